@@ -1,7 +1,7 @@
 // Local all-reduce of two threads beside a plain memory copy of the same size.
 //
-// bench_all_reduce [rounds]: lines "name bytes seconds_min seconds_median" for local, copy1 (memcpy by one thread) and copy2
-// (two threads, half each). Repetitions of the three alternate, so that what else runs here hits them alike.
+// bench_all_reduce [rounds]: lines "name bytes seconds_min seconds_median" for local, copy1 (memcpy by one thread) and
+// copy2 (two threads, half each). Repetitions of the three alternate, so that what else runs here hits them alike.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -56,7 +56,8 @@ std::vector<double> measure(const Body& body, std::vector<Buffers>& buffers, int
 }
 
 void copy(const at::Tensor& from, at::Tensor& to, int64_t begin, int64_t end) {
-  std::memcpy(static_cast<char*>(to.data_ptr()) + begin, static_cast<const char*>(from.data_ptr()) + begin, end - begin);
+  std::memcpy(static_cast<char*>(to.data_ptr()) + begin, static_cast<const char*>(from.data_ptr()) + begin,
+              end - begin);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Images per second of processor time that one thread reads, decodes, resizes and normalises from a folder of classes: the counterpart of
-// peers/decode.py.
+// Images per second of processor time that one thread reads, decodes, resizes and normalises from a folder of classes:
+// the counterpart of peers/decode.py.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ double images_per_second(const Options& o) {
     }
     return done;
   };
-  pass(0, [] { return false; });  // files into the page cache
+  pass(0, [] { return false; });            // files into the page cache
   const std::clock_t begin = std::clock();  // processor time: what else runs on the machine does not count
   auto elapsed = [&] { return double(std::clock() - begin) / CLOCKS_PER_SEC; };
   int64_t images = 0;

@@ -1,4 +1,5 @@
-// Draws the charts of scripts: draw_chart FILE < PANELS. PANELS is JSON, [{"title": "", "x_title": "", "logarithmic": true, "lines": [{"name": "", "points":
+// Draws the charts of scripts: draw_chart FILE < PANELS. PANELS is JSON, [{"title": "", "x_title": "", "logarithmic":
+// true, "lines": [{"name": "", "points":
 // [[1, 2.5], …]}]}], as in chart.h; FILE becomes an SVG image.
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// Layers measured one by one (profile/measure_layers.h) against the same layers within whole training steps: whether sums of the first
-// predict the second.
+// Layers measured one by one (profile/measure_layers.h) against the same layers within whole training steps: whether
+// sums of the first predict the second.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -15,8 +15,8 @@
 #include "profile/measure_layers.h"
 #include "profile/noise.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -32,7 +32,13 @@ struct Options {
 };
 
 Model model_of(const Options& o) {
-  ModelSpec spec{o.model, o.sample, o.classes, {}, o.task == "language" ? LearningTask::language : LearningTask::classification, o.target, o.vocabulary};
+  ModelSpec spec{o.model,
+                 o.sample,
+                 o.classes,
+                 {},
+                 o.task == "language" ? LearningTask::language : LearningTask::classification,
+                 o.target,
+                 o.vocabulary};
   for (const std::string& setting : o.settings) {
     const size_t equals = setting.find('=');
     if (equals == setting.npos) fail_user({"--set " + setting, "has no value", "write it as name=value", ""});
@@ -51,7 +57,8 @@ std::vector<Seconds> in_place(const Options& o, const LayerSites& sites) {
   const Precision precision = sites.options().precision;
   const int64_t batch = o.batch * o.workers;
   const Plan plan = named_plan(o.workers == 1 ? "single" : "data", model, Cluster::uniform(o.workers), batch, {});
-  const Program program = compile(model, plan, {.segment_per_layer = true, .mixed_precision = precision == Precision::bf16});
+  const Program program =
+      compile(model, plan, {.segment_per_layer = true, .mixed_precision = precision == Precision::bf16});
   std::vector<at::Tensor> inputs;
   for (NodeId id = 0; id < model.input_count(); ++id) {
     Shape shape = model.node(id).sample_shape;
@@ -69,15 +76,18 @@ std::vector<Seconds> in_place(const Options& o, const LayerSites& sites) {
   ParameterStore store(program, precision);
   std::vector<std::vector<double>> forward(model.nodes().size()), backward(forward);
   run_worker_threads(world, [&](int rank) {
-    Worker worker(rank, model, &program, nullptr, store, world, {.optimizer = {.learning_rate = 1e-6, .momentum = 0.9}});
+    Worker worker(rank, model, &program, nullptr, store, world,
+                  {.optimizer = {.learning_rate = 1e-6, .momentum = 0.9}});
     for (int step = 0; step < o.steps + 2; ++step) {
-      StepOutcome outcome = worker.train({.step = step, .batch = {batch, load}, .learning_rate = 1e-6, .trace = true, .starts_stream = step == 0});
+      StepOutcome outcome = worker.train(
+          {.step = step, .batch = {batch, load}, .learning_rate = 1e-6, .trace = true, .starts_stream = step == 0});
       std::erase_if(outcome.events, [](const Event& event) { return event.kind == EventKind::wait; });
       for (size_t i = 0; rank == 0 && step >= 2 && i < outcome.events.size(); ++i) {
         const Instruction& instruction = program.instructions(0)[i];
         if (instruction.code != OpCode::forward && instruction.code != OpCode::backward) continue;
         const auto node = size_t(program.ops[size_t(program.segments[size_t(instruction.index)].ops.front())].node);
-        (instruction.code == OpCode::forward ? forward : backward)[node].push_back(outcome.events[i].end - outcome.events[i].begin);
+        (instruction.code == OpCode::forward ? forward : backward)[node].push_back(outcome.events[i].end -
+                                                                                   outcome.events[i].begin);
       }
     }
     worker.barrier();
@@ -96,9 +106,9 @@ std::vector<Seconds> by_itself(const Options& o, const LayerSites& sites) {
   Repetitions repetitions{.most = o.steps, .split = 1, .crowded = o.workers > 1};
   std::vector<LayerMeasurement> measured;
   if (o.hot)
-    for (const LayerRequest& request : requests) measured.push_back(measure_layers(sites, {request}, repetitions).front());
-  else
-    measured = measure_layers(sites, requests, repetitions);
+    for (const LayerRequest& request : requests)
+      measured.push_back(measure_layers(sites, {request}, repetitions).front());
+  else measured = measure_layers(sites, requests, repetitions);
   std::map<std::string, size_t> by_key;
   for (size_t i = 0; i < requests.size(); ++i) by_key[sites.key(requests[i].node, requests[i].option, 1)] = i;
   std::vector<Seconds> result(model.nodes().size());
@@ -123,13 +133,17 @@ void run(const Options& o) {
       a = {a.forward + x.forward, a.backward + x.backward};
       b = {b.forward + y.forward, b.backward + y.backward};
       if (o.layers && round + 1 == o.rounds)
-        fmt::print("{:28} {:18} forward {:9.3f} {:9.3f} ms ({:+.0f} %)  backward {:9.3f} {:9.3f} ms ({:+.0f} %)\n", model.node(id).name,
-                   model.node(id).layer->kind(), x.forward * 1e3, y.forward * 1e3, 100 * (y.forward / x.forward - 1), x.backward * 1e3,
-                   y.backward * 1e3, x.backward > 0 ? 100 * (y.backward / x.backward - 1) : 0.0);
+        fmt::print("{:28} {:18} forward {:9.3f} {:9.3f} ms ({:+.0f} %)  backward {:9.3f} {:9.3f} ms ({:+.0f} %)\n",
+                   model.node(id).name, model.node(id).layer->kind(), x.forward * 1e3, y.forward * 1e3,
+                   100 * (y.forward / x.forward - 1), x.backward * 1e3, y.backward * 1e3,
+                   x.backward > 0 ? 100 * (y.backward / x.backward - 1) : 0.0);
     }
-    fmt::print("{} batch {}: forward {:.2f} in place, {:.2f} ms by itself ({:+.1f} %); backward {:.2f}, {:.2f} ms ({:+.1f} %); sum {:+.1f} %\n",
-               o.model, o.batch, a.forward * 1e3, b.forward * 1e3, 100 * (b.forward / a.forward - 1), a.backward * 1e3, b.backward * 1e3,
-               100 * (b.backward / a.backward - 1), 100 * ((b.forward + b.backward) / (a.forward + a.backward) - 1));
+    fmt::print(
+        "{} batch {}: forward {:.2f} in place, {:.2f} ms by itself ({:+.1f} %); backward {:.2f}, {:.2f} ms ({:+.1f} "
+        "%); sum {:+.1f} %\n",
+        o.model, o.batch, a.forward * 1e3, b.forward * 1e3, 100 * (b.forward / a.forward - 1), a.backward * 1e3,
+        b.backward * 1e3, 100 * (b.backward / a.backward - 1),
+        100 * ((b.forward + b.backward) / (a.forward + a.backward) - 1));
     std::cout.flush();
   }
 }
@@ -151,7 +165,8 @@ int main(int argc, char** argv) {
   app.add_option("--vocabulary", o.vocabulary);
   app.add_option("--steps", o.steps);
   app.add_option("--rounds", o.rounds, "of both, taking turns");
-  app.add_option("--workers", o.workers, "data parallel; the layers' times by themselves are then those of a crowded machine");
+  app.add_option("--workers", o.workers,
+                 "data parallel; the layers' times by themselves are then those of a crowded machine");
   app.add_flag("--layers", o.layers, "print every layer");
   app.add_flag("--hot", o.hot, "each layer over and over, instead of taking turns");
   CLI11_PARSE(app, argc, argv);

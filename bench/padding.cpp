@@ -1,4 +1,5 @@
-// Positions that an experiment's first epoch computes, by data.pad_to_multiple_of, and in how many shapes its batches come.
+// Positions that an experiment's first epoch computes, by data.pad_to_multiple_of, and in how many shapes its batches
+// come.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -50,7 +51,8 @@ int run(int count, char** arguments) {
   for (const int64_t multiple : multiples) {
     experiment.pad_to_multiple_of = multiple;
     const Padded padded = first_epoch(experiment, data);
-    std::cout << fmt::format("| {} | {} | {:.2f} | {} |\n", multiple, padded.positions, double(whole.positions) / double(padded.positions), padded.shapes);
+    std::cout << fmt::format("| {} | {} | {:.2f} | {} |\n", multiple, padded.positions,
+                             double(whole.positions) / double(padded.positions), padded.shapes);
   }
   return 0;
 }

@@ -1,15 +1,17 @@
 // How long the exact planner takes, by layers and devices.
 //
-// plan_growth [--series resnet,layers,devices,large] [--memory GIB] [--gap SHARE] [--limit SECONDS] [--svg FILE]: searches for the fastest plan
-// of
+// plan_growth [--series resnet,layers,devices,large] [--memory GIB] [--gap SHARE] [--limit SECONDS] [--svg FILE]:
+// searches for the fastest plan of
 //   resnet: ResNet-50 (batch 256) on 1 to 8 devices;
 //   layers: GPT-2 with 12 to 96 layers of width 1536 (batch 512) on 64 devices;
-//   devices: GPT-2 with 24 layers of that width on 4 to 1024 devices (not on 16, by far the dearest: the most on which stages may differ in size);
-//   large: GPT-2 with 96 layers of width 12288 (batch 1024, 175 billion parameters) on 256 to 1024 devices;
-//   tight: the same on 64, whose memory it nearly fills (not among the series that are run unless asked for).
-// Nodes have 8 devices. Layers cost what their FLOPs and bytes say on a device of 100 TFLOP/s and 1 TB/s with 5 us per call; links of 200 GB/s
-// in a node, 50 GB/s between nodes. Prints a line per search: nodes of the model, devices, processor seconds of searching, configurations asked, of
-// these looked at, labels, predicted seconds, gap, the plan. --svg draws the seconds over layers and over devices.
+//   devices: GPT-2 with 24 layers of that width on 4 to 1024 devices (not on 16, by far the dearest: the most on which
+//   stages may differ in size); large: GPT-2 with 96 layers of width 12288 (batch 1024, 175 billion parameters) on 256
+//   to 1024 devices; tight: the same on 64, whose memory it nearly fills (not among the series that are run unless
+//   asked for).
+// Nodes have 8 devices. Layers cost what their FLOPs and bytes say on a device of 100 TFLOP/s and 1 TB/s with 5 us per
+// call; links of 200 GB/s in a node, 50 GB/s between nodes. Prints a line per search: nodes of the model, devices,
+// processor seconds of searching, configurations asked, of these looked at, labels, predicted seconds, gap, the plan.
+// --svg draws the seconds over layers and over devices.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -42,7 +44,11 @@ class RooflineCosts : public LayerCosts {
     const double flops = model_.node(node).layer->forward_flops(model_.input_shapes(node)) * share;
     const double bytes = 2 * bytes_of(node, option, tensor, samples);
     const double once = kLaunch + std::max(flops / kFlops, bytes / kBytesPerSecond);
-    return {.forward = once, .backward = 2 * once, .backward_input = once, .backward_weight = once, .basis = Basis::datasheet};
+    return {.forward = once,
+            .backward = 2 * once,
+            .backward_input = once,
+            .backward_weight = once,
+            .basis = Basis::datasheet};
   }
   LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const override {
     LayerMemory memory;
@@ -52,11 +58,14 @@ class RooflineCosts : public LayerCosts {
     memory.forward_workspace = memory.backward_workspace = memory.output;
     return memory;
   }
-  double update_seconds(int64_t elements, int, int) const override { return kLaunch + 16 * double(elements) / kBytesPerSecond; }
+  double update_seconds(int64_t elements, int, int) const override {
+    return kLaunch + 16 * double(elements) / kBytesPerSecond;
+  }
 
  private:
   double bytes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
-    return 4.0 * double(element_count(model_.node(node).sample_shape)) * double(samples) / (option.output.is_shard() ? tensor : 1);
+    return 4.0 * double(element_count(model_.node(node).sample_shape)) * double(samples) /
+           (option.output.is_shard() ? tensor : 1);
   }
   const Model& model_;
 };
@@ -96,41 +105,57 @@ double search(const Case& c, const Options& o) {
   const std::clock_t start = std::clock();
   const PlanAnswer answer = find_plan(request);
   const double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
-  fmt::print("{:<9} {:>6} {:>7} {:>9.3f} {:>6} {:>6} {:>9} {:>10.4f} {:>8.2g} {}\n", c.series, c.model.nodes().size(), c.devices, seconds,
-             answer.configurations, answer.searched_configurations, answer.labels, answer.best ? answer.best->prediction.seconds : 0.0, answer.gap(),
+  fmt::print("{:<9} {:>6} {:>7} {:>9.3f} {:>6} {:>6} {:>9} {:>10.4f} {:>8.2g} {}\n", c.series, c.model.nodes().size(),
+             c.devices, seconds, answer.configurations, answer.searched_configurations, answer.labels,
+             answer.best ? answer.best->prediction.seconds : 0.0, answer.gap(),
              (answer.best ? answer.best->plan.in_short(c.model) : answer.proof).substr(0, kShown));
   std::fflush(stdout);
   return seconds;
 }
 
 Model gpt2(int layers, int width) {
-  return make_model({"gpt2", {2048}, 51200, {{"layers", double(layers)}, {"width", double(width)}, {"heads", double(width) / 128},
-                     {"positions", 2048}, {"probability", 0}}, LearningTask::language, {2048}, 51200});
+  return make_model({"gpt2",
+                     {2048},
+                     51200,
+                     {{"layers", double(layers)},
+                      {"width", double(width)},
+                      {"heads", double(width) / 128},
+                      {"positions", 2048},
+                      {"probability", 0}},
+                     LearningTask::language,
+                     {2048},
+                     51200});
 }
 
 std::vector<Case> cases_of(const std::string& series) {
   constexpr int kSmall = 1536, kLarge = 12288, kLargeBlocks = 96;
   std::vector<Case> cases;
   if (series == "resnet")
-    for (const int devices : {1, 2, 4, 8}) cases.push_back({series, make_model({"resnet50", {3, 224, 224}, 1000, {}}), devices, 256});
+    for (const int devices : {1, 2, 4, 8})
+      cases.push_back({series, make_model({"resnet50", {3, 224, 224}, 1000, {}}), devices, 256});
   if (series == "layers")
     for (const int blocks : {12, 24, 48, 96}) cases.push_back({series, gpt2(blocks, kSmall), 64, 512, blocks});
   if (series == "devices")
-    for (const int devices : {4, 8, 32, 64, 128, 256, 512, 1024}) cases.push_back({series, gpt2(24, kSmall), devices, 1024, 24});
+    for (const int devices : {4, 8, 32, 64, 128, 256, 512, 1024})
+      cases.push_back({series, gpt2(24, kSmall), devices, 1024, 24});
   if (series == "large")
-    for (const int devices : {256, 512, 1024}) cases.push_back({series, gpt2(kLargeBlocks, kLarge), devices, 1024, kLargeBlocks});
+    for (const int devices : {256, 512, 1024})
+      cases.push_back({series, gpt2(kLargeBlocks, kLarge), devices, 1024, kLargeBlocks});
   if (series == "tight") cases.push_back({series, gpt2(kLargeBlocks, kLarge), 64, 1024, kLargeBlocks});
   return cases;
 }
 
 void run(const Options& o) {
   constexpr double kLeastShown = 1e-4;  // seconds
-  const std::map<std::string, std::string> names{{"resnet", "ResNet-50"}, {"devices", "GPT-2, 24 layers"}, {"large", "GPT-2, 175 billion"},
+  const std::map<std::string, std::string> names{{"resnet", "ResNet-50"},
+                                                 {"devices", "GPT-2, 24 layers"},
+                                                 {"large", "GPT-2, 175 billion"},
                                                  {"tight", "the same, tight"}};
-  ChartPanel over_layers{"processor seconds of the exact planner, GPT-2 on 64 devices", "layers (transformer blocks)", true};
+  ChartPanel over_layers{"processor seconds of the exact planner, GPT-2 on 64 devices", "layers (transformer blocks)",
+                         true};
   ChartPanel over_devices{"the same, against devices", "devices", true};
-  fmt::print("{:<9} {:>6} {:>7} {:>9} {:>6} {:>6} {:>9} {:>10} {:>8} plan\n", "series", "nodes", "devices", "search s", "asked", "looked",
-             "labels", "step s", "gap");
+  fmt::print("{:<9} {:>6} {:>7} {:>9} {:>6} {:>6} {:>9} {:>10} {:>8} plan\n", "series", "nodes", "devices", "search s",
+             "asked", "looked", "labels", "step s", "gap");
   for (const std::string& series : o.series) {
     ChartPanel::Line line{names.contains(series) ? names.at(series) : ""};
     for (const Case& c : cases_of(series))
@@ -153,7 +178,9 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"resnet", "layers", "devices", "large", "tight"}))
       ->capture_default_str();
   app.add_option("--memory", o.gib, "GiB of a device")->capture_default_str();
-  app.add_option("--gap", o.gap, "share: what is not better by more is not looked for")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--gap", o.gap, "share: what is not better by more is not looked for")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   app.add_option("--limit", o.limit, "seconds of each search (default: none)");
   app.add_option("--svg", o.svg, "draw a chart into this file");
   CLI11_PARSE(app, argc, argv);

@@ -1,9 +1,9 @@
 // How the time to validate, compile and check a plan grows with the number of workers.
 //
-// plan_scale [workers...] (default 64 256 1024 4096): a transformer-like model of 48 residual blocks (two linear layers each,
-// split by columns and rows) under data x pipeline 16 x tensor 8 (4 on fewer than 128 workers), 64 micro-batches, 1f1b.
-// Prints a line per size: workers, distinct lists, instructions over all workers, seconds of validate, of compile (which
-// includes one check), of the check alone, and how many times as long as on the line before compile took.
+// plan_scale [workers...] (default 64 256 1024 4096): a transformer-like model of 48 residual blocks (two linear layers
+// each, split by columns and rows) under data x pipeline 16 x tensor 8 (4 on fewer than 128 workers), 64 micro-batches,
+// 1f1b. Prints a line per size: workers, distinct lists, instructions over all workers, seconds of validate, of compile
+// (which includes one check), of the check alone, and how many times as long as on the line before compile took.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -90,13 +90,14 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
   if (sizes.empty()) sizes = {64, 256, 1024, 4096};
   const Model model = make_model();
-  fmt::print("{:>8} {:>6} {:>13} {:>11} {:>10} {:>8} {:>8}\n", "workers", "lists", "instructions", "validate s", "compile s", "check s",
-             "growth");
+  fmt::print("{:>8} {:>6} {:>13} {:>11} {:>10} {:>8} {:>8}\n", "workers", "lists", "instructions", "validate s",
+             "compile s", "check s", "growth");
   double before = 0;
   for (const int workers : sizes) {
     const int unit = kStages * tensor_degree(workers);
     if (workers < unit || workers % unit != 0) {
-      fmt::print(stderr, "plan_scale: {} workers: not a multiple of {} stages x tensor {}\n", workers, kStages, tensor_degree(workers));
+      fmt::print(stderr, "plan_scale: {} workers: not a multiple of {} stages x tensor {}\n", workers, kStages,
+                 tensor_degree(workers));
       return 2;
     }
     const Plan plan = make_plan(model, workers);
@@ -107,8 +108,8 @@ int main(int argc, char** argv) {
     const double checking = seconds_of([&] { check_program(program, model, plan.name); });
     int64_t instructions = 0;
     for (int rank = 0; rank < workers; ++rank) instructions += int64_t(program.instructions(rank).size());
-    fmt::print("{:>8} {:>6} {:>13} {:>11.3f} {:>10.3f} {:>8.3f} {:>8}\n", workers, program.lists.size(), instructions, validating,
-               compiling, checking, before > 0 ? fmt::format("x {:.2f}", compiling / before) : "");
+    fmt::print("{:>8} {:>6} {:>13} {:>11.3f} {:>10.3f} {:>8.3f} {:>8}\n", workers, program.lists.size(), instructions,
+               validating, compiling, checking, before > 0 ? fmt::format("x {:.2f}", compiling / before) : "");
     before = compiling;
   }
 }

@@ -1,9 +1,10 @@
 // How the time of an exact plan in PipeDream's cost model grows with layers and devices.
 //
-// planner_growth [--layers 16,32,...] [--devices 2,4,...] [--straight] [--seed 1] [--svg FILE]: chains with drawn times, activations and
-// weights of a convolutional network's kind, 1 GB/s. Prints a row per number of layers, a column per number of devices: processor seconds of
-// the best of three searches, which run on one core. Below each column stands the exponent of the growth with layers, beside each row
-// that of the growth with devices (slopes of straight lines through the logarithms). --svg draws both.
+// planner_growth [--layers 16,32,...] [--devices 2,4,...] [--straight] [--seed 1] [--svg FILE]: chains with drawn
+// times, activations and weights of a convolutional network's kind, 1 GB/s. Prints a row per number of layers, a column
+// per number of devices: processor seconds of the best of three searches, which run on one core. Below each column
+// stands the exponent of the growth with layers, beside each row that of the growth with devices (slopes of straight
+// lines through the logarithms). --svg draws both.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -28,10 +29,13 @@ using namespace trireme;
 constexpr double kBandwidth = 1e9;
 constexpr int kRounds = 3;
 
-/// Times about a millisecond, activations that shrink and weights that grow from the first layer to the last, as in VGG and ResNet.
+/// Times about a millisecond, activations that shrink and weights that grow from the first layer to the last, as in VGG
+/// and ResNet.
 LayerGraph chain(int layers, uint64_t seed) {
   std::mt19937_64 random(seed);
-  const auto draw = [&](double least, double most) { return least + (most - least) * double(random() % 10'000) / 10'000; };
+  const auto draw = [&](double least, double most) {
+    return least + (most - least) * double(random() % 10'000) / 10'000;
+  };
   LayerGraph graph;
   std::vector<std::pair<int, int>> edges;
   for (int v = 0; v < layers; ++v) {
@@ -78,16 +82,19 @@ double exponent(const std::vector<int>& sizes, const std::vector<double>& second
   return xx > 0 ? xy / xx : 0;
 }
 
-std::string chart(const std::vector<int>& layers, const std::vector<int>& devices, const std::vector<std::vector<double>>& by_devices) {
+std::string chart(const std::vector<int>& layers, const std::vector<int>& devices,
+                  const std::vector<std::vector<double>>& by_devices) {
   ChartPanel over_layers{"processor seconds of a plan in PipeDream's model, against layers", "layers of a chain", true};
   ChartPanel over_devices{"the same, against devices", "devices", true};
   for (size_t d = 0; d < devices.size(); ++d) {
     over_layers.lines.push_back({fmt::format("{} devices", devices[d])});
-    for (size_t l = 0; l < layers.size(); ++l) over_layers.lines.back().points.emplace_back(layers[l], by_devices[d][l]);
+    for (size_t l = 0; l < layers.size(); ++l)
+      over_layers.lines.back().points.emplace_back(layers[l], by_devices[d][l]);
   }
   for (size_t l = 0; l < layers.size(); ++l) {
     over_devices.lines.push_back({fmt::format("{} layers", layers[l])});
-    for (size_t d = 0; d < devices.size(); ++d) over_devices.lines.back().points.emplace_back(devices[d], by_devices[d][l]);
+    for (size_t d = 0; d < devices.size(); ++d)
+      over_devices.lines.back().points.emplace_back(devices[d], by_devices[d][l]);
   }
   return svg_chart({over_layers, over_devices});
 }
@@ -100,8 +107,14 @@ int main(int argc, char** argv) {
   bool straight = false;
   uint64_t seed = 1;
   std::string svg;
-  app.add_option("--layers", layers, "lengths of the chains")->delimiter(',')->check(CLI::Range(1, 100'000))->capture_default_str();
-  app.add_option("--devices", devices, "numbers of devices")->delimiter(',')->check(CLI::Range(1, 65'536))->capture_default_str();
+  app.add_option("--layers", layers, "lengths of the chains")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app.add_option("--devices", devices, "numbers of devices")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str();
   app.add_flag("--straight", straight, "no replicas");
   app.add_option("--seed", seed, "of the chains")->capture_default_str();
   app.add_option("--svg", svg, "draw a chart into this file");

@@ -1,4 +1,5 @@
-// What an update policy's calls take in a step in which it does not communicate: the part of a step that the policy adds.
+// What an update policy's calls take in a step in which it does not communicate: the part of a step that the policy
+// adds.
 //
 // Usage: policy_calls [ELEMENTS [STEPS]]   (default: 80208 weights, those of mnist-convnet, and 2000 steps)
 #include <ATen/ATen.h>
@@ -10,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
-#include "update/registry.h"
 #include "update/hub/thread_world.h"
+#include "update/registry.h"
 
 namespace {
 
@@ -65,11 +66,13 @@ double microseconds(const std::string& text, int64_t elements, int64_t steps) {
 int main(int argc, char** argv) {
   try {
     const int64_t elements = argc > 1 ? std::stoll(argv[1]) : 80208, steps = argc > 2 ? std::stoll(argv[2]) : 2000;
-    fmt::print("Calls of a policy in a step without communication, {} float32 weights, median of {} steps:\n\n", elements, steps);
+    fmt::print("Calls of a policy in a step without communication, {} float32 weights, median of {} steps:\n\n",
+               elements, steps);
     fmt::print("| policy | us a step |\n|---|---|\n");
     for (const std::string& policy : kPolicies) {
       const size_t begin = policy.find('"') + 1;
-      fmt::print("| `{}` | {:.2f} |\n", policy.substr(begin, policy.find('"', begin) - begin), microseconds(policy, elements, steps));
+      fmt::print("| `{}` | {:.2f} |\n", policy.substr(begin, policy.find('"', begin) - begin),
+                 microseconds(policy, elements, steps));
     }
     return 0;
   } catch (const std::exception& error) {

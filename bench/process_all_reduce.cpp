@@ -1,5 +1,5 @@
-// All-reduce between processes over a backend, as a communicator does it: mpirun -n 2 process_all_reduce gloo|mpi. Rank 0 prints lines
-// "trireme-BACKEND bytes seconds_min seconds_median".
+// All-reduce between processes over a backend, as a communicator does it: mpirun -n 2 process_all_reduce gloo|mpi. Rank
+// 0 prints lines "trireme-BACKEND bytes seconds_min seconds_median".
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -24,7 +24,9 @@ int main(int argc, char** argv) {
   const std::string backend = argc > 1 ? argv[1] : "gloo";
   try {
     const auto world = trireme::ranks_of_bench(backend);
-    if (!world) trireme::fail_user({"process_all_reduce", "there is one process", "an all-reduce takes several", "start it with mpirun -n 2"});
+    if (!world)
+      trireme::fail_user(
+          {"process_all_reduce", "there is one process", "an all-reduce takes several", "start it with mpirun -n 2"});
     at::set_num_threads(1);
     for (const int64_t bytes : kBytes) {
       at::Tensor tensor = at::zeros({bytes / 4});
@@ -36,7 +38,8 @@ int main(int argc, char** argv) {
         if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       }
       std::sort(seconds.begin(), seconds.end());
-      if (world->rank() == 0) fmt::print("trireme-{} {} {:.9f} {:.9f}\n", backend, bytes, seconds.front(), seconds[seconds.size() / 2]);
+      if (world->rank() == 0)
+        fmt::print("trireme-{} {} {:.9f} {:.9f}\n", backend, bytes, seconds.front(), seconds[seconds.size() / 2]);
     }
   } catch (const std::exception& error) {
     fmt::print(stderr, "process_all_reduce: {}\n", error.what());

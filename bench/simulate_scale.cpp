@@ -1,10 +1,11 @@
 // How the time to compile and simulate one step of a large plan grows with the number of devices.
 //
-// simulate_scale --cluster FILE [--devices 128,...] [--layers 96] [--width 12288] [--tensor 8] [--pipeline 16] [--micro-batches 64]
-// [--svg FILE]: GPT-2 in bfloat16 under data x tensor x pipeline, 1f1b, micro-batches of one sample per data shard, on as many nodes of
-// the cluster's kind as are needed (whether it has so many or not). Prints a line of processor seconds (of one core) per size: the
-// plan, compile (unchecked, as predictions for plans of that size do), representatives and simulate, and the predicted step; --svg draws
-// the seconds and the steps.
+// simulate_scale --cluster FILE [--devices 128,...] [--layers 96] [--width 12288] [--tensor 8] [--pipeline 16]
+// [--micro-batches 64]
+// [--svg FILE]: GPT-2 in bfloat16 under data x tensor x pipeline, 1f1b, micro-batches of one sample per data shard, on
+// as many nodes of the cluster's kind as are needed (whether it has so many or not). Prints a line of processor seconds
+// (of one core) per size: the plan, compile (unchecked, as predictions for plans of that size do), representatives and
+// simulate, and the predicted step; --svg draws the seconds and the steps.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -55,7 +56,9 @@ Model make_gpt(const Options& o) {
   spec.sample_shape = spec.target_shape = {kPositions};
   spec.classes = spec.vocabulary = kWords;
   spec.task = LearningTask::language;
-  spec.options = {{"layers", double(o.layers)}, {"width", double(o.width)}, {"heads", double(std::max(1, o.width / kWidthPerHead))},
+  spec.options = {{"layers", double(o.layers)},
+                  {"width", double(o.width)},
+                  {"heads", double(std::max(1, o.width / kWidthPerHead))},
                   {"positions", double(kPositions)}};
   return make_model(spec);
 }
@@ -63,7 +66,8 @@ Model make_gpt(const Options& o) {
 /// So many devices in nodes like the file's first.
 Cluster grown(const Cluster& from, int devices) {
   Cluster cluster = from;
-  const auto per_node = int(std::count_if(from.devices.begin(), from.devices.end(), [](const Device& d) { return d.node == 0; }));
+  const auto per_node =
+      int(std::count_if(from.devices.begin(), from.devices.end(), [](const Device& d) { return d.node == 0; }));
   cluster.devices.assign(size_t(devices), from.devices.front());
   for (int d = 0; d < devices; ++d) cluster.devices[size_t(d)].node = d / per_node;
   cluster.nodes.assign(size_t((devices + per_node - 1) / per_node), from.nodes.front());
@@ -84,12 +88,14 @@ Measured measure(const Options& o, const Model& model, const Cluster& described,
   const int64_t batch = int64_t(data) * o.micro_batches;
   Plan plan;
   m.planning = seconds_of([&] {
-    plan = uniform_plan(model, cluster, {.data = data, .tensor = o.tensor, .pipeline = o.pipeline, .micro_batches = o.micro_batches},
+    plan = uniform_plan(model, cluster,
+                        {.data = data, .tensor = o.tensor, .pipeline = o.pipeline, .micro_batches = o.micro_batches},
                         batch, {});
     plan.schedule = "1f1b";
   });
   Program program;
-  m.compiling = seconds_of([&] { program = compile(model, plan, {.mixed_precision = true, .private_replicas = true, .checked = false}); });
+  m.compiling = seconds_of(
+      [&] { program = compile(model, plan, {.mixed_precision = true, .private_replicas = true, .checked = false}); });
   std::vector<int> chosen;
   m.choosing = seconds_of([&] { chosen = representatives(program, cluster, batch); });
   m.ranks = chosen.size();
@@ -119,18 +125,19 @@ int run(const Options& o) {
   const Cluster described = read_cluster(o.cluster);
   Model model;
   fmt::print("model: {:.2f} s\n", seconds_of([&] { model = make_gpt(o); }));
-  fmt::print("{:>8} {:>6} {:>13} {:>8} {:>10} {:>9} {:>11} {:>9} {:>9}\n", "devices", "ranks", "instructions", "plan s", "compile s",
-             "choose s", "simulate s", "in all s", "step s");
+  fmt::print("{:>8} {:>6} {:>13} {:>8} {:>10} {:>9} {:>11} {:>9} {:>9}\n", "devices", "ranks", "instructions", "plan s",
+             "compile s", "choose s", "simulate s", "in all s", "step s");
   std::vector<Measured> all;
   for (int devices : o.devices) {
     if (devices % (o.tensor * o.pipeline) != 0 || devices == 0) {
-      fmt::print(stderr, "simulate_scale: {} devices: not a multiple of tensor {} x pipeline {}\n", devices, o.tensor, o.pipeline);
+      fmt::print(stderr, "simulate_scale: {} devices: not a multiple of tensor {} x pipeline {}\n", devices, o.tensor,
+                 o.pipeline);
       return 2;
     }
     all.push_back(measure(o, model, described, devices));
     const Measured& m = all.back();
-    fmt::print("{:>8} {:>6} {:>13} {:>8.2f} {:>10.2f} {:>9.2f} {:>11.2f} {:>9.2f} {:>9.3f}\n", m.devices, m.ranks, m.instructions,
-               m.planning, m.compiling, m.choosing, m.simulating, m.whole(), m.step);
+    fmt::print("{:>8} {:>6} {:>13} {:>8.2f} {:>10.2f} {:>9.2f} {:>11.2f} {:>9.2f} {:>9.3f}\n", m.devices, m.ranks,
+               m.instructions, m.planning, m.compiling, m.choosing, m.simulating, m.whole(), m.step);
     std::fflush(stdout);
   }
   if (!o.svg.empty()) write_file_atomically(o.svg, chart(all));

@@ -1,5 +1,6 @@
-// Images per second of training steps under a plan, on random images in memory: the counterpart of peers/ddp.py. Its workers are threads, or,
-// where mpirun or torchrun's variables say that there are several processes, those, over gloo; rank 0 prints.
+// Images per second of training steps under a plan, on random images in memory: the counterpart of peers/ddp.py. Its
+// workers are threads, or, where mpirun or torchrun's variables say that there are several processes, those, over gloo;
+// rank 0 prints.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -16,8 +17,8 @@
 #include "profile/layer_times.h"
 #include "program/compile.h"
 #include "ranks.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -27,9 +28,9 @@ struct Options {
   std::string model = "cifar-resnet18", precision = "fp32", plan = "data";
   int devices = 2, steps = 6, warmup = 2;
   int64_t batch = 128, classes = 10;
-  std::string cut;                   ///< first layer of the second stage, where the plan has two
-  std::string tensor_from;           ///< first layer that a data plan of one stage splits over the tensor axis instead
-  std::vector<std::string> settings; ///< model options, "hidden=4096"
+  std::string cut;                    ///< first layer of the second stage, where the plan has two
+  std::string tensor_from;            ///< first layer that a data plan of one stage splits over the tensor axis instead
+  std::vector<std::string> settings;  ///< model options, "hidden=4096"
   std::vector<int64_t> sample{3, 32, 32};
   bool events = false, shares = false, kinds = false, memory = false;
 };
@@ -61,25 +62,35 @@ Plan plan_for(const Options& o, const Model& model, Precision precision) {
   Plan plan = named_plan(o.plan, model, cluster, o.batch, {});
   if (o.cut.empty()) {
     if (plan.stages.size() == 1) return plan;
-    return named_plan(o.plan, model, cluster, o.batch, profile_layers(model, precision, std::max<int64_t>(1, o.batch / plan.micro_batches), 0));
+    return named_plan(o.plan, model, cluster, o.batch,
+                      profile_layers(model, precision, std::max<int64_t>(1, o.batch / plan.micro_batches), 0));
   }
   const NodeId first = model.find(o.cut);
-  if (plan.stages.size() != 2 || first < 0) fail_user({"--cut " + o.cut, "needs a plan of two stages and a layer of the model", "", ""});
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].stage = id >= first;
+  if (plan.stages.size() != 2 || first < 0)
+    fail_user({"--cut " + o.cut, "needs a plan of two stages and a layer of the model", "", ""});
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    plan.layers[size_t(id)].stage = id >= first;
   return plan;
 }
 
 /// What the workers' measured steps took, by rank.
 struct Measured {
   explicit Measured(int workers)
-      : begin(static_cast<size_t>(workers)), end(begin), waiting(begin), exposed(begin), kinds(begin.size()), names(begin.size()),
+      : begin(static_cast<size_t>(workers)),
+        end(begin),
+        waiting(begin),
+        exposed(begin),
+        kinds(begin.size()),
+        names(begin.size()),
         memory(begin.size()) {}
   std::vector<double> begin, end, waiting, exposed;
-  std::vector<std::map<EventKind, double>> kinds;   ///< seconds per step, where traced
+  std::vector<std::map<EventKind, double>> kinds;  ///< seconds per step, where traced
   std::vector<std::map<std::string, double>> names;
   std::vector<MemoryUse> memory;
 
-  double elapsed() const { return *std::max_element(end.begin(), end.end()) - *std::min_element(begin.begin(), begin.end()); }
+  double elapsed() const {
+    return *std::max_element(end.begin(), end.end()) - *std::min_element(begin.begin(), begin.end());
+  }
 };
 
 void run_steps(const Options& o, Worker& worker, const Batch& batch, int rank, Measured& measured) {
@@ -103,8 +114,8 @@ void run_steps(const Options& o, Worker& worker, const Batch& batch, int rank, M
 }
 
 /// Every worker a thread.
-void run_in_threads(const Options& o, const Model& model, const Program& program, Precision precision, const WorkerOptions& options,
-                    const Batch& batch, Measured& measured) {
+void run_in_threads(const Options& o, const Model& model, const Program& program, Precision precision,
+                    const WorkerOptions& options, const Batch& batch, Measured& measured) {
   LocalWorld world(int(measured.begin.size()));
   ParameterStore store(program, precision);
   run_worker_threads(world, [&](int rank) {
@@ -115,19 +126,23 @@ void run_in_threads(const Options& o, const Model& model, const Program& program
 }
 
 /// This process is one worker; rank 0 gets all times.
-void run_as_process(const Options& o, const Model& model, const Program& program, Precision precision, const WorkerOptions& options,
-                    const Batch& batch, Communicator& ranks, Measured& measured) {
+void run_as_process(const Options& o, const Model& model, const Program& program, Precision precision,
+                    const WorkerOptions& options, const Batch& batch, Communicator& ranks, Measured& measured) {
   std::vector<int> all(size_t(ranks.size()));
   std::iota(all.begin(), all.end(), 0);
   const int rank = ranks.rank();
   const auto r = size_t(rank);
   LocalWorld alone(1);
-  run_worker_threads(alone, [&](int) {
-    Worker worker(rank, model, &program, nullptr, precision, ranks.group(all), options);
-    run_steps(o, worker, batch, rank, measured);
-    worker.barrier();
-  }, {}, rank);
-  const std::string own = fmt::format("{} {} {} {}", measured.begin[r], measured.end[r], measured.waiting[r], measured.exposed[r]);
+  run_worker_threads(
+      alone,
+      [&](int) {
+        Worker worker(rank, model, &program, nullptr, precision, ranks.group(all), options);
+        run_steps(o, worker, batch, rank, measured);
+        worker.barrier();
+      },
+      {}, rank);
+  const std::string own =
+      fmt::format("{} {} {} {}", measured.begin[r], measured.end[r], measured.waiting[r], measured.exposed[r]);
   const std::vector<std::string> texts = gather_texts(ranks, own);
   for (size_t q = 0; q < texts.size(); ++q)
     std::istringstream(texts[q]) >> measured.begin[q] >> measured.end[q] >> measured.waiting[q] >> measured.exposed[q];
@@ -144,7 +159,8 @@ void print_details(const Options& o, const Model& model, Measured& measured) {
   if (o.events) print_events(measured.names[0]);
   const double all = measured.elapsed() * double(measured.begin.size());
   if (o.shares)
-    std::cout << fmt::format("{:.4f} {:.4f} ", std::accumulate(measured.waiting.begin(), measured.waiting.end(), 0.0) / all,
+    std::cout << fmt::format("{:.4f} {:.4f} ",
+                             std::accumulate(measured.waiting.begin(), measured.waiting.end(), 0.0) / all,
                              std::accumulate(measured.exposed.begin(), measured.exposed.end(), 0.0) / all);
   if (o.kinds)
     for (EventKind kind : {EventKind::forward, EventKind::recompute, EventKind::backward})
@@ -159,15 +175,18 @@ double images_per_second(const Options& o, Communicator* ranks) {
   const Precision precision = parse_precision(o.precision, "--precision");
   const Model model = make_model(spec_of(o));
   const Plan plan = plan_for(o, model, precision);
-  const Program program = compile(model, plan, {.segment_per_layer = o.events, .mixed_precision = precision == Precision::bf16,
-                                                .private_replicas = ranks != nullptr});
+  const Program program = compile(model, plan,
+                                  {.segment_per_layer = o.events,
+                                   .mixed_precision = precision == Precision::bf16,
+                                   .private_replicas = ranks != nullptr});
   Shape shape = o.sample;
   shape.insert(shape.begin(), o.batch);
   at::Tensor images = at::rand(shape);
   if (images.dim() == 4) images = images.contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor targets = at::randint(o.classes, {o.batch}, at::kLong);
   auto load = [&](Range range) {
-    return std::vector<at::Tensor>{images.narrow(0, range.begin, range.size()), targets.narrow(0, range.begin, range.size())};
+    return std::vector<at::Tensor>{images.narrow(0, range.begin, range.size()),
+                                   targets.narrow(0, range.begin, range.size())};
   };
   OptimizerConfig optimizer{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
   if (o.memory) install_memory_accounting();
@@ -194,13 +213,17 @@ int main(int argc, char** argv) {
   app.add_option("--steps", o.steps);
   app.add_option("--warmup", o.warmup);
   app.add_option("--cut", o.cut, "first layer of the second of two stages");
-  app.add_option("--tensor-from", o.tensor_from, "first layer that is split over the tensor axis, those before over the data axis");
+  app.add_option("--tensor-from", o.tensor_from,
+                 "first layer that is split over the tensor axis, those before over the data axis");
   app.add_option("--set", o.settings, "model options, name=value");
   app.add_option("--sample", o.sample, "sample shape");
-  app.add_flag("--shares", o.shares, "print the shares of waiting and of exposed communication in the workers' time before the rate");
-  app.add_flag("--kinds", o.kinds, "print worker 0's seconds per step of forward, recompute and backward before the rate");
+  app.add_flag("--shares", o.shares,
+               "print the shares of waiting and of exposed communication in the workers' time before the rate");
+  app.add_flag("--kinds", o.kinds,
+               "print worker 0's seconds per step of forward, recompute and backward before the rate");
   app.add_flag("--memory", o.memory,
-               "print the number of parameters and worker 0's bytes at its peak before the rate: weights, gradients, optimizer state, "
+               "print the number of parameters and worker 0's bytes at its peak before the rate: weights, gradients, "
+               "optimizer state, "
                "activations, buffers");
   app.add_flag("--events", o.events, "print seconds per layer and direction");
   CLI11_PARSE(app, argc, argv);

@@ -1,7 +1,8 @@
-// What it costs that failures are found: writing down what a rank does (comm/flight_recorder.h), signs of life beside collectives over gloo,
-// and looking for infinities in a gradient before it is reduced.
+// What it costs that failures are found: writing down what a rank does (comm/flight_recorder.h), signs of life beside
+// collectives over gloo, and looking for infinities in a gradient before it is reduced.
 //
-// bench_watch [rounds]: lines "name value unit", each the median of the rounds; the last ones are shares of what they are part of.
+// bench_watch [rounds]: lines "name value unit", each the median of the rounds; the last ones are shares of what they
+// are part of.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <arpa/inet.h>
@@ -59,12 +60,14 @@ double record_seconds() {
   const Clock::time_point start = Clock::now();
   for (int i = 0; i < 100 * kCalls; ++i) {
     recorder.begin_instruction(instruction);
-    recorder.end_operation(recorder.begin_operation(fmt::format("all_reduce(sum) of Float [1000], call {} of ranks 0,1", i)));
+    recorder.end_operation(
+        recorder.begin_operation(fmt::format("all_reduce(sum) of Float [1000], call {} of ranks 0,1", i)));
   }
   return seconds_since(start) / (100 * kCalls);
 }
 
-/// Seconds of an all_reduce between two ranks. `watched`: they meet at a port and show signs of life there; else in a file, without.
+/// Seconds of an all_reduce between two ranks. `watched`: they meet at a port and show signs of life there; else in a
+/// file, without.
 double all_reduce_seconds(bool watched, int64_t elements, int calls) {
   const auto file = std::filesystem::temp_directory_path() / fmt::format("trireme_bench_{}", ::getpid());
   std::filesystem::remove(file);

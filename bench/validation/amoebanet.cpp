@@ -33,16 +33,24 @@ struct Genotype {
 using enum Operation;
 
 const Genotype& normal() {
-  static const Genotype cell{{{1, conv1}, {1, pool}, {1, none}, {0, conv7}, {0, conv1},
-                              {0, conv7}, {2, pool}, {2, none}, {1, pool}, {5, conv1}},
+  static const Genotype cell{{{1, conv1},
+                              {1, pool},
+                              {1, none},
+                              {0, conv7},
+                              {0, conv1},
+                              {0, conv7},
+                              {2, pool},
+                              {2, none},
+                              {1, pool},
+                              {5, conv1}},
                              {0, 3, 4, 6}};
   return cell;
 }
 
 const Genotype& reduction() {
-  static const Genotype cell{{{0, pool}, {0, pool}, {2, none}, {1, conv3}, {2, conv7},
-                              {2, pool}, {3, none}, {1, pool}, {2, pool}, {3, conv1}},
-                             {4, 5, 6}};
+  static const Genotype cell{
+      {{0, pool}, {0, pool}, {2, none}, {1, conv3}, {2, conv7}, {2, pool}, {3, none}, {1, pool}, {2, pool}, {3, conv1}},
+      {4, 5, 6}};
   return cell;
 }
 
@@ -81,11 +89,13 @@ class AmoebaBuilder {
 
   CellModel finish() {
     const Shape& images = b_.shape(end_);
-    end_ = note(b_.layer<ShapeLayer>({end_}, name("pool"), ShapeLayer::Facts{.kind = "pool", .output = {images[0]},
-                                                                               .flops = double(element_count(images))}));
+    end_ = note(b_.layer<ShapeLayer>(
+        {end_}, name("pool"),
+        ShapeLayer::Facts{.kind = "pool", .output = {images[0]}, .flops = double(element_count(images))}));
     const int64_t width = b_.shape(end_)[0];
     end_ = note(b_.layer<ShapeLayer>({end_}, name("classes"),
-                                     ShapeLayer::Facts{.kind = "classes", .output = {kClasses},
+                                     ShapeLayer::Facts{.kind = "classes",
+                                                       .output = {kClasses},
                                                        .parameters = {{kClasses, width}, {kClasses}},
                                                        .flops = 2.0 * double(kClasses * width)}));
     const NodeId loss = note(b_.layer<ShapeLayer>({end_, target_}, "loss", ShapeLayer::Facts{.output = {}}));
@@ -102,8 +112,10 @@ class AmoebaBuilder {
 
   NodeId conv(NodeId x, int64_t out, Size2d kernel, Size2d stride) {
     const Size2d padding{kernel.height / 2, kernel.width / 2};
-    return note(b_.layer<Conv2d>({x}, name("conv"), Conv2dOptions{.in = b_.shape(x)[0], .out = out, .kernel = kernel, .stride = stride,
-                                                                  .padding = padding, .bias = false}));
+    return note(b_.layer<Conv2d>(
+        {x}, name("conv"),
+        Conv2dOptions{
+            .in = b_.shape(x)[0], .out = out, .kernel = kernel, .stride = stride, .padding = padding, .bias = false}));
   }
   NodeId norm(NodeId x) {
     ShapeLayer::Facts facts = elementwise("norm", b_.shape(x), kNormFlops);
@@ -122,19 +134,25 @@ class AmoebaBuilder {
   }
   NodeId pooled(NodeId x, int64_t stride) {
     const Shape& shape = b_.shape(x);
-    return note(b_.layer<ShapeLayer>({x}, name("pool"), elementwise("pool", {shape[0], shape[1] / stride, shape[2] / stride}, kPoolFlops)));
+    return note(b_.layer<ShapeLayer>(
+        {x}, name("pool"), elementwise("pool", {shape[0], shape[1] / stride, shape[2] / stride}, kPoolFlops)));
   }
   NodeId apply(Operation operation, NodeId x, int64_t stride) {
     const int64_t quarter = channels_ / 4;
     switch (operation) {
-      case none: return stride == 1 ? x : factorized(x);
-      case Operation::pool: return pooled(x, stride);
-      case conv1: return unit(x, channels_, {1, 1}, {stride, stride});
+      case none:
+        return stride == 1 ? x : factorized(x);
+      case Operation::pool:
+        return pooled(x, stride);
+      case conv1:
+        return unit(x, channels_, {1, 1}, {stride, stride});
       case conv3:
-        return unit(unit(unit(x, quarter, {1, 1}, {1, 1}), quarter, {3, 3}, {stride, stride}), channels_, {1, 1}, {1, 1});
+        return unit(unit(unit(x, quarter, {1, 1}, {1, 1}), quarter, {3, 3}, {stride, stride}), channels_, {1, 1},
+                    {1, 1});
       case conv7:
-        return unit(unit(unit(unit(x, quarter, {1, 1}, {1, 1}), quarter, {1, 7}, {1, stride}), quarter, {7, 1}, {stride, 1}), channels_,
-                    {1, 1}, {1, 1});
+        return unit(
+            unit(unit(unit(x, quarter, {1, 1}, {1, 1}), quarter, {1, 7}, {1, stride}), quarter, {7, 1}, {stride, 1}),
+            channels_, {1, 1}, {1, 1});
     }
     return x;
   }
@@ -168,7 +186,8 @@ std::vector<int> even_stages(const CellModel& net, int stages) {
     upto[size_t(net.cells[size_t(id)]) + 1] += net.model.node(id).layer->forward_flops(net.model.input_shapes(id));
   for (size_t i = 1; i <= cells; ++i) upto[i] += upto[i - 1];
   // the sum being what it is, the least sum of squares has the least variance
-  std::vector<std::vector<double>> best(size_t(stages) + 1, std::vector<double>(cells + 1, std::numeric_limits<double>::infinity()));
+  std::vector<std::vector<double>> best(size_t(stages) + 1,
+                                        std::vector<double>(cells + 1, std::numeric_limits<double>::infinity()));
   std::vector<std::vector<size_t>> from(size_t(stages) + 1, std::vector<size_t>(cells + 1, 0));
   best[0][0] = 0;
   for (size_t stage = 1; stage <= size_t(stages); ++stage)

@@ -20,7 +20,11 @@ int64_t elements_of(double bytes, int64_t samples) {
 class ChainCut {
  public:
   ChainCut(const LayerGraph& graph, const std::vector<int>& order, const std::vector<int>& replicas, double bandwidth)
-      : order_(order), replicas_(replicas), bandwidth_(bandwidth), seconds_(order.size() + 1, 0), weights_(order.size() + 1, 0),
+      : order_(order),
+        replicas_(replicas),
+        bandwidth_(bandwidth),
+        seconds_(order.size() + 1, 0),
+        weights_(order.size() + 1, 0),
         open_(order.size() + 1, 0) {
     std::vector<size_t> place(order.size());
     for (size_t i = 0; i < order.size(); ++i) place[size_t(order[i])] = i;
@@ -56,9 +60,11 @@ class ChainCut {
  private:
   double load_of(size_t stage, size_t begin, size_t end) const {
     const double r = replicas_[stage];
-    const double working = (seconds_[end] - seconds_[begin] + 4 * (r - 1) / r * (weights_[end] - weights_[begin]) / bandwidth_) / r;
+    const double working =
+        (seconds_[end] - seconds_[begin] + 4 * (r - 1) / r * (weights_[end] - weights_[begin]) / bandwidth_) / r;
     const double sending =
-        end < order_.size() ? 2 * open_[end] / (bandwidth_ * std::max(1.0, std::min<double>(r, replicas_[stage + 1]))) : 0;
+        end < order_.size() ? 2 * open_[end] / (bandwidth_ * std::max(1.0, std::min<double>(r, replicas_[stage + 1])))
+                            : 0;
     return std::max(working, sending);
   }
 
@@ -95,7 +101,9 @@ GraphModel make_graph_model(const LayerGraph& graph, int64_t batch) {
 }
 
 GraphCosts::GraphCosts(const GraphModel& model, const LayerGraph& graph, int64_t batch, double memory_bandwidth)
-    : forward_(model.model.nodes().size(), 0), backward_(model.model.nodes().size(), 0), memory_bandwidth_(memory_bandwidth) {
+    : forward_(model.model.nodes().size(), 0),
+      backward_(model.model.nodes().size(), 0),
+      memory_bandwidth_(memory_bandwidth) {
   for (size_t v = 0; v < graph.layers.size(); ++v) {
     forward_[size_t(model.nodes[v])] = graph.layers[v].forward / double(batch);
     backward_[size_t(model.nodes[v])] = graph.layers[v].backward / double(batch);

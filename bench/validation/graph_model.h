@@ -14,8 +14,8 @@ struct GraphModel {
   std::vector<NodeId> nodes;
 };
 
-/// `batch`: samples that the profile was taken with. The layers that have no predecessor read the data; the loss reads the sink that takes
-/// longest (the others are results that nobody reads).
+/// `batch`: samples that the profile was taken with. The layers that have no predecessor read the data; the loss reads
+/// the sink that takes longest (the others are results that nobody reads).
 GraphModel make_graph_model(const LayerGraph& graph, int64_t batch);
 
 /// The profile's seconds, in proportion to samples. Updates: bytes over memory bandwidth, for SGD with momentum.
@@ -31,8 +31,9 @@ class GraphCosts final : public LayerCosts {
   double memory_bandwidth_;
 };
 
-/// Stages of so many replicas each, in the order of the data: for each stage its graph layers. Cut where the greatest load by PipeDream's
-/// formulas (planner/graph_files/pipedream.h, with free boundaries counted as sends) is least: along every topological order tried.
+/// Stages of so many replicas each, in the order of the data: for each stage its graph layers. Cut where the greatest
+/// load by PipeDream's formulas (planner/graph_files/pipedream.h, with free boundaries counted as sends) is least:
+/// along every topological order tried.
 std::vector<std::vector<int>> cut_for(const LayerGraph& graph, const std::vector<int>& replicas, double bandwidth);
 
 }  // namespace trireme::validation

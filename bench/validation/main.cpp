@@ -1,7 +1,8 @@
 // Published measurements beside predictions: writes docs/validation.md, or checks it.
 //
 // validation [--profiles FOLDER] [--out FILE] [--only NAME] [--check]: prints the page, or writes it to FILE.
-// --profiles: the folder that holds pipedream/*.txt (else TRIREME_PROFILES; without either PipeDream's table is left out).
+// --profiles: the folder that holds pipedream/*.txt (else TRIREME_PROFILES; without either PipeDream's table is left
+// out).
 // --only: the tables whose names begin so. --check: exit status 1, with a line per row, where one leaves its gate.
 #include <fmt/format.h>
 
@@ -27,10 +28,17 @@ struct Request {
 
 std::vector<Table> make_tables(const Request& request) {
   const std::vector<std::pair<std::string, std::function<Table()>>> makers{
-      {"gpipe-weights", gpipe_weights}, {"gpipe-tpu", gpipe_tpu}, {"gpipe-p100", gpipe_p100},
-      {"amoebanet-weights", amoebanet_weights}, {"unet-weights", unet_weights}, {"unet-speed", unet_speed},
-      {"resnet101-speed", resnet101_speed}, {"small-images", small_images}, {"megatron-parameters", megatron_parameters},
-      {"megatron-speed", megatron_speed}, {"horovod", horovod_scaling},
+      {"gpipe-weights", gpipe_weights},
+      {"gpipe-tpu", gpipe_tpu},
+      {"gpipe-p100", gpipe_p100},
+      {"amoebanet-weights", amoebanet_weights},
+      {"unet-weights", unet_weights},
+      {"unet-speed", unet_speed},
+      {"resnet101-speed", resnet101_speed},
+      {"small-images", small_images},
+      {"megatron-parameters", megatron_parameters},
+      {"megatron-speed", megatron_speed},
+      {"horovod", horovod_scaling},
       {"pipedream", [&] { return pipedream_speedups(request.profiles); }}};
   std::vector<Table> tables;
   for (const auto& [name, make] : makers) {
@@ -59,8 +67,9 @@ int main(int argc, char** argv) {
   Request request{.profiles = set ? set : "", .out = {}, .only = {}};
   app.add_option("--profiles", request.profiles, "folder that holds pipedream/*.txt; default: TRIREME_PROFILES");
   app.add_option("--out", request.out, "write the page to this file");
-  app.add_option("--only", request.only,
-                 "only tables whose names begin so: gpipe, amoebanet, unet, resnet101, small, megatron, horovod, pipedream");
+  app.add_option(
+      "--only", request.only,
+      "only tables whose names begin so: gpipe, amoebanet, unet, resnet101, small, megatron, horovod, pipedream");
   app.add_flag("--check", request.check, "exit status 1 where a row leaves its gate");
   CLI11_PARSE(app, argc, argv);
   try {

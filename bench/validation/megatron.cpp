@@ -1,4 +1,5 @@
-// Megatron-LM: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021.
+// Megatron-LM: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC
+// 2021.
 #include <fmt/format.h>
 
 #include "cost/datasheet_costs.h"
@@ -29,20 +30,24 @@ struct Run {
 
 /// Table 1: weak scaling. Micro-batches and chunks: examples/sc21/run_table_1.sh of the authors' repository.
 const std::vector<Run>& weak_scaling() {
-  static const std::vector<Run> runs{
-      {1.7, 24, 2304, 24, 1, 1, 32, 512, 137, 16},           {3.6, 32, 3072, 30, 2, 1, 64, 512, 138, 16},
-      {7.5, 32, 4096, 36, 4, 1, 128, 512, 142, 16},          {18.4, 48, 6144, 40, 8, 1, 256, 1024, 135, 8},
-      {39.1, 64, 8192, 48, 8, 2, 512, 1536, 138, 4},         {76.1, 80, 10240, 60, 8, 4, 1024, 1792, 140, 2, 3},
-      {145.6, 96, 12288, 80, 8, 8, 1536, 2304, 148, 2, 2},   {310.1, 128, 16384, 96, 8, 16, 1920, 2160, 155, 1, 2},
-      {529.6, 128, 20480, 105, 8, 35, 2520, 2520, 163, 1, 3}, {1008.0, 160, 25600, 128, 8, 64, 3072, 3072, 163, 1}};
+  static const std::vector<Run> runs{{1.7, 24, 2304, 24, 1, 1, 32, 512, 137, 16},
+                                     {3.6, 32, 3072, 30, 2, 1, 64, 512, 138, 16},
+                                     {7.5, 32, 4096, 36, 4, 1, 128, 512, 142, 16},
+                                     {18.4, 48, 6144, 40, 8, 1, 256, 1024, 135, 8},
+                                     {39.1, 64, 8192, 48, 8, 2, 512, 1536, 138, 4},
+                                     {76.1, 80, 10240, 60, 8, 4, 1024, 1792, 140, 2, 3},
+                                     {145.6, 96, 12288, 80, 8, 8, 1536, 2304, 148, 2, 2},
+                                     {310.1, 128, 16384, 96, 8, 16, 1920, 2160, 155, 1, 2},
+                                     {529.6, 128, 20480, 105, 8, 35, 2520, 2520, 163, 1, 3},
+                                     {1008.0, 160, 25600, 128, 8, 64, 3072, 3072, 163, 1}};
   return runs;
 }
 
 /// Table 2: one model on more and more GPUs.
 const std::vector<Run>& strong_scaling() {
   static const std::vector<Run> runs{
-      {174.6, 96, 12288, 96, 8, 12, 384, 1536, 153},   {174.6, 96, 12288, 96, 8, 12, 768, 1536, 149},
-      {174.6, 96, 12288, 96, 8, 12, 1536, 1536, 141},  {529.6, 128, 20480, 105, 8, 35, 560, 2240, 171},
+      {174.6, 96, 12288, 96, 8, 12, 384, 1536, 153},    {174.6, 96, 12288, 96, 8, 12, 768, 1536, 149},
+      {174.6, 96, 12288, 96, 8, 12, 1536, 1536, 141},   {529.6, 128, 20480, 105, 8, 35, 560, 2240, 171},
       {529.6, 128, 20480, 105, 8, 35, 1120, 2240, 167}, {529.6, 128, 20480, 105, 8, 35, 2240, 2240, 159}};
   return runs;
 }
@@ -59,7 +64,8 @@ Model gpt(const Run& run) {
   spec.sample_shape = spec.target_shape = {kPositions};
   spec.classes = spec.vocabulary = kWords;
   spec.task = LearningTask::language;
-  spec.options = {{"layers", run.layers}, {"width", double(run.width)}, {"heads", run.heads}, {"positions", double(kPositions)}};
+  spec.options = {
+      {"layers", run.layers}, {"width", double(run.width)}, {"heads", run.heads}, {"positions", double(kPositions)}};
   return make_model(spec);
 }
 
@@ -68,7 +74,8 @@ double block_seconds(const Setting& setting, const DatasheetCosts& costs, const 
   double seconds = 0;
   for (NodeId id = setting.model.input_count(); id < NodeId(plan.layers.size()); ++id) {
     if (block_of(setting.model.node(id).name) != "transformer.h.0") continue;
-    const LayerCost cost = costs.seconds(id, option_of(plan, setting.model, id), plan.layers[size_t(id)].tensor, samples);
+    const LayerCost cost =
+        costs.seconds(id, option_of(plan, setting.model, id), plan.layers[size_t(id)].tensor, samples);
     seconds += 2 * cost.forward + cost.backward;
   }
   return seconds;
@@ -97,9 +104,14 @@ struct Speed {
 
 Speed speed_of(const Run& run, const Model& model, const Cluster& cluster) {
   const Cluster used = part_of(cluster, run.gpus);
-  const Setting setting{.model = model, .cluster = used, .batch = run.batch, .precision = Precision::bf16, .optimizer_states = kAdamStates};
+  const Setting setting{.model = model,
+                        .cluster = used,
+                        .batch = run.batch,
+                        .precision = Precision::bf16,
+                        .optimizer_states = kAdamStates};
   const int data = run.gpus / run.tensor / run.pipeline;
-  Degrees degrees{.data = data, .tensor = run.tensor, .pipeline = run.pipeline, .micro_batches = 1, .chunks = run.chunks};
+  Degrees degrees{
+      .data = data, .tensor = run.tensor, .pipeline = run.pipeline, .micro_batches = 1, .chunks = run.chunks};
   Plan plan = block_plan(setting, degrees, run.chunks > 1 ? "interleaved" : "1f1b");
   recompute_blocks(model, /*last=*/true, plan);
   const int64_t samples = run.micro_batch > 0 ? run.micro_batch : best_micro_batch(setting, run, plan);
@@ -110,13 +122,15 @@ Speed speed_of(const Run& run, const Model& model, const Cluster& cluster) {
 void add_rows(const std::vector<Run>& runs, const Cluster& cluster, const Run* calibrated, Table& table) {
   for (const Run& run : runs) {
     const Speed speed = speed_of(run, gpt(run), cluster);
-    table.rows.push_back({.what = fmt::format("{:.1f} B, data {} x tensor {} x pipeline {}", run.billions,
-                                              run.gpus / run.tensor / run.pipeline, run.tensor, run.pipeline),
-                          .published = run.teraflops, .predicted = speed.teraflops,
-                          .gate = &run == calibrated ? std::nullopt : std::optional(run.pipeline > 1 ? kPipelineGate : kGate),
-                          .is_calibrated = &run == calibrated,
-                          .note = fmt::format("{} GPUs, micro-batches of {}{}", run.gpus, speed.micro_batch,
-                                              run.chunks > 1 ? fmt::format(", {} chunks", run.chunks) : "")});
+    table.rows.push_back(
+        {.what = fmt::format("{:.1f} B, data {} x tensor {} x pipeline {}", run.billions,
+                             run.gpus / run.tensor / run.pipeline, run.tensor, run.pipeline),
+         .published = run.teraflops,
+         .predicted = speed.teraflops,
+         .gate = &run == calibrated ? std::nullopt : std::optional(run.pipeline > 1 ? kPipelineGate : kGate),
+         .is_calibrated = &run == calibrated,
+         .note = fmt::format("{} GPUs, micro-batches of {}{}", run.gpus, speed.micro_batch,
+                             run.chunks > 1 ? fmt::format(", {} chunks", run.chunks) : "")});
   }
 }
 
@@ -139,13 +153,17 @@ Table megatron_parameters() {
     const double by_formula = 12 * l * h * h * (1 + 13 / (12 * h) + double(kWords + kPositions) / (12 * l * h));
     const double last_norm = 2 * h;  // which the formula leaves out
     formula = formula && std::abs(own - by_formula - last_norm) < 0.5;
-    table.rows.push_back({.what = fmt::format("{} layers, width {}", run.layers, run.width), .published = run.billions,
-                          .predicted = own / kBillion, .gate = 0.051 / run.billions, .note = {}});
+    table.rows.push_back({.what = fmt::format("{} layers, width {}", run.layers, run.width),
+                          .published = run.billions,
+                          .predicted = own / kBillion,
+                          .gate = 0.051 / run.billions,
+                          .note = {}});
   }
   table.claim(
-      "every model has as many parameters as the paper's formula, 12 l h^2 (1 + 13 / (12 h) + (V + s) / (12 l h)), plus those of the "
+      "every model has as many parameters as the paper's formula, 12 l h^2 (1 + 13 / (12 h) + (V + s) / (12 l h)), "
+      "plus those of the "
       "last norm",
-              formula);
+      formula);
   return table;
 }
 
@@ -153,26 +171,33 @@ Table megatron_speed() {
   Table table{
       .title = "Megatron-LM, tables 1 and 2: speed on up to 3,072 A100",
       .source = kSource,
-      .quantity = "TFLOP/s per GPU by the paper's count of a step's FLOPs (F = 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)))",
+      .quantity =
+          "TFLOP/s per GPU by the paper's count of a step's FLOPs (F = 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)))",
       .setup =
-          "selene.cluster.toml, bf16, Adam, the same number of blocks per stage, every block recomputed. Table 1: micro-batches and "
-          "chunks per GPU as in the authors' script (Megatron-LM's repository, examples/sc21/run_table_1.sh); schedule interleaved where "
-          "there are several chunks, else 1f1b. Table 2, for which there is no script: 1f1b, micro-batches by the paper's rule, the "
+          "selene.cluster.toml, bf16, Adam, the same number of blocks per stage, every block recomputed. Table 1: "
+          "micro-batches and "
+          "chunks per GPU as in the authors' script (Megatron-LM's repository, examples/sc21/run_table_1.sh); schedule "
+          "interleaved where "
+          "there are several chunks, else 1f1b. Table 2, for which there is no script: 1f1b, micro-batches by the "
+          "paper's rule, the "
           "least `(B / (d b) + p - 1)(t_f(b) + t_b(b))`.",
       .calibrated = "`greatest_efficiency`, on the first row.",
       .decimals = 0,
       .rows = {},
       .claims = {},
       .remarks =
-          "Predictions for deep pipelines are slower than the published speeds; the error grows with the depth. There are three known "
-          "differences: interleaving is simulated only where it is published; every tensor rank sends the whole output of a stage, while "
-          "Megatron-LM scatters it and gathers it again; and Megatron-LM's fused kernels for bias, GELU, dropout and sums count as several "
+          "Predictions for deep pipelines are slower than the published speeds; the error grows with the depth. There "
+          "are three known "
+          "differences: interleaving is simulated only where it is published; every tensor rank sends the whole output "
+          "of a stage, while "
+          "Megatron-LM scatters it and gathers it again; and Megatron-LM's fused kernels for bias, GELU, dropout and "
+          "sums count as several "
           "operators here."};
   const Cluster cluster = example_cluster("selene");
   const Run& first = weak_scaling().front();
   const Model model = gpt(first);
-  const double share =
-      solve(0.2, 1, first.teraflops, [&](double s) { return speed_of(first, model, with_efficiency(cluster, s)).teraflops; });
+  const double share = solve(0.2, 1, first.teraflops,
+                             [&](double s) { return speed_of(first, model, with_efficiency(cluster, s)).teraflops; });
   const Cluster calibrated = with_efficiency(cluster, share);
   add_rows(weak_scaling(), calibrated, &first, table);
   table.rows.front().note += fmt::format(", efficiency {:.2f}", share);

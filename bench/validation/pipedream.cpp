@@ -11,7 +11,8 @@
 namespace trireme::validation {
 namespace {
 
-/// "Single-flow" traffic between instances of one placement group: 10 Gbit/s (Amazon EC2's user guide, instance network bandwidth).
+/// "Single-flow" traffic between instances of one placement group: 10 Gbit/s (Amazon EC2's user guide, instance network
+/// bandwidth).
 constexpr double kAwsConnection = 10e9 / 8;
 constexpr double kGate = 0.2;
 
@@ -67,11 +68,16 @@ Steps simulate_steps(const Published& p, const std::filesystem::path& profiles) 
   const auto stages = cut_for(graph, p.replicas, line_rate);
   const GraphCosts costs(net, graph, p.profile.batch, cluster.kinds.front().memory_bandwidth);
   const CollectiveLibrary nccl{.flat_rings = true, .connection = p.connection};
-  const Setting data{.model = net.model, .cluster = cluster, .batch = p.profile.training * p.devices, .layers = &costs, .library = nccl};
+  const Setting data{.model = net.model,
+                     .cluster = cluster,
+                     .batch = p.profile.training * p.devices,
+                     .layers = &costs,
+                     .library = nccl};
   const double data_seconds = step_seconds(data, balanced_plan(data, {.data = p.devices, .micro_batches = 1}, "gpipe"));
   // a batch of every replica of the widest stage at once: they work on batches of their own, side by side
   const int widest = *std::max_element(p.replicas.begin(), p.replicas.end());
-  const Setting pipe{.model = net.model, .cluster = cluster, .batch = p.profile.training * widest, .layers = &costs, .library = nccl};
+  const Setting pipe{
+      .model = net.model, .cluster = cluster, .batch = p.profile.training * widest, .layers = &costs, .library = nccl};
   const double pipe_seconds = step_seconds(pipe, pipedream_plan(pipe, net, stages, p.replicas));
   return {data_seconds, double(widest) / pipe_seconds / (double(p.devices) / data_seconds)};
 }
@@ -91,29 +97,45 @@ Table pipedream_speedups(const std::filesystem::path& profiles) {
       .source = "Narayanan et al., SOSP 2019, clusters A (Azure, 10 Gbit/s) and B (AWS, 25 Gbit/s)",
       .quantity = "Speedup of an epoch over data parallel",
       .setup =
-          "azure-4x4-v100.cluster.toml and aws-2x8-v100.cluster.toml; seconds, activations and weights of each layer from PipeDream's "
-          "published profiles (VGG-16 at batch 128, GNMT-8 at 32), scaled in proportion to the batch of 64 per GPU in the runs; schedule "
-          "pipedream; numbers of stages and replicas as published, with the cuts for which the greatest load by the paper's formula is "
-          "least. During the backward, gradients are all-reduced by one ring through all replicas (the published runs used NCCL). The "
+          "azure-4x4-v100.cluster.toml and aws-2x8-v100.cluster.toml; seconds, activations and weights of each layer "
+          "from PipeDream's "
+          "published profiles (VGG-16 at batch 128, GNMT-8 at 32), scaled in proportion to the batch of 64 per GPU in "
+          "the runs; schedule "
+          "pipedream; numbers of stages and replicas as published, with the cuts for which the greatest load by the "
+          "paper's formula is "
+          "least. During the backward, gradients are all-reduced by one ring through all replicas (the published runs "
+          "used NCCL). The "
           "connection of this ring between two AWS servers carries 10 Gbit/s, Amazon's limit for one connection.",
       .calibrated = "nothing.",
       .rows = {},
       .claims = {},
       .remarks =
-          "Data parallel was slower in the published runs than predicted here, and this is not explained: the paper does not print its "
-          "step times. For VGG-16 on A, the ring sends 1.04 GB through each server's connection, and computing takes 0.35 s. The "
-          "published speedup needs a step of 2.2 s, that is, a ring that reaches less than half of the 10 Gbit/s. On B the published "
-          "speedup of VGG-16 needs 6 of the 10 Gbit/s of a connection, and that of GNMT-8 on one server of A about 5 of the 12 GB/s of a "
-          "GPU's PCIe link (through the host, because GPUs of virtual machines cannot communicate directly). No publication gives such "
-          "numbers, and nothing is fitted to them. There is another difference: here the replicas of a stage work at the same time with "
-          "a batch each, while PipeDream assigns batches to them one by one, so here the last stage gets 15 batches at once. The rows of "
-          "ResNet-50, and of GNMT-8 on B, are left out because they compare data parallel with itself. For AlexNet, GNMT-16, AWD-LM and "
+          "Data parallel was slower in the published runs than predicted here, and this is not explained: the paper "
+          "does not print its "
+          "step times. For VGG-16 on A, the ring sends 1.04 GB through each server's connection, and computing takes "
+          "0.35 s. The "
+          "published speedup needs a step of 2.2 s, that is, a ring that reaches less than half of the 10 Gbit/s. On B "
+          "the published "
+          "speedup of VGG-16 needs 6 of the 10 Gbit/s of a connection, and that of GNMT-8 on one server of A about 5 "
+          "of the 12 GB/s of a "
+          "GPU's PCIe link (through the host, because GPUs of virtual machines cannot communicate directly). No "
+          "publication gives such "
+          "numbers, and nothing is fitted to them. There is another difference: here the replicas of a stage work at "
+          "the same time with "
+          "a batch each, while PipeDream assigns batches to them one by one, so here the last stage gets 15 batches at "
+          "once. The rows of "
+          "ResNet-50, and of GNMT-8 on B, are left out because they compare data parallel with itself. For AlexNet, "
+          "GNMT-16, AWD-LM and "
           "S2VT there are no published profiles."};
   for (const Published& p : published) {
     const Steps steps = simulate_steps(p, profiles);
-    table.rows.push_back({.what = p.what, .published = p.speedup, .predicted = steps.speedup, .gate = p.gate,
-                          .note = fmt::format("a step of data parallel {:.2f} s; {:.2f} s would give the published speedup", steps.data,
-                                              steps.data * p.speedup / steps.speedup)});
+    table.rows.push_back(
+        {.what = p.what,
+         .published = p.speedup,
+         .predicted = steps.speedup,
+         .gate = p.gate,
+         .note = fmt::format("a step of data parallel {:.2f} s; {:.2f} s would give the published speedup", steps.data,
+                             steps.data * p.speedup / steps.speedup)});
   }
   const auto predicted = [&](size_t row) { return *table.rows[row].predicted; };
   table.claim("VGG-16 gains more over 10 than over 25 Gbit/s", predicted(0) > predicted(1));

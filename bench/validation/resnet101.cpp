@@ -21,7 +21,8 @@ NodeId last_of(const Model& model, int modules) {
   int block = (modules - kStem) / kPerBlock, stage = 0;
   for (; block >= kBlocks[stage]; ++stage) block -= kBlocks[stage];
   const std::string name = fmt::format("layer{}.{}.", stage + 1, block);
-  check_internal(within == 0 || within == kFirstRelu, "a cut of ResNet-101 lies between two blocks or behind a block's first ReLU");
+  check_internal(within == 0 || within == kFirstRelu,
+                 "a cut of ResNet-101 lies between two blocks or behind a block's first ReLU");
   return within == 0 ? model.find(name + "conv1") - 1 : model.find(name + "bn1");
 }
 

@@ -10,9 +10,9 @@ namespace trireme::validation {
 /// torchvision's, for images of 3 x side x side.
 Model resnet101(int64_t side, int64_t classes);
 
-/// One worker per part, micro-batches ("chunks"), and how many modules of torchgpipe's sequential ResNet-101 each worker has: 4 of the
-/// stem, 11 per block (identity, three convolutions with norms and ReLUs, sum, ReLU), 3 of the head. Cuts lie between two blocks or behind
-/// a block's first ReLU. All chunks but the last are recomputed.
+/// One worker per part, micro-batches ("chunks"), and how many modules of torchgpipe's sequential ResNet-101 each
+/// worker has: 4 of the stem, 11 per block (identity, three convolutions with norms and ReLUs, sum, ReLU), 3 of the
+/// head. Cuts lie between two blocks or behind a block's first ReLU. All chunks but the last are recomputed.
 Plan resnet101_pipeline(const Setting& setting, int chunks, const std::vector<int>& balance);
 
 /// Of two workers in torchgpipe's benchmark: the cut is behind the first ReLU of the 13th block, layer3.5.

@@ -16,9 +16,9 @@ class ShapeLayer final : public Layer {
  public:
   struct Facts {
     std::string kind = "operator";
-    Shape output;                       ///< of a sample
+    Shape output;  ///< of a sample
     std::vector<Shape> parameters = {};
-    double flops = 0;                   ///< of a sample's forward
+    double flops = 0;  ///< of a sample's forward
   };
   ShapeLayer(std::string name, Facts facts) : Layer(std::move(name)), facts_(std::move(facts)) {}
 

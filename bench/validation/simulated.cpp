@@ -19,7 +19,7 @@ namespace {
 constexpr int kFewDevices = 16;  // each is simulated, and programs are checked
 constexpr int kSteps = 3;
 constexpr int kStepsInFlight = 10;  // of schedules without flush, whose steps overlap
-constexpr int kRounds = 40;      // of a bisection
+constexpr int kRounds = 40;         // of a bisection
 
 /// The number at the end of a block's name ("transformer.h.3" -> 3); -1: none.
 int block_number(const std::string& name) {
@@ -39,8 +39,9 @@ double step_seconds(const Setting& setting, const Plan& plan) {
   const Cluster cluster = part_of(setting.cluster, plan.devices);
   const bool few = plan.devices <= kFewDevices;
   validate(plan, setting.model, setting.batch, plan.name);
-  const Program program = compile(setting.model, plan, {.mixed_precision = setting.precision == Precision::bf16,
-                                                        .private_replicas = true, .checked = few});
+  const Program program =
+      compile(setting.model, plan,
+              {.mixed_precision = setting.precision == Precision::bf16, .private_replicas = true, .checked = few});
   std::unique_ptr<LayerCosts> own;
   if (!setting.layers) own = datasheet_of(setting);
   const ClusterLinks links(cluster, setting.library);
@@ -48,7 +49,8 @@ double step_seconds(const Setting& setting, const Plan& plan) {
   if (!few) options.representatives = representatives(program, cluster, setting.batch);
   InstructionCosts costs(program, setting.model, cluster, setting.layers ? *setting.layers : *own, links, options);
   const int steps = program.greatest_lag > 0 ? kStepsInFlight : few ? kSteps : 1;
-  return simulate(program, setting.model, costs, links, {.steps = steps, .ranks = options.representatives}).step_seconds;
+  return simulate(program, setting.model, costs, links, {.steps = steps, .ranks = options.representatives})
+      .step_seconds;
 }
 
 LayerSeconds layer_seconds(const Setting& setting, int64_t samples) {
@@ -77,12 +79,14 @@ Plan balanced_plan(const Setting& setting, const Degrees& degrees, const std::st
 
 Plan block_plan(const Setting& setting, const Degrees& degrees, const std::string& schedule) {
   Plan plan = balanced_plan(
-      setting, {.data = degrees.data, .tensor = degrees.tensor, .pipeline = 1, .micro_batches = degrees.micro_batches}, schedule);
+      setting, {.data = degrees.data, .tensor = degrees.tensor, .pipeline = 1, .micro_batches = degrees.micro_batches},
+      schedule);
   plan.devices *= degrees.pipeline;
   const int per_position = degrees.data * degrees.tensor, stages = degrees.pipeline * degrees.chunks;
   plan.stages.assign(size_t(stages), std::vector<int>(size_t(per_position)));
   for (int stage = 0; stage < stages; ++stage)
-    std::iota(plan.stages[size_t(stage)].begin(), plan.stages[size_t(stage)].end(), stage % degrees.pipeline * per_position);
+    std::iota(plan.stages[size_t(stage)].begin(), plan.stages[size_t(stage)].end(),
+              stage % degrees.pipeline * per_position);
   int blocks = 0;
   for (const Node& node : setting.model.nodes()) blocks = std::max(blocks, block_number(node.name) + 1);
   check_internal(blocks > 0 && blocks % stages == 0, "stages of whole blocks have equally many");
@@ -97,7 +101,8 @@ Plan block_plan(const Setting& setting, const Degrees& degrees, const std::strin
 
 void recompute_blocks(const Model& model, bool last, Plan& plan) {
   const std::vector<std::string> labels = recompute_labels(model);
-  for (NodeId id = model.input_count(); id < NodeId(plan.layers.size()); ++id) plan.layers[size_t(id)].recompute = labels[size_t(id)];
+  for (NodeId id = model.input_count(); id < NodeId(plan.layers.size()); ++id)
+    plan.layers[size_t(id)].recompute = labels[size_t(id)];
   plan.recompute_last = last;
 }
 

@@ -19,8 +19,8 @@ struct Setting {
   const Cluster& cluster;
   int64_t batch = 1;  ///< samples of a step over all devices
   Precision precision = Precision::fp32;
-  int optimizer_states = 1;             ///< tensors kept per weight
-  const LayerCosts* layers = nullptr;   ///< null: the cluster's datasheets
+  int optimizer_states = 1;            ///< tensors kept per weight
+  const LayerCosts* layers = nullptr;  ///< null: the cluster's datasheets
   CollectiveLibrary library = {};
 };
 
@@ -33,9 +33,9 @@ LayerSeconds layer_seconds(const Setting& setting, int64_t samples);
 /// A plan of these degrees whose stages are balanced by the machine's seconds.
 Plan balanced_plan(const Setting& setting, const Degrees& degrees, const std::string& schedule);
 
-/// Stages of whole blocks ("h.0", "h.1", ...), equally many in each, as Megatron has them: what stands before the first block is in the
-/// first stage, what comes after the last in the last. The number of stages, chunks of an interleaved schedule included, divides that of the
-/// blocks.
+/// Stages of whole blocks ("h.0", "h.1", ...), equally many in each, as Megatron has them: what stands before the first
+/// block is in the first stage, what comes after the last in the last. The number of stages, chunks of an interleaved
+/// schedule included, divides that of the blocks.
 Plan block_plan(const Setting& setting, const Degrees& degrees, const std::string& schedule);
 
 /// Every block's forward is computed again in backward; `last`: also that of the last micro-batch.
@@ -52,7 +52,8 @@ Cluster part_of(const Cluster& cluster, int devices);
 Cluster with_efficiency(Cluster cluster, double share);
 Cluster with_launch(Cluster cluster, double seconds);
 
-/// The x in [low, high] at which f, which falls or rises throughout, comes to `target`; the nearer end where it does not.
+/// The x in [low, high] at which f, which falls or rises throughout, comes to `target`; the nearer end where it does
+/// not.
 double solve(double low, double high, double target, const std::function<double(double)>& f);
 
 }  // namespace trireme::validation

@@ -12,17 +12,24 @@ namespace {
 constexpr const char* kTitle = "# Validation: published measurements beside predictions";
 constexpr const char* kIntroduction[] = {
     "This page compares published measurements of training speed and memory with the predictions of the simulator "
-    "([simulation.md](simulation.md)). It is for readers who want to know how far predictions can be trusted. It is written by "
+    "([simulation.md](simulation.md)). It is for readers who want to know how far predictions can be trusted. It is "
+    "written by "
     "`bench/validation.sh`; do not edit.",
-    "The simulator compiles the published plan to the program that a run would execute, and executes it on a simulated clock. The costs "
-    "come from the published machine's cluster file ([clusters.md](clusters.md)) or from published seconds per layer. In each table at "
-    "most one number is calibrated, on the one row that is marked (or on measurements published elsewhere). Everything else is "
+    "The simulator compiles the published plan to the program that a run would execute, and executes it on a simulated "
+    "clock. The costs "
+    "come from the published machine's cluster file ([clusters.md](clusters.md)) or from published seconds per layer. "
+    "In each table at "
+    "most one number is calibrated, on the one row that is marked (or on measurements published elsewhere). Everything "
+    "else is "
     "predicted, nothing is tuned per row, and rows that differ from the publication are shown as they are.",
-    "`bench/validation.sh --check` fails where the error of a row exceeds its gate (the greatest relative error), or where a statement "
-    "under a table is not true. Absolute speeds of machines that are known only from a datasheet are off by tens of per cent "
+    "`bench/validation.sh --check` fails where the error of a row exceeds its gate (the greatest relative error), or "
+    "where a statement "
+    "under a table is not true. Absolute speeds of machines that are known only from a datasheet are off by tens of "
+    "per cent "
     "([clusters.md](clusters.md)). The purpose of this page is to compare ratios between plans on one machine."};
 
-/// In lines of at most 120 bytes, where words allow it; all but the first begin with `indent`. No line begins with a list's mark.
+/// In lines of at most 120 bytes, where words allow it; all but the first begin with `indent`. No line begins with a
+/// list's mark.
 std::string wrapped(std::string_view text, std::string_view indent = "") {
   constexpr size_t kWidth = 120;
   std::string lines;
@@ -60,9 +67,9 @@ std::string text_of(const Table& table) {
   text += wrapped("- Simulated: " + table.setup, "  ") + wrapped("- Calibrated: " + table.calibrated, "  ") + "\n";
   text += "| | published | predicted | error | gate | |\n|---|---|---|---|---|---|\n";
   for (const Row& row : table.rows)
-    text +=
-        fmt::format("| {} | {:.{}f} | {} | {} | {} | {} |\n", row.what, row.published, table.decimals,
-                    row.predicted ? fmt::format("{:.{}f}", *row.predicted, table.decimals) : "–", error_of(row), gate_of(row), row.note);
+    text += fmt::format("| {} | {:.{}f} | {} | {} | {} | {} |\n", row.what, row.published, table.decimals,
+                        row.predicted ? fmt::format("{:.{}f}", *row.predicted, table.decimals) : "–", error_of(row),
+                        gate_of(row), row.note);
   if (!table.claims.empty()) text += "\n";
   for (const Claim& claim : table.claims)
     text += wrapped(fmt::format("- {}: {}", claim.what, claim.holds ? "holds" : "**does not hold**"), "  ");
@@ -95,8 +102,9 @@ std::vector<std::string> broken(const std::vector<Table>& tables) {
   for (const Table& table : tables) {
     for (const Row& row : table.rows)
       if (!row.holds())
-        lines.push_back(fmt::format("{}: {}: published {:.4g}, predicted {}, gate {}", table.title, row.what, row.published,
-                                    row.predicted ? fmt::format("{:.4g}", *row.predicted) : "nothing", gate_of(row)));
+        lines.push_back(fmt::format("{}: {}: published {:.4g}, predicted {}, gate {}", table.title, row.what,
+                                    row.published, row.predicted ? fmt::format("{:.4g}", *row.predicted) : "nothing",
+                                    gate_of(row)));
     for (const Claim& claim : table.claims)
       if (!claim.holds) lines.push_back(fmt::format("{}: does not hold: {}", table.title, claim.what));
   }

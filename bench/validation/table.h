@@ -34,7 +34,7 @@ struct Table {
   int decimals = 2;
   std::vector<Row> rows;
   std::vector<Claim> claims;
-  std::string remarks;     ///< why rows differ, where they do
+  std::string remarks;  ///< why rows differ, where they do
 
   bool holds() const;
   void claim(std::string what, bool holds);

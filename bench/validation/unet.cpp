@@ -36,14 +36,16 @@ class UNetBuilder {
   void level_up(int level, int64_t out, NodeId skip) {
     const std::string name = fmt::format("up.{}", level);
     const Shape& shape = b_.shape(end_);
-    take(b_.layer<ShapeLayer>({end_}, name + ".upsample", elementwise("upsample", {shape[0], 2 * shape[1], 2 * shape[2]})));
+    take(b_.layer<ShapeLayer>({end_}, name + ".upsample",
+                              elementwise("upsample", {shape[0], 2 * shape[1], 2 * shape[2]})));
     take(b_.layer<Concat>({skip, end_}, name + ".concat"));
     convolve(name, out, out);
   }
 
   SequentialModel finish() {
     take(b_.layer<Conv2d>({end_}, "head", Conv2dOptions{.in = b_.shape(end_)[0], .out = 1}));
-    const NodeId loss = b_.layer<ShapeLayer>({end_, target_}, "loss", ShapeLayer::Facts{.kind = "operator", .output = {}});
+    const NodeId loss =
+        b_.layer<ShapeLayer>({end_, target_}, "loss", ShapeLayer::Facts{.kind = "operator", .output = {}});
     return {b_.finish(end_, loss), modules_};
   }
 
@@ -52,7 +54,8 @@ class UNetBuilder {
     for (int i = 0; i < convolutions_; ++i) {
       const std::string at = fmt::format("{}.{}", name, i);
       const int64_t channels = i + 1 < convolutions_ ? inner : out;
-      take(b_.layer<Conv2d>({end_}, at + ".conv", Conv2dOptions{.in = b_.shape(end_)[0], .out = channels, .kernel = 3, .padding = 1}));
+      take(b_.layer<Conv2d>({end_}, at + ".conv",
+                            Conv2dOptions{.in = b_.shape(end_)[0], .out = channels, .kernel = 3, .padding = 1}));
       take(b_.layer<ShapeLayer>({end_}, at + ".dropout", elementwise("dropout2d", b_.shape(end_))));
       take(b_.layer<ShapeLayer>({end_}, at + ".norm", elementwise("instance_norm", b_.shape(end_), kNormFlops)));
       take(b_.layer<ShapeLayer>({end_}, at + ".leaky_relu", elementwise("leaky_relu", b_.shape(end_))));
@@ -81,7 +84,8 @@ SequentialModel torchgpipe_unet(int convolutions, int64_t channels, int64_t side
 }
 
 std::vector<int> stages_of(const SequentialModel& net, const std::vector<int>& balance) {
-  check_internal(std::accumulate(balance.begin(), balance.end(), 0) == int(net.modules.size()), "a balance covers all modules");
+  check_internal(std::accumulate(balance.begin(), balance.end(), 0) == int(net.modules.size()),
+                 "a balance covers all modules");
   std::vector<int> stages(net.model.nodes().size(), int(balance.size()) - 1);
   size_t module = 0;
   for (size_t stage = 0; stage < balance.size(); ++stage)

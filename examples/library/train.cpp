@@ -2,9 +2,9 @@
 #include <cstdio>
 
 #include "data/open.h"
+#include "model/layers/flatten.h"
 #include "model/layers/linear.h"
 #include "model/layers/relu.h"
-#include "model/layers/flatten.h"
 #include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "train/trainer.h"

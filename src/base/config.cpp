@@ -20,8 +20,8 @@ namespace trireme {
 struct ConfigTable::Document {
   std::string name;  ///< the file, for messages
   toml::table root;
-  std::set<std::string> known;                    ///< full paths that a getter asked for, present or not
-  std::map<std::string, std::string> overridden;  ///< full path -> "--set path=value"
+  std::set<std::string> known;                     ///< full paths that a getter asked for, present or not
+  std::map<std::string, std::string> overridden;   ///< full path -> "--set path=value"
   std::map<std::string, std::string> short_forms;  ///< full path -> key of the table that a string there is short for
 
   /// The node at `path` (in `parent`, under `name`), which becomes a table where it is a string that is short for one.
@@ -212,7 +212,8 @@ struct ConfigTable::Reader {
     fail_user({.where = table.document_->name,
                .what = fmt::format("key \"{}\" is missing", path),
                .why = "it has no default",
-               .next = path.find('[') == path.npos ? fmt::format("add it to the file or give --set {}=VALUE", path) : "add it to the file"});
+               .next = path.find('[') == path.npos ? fmt::format("add it to the file or give --set {}=VALUE", path)
+                                                   : "add it to the file"});
   }
 
   const ConfigTable& table;
@@ -377,13 +378,15 @@ double ConfigTable::get_bandwidth(std::string_view key, double fallback) const {
 
 double ConfigTable::get_flops(std::string_view key, double fallback) const {
   Reader reader(*this, key);
-  return reader.node == nullptr ? fallback : parse_flops(reader.value<std::string>("a string like \"2 GFLOP\""), where(key));
+  return reader.node == nullptr ? fallback
+                                : parse_flops(reader.value<std::string>("a string like \"2 GFLOP\""), where(key));
 }
 
 double ConfigTable::get_flop_rate(std::string_view key, double fallback) const {
   Reader reader(*this, key);
-  return reader.node == nullptr ? fallback
-                                : parse_flop_rate(reader.value<std::string>("a string like \"15.7 TFLOP/s\""), where(key));
+  return reader.node == nullptr
+             ? fallback
+             : parse_flop_rate(reader.value<std::string>("a string like \"15.7 TFLOP/s\""), where(key));
 }
 
 double ConfigTable::get_seconds(std::string_view key, double fallback) const {

@@ -36,7 +36,8 @@ Topology load_topology() {
 
 std::vector<int> list_of(hwloc_const_bitmap_t bitmap) {
   std::vector<int> cores;
-  for (int core = ::hwloc_bitmap_first(bitmap); core >= 0; core = ::hwloc_bitmap_next(bitmap, core)) cores.push_back(core);
+  for (int core = ::hwloc_bitmap_first(bitmap); core >= 0; core = ::hwloc_bitmap_next(bitmap, core))
+    cores.push_back(core);
   return cores;
 }
 

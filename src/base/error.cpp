@@ -27,7 +27,9 @@ void fail_run(Diagnosis diagnosis) { throw Error(Blame::run, std::move(diagnosis
 
 void check_internal(bool condition, std::string_view promise) {
   if (condition) return;
-  fail_run({.where = "internal error", .what = std::string(promise), .why = "",
+  fail_run({.where = "internal error",
+            .what = std::string(promise),
+            .why = "",
             .next = "this is a defect in Trireme: please report it with the command that led here"});
 }
 

@@ -32,7 +32,8 @@ class Error : public std::runtime_error {
   Diagnosis diagnosis_;
 };
 
-/// A run's error that only says that another worker has ended it: where one is at hand that does not, that is the cause.
+/// A run's error that only says that another worker has ended it: where one is at hand that does not, that is the
+/// cause.
 class StoppedError : public Error {
  public:
   explicit StoppedError(Diagnosis diagnosis) : Error(Blame::run, std::move(diagnosis)) {}

@@ -68,7 +68,8 @@ void fail_write(const fs::path& path, int error) {
   }
 }
 
-FileDescriptor::FileDescriptor(const fs::path& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+FileDescriptor::FileDescriptor(const fs::path& path, int flags)
+    : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
 
 FileDescriptor::~FileDescriptor() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -81,7 +82,10 @@ InputFile::InputFile(fs::path path) : path_(std::move(path)), file_(path_, O_RDO
   if (::fstat(file_.get(), &status) != 0) fail_read(path_, errno);
   if (S_ISDIR(status.st_mode)) fail_read(path_, EISDIR);
   if (!S_ISREG(status.st_mode))
-    fail_user({.where = path_.string(), .what = "cannot be read", .why = "it is not a regular file", .next = "check the path"});
+    fail_user({.where = path_.string(),
+               .what = "cannot be read",
+               .why = "it is not a regular file",
+               .next = "check the path"});
   size_ = uint64_t(status.st_size);
 }
 
@@ -92,11 +96,15 @@ void InputFile::read(uint64_t offset, void* to, uint64_t bytes) const {
     const ssize_t count = ::pread(file_.get(), at, std::min(bytes, kLongestRead), off_t(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0)
-      fail_run({.where = path_.string(), .what = fmt::format("cannot be read at byte {}", offset), .why = reason(errno),
+      fail_run({.where = path_.string(),
+                .what = fmt::format("cannot be read at byte {}", offset),
+                .why = reason(errno),
                 .next = "check the disk"});
     if (count == 0)
-      fail_run({.where = path_.string(), .what = fmt::format("ends at byte {}", offset),
-                .why = fmt::format("it had {} bytes when it was opened", size_), .next = "let nothing write to it while it is read"});
+      fail_run({.where = path_.string(),
+                .what = fmt::format("ends at byte {}", offset),
+                .why = fmt::format("it had {} bytes when it was opened", size_),
+                .next = "let nothing write to it while it is read"});
     at += count;
     offset += uint64_t(count);
     bytes -= uint64_t(count);
@@ -121,9 +129,7 @@ AtomicFile::~AtomicFile() {
   if (!committed_) ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::write(std::string_view bytes) {
-  write_all(file_, path_, bytes);
-}
+void AtomicFile::write(std::string_view bytes) { write_all(file_, path_, bytes); }
 
 void AtomicFile::commit() {
   if (::fsync(file_.get()) != 0) fail_write(path_, errno);

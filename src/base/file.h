@@ -1,4 +1,5 @@
-// Files below the level of streams: opened with errors that name path and reason, read at any offset, replaced atomically.
+// Files below the level of streams: opened with errors that name path and reason, read at any offset, replaced
+// atomically.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ class InputFile {
   const std::filesystem::path& path() const { return path_; }
   uint64_t size() const { return size_; }  ///< bytes, as it was when opened
 
-  /// All `bytes` from `offset` on, which must lie within size(). A run error where the disk fails or the file has shrunk since.
+  /// All `bytes` from `offset` on, which must lie within size(). A run error where the disk fails or the file has
+  /// shrunk since.
   void read(uint64_t offset, void* to, uint64_t bytes) const;
 
  private:
@@ -44,9 +46,9 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-/// Writes beside the target, then syncs to disk and renames: a reader, or a machine that crashed, finds the old file or the new
-/// one, never half of it. The folder must exist. Errors blame the user where the path is at fault, the run where the disk is.
-/// Used by one thread.
+/// Writes beside the target, then syncs to disk and renames: a reader, or a machine that crashed, finds the old file or
+/// the new one, never half of it. The folder must exist. Errors blame the user where the path is at fault, the run
+/// where the disk is. Used by one thread.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

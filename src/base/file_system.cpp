@@ -38,7 +38,8 @@ class RealFileSystem final : public FileSystem {
 
   void create_folder(const fs::path& folder) override {
     std::error_code ignored;
-    if (::mkdir(folder.c_str(), 0777) != 0 && !(errno == EEXIST && fs::is_directory(folder, ignored))) fail_write(folder, errno);
+    if (::mkdir(folder.c_str(), 0777) != 0 && !(errno == EEXIST && fs::is_directory(folder, ignored)))
+      fail_write(folder, errno);
   }
 
   void rename(const fs::path& from, const fs::path& to) override {

@@ -1,5 +1,5 @@
-// What writing a set of files durably takes, one operation at a time, behind an interface: tests let any of them fail, or be the last one
-// before the machine stops. Reading needs none (base/file.h).
+// What writing a set of files durably takes, one operation at a time, behind an interface: tests let any of them fail,
+// or be the last one before the machine stops. Reading needs none (base/file.h).
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ class WritableFile {
   virtual void sync() = 0;
 };
 
-/// Errors of all operations: the user's where the path is at fault, the run's where the disk is. What an operation does to a folder's
-/// entries survives a crash once sync_folder of that folder has returned. Thread-safe.
+/// Errors of all operations: the user's where the path is at fault, the run's where the disk is. What an operation does
+/// to a folder's entries survives a crash once sync_folder of that folder has returned. Thread-safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;

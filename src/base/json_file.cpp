@@ -62,7 +62,9 @@ void write_json_file(const fs::path& path, const nlohmann::json& value) {
   write_file_atomically(path, value.dump(kIndent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-nlohmann::json json_number(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr); }
+nlohmann::json json_number(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+}
 
 double number_from(const nlohmann::json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();

@@ -12,7 +12,8 @@ namespace trireme {
 /// early.
 void set_up_logging();
 
-/// After set_up_logging: messages go to the end of this file too, with their time; its folder is created. False where it cannot be written.
+/// After set_up_logging: messages go to the end of this file too, with their time; its folder is created. False where
+/// it cannot be written.
 bool log_to_file(const std::filesystem::path& file);
 /// To the files of log_to_file() alone, line by line: what the console is told otherwise.
 void log_to_files_only(const std::string& lines);

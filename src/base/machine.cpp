@@ -204,10 +204,8 @@ std::vector<std::string> slow_warnings(const Machine& m) {
 std::string summary(const Machine& m) {
   std::string text = fmt::format("{} core{}", m.cores, m.cores == 1 ? "" : "s");
   if (m.gpus > 0) text += fmt::format(", {} GPU{}", m.gpus, m.gpus == 1 ? "" : "s");
-  if (m.cpu.avx512.usable)
-    text += ", AVX-512";
-  else if (m.cpu.avx2.usable)
-    text += ", AVX2";
+  if (m.cpu.avx512.usable) text += ", AVX-512";
+  else if (m.cpu.avx2.usable) text += ", AVX2";
   if (m.cpu.amx_bf16.usable) text += ", AMX";
   return text + fmt::format(", {}; libtorch {}", format_bytes(m.memory_bytes), m.libtorch);
 }

@@ -41,7 +41,8 @@ struct Machine {
   std::optional<std::string> mpi;  ///< path of mpirun or of the library
 };
 
-/// Takes milliseconds with an optimised BLAS, a second with a very slow one; without `time_product`, nothing is computed.
+/// Takes milliseconds with an optimised BLAS, a second with a very slow one; without `time_product`, nothing is
+/// computed.
 Machine inspect_machine(bool time_product = true);
 
 /// What will be slow and what to do about it, one line each; empty on a well set-up machine.

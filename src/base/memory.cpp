@@ -42,7 +42,8 @@ Account& account_of(int device) {
   MemoryUse use = memory_use(device);
   throw MemoryLimitError(
       Blame::run, {.where = fmt::format("device {}", device),
-                   .what = fmt::format("allocation of {} does not fit in device_memory = {}", format_bytes(bytes), format_bytes(limit)),
+                   .what = fmt::format("allocation of {} does not fit in device_memory = {}", format_bytes(bytes),
+                                       format_bytes(limit)),
                    .why = "it holds " + describe_memory(use),
                    .next = "use a smaller batch, more micro-batches or a plan that splits the model"});
 }
@@ -182,10 +183,8 @@ void set_memory_limit(int device, int64_t bytes) { account_of(device).limit.stor
 
 void charge_memory(int device, MemoryCategory category, int64_t bytes) {
   account_of(device);
-  if (bytes >= 0)
-    add(device, category, bytes);
-  else
-    subtract(device, category, -bytes);
+  if (bytes >= 0) add(device, category, bytes);
+  else subtract(device, category, -bytes);
 }
 
 std::string describe_memory(const MemoryUse& use) {

@@ -1,6 +1,6 @@
 // Tensor memory per device, true on the CPU too: every allocation that libtorch's CPU allocator makes is attributed to
-// the device (worker) and category current in the allocating thread, and given back when the tensor is freed, by whichever
-// thread. What kernels take from malloc themselves (oneDNN's scratch pads) is not seen.
+// the device (worker) and category current in the allocating thread, and given back when the tensor is freed, by
+// whichever thread. What kernels take from malloc themselves (oneDNN's scratch pads) is not seen.
 #pragma once
 
 #include <array>
@@ -66,11 +66,12 @@ class MemoryLimitError : public Error {
   using Error::Error;
 };
 
-/// An allocation that would take `device` past `bytes` throws a MemoryLimitError that lists what held the memory. 0: no limit.
+/// An allocation that would take `device` past `bytes` throws a MemoryLimitError that lists what held the memory. 0: no
+/// limit.
 void set_memory_limit(int device, int64_t bytes);
 
-/// Attributes memory that several devices share (one copy of the weights) by hand: positive to add, negative to give back.
-/// Checks the limit like an allocation.
+/// Attributes memory that several devices share (one copy of the weights) by hand: positive to add, negative to give
+/// back. Checks the limit like an allocation.
 void charge_memory(int device, MemoryCategory category, int64_t bytes);
 
 /// "weights 1.2 GiB, gradients 0.6 GiB, ..." for messages.

@@ -18,7 +18,7 @@ void run_threads(int count, const std::string& one, const std::function<void(int
   std::mutex mutex;
   std::exception_ptr first, cause;
   const auto run = [&](int i) {
-    at::get_num_threads();  // else a thread's first parallel operator takes the number that any thread has set last
+    at::get_num_threads();   // else a thread's first parallel operator takes the number that any thread has set last
     at::set_num_threads(1);  // two OpenMP threads with a neighbour busy spin at their barriers: one each is robust
     try {
       work(i);
@@ -37,8 +37,8 @@ void run_threads(int count, const std::string& one, const std::function<void(int
   } catch (const std::system_error& error) {  // those that run would wait for the rest for ever
     abort(fmt::format("not all {} threads could be started", one));
     for (std::thread& thread : threads) thread.join();
-    fail_run({fmt::format("{} {}s", count, one), fmt::format("only {} threads could be started", threads.size()), first_line(error),
-              fmt::format("use fewer {}s or raise the system's limits", one)});
+    fail_run({fmt::format("{} {}s", count, one), fmt::format("only {} threads could be started", threads.size()),
+              first_line(error), fmt::format("use fewer {}s or raise the system's limits", one)});
   }
   for (std::thread& thread : threads) thread.join();
   if (cause) std::rethrow_exception(cause);

@@ -25,9 +25,9 @@ constexpr Unit kBandwidthUnits[] = {{"bit/s", 0.125},  {"kbit/s", 125}, {"Mbit/s
                                     {"Tbit/s", 125e9}, {"B/s", 1},      {"kB/s", 1e3},     {"MB/s", 1e6},
                                     {"GB/s", 1e9},     {"TB/s", 1e12},  {"KiB/s", kKi},    {"MiB/s", kMi},
                                     {"GiB/s", kGi},    {"TiB/s", kTi}};
-constexpr Unit kWorkUnits[] = {{"FLOP", 1},     {"kFLOP", 1e3},  {"MFLOP", 1e6},
+constexpr Unit kWorkUnits[] = {{"FLOP", 1},    {"kFLOP", 1e3},  {"MFLOP", 1e6},
                                {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}};
-constexpr Unit kWorkRateUnits[] = {{"FLOP/s", 1},     {"kFLOP/s", 1e3},  {"MFLOP/s", 1e6},
+constexpr Unit kWorkRateUnits[] = {{"FLOP/s", 1},    {"kFLOP/s", 1e3},  {"MFLOP/s", 1e6},
                                    {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
 constexpr Unit kTimeUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
 constexpr Unit kLengthUnits[] = {{"steps", 1}, {"step", 1}, {"epochs", 1}, {"epoch", 1}};

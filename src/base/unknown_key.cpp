@@ -32,7 +32,8 @@ std::string nearest_key(const std::string& path, const std::set<std::string>& kn
     const auto after = known.lower_bound(candidate + ".");
     if (after != known.end() && after->starts_with(candidate + ".")) continue;  // a table
     keys.push_back(candidate);
-    const bool is_nearer = in_other_table.empty() || edit_distance(candidate, path) < edit_distance(in_other_table, path);
+    const bool is_nearer =
+        in_other_table.empty() || edit_distance(candidate, path) < edit_distance(in_other_table, path);
     if (last_name(candidate) == last_name(path) && is_nearer) in_other_table = candidate;
     if (table_of(candidate) != table_of(path)) continue;
     names_there.push_back(last_name(candidate));
@@ -57,7 +58,8 @@ std::string advice_on_unknown_key(const std::string& path, const std::set<std::s
   if (near.empty()) return "remove it";
   std::string text = fmt::format("did you mean \"{}\"?", near);
   const std::string table = table_of(path);
-  if (in_file && !table.empty() && table_of(near).empty()) text += fmt::format(" Lines below [{}] are keys of that table", table.substr(0, table.size() - 1));
+  if (in_file && !table.empty() && table_of(near).empty())
+    text += fmt::format(" Lines below [{}] are keys of that table", table.substr(0, table.size() - 1));
   return text;
 }
 

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstdint>
 
-// Compiles a (non-template) function for several instruction sets; the right one is chosen when the program starts. Sanitizers do
-// not like the way it is chosen, and get the plain one.
+// Compiles a (non-template) function for several instruction sets; the right one is chosen when the program starts.
+// Sanitizers do not like the way it is chosen, and get the plain one.
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TRIREME_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

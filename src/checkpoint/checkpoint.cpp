@@ -33,8 +33,11 @@ uint32_t crc_of(std::string_view bytes, uint32_t before = 0) {
 }
 
 [[noreturn]] void fail_damaged(const fs::path& file, std::string what, std::string why) {
-  fail_user({.where = file.string(), .what = std::move(what), .why = std::move(why),
-             .next = fmt::format("trireme checkpoints verify {} says which to go on from", file.parent_path().parent_path().string())});
+  fail_user({.where = file.string(),
+             .what = std::move(what),
+             .why = std::move(why),
+             .next = fmt::format("trireme checkpoints verify {} says which to go on from",
+                                 file.parent_path().parent_path().string())});
 }
 
 /// A file of the checkpoint that is being written, with what the index is to say of it.
@@ -74,14 +77,16 @@ std::vector<TensorMap> shards_of(const TensorMap& tensors, int64_t limit) {
 }
 
 /// Writes `<kind>-00001-of-0000N.safetensors`; returns each tensor's file.
-std::map<std::string, std::string> write_shards(FileSystem& files, const fs::path& folder, std::string_view kind, const TensorMap& tensors,
-                                                int64_t limit, std::vector<CheckpointFile>& written) {
+std::map<std::string, std::string> write_shards(FileSystem& files, const fs::path& folder, std::string_view kind,
+                                                const TensorMap& tensors, int64_t limit,
+                                                std::vector<CheckpointFile>& written) {
   const std::vector<TensorMap> shards = shards_of(tensors, limit);
   std::map<std::string, std::string> places;
   for (size_t s = 0; s < shards.size(); ++s) {
     const std::string name = fmt::format("{}-{:05}-of-{:05}.safetensors", kind, s + 1, shards.size());
     NewFile file(files, folder, name);
-    write_safetensors([&](std::string_view bytes) { file.append(bytes); }, folder / name, shards[s], {{"format", "pt"}});
+    write_safetensors([&](std::string_view bytes) { file.append(bytes); }, folder / name, shards[s],
+                      {{"format", "pt"}});
     written.push_back(file.finish());
     for (const auto& entry : shards[s]) places[entry.first] = name;
   }
@@ -96,12 +101,26 @@ void write_text(FileSystem& files, const fs::path& folder, const std::string& na
 }
 
 json to_json(const CheckpointIndex& index) {
-  json j{{"format", kFormat}, {"step", index.step}, {"samples", index.samples}, {"epoch", index.epoch}, {"seconds", index.seconds},
-         {"loss", json_number(index.loss)}, {"test_loss", index.test_loss ? json_number(*index.test_loss) : json()}, {"seed", index.seed},
+  json j{{"format", kFormat},
+         {"step", index.step},
+         {"samples", index.samples},
+         {"epoch", index.epoch},
+         {"seconds", index.seconds},
+         {"loss", json_number(index.loss)},
+         {"test_loss", index.test_loss ? json_number(*index.test_loss) : json()},
+         {"seed", index.seed},
          {"awaits_evaluation", index.awaits_evaluation},
-         {"updates", index.updates}, {"experiment", index.experiment}, {"model", index.model}, {"plan", index.plan}, {"best", index.best},
-         {"settings", index.settings}, {"agreement", index.agreement}, {"metrics", json::array()}, {"files", json::array()}};
-  for (const Metric& metric : index.metrics) j["metrics"].push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
+         {"updates", index.updates},
+         {"experiment", index.experiment},
+         {"model", index.model},
+         {"plan", index.plan},
+         {"best", index.best},
+         {"settings", index.settings},
+         {"agreement", index.agreement},
+         {"metrics", json::array()},
+         {"files", json::array()}};
+  for (const Metric& metric : index.metrics)
+    j["metrics"].push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
   for (const CheckpointFile& file : index.files)
     j["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", file.checksum}});
   return j;
@@ -126,7 +145,8 @@ CheckpointIndex index_from(const json& j) {
   for (const json& metric : j.at("metrics"))
     index.metrics.push_back({metric.at("name").get<std::string>(), number_from(metric.at("value"))});
   for (const json& file : j.at("files"))
-    index.files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<int64_t>(), file.at("crc32").get<uint32_t>()});
+    index.files.push_back(
+        {file.at("name").get<std::string>(), file.at("bytes").get<int64_t>(), file.at("crc32").get<uint32_t>()});
   return index;
 }
 
@@ -140,7 +160,8 @@ std::string with_checksum(json j) {
 void check_size(const fs::path& path, const CheckpointFile& file) {
   std::error_code error;
   const auto bytes = fs::file_size(path, error);
-  if (error) fail_damaged(path, "is missing", fmt::format("{} says that it is part of the checkpoint", kCheckpointIndex));
+  if (error)
+    fail_damaged(path, "is missing", fmt::format("{} says that it is part of the checkpoint", kCheckpointIndex));
   if (int64_t(bytes) == file.bytes) return;
   fail_damaged(path, fmt::format("has {} bytes", bytes),
                fmt::format("{} says {}: {}", kCheckpointIndex, file.bytes,
@@ -169,7 +190,8 @@ void check_all_bytes(const fs::path& checkpoint, const CheckpointIndex& index) {
 at::Tensor take(TensorMap& tensors, const std::string& name, const Shape& shape, const fs::path& checkpoint) {
   const auto found = tensors.find(name);
   if (found == tensors.end() || found->second.numel() != element_count(shape))
-    fail_damaged(checkpoint, fmt::format("tensor \"{}\"", name), found == tensors.end() ? "it is missing" : "it has another shape");
+    fail_damaged(checkpoint, fmt::format("tensor \"{}\"", name),
+                 found == tensors.end() ? "it is missing" : "it has another shape");
   return found->second.reshape(shape);
 }
 
@@ -227,8 +249,8 @@ CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, Chec
   const auto places = write_shards(files, unfinished, kModelFiles, in_file, shard_bytes, index.files);
   int64_t weight_bytes = 0;
   for (const auto& entry : in_file) weight_bytes += int64_t(entry.second.nbytes());
-  write_text(files, unfinished, kWeightsIndex, json{{"metadata", {{"total_size", weight_bytes}}}, {"weight_map", places}}.dump(1) + "\n",
-             index.files);
+  write_text(files, unfinished, kWeightsIndex,
+             json{{"metadata", {{"total_size", weight_bytes}}}, {"weight_map", places}}.dump(1) + "\n", index.files);
   write_shards(files, unfinished, kStateFiles, state_tensors(state), shard_bytes, index.files);
   write_shards(files, unfinished, kAgreementFiles, state.agreement, shard_bytes, index.files);
   index.agreement = state.agreement_texts;
@@ -243,12 +265,15 @@ CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, Chec
 CheckpointIndex read_checkpoint_index(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kCheckpointIndex;
   std::error_code error;
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) fail_damaged(path, "not the index of a checkpoint", "it is no regular file");
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error))
+    fail_damaged(path, "not the index of a checkpoint", "it is no regular file");
   json j = read_json_file(path);
   if (!j.is_object() || !j.contains("format") || !j.contains(kChecksum))
     fail_damaged(path, "not the index of a checkpoint", "it has no format and checksum");
   if (j["format"] != kFormat)
-    fail_user({.where = path.string(), .what = "format " + j["format"].dump(), .why = fmt::format("this version reads {}", kFormat),
+    fail_user({.where = path.string(),
+               .what = "format " + j["format"].dump(),
+               .why = fmt::format("this version reads {}", kFormat),
                .next = "use the version that wrote it"});
   const json expected = j[kChecksum];
   j.erase(kChecksum);
@@ -301,13 +326,16 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
         if (!put_state_tensor(name, std::move(tensor), read.state))
           fail_damaged(path, fmt::format("tensor \"{}\"", printable(name)), "its name says nothing to this version");
   }
-  for (const ParameterSpec& spec : model.parameters()) read.state.weights[spec.name] = take(weights, spec.name, spec.shape, checkpoint);
-  for (const BufferSpec& spec : model.buffers()) read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, checkpoint);
+  for (const ParameterSpec& spec : model.parameters())
+    read.state.weights[spec.name] = take(weights, spec.name, spec.shape, checkpoint);
+  for (const BufferSpec& spec : model.buffers())
+    read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, checkpoint);
   return read;
 }
 
 std::string not_finite(const TrainingState& state) {
-  for (const TensorMap* tensors : {&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement})
+  for (const TensorMap* tensors :
+       {&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement})
     for (const auto& [name, tensor] : *tensors)
       if (!is_finite(tensor)) return name;
   for (const auto& [name, states] : state.optimizer)

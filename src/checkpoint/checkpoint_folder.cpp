@@ -25,7 +25,8 @@ void remove_checkpoint(FileSystem& files, const fs::path& folder, const fs::path
 
 bool is_checkpoint(const fs::path& path) {
   std::error_code ignored;
-  return fs::is_regular_file(path / kCheckpointIndex, ignored) || (fs::is_directory(path, ignored) && step_in(path.filename().string()));
+  return fs::is_regular_file(path / kCheckpointIndex, ignored) ||
+         (fs::is_directory(path, ignored) && step_in(path.filename().string()));
 }
 
 fs::path checkpoint_folder_of(const fs::path& path) {
@@ -64,7 +65,8 @@ std::vector<FoundCheckpoint> find_checkpoints(const fs::path& folder) {
     }
     found.push_back(std::move(entry));
   }
-  std::sort(found.begin(), found.end(), [](const FoundCheckpoint& a, const FoundCheckpoint& b) { return a.step < b.step; });
+  std::sort(found.begin(), found.end(),
+            [](const FoundCheckpoint& a, const FoundCheckpoint& b) { return a.step < b.step; });
   return found;
 }
 

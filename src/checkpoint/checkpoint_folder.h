@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-inline constexpr const char* kCheckpointFolder = "checkpoints";   ///< in a run's folder
+inline constexpr const char* kCheckpointFolder = "checkpoints";  ///< in a run's folder
 
 /// One of the folder's checkpoints.
 struct FoundCheckpoint {
@@ -21,7 +21,8 @@ struct FoundCheckpoint {
   std::string damage = {};                    ///< one line; empty: none was seen
 };
 
-/// The folder with checkpoints that a path stands for: a run's folder, a folder of checkpoints. User error for any other.
+/// The folder with checkpoints that a path stands for: a run's folder, a folder of checkpoints. User error for any
+/// other.
 std::filesystem::path checkpoint_folder_of(const std::filesystem::path& path);
 /// Whether the path is a checkpoint itself.
 bool is_checkpoint(const std::filesystem::path& path);
@@ -37,8 +38,8 @@ std::optional<double> value_of(const CheckpointIndex& index, const std::string& 
 /// Of those that have a value the best one, the first of equal ones; null: none has any. `best` empty: null.
 const FoundCheckpoint* best_of(const std::vector<FoundCheckpoint>& found, const std::string& best);
 
-/// Removes whole checkpoints but the newest `keep` (0: all stay) and the best one; what cannot be read stays. Interrupted at any point it
-/// leaves whole checkpoints and unfinished folders.
+/// Removes whole checkpoints but the newest `keep` (0: all stay) and the best one; what cannot be read stays.
+/// Interrupted at any point it leaves whole checkpoints and unfinished folders.
 void remove_old_checkpoints(FileSystem& files, const std::filesystem::path& folder, const CheckpointSpec& spec);
 
 /// Removes all, whole or not, of later steps. Interrupted at any point: as above.

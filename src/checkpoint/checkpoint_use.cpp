@@ -28,7 +28,8 @@ void check_checkpoints(const Experiment& experiment, const TaskData& data, const
                .why = fmt::format("evaluations of {} do not give it", name_of(data.train->task())),
                .next = fmt::format("use one of {}", join(names))});
   const int64_t steps_per_epoch = Batches(experiment, data).sampler().steps_per_epoch();
-  const int64_t every = steps_of(spec.every, steps_per_epoch), evaluate_every = steps_of(experiment.evaluate_every, steps_per_epoch);
+  const int64_t every = steps_of(spec.every, steps_per_epoch),
+                evaluate_every = steps_of(experiment.evaluate_every, steps_per_epoch);
   if (every % evaluate_every != 0)
     fail_user({.where = spec.where,
                .what = fmt::format("best = {}", spec.best),

@@ -29,13 +29,18 @@ std::string text_of(const Length& length) {
 std::string text_of(const LearningRateSchedule& s) {
   std::vector<std::string> at;
   for (const Length& length : s.decay_at) at.push_back(text_of(length));
-  return fmt::format("{}, warm-up {}, reference batch {}, factor {}, every {}, at [{}], minimum {}, power {}", name_of(s.kind),
-                     text_of(s.warmup), s.reference_batch, s.decay_factor, text_of(s.decay_every), join(at), s.minimum, s.power);
+  return fmt::format("{}, warm-up {}, reference batch {}, factor {}, every {}, at [{}], minimum {}, power {}",
+                     name_of(s.kind), text_of(s.warmup), s.reference_batch, s.decay_factor, text_of(s.decay_every),
+                     join(at), s.minimum, s.power);
 }
 
-[[noreturn]] void fail_setting(const fs::path& checkpoint, const std::string& key, const std::string& written, const std::string& now) {
-  fail_user({.where = checkpoint.string(), .what = fmt::format("{} = {}", key, written), .why = fmt::format("the experiment has {}", now),
-             .next = "resume with the checkpoint's setting, or name its files as model.weights to begin anew with them"});
+[[noreturn]] void fail_setting(const fs::path& checkpoint, const std::string& key, const std::string& written,
+                               const std::string& now) {
+  fail_user(
+      {.where = checkpoint.string(),
+       .what = fmt::format("{} = {}", key, written),
+       .why = fmt::format("the experiment has {}", now),
+       .next = "resume with the checkpoint's setting, or name its files as model.weights to begin anew with them"});
 }
 
 /// One line; empty: every byte is as it was written.
@@ -60,7 +65,8 @@ Resumption newest(const fs::path& folder, const Model& model) {
     }
     Resumption resumption{.checkpoint = read_checkpoint(entry->path, model), .path = entry->path};
     for (const std::string& damage : damaged)
-      resumption.notices.push_back(fmt::format("damaged, so the run goes on from {} instead: {}", entry->path.filename().string(), damage));
+      resumption.notices.push_back(
+          fmt::format("damaged, so the run goes on from {} instead: {}", entry->path.filename().string(), damage));
     return resumption;
   }
   if (damaged.empty())
@@ -76,38 +82,59 @@ Resumption newest(const fs::path& folder, const Model& model) {
 
 }  // namespace
 
-std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model& model, const TaskData& data, int64_t steps) {
+std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model& model, const TaskData& data,
+                                                  int64_t steps) {
   const OptimizerConfig& o = e.optimizer;
-  std::map<std::string, std::string> settings{
-      {"seed", std::to_string(e.seed)}, {"batch", std::to_string(e.batch)},
-      {"model", model.name()}, {"label_smoothing", fmt::format("{}", e.label_smoothing)}, {"precision", name_of(e.precision)},
-      {"numbers", e.precision == Precision::fp64 ? "float64" : "float32"}, {"batch_norm", name_of(e.batch_norm)},
-      {"frozen", join(frozen_of(e))}, {"clip_norm", fmt::format("{}", e.clip_norm)}, {"data.name", e.data.name},
-      {"data.pad_to_multiple_of", std::to_string(e.pad_to_multiple_of)}, {"training samples", std::to_string(data.train->size())},
-      {"data.augment", e.data.augment ? "true" : "false"}, {"optimizer", o.kind->name},
-      {"optimizer.tensors", std::to_string(optimizer_state_count(o))}, {"optimizer.learning_rate", fmt::format("{}", o.learning_rate)},
-      {"optimizer.schedule", text_of(e.schedule)}};
+  std::map<std::string, std::string> settings{{"seed", std::to_string(e.seed)},
+                                              {"batch", std::to_string(e.batch)},
+                                              {"model", model.name()},
+                                              {"label_smoothing", fmt::format("{}", e.label_smoothing)},
+                                              {"precision", name_of(e.precision)},
+                                              {"numbers", e.precision == Precision::fp64 ? "float64" : "float32"},
+                                              {"batch_norm", name_of(e.batch_norm)},
+                                              {"frozen", join(frozen_of(e))},
+                                              {"clip_norm", fmt::format("{}", e.clip_norm)},
+                                              {"data.name", e.data.name},
+                                              {"data.pad_to_multiple_of", std::to_string(e.pad_to_multiple_of)},
+                                              {"training samples", std::to_string(data.train->size())},
+                                              {"data.augment", e.data.augment ? "true" : "false"},
+                                              {"optimizer", o.kind->name},
+                                              {"optimizer.tensors", std::to_string(optimizer_state_count(o))},
+                                              {"optimizer.learning_rate", fmt::format("{}", o.learning_rate)},
+                                              {"optimizer.schedule", text_of(e.schedule)}};
   using Kind = LearningRateSchedule::Kind;
-  if (e.schedule.kind == Kind::cosine || e.schedule.kind == Kind::polynomial) settings["length in steps"] = std::to_string(steps);
-  const std::pair<const char*, double> numbers[] = {
-      {"momentum", o.momentum}, {"nesterov", o.nesterov ? 1 : 0}, {"weight_decay", o.weight_decay}, {"beta1", o.beta1}, {"beta2", o.beta2},
-      {"epsilon", o.epsilon}, {"alpha", o.alpha}, {"centered", o.centered ? 1 : 0}, {"rate_decay", o.rate_decay},
-      {"initial_accumulator", o.initial_accumulator}, {"trust", o.trust}, {"ema", o.ema}};
+  if (e.schedule.kind == Kind::cosine || e.schedule.kind == Kind::polynomial)
+    settings["length in steps"] = std::to_string(steps);
+  const std::pair<const char*, double> numbers[] = {{"momentum", o.momentum},
+                                                    {"nesterov", o.nesterov ? 1 : 0},
+                                                    {"weight_decay", o.weight_decay},
+                                                    {"beta1", o.beta1},
+                                                    {"beta2", o.beta2},
+                                                    {"epsilon", o.epsilon},
+                                                    {"alpha", o.alpha},
+                                                    {"centered", o.centered ? 1 : 0},
+                                                    {"rate_decay", o.rate_decay},
+                                                    {"initial_accumulator", o.initial_accumulator},
+                                                    {"trust", o.trust},
+                                                    {"ema", o.ema}};
   for (const auto& [key, value] : numbers) settings[fmt::format("optimizer.{}", key)] = fmt::format("{}", value);
   return settings;
 }
 
-Resumption open_resumption(const fs::path& path, const RunSpec& experiment, const Model& model, const TaskData& data, std::optional<int64_t> length) {
+Resumption open_resumption(const fs::path& path, const RunSpec& experiment, const Model& model, const TaskData& data,
+                           std::optional<int64_t> length) {
   Resumption resumption = is_checkpoint(path) ? Resumption{.checkpoint = read_checkpoint(path, model), .path = path}
                                               : newest(checkpoint_folder_of(path), model);
   const CheckpointIndex& index = resumption.checkpoint.index;
-  const int64_t steps = length ? *length : steps_of(experiment.length, Batches(experiment, data).sampler().steps_per_epoch());
+  const int64_t steps =
+      length ? *length : steps_of(experiment.length, Batches(experiment, data).sampler().steps_per_epoch());
   const auto now = curve_settings(experiment, model, data, steps);
   std::vector<std::string> differing;
   for (const auto& [key, written] : index.settings) {
     const auto mine = now.find(key);
     if (mine == now.end() || mine->second == written) continue;
-    if (std::find(kFixed.begin(), kFixed.end(), key) != kFixed.end()) fail_setting(resumption.path, key, written, mine->second);
+    if (std::find(kFixed.begin(), kFixed.end(), key) != kFixed.end())
+      fail_setting(resumption.path, key, written, mine->second);
     differing.push_back(fmt::format("{} {}, was {}", key, mine->second, written));
   }
   if (steps > 0 && index.step >= steps)
@@ -139,7 +166,10 @@ std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const 
       damaged.push_back(damage_in(error));
     }
   }
-  fail_user({.where = folder.string(), .what = fmt::format("none of {} checkpoints is whole", damaged.size()), .why = damaged.front(), .next = "begin anew in another folder"});
+  fail_user({.where = folder.string(),
+             .what = fmt::format("none of {} checkpoints is whole", damaged.size()),
+             .why = damaged.front(),
+             .next = "begin anew in another folder"});
 }
 
 }  // namespace trireme

@@ -30,7 +30,8 @@ bool put_state_tensor(const std::string& name, at::Tensor tensor, TrainingState&
     state.carried[name.substr(kCarried.size())] = std::move(tensor);
   } else {
     const size_t digit = kOptimizer.size(), slash = digit + 1;  // no optimizer has ten tensors
-    const bool known = text.starts_with(kOptimizer) && text.size() > slash && text[digit] >= '0' && text[digit] <= '9' && text[slash] == '/';
+    const bool known = text.starts_with(kOptimizer) && text.size() > slash && text[digit] >= '0' &&
+                       text[digit] <= '9' && text[slash] == '/';
     if (!known) return false;
     std::vector<at::Tensor>& states = state.optimizer[name.substr(slash + 1)];
     states.resize(std::max(states.size(), size_t(text[digit] - '0') + 1));

@@ -22,8 +22,9 @@ constexpr const char* kData = "data";
 
 // what a machine may have otherwise, and what only the server reads; a table's name stands for all its keys
 constexpr std::array<std::string_view, 19> kOwn = {
-    "checkpoint", "name",   "seed",    "devices",       "strategies",   "time_limit", "device_memory",  "threads", "device_threads", "device_speeds",
-    "cluster", "price",  "target",        "evaluate_every", "save_weights", "adapt",      "translation", "data.workers", "data.path"};
+    "checkpoint",   "name",           "seed",          "devices",      "strategies", "time_limit", "device_memory",
+    "threads",      "device_threads", "device_speeds", "cluster",      "price",      "target",     "evaluate_every",
+    "save_weights", "adapt",          "translation",   "data.workers", "data.path"};
 
 constexpr std::array<std::string_view, 2> kOfMachine = {"data.workers", "data.path"};
 
@@ -33,7 +34,8 @@ bool is_one_of(std::span<const std::string_view> keys, std::string_view key) {
   });
 }
 
-void flatten(const nlohmann::json& table, const std::string& prefix, std::span<const std::string_view> without, nlohmann::json& flat) {
+void flatten(const nlohmann::json& table, const std::string& prefix, std::span<const std::string_view> without,
+             nlohmann::json& flat) {
   for (const auto& [key, value] : table.items()) {
     const std::string name = prefix.empty() ? key : prefix + "." + key;
     if (is_one_of(without, name)) continue;
@@ -43,8 +45,8 @@ void flatten(const nlohmann::json& table, const std::string& prefix, std::span<c
 }
 
 /// `own_data`: nothing of the data.
-nlohmann::json flat_table(const ExperimentOptions& options, const Model& model, const TaskData& data, std::span<const std::string_view> without,
-                          bool own_data = false) {
+nlohmann::json flat_table(const ExperimentOptions& options, const Model& model, const TaskData& data,
+                          std::span<const std::string_view> without, bool own_data = false) {
   ConfigTable file = ConfigTable::from_file(options.experiment);
   file.allow_short_form("model", "name");
   for (const std::string& assignment : options.set) file.override_with(assignment);
@@ -61,7 +63,9 @@ nlohmann::json flat_table(const ExperimentOptions& options, const Model& model, 
   return flat;
 }
 
-std::string text_of(const nlohmann::json& values, const std::string& key) { return values.contains(key) ? values.at(key).dump() : "not set"; }
+std::string text_of(const nlohmann::json& values, const std::string& key) {
+  return values.contains(key) ? values.at(key).dump() : "not set";
+}
 
 }  // namespace
 
@@ -69,8 +73,8 @@ std::string agreement(const ExperimentOptions& options, const Model& model, cons
   return flat_table(options, model, data, kOwn, own_data).dump();
 }
 
-std::string strict_agreement(const ExperimentOptions& options, const std::string& plan, const RunSpec& experiment, const Model& model,
-                             const TaskData& data) {
+std::string strict_agreement(const ExperimentOptions& options, const std::string& plan, const RunSpec& experiment,
+                             const Model& model, const TaskData& data) {
   nlohmann::json flat = flat_table(options, model, data, kOfMachine);
   flat["--plan"] = plan;
   flat["seed"] = experiment.seed;
@@ -80,7 +84,8 @@ std::string strict_agreement(const ExperimentOptions& options, const std::string
 }
 
 std::string first_difference(const std::string& our_text, const std::string& their_text, const Sides& sides) {
-  const nlohmann::json ours = nlohmann::json::parse(our_text), theirs = nlohmann::json::parse(their_text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json ours = nlohmann::json::parse(our_text),
+                       theirs = nlohmann::json::parse(their_text, nullptr, /*allow_exceptions=*/false);
   if (!theirs.is_object()) return "it does not say what it is about to train";
   std::set<std::string> keys;
   for (const nlohmann::json* side : {&ours, &theirs})

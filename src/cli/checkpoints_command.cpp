@@ -37,7 +37,8 @@ std::vector<std::string> row_of(const FoundCheckpoint& found, const FoundCheckpo
 std::string metric_title(const std::vector<FoundCheckpoint>& found) {
   for (const FoundCheckpoint& entry : found)
     if (entry.index && !entry.index->metrics.empty())
-      return find_metric(entry.index->metrics, entry.index->best) ? entry.index->best : entry.index->metrics.front().name;
+      return find_metric(entry.index->metrics, entry.index->best) ? entry.index->best
+                                                                  : entry.index->metrics.front().name;
   return "metric";
 }
 
@@ -49,8 +50,11 @@ std::string best_key(const std::vector<FoundCheckpoint>& found) {
 
 /// `whole`: the newest checkpoint that is; empty: none is.
 std::string advice(const fs::path& path, const fs::path& whole) {
-  if (!whole.empty()) return fmt::format("the newest whole one: go on from it with --resume {}", shell_quoted(whole.string()));
-  if (is_checkpoint(path)) return "look for a whole one: trireme checkpoints verify " + shell_quoted(path.lexically_normal().parent_path().string());
+  if (!whole.empty())
+    return fmt::format("the newest whole one: go on from it with --resume {}", shell_quoted(whole.string()));
+  if (is_checkpoint(path))
+    return "look for a whole one: trireme checkpoints verify " +
+           shell_quoted(path.lexically_normal().parent_path().string());
   return "none is whole: nothing can go on from here; begin anew without --resume";
 }
 

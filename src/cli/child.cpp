@@ -30,7 +30,8 @@ pid_t start(const std::vector<std::string>& arguments, int out, int err) {
   for (std::string& argument : copies) argv.push_back(argument.data());
   argv.push_back(nullptr);
   const pid_t parent = ::getpid(), child = ::fork();
-  if (child < 0) fail_run({"compare", "cannot start a process", std::strerror(errno), "close other programs and try again"});
+  if (child < 0)
+    fail_run({"compare", "cannot start a process", std::strerror(errno), "close other programs and try again"});
   if (child > 0) return child;
   // only async-signal-safe calls from here on
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -55,7 +56,8 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
   double interrupted_at = 0;
   bool output_open = true, errors_open = true, killed = false;
   while (output_open || errors_open) {
-    std::array<pollfd, 2> fds{{{output_open ? output.fd() : -1, POLLIN, 0}, {errors_open ? errors.fd() : -1, POLLIN, 0}}};
+    std::array<pollfd, 2> fds{
+        {{output_open ? output.fd() : -1, POLLIN, 0}, {errors_open ? errors.fd() : -1, POLLIN, 0}}};
     ::poll(fds.data(), fds.size(), kChildPollMilliseconds);
     if (fds[0].revents)
       output_open = output.read([&](const std::string& line) {

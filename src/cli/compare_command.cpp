@@ -57,7 +57,8 @@ class Comparison {
                                  progress_.update(job.label, step);
                                  seen.push_back(step.point);
                                }
-                               if (message.value("type", "") == "result") reported = row_from_json(message.at("row"), job.label);
+                               if (message.value("type", "") == "result")
+                                 reported = row_from_json(message.at("row"), job.label);
                              });
     if (reported) {
       row = *reported;
@@ -76,7 +77,8 @@ class Comparison {
     auto forwarded = options_.experiment.forwarded();
     list.insert(list.end(), forwarded.begin(), forwarded.end());
     list.insert(list.end(), {"--messages", "--out", (folder_.path() / job.folder).string()});
-    if (job.plan_file.empty()) list.insert(list.end(), {"--plan", job.strategy, "--devices", std::to_string(job.devices)});
+    if (job.plan_file.empty())
+      list.insert(list.end(), {"--plan", job.strategy, "--devices", std::to_string(job.devices)});
     else list.insert(list.end(), {"--plan", job.plan_file.string()});
     return list;
   }
@@ -88,12 +90,13 @@ class Comparison {
       row.reason = "stopped by the user";
     } else if (end.killed_for_time) {
       row.status = RunStatus::timed_out;
-      row.reason = fmt::format("killed: did not end within time_limit = {} and {} s more", format_seconds(experiment_.time_limit),
-                               kGraceSeconds);
+      row.reason = fmt::format("killed: did not end within time_limit = {} and {} s more",
+                               format_seconds(experiment_.time_limit), kGraceSeconds);
     } else if (end.signal) {
       row.reason = fmt::format("its process was ended by signal {} ({})", end.signal, ::strsignal(end.signal));
     } else {
-      row.reason = end.last_words.empty() ? fmt::format("its process ended with exit code {}", end.exit_code) : end.last_words;
+      row.reason =
+          end.last_words.empty() ? fmt::format("its process ended with exit code {}", end.exit_code) : end.last_words;
       constexpr std::string_view kPrefix = "trireme: ";
       if (row.reason.starts_with(kPrefix)) row.reason.erase(0, kPrefix.size());
     }
@@ -106,25 +109,26 @@ class Comparison {
 };
 
 void say_what_runs(const RunSpec& experiment, const ExperimentResult& result, Progress& progress) {
-  progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, result.batch, result.precision,
-                           result.seed));
+  progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, result.batch,
+                           result.precision, result.seed));
   progress.say(fmt::format("data: {}", result.data_source));
   for (const std::string& line : result.initial_values) progress.say(line);
   progress.say(fmt::format("machine: {}", result.machine));
-  for (const std::string& note : experiment.model_findings.notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
+  for (const std::string& note : experiment.model_findings.notes)
+    progress.say(fmt::format("{}: {}", experiment.model_name, note));
 }
 
 /// What is known of a job before any runs.
 struct Known {
-  std::optional<RunResult> row;            ///< of one that cannot run
+  std::optional<RunResult> row;  ///< of one that cannot run
   std::optional<SimulatedStep> predicted;
 };
 
-/// Finds the planners' plans and says what a simulation does of each job, before any runs: the machine has nothing else to do then. Nothing
-/// where it cannot say.
-/// `problems`: in words. May be called again.
-void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const RunSpec& experiment, const Model& model, const TaskData& data, Predictions& predictions,
-                      const CompareOptions& options, const RunFolder& folder, std::vector<std::string>& problems) {
+/// Finds the planners' plans and says what a simulation does of each job, before any runs: the machine has nothing else
+/// to do then. Nothing where it cannot say. `problems`: in words. May be called again.
+void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const RunSpec& experiment, const Model& model,
+                      const TaskData& data, Predictions& predictions, const CompareOptions& options,
+                      const RunFolder& folder, std::vector<std::string>& problems) {
   for (size_t j = 0; j < jobs.size(); ++j) {
     Job& job = jobs[j];
     const bool planned = is_planned(job.strategy);
@@ -138,7 +142,9 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const R
         write_file_atomically(job.plan_file, plan_text(plan, model));
       }
       if (options.predict)
-        known[j].predicted = predict(experiment, model, plan, predictions.source(plan), {.timeline = false, .epoch_samples = data.train->size()}).predicted;
+        known[j].predicted = predict(experiment, model, plan, predictions.source(plan),
+                                     {.timeline = false, .epoch_samples = data.train->size()})
+                                 .predicted;
     } catch (const Error& error) {
       if (planned && job.plan_file.empty()) known[j].row = row_without_run(job, RunStatus::skipped, first_line(error));
       else problems.push_back(fmt::format("{}: no prediction: {}", job.label, first_line(error)));
@@ -147,12 +153,13 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const R
 }
 
 /// Runs what is not known before, adding to `result` row by row.
-void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options, const RunSpec& experiment,
-              Progress& progress, RunFolder& folder, ExperimentResult& result) {
+void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
+              const RunSpec& experiment, Progress& progress, RunFolder& folder, ExperimentResult& result) {
   Comparison comparison(options, experiment, progress, folder);
   for (size_t j = 0; j < jobs.size(); ++j) {
     const bool stopped = interrupted_by_user();
-    if (stopped) result.rows.push_back(row_without_run(jobs[j], RunStatus::interrupted, "stopped by the user before it began"));
+    if (stopped)
+      result.rows.push_back(row_without_run(jobs[j], RunStatus::interrupted, "stopped by the user before it began"));
     else result.rows.push_back(known[j].row ? *known[j].row : comparison.run(jobs[j]));
     result.rows.back().predicted = known[j].predicted;
     if (stopped || known[j].row) progress.end(jobs[j].label, result.rows.back());
@@ -176,7 +183,8 @@ int run_compare(const CompareOptions& options) {
   const Model model = build_model(experiment, data);
   std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
   std::vector<Known> known;
-  for (const Job& job : jobs) known.push_back({ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)), {}});
+  for (const Job& job : jobs)
+    known.push_back({ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)), {}});
 
   // read here for its errors and its report; every row's process reads its own
   ExperimentResult result = experiment_header(experiment, data, with_initial_weights(experiment, model));
@@ -185,7 +193,8 @@ int run_compare(const CompareOptions& options) {
   Progress progress;
   say_what_runs(experiment, result, progress);
   std::optional<Predictions> predictions;
-  if (options.predict || std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
+  if (options.predict ||
+      std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
     progress.say("predicting: layers and links are measured");
     predictions.emplace(experiment, model, data, options.prediction);
     const std::vector<Known> before = known;
@@ -203,11 +212,13 @@ int run_compare(const CompareOptions& options) {
     if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
   const bool all_there = finish_folder(folder, result).empty();
   std::cout << "\n" << comparison_table(result, standard_output_style());
-  std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n"
+  std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string()
+            << "\n"
             << std::flush;
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   auto any = [&](auto... statuses) {
-    return std::any_of(result.rows.begin(), result.rows.end(), [&](const RunResult& r) { return ((r.status == statuses) || ...); });
+    return std::any_of(result.rows.begin(), result.rows.end(),
+                       [&](const RunResult& r) { return ((r.status == statuses) || ...); });
   };
   if (any(RunStatus::failed, RunStatus::interrupted) || !all_there) return 1;
   if (any(RunStatus::ok, RunStatus::timed_out, RunStatus::does_not_fit)) return 0;

@@ -32,7 +32,8 @@ class ProgressPrinter {
     if (p.done) {
       if (terminal_ && !p.url.empty()) bar(p);
       end_bar();
-      out_ << fmt::format("{}: {}\n", p.file, p.url.empty() ? "already here" : "complete, checksum right") << std::flush;
+      out_ << fmt::format("{}: {}\n", p.file, p.url.empty() ? "already here" : "complete, checksum right")
+           << std::flush;
     } else if (terminal_) {
       bar(p);
     } else {
@@ -59,11 +60,12 @@ class ProgressPrinter {
     const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
     const double rate = seconds > 0 ? static_cast<double>(p.received - began_at_) / seconds : 0;
     const auto filled = static_cast<size_t>(percent(p) * kBarWidth / 100);
-    std::string left = rate > 0 ? ", " + format_seconds(static_cast<double>(p.total - p.received) / rate) + " left" : "";
+    std::string left =
+        rate > 0 ? ", " + format_seconds(static_cast<double>(p.total - p.received) / rate) + " left" : "";
     // \x1b[K clears what a longer line left behind
     out_ << fmt::format("\r[{}{}] {:3} %  {} of {}  {}/s{}\x1b[K", std::string(filled, '#'),
-                        std::string(kBarWidth - filled, ' '), percent(p), format_bytes(p.received), format_bytes(p.total),
-                        format_bytes(std::max<int64_t>(0, static_cast<int64_t>(rate))), left)
+                        std::string(kBarWidth - filled, ' '), percent(p), format_bytes(p.received),
+                        format_bytes(p.total), format_bytes(std::max<int64_t>(0, static_cast<int64_t>(rate))), left)
          << std::flush;
     open_bar_ = true;
   }
@@ -105,7 +107,9 @@ int data_get(const std::string& name, const std::optional<std::filesystem::path>
     return 0;
   }
   if (!known || known->origin != DataOrigin::searched)
-    fail_user({.where = "data set", .what = "\"" + name + "\"", .why = "no set of this name can be downloaded",
+    fail_user({.where = "data set",
+               .what = "\"" + name + "\"",
+               .why = "no set of this name can be downloaded",
                .next = "choose one of " + join(searched_names())});
   const KnownSet& set = *known;
   ProgressPrinter printer(out, &out == &std::cout && isatty(STDOUT_FILENO) == 1);
@@ -125,7 +129,7 @@ int data_list(std::ostream& out, const std::optional<std::filesystem::path>& dat
     if (set.origin != DataOrigin::searched) continue;
     const auto folder = find_set(set, searched);
     rows.push_back({set.name, set.description,
-                    folder               ? fmt::format("found in {}", folder->string())
+                    folder                ? fmt::format("found in {}", folder->string())
                     : set.sources.empty() ? fmt::format("not found; {}", set.advice)
                                           : fmt::format("not found; trireme data get {} downloads {}", set.name,
                                                         format_bytes(set.download_bytes()))});
@@ -134,7 +138,8 @@ int data_list(std::ostream& out, const std::optional<std::filesystem::path>& dat
     if (set.origin == DataOrigin::generated) rows.push_back({set.name, set.description, "always there"});
   size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row.name.size());
-  for (const Row& row : rows) out << fmt::format("{:<{}}  {}\n{:<{}}  {}\n", row.name, width, row.description, "", width, row.state);
+  for (const Row& row : rows)
+    out << fmt::format("{:<{}}  {}\n{:<{}}  {}\n", row.name, width, row.description, "", width, row.state);
   out << "searched:";
   for (const auto& folder : searched) out << ' ' << folder.string();
   out << '\n';

@@ -1,5 +1,6 @@
-// A run that outlives its ranks (`elastic = true`) is trained by one group of processes after another, each of which goes on from the run's newest
-// checkpoint, in the same run folder. What the launcher tells a group, and what the groups leave for each other.
+// A run that outlives its ranks (`elastic = true`) is trained by one group of processes after another, each of which
+// goes on from the run's newest checkpoint, in the same run folder. What the launcher tells a group, and what the
+// groups leave for each other.
 #pragma once
 
 #include <cstdint>
@@ -35,17 +36,19 @@ double system_seconds();
 /// What a group began with: a line of the run folder's elastic-groups.jsonl.
 struct ElasticGroupRecord {
   int number = 0;
-  int64_t step = 0;      ///< steps done by those before it that were kept
+  int64_t step = 0;  ///< steps done by those before it that were kept
   int processes = 0;
-  std::string plan;      ///< in short
-  std::string reason;    ///< ElasticGroup::reason
-  double seconds = 0;    ///< from the end of the group before until training went on, or until this one's where it ended before
+  std::string plan;    ///< in short
+  std::string reason;  ///< ElasticGroup::reason
+  double seconds =
+      0;  ///< from the end of the group before until training went on, or until this one's where it ended before
 };
 
-/// The groups of an elastic run leave in its folder what each of them began with: the line of one that trains from now on. `plan`: in short.
+/// The groups of an elastic run leave in its folder what each of them began with: the line of one that trains from now
+/// on. `plan`: in short.
 void append_record(const ElasticGroup& group, int processes, const std::string& plan, int64_t step);
-/// After the group's end: its line, where it ended before it wrote one itself. `processes`, `step`: that it was started with, and would have gone
-/// on from. The folder is made where there is none. Run error: it cannot be written.
+/// After the group's end: its line, where it ended before it wrote one itself. `processes`, `step`: that it was started
+/// with, and would have gone on from. The folder is made where there is none. Run error: it cannot be written.
 void complete_records(const ElasticGroup& group, int processes, int64_t step);
 /// In order; of a folder without any: none.
 std::vector<ElasticGroupRecord> read_records(const std::filesystem::path& run_folder);

@@ -18,7 +18,8 @@ namespace {
 std::string processes_text(int count) { return fmt::format("{} {}", count, count == 1 ? "process" : "processes"); }
 
 LaunchHost& find_host(std::vector<LaunchHost>& hosts, const std::string& name) {
-  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const LaunchHost& host) { return host.name == name; });
+  const auto found =
+      std::find_if(hosts.begin(), hosts.end(), [&](const LaunchHost& host) { return host.name == name; });
   check_internal(found != hosts.end(), "ranks are lost on hosts that have some");
   return *found;
 }
@@ -32,9 +33,15 @@ std::optional<FewerDevices> plan_for(const std::string& plan, int all, int proce
 
 }  // namespace
 
-ElasticLaunch::ElasticLaunch(std::vector<LaunchHost> hosts, std::string plan, std::filesystem::path folder, const ElasticOptions& options)
-    : plan_(std::move(plan)), options_(options), wanted_(std::move(hosts)), left_(wanted_), used_(processes_of(wanted_)),
-      restarts_left_(options.restarts), elastic_group_{.folder = std::move(folder), .plan = plan_} {}
+ElasticLaunch::ElasticLaunch(std::vector<LaunchHost> hosts, std::string plan, std::filesystem::path folder,
+                             const ElasticOptions& options)
+    : plan_(std::move(plan)),
+      options_(options),
+      wanted_(std::move(hosts)),
+      left_(wanted_),
+      used_(processes_of(wanted_)),
+      restarts_left_(options.restarts),
+      elastic_group_{.folder = std::move(folder), .plan = plan_} {}
 
 int ElasticLaunch::processes() const {
   const int left = processes_of(left_);
@@ -79,7 +86,8 @@ void ElasticLaunch::lose(const std::vector<LostRanks>& lost) {
   std::vector<LaunchHost> group = hosts();
   for (const LostRanks& entry : lost) {
     LaunchHost& host = find_host(left_, entry.host);
-    const int there = find_host(group, entry.host).processes, count = entry.count == 0 ? there : std::min(entry.count, there);
+    const int there = find_host(group, entry.host).processes,
+              count = entry.count == 0 ? there : std::min(entry.count, there);
     const int replaced = std::min(count, restarts_left_);
     restarts_left_ -= replaced;
     host.processes -= count;
@@ -103,8 +111,10 @@ bool ElasticLaunch::begin_next(std::string reason) {
   if (!plan) {
     notice_ = fmt::format("{}; nobody is left", reason);
     if (count > 0)
-      notice_ = fmt::format("{}; {} cannot go on under {}, which takes more: launch with --restarts, or go on under another plan with --resume {}", reason,
-                            processes_text(count), plan_, elastic_group_.folder.string());
+      notice_ = fmt::format(
+          "{}; {} cannot go on under {}, which takes more: launch with --restarts, or go on under another plan with "
+          "--resume {}",
+          reason, processes_text(count), plan_, elastic_group_.folder.string());
     return false;
   }
   used_ = plan->devices;
@@ -112,10 +122,12 @@ bool ElasticLaunch::begin_next(std::string reason) {
   elastic_group_.plan = plan->strategy;
   elastic_group_.reason = reason;
   elastic_group_.ended_at = system_seconds();
-  elastic_group_.next_processes = joining_.empty() ? 0 : plan_for(plan_, processes_of(wanted_), count + processes_of(joining_)).value().devices;
+  elastic_group_.next_processes =
+      joining_.empty() ? 0 : plan_for(plan_, processes_of(wanted_), count + processes_of(joining_)).value().devices;
   notice_ = fmt::format("{}: {} go on under {}", reason, processes_text(used_), elastic_group_.plan);
   if (used_ == 1) notice_ = fmt::format("{}: one process goes on under {}", reason, elastic_group_.plan);
-  if (count > used_) notice_ += fmt::format(" ({} of those left {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
+  if (count > used_)
+    notice_ += fmt::format(" ({} of those left {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
   return true;
 }
 

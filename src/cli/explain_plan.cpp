@@ -16,11 +16,15 @@ namespace {
 constexpr size_t kLongestPlan = 56;  // characters, in a table
 constexpr double kSame = 1e-9;       // relative
 
-std::string share(double part, double whole) { return whole > 0 ? fmt::format("{:.0f} %", std::max(0.0, 100 * part / whole)) : ""; }
+std::string share(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.0f} %", std::max(0.0, 100 * part / whole)) : "";
+}
 
 double exchange(const Prediction& p) { return p.communication + p.reduction; }
 
-std::string shortened(const std::string& text) { return text.size() <= kLongestPlan ? text : text.substr(0, kLongestPlan - 3) + "..."; }
+std::string shortened(const std::string& text) {
+  return text.size() <= kLongestPlan ? text : text.substr(0, kLongestPlan - 3) + "...";
+}
 
 /// "2 of 3"; empty where there is one stage.
 std::string deciding_stage(const RatedPlan& rated) {
@@ -32,20 +36,24 @@ std::string table_of(const std::vector<Finalist>& finalists, const Model& model)
   std::vector<std::vector<std::string>> rows;
   for (const Finalist& c : finalists) {
     const Prediction& p = c.rated.prediction;
-    rows.push_back({fmt::format("{}", rows.size() + 1), shortened(c.rated.plan.in_short(model)), format_seconds(c.simulated), format_seconds(p.seconds),
-                    deciding_stage(c.rated), share(p.compute, p.seconds), share(exchange(p), p.seconds), share(p.bubble, p.seconds),
+    rows.push_back({fmt::format("{}", rows.size() + 1), shortened(c.rated.plan.in_short(model)),
+                    format_seconds(c.simulated), format_seconds(p.seconds), deciding_stage(c.rated),
+                    share(p.compute, p.seconds), share(exchange(p), p.seconds), share(p.bubble, p.seconds),
                     share(p.update, p.seconds), format_bytes(int64_t(p.fullest()))});
   }
-  return text_table({"", "plan", "simulated", "by formula", "slowest stage", "computing", "exchange", "bubble", "update", "memory"}, rows,
-                    {0, 2, 3, 4, 5, 6, 7, 8, 9});
+  return text_table(
+      {"", "plan", "simulated", "by formula", "slowest stage", "computing", "exchange", "bubble", "update", "memory"},
+      rows, {0, 2, 3, 4, 5, 6, 7, 8, 9});
 }
 
-/// Without those that nobody could tell from one before: plans in the same words with the same times, split another way.
+/// Without those that nobody could tell from one before: plans in the same words with the same times, split another
+/// way.
 std::vector<Finalist> each_once(const std::vector<Finalist>& finalists, const Model& model) {
   std::vector<Finalist> kept;
   std::set<std::string> seen;
   for (const Finalist& c : finalists) {
-    const std::string looks = fmt::format("{}: {}, {}", c.rated.plan.in_short(model), format_seconds(c.simulated), format_seconds(c.rated.prediction.seconds));
+    const std::string looks = fmt::format("{}: {}, {}", c.rated.plan.in_short(model), format_seconds(c.simulated),
+                                          format_seconds(c.rated.prediction.seconds));
     if (seen.insert(looks).second) kept.push_back(c);
   }
   return kept;
@@ -62,9 +70,10 @@ std::string stage_in_words(const RatedPlan& rated, const Model& model) {
     if (first.empty()) first = model.node(node).name;
     last = model.node(node).name;
   }
-  return fmt::format("1: stage {} of {} decides: layers {} to {}, on {} {}\n", stage + 1, rated.plan.stages.size(), first, last,
-                     workers.size() == 1 ? "worker" : "workers",
-                     workers.size() == 1 ? fmt::format("{}", workers.front()) : fmt::format("{} to {}", workers.front(), workers.back()));
+  return fmt::format("1: stage {} of {} decides: layers {} to {}, on {} {}\n", stage + 1, rated.plan.stages.size(),
+                     first, last, workers.size() == 1 ? "worker" : "workers",
+                     workers.size() == 1 ? fmt::format("{}", workers.front())
+                                         : fmt::format("{} to {}", workers.front(), workers.back()));
 }
 
 /// What a sum is made of, and by how much another one's is larger.
@@ -86,17 +95,20 @@ std::string behind_in_seconds(const Finalist& first, const Finalist& other) {
   const double more = b.seconds - a.seconds, simulated = other.simulated - first.simulated;
   if (more > kSame * a.seconds) {
     const Term& decided = largest(terms);
-    std::string text = fmt::format("{} decided: {} more, of {} in all by the formula", decided.name, format_seconds(decided.more), format_seconds(more));
+    std::string text = fmt::format("{} decided: {} more, of {} in all by the formula", decided.name,
+                                   format_seconds(decided.more), format_seconds(more));
     if (simulated <= 0) text += "; by the simulator's clock it is not behind";
     return text;
   }
   if (simulated <= kSame * first.simulated) return "as good";
-  return fmt::format("by the formula {}; the simulator's clock, which counts what the formula leaves out, puts it {} behind",
-                     more < -kSame * a.seconds ? format_seconds(-more) + " quicker" : "as quick", format_seconds(simulated));
+  return fmt::format(
+      "by the formula {}; the simulator's clock, which counts what the formula leaves out, puts it {} behind",
+      more < -kSame * a.seconds ? format_seconds(-more) + " quicker" : "as quick", format_seconds(simulated));
 }
 
 const DeviceMemory& fullest_of(const Prediction& p) {
-  return *std::max_element(p.memory.begin(), p.memory.end(), [](const DeviceMemory& a, const DeviceMemory& b) { return a.total() < b.total(); });
+  return *std::max_element(p.memory.begin(), p.memory.end(),
+                           [](const DeviceMemory& a, const DeviceMemory& b) { return a.total() < b.total(); });
 }
 
 std::string behind_in_bytes(const Finalist& first, const Finalist& other) {
@@ -109,14 +121,17 @@ std::string behind_in_bytes(const Finalist& first, const Finalist& other) {
   const double more = b.total() - a.total();
   if (more <= kSame * a.total()) return "no more memory; " + behind_in_seconds(first, other);
   const Term& decided = largest(terms);
-  return fmt::format("memory decided: {} of {} more, {} in all", format_bytes(int64_t(decided.more)), decided.name, format_bytes(int64_t(more)));
+  return fmt::format("memory decided: {} of {} more, {} in all", format_bytes(int64_t(decided.more)), decided.name,
+                     format_bytes(int64_t(more)));
 }
 
 std::string behind_in_money(const Finalist& first, const Finalist& other) {
   const Prediction &a = first.rated.prediction, &b = other.rated.prediction;
   const double per_second = b.money / b.seconds / (a.money / a.seconds);
   if (per_second <= 1 + kSame) return behind_in_seconds(first, other);
-  return fmt::format("price decided: its machines cost {:.3g} times as much an hour, its step takes {:.3g} times as long", per_second, b.seconds / a.seconds);
+  return fmt::format(
+      "price decided: its machines cost {:.3g} times as much an hour, its step takes {:.3g} times as long", per_second,
+      b.seconds / a.seconds);
 }
 
 std::string behind(const Finalist& first, const Finalist& other, Objective objective) {
@@ -135,23 +150,28 @@ std::string amount_in_words(double value, Objective objective, const std::string
 std::string explanation(const std::vector<Finalist>& all, Objective objective, const Model& model) {
   const std::vector<Finalist> finalists = each_once(all, model);
   std::string text = table_of(finalists, model) + stage_in_words(finalists.front().rated, model);
-  for (size_t i = 1; i < finalists.size(); ++i) text += fmt::format("{}: {}\n", i + 1, behind(finalists.front(), finalists[i], objective));
+  for (size_t i = 1; i < finalists.size(); ++i)
+    text += fmt::format("{}: {}\n", i + 1, behind(finalists.front(), finalists[i], objective));
   return text;
 }
 
-std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, Objective objective, const std::string& currency, const Model& model) {
+std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, Objective objective, const std::string& currency,
+                        const Model& model) {
   const std::optional<RatedPlan>& other = what_if.answer.best;
   if (!other) return fmt::format("if {}: {}\n", what_if.change, what_if.answer.proof);
   const auto amount = [&](double value) { return amount_in_words(value, objective, currency); };
   std::string doubt;
   constexpr double kProven = 1e-3;
-  if (what_if.answer.gap() > kProven) doubt = fmt::format("; at most {:.2g} % from the least there is", 100 * what_if.answer.gap());
+  if (what_if.answer.gap() > kProven)
+    doubt = fmt::format("; at most {:.2g} % from the least there is", 100 * what_if.answer.gap());
   if (what_if.answer.out_of_time) doubt += "; the time limit ended the search";
   if (what_if.tightens && other->objective < best.objective * (1 - kSame))
-    return fmt::format("if {}: {} by the formula, by {}, which would be better now too: the search for the plan above did not come so far\n",
-                       what_if.change, amount(other->objective), other->plan.in_short(model));
-  return fmt::format("if {}: {} by the formula in place of {} ({:+.1f} %), by {}{}\n", what_if.change, amount(other->objective),
-                     amount(best.objective), 100 * (other->objective / best.objective - 1),
+    return fmt::format(
+        "if {}: {} by the formula, by {}, which would be better now too: the search for the plan above did not come so "
+        "far\n",
+        what_if.change, amount(other->objective), other->plan.in_short(model));
+  return fmt::format("if {}: {} by the formula in place of {} ({:+.1f} %), by {}{}\n", what_if.change,
+                     amount(other->objective), amount(best.objective), 100 * (other->objective / best.objective - 1),
                      is_same(other->plan, best.plan) ? "the same plan" : other->plan.in_short(model), doubt);
 }
 

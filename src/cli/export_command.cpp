@@ -30,13 +30,14 @@ constexpr const char* kSafetensors = "safetensors";
 constexpr const char* kTorchScript = "torchscript";
 constexpr const char* kOnnx = "onnx";
 
-const std::vector<std::pair<std::string, std::string>> kExtensions{{kSafetensors, ".safetensors"}, {kTorchScript, ".pt"}, {kOnnx, ".onnx"}};
+const std::vector<std::pair<std::string, std::string>> kExtensions{
+    {kSafetensors, ".safetensors"}, {kTorchScript, ".pt"}, {kOnnx, ".onnx"}};
 
 /// What is to be written: a model with all its weights, or weights whose model nobody knows.
 struct Exported {
   std::string name;
   std::optional<ModelSpec> spec = {};
-  fs::path script = {};      ///< that the model was imported from; empty: it was not
+  fs::path script = {};  ///< that the model was imported from; empty: it was not
   std::optional<Model> model = {};
   TensorMap weights = {};  ///< with a model in its shapes
 };
@@ -65,12 +66,14 @@ Exported from_experiment(const ExportOptions& options) {
   Model model = with_initial_weights(experiment, build_model(experiment, data));
   if (model.initial_values()) std::cout << model.initial_values()->report;
   TensorMap weights = converted(initial_weights(model, experiment.seed), master_type(experiment.precision));
-  return {fs::path(experiment.model_name).stem(), zoo_spec(experiment, data), experiment.model_file, std::move(model), std::move(weights)};
+  return {fs::path(experiment.model_name).stem(), zoo_spec(experiment, data), experiment.model_file, std::move(model),
+          std::move(weights)};
 }
 
 Exported from_weights(const ExportOptions& options) {
   if (!options.experiment.set.empty())
-    fail_user({"--set", options.experiment.set.front(), "there is no experiment whose key it could override", "name an experiment file"});
+    fail_user({"--set", options.experiment.set.front(), "there is no experiment whose key it could override",
+               "name an experiment file"});
   const fs::path path = weights_file(options.experiment.experiment);
   Weights file = read_weights(path);
   const auto description = file.metadata.find(kModelKey);
@@ -79,7 +82,8 @@ Exported from_weights(const ExportOptions& options) {
   Model model = make_model(spec);
   const bool is_double = std::any_of(file.tensors.begin(), file.tensors.end(),
                                      [](const auto& entry) { return entry.second.scalar_type() == at::kDouble; });
-  TensorMap weights = converted(match_weights(model, file.tensors, {}, path.string()).tensors, is_double ? at::kDouble : at::kFloat);
+  TensorMap weights =
+      converted(match_weights(model, file.tensors, {}, path.string()).tensors, is_double ? at::kDouble : at::kFloat);
   return {spec.name, spec, {}, std::move(model), std::move(weights)};
 }
 
@@ -88,13 +92,15 @@ std::string chosen_format(const ExportOptions& options) {
   for (const auto& [format, extension] : kExtensions)
     if (options.out.extension() == extension) return format;
   if (options.out.empty()) return kSafetensors;
-  fail_user({"--output", options.out.string(), "its name does not tell the format", "say --format safetensors, torchscript or onnx"});
+  fail_user({"--output", options.out.string(), "its name does not tell the format",
+             "say --format safetensors, torchscript or onnx"});
 }
 
 /// A name made up here never replaces a file; one given by hand does.
 fs::path chosen_path(const ExportOptions& options, const std::string& format, const std::string& name) {
   if (!options.out.empty()) return options.out;
-  const auto extension = std::find_if(kExtensions.begin(), kExtensions.end(), [&](const auto& entry) { return entry.first == format; });
+  const auto extension =
+      std::find_if(kExtensions.begin(), kExtensions.end(), [&](const auto& entry) { return entry.first == format; });
   const fs::path path = name + extension->second;
   std::error_code ignored;
   if (fs::exists(path, ignored))
@@ -109,9 +115,11 @@ void write(const Exported& exported, const std::string& format, const fs::path& 
     return write_safetensors(path, file.tensors, file.metadata);
   }
   if (!exported.model)
-    fail_user({source, fmt::format("cannot become {}", format), "the file holds weights and does not say of which model",
+    fail_user({source, fmt::format("cannot become {}", format),
+               "the file holds weights and does not say of which model",
                "name an experiment of that model: trireme export EXPERIMENT.toml --set model.weights=FILE"});
-  if (format == kTorchScript && !exported.script.empty()) write_torchscript(path, exported.script, *exported.model, exported.weights);
+  if (format == kTorchScript && !exported.script.empty())
+    write_torchscript(path, exported.script, *exported.model, exported.weights);
   else if (format == kTorchScript) write_torchscript(path, *exported.model, exported.weights);
   else write_onnx(path, *exported.model, exported.weights);
 }

@@ -17,8 +17,7 @@ namespace {
 
 /// The strategy as rows name it: "hybrid" for both its forms, a plan file by its stem.
 std::string row_strategy(const Job& job) {
-  return is_plan_file(job.strategy) ? std::filesystem::path(job.strategy).stem().string()
-                                    : family_of(job.strategy);
+  return is_plan_file(job.strategy) ? std::filesystem::path(job.strategy).stem().string() : family_of(job.strategy);
 }
 
 std::string folder_name(const std::string& label) {
@@ -36,7 +35,8 @@ std::vector<Job> jobs_of(const std::string& written, const RunSpec& experiment, 
     if (is_plan_file(strategy)) {
       const int devices = load_plan_file(strategy, experiment, model).workers();
       if (to_run) check_runs_here(devices, strategy);
-      jobs.push_back({strategy, devices, fmt::format("{} x{}", std::filesystem::path(strategy).stem().string(), devices), ""});
+      jobs.push_back(
+          {strategy, devices, fmt::format("{} x{}", std::filesystem::path(strategy).stem().string(), devices), ""});
     } else if (is_update_policy(strategy)) {
       for (int n : experiment.devices) jobs.push_back({strategy, n, fmt::format("{} x{}", strategy, n), ""});
     } else if (is_single(strategy)) {
@@ -63,7 +63,8 @@ void name_row(const Job& job, RunResult& row) {
   row.strategy = row_strategy(job);
   row.name = is_plan_file(job.strategy) ? row.strategy : job.strategy;
   if (is_planned(job.strategy) && row.devices < job.devices)
-    row.warnings.push_back(fmt::format("uses {} of {} devices: no plan for more that was found is quicker", row.devices, job.devices));
+    row.warnings.push_back(
+        fmt::format("uses {} of {} devices: no plan for more that was found is quicker", row.devices, job.devices));
 }
 
 RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {
@@ -83,7 +84,8 @@ std::vector<Job> list_jobs(const RunSpec& experiment, const Model& model, bool t
     for (Job& job : jobs_of(written, experiment, model, to_run)) {
       // the same strategy twice measures its spread; two plan files may share a name
       const std::string label = job.label;
-      for (int i = 2; !folders.insert(job.folder = folder_name(job.label)).second; ++i) job.label = fmt::format("{} #{}", label, i);
+      for (int i = 2; !folders.insert(job.folder = folder_name(job.label)).second; ++i)
+        job.label = fmt::format("{} #{}", label, i);
       jobs.push_back(std::move(job));
     }
   }

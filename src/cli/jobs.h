@@ -16,8 +16,8 @@ namespace trireme {
 struct Job {
   std::string strategy;  ///< what to give to --plan, but for a planner's
   int devices = 1;
-  std::string label;     ///< in progress bars; no two jobs share one
-  std::string folder;    ///< in the run folder; no two jobs share one
+  std::string label;                     ///< in progress bars; no two jobs share one
+  std::string folder;                    ///< in the run folder; no two jobs share one
   std::filesystem::path plan_file = {};  ///< where a planner's plan was written
 };
 
@@ -30,8 +30,8 @@ void name_row(const Job& job, RunResult& row);
 /// A row of which nothing was measured.
 RunResult row_without_run(const Job& job, RunStatus status, std::string reason);
 
-/// The row of a strategy that cannot use so many devices, so small a batch or so many micro-batches, known before anything runs.
-/// `cluster` has the job's devices.
+/// The row of a strategy that cannot use so many devices, so small a batch or so many micro-batches, known before
+/// anything runs. `cluster` has the job's devices.
 std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data,
                                    const Cluster& cluster);
 

@@ -51,7 +51,8 @@ Welcome welcome_from(const RemoteClient& client) {
     const auto told = nlohmann::json::parse(client.welcome());
     return {told.at("seed").get<uint64_t>(), told.at("strategy").get<std::string>()};
   } catch (const nlohmann::json::exception& error) {
-    fail_run({"server of replicas", "its welcome cannot be read", first_line(error), "use the same version of Trireme on both sides"});
+    fail_run({"server of replicas", "its welcome cannot be read", first_line(error),
+              "use the same version of Trireme on both sides"});
   }
 }
 
@@ -70,12 +71,14 @@ void train_as_client(Run& run, int number) {
   if (run.error()) std::rethrow_exception(run.error());
   if (!run.abort_reason().empty()) fail_run({fmt::format("client {}", number), run.abort_reason(), "", ""});
   const HubCounts& counts = run.agreement()->counts()[size_t(number)];
-  spdlog::info("client {} is through: {} steps, {} sent, {} received", number, steps, format_bytes(counts.bytes_sent), format_bytes(counts.bytes_received));
+  spdlog::info("client {} is through: {} steps, {} sent, {} received", number, steps, format_bytes(counts.bytes_sent),
+               format_bytes(counts.bytes_received));
 }
 
 class Joining {
  public:
-  explicit Joining(const ClientOptions& options) : options_(options), wanted_(options.client), token_(read_token(options.token_file)) {
+  explicit Joining(const ClientOptions& options)
+      : options_(options), wanted_(options.client), token_(read_token(options.token_file)) {
     check_endpoint(options.server, /*listens=*/false, !token_.empty());
     task_ = std::make_unique<Task>(Task::read(options.experiment, options.own_data));
   }
@@ -94,7 +97,8 @@ class Joining {
     const int workers = client->replicas() * devices_of_replica(welcome.strategy, task_->experiment);
     const Plan plan = plan_with_agreement(welcome.strategy, task_->experiment, task_->model, workers);
     Run run(whole_experiment(task_->experiment, plan), task_->model, task_->data, plan,
-            {.make_world = {[&](RunAgreement&) -> std::unique_ptr<HubWorld> { return std::move(client); }, ReplicaPlaces::clients}});
+            {.make_world = {[&](RunAgreement&) -> std::unique_ptr<HubWorld> { return std::move(client); },
+                            ReplicaPlaces::clients}});
     try {
       train_as_client(run, wanted_);
       return true;

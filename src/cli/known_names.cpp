@@ -33,8 +33,9 @@ std::string known_names() {
   for (const OptimizerKind* kind : optimizer_kinds()) optimizers.emplace_back(kind->name, kind->description);
   for (const Schedule& schedule : known_schedules()) schedules.emplace_back(schedule.name, schedule.description);
   for (const PolicyKind* policy : update_policies()) policies.emplace_back(policy->name, policy->description);
-  return section("Models (model, or a TorchScript file)", models) + "\n" + section("Optimizers (optimizer.kind)", optimizers) + "\n" +
-         section("Schedules (of a plan)", schedules) + "\n" + section("Update policies (in place of a plan, docs/updates.md)", policies) +
+  return section("Models (model, or a TorchScript file)", models) + "\n" +
+         section("Optimizers (optimizer.kind)", optimizers) + "\n" + section("Schedules (of a plan)", schedules) +
+         "\n" + section("Update policies (in place of a plan, docs/updates.md)", policies) +
          "\nData sets: trireme data list. Backends: trireme doctor.";
 }
 

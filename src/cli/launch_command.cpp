@@ -40,15 +40,15 @@ constexpr const char* kLoopback = "127.0.0.1";
 constexpr const char* kLaunched = "train";
 constexpr const char* kTokenFromInput = "--token-from-input";
 constexpr size_t kLongestToken = 1024;
-constexpr const char* kValueFlags[] = {"-n",           "--hosts",    "--interface",     "--port",      "--ssh",
-                                       "--print",      "--restarts", "--restart-after", "--elastic-group", "--token-file"};
+constexpr const char* kValueFlags[] = {"-n",      "--hosts",    "--interface",     "--port",          "--ssh",
+                                       "--print", "--restarts", "--restart-after", "--elastic-group", "--token-file"};
 constexpr int64_t kMostRestarts = 1'000'000;
 constexpr int kFirstPort = 20000, kLastPort = 31999;  // below those that the system lends to clients
 
 std::atomic<bool> launch_interrupted{false};
 
-/// True once somebody has pressed Ctrl-C or sent SIGTERM. Processes that are asked to end do so within seconds (interrupted_by_user);
-/// this one stays until they have.
+/// True once somebody has pressed Ctrl-C or sent SIGTERM. Processes that are asked to end do so within seconds
+/// (interrupted_by_user); this one stays until they have.
 const std::atomic<bool>& interrupted_launch() {
   struct sigaction action {};
   action.sa_handler = [](int) { launch_interrupted = true; };
@@ -64,7 +64,9 @@ int bound_for_a_moment(int port) {
   address.sin_port = htons(uint16_t(port));
   socklen_t length = sizeof address;
   auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (fd >= 0) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // connections of an earlier run that linger are no hindrance
+  if (fd >= 0)
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes,
+                 sizeof yes);  // connections of an earlier run that linger are no hindrance
   const bool bound = fd >= 0 && ::bind(fd, any, length) == 0 && ::getsockname(fd, any, &length) == 0;
   if (fd >= 0) ::close(fd);
   return bound ? ntohs(address.sin_port) : 0;
@@ -82,7 +84,8 @@ int free_port() {
 int port_for(const LaunchOptions& options, const LaunchHost& first) {
   if (options.port != 0) {
     if (is_this_machine(first.name) && !is_free(options.port))
-      fail_user({"--port", std::to_string(options.port), "something listens there already", "choose another one, or leave it out: any that is free is taken"});
+      fail_user({"--port", std::to_string(options.port), "something listens there already",
+                 "choose another one, or leave it out: any that is free is taken"});
     return options.port;
   }
   if (is_this_machine(first.name)) return free_port();
@@ -114,8 +117,10 @@ std::filesystem::path free_run_path(const std::string& experiment) {
   std::filesystem::path path = wanted;
   std::error_code error;
   if (wanted.has_parent_path()) std::filesystem::create_directories(wanted.parent_path(), error);
-  for (int i = 2; !error && !std::filesystem::create_directory(path, error); ++i) path = wanted.string() + fmt::format("-{}", i);
-  if (error) fail_user({path.string(), "cannot create the run's folder", error.message(), "choose another place with --out"});
+  for (int i = 2; !error && !std::filesystem::create_directory(path, error); ++i)
+    path = wanted.string() + fmt::format("-{}", i);
+  if (error)
+    fail_user({path.string(), "cannot create the run's folder", error.message(), "choose another place with --out"});
   return path;
 }
 
@@ -145,16 +150,24 @@ struct LocalRanks {
 };
 
 void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGroup& group) {
-  const std::vector<std::vector<int>> shares = options.bind ? core_shares(local.count) : std::vector<std::vector<int>>(size_t(local.count));
+  const std::vector<std::vector<int>> shares =
+      options.bind ? core_shares(local.count) : std::vector<std::vector<int>>(size_t(local.count));
   const std::string program = own_program();
   for (int r = 0; r < local.count; ++r) {
     const int rank = local.first + r;
-    MemberStart member{.name = fmt::format("rank {}", rank), .words = {program}, .host = local.host, .cores = shares[size_t(r)],
-                       .own_output = rank == 0, .recorded = true};
+    MemberStart member{.name = fmt::format("rank {}", rank),
+                       .words = {program},
+                       .host = local.host,
+                       .cores = shares[size_t(r)],
+                       .own_output = rank == 0,
+                       .recorded = true};
     member.words.insert(member.words.end(), options.words.begin(), options.words.end());
-    member.variables = {{"RANK", std::to_string(rank)},           {"WORLD_SIZE", std::to_string(local.all)},
-                        {"LOCAL_RANK", std::to_string(r)},        {"LOCAL_WORLD_SIZE", std::to_string(local.count)},
-                        {"MASTER_ADDR", local.address},           {"MASTER_PORT", std::to_string(local.port)},
+    member.variables = {{"RANK", std::to_string(rank)},
+                        {"WORLD_SIZE", std::to_string(local.all)},
+                        {"LOCAL_RANK", std::to_string(r)},
+                        {"LOCAL_WORLD_SIZE", std::to_string(local.count)},
+                        {"MASTER_ADDR", local.address},
+                        {"MASTER_PORT", std::to_string(local.port)},
                         {"TORCHELASTIC_USE_AGENT_STORE", "False"},
                         {kLaunchedByVariable, launched_by(options)}};
     if (!options.interface.empty()) member.variables.emplace_back(kInterfaceVariable, options.interface);
@@ -166,32 +179,52 @@ void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGrou
 
 /// A launch on another machine, of its ranks: this program, which must lie there in the same place, in the same folder.
 void start_host(const LaunchOptions& options, const LaunchHost& host, const LocalRanks& ranks, RankGroup& group) {
-  std::vector<std::string> there{own_program(), "launch", "-n", std::to_string(ranks.count),
-                                 "--first-rank", std::to_string(ranks.first), "--all-processes", std::to_string(ranks.all),
-                                 "--address", ranks.address, "--port", std::to_string(ranks.port), kTokenFromInput,
-                                 "--launched-by", launched_by(options)};
+  std::vector<std::string> there{own_program(),
+                                 "launch",
+                                 "-n",
+                                 std::to_string(ranks.count),
+                                 "--first-rank",
+                                 std::to_string(ranks.first),
+                                 "--all-processes",
+                                 std::to_string(ranks.all),
+                                 "--address",
+                                 ranks.address,
+                                 "--port",
+                                 std::to_string(ranks.port),
+                                 kTokenFromInput,
+                                 "--launched-by",
+                                 launched_by(options)};
   if (!options.interface.empty()) there.insert(there.end(), {"--interface", options.interface});
   if (!ranks.elastic_group.empty()) there.insert(there.end(), {"--elastic-group", ranks.elastic_group});
   if (!options.bind) there.emplace_back("--no-bind");
   there.insert(there.end(), options.words.begin(), options.words.end());
-  MemberStart member{.name = fmt::format("host {}", host.name), .words = {}, .host = host.name, .own_output = ranks.first == 0,
-                     .input = environment()(kTokenVariable).value_or(""), .until_input_ends = true};
+  MemberStart member{.name = fmt::format("host {}", host.name),
+                     .words = {},
+                     .host = host.name,
+                     .own_output = ranks.first == 0,
+                     .input = environment()(kTokenVariable).value_or(""),
+                     .until_input_ends = true};
   std::istringstream command(options.ssh);
   member.words.assign(std::istream_iterator<std::string>(command), {});
   member.words.push_back(host.name);
-  member.words.push_back(fmt::format("cd {} && exec {}", shell_quoted(std::filesystem::current_path().string()), shell_line(there)));
+  member.words.push_back(
+      fmt::format("cd {} && exec {}", shell_quoted(std::filesystem::current_path().string()), shell_line(there)));
   group.start(member);
 }
 
-/// The ranks' token, into the environment that they inherit: the user's, or one of this launch's own. It is on no command line.
+/// The ranks' token, into the environment that they inherit: the user's, or one of this launch's own. It is on no
+/// command line.
 void set_token(const LaunchOptions& options) {
   std::string token = read_token(options.token_file);
   if (token.empty()) token = random_token();
-  if (token.size() > kLongestToken) fail_user({"the token", fmt::format("{} characters", token.size()), fmt::format("at most {} are allowed", kLongestToken), "make one: openssl rand -hex 16"});
+  if (token.size() > kLongestToken)
+    fail_user({"the token", fmt::format("{} characters", token.size()),
+               fmt::format("at most {} are allowed", kLongestToken), "make one: openssl rand -hex 16"});
   ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
 }
 
-/// On another machine than the launch that speaks for all, which says it through ssh. Not a byte more is read: the input's end is the end.
+/// On another machine than the launch that speaks for all, which says it through ssh. Not a byte more is read: the
+/// input's end is the end.
 void set_token_from_input() {
   std::string token;
   for (char c = 0; token.size() <= kLongestToken && ::read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) token += c;
@@ -201,13 +234,17 @@ void set_token_from_input() {
 int report(const LaunchOptions& options, const GroupEnd& end) {
   for (const std::string& operation : end.operations) std::cerr << "trireme: last operations: " << operation << "\n";
   if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << "\n";
-  if (!end.run_folder.empty()) std::cerr << left_behind(end.run_folder, resume_command(launched_by(options), options.train, end.run_folder));
+  if (!end.run_folder.empty())
+    std::cerr << left_behind(end.run_folder, resume_command(launched_by(options), options.train, end.run_folder));
   return end.exit_code;
 }
 
 /// The ranks of all machines. `elastic_group`: of an elastic run, else "".
-void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& hosts, const std::string& elastic_group, RankGroup& group) {
-  LocalRanks ranks{.all = processes_of(hosts), .address = address_for(options, hosts), .port = port_for(options, hosts.front()),
+void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& hosts, const std::string& elastic_group,
+               RankGroup& group) {
+  LocalRanks ranks{.all = processes_of(hosts),
+                   .address = address_for(options, hosts),
+                   .port = port_for(options, hosts.front()),
                    .elastic_group = elastic_group};
   for (const LaunchHost& host : hosts) {
     ranks.count = host.processes;
@@ -239,8 +276,9 @@ void report_elastic(const LaunchOptions& options, GroupEnd end, const std::files
 
 /// One group after another, until one gets to the run's end or nobody can go on.
 int run_elastic(const LaunchOptions& options, const Experiment& experiment, const std::vector<LaunchHost>& hosts) {
-  const ElasticOptions elastic{.restarts = options.restarts,
-                               .restart_after = options.restart_after.empty() ? 0 : parse_time_limit(options.restart_after, "--restart-after")};
+  const ElasticOptions elastic{
+      .restarts = options.restarts,
+      .restart_after = options.restart_after.empty() ? 0 : parse_time_limit(options.restart_after, "--restart-after")};
   const std::optional<std::filesystem::path>& out = options.train.experiment.out;
   ElasticLaunch launch(hosts, options.train.plan, out ? *out : free_run_path(experiment.name), elastic);
   while (true) {
@@ -263,57 +301,74 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
 Experiment read_for_launch(const LaunchOptions& options) {
   Experiment experiment = options.train.experiment.read();
   if (experiment.elastic && !experiment.checkpoint.wanted())
-    fail_user({fmt::format("{}: elastic", experiment.file.string()), "needs checkpoints", "the run goes on from the newest one when a rank is lost",
+    fail_user({fmt::format("{}: elastic", experiment.file.string()), "needs checkpoints",
+               "the run goes on from the newest one when a rank is lost",
                "add [checkpoint] every = \"1 epochs\", or leave elastic out"});
   if (!experiment.elastic && (options.restarts > 0 || !options.restart_after.empty()))
     fail_user({options.restarts > 0 ? "--restarts" : "--restart-after", "is for elastic runs",
                fmt::format("{} does not say elastic = true", experiment.file.string()), "add --set elastic=true"});
   if (experiment.elastic && options.restarts == 0 && !options.restart_after.empty())
-    fail_user({"--restart-after", options.restart_after, "no lost rank is replaced without --restarts", "add --restarts 1, or leave it out"});
+    fail_user({"--restart-after", options.restart_after, "no lost rank is replaced without --restarts",
+               "add --restarts 1, or leave it out"});
   return experiment;
 }
 
 void check_options(const LaunchOptions& options, int processes) {
   const std::vector<int>& devices = options.train.experiment.devices;
   if (!devices.empty() && devices.front() != processes)
-    fail_user({"--devices", std::to_string(devices.front()), fmt::format("{} processes are launched, each of them one worker", processes),
-               "leave --devices out"});
-  if (options.ssh.find_first_not_of(' ') == std::string::npos) fail_user({"--ssh", "\"\"", "is no command", "leave it out, or name one"});
+    fail_user({"--devices", std::to_string(devices.front()),
+               fmt::format("{} processes are launched, each of them one worker", processes), "leave --devices out"});
+  if (options.ssh.find_first_not_of(' ') == std::string::npos)
+    fail_user({"--ssh", "\"\"", "is no command", "leave it out, or name one"});
   if (processes < 2)
-    fail_user({"-n", std::to_string(processes), "one process needs no launcher", "use trireme train, or launch at least 2"});
+    fail_user(
+        {"-n", std::to_string(processes), "one process needs no launcher", "use trireme train, or launch at least 2"});
 }
 
 /// What no other launcher has.
 void check_printed(const LaunchOptions& options) {
-  const auto refuse = [&](const char* flag, const char* why, const char* next) { fail_user({flag, fmt::format("--print {}", options.print), why, next}); };
+  const auto refuse = [&](const char* flag, const char* why, const char* next) {
+    fail_user({flag, fmt::format("--print {}", options.print), why, next});
+  };
   if (options.restarts > 0) refuse("--restarts", "lost ranks are replaced by trireme launch alone", "leave it out");
-  if (!options.restart_after.empty()) refuse("--restart-after", "lost ranks are replaced by trireme launch alone", "leave it out");
-  if (!options.token_file.empty()) refuse("--token-file", "a script's ranks have their token from the environment", "set TRIREME_TOKEN where the job is started");
+  if (!options.restart_after.empty())
+    refuse("--restart-after", "lost ranks are replaced by trireme launch alone", "leave it out");
+  if (!options.token_file.empty())
+    refuse("--token-file", "a script's ranks have their token from the environment",
+           "set TRIREME_TOKEN where the job is started");
 }
 
 }  // namespace
 
 void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::App&, TrainOptions&)>& add_train) {
-  auto* verb = app.add_subcommand("launch", "train with workers that are processes, on this machine or several: "
-                                            "trireme launch -n 4 train EXPERIMENT ...");
+  auto* verb = app.add_subcommand("launch",
+                                  "train with workers that are processes, on this machine or several: "
+                                  "trireme launch -n 4 train EXPERIMENT ...");
   verb->add_option("-n", o.processes, "number of processes, each of them one worker (default: those of --hosts)")
       ->check(whole_number(1, kMaxDevices));
-  verb->add_option("--hosts", o.hosts, "hosts and their processes, \"a:2,b:2\": started through ssh, the first one has rank 0 "
-                                       "(default: this machine)")
+  verb->add_option("--hosts", o.hosts,
+                   "hosts and their processes, \"a:2,b:2\": started through ssh, the first one has rank 0 "
+                   "(default: this machine)")
       ->delimiter(',');
-  verb->add_option("--interface", o.interface, "network interface that the processes communicate through, of this name on every host "
-                                               "(default: the one that leads to rank 0's host, on one machine lo)");
-  verb->add_option("--port", o.port, "where rank 0 listens until all have met (default: any that is free)")->check(whole_number(1, 65535));
+  verb->add_option("--interface", o.interface,
+                   "network interface that the processes communicate through, of this name on every host "
+                   "(default: the one that leads to rank 0's host, on one machine lo)");
+  verb->add_option("--port", o.port, "where rank 0 listens until all have met (default: any that is free)")
+      ->check(whole_number(1, 65535));
   verb->add_option("--ssh", o.ssh, "command that is given a host and a line for its shell")->capture_default_str();
   verb->add_flag("!--no-bind", o.bind, "leave processes on all cores instead of giving each its share");
-  verb->add_option("--print", o.print, "write a job script for another launcher to the standard output and start nothing: "
-                                       "slurm, kubernetes, mpi, torchrun")
+  verb->add_option("--print", o.print,
+                   "write a job script for another launcher to the standard output and start nothing: "
+                   "slurm, kubernetes, mpi, torchrun")
       ->check(CLI::IsMember(script_kinds()));
-  verb->add_option("--token-file", o.token_file, "file whose first line is the ranks' token (default: TRIREME_TOKEN, else one made for this run)");
+  verb->add_option("--token-file", o.token_file,
+                   "file whose first line is the ranks' token (default: TRIREME_TOKEN, else one made for this run)");
   verb->add_flag(kTokenFromInput, o.token_from_input)->group("");
-  verb->add_option("--restarts", o.restarts, "of an elastic run: so many lost ranks are replaced (default: 0, the others go on alone)")
+  verb->add_option("--restarts", o.restarts,
+                   "of an elastic run: so many lost ranks are replaced (default: 0, the others go on alone)")
       ->check(whole_number(0, kMostRestarts));
-  verb->add_option("--restart-after", o.restart_after, "of an elastic run: how long the others train alone before (default: \"0 s\")");
+  verb->add_option("--restart-after", o.restart_after,
+                   "of an elastic run: how long the others train alone before (default: \"0 s\")");
   verb->add_option("--elastic-group", o.elastic_group)->group("");
   verb->add_option("--first-rank", o.first_rank)->group("");
   verb->add_option("--all-processes", o.all_processes)->group("");
@@ -325,7 +380,8 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
 
 std::vector<std::string> launched_words(int argc, const char* const* argv) {
   for (int i = 2; i < argc; ++i) {
-    const bool is_value = std::find(std::begin(kValueFlags), std::end(kValueFlags), std::string(argv[i - 1])) != std::end(kValueFlags);
+    const bool is_value =
+        std::find(std::begin(kValueFlags), std::end(kValueFlags), std::string(argv[i - 1])) != std::end(kValueFlags);
     if (argv[i] == std::string(kLaunched) && !is_value) return {argv + i, argv + argc};
   }
   return {};
@@ -338,10 +394,14 @@ int run_agent(const LaunchOptions& options) {
   if (options.token_from_input) set_token_from_input();
   if (!options.elastic_group.empty()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
   group.be_agent();
-  start_ranks(options, {options.first_rank, options.processes, options.all_processes, options.address, options.port, "", options.elastic_group}, group);
+  start_ranks(options,
+              {options.first_rank, options.processes, options.all_processes, options.address, options.port, "",
+               options.elastic_group},
+              group);
   const GroupEnd end = group.wait(interrupted_launch());
   report(options, end);
-  return options.elastic_group.empty() || end.lost.empty() ? end.exit_code : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);
+  return options.elastic_group.empty() || end.lost.empty() ? end.exit_code
+                                                           : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);
 }
 
 int run_launch(const LaunchOptions& options) {
@@ -358,7 +418,9 @@ int run_launch(const LaunchOptions& options) {
     std::cout << launch_script(options.print, {hosts, options.interface, options.port, &backend, options.words});
     return 0;
   }
-  if (backend.finds_ranks) fail_user({"--backend", backend.name, "MPI finds the processes of its own launchers only", "start them with mpirun, or print a script: --print mpi"});
+  if (backend.finds_ranks)
+    fail_user({"--backend", backend.name, "MPI finds the processes of its own launchers only",
+               "start them with mpirun, or print a script: --print mpi"});
   set_token(options);
   const Experiment experiment = read_for_launch(options);
   if (experiment.elastic) return run_elastic(options, experiment, hosts);

@@ -27,7 +27,8 @@ LaunchHost read_host(const std::string& text) {
   if (colon == text.npos) return host;
   const char *begin = text.data() + colon + 1, *end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(begin, end, host.processes);
-  if (error == std::errc::result_out_of_range || host.processes > kMaxDevices) refuse("has more processes than can work together");
+  if (error == std::errc::result_out_of_range || host.processes > kMaxDevices)
+    refuse("has more processes than can work together");
   if (error != std::errc() || stop != end || host.processes < 1) refuse("is no host with a number of processes");
   return host;
 }
@@ -42,13 +43,19 @@ std::vector<LaunchHost> read_hosts(const std::vector<std::string>& texts, int pr
     sum += hosts.back().processes;
   }
   if (hosts.empty()) {
-    if (processes == 0) fail_user({"trireme launch", "does not say how many processes", "-n or --hosts must", "add -n 4, or --hosts a:2,b:2"});
+    if (processes == 0)
+      fail_user(
+          {"trireme launch", "does not say how many processes", "-n or --hosts must", "add -n 4, or --hosts a:2,b:2"});
     return {{kHere, processes}};
   }
   if (processes != 0 && processes != sum)
-    fail_user({"-n", std::to_string(processes), fmt::format("--hosts has {}", sum), "leave -n out, or change the hosts' numbers"});
-  if (sum > kMaxDevices) fail_user({"--hosts", join(texts, ","), fmt::format("at most {} processes can work together", kMaxDevices), "use fewer"});
-  const bool all_here = std::all_of(hosts.begin(), hosts.end(), [](const LaunchHost& host) { return is_this_machine(host.name); });
+    fail_user({"-n", std::to_string(processes), fmt::format("--hosts has {}", sum),
+               "leave -n out, or change the hosts' numbers"});
+  if (sum > kMaxDevices)
+    fail_user(
+        {"--hosts", join(texts, ","), fmt::format("at most {} processes can work together", kMaxDevices), "use fewer"});
+  const bool all_here =
+      std::all_of(hosts.begin(), hosts.end(), [](const LaunchHost& host) { return is_this_machine(host.name); });
   if (all_here) return {{kHere, int(sum)}};
   return hosts;
 }
@@ -64,9 +71,7 @@ std::string without_user(const std::string& host) {
   return at == host.npos ? host : host.substr(at + 1);
 }
 
-bool is_this_machine(const std::string& host) {
-  return host == kHere || host == host_name();
-}
+bool is_this_machine(const std::string& host) { return host == kHere || host == host_name(); }
 
 std::string shell_quoted(const std::string& word) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-";

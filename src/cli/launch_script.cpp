@@ -19,12 +19,15 @@ int port_of(const ScriptRequest& request) { return request.port != 0 ? request.p
 
 constexpr const char* kMpiScript = "mpi";  // for mpirun, whatever the backend
 
-bool is_alone(const ScriptRequest& request) { return request.hosts.size() == 1 && is_this_machine(request.hosts.front().name); }
+bool is_alone(const ScriptRequest& request) {
+  return request.hosts.size() == 1 && is_this_machine(request.hosts.front().name);
+}
 
 /// Processes of each host, where a launcher has one number for all.
 int processes_per_host(const ScriptRequest& request, const char* launcher) {
   const int first = request.hosts.front().processes;
-  const bool same = std::all_of(request.hosts.begin(), request.hosts.end(), [&](const LaunchHost& host) { return host.processes == first; });
+  const bool same = std::all_of(request.hosts.begin(), request.hosts.end(),
+                                [&](const LaunchHost& host) { return host.processes == first; });
   if (same) return first;
   fail_user({"--hosts", "have different numbers of processes", fmt::format("{} starts as many on each", launcher),
              "give all hosts the same number"});
@@ -56,7 +59,8 @@ std::string program_line(const ScriptRequest& request) {
 }
 
 std::string interface_line(const ScriptRequest& request) {
-  return request.interface.empty() ? "" : fmt::format("export {}={}\n", kInterfaceVariable, shell_quoted(request.interface));
+  return request.interface.empty() ? ""
+                                   : fmt::format("export {}={}\n", kInterfaceVariable, shell_quoted(request.interface));
 }
 
 /// Where ranks may be on several machines they meet behind a token, made when the job begins.
@@ -69,13 +73,14 @@ std::string slurm(const ScriptRequest& request) {
   std::string text = "#!/bin/bash\n#SBATCH --job-name=trireme\n";
   text += fmt::format("#SBATCH --ntasks={}\n", processes_of(request.hosts));
   if (!is_alone(request)) {
-    text += fmt::format("#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n", request.hosts.size(), processes_per_host(request, "Slurm"));
+    text += fmt::format("#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n", request.hosts.size(),
+                        processes_per_host(request, "Slurm"));
     text += fmt::format("#SBATCH --nodelist={}\n", join(names_of(request), ","));
   }
   text += "# cores of each process\n#SBATCH --cpus-per-task=1\n";
   // without PMIx each process would take itself for the only one of its MPI; a rank that is frozen ends with the others
-  return text + interface_line(request) + token_lines(request) + "srun --kill-on-bad-exit=1 " + (request.backend->finds_ranks ? "--mpi=pmix " : "") +
-         program_line(request) + "\n";
+  return text + interface_line(request) + token_lines(request) + "srun --kill-on-bad-exit=1 " +
+         (request.backend->finds_ranks ? "--mpi=pmix " : "") + program_line(request) + "\n";
 }
 
 std::string mpi(const ScriptRequest& request) {
@@ -88,12 +93,14 @@ std::string mpi(const ScriptRequest& request) {
     if (!request.backend->finds_ranks) line += fmt::format(" -x {}", kTokenVariable);
   }
   if (!request.interface.empty()) line += fmt::format(" -x {}", kInterfaceVariable);
-  return "#!/bin/sh\n" + interface_line(request) + (is_alone(request) ? "" : token_lines(request)) + line + " " + program_line(request) + "\n";
+  return "#!/bin/sh\n" + interface_line(request) + (is_alone(request) ? "" : token_lines(request)) + line + " " +
+         program_line(request) + "\n";
 }
 
 void refuse_mpi(const ScriptRequest& request, const std::string& kind) {
   if (request.backend->finds_ranks)
-    fail_user({"--backend", request.backend->name, fmt::format("processes that {} starts do not find each other by MPI", kind),
+    fail_user({"--backend", request.backend->name,
+               fmt::format("processes that {} starts do not find each other by MPI", kind),
                fmt::format("print {} or slurm, or use {}", kMpiScript, usual_process_backend().name)});
 }
 
@@ -106,16 +113,19 @@ std::string torchrun(const ScriptRequest& request) {
   } else {
     text += fmt::format("# on each of {}, with the same secret: openssl rand -hex 16\n", join(names_of(request)));
     text += fmt::format(": \"${{{0}:?set it to the same secret on all hosts}}\"\nexport {0}\n", kTokenVariable);
-    line = fmt::format("torchrun --nnodes={} --rdzv_backend=c10d --rdzv_endpoint={} --no_python --nproc_per_node={}", request.hosts.size(),
+    line = fmt::format("torchrun --nnodes={} --rdzv_backend=c10d --rdzv_endpoint={} --no_python --nproc_per_node={}",
+                       request.hosts.size(),
                        shell_quoted(fmt::format("{}:{}", request.hosts.front().name, port_of(request))), each);
   }
   return text + interface_line(request) + line + " " + program_line(request) + "\n";
 }
 
 std::string kubernetes(const ScriptRequest& request) {
-  if (!is_alone(request)) fail_user({"--hosts", "are Kubernetes' choice", "each process is a pod", "say how many with -n"});
+  if (!is_alone(request))
+    fail_user({"--hosts", "are Kubernetes' choice", "each process is a pod", "say how many with -n"});
   std::string arguments;
-  for (const std::string& word : request.words) arguments += fmt::format("\n            - {}", nlohmann::json(word).dump());
+  for (const std::string& word : request.words)
+    arguments += fmt::format("\n            - {}", nlohmann::json(word).dump());
   std::string variables;
   const auto add = [&](const std::string& name, const std::string& value) {
     variables += fmt::format("\n            - name: {}\n              value: {}", name, nlohmann::json(value).dump());

@@ -11,10 +11,10 @@ namespace trireme {
 
 struct ScriptRequest {
   std::vector<LaunchHost> hosts;
-  std::string interface;            ///< empty: not chosen
-  int port = 0;                     ///< where rank 0 listens; 0: not chosen
+  std::string interface;                 ///< empty: not chosen
+  int port = 0;                          ///< where rank 0 listens; 0: not chosen
   const BackendKind* backend = nullptr;  ///< what connects the ranks
-  std::vector<std::string> words;   ///< after "trireme"
+  std::vector<std::string> words;        ///< after "trireme"
 };
 
 /// "slurm", "kubernetes", "mpi", "torchrun".

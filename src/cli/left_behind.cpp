@@ -18,7 +18,8 @@ std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_fol
   } catch (const Error&) {
     return std::nullopt;  // how the run ended has been said; that its folder cannot be read either is no news
   }
-  const auto newest = std::find_if(found.rbegin(), found.rend(), [](const FoundCheckpoint& c) { return c.index && c.damage.empty(); });
+  const auto newest =
+      std::find_if(found.rbegin(), found.rend(), [](const FoundCheckpoint& c) { return c.index && c.damage.empty(); });
   if (newest == found.rend()) return std::nullopt;
   return *newest;
 }

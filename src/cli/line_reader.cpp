@@ -30,7 +30,8 @@ bool LineReader::read(const std::function<void(const std::string&)>& on_line) {
   }
   rest_.append(chunk.data(), size_t(n));
   size_t begin = 0;
-  for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) on_line(rest_.substr(begin, end - begin));
+  for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1)
+    on_line(rest_.substr(begin, end - begin));
   rest_.erase(0, begin);
   return true;
 }

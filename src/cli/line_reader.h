@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-/// Reading end, writing end; a child that executes a program does not inherit them. `verb`: names the command in an error.
+/// Reading end, writing end; a child that executes a program does not inherit them. `verb`: names the command in an
+/// error.
 std::array<int, 2> make_pipe(const char* verb);
 
 /// The reading end of a pipe, cut into lines. Owns the descriptor. Not thread-safe.
@@ -19,7 +20,8 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
 
   int fd() const { return fd_; }
-  /// Reads what is there and hands on whole lines. False at the end of the stream, where a last line need not have an end.
+  /// Reads what is there and hands on whole lines. False at the end of the stream, where a last line need not have an
+  /// end.
   bool read(const std::function<void(const std::string&)>& on_line);
 
  private:

@@ -20,7 +20,8 @@ void wait_for_client(int number, const std::vector<std::string>& arguments, cons
   try {
     const ChildEnd end = run_child(arguments, 0, ending, [](const nlohmann::json&) {});
     if (end.signal != 0) spdlog::warn("the process of client {} was ended by signal {}", number, end.signal);
-    else if (end.exit_code != 0 && !interrupted_by_user()) spdlog::warn("the process of client {} failed: {}", number, end.last_words);
+    else if (end.exit_code != 0 && !interrupted_by_user())
+      spdlog::warn("the process of client {} failed: {}", number, end.last_words);
   } catch (const std::exception& error) {
     spdlog::warn("client {} could not be started: {}", number, first_line(error));
   }
@@ -41,7 +42,8 @@ void LocalClients::start(int clients, const std::vector<std::string>& arguments)
 }
 
 LocalClients::~LocalClients() {
-  for (const double began = steady_seconds(); running_ > 0 && steady_seconds() - began < kSecondsForClients && !interrupted_by_user();)
+  for (const double began = steady_seconds();
+       running_ > 0 && steady_seconds() - began < kSecondsForClients && !interrupted_by_user();)
     std::this_thread::sleep_for(kPoll);
   ending_ = true;
   for (std::thread& thread : threads_) thread.join();

@@ -1,10 +1,10 @@
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "base/error.h"
@@ -29,15 +29,16 @@ using trireme::kUserError;
 std::string plan_help() { return "a plan file, or " + trireme::strategy_syntax(); }
 
 std::string trained_plan_help() {
-  return fmt::format("{}; or an update policy and its keys, \"local-sgd,every=16 steps\" (docs/updates.md): {}", plan_help(),
-                     trireme::join(trireme::update_policy_names()));
+  return fmt::format("{}; or an update policy and its keys, \"local-sgd,every=16 steps\" (docs/updates.md): {}",
+                     plan_help(), trireme::join(trireme::update_policy_names()));
 }
 
 std::string backend_help() {
   std::vector<std::string> processes, others;
   for (const trireme::BackendKind* kind : trireme::backend_kinds())
     if (kind->can_be_chosen()) (kind->processes ? processes : others).push_back(kind->name + std::string(kind->help));
-  return fmt::format("what workers that are processes communicate through: {}; {}", trireme::join(processes, ", or "), trireme::join(others, "; "));
+  return fmt::format("what workers that are processes communicate through: {}; {}", trireme::join(processes, ", or "),
+                     trireme::join(others, "; "));
 }
 
 void add_compare(CLI::App& app, trireme::CompareOptions& o) {
@@ -47,8 +48,10 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, true);
   verb->add_option("--strategies", o.experiment.strategies,
-                   "strategies, degrees or plan files, for example data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; keys belong to what "
-                   "stands before them (default: the experiment's). Each is " + trained_plan_help())
+                   "strategies, degrees or plan files, for example "
+                   "data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; keys belong to what "
+                   "stands before them (default: the experiment's). Each is " +
+                       trained_plan_help())
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   o.prediction.add_profile(*verb);
@@ -56,13 +59,16 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
 }
 
 void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
-  auto* verb = app.add_subcommand("simulate", "predict every strategy's step time without training, here or on described machines");
+  auto* verb = app.add_subcommand("simulate",
+                                  "predict every strategy's step time without training, here or on described machines");
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, true, trireme::kMaxPlanDevices);
   o.prediction.add(*verb);
-  verb->add_option("--strategies", o.experiment.strategies, "as for compare (default: the experiment's)")->delimiter(',');
+  verb->add_option("--strategies", o.experiment.strategies, "as for compare (default: the experiment's)")
+      ->delimiter(',');
   verb->add_option("--epochs", o.epochs,
-                   "epochs to the target, for time and price to the target: a file of measure-epochs, noise=2000[,least=12], or assumed ones, "
+                   "epochs to the target, for time and price to the target: a file of measure-epochs, "
+                   "noise=2000[,least=12], or assumed ones, "
                    "256:4,2048:4.5,8192:16");
   verb->add_option("--out", o.experiment.out, "write a run folder there, with a report and the timelines");
   verb->add_option("--json", o.json, "also write the predictions to this file, laid out as run.json");
@@ -76,29 +82,43 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   o.experiment.add_devices(*verb, false);
   verb->add_option("--plan", o.plan, trained_plan_help())->capture_default_str();
   verb->add_option("--resume", o.resume,
-                   "go on from a checkpoint: a run's folder (its newest whole one) or one of its checkpoints (docs/checkpoints.md); under any plan "
+                   "go on from a checkpoint: a run's folder (its newest whole one) or one of its checkpoints "
+                   "(docs/checkpoints.md); under any plan "
                    "and any number of workers");
-  o.prediction.add(*verb, fmt::format("with --backend {}: train on the machines of this file (*.cluster.toml)", trireme::kVirtualBackend.name));
+  o.prediction.add(*verb, fmt::format("with --backend {}: train on the machines of this file (*.cluster.toml)",
+                                      trireme::kVirtualBackend.name));
   verb->add_option("--backend", o.backend, backend_help())->check(CLI::IsMember(trireme::backend_choices()));
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
 }
 
 void add_serve(CLI::App& app, trireme::ServeOptions& o) {
-  auto* verb = app.add_subcommand("serve", "train under an update policy with clients that are processes, on this machine or others");
+  auto* verb = app.add_subcommand(
+      "serve", "train under an update policy with clients that are processes, on this machine or others");
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
-  verb->add_option("--plan", o.plan, fmt::format("an update policy and its keys, \"{},rounds=20\" (docs/updates.md)", trireme::usual_federated_policy()))->capture_default_str();
-  verb->add_option("--clients", o.clients, "how many there are; training begins when all have joined (default: those of --spawn)")
+  verb->add_option("--plan", o.plan,
+                   fmt::format("an update policy and its keys, \"{},rounds=20\" (docs/updates.md)",
+                               trireme::usual_federated_policy()))
+      ->capture_default_str();
+  verb->add_option("--clients", o.clients,
+                   "how many there are; training begins when all have joined (default: those of --spawn)")
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
-  verb->add_option("--clients-at-least", o.at_least, "begin when this many have joined, under policies whose clients may come and go; others join later")
+  verb->add_option("--clients-at-least", o.at_least,
+                   "begin when this many have joined, under policies whose clients may come and go; others join later")
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
-  verb->add_flag("--own-data", o.own_data, "every client trains on data of its own; the server's test data are what is evaluated");
-  verb->add_option("--spawn", o.spawn, "start this many of them here")->check(trireme::whole_number(1, trireme::kMaxDevices));
-  verb->add_option("--listen", o.listen, "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, with all clients "
-                                         "spawned any free port)");
-  verb->add_option("--token-file", o.token_file, "file with the secret that clients must have too (default: the variable TRIREME_TOKEN)");
-  verb->add_option("--resume", o.resume, "go on from the server's weights, state and round in this run folder or checkpoint; clients join again");
+  verb->add_flag("--own-data", o.own_data,
+                 "every client trains on data of its own; the server's test data are what is evaluated");
+  verb->add_option("--spawn", o.spawn, "start this many of them here")
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--listen", o.listen,
+                   "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, with all clients "
+                   "spawned any free port)");
+  verb->add_option("--token-file", o.token_file,
+                   "file with the secret that clients must have too (default: the variable TRIREME_TOKEN)");
+  verb->add_option(
+      "--resume", o.resume,
+      "go on from the server's weights, state and round in this run folder or checkpoint; clients join again");
   verb->add_option("--json", o.json, "also write run.json's content to this file");
 }
 
@@ -107,9 +127,11 @@ void add_join(CLI::App& app, trireme::ClientOptions& o) {
   verb->add_option("server", o.server, "where it listens: tcp://HOST:PORT")->required();
   o.experiment.add_common(*verb);
   verb->add_option("--steps", o.experiment.steps, "as given to the server")->check(trireme::whole_number(1));
-  verb->add_option("--client", o.client, "this client's number, from 0: which share of the samples it has (default: any that is free)")
+  verb->add_option("--client", o.client,
+                   "this client's number, from 0: which share of the samples it has (default: any that is free)")
       ->check(trireme::whole_number(0, trireme::kMaxDevices - 1));
-  verb->add_flag("--own-data", o.own_data, "train on all training samples of this file's [data], where the server has --own-data too");
+  verb->add_flag("--own-data", o.own_data,
+                 "train on all training samples of this file's [data], where the server has --own-data too");
   verb->add_option("--token-file", o.token_file, "file with the server's secret (default: the variable TRIREME_TOKEN)");
 }
 
@@ -118,7 +140,8 @@ void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, false);
   verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
-  verb->add_option("--precision", o.precision, "fp64 shows errors of the plan; fp32 and bf16 add rounding, which grows step by step")
+  verb->add_option("--precision", o.precision,
+                   "fp64 shows errors of the plan; fp32 and bf16 add rounding, which grows step by step")
       ->capture_default_str();
   verb->add_option("--steps", o.steps, "steps to compare")->capture_default_str()->check(trireme::whole_number(1));
 }
@@ -130,14 +153,17 @@ void add_profile(CLI::App& app, trireme::ProfileOptions& o) {
       ->expected(1)
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
   verb->add_option("--out", o.out,
-                   "file to write; one that is there is extended by what it does not have (default: the experiment's name with .profile.json)");
+                   "file to write; one that is there is extended by what it does not have (default: the experiment's "
+                   "name with .profile.json)");
   verb->add_option("--budget", o.budget, "stop when the next measurement would go beyond this")->capture_default_str();
 }
 
 void add_measure_epochs(CLI::App& app, trireme::MeasureEpochsOptions& o) {
-  auto* verb = app.add_subcommand("measure-epochs", "train to the target with several global batches, larger ones added up from micro-batches");
+  auto* verb = app.add_subcommand(
+      "measure-epochs", "train to the target with several global batches, larger ones added up from micro-batches");
   o.experiment.add_common(*verb);
-  verb->add_option("--batches", o.batches, "global batches: 32,64,128; those that the file has already are not trained again")
+  verb->add_option("--batches", o.batches,
+                   "global batches: 32,64,128; those that the file has already are not trained again")
       ->required()
       ->delimiter(',')
       ->check(trireme::whole_number(1));
@@ -147,9 +173,11 @@ void add_measure_epochs(CLI::App& app, trireme::MeasureEpochsOptions& o) {
   verb->add_option("--devices", o.experiment.devices, "number of workers (default: 1)")
       ->expected(1)
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
-  verb->add_option("--micro-batch", o.micro_batch, "most samples that a worker computes at once (default: its share of the experiment's batch)")
+  verb->add_option("--micro-batch", o.micro_batch,
+                   "most samples that a worker computes at once (default: its share of the experiment's batch)")
       ->check(trireme::whole_number(1));
-  verb->add_option("--out", o.out, "file to write, or to go on with (default: the experiment's name with .epochs.json)");
+  verb->add_option("--out", o.out,
+                   "file to write, or to go on with (default: the experiment's name with .epochs.json)");
 }
 
 void add_export(CLI::App& app, trireme::ExportOptions& o) {
@@ -157,9 +185,12 @@ void add_export(CLI::App& app, trireme::ExportOptions& o) {
   o.experiment.add_common(*verb);
   verb->remove_option(verb->get_option("experiment"));
   verb->add_option("source", o.experiment.experiment,
-                   "a run's folder, a file of weights, or an experiment file (its model with the weights of model.weights, else untrained)")
+                   "a run's folder, a file of weights, or an experiment file (its model with the weights of "
+                   "model.weights, else untrained)")
       ->required();
-  verb->add_option("--format", o.format, "safetensors (weights), torchscript or onnx (the model too); default: by the name of --output, else safetensors")
+  verb->add_option("--format", o.format,
+                   "safetensors (weights), torchscript or onnx (the model too); default: by the name of --output, else "
+                   "safetensors")
       ->check(CLI::IsMember({"safetensors", "torchscript", "onnx"}));
   verb->add_option("-o,--output", o.out, "file to write (default: the model's name, here)");
 }
@@ -178,7 +209,9 @@ struct DataVerbs {
     auto* list = data->add_subcommand("list", "known data sets and where they were found");
     for (auto* verb : {get, list}) verb->add_option("--data-dir", data_dir, "folder to look in and to download to");
   }
-  int run() { return get->parsed() ? trireme::data_get(set, data_dir, std::cout) : trireme::data_list(std::cout, data_dir); }
+  int run() {
+    return get->parsed() ? trireme::data_get(set, data_dir, std::cout) : trireme::data_list(std::cout, data_dir);
+  }
 };
 
 /// `trireme checkpoints` has verbs of its own.
@@ -187,15 +220,21 @@ struct CheckpointVerbs {
   CLI::App* list = nullptr;
 
   explicit CheckpointVerbs(CLI::App& app) {
-    auto* checkpoints = app.add_subcommand("checkpoints", "a run's checkpoints: what there is, and whether it is whole");
+    auto* checkpoints =
+        app.add_subcommand("checkpoints", "a run's checkpoints: what there is, and whether it is whole");
     checkpoints->require_subcommand(1);
     list = checkpoints->add_subcommand("list", "print each one's step, losses, size and state");
     list->add_option("folder", folder, "a run's folder, or a folder of checkpoints")->required();
-    checkpoints->add_subcommand("verify", "read every byte and compare checksums; the exit code is 1 where anything is damaged")
+    checkpoints
+        ->add_subcommand("verify",
+                         "read every byte and compare checksums; the exit code is 1 where anything is damaged")
         ->add_option("folder", folder, "a run's folder, a folder of checkpoints, or one of them")
         ->required();
   }
-  int run() { return list->parsed() ? trireme::list_checkpoints(folder, std::cout) : trireme::verify_checkpoints(folder, std::cout); }
+  int run() {
+    return list->parsed() ? trireme::list_checkpoints(folder, std::cout)
+                          : trireme::verify_checkpoints(folder, std::cout);
+  }
 };
 
 /// The verb that the command line got to, however deep: its --help is the one to look at.
@@ -212,12 +251,14 @@ std::string full_name(const CLI::App* app) {
 std::string suggestion(const CLI::App* app, const std::string& word) {
   std::vector<std::string> known;
   for (const CLI::Option* option : app->get_options()) known.push_back(option->get_name());
-  for (const CLI::App* verb : app->get_subcommands([](const CLI::App*) { return true; })) known.push_back(verb->get_name());
+  for (const CLI::App* verb : app->get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(verb->get_name());
   const std::string near = trireme::closest_match(word.substr(0, word.find('=')), known);
   return near.empty() ? "" : "did you mean " + near + "? ";
 }
 
-/// An assignment that stands alone, as the second of `--set a=1 b=2`; it may have been taken for the experiment. "" where there is none.
+/// An assignment that stands alone, as the second of `--set a=1 b=2`; it may have been taken for the experiment. ""
+/// where there is none.
 std::string stray_assignment(const CLI::App* verb, const std::vector<std::string>& surplus) {
   if (verb->get_option_no_throw("--set") == nullptr) return "";
   std::vector<std::string> words;
@@ -228,14 +269,16 @@ std::string stray_assignment(const CLI::App* verb, const std::vector<std::string
   return "";
 }
 
-/// What a word that was not understood would have been elsewhere on the line: `trireme launch train EXPERIMENT -n 2`. "": nothing.
+/// What a word that was not understood would have been elsewhere on the line: `trireme launch train EXPERIMENT -n 2`.
+/// "": nothing.
 std::string misplaced(const CLI::App& app, const CLI::App* verb, const std::string& word) {
   const CLI::App* above = verb->get_parent();
   const bool is_flag = word.starts_with('-');
   if (is_flag && above && above->get_parent() && above->get_option_no_throw(word.substr(0, word.find('='))))
     return fmt::format("{} is for {}: write it before {}; ", word, full_name(above), verb->get_name());
   const auto is_it = [&](const CLI::App* one) { return one->get_name() == word; };
-  if (!is_flag && verb->get_name() == "launch" && !app.get_subcommands(is_it).empty()) return "launch starts train only; ";
+  if (!is_flag && verb->get_name() == "launch" && !app.get_subcommands(is_it).empty())
+    return "launch starts train only; ";
   return "";
 }
 
@@ -257,7 +300,9 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   } else if (!words.empty()) {
     const bool flag = words.front().starts_with('-');
     what = fmt::format("{}: unknown {}", words.front(),
-                       flag ? "flag" : verb->get_subcommands([](const CLI::App*) { return true; }).empty() ? "argument" : "verb");
+                       flag                                                                  ? "flag"
+                       : verb->get_subcommands([](const CLI::App*) { return true; }).empty() ? "argument"
+                                                                                             : "verb");
     hint = misplaced(app, verb, words.front());
     if (hint.empty()) hint = suggestion(verb, words.front());
   }
@@ -285,7 +330,8 @@ int end_training(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Trireme trains a neural network on many devices and finds out which way of splitting the work is best."};
+  CLI::App app{
+      "Trireme trains a neural network on many devices and finds out which way of splitting the work is best."};
   app.require_subcommand(1);
   app.name("trireme");
   trireme::CompareOptions compare;
@@ -319,7 +365,8 @@ int main(int argc, char** argv) {
   app.add_subcommand("doctor", "say what was found on this machine and what will be slow");
 
   if (const std::string empty = empty_argument(argc, argv); !empty.empty()) {
-    if (trireme::speaks_for_command()) std::cerr << "trireme: " << empty << ": nothing is given; give a value, or leave the flag out\n";
+    if (trireme::speaks_for_command())
+      std::cerr << "trireme: " << empty << ": nothing is given; give a value, or leave the flag out\n";
     return kUserError;
   }
   try {

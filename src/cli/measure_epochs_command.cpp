@@ -34,8 +34,10 @@ EpochsFile open_file(const std::filesystem::path& path, const nlohmann::json& se
   std::vector<std::string> other;
   for (const auto& [key, value] : settings.items())
     if (!file.settings.contains(key) || file.settings.at(key) != value)
-      other.push_back(fmt::format("{} {}, not {}", key, file.settings.contains(key) ? file.settings.at(key).dump() : "unknown", value.dump()));
-  if (!other.empty()) fail_user({path.string(), "was measured in another way", join(other), "name another file with --out"});
+      other.push_back(fmt::format(
+          "{} {}, not {}", key, file.settings.contains(key) ? file.settings.at(key).dump() : "unknown", value.dump()));
+  if (!other.empty())
+    fail_user({path.string(), "was measured in another way", join(other), "name another file with --out"});
   return file;
 }
 
@@ -52,10 +54,14 @@ class Bar : public TrainObserver {
 std::string table_of(const EpochsFile& file) {
   std::vector<std::vector<std::string>> rows;
   for (const EpochsMeasurement& m : file.measurements)
-    rows.push_back({std::to_string(m.point.batch), std::to_string(m.micro_batches), fmt::format("{:.4g}", m.learning_rate), std::to_string(m.steps),
-                    fmt::format("{:.2f}", m.trained), format_seconds(m.seconds), m.noise_scale ? fmt::format("{:.0f}", *m.noise_scale) : "",
-                    m.point.epochs ? "reached" : m.remark.empty() ? "not reached" : "not reached: " + m.remark});
-  return text_table({"batch", "micro-batches", "learning rate", "steps", "epochs", "time", "noise scale", "target"}, rows, {0, 1, 2, 3, 4, 5, 6});
+    rows.push_back({std::to_string(m.point.batch), std::to_string(m.micro_batches),
+                    fmt::format("{:.4g}", m.learning_rate), std::to_string(m.steps), fmt::format("{:.2f}", m.trained),
+                    format_seconds(m.seconds), m.noise_scale ? fmt::format("{:.0f}", *m.noise_scale) : "",
+                    m.point.epochs     ? "reached"
+                    : m.remark.empty() ? "not reached"
+                                       : "not reached: " + m.remark});
+  return text_table({"batch", "micro-batches", "learning rate", "steps", "epochs", "time", "noise scale", "target"},
+                    rows, {0, 1, 2, 3, 4, 5, 6});
 }
 
 std::string fit_in_words(const EpochsFile& file) {
@@ -63,12 +69,14 @@ std::string fit_in_words(const EpochsFile& file) {
   for (const EpochsMeasurement& m : file.measurements) points.push_back(m.point);
   const auto fit = fit_noise_model(points);
   if (!fit) return "";
-  return fmt::format("fit: epochs = {:.3g} (1 + batch / {:.0f}), within {:.0f} % of every batch that reached the target\n", fit->model.least_epochs,
-                     fit->model.noise_scale, 100 * fit->worst);
+  return fmt::format(
+      "fit: epochs = {:.3g} (1 + batch / {:.0f}), within {:.0f} % of every batch that reached the target\n",
+      fit->model.least_epochs, fit->model.noise_scale, 100 * fit->worst);
 }
 
 /// Adds one batch to the file's measurements. False where it was ended before there was anything to add.
-bool measure(const RunSpec& experiment, const Model& model, const TaskData& data, int64_t batch, const EpochsRequest& request, EpochsFile& file) {
+bool measure(const RunSpec& experiment, const Model& model, const TaskData& data, int64_t batch,
+             const EpochsRequest& request, EpochsFile& file) {
   const std::string name = fmt::format("batch {}", batch);
   std::optional<EpochsMeasurement> measured;
   {
@@ -92,7 +100,8 @@ bool measure(const RunSpec& experiment, const Model& model, const TaskData& data
 int run_measure_epochs(const MeasureEpochsOptions& options) {
   interrupted_by_user();
   RunSpec experiment{options.experiment.read()};
-  const std::filesystem::path path = options.out.empty() ? std::filesystem::path(experiment.name + ".epochs.json") : options.out;
+  const std::filesystem::path path =
+      options.out.empty() ? std::filesystem::path(experiment.name + ".epochs.json") : options.out;
   check_target("--out", path);
   const TaskData data = open_data(experiment.data);
   EpochsRequest request;

@@ -54,8 +54,10 @@ Experiment ExperimentOptions::read() const {
 
 void ExperimentOptions::check_trust(const std::filesystem::path& script) const {
   if (trust) return;
-  fail_user({script.string(), "is a TorchScript file, which is a program", "its code runs when it is opened, with all that you may do",
-             "add --trust if you know where it comes from; weights alone, a state dict or safetensors, are read without running anything"});
+  fail_user({script.string(), "is a TorchScript file, which is a program",
+             "its code runs when it is opened, with all that you may do",
+             "add --trust if you know where it comes from; weights alone, a state dict or safetensors, are read "
+             "without running anything"});
 }
 
 void ExperimentOptions::add_devices(CLI::App& app, bool several, int most) {
@@ -100,7 +102,8 @@ CLI::Validator whole_number(int64_t least, int64_t most) {
 double parse_time_limit(const std::string& text, const std::string& flag) {
   const bool number = !text.empty() && text.find_first_not_of("0123456789.") == text.npos;
   const double value = parse_seconds(number ? text + " s" : text, flag);
-  if (!(value > 0) || !std::isfinite(value)) fail_user({flag, "\"" + text + "\"", "must be more than 0", fmt::format("for example {} \"60 s\"", flag)});
+  if (!(value > 0) || !std::isfinite(value))
+    fail_user({flag, "\"" + text + "\"", "must be more than 0", fmt::format("for example {} \"60 s\"", flag)});
   return value;
 }
 
@@ -110,7 +113,8 @@ void check_target(const std::string& flag, const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) fail_user({flag, file.string(), "is a folder", "name a file"});
   if (!std::filesystem::is_directory(folder, ignored))
-    fail_user({flag, file.string(), fmt::format("there is no folder {}", folder.string()), "create it or choose another path"});
+    fail_user({flag, file.string(), fmt::format("there is no folder {}", folder.string()),
+               "create it or choose another path"});
   if (::access(folder.c_str(), W_OK) != 0)  // the file is replaced as a whole, so the folder decides
     fail_user({flag, file.string(), std::generic_category().message(errno), "choose a path that you may write to"});
 }

@@ -49,11 +49,12 @@ CLI::Validator whole_number(int64_t least, int64_t most = std::numeric_limits<in
 /// "60 s", "5 min", or "60": seconds. Errors (user): none, or not more than 0; `flag` is where.
 double parse_time_limit(const std::string& text, const std::string& flag);
 
-/// Throws a user error where the file given to a flag could not be written: now, and not after an hour of training. An empty name is
-/// none.
+/// Throws a user error where the file given to a flag could not be written: now, and not after an hour of training. An
+/// empty name is none.
 void check_target(const std::string& flag, const std::filesystem::path& file);
 
-/// After an interrupt the program is ended by force when so many seconds have passed, if it has not come to its end by itself; 4 unless set.
+/// After an interrupt the program is ended by force when so many seconds have passed, if it has not come to its end by
+/// itself; 4 unless set.
 void allow_seconds_after_interrupt(unsigned seconds);
 
 /// True once the user has pressed Ctrl-C (or sent SIGTERM). Installs the handlers on first call.

@@ -28,22 +28,28 @@ double parse_gap(const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   const std::string unit = end + std::strspn(end, " ");
   if (end == text.c_str() || (unit != "%" && !(unit.empty() && value == 0)) || !(value >= 0 && value < 100))
-    fail_user({"--gap", "\"" + text + "\"", "must be a share of the optimum in percent, less than 100 %", "for example --gap 1%"});
+    fail_user({"--gap", "\"" + text + "\"", "must be a share of the optimum in percent, less than 100 %",
+               "for example --gap 1%"});
   return value / 100;
 }
 
 /// What is proven about the plan that is printed, which the simulator may like better than the planner's own best.
-std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, size_t orders, Objective objective, const std::string& currency) {
+std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, size_t orders, Objective objective,
+                           const std::string& currency) {
   constexpr double kRounding = 1e-9;
   const auto amount = [&](double value) { return amount_in_words(value, objective, currency); };
   const double gap = plan.objective > 0 ? (plan.objective - answer.lower_bound) / plan.objective : 0;
   std::string text = fmt::format("{} by the formula, ", amount(plan.objective));
-  text += gap < -kRounding   ? fmt::format("less than anything that was searched, {} or more", amount(answer.lower_bound))
+  text += gap < -kRounding ? fmt::format("less than anything that was searched, {} or more", amount(answer.lower_bound))
           : gap <= kRounding ? std::string("the least there is")
-                           : fmt::format("at most {:.2g} % from the least there is, which is {} or more", 100 * gap, amount(answer.lower_bound));
+                             : fmt::format("at most {:.2g} % from the least there is, which is {} or more", 100 * gap,
+                                           amount(answer.lower_bound));
   if (plan.objective > answer.best->objective * (1 + kRounding))
-    text += fmt::format("; by the simulator's clock it is quicker than the formula's best, {}", amount(answer.best->objective));
-  return fmt::format("{} ({}{})\n", text, answer.proof, orders == 1 ? "" : fmt::format("; of stages on devices that follow each other in one of {} orders", orders));
+    text += fmt::format("; by the simulator's clock it is quicker than the formula's best, {}",
+                        amount(answer.best->objective));
+  return fmt::format(
+      "{} ({}{})\n", text, answer.proof,
+      orders == 1 ? "" : fmt::format("; of stages on devices that follow each other in one of {} orders", orders));
 }
 
 /// Of the devices that were given, a plan may use only some.
@@ -72,7 +78,8 @@ void require_price(const Experiment& experiment, const CostSourceOptions& source
 void explain(const PlanRequest& request, const BestPlan& best, const std::string& currency) {
   const RatedPlan &rated = best.finalists.front().rated, &formulas = *best.answer.best;
   if (formulas.objective != rated.objective)
-    std::cerr << fmt::format("the formula's best plan, {} ({}), asked again by the formula:\n", formulas.plan.in_short(request.model),
+    std::cerr << fmt::format("the formula's best plan, {} ({}), asked again by the formula:\n",
+                             formulas.plan.in_short(request.model),
                              amount_in_words(formulas.objective, request.objective, currency));
   for (const WhatIf& change : what_if(request, best.answer))
     std::cerr << if_in_words(change, formulas, request.objective, currency, request.model);
@@ -89,7 +96,8 @@ void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
       ->capture_default_str();
   verb->add_flag("--explain", o.explain, "what decided, and the runners-up (to the standard error)");
   verb->add_option("--gap", o.gap, "stop when no plan is better by more than this, \"1%\" (default: 0, the very best)");
-  verb->add_option("--time-limit", o.time_limit, "stop searching then, and say how far the best plan so far may be from the optimum")
+  verb->add_option("--time-limit", o.time_limit,
+                   "stop searching then, and say how far the best plan so far may be from the optimum")
       ->capture_default_str();
   o.prediction.add(*verb);
 }
@@ -102,14 +110,19 @@ int run_plan_best(const PlanBestOptions& options) {
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
-  const int devices = options.experiment.devices.empty() ? experiment.devices.front() : options.experiment.devices.front();
+  const int devices =
+      options.experiment.devices.empty() ? experiment.devices.front() : options.experiment.devices.front();
   BestPlan best;
-  predictions.settle([&] { best = find_best_plan(experiment, model, predictions.choice(devices), {objective, limit, tolerance}); });
+  predictions.settle([&] {
+    best = find_best_plan(experiment, model, predictions.choice(devices), {objective, limit, tolerance});
+  });
   predictions.keep();
   if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);
-  if (!best.answer.best) fail_user({"--time-limit", options.time_limit, "no plan was found in time", "give the search more"});
+  if (!best.answer.best)
+    fail_user({"--time-limit", options.time_limit, "no plan was found in time", "give the search more"});
   check_fits("plan", best, model);
-  if (best.by_memory) std::cerr << "the quickest or cheapest plans are too full when simulated: this one needs the least memory\n";
+  if (best.by_memory)
+    std::cerr << "the quickest or cheapest plans are too full when simulated: this one needs the least memory\n";
   const Objective answered = best.by_memory ? Objective::memory : objective;
   const RatedPlan& rated = best.finalists.front().rated;
   Plan plan = rated.plan;
@@ -121,7 +134,8 @@ int run_plan_best(const PlanBestOptions& options) {
     std::cerr << "searched: " << best.answer.searched << "\n";
   }
   std::cerr << proof_in_words(rated, best.answer, best.orders, answered, currency);
-  std::cerr << price_in_words(best.finalists.front(), double(data.train->size()) / double(experiment.batch), predictions);
+  std::cerr << price_in_words(best.finalists.front(), double(data.train->size()) / double(experiment.batch),
+                              predictions);
   if (options.explain) {
     PlanRequest request = plan_request(experiment, model, predictions.source(best.order));
     request.objective = answered;

@@ -40,9 +40,11 @@ void check_plan_name(const std::string& name, const std::string& where) {
   const bool is_known = std::find(known.begin(), known.end(), first) != known.end();
   std::error_code ignored;
   if (!is_known && fs::is_directory(name, ignored))  // a folder named data is no reason to refuse the plan data
-    fail_user({where, name, "is a folder", fmt::format("name the plan file in it, for example {}", (fs::path(name) / "plan.json").string())});
+    fail_user({where, name, "is a folder",
+               fmt::format("name the plan file in it, for example {}", (fs::path(name) / "plan.json").string())});
   if (looks_like_file(name))
-    fail_user({where, name, "there is no such file", "check the path; trireme plan show data EXPERIMENT --json FILE writes a plan"});
+    fail_user({where, name, "there is no such file",
+               "check the path; trireme plan show data EXPERIMENT --json FILE writes a plan"});
   if (first != name && is_plan_file(first))
     fail_user({where, name, "a file says all about its plan: no keys may follow", "edit the file"});
   if (const auto forms = expand_strategy(first); forms.size() > 1)
@@ -53,8 +55,10 @@ void check_plan_name(const std::string& name, const std::string& where) {
   }
   const std::string near = closest_match(first, known);
   fail_user({where, "\"" + first + "\"", "is neither a plan, an update policy nor a file that is there",
-             near.empty() ? fmt::format("write degrees, as in data=2,tensor=2, or choose a plan ({}) or an update policy ({})", join(plans), join(policies))
-                          : fmt::format("did you mean \"{}\"?", near)});
+             near.empty()
+                 ? fmt::format("write degrees, as in data=2,tensor=2, or choose a plan ({}) or an update policy ({})",
+                               join(plans), join(policies))
+                 : fmt::format("did you mean \"{}\"?", near)});
 }
 
 void refuse_policy(const std::string& name, const std::string& where) {
@@ -66,7 +70,8 @@ void refuse_policy(const std::string& name, const std::string& where) {
 std::optional<int> devices_of_degrees(const std::string& name) {
   const std::optional<int> devices = parse_strategy(name, "--plan").devices();
   if (devices && *devices > kMaxPlanDevices)
-    fail_user({"--plan", name, fmt::format("at most {} devices are supported", kMaxPlanDevices), "use smaller degrees"});
+    fail_user(
+        {"--plan", name, fmt::format("at most {} devices are supported", kMaxPlanDevices), "use smaller degrees"});
   return devices;
 }
 
@@ -77,7 +82,8 @@ int devices_of(const std::string& name, const Experiment& experiment) {
 
 void check_runs_here(int devices, const std::string& where) {
   if (devices > kMaxDevices)
-    fail_user({where, fmt::format("{} devices", devices), fmt::format("at most {} can work on this machine", kMaxDevices),
+    fail_user({where, fmt::format("{} devices", devices),
+               fmt::format("at most {} can work on this machine", kMaxDevices),
                "use fewer; trireme plan best and plan show take more"});
 }
 
@@ -94,31 +100,33 @@ void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& mo
 Plan load_plan_file(const std::string& file, const RunSpec& experiment, const Model& model) {
   Plan plan = read_plan(file, model);
   validate(plan, model, std::max<int64_t>(1, whole_experiment(experiment, plan).batch / plan.replicas), file);
-  plan.name = fs::path(file).stem().string();  // `trireme plan show` wrote "data" into it; edited, it is not that any more
+  plan.name =
+      fs::path(file).stem().string();  // `trireme plan show` wrote "data" into it; edited, it is not that any more
   check_compiles(plan, experiment, model, file);
   return plan;
 }
 
-Plan choose_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment, const Model& model,
-                 bool to_run) {
+Plan choose_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
+                 const Model& model, bool to_run) {
   check_plan_name(name, "--plan");
   if (is_plan_file(name)) {
     Plan plan = load_plan_file(name, experiment, model);
     if (!devices.empty() && devices.front() != plan.workers())
-      fail_user({"--devices", std::to_string(devices.front()), fmt::format("the plan in {} is for {}", name, plan.workers()),
-                 "leave --devices out"});
+      fail_user({"--devices", std::to_string(devices.front()),
+                 fmt::format("the plan in {} is for {}", name, plan.workers()), "leave --devices out"});
     if (to_run) check_runs_here(plan.workers(), name);
     return plan;
   }
   const int count = !devices.empty() ? devices.front() : devices_of(name, experiment);
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
-  Plan plan = is_update_policy(name) ? plan_with_agreement(name, experiment, model, count) : make_plan(name, experiment, model, count);
+  Plan plan = is_update_policy(name) ? plan_with_agreement(name, experiment, model, count)
+                                     : make_plan(name, experiment, model, count);
   check_compiles(plan, experiment, model, fmt::format("plan {}", name));
   return plan;
 }
 
-Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment, const Model& model,
-                         const TaskData& data, const CostSourceOptions& costs, bool to_run) {
+Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
+                         const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run) {
   if (!is_planned(name)) return choose_plan(name, devices, experiment, model, to_run);
   const int count = devices.empty() ? experiment.devices.front() : devices.front();
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
@@ -139,15 +147,17 @@ std::string plan_text(const Plan& plan, const Model& model) {
     return join(pairs);
   };
   std::string text = "{\n";
-  for (const auto* key : {"trireme_plan", "name", "model", "model_fingerprint", "replicas", "agreement", "devices", "cluster_devices", "speeds", "schedule", "vertical_sync",
-                          "micro_batches", "recompute_last", "optimizer_sharding", "compression"})
+  for (const auto* key :
+       {"trireme_plan", "name", "model", "model_fingerprint", "replicas", "agreement", "devices", "cluster_devices",
+        "speeds", "schedule", "vertical_sync", "micro_batches", "recompute_last", "optimizer_sharding", "compression"})
     if (json.contains(key)) text += fmt::format("  {},\n", line(json, {key}));
   const auto list = [&](const char* name, std::initializer_list<const char*> keys) {
     std::vector<std::string> lines;
     for (const auto& entry : json.at(name)) lines.push_back("    {" + line(entry, keys) + "}");
     return fmt::format("  \"{}\": [\n{}\n  ]", name, join(lines, ",\n"));
   };
-  return text + list("stages", {"workers"}) + ",\n" + list("layers", {"layer", "stage", "data", "tensor", "split", "recompute"}) + "\n}\n";
+  return text + list("stages", {"workers"}) + ",\n" +
+         list("layers", {"layer", "stage", "data", "tensor", "split", "recompute"}) + "\n}\n";
 }
 
 }  // namespace trireme

@@ -26,7 +26,8 @@ void add_plan_graph(CLI::App& plan, PlanGraphOptions& options);
 void add_plan_project(CLI::App& plan, PlanProjectOptions& options);
 void add_plan_show(CLI::App& plan, PlanShowOptions& options);
 
-/// A command's words, the program's own left out. What `trireme plan` was before it had verbs (`plan EXPERIMENT --plan NAME`, `plan EXPERIMENT
+/// A command's words, the program's own left out. What `trireme plan` was before it had verbs (`plan EXPERIMENT --plan
+/// NAME`, `plan EXPERIMENT
 /// --objective time`, `plan --graph FILE`) becomes what it is written as now, and a line on the standard error says so.
 std::vector<std::string> with_plan_verb(std::vector<std::string> words);
 

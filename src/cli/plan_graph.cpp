@@ -22,9 +22,9 @@ namespace trireme {
 namespace {
 
 const std::string kPipeDream = "pipedream", kMaxLoad = "max-load", kLatency = "latency";
-constexpr double kLatencyLimit = 60;  // seconds; the integer program may take for ever
-constexpr double kLeastBandwidth = 1; // bytes per second; far below it transfers take longer than numbers go
-constexpr double kClosedGap = 1e-9;   // of the objective: what sums of the same numbers in another order explain
+constexpr double kLatencyLimit = 60;   // seconds; the integer program may take for ever
+constexpr double kLeastBandwidth = 1;  // bytes per second; far below it transfers take longer than numbers go
+constexpr double kClosedGap = 1e-9;    // of the objective: what sums of the same numbers in another order explain
 constexpr size_t kNodesShown = 4;
 
 /// A plan with what its nodes are called.
@@ -63,7 +63,8 @@ double bandwidth(const PlanGraphOptions& options) {
 
 int devices(const PlanGraphOptions& options) {
   if (options.devices.empty())
-    fail_user({"--devices", "", fmt::format("is needed with --cost {} and a profile", options.cost), "for example --devices 8"});
+    fail_user({"--devices", "", fmt::format("is needed with --cost {} and a profile", options.cost),
+               "for example --devices 8"});
   return options.devices.front();
 }
 
@@ -81,10 +82,11 @@ Deadline deadline(const PlanGraphOptions& options) {
 void warn_of_lone_layers(const LayerGraph& profile, const PlanGraphOptions& options) {
   std::vector<std::string> lone;
   for (size_t v = 0; v < profile.layers.size(); ++v)
-    if (profile.edges.successors[v].empty() && profile.edges.predecessors[v].empty()) lone.push_back(profile.layers[v].name);
+    if (profile.edges.successors[v].empty() && profile.edges.predecessors[v].empty())
+      lone.push_back(profile.layers[v].name);
   if (lone.empty() || profile.layers.size() == 1) return;
-  spdlog::warn("{}: {} of {} layers have no edge, {} for one: is the file complete?", options.graph.string(), lone.size(),
-               profile.layers.size(), lone.front());
+  spdlog::warn("{}: {} of {} layers have no edge, {} for one: is the file complete?", options.graph.string(),
+               lone.size(), profile.layers.size(), lone.front());
 }
 
 bool is_json(const std::string& text) {
@@ -92,13 +94,16 @@ bool is_json(const std::string& text) {
   return first != text.npos && (text[first] == '{' || text[first] == '[');
 }
 
-/// PipeDream's check counts, for a stage, the mini-batches of the devices behind it: none for the last one, however full it is.
+/// PipeDream's check counts, for a stage, the mini-batches of the devices behind it: none for the last one, however
+/// full it is.
 void warn_of_uncounted_memory(const LayerGraph& profile, const GraphPlan& plan, const std::optional<double>& limit) {
   if (!limit || plan.stages.empty()) return;
   double bytes = 0;
-  for (const int v : plan.stages.back().nodes) bytes += profile.layers[size_t(v)].parameter_bytes + profile.layers[size_t(v)].activation_bytes;
+  for (const int v : plan.stages.back().nodes)
+    bytes += profile.layers[size_t(v)].parameter_bytes + profile.layers[size_t(v)].activation_bytes;
   if (bytes > *limit)
-    spdlog::warn("the last stage holds {} for one mini-batch, more than --memory: PipeDream's check counts none for it", format_bytes(int64_t(bytes)));
+    spdlog::warn("the last stage holds {} for one mini-batch, more than --memory: PipeDream's check counts none for it",
+                 format_bytes(int64_t(bytes)));
 }
 
 NamedPlan plan_profile(const PlanGraphOptions& options, const std::string& text) {
@@ -107,7 +112,8 @@ NamedPlan plan_profile(const PlanGraphOptions& options, const std::string& text)
   NamedPlan named{{}, nlohmann::json::array(), devices(options), "s"};
   if (options.cost == kPipeDream) {
     for (const LayerProfile& layer : profile.layers) named.nodes.push_back(layer.name);
-    named.plan = plan_pipedream(profile, {named.devices, bandwidth(options), options.straight, memory(options)}, deadline(options));
+    named.plan = plan_pipedream(profile, {named.devices, bandwidth(options), options.straight, memory(options)},
+                                deadline(options));
     warn_of_uncounted_memory(profile, named.plan, memory(options));
     return named;
   }
@@ -124,20 +130,25 @@ NamedPlan plan_profile(const PlanGraphOptions& options, const std::string& text)
 NamedPlan plan_placement(const PlanGraphOptions& options) {
   const std::string file = options.graph.string();
   if (options.cost == kPipeDream)
-    fail_user({file, "JSON", "--cost pipedream needs a profile with weights and activations of layers", "use --cost max-load or latency"});
+    fail_user({file, "JSON", "--cost pipedream needs a profile with weights and activations of layers",
+               "use --cost max-load or latency"});
   if (!options.bandwidth.empty())
-    fail_user({"--bandwidth", options.bandwidth, fmt::format("{} has times of transfers already", file), "leave it out"});
+    fail_user(
+        {"--bandwidth", options.bandwidth, fmt::format("{} has times of transfers already", file), "leave it out"});
   PlacementProblem problem = read_placement(file);
   if (!options.devices.empty()) problem.accelerators = options.devices.front();
   if (const auto limit = memory(options)) problem.memory = *limit;
   NamedPlan named{{}, nlohmann::json::array(), problem.accelerators + problem.cpus, ""};
   for (const PlacementNode& node : problem.nodes) named.nodes.push_back(node.id);
-  named.plan = options.cost == kMaxLoad ? plan_max_load(problem, file, deadline(options)) : plan_latency(problem, file, deadline(options));
+  named.plan = options.cost == kMaxLoad ? plan_max_load(problem, file, deadline(options))
+                                        : plan_latency(problem, file, deadline(options));
   return named;
 }
 
 /// How far below the objective the optimum may lie, relative to the objective.
-double gap(const GraphPlan& plan) { return plan.objective > 0 ? (plan.objective - plan.lower_bound) / plan.objective : 0; }
+double gap(const GraphPlan& plan) {
+  return plan.objective > 0 ? (plan.objective - plan.lower_bound) / plan.objective : 0;
+}
 
 bool is_optimal(const GraphPlan& plan) { return gap(plan) <= kClosedGap; }
 
@@ -147,8 +158,11 @@ nlohmann::json to_json(const NamedPlan& named, const PlanGraphOptions& options, 
   for (const GraphStage& stage : plan.stages) {
     nlohmann::json nodes = nlohmann::json::array();
     for (int v : stage.nodes) nodes.push_back(named.nodes[size_t(v)]);
-    stages.push_back({{"nodes", nodes}, {"device", stage.device}, {"replicas", stage.replicas},
-                      {"seconds", stage.compute}, {"load", stage.load}});
+    stages.push_back({{"nodes", nodes},
+                      {"device", stage.device},
+                      {"replicas", stage.replicas},
+                      {"seconds", stage.compute},
+                      {"load", stage.load}});
   }
   return {{"graph", options.graph.string()},
           {"cost", options.cost},
@@ -167,8 +181,10 @@ nlohmann::json to_json(const NamedPlan& named, const PlanGraphOptions& options, 
 std::string in_words(const NamedPlan& named, const PlanGraphOptions& options, double seconds) {
   const GraphPlan& plan = named.plan;
   const std::string unit = named.unit.empty() ? "" : " " + named.unit;
-  std::string text = fmt::format("{}: {} {:.6g}{}, ", options.graph.filename().string(), options.cost, plan.objective, unit);
-  text += is_optimal(plan) ? "optimal" : fmt::format("at most {:.2f} % above the optimum", 100 * gap(plan) / (1 - gap(plan)));
+  std::string text =
+      fmt::format("{}: {} {:.6g}{}, ", options.graph.filename().string(), options.cost, plan.objective, unit);
+  text += is_optimal(plan) ? "optimal"
+                           : fmt::format("at most {:.2f} % above the optimum", 100 * gap(plan) / (1 - gap(plan)));
   text += fmt::format(" ({}; found in {})\n", plan.proof, format_seconds(seconds));
   for (const GraphStage& stage : plan.stages) {
     std::vector<std::string> names;
@@ -177,8 +193,8 @@ std::string in_words(const NamedPlan& named, const PlanGraphOptions& options, do
       names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
     }
     if (stage.nodes.size() > kNodesShown) names.push_back(fmt::format("... ({})", stage.nodes.size()));
-    text += fmt::format("  {:>11} x {:<3} compute {:<10.6g} load {:<10.6g} {}\n", stage.device, stage.replicas, stage.compute,
-                        stage.load, join(names));
+    text += fmt::format("  {:>11} x {:<3} compute {:<10.6g} load {:<10.6g} {}\n", stage.device, stage.replicas,
+                        stage.compute, stage.load, join(names));
   }
   return text;
 }
@@ -194,7 +210,8 @@ void add_plan_graph(CLI::App& plan, PlanGraphOptions& o) {
   verb->add_flag("--straight", o.straight, "no replicas");
   verb->add_option("--memory", o.memory, "of each device, for example \"16 GiB\" (default: the file's, or no limit)");
   verb->add_option("--limit", o.limit, "end the search then and say how far it may be from the optimum: \"60 s\"");
-  verb->add_option("--json", o.json, "also write the result to this file, or instead of words to the standard output with -");
+  verb->add_option("--json", o.json,
+                   "also write the result to this file, or instead of words to the standard output with -");
 }
 
 int run_plan_graph(const PlanGraphOptions& options) {

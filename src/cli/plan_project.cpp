@@ -43,7 +43,8 @@ class Steps {
   std::vector<std::string> too_full() const {
     std::vector<std::string> plans;
     for (const auto& [asked, step] : known_)
-      if (step && !step->fits) plans.push_back(fmt::format("{} with a batch of {}", std::get<0>(asked), std::get<2>(asked)));
+      if (step && !step->fits)
+        plans.push_back(fmt::format("{} with a batch of {}", std::get<0>(asked), std::get<2>(asked)));
     return plans;
   }
 
@@ -53,7 +54,9 @@ class Steps {
     return make_plan(p.strategy, experiment, model_, predictions_.source(p.devices));
   }
 
-  std::optional<Money> price(int devices, double seconds) { return price_of(predictions_.source(devices).cluster, seconds); }
+  std::optional<Money> price(int devices, double seconds) {
+    return price_of(predictions_.source(devices).cluster, seconds);
+  }
 
  private:
   std::optional<PredictedStep> predicted(const std::string& strategy, int devices, int64_t batch) {
@@ -81,7 +84,9 @@ struct Projection {
   std::vector<ProjectedRow> rows;
 };
 
-std::string time_cell(const std::optional<Projected>& p) { return p && p->seconds() ? format_seconds(*p->seconds()) : ""; }
+std::string time_cell(const std::optional<Projected>& p) {
+  return p && p->seconds() ? format_seconds(*p->seconds()) : "";
+}
 std::string step_cell(const std::optional<Projected>& p) { return p ? format_seconds(p->step_seconds) : ""; }
 
 std::string epochs_cell(const std::optional<Projected>& p) {
@@ -101,30 +106,38 @@ std::string table_of(const Projection& projection, Steps& steps) {
   };
   std::vector<std::vector<std::string>> rows;
   for (const ProjectedRow& row : projection.rows)
-    rows.push_back({std::to_string(row.devices), row.data ? std::to_string(row.data->batch) : "", step_cell(row.data), epochs_cell(row.data),
-                    time_cell(row.data), price_cell(row.data), row.hybrid ? row.hybrid->strategy : "",
-                    row.hybrid ? std::to_string(row.hybrid->batch) : "", step_cell(row.hybrid), epochs_cell(row.hybrid), time_cell(row.hybrid),
-                    price_cell(row.hybrid), gain_cell(row)});
-  return text_table({"devices", "data: batch", "step", "epochs", "time", "price", "best hybrid", "batch", "step", "epochs", "time", "price",
-                     "gain"},
+    rows.push_back({std::to_string(row.devices), row.data ? std::to_string(row.data->batch) : "", step_cell(row.data),
+                    epochs_cell(row.data), time_cell(row.data), price_cell(row.data),
+                    row.hybrid ? row.hybrid->strategy : "", row.hybrid ? std::to_string(row.hybrid->batch) : "",
+                    step_cell(row.hybrid), epochs_cell(row.hybrid), time_cell(row.hybrid), price_cell(row.hybrid),
+                    gain_cell(row)});
+  return text_table({"devices", "data: batch", "step", "epochs", "time", "price", "best hybrid", "batch", "step",
+                     "epochs", "time", "price", "gain"},
                     rows, {0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12});
 }
 
 /// Why the hybrid wins on these devices, by the rule of a fixed batch per worker.
 std::string rule_in_words(const Projection& projection, const ProjectedRow& row) {
   const int degree = row.hybrid->model_degree;
-  const auto narrow = std::find_if(projection.rows.begin(), projection.rows.end(), [&](const ProjectedRow& r) { return r.devices == row.devices / degree; });
-  if (!projection.request.per_worker || narrow == projection.rows.end() || !narrow->data || !row.data || !row.data->epochs.value) return "";
+  const auto narrow = std::find_if(projection.rows.begin(), projection.rows.end(),
+                                   [&](const ProjectedRow& r) { return r.devices == row.devices / degree; });
+  if (!projection.request.per_worker || narrow == projection.rows.end() || !narrow->data || !row.data ||
+      !row.data->epochs.value)
+    return "";
   const double su = narrow->data->step_seconds / row.hybrid->step_seconds;
-  const HybridChoice choice{degree, narrow->data->step_seconds / row.data->step_seconds, *row.hybrid->epochs.value / *row.data->epochs.value};
-  return fmt::format(": a worker of {} devices is {:.3g} times as fast as one device, more than {} x {:.3g} (efficiencies) x {:.3g} (epochs) = {:.3g}",
-                     degree, su, degree, choice.efficiency_ratio, choice.epochs_ratio, choice.threshold());
+  const HybridChoice choice{degree, narrow->data->step_seconds / row.data->step_seconds,
+                            *row.hybrid->epochs.value / *row.data->epochs.value};
+  return fmt::format(
+      ": a worker of {} devices is {:.3g} times as fast as one device, more than {} x {:.3g} (efficiencies) x {:.3g} "
+      "(epochs) = {:.3g}",
+      degree, su, degree, choice.efficiency_ratio, choice.epochs_ratio, choice.threshold());
 }
 
 std::string crossover_in_words(const Projection& projection, const ProjectedRow& row) {
   const std::vector<int> again = data_quicker_again(projection.rows);
-  std::string text = fmt::format("{} {} devices{} a hybrid is quicker than data parallelism on the same devices{}\n", again.empty() ? "from" : "on",
-                                 row.devices, again.empty() ? " on" : "", rule_in_words(projection, row));
+  std::string text = fmt::format("{} {} devices{} a hybrid is quicker than data parallelism on the same devices{}\n",
+                                 again.empty() ? "from" : "on", row.devices, again.empty() ? " on" : "",
+                                 rule_in_words(projection, row));
   if (!again.empty()) text += fmt::format("data parallelism is quicker again on {} devices\n", fmt::join(again, ", "));
   return text;
 }
@@ -135,8 +148,12 @@ std::string findings(const Projection& projection) {
   if (!row) text += "no hybrid is quicker than data parallelism on the same devices\n";
   else text += crossover_in_words(projection, *row);
   const Projected *data = quickest_data(projection.rows), *hybrid = quickest_hybrid(projection.rows);
-  if (data) text += fmt::format("quickest data parallelism: {} on {} devices\n", format_seconds(*data->seconds()), data->devices);
-  if (hybrid) text += fmt::format("quickest hybrid: {} on {} devices ({})", format_seconds(*hybrid->seconds()), hybrid->devices, hybrid->strategy);
+  if (data)
+    text +=
+        fmt::format("quickest data parallelism: {} on {} devices\n", format_seconds(*data->seconds()), data->devices);
+  if (hybrid)
+    text += fmt::format("quickest hybrid: {} on {} devices ({})", format_seconds(*hybrid->seconds()), hybrid->devices,
+                        hybrid->strategy);
   if (data && hybrid) text += fmt::format(", {:+.1f} %", 100 * (*data->seconds() / *hybrid->seconds() - 1));
   return hybrid ? text + "\n" : text;
 }
@@ -189,15 +206,18 @@ const Projected* winner_of(const std::vector<Projection>& projections) {
   for (const Projection& projection : projections)
     for (const ProjectedRow& row : projection.rows)
       for (const std::optional<Projected>* p : {&row.data, &row.hybrid})
-        if (*p && (*p)->seconds() && !(*p)->by_product && (!winner || *(*p)->seconds() < *winner->seconds())) winner = &**p;
+        if (*p && (*p)->seconds() && !(*p)->by_product && (!winner || *(*p)->seconds() < *winner->seconds()))
+          winner = &**p;
   return winner;
 }
 
 std::string winner_in_words(const Projected* winner, int64_t batch) {
   if (!winner) return "no plan is printed: with none of these batches the epochs to the target are known\n";
-  return fmt::format("the plan of {} on {} {}, {} to the target{}\n", winner->strategy, winner->devices, winner->devices == 1 ? "device" : "devices",
-                     format_seconds(*winner->seconds()),
-                     winner->batch == batch ? "" : fmt::format("; it is for a batch of {}: train it with --set batch={}", winner->batch, winner->batch));
+  return fmt::format("the plan of {} on {} {}, {} to the target{}\n", winner->strategy, winner->devices,
+                     winner->devices == 1 ? "device" : "devices", format_seconds(*winner->seconds()),
+                     winner->batch == batch ? ""
+                                            : fmt::format("; it is for a batch of {}: train it with --set batch={}",
+                                                          winner->batch, winner->batch));
 }
 
 /// "8", "2,4,8", or "1..256": 1, 2, 4, ..., 256. Throws CLI::ValidationError.
@@ -225,16 +245,20 @@ std::vector<int> parse_device_numbers(const std::string& text) {
 }  // namespace
 
 void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
-  auto* verb = plan.add_subcommand("project", "project the time to the target on more and more devices, by data parallelism and by the best hybrid");
+  auto* verb = plan.add_subcommand(
+      "project", "project the time to the target on more and more devices, by data parallelism and by the best hybrid");
   o.experiment.add_common(*verb);
   verb->add_option_function<std::string>(
       "--devices", [&o](const std::string& text) { o.experiment.devices = parse_device_numbers(text); },
       "numbers of devices: 2,4,8, or 1..256 for 1, 2, 4, ..., 256 (default: the experiment's)");
   verb->add_option("--epochs", o.epochs,
-                   "epochs to the target by batch: a file of measure-epochs, noise=2000[,least=12], or assumed ones, 256:4,2048:4.5,8192:16")
+                   "epochs to the target by batch: a file of measure-epochs, noise=2000[,least=12], or assumed ones, "
+                   "256:4,2048:4.5,8192:16")
       ->required();
-  verb->add_option("--batch-per-worker", o.per_worker, "samples of every data-parallel worker (default: batch)")->check(whole_number(1));
-  verb->add_option("--epoch-samples", o.epoch_samples, "samples of an epoch (default: the training set's)")->check(whole_number(1));
+  verb->add_option("--batch-per-worker", o.per_worker, "samples of every data-parallel worker (default: batch)")
+      ->check(whole_number(1));
+  verb->add_option("--epoch-samples", o.epoch_samples, "samples of an epoch (default: the training set's)")
+      ->check(whole_number(1));
   verb->add_option("--json", o.json, "also write the result to this file, or to the standard output with -");
   o.prediction.add(*verb);
 }
@@ -263,7 +287,8 @@ int run_plan_project(const PlanProjectOptions& options) {
   predictions.keep();
   ExperimentResult prices;
   predictions.describe_prices(prices);
-  std::cerr << fmt::format("{} on {}; epochs to the target: {}\n", model.name(), predictions.in_words(), epochs.source());
+  std::cerr << fmt::format("{} on {}; epochs to the target: {}\n", model.name(), predictions.in_words(),
+                           epochs.source());
   if (!prices.prices.empty()) std::cerr << "prices: " << prices.prices << "\n";
   print(projections, steps);
   const Projected* winner = winner_of(projections);
@@ -273,9 +298,15 @@ int run_plan_project(const PlanProjectOptions& options) {
   if (options.json.empty()) return 0;
   json all = json::array();
   for (const Projection& p : projections) all.push_back(to_json(p, steps));
-  const json result{{"objective", "accuracy"},   {"model", model.name()},       {"predicted_on", predictions.in_words()},
-                    {"epochs_from", epochs.source()}, {"currency", prices.currency}, {"prices", prices.prices}, {"projections", all},
-                    {"best", winner ? to_json(*winner, steps) : json(nullptr)}, {"plan", plan ? trireme::to_json(*plan, model) : json(nullptr)}};
+  const json result{{"objective", "accuracy"},
+                    {"model", model.name()},
+                    {"predicted_on", predictions.in_words()},
+                    {"epochs_from", epochs.source()},
+                    {"currency", prices.currency},
+                    {"prices", prices.prices},
+                    {"projections", all},
+                    {"best", winner ? to_json(*winner, steps) : json(nullptr)},
+                    {"plan", plan ? trireme::to_json(*plan, model) : json(nullptr)}};
   if (options.json == "-") std::cout << json_text(result, 2) << "\n";
   else write_json_file(options.json, result);
   return 0;

@@ -44,10 +44,12 @@ Model model_of_file(const std::string& file) {
 
 ImportedModel model_without_experiment(const PlanShowOptions& options) {
   if (!options.experiment.set.empty())
-    fail_user({"--set", options.experiment.set.front(), "there is no experiment whose key it could override", "name one"});
+    fail_user(
+        {"--set", options.experiment.set.front(), "there is no experiment whose key it could override", "name one"});
   if (is_plan_file(options.plan) && options.model.empty()) return {.model = model_of_file(options.plan)};
   if (options.model.empty())
-    fail_user({"plan show", options.plan, "a strategy becomes a plan for some model only", "name an experiment, or a model with --model"});
+    fail_user({"plan show", options.plan, "a strategy becomes a plan for some model only",
+               "name an experiment, or a model with --model"});
   return model_of_options(options, options.model);
 }
 
@@ -56,7 +58,8 @@ int64_t least_batch(const PlanShowOptions& options, const Model& model) {
   int64_t least = 1;
   if (is_plan_file(options.plan)) {
     const Plan plan = read_plan(options.plan, model);
-    for (const LayerPlan& layer : plan.layers) least = std::max(least, int64_t(std::max(plan.micro_batches, 1)) * std::max(layer.data, 1));
+    for (const LayerPlan& layer : plan.layers)
+      least = std::max(least, int64_t(std::max(plan.micro_batches, 1)) * std::max(layer.data, 1));
     return least;
   }
   const Strategy strategy = parse_strategy(options.plan, "plan show");
@@ -106,13 +109,15 @@ std::string plan_in_words(const Plan& plan, const Model& model) {
     rows.push_back({std::to_string(layer.stage), workers_in_words(mesh.workers),
                     run.count == 1 ? first : fmt::format("{}..{} ({})", first, model.node(run.last).name, run.count),
                     fmt::format("data {} x tensor {}", layer.data, layer.tensor),
-                    mesh.shares.empty() ? "" : fmt::format("{}", fmt::join(mesh.shares, ":")), join(run.splits), layer.recompute});
+                    mesh.shares.empty() ? "" : fmt::format("{}", fmt::join(mesh.shares, ":")), join(run.splits),
+                    layer.recompute});
   }
   std::string text = fmt::format("{}: {} on {} {}, model {}\n", plan.name, plan.in_short(model), plan.workers(),
                                  plan.workers() == 1 ? "device" : "devices", model.name());
   if (!plan.agreement.empty())
-    text += fmt::format("{} of the plan below, on {} {} each; agreement: {}\n", plan.replicas == 1 ? "one replica" : fmt::format("{} replicas", plan.replicas),
-                        plan.devices, plan.devices == 1 ? "device" : "devices", plan.agreement);
+    text += fmt::format("{} of the plan below, on {} {} each; agreement: {}\n",
+                        plan.replicas == 1 ? "one replica" : fmt::format("{} replicas", plan.replicas), plan.devices,
+                        plan.devices == 1 ? "device" : "devices", plan.agreement);
   return text + text_table({"stage", "workers", "layers", "degrees", "shares", "splits", "recomputed with"}, rows);
 }
 
@@ -120,8 +125,10 @@ std::string instructions_in_words(const Program& program, const Model& model, in
   std::string text = fmt::format("worker {}, one step:\n", worker);
   for (const Instruction& instruction : program.instructions(worker)) {
     text += fmt::format("  {}", program.describe(instruction, model));
-    if (instruction.micro_batch >= 0 && program.micro_batches > 1) text += fmt::format(", micro-batch {}", instruction.micro_batch);
-    if (instruction.lag > 0) text += fmt::format(", of the batch {} {} ago", instruction.lag, instruction.lag == 1 ? "step" : "steps");
+    if (instruction.micro_batch >= 0 && program.micro_batches > 1)
+      text += fmt::format(", micro-batch {}", instruction.micro_batch);
+    if (instruction.lag > 0)
+      text += fmt::format(", of the batch {} {} ago", instruction.lag, instruction.lag == 1 ? "step" : "steps");
     text += "\n";
   }
   return text;
@@ -130,24 +137,33 @@ std::string instructions_in_words(const Program& program, const Model& model, in
 }  // namespace
 
 void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
-  auto* verb = plan.add_subcommand("show", "print a plan in words or as JSON, with --program its schedule as a drawing; or the layers of a model");
-  verb->add_option("plan", o.plan, "a plan file, or " + strategy_syntax() +
-                                       "; or a model, \"own.pt\" or \"resnet18\": what its layers cost, and by what they can be split")
+  auto* verb = plan.add_subcommand(
+      "show", "print a plan in words or as JSON, with --program its schedule as a drawing; or the layers of a model");
+  verb->add_option("plan", o.plan,
+                   "a plan file, or " + strategy_syntax() +
+                       "; or a model, \"own.pt\" or \"resnet18\": what its layers cost, and by what they can be split")
       ->required();
   o.experiment.add_common(*verb);
   verb->get_option("experiment")->required(false);
   o.experiment.add_devices(*verb, false, kMaxPlanDevices);
-  verb->add_option("--model", o.model, "a named model with its usual options, or a TorchScript file, where there is no experiment");
+  verb->add_option("--model", o.model,
+                   "a named model with its usual options, or a TorchScript file, where there is no experiment");
   verb->add_option("--sample", o.sample, "shape of a sample without the batch, where there is no experiment: 3,224,224")
       ->delimiter(',')
       ->check(whole_number(1));
-  verb->add_option("--vocabulary", o.vocabulary, "samples are token ids below this, where there is no experiment")->check(whole_number(1));
-  verb->add_option("--json", o.json, "also write the plan as JSON to this file, to be edited and given back with --plan FILE; or instead of "
-                                     "words to the standard output with -");
+  verb->add_option("--vocabulary", o.vocabulary, "samples are token ids below this, where there is no experiment")
+      ->check(whole_number(1));
+  verb->add_option(
+      "--json", o.json,
+      "also write the plan as JSON to this file, to be edited and given back with --plan FILE; or instead of "
+      "words to the standard output with -");
   verb->add_flag("--program", o.program, "draw what every worker does when");
-  verb->add_option("--worker", o.worker, "list the instructions of this worker")->check(whole_number(0, kMaxPlanDevices));
-  verb->add_option("--columns", o.columns, "width of the drawing (default: the terminal's)")->check(whole_number(20, 10'000));
-  o.prediction.add(*verb, "for a planner's plan: find it for the machines of this file (*.cluster.toml) instead of for this one");
+  verb->add_option("--worker", o.worker, "list the instructions of this worker")
+      ->check(whole_number(0, kMaxPlanDevices));
+  verb->add_option("--columns", o.columns, "width of the drawing (default: the terminal's)")
+      ->check(whole_number(20, 10'000));
+  o.prediction.add(
+      *verb, "for a planner's plan: find it for the machines of this file (*.cluster.toml) instead of for this one");
 }
 
 int run_plan_show(const PlanShowOptions& options) {
@@ -156,7 +172,8 @@ int run_plan_show(const PlanShowOptions& options) {
   if (options.json != "-") check_target("--json", options.json);
   const CostSourceOptions& costs = options.prediction;
   if (!is_planned(options.plan) && !(costs.cluster.empty() && costs.profile.empty()))
-    fail_user({costs.cluster.empty() ? "--profile" : "--cluster", options.plan, "it is no planner's plan, for which costs would decide",
+    fail_user({costs.cluster.empty() ? "--profile" : "--cluster", options.plan,
+               "it is no planner's plan, for which costs would decide",
                "leave it out, or find a plan: trireme plan best EXPERIMENT"});
   RunSpec experiment;
   std::optional<Model> model;
@@ -174,11 +191,13 @@ int run_plan_show(const PlanShowOptions& options) {
     model = build_model(experiment, *data);
   }
   install_memory_accounting();
-  const Plan plan = data ? choose_or_find_plan(options.plan, options.experiment.devices, experiment, *model, *data, costs, /*to_run=*/false)
+  const Plan plan = data ? choose_or_find_plan(options.plan, options.experiment.devices, experiment, *model, *data,
+                                               costs, /*to_run=*/false)
                          : choose_plan(options.plan, options.experiment.devices, experiment, *model, /*to_run=*/false);
   if (data) check_shapes(experiment, *model, *data, plan);
   if (options.worker >= plan.devices)
-    fail_user({"--worker", std::to_string(options.worker), fmt::format("the plan's workers are 0..{}", plan.devices - 1), ""});
+    fail_user({"--worker", std::to_string(options.worker),
+               fmt::format("the plan's workers are 0..{}", plan.devices - 1), ""});
   if (std::string note = strategy_note(plan.name); !note.empty()) notes.push_back(std::move(note));
   for (const std::string& note : notes) (options.json == "-" ? std::cerr : std::cout) << "note: " << note << "\n";
   if (options.json == "-") {

@@ -26,7 +26,8 @@ constexpr double kAgainSeconds = 20;  // for layers that are measured once more
 
 /// Seconds per sample of what a worker does to have its share: loading it, or copying it from who loaded ahead.
 double loading_seconds(const Experiment& experiment, const TaskData& data) {
-  if (loading_threads_of(experiment, *data.train) > 0) return 0;  // beside the workers; the trace of a run shows whether it keeps up
+  if (loading_threads_of(experiment, *data.train) > 0)
+    return 0;  // beside the workers; the trace of a run shows whether it keeps up
   const int64_t samples = std::min<int64_t>(experiment.batch, data.train->size());
   std::vector<int64_t> indices(static_cast<size_t>(samples));
   for (int64_t i = 0; i < samples; ++i) indices[size_t(i)] = i;
@@ -47,13 +48,16 @@ void CostSourceOptions::add(CLI::App& verb, const std::string& purpose) {
 }
 
 void CostSourceOptions::add_profile(CLI::App& verb) {
-  verb.add_option("--profile", profile, "profile of this machine (trireme profile); what it lacks is measured and added to it");
+  verb.add_option("--profile", profile,
+                  "profile of this machine (trireme profile); what it lacks is measured and added to it");
 }
 
-Predictions::Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options)
+Predictions::Predictions(const RunSpec& experiment, const Model& model, const TaskData& data,
+                         const CostSourceOptions& options)
     : experiment_(experiment), model_(model), data_(data), options_(options) {
   if (!options.cluster.empty() && !options.profile.empty())
-    fail_user({"--cluster", options.cluster.string(), "a profile is of this machine, a cluster file of others", "leave one of them out"});
+    fail_user({"--cluster", options.cluster.string(), "a profile is of this machine, a cluster file of others",
+               "leave one of them out"});
   if (!options.cluster.empty()) {
     cluster_ = read_cluster(options.cluster);
     return;
@@ -76,7 +80,8 @@ const CostSource& Predictions::source(const std::vector<int>& devices) {
   CostSource source = cluster_ ? described_source(experiment_, model_, *cluster_, devices)
                                : measured_source(experiment_, model_, profile_, int(devices.size()));
   source.loading = loading_;
-  if (!cluster_ && !sources_.empty()) source.layers = sources_.begin()->second.layers;  // what was measured for one number holds for all
+  if (!cluster_ && !sources_.empty())
+    source.layers = sources_.begin()->second.layers;  // what was measured for one number holds for all
   return sources_.emplace(devices, std::move(source)).first->second;
 }
 
@@ -99,7 +104,8 @@ CostSource Predictions::settled_source(const Plan& plan) {
   const auto own = std::make_shared<Own>(model_, nullptr);
   CostSource source;
   if (cluster_) {
-    source = described_source(experiment_, own->model, *cluster_, plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices);
+    source = described_source(experiment_, own->model, *cluster_,
+                              plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices);
   } else {
     const auto& measured = dynamic_cast<const ProfiledCosts&>(*this->source(plan).layers);
     source = measured_source(experiment_, own->model, measured.profile(), plan.devices, /*measures=*/false);
@@ -111,23 +117,27 @@ CostSource Predictions::settled_source(const Plan& plan) {
 
 DeviceChoice Predictions::choice(int devices) {
   return {.source_of = [this](const std::vector<int>& chosen) -> const CostSource& { return source(chosen); },
-          .orders = cluster_ ? device_orders(*cluster_, std::min(devices, cluster_->size())) : std::vector<std::vector<int>>{device_numbers(0, devices)}};
+          .orders = cluster_ ? device_orders(*cluster_, std::min(devices, cluster_->size()))
+                             : std::vector<std::vector<int>>{device_numbers(0, devices)}};
 }
 
 Plan Predictions::plan(const std::string& name, int devices) {
-  return is_planned(name) ? planned_plan(name, experiment_, model_, choice(devices)) : make_plan(name, experiment_, model_, source(devices));
+  return is_planned(name) ? planned_plan(name, experiment_, model_, choice(devices))
+                          : make_plan(name, experiment_, model_, source(devices));
 }
 
 void Predictions::settle(const std::function<void()>& ask) {
   ask();
   if (cluster_ || sources_.empty()) return;
-  const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());  // all sources share them
+  const auto* measured =
+      dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());  // all sources share them
   if (measured && measured->measure_again(kAgainSeconds)) ask();
 }
 
 std::string Predictions::in_words() const {
-  if (!cluster_) return experiment_.links ? "this machine, as its layers were measured, with the links of [cluster.link]"
-                                          : "this machine, as its layers and links were measured";
+  if (!cluster_)
+    return experiment_.links ? "this machine, as its layers were measured, with the links of [cluster.link]"
+                             : "this machine, as its layers and links were measured";
   return fmt::format("{} ({}), by datasheets: an approximation", cluster_->name, options_.cluster.filename().string());
 }
 
@@ -158,14 +168,17 @@ std::string Predictions::refit(const std::vector<RunResult>& rows) {
   Profile profile = measured->profile();
   const std::string name = refit_name(experiment_.model_name, experiment_.precision);
   const double ratio = spread_of(ratios).median;
-  std::string line = fmt::format("steps took {:.2f} x what was predicted (median of {} {})", ratio, ratios.size(), ratios.size() == 1 ? "row" : "rows");
+  std::string line = fmt::format("steps took {:.2f} x what was predicted (median of {} {})", ratio, ratios.size(),
+                                 ratios.size() == 1 ? "row" : "rows");
   if (options_.profile.empty()) return line;
-  if (experiment_.links || !experiment_.worker_changes.empty()) return line + "; not kept, as links or workers are not this machine's own";
+  if (experiment_.links || !experiment_.worker_changes.empty())
+    return line + "; not kept, as links or workers are not this machine's own";
   const Refit before = profile.refits[name];
   profile.refits[name] = refitted(before, ratios);
   write_profile(profile, options_.profile);
-  return line + fmt::format("; predictions of {} with {} count that from now on: {:.2f} x what its layers took by themselves", name,
-                            options_.profile.filename().string(), profile.refits[name].factor);
+  return line +
+         fmt::format("; predictions of {} with {} count that from now on: {:.2f} x what its layers took by themselves",
+                     name, options_.profile.filename().string(), profile.refits[name].factor);
 }
 
 }  // namespace trireme

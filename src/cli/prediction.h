@@ -1,4 +1,5 @@
-// Where the verbs that predict have their costs from: a cluster file, a profile of this machine, or measurements made on the spot.
+// Where the verbs that predict have their costs from: a cluster file, a profile of this machine, or measurements made
+// on the spot.
 #pragma once
 
 #include <filesystem>
@@ -17,10 +18,12 @@ namespace trireme {
 
 struct CostSourceOptions {
   std::filesystem::path cluster;  ///< *.cluster.toml; empty: this machine
-  std::filesystem::path profile;  ///< of this machine; empty: what is asked for is measured; else it is measured and added
+  std::filesystem::path
+      profile;  ///< of this machine; empty: what is asked for is measured; else it is measured and added
 
   /// --cluster, which is for `purpose`, and --profile.
-  void add(CLI::App& verb, const std::string& purpose = "predict for the machines of this file (*.cluster.toml) instead of for this one");
+  void add(CLI::App& verb, const std::string& purpose =
+                               "predict for the machines of this file (*.cluster.toml) instead of for this one");
   void add_profile(CLI::App& verb);
 };
 
@@ -36,15 +39,15 @@ class Predictions {
   const CostSource& source(const std::vector<int>& devices);
   /// Of the plan's; workers of this machine are alike. Errors (user): the cluster does not have them.
   const CostSource& source(const Plan& plan);
-  /// As source(plan), for whoever runs the plan: of this machine all that the plan asks for is measured by now, what it may ask for besides lies between
-  /// those sizes or is extrapolated. With a model of its own, and without loading.
+  /// As source(plan), for whoever runs the plan: of this machine all that the plan asks for is measured by now, what it
+  /// may ask for besides lies between those sizes or is extrapolated. With a model of its own, and without loading.
   CostSource settled_source(const Plan& plan);
   /// Of a cluster file's devices, in any order that may matter (plan/device_orders.h); of this machine, the first ones.
   DeviceChoice choice(int devices);
   /// The plan of a strategy's name, a planner's included, or of a file, on so many devices.
   Plan plan(const std::string& name, int devices);
-  /// Calls `ask`, which asks for all that is wanted; where that had layers measured, they are measured once more (profile/measure_again.h),
-  /// and it is called again. What it makes of the answers must not add up.
+  /// Calls `ask`, which asks for all that is wanted; where that had layers measured, they are measured once more
+  /// (profile/measure_again.h), and it is called again. What it makes of the answers must not add up.
   void settle(const std::function<void()>& ask);
   bool is_described() const { return cluster_.has_value(); }  ///< not this machine
   /// "this machine, as measured", "8xV100 (dgx1-v100.cluster.toml), by datasheets: an approximation".
@@ -53,8 +56,9 @@ class Predictions {
   void describe_prices(ExperimentResult& result) const;
   /// Writes what has been measured to the profile's file, where one was named.
   void keep();
-  /// Compares the rows that ran with what was predicted of them; where the profile is kept, later predictions of this model count the
-  /// result. A line that says so; "" where no row tells anything: those that share cores with themselves do not.
+  /// Compares the rows that ran with what was predicted of them; where the profile is kept, later predictions of this
+  /// model count the result. A line that says so; "" where no row tells anything: those that share cores with
+  /// themselves do not.
   std::string refit(const std::vector<RunResult>& rows);
 
  private:

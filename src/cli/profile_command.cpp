@@ -27,9 +27,9 @@ struct KindRow {
   int layers = 0;
   std::set<std::string> distinct;
   double forward = 0, backward = 0;
-  double spread = 0;       ///< sum of p90 - p10
-  double crowded = 0;      ///< seconds with all cores busy
-  int64_t kept = 0;        ///< bytes from forward to backward; what several keep counts for the first
+  double spread = 0;   ///< sum of p90 - p10
+  double crowded = 0;  ///< seconds with all cores busy
+  int64_t kept = 0;    ///< bytes from forward to backward; what several keep counts for the first
 };
 
 /// The largest number of samples at which all layers have been measured whole; 0: there is none.
@@ -50,14 +50,16 @@ std::string milliseconds(double seconds) { return fmt::format("{:.3g}", seconds 
 /// What a layer keeps that none before it has kept.
 class KeptBytes {
  public:
-  KeptBytes(const LayerSites& sites, int64_t samples) : sites_(sites), samples_(samples), makers_(sites.model().nodes().size()) {
+  KeptBytes(const LayerSites& sites, int64_t samples)
+      : sites_(sites), samples_(samples), makers_(sites.model().nodes().size()) {
     for (size_t n = 0; n < makers_.size(); ++n) makers_[n] = NodeId(n);
   }
 
   /// In topological order.
   int64_t of(NodeId id, const LayerMemory& memory) {
     const auto& inputs = sites_.model().node(id).inputs;
-    if (memory.output_shares_input >= 0) makers_[size_t(id)] = makers_[size_t(inputs[size_t(memory.output_shares_input)])];
+    if (memory.output_shares_input >= 0)
+      makers_[size_t(id)] = makers_[size_t(inputs[size_t(memory.output_shares_input)])];
     int64_t bytes = memory.saved + (memory.keeps_output ? keep(id) : 0);
     for (size_t i = 0; i < inputs.size(); ++i)
       if (memory.keeps_input[i]) bytes += keep(inputs[i]);
@@ -68,7 +70,8 @@ class KeptBytes {
   int64_t keep(NodeId id) {
     const NodeId maker = makers_[size_t(id)];
     if (!kept_.insert(maker).second) return 0;
-    return samples_ * element_count(sites_.model().node(maker).sample_shape) * int64_t(c10::elementSize(sites_.value(maker).type));
+    return samples_ * element_count(sites_.model().node(maker).sample_shape) *
+           int64_t(c10::elementSize(sites_.value(maker).type));
   }
 
   const LayerSites& sites_;
@@ -98,8 +101,9 @@ std::string layers_in_words(const Profile& profile, const LayerSites& sites, int
     }
   }
   std::vector<std::pair<std::string, KindRow>> sorted(kinds.begin(), kinds.end());
-  std::sort(sorted.begin(), sorted.end(),
-            [](const auto& a, const auto& b) { return a.second.forward + a.second.backward > b.second.forward + b.second.backward; });
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second.forward + a.second.backward > b.second.forward + b.second.backward;
+  });
   sorted.emplace_back("all", all);
   std::vector<std::vector<std::string>> rows;
   for (const auto& [kind, row] : sorted) {
@@ -109,25 +113,28 @@ std::string layers_in_words(const Profile& profile, const LayerSites& sites, int
                     seconds > 0 ? fmt::format("{:.2f}", row.crowded / seconds) : "", format_bytes(row.kept)});
   }
   return fmt::format("{}, {} samples, one worker alone:\n", model.name(), samples) +
-         text_table({"layers", "number", "distinct", "forward, ms", "backward, ms", "p10-p90", "crowded", "kept"}, rows, {1, 2, 3, 4, 5, 6, 7});
+         text_table({"layers", "number", "distinct", "forward, ms", "backward, ms", "p10-p90", "crowded", "kept"}, rows,
+                    {1, 2, 3, 4, 5, 6, 7});
 }
 
 std::string machine_in_words(const Profile& profile) {
-  std::string text = fmt::format("{}, {} cores; a core convolves at {}FLOP/s\n", profile.machine.cpu, profile.machine.cores,
-                                 format_count(profile.device.flops));
+  std::string text = fmt::format("{}, {} cores; a core convolves at {}FLOP/s\n", profile.machine.cpu,
+                                 profile.machine.cores, format_count(profile.device.flops));
   std::vector<std::vector<std::string>> rows;
   for (const GroupMeasurement& group : profile.links.groups)
     for (const auto& [name, line] : group.lines)
-      rows.push_back({std::to_string(group.workers), name, format_seconds(line.latency), format_bytes(int64_t(line.bandwidth)) + "/s",
-                      fmt::format("{:.0f} %", 100 * line.worst)});
+      rows.push_back({std::to_string(group.workers), name, format_seconds(line.latency),
+                      format_bytes(int64_t(line.bandwidth)) + "/s", fmt::format("{:.0f} %", 100 * line.worst)});
   text += text_table({"workers", "operation", "latency", "bandwidth", "off by at most"}, rows, {0, 2, 3, 4});
-  text += fmt::format("a message is handed over in {}, to a worker that sleeps in {}; computing is {:.2f} times as long beside copying, "
-                      "copying {:.2f} times beside computing\n",
-                      format_seconds(profile.links.hand_over), format_seconds(profile.links.wake_up), profile.links.compute_slowdown,
-                      profile.links.transfer_slowdown);
+  text += fmt::format(
+      "a message is handed over in {}, to a worker that sleeps in {}; computing is {:.2f} times as long beside "
+      "copying, "
+      "copying {:.2f} times beside computing\n",
+      format_seconds(profile.links.hand_over), format_seconds(profile.links.wake_up), profile.links.compute_slowdown,
+      profile.links.transfer_slowdown);
   for (const UpdateMeasurement& u : profile.updates)
-    text += fmt::format("update by {}, {} gradient{}: {:.3g} ns per weight, crowded {:.2f}\n", u.optimizer, u.contributors,
-                        u.contributors == 1 ? "" : "s", u.per_element * 1e9, u.crowding);
+    text += fmt::format("update by {}, {} gradient{}: {:.3g} ns per weight, crowded {:.2f}\n", u.optimizer,
+                        u.contributors, u.contributors == 1 ? "" : "s", u.per_element * 1e9, u.crowding);
   return text;
 }
 
@@ -142,7 +149,8 @@ std::vector<int> degrees_of(const ProfileOptions& options) {
 
 int run_profile(const ProfileOptions& options) {
   RunSpec experiment{options.experiment.read()};
-  const std::filesystem::path file = options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
+  const std::filesystem::path file =
+      options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
   check_target("--out", file);
   const double budget = parse_time_limit(options.budget, "--budget");
   const TaskData data = open_data(experiment.data);
@@ -155,7 +163,8 @@ int run_profile(const ProfileOptions& options) {
     check_same_machine(profile.machine, fingerprint_of_this_machine(threads), file.string());
   }
   const LayerSites sites(model, site_options(experiment));
-  const ProfileRequest request{usual_samples(experiment.batch), degrees_of(options), experiment.optimizer, budget, threads};
+  const ProfileRequest request{usual_samples(experiment.batch), degrees_of(options), experiment.optimizer, budget,
+                               threads};
   const bool shows_progress = ::isatty(STDERR_FILENO) != 0;
   const ProfileReport report = extend_profile(profile, sites, request, [&](const std::string& what) {
     if (shows_progress) std::cerr << fmt::format("\r\033[Kmeasuring {}", what) << std::flush;
@@ -166,8 +175,8 @@ int run_profile(const ProfileOptions& options) {
   std::cout << machine_in_words(profile);
   if (const int64_t samples = largest_complete(profile, sites, request.samples); samples > 0)
     std::cout << layers_in_words(profile, sites, samples);
-  std::cout << fmt::format("{} calls measured in {}, {} known before; written to {}\n", report.measured, format_seconds(report.seconds), report.known,
-                           file.string());
+  std::cout << fmt::format("{} calls measured in {}, {} known before; written to {}\n", report.measured,
+                           format_seconds(report.seconds), report.known, file.string());
   if (!report.skipped.empty())
     std::cout << fmt::format("not measured, too long for --budget \"{}\": {}\n", options.budget, join(report.skipped));
   return 0;

@@ -25,16 +25,18 @@ namespace trireme {
 namespace {
 
 constexpr int kMemberPollMilliseconds = 50;
-constexpr double kSecondsToNotice = 5;   // after one failed, for the others to notice and to say what they know
-constexpr double kSecondsToEnd = 3;      // after SIGTERM
-constexpr double kSuspiciousSeconds = 2;  // without a heartbeat, of a member whom others may have missed before this process
-constexpr double kAgentSilenceSeconds = 10;  // of an agent, whose signs of life go through ssh; suspicious: kSilenceSeconds
+constexpr double kSecondsToNotice = 5;  // after one failed, for the others to notice and to say what they know
+constexpr double kSecondsToEnd = 3;     // after SIGTERM
+constexpr double kSuspiciousSeconds =
+    2;  // without a heartbeat, of a member whom others may have missed before this process
+constexpr double kAgentSilenceSeconds =
+    10;                                  // of an agent, whose signs of life go through ssh; suspicious: kSilenceSeconds
 constexpr double kAgentSpeaksEvery = 1;  // seconds
 constexpr int kNotStarted = 127;         // as shells say it
 // between an agent and the launch that started it, which run the same program
 constexpr const char* kLives = "\x06trireme: lives";
 constexpr const char* kTrains = "\x06trireme: trains";
-constexpr char kMakeRoom = 'r';          // before its standard input ends
+constexpr char kMakeRoom = 'r';  // before its standard input ends
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -48,7 +50,8 @@ std::vector<std::string> environment_of(const MemberStart& member) {
   std::vector<std::string> lines;
   for (char** entry = ::environ; *entry; ++entry) {
     const std::string line = *entry, name = line.substr(0, line.find('='));
-    if (std::none_of(member.variables.begin(), member.variables.end(), [&](const auto& v) { return v.first == name; })) lines.push_back(line);
+    if (std::none_of(member.variables.begin(), member.variables.end(), [&](const auto& v) { return v.first == name; }))
+      lines.push_back(line);
   }
   for (const auto& [name, value] : member.variables) lines.push_back(name + "=" + value);
   return lines;
@@ -64,7 +67,8 @@ bool is_stopped(pid_t pid) {
 }
 
 std::string described(int exit_code, int signal) {
-  return signal != 0 ? fmt::format("was ended by signal {} ({})", signal, ::strsignal(signal)) : fmt::format("ended with exit code {}", exit_code);
+  return signal != 0 ? fmt::format("was ended by signal {} ({})", signal, ::strsignal(signal))
+                     : fmt::format("ended with exit code {}", exit_code);
 }
 
 }  // namespace
@@ -90,7 +94,8 @@ void RankGroup::start(const MemberStart& start) {
   std::vector<std::string> words = start.words, variables = environment_of(member->start);
   const std::vector<char*> argv = pointers_to(words), envp = pointers_to(variables);
   const pid_t parent = ::getpid(), child = ::fork();
-  if (child < 0) fail_run({start.name, "cannot be started", std::strerror(errno), "close other programs and try again"});
+  if (child < 0)
+    fail_run({start.name, "cannot be started", std::strerror(errno), "close other programs and try again"});
   if (child == 0) {  // only async-signal-safe calls from here on
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(kNotStarted);
@@ -110,7 +115,8 @@ void RankGroup::start(const MemberStart& start) {
   member->input = input[1];
   if (!start.input.empty()) {
     const std::string line = start.input + "\n";  // fits into the pipe: nobody need read it yet
-    if (::write(input[1], line.data(), line.size()) != ssize_t(line.size())) fail_run({start.name, "cannot be told its first line", std::strerror(errno), ""});
+    if (::write(input[1], line.data(), line.size()) != ssize_t(line.size()))
+      fail_run({start.name, "cannot be told its first line", std::strerror(errno), ""});
   }
   member->lines = std::make_unique<LineReader>(output[0]);
   members_.push_back(std::move(member));
@@ -154,7 +160,8 @@ void RankGroup::read_input() {
   const ssize_t count = ::read(STDIN_FILENO, bytes.data(), bytes.size());
   if (count < 0 && errno == EINTR) return;
   input_ended_ = count <= 0;
-  told_to_make_room_ |= count > 0 && std::find(bytes.begin(), bytes.begin() + count, kMakeRoom) != bytes.begin() + count;
+  told_to_make_room_ |=
+      count > 0 && std::find(bytes.begin(), bytes.begin() + count, kMakeRoom) != bytes.begin() + count;
 }
 
 /// Notes since when the group trains.
@@ -191,7 +198,8 @@ bool RankGroup::reap() {
   return running;
 }
 
-/// Whether any member that runs is frozen. `suspicious`: one has just failed, perhaps for missing a silent one before this process does.
+/// Whether any member that runs is frozen. `suspicious`: one has just failed, perhaps for missing a silent one before
+/// this process does.
 bool RankGroup::look_for_frozen(bool suspicious) {
   const double now = steady_seconds();
   bool any = false;
@@ -199,9 +207,13 @@ bool RankGroup::look_for_frozen(bool suspicious) {
     const bool is_agent = member->start.until_input_ends;
     if ((!member->recorder && !is_agent) || member->pid == 0) continue;
     member->silence.look(is_agent ? member->signs_of_life : member->recorder->heartbeats(), now);
-    const double limit = is_agent ? (suspicious ? kSilenceSeconds : kAgentSilenceSeconds) : suspicious ? kSuspiciousSeconds : kSilenceSeconds;
+    const double limit = is_agent     ? (suspicious ? kSilenceSeconds : kAgentSilenceSeconds)
+                         : suspicious ? kSuspiciousSeconds
+                                      : kSilenceSeconds;
     if (member->frozen.empty() && member->silence.seconds() > limit) {
-      const char* why = is_agent ? ", its agent there is frozen or the network in between is cut," : is_stopped(member->pid) ? ", stopped by a signal," : "";
+      const char* why = is_agent                  ? ", its agent there is frozen or the network in between is cut,"
+                        : is_stopped(member->pid) ? ", stopped by a signal,"
+                                                  : "";
       member->asked = false;  // it does not end for that
       member->frozen = fmt::format("has shown no sign of life for {:.0f} s{}", member->silence.seconds(), why);
     }
@@ -213,7 +225,8 @@ bool RankGroup::look_for_frozen(bool suspicious) {
 /// Whoever does is given the time.
 bool RankGroup::saves_last_step() const {
   return std::any_of(members_.begin(), members_.end(), [](const auto& member) {
-    return member->pid != 0 && member->recorder && member->frozen.empty() && member->recorder->read().long_work == kSavingLastStep;
+    return member->pid != 0 && member->recorder && member->frozen.empty() &&
+           member->recorder->read().long_work == kSavingLastStep;
   });
 }
 
@@ -230,7 +243,8 @@ void RankGroup::ask_to_end(int signal) {
     member->asked |= member->frozen.empty();
     if (member->input >= 0) {
       if (signal == kMakeRoomSignal) {
-        [[maybe_unused]] const ssize_t written = ::write(member->input, &kMakeRoom, 1);  // an agent that is gone does not read it
+        [[maybe_unused]] const ssize_t written =
+            ::write(member->input, &kMakeRoom, 1);  // an agent that is gone does not read it
       }
       ::close(member->input);
       member->input = -1;
@@ -256,14 +270,16 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted) {
     const double now = steady_seconds();
     look_for_training(now);
     say_that_it_lives(now);
-    if (!running && (!lines || (ending_since > 0 && now - ending_since > patience + kSecondsToEnd))) break;  // a grandchild may hold a pipe open
+    if (!running && (!lines || (ending_since > 0 && now - ending_since > patience + kSecondsToEnd)))
+      break;  // a grandchild may hold a pipe open
     if (!running && ending_since == 0) ending_since = now;
     const bool any_frozen = look_for_frozen(!failed_.empty() && ending_since == 0);
     if ((!failed_.empty() || any_frozen) && ending_since == 0) {
       ending_since = now;
       patience = kSecondsToNotice;
     }
-    const bool room_is_due = room_after_ && training_since_ > 0 && now - training_since_ >= *room_after_ && ending_since == 0;
+    const bool room_is_due =
+        room_after_ && training_since_ > 0 && now - training_since_ >= *room_after_ && ending_since == 0;
     if ((interrupted || input_ended_ || room_is_due) && !asked) {
       asked = true;
       ending_since = now;
@@ -272,7 +288,8 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted) {
       ask_to_end(makes_room_ ? kMakeRoomSignal : SIGINT);
     }
     if (ending_since == 0) continue;
-    const bool all_others_ended = std::all_of(members_.begin(), members_.end(), [](const auto& m) { return m->pid == 0 || !m->frozen.empty(); });
+    const bool all_others_ended =
+        std::all_of(members_.begin(), members_.end(), [](const auto& m) { return m->pid == 0 || !m->frozen.empty(); });
     if (!asked && saves_last_step()) ending_since = std::max(ending_since, now - patience);
     if (any_frozen && (all_others_ended || now - ending_since > patience)) kill_frozen();
     if (!terminated && now - ending_since > patience) {
@@ -288,8 +305,8 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted) {
   return end();
 }
 
-/// Whose end was the cause: who was frozen, or else ended by a signal from elsewhere, or else the first that failed. A survivor may be ended by
-/// SIGABRT: gloo's own thread calls abort() when a connection breaks.
+/// Whose end was the cause: who was frozen, or else ended by a signal from elsewhere, or else the first that failed. A
+/// survivor may be ended by SIGABRT: gloo's own thread calls abort() when a connection breaks.
 const RankGroup::Member* RankGroup::culprit() const {
   constexpr bool (*kCauses[])(const Member&) = {
       [](const Member& m) { return !m.frozen.empty() && m.signal == SIGKILL; },
@@ -298,26 +315,32 @@ const RankGroup::Member* RankGroup::culprit() const {
       [](const Member& m) { return !m.last_line.empty(); },
   };
   for (const auto is_cause : kCauses) {
-    const auto found = std::find_if(failed_.begin(), failed_.end(), [&](const Member* m) { return !m->asked && is_cause(*m); });
+    const auto found =
+        std::find_if(failed_.begin(), failed_.end(), [&](const Member* m) { return !m->asked && is_cause(*m); });
     if (found != failed_.end()) return *found;
   }
   return failed_.empty() ? nullptr : failed_.front();
 }
 
-/// A survivor may be ended too, by gloo's own thread, which calls abort() when a connection breaks: that one can work again.
+/// A survivor may be ended too, by gloo's own thread, which calls abort() when a connection breaks: that one can work
+/// again.
 std::vector<LostRanks> RankGroup::lost() const {
   std::vector<LostRanks> lost;
-  const bool any_by_signal =
-      std::any_of(failed_.begin(), failed_.end(), [](const Member* m) { return m->signal != 0 && m->signal != SIGABRT && !m->asked; });
+  const bool any_by_signal = std::any_of(failed_.begin(), failed_.end(), [](const Member* m) {
+    return m->signal != 0 && m->signal != SIGABRT && !m->asked;
+  });
   for (const Member* member : failed_) {
     const MemberStart& start = member->start;
     if (member->asked) continue;
     const std::string how = how_ended(*member);
     const bool is_agent = start.until_input_ends;
-    if (is_agent && (member->signal != 0 || member->exit_code == kHostLost)) lost.push_back({start.name, how, start.host, 0});
+    if (is_agent && (member->signal != 0 || member->exit_code == kHostLost))
+      lost.push_back({start.name, how, start.host, 0});
     else if (is_agent && member->exit_code > kLostRanks)
-      lost.push_back({start.name, fmt::format("lost {} of its ranks", member->exit_code - kLostRanks), start.host, member->exit_code - kLostRanks});
-    else if (!is_agent && member->signal != 0 && (member->signal != SIGABRT || !any_by_signal)) lost.push_back({start.name, how, start.host, 1});
+      lost.push_back({start.name, fmt::format("lost {} of its ranks", member->exit_code - kLostRanks), start.host,
+                      member->exit_code - kLostRanks});
+    else if (!is_agent && member->signal != 0 && (member->signal != SIGABRT || !any_by_signal))
+      lost.push_back({start.name, how, start.host, 1});
   }
   return lost;
 }
@@ -328,7 +351,9 @@ std::string RankGroup::how_ended(const Member& member) const {
     return member.frozen + (member.recorder ? " and was killed; it stood " + where : " and was given up");
   const bool not_found = member.start.until_input_ends && member.exit_code == kNotStarted;
   return described(member.exit_code, member.signal) + (where.empty() ? "" : " " + where) +
-         (not_found ? fmt::format(": \"{}\" is no program here, or {} is none there", member.start.words.front(), std::filesystem::read_symlink("/proc/self/exe").string()) : "");
+         (not_found ? fmt::format(": \"{}\" is no program here, or {} is none there", member.start.words.front(),
+                                  std::filesystem::read_symlink("/proc/self/exe").string())
+                    : "");
 }
 
 GroupEnd RankGroup::end() const {
@@ -339,7 +364,8 @@ GroupEnd RankGroup::end() const {
   if (!who) return end;
   // the first member has the user's ear: it has said what happened, unless it never began
   const bool is_agent = who->start.until_input_ends;
-  const bool not_begun = who->exit_code == kNotStarted || (is_agent && (who->exit_code == kHostLost || who->last_line.empty()));
+  const bool not_begun =
+      who->exit_code == kNotStarted || (is_agent && (who->exit_code == kHostLost || who->last_line.empty()));
   const bool has_spoken = who == members_.front().get() && who->signal == 0 && !not_begun;
   end.exit_code = who->signal == 0 ? who->exit_code : 1;
   end.lost = lost();

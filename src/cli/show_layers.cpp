@@ -21,7 +21,8 @@ constexpr int kDefaultDegree = 2;
 const std::vector<size_t> kNumbers{3, 4, 5};  // columns
 
 ImportedModel model_for_experiment(const PlanShowOptions& options) {
-  RunSpec experiment{read_experiment(options.experiment.experiment, options.experiment.overrides())};  // its own model is not opened
+  RunSpec experiment{
+      read_experiment(options.experiment.experiment, options.experiment.overrides())};  // its own model is not opened
   const bool in_file = names_script_file(options.plan);
   if (in_file) options.experiment.check_trust(options.plan);
   experiment.model_file = in_file ? options.plan : "";

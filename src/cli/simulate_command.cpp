@@ -22,9 +22,11 @@
 namespace trireme {
 namespace {
 
-RunResult simulated_row(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data, Predictions& predictions) {
+RunResult simulated_row(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data,
+                        Predictions& predictions) {
   try {
-    if (std::optional<RunResult> row = ruled_out(job, experiment, model, data, predictions.source(job.devices).cluster)) return *row;
+    if (std::optional<RunResult> row = ruled_out(job, experiment, model, data, predictions.source(job.devices).cluster))
+      return *row;
     const Plan plan = predictions.plan(job.strategy, job.devices);
     PredictionOptions options;
     options.epoch_samples = data.train->size();
@@ -40,7 +42,8 @@ RunResult simulated_row(const Job& job, const RunSpec& experiment, const Model& 
 /// With this batch. Errors (user).
 Epochs epochs_of(const std::string& text, int64_t batch) {
   if (text.starts_with("noise=") && text.find("least=") == std::string::npos)
-    fail_user({"--epochs", text, "says how epochs grow with the batch, not how many there are", "add the epochs of a small batch: noise=2000,least=12"});
+    fail_user({"--epochs", text, "says how epochs grow with the batch, not how many there are",
+               "add the epochs of a small batch: noise=2000,least=12"});
   return parse_epochs(text).at(double(batch));
 }
 
@@ -74,7 +77,8 @@ int run_simulate(const SimulateOptions& options) {
   predictions.settle([&] {
     result.rows.clear();
     for (const Job& job : jobs) {
-      if (interrupted_by_user()) result.rows.push_back(row_without_run(job, RunStatus::interrupted, "stopped by the user before it began"));
+      if (interrupted_by_user())
+        result.rows.push_back(row_without_run(job, RunStatus::interrupted, "stopped by the user before it began"));
       else result.rows.push_back(simulated_row(job, experiment, model, data, predictions));
       if (epochs) project_to_target(experiment, *epochs, data.train->size(), result.rows.back());
     }
@@ -86,14 +90,20 @@ int run_simulate(const SimulateOptions& options) {
   if (options.experiment.out) {
     RunFolder folder(*options.experiment.out, IfExists::refuse);
     folder.finish(result);
-    std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string() << "\n";
+    std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string()
+              << "\n";
   }
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   const bool any = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) {
     return r.status == RunStatus::ok || r.status == RunStatus::does_not_fit;
   });
-  if (!any) fail_user({"strategies", "none of them can be simulated", result.rows.empty() ? "" : result.rows.front().reason, ""});
-  return std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::failed; }) ? 1 : 0;
+  if (!any)
+    fail_user(
+        {"strategies", "none of them can be simulated", result.rows.empty() ? "" : result.rows.front().reason, ""});
+  return std::any_of(result.rows.begin(), result.rows.end(),
+                     [](const RunResult& r) { return r.status == RunStatus::failed; })
+             ? 1
+             : 0;
 }
 
 }  // namespace trireme

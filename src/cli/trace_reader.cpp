@@ -53,7 +53,8 @@ void read_timelines(const nlohmann::json& trace, ExperimentResult& result, const
       if (phase == "M" && j.at("name") == "process_name") row.timeline->step = step_in(j.at("args").at("name"));
     }
   } catch (const std::exception& error) {
-    fail_user({where, "not a trace of this run", first_line(error), "remove it: the report then comes without timelines"});
+    fail_user(
+        {where, "not a trace of this run", first_line(error), "remove it: the report then comes without timelines"});
   }
   for (RunResult& row : result.rows)
     if (row.timeline)

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// The inverse of trace_json (report/trace.h): gives each row of `result` its timeline, where the trace holds one. `where` names
-/// the source in errors. Throws a user error for what no trace_json wrote.
+/// The inverse of trace_json (report/trace.h): gives each row of `result` its timeline, where the trace holds one.
+/// `where` names the source in errors. Throws a user error for what no trace_json wrote.
 void read_timelines(const nlohmann::json& trace, ExperimentResult& result, const std::string& where);
 
 }  // namespace trireme

@@ -42,15 +42,17 @@ fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run
   }
   if (!error) fs::create_directory_symlink(fs::absolute(place), own, error);
   if (error)
-    fail_user({.where = wanted.string(), .what = "cannot hold the run's checkpoints", .why = error.message(),
+    fail_user({.where = wanted.string(),
+               .what = "cannot hold the run's checkpoints",
+               .why = error.message(),
                .next = "choose another checkpoint.folder, or leave it out: they go to the run's folder then"});
   return place;
 }
 
 std::vector<std::string> lines_of(const Resumption& resumption) {
   const CheckpointIndex& index = resumption.checkpoint.index;
-  std::vector<std::string> lines{fmt::format("goes on after step {} (epoch {:.2f}) from {}, written under {}", index.step, index.epoch,
-                                             resumption.path.string(), index.plan)};
+  std::vector<std::string> lines{fmt::format("goes on after step {} (epoch {:.2f}) from {}, written under {}",
+                                             index.step, index.epoch, resumption.path.string(), index.plan)};
   lines.insert(lines.end(), resumption.notices.begin(), resumption.notices.end());
   return lines;
 }
@@ -59,12 +61,15 @@ std::string resume_command(const std::string& launched_by, const TrainOptions& o
   std::vector<std::string> words{"train"};
   for (const std::string& word : options.experiment.forwarded()) words.push_back(word);
   words.insert(words.end(), {"--plan", options.plan});
-  if (!options.experiment.devices.empty()) words.insert(words.end(), {"--devices", std::to_string(options.experiment.devices.front())});
+  if (!options.experiment.devices.empty())
+    words.insert(words.end(), {"--devices", std::to_string(options.experiment.devices.front())});
   words.insert(words.end(), {"--resume", from.string()});
   return (launched_by.empty() ? "trireme" : launched_by) + " " + shell_line(words);
 }
 
-std::string start_again_with(const fs::path& from) { return "start all ranks again with --resume " + shell_quoted(from.string()); }
+std::string start_again_with(const fs::path& from) {
+  return "start all ranks again with --resume " + shell_quoted(from.string());
+}
 
 std::string closing_lines(const TrainOptions& options, const RunResult& row, const fs::path& run_folder) {
   if (!row.checkpoints) return "";
@@ -72,19 +77,25 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
   std::string text;
   if (report.written > 0) {
     const double seconds = row.curve.empty() ? 0 : row.curve.back().seconds;
-    text = fmt::format("checkpoints: {} written, {} each, the newest after step {}; training stood still for {} each", report.written,
-                       format_bytes(report.bytes), report.newest_step, format_seconds(report.stall_seconds / double(report.written + report.failed)));
+    text = fmt::format("checkpoints: {} written, {} each, the newest after step {}; training stood still for {} each",
+                       report.written, format_bytes(report.bytes), report.newest_step,
+                       format_seconds(report.stall_seconds / double(report.written + report.failed)));
     const bool is_real = row.backend != kVirtualBackend.name && !(row.replicas && row.replicas->clock == "modelled");
-    if (is_real && report.stall_seconds < seconds) text += fmt::format(", {:.2g} % of its time", 100 * report.stall_seconds / seconds);
+    if (is_real && report.stall_seconds < seconds)
+      text += fmt::format(", {:.2g} % of its time", 100 * report.stall_seconds / seconds);
     text += "\n";
   }
   const bool whole = row.status == RunStatus::ok;
   const std::optional<std::string> launched_by = environment()(kLaunchedByVariable);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
   if (whole || from.empty() || options.elastic) return text;
-  if (options.serves) return text + "to go on: start the server again with --resume " + shell_quoted(from.string()) + ", and the clients\n";
+  if (options.serves)
+    return text + "to go on: start the server again with --resume " + shell_quoted(from.string()) +
+           ", and the clients\n";
   const bool by_another_launcher = options.processes > 0 && !launched_by;
-  text += "to go on: " + (by_another_launcher ? start_again_with(from) : resume_command(launched_by.value_or(""), options, from)) + "\n";
+  text += "to go on: " +
+          (by_another_launcher ? start_again_with(from) : resume_command(launched_by.value_or(""), options, from)) +
+          "\n";
   return text;
 }
 

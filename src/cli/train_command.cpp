@@ -22,10 +22,12 @@
 namespace trireme {
 namespace {
 
-/// Trains, and where the experiment says `adapt` as what it measures suggests. The rows of a comparison stay as they are.
-RunResult train_or_adapt(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
-                         CheckpointUse checkpoints) {
-  if (!experiment.adapt) return train(experiment, model, data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints));
+/// Trains, and where the experiment says `adapt` as what it measures suggests. The rows of a comparison stay as they
+/// are.
+RunResult train_or_adapt(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
+                         TrainObserver& observer, CheckpointUse checkpoints) {
+  if (!experiment.adapt)
+    return train(experiment, model, data, plan, observer, interrupted_by_user(), nullptr, std::move(checkpoints));
   PlanForecaster forecaster(experiment, model, plan);
   PlanAdapter adapter(forecaster, plan.name, forecaster.at_first(), {.probes = experiment.links.has_value()});
   return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter, std::move(checkpoints));
@@ -39,14 +41,16 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   const bool is_virtual = backend && backend->modelled_time;
   if (!make_world) {
     const std::optional<ElasticGroup> elastic_group = own_elastic_group();
-    const PlaceOptions wanted{.needs_address = !(backend && (backend->finds_ranks || is_virtual)), .even_alone = elastic_group.has_value() || !options.backend.empty()};
+    const PlaceOptions wanted{.needs_address = !(backend && (backend->finds_ranks || is_virtual)),
+                              .even_alone = elastic_group.has_value() || !options.backend.empty()};
     if (const std::optional<ProcessPlace> place = process_place(environment(), wanted)) {
       if (is_virtual) refuse_processes();
       return run_train_process(options, *place, elastic_group);
     }
   }
   if (!is_virtual && !options.prediction.cluster.empty())
-    fail_user({"--cluster", options.prediction.cluster.string(), "training is on this machine", fmt::format("add --backend {} to train in modelled time", kVirtualBackend.name)});
+    fail_user({"--cluster", options.prediction.cluster.string(), "training is on this machine",
+               fmt::format("add --backend {} to train in modelled time", kVirtualBackend.name)});
   if (backend && !is_virtual)
     fail_user({"--backend", options.backend, "the workers of this run are threads: there is one process",
                fmt::format("start several: {} trireme train ...", backend->start)});
@@ -55,7 +59,8 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   subject.experiment.own_data = options.own_data;
   const auto& [experiment, data, model] = subject;
   const std::vector<int>& devices = options.experiment.devices;
-  if (!devices.empty() && !options.messages) check_emulation(experiment, devices.front());  // a comparison checks its largest row
+  if (!devices.empty() && !options.messages)
+    check_emulation(experiment, devices.front());  // a comparison checks its largest row
   std::optional<Plan> plan;
   std::optional<Predictions> virtual_machines;
   if (is_virtual) {
@@ -65,14 +70,17 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
     live_in_virtual_time(*plan, *virtual_machines, options.prediction, subject.experiment);
     virtual_machines->keep();
   } else if (is_update_policy(options.plan)) {
-    plan = plan_with_agreement(options.plan, experiment, model, devices.empty() ? experiment.devices.front() : devices.front());
+    plan = plan_with_agreement(options.plan, experiment, model,
+                               devices.empty() ? experiment.devices.front() : devices.front());
   } else {
     plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);
   }
   check_shapes(experiment, model, data, *plan);
-  if (!options.messages) check_train_checkpoints(options, experiment, data, *plan);  // the rows of a comparison write none
+  if (!options.messages)
+    check_train_checkpoints(options, experiment, data, *plan);  // the rows of a comparison write none
   TrainShow show{.plan = &*plan, .evaluations = bool(make_world)};
-  if (virtual_machines) show.notes.push_back("in modelled time, but for what is left: " + experiment.virtual_machines_in_words);
+  if (virtual_machines)
+    show.notes.push_back("in modelled time, but for what is left: " + experiment.virtual_machines_in_words);
   if (virtual_machines) show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
   CheckpointUse checkpoints;
   if (!options.resume.empty()) {
@@ -88,8 +96,9 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   const Train train_it = [&](TrainObserver& observer) {
     const auto& [e, d, m] = subject;
     const std::atomic<bool>& interrupted = interrupted_by_user();
-    if (!plan->agreement.empty()) return train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr,
-                                                {make_world, make_world ? ReplicaPlaces::clients : ReplicaPlaces::threads});
+    if (!plan->agreement.empty())
+      return train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr,
+                   {make_world, make_world ? ReplicaPlaces::clients : ReplicaPlaces::threads});
     // the rows of a comparison stay as they are
     return options.messages ? train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints))
                             : train_or_adapt(e, m, d, *plan, observer, std::move(checkpoints));

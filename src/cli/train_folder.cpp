@@ -50,11 +50,13 @@ class Fanout : public TrainObserver {
 class BarObserver : public TrainObserver {
  public:
   /// `evaluations`: those are shown too.
-  BarObserver(Progress& progress, std::string name, bool evaluations) : progress_(progress), name_(std::move(name)), evaluations_(evaluations) {}
+  BarObserver(Progress& progress, std::string name, bool evaluations)
+      : progress_(progress), name_(std::move(name)), evaluations_(evaluations) {}
   void on_step(const StepReport& report) override { progress_.update(name_, report); }
   void on_evaluation(const EvaluationPoint& point) override {
     if (!evaluations_) return;
-    std::string line = fmt::format("{:.2f} epochs, {}: test loss {:.4g}", point.epoch, format_seconds(point.seconds), point.loss);
+    std::string line =
+        fmt::format("{:.2f} epochs, {}: test loss {:.4g}", point.epoch, format_seconds(point.seconds), point.loss);
     for (const Metric& metric : point.metrics) line += fmt::format(", {} {}", metric.name, metric_text(metric));
     progress_.say(line);
   }
@@ -76,7 +78,9 @@ class Recorder : public TrainObserver {
   void on_evaluation(const EvaluationPoint& point) override {
     attempt([&] { folder_.on_evaluation(point); });
   }
-  void on_weights(const Weights& weights) override { folder_.on_weights(weights); }  // training says itself that there are none
+  void on_weights(const Weights& weights) override {
+    folder_.on_weights(weights);
+  }  // training says itself that there are none
 
  private:
   template <class Write>
@@ -85,7 +89,8 @@ class Recorder : public TrainObserver {
       write();
       if (std::exchange(refused_, false)) teller_.on_notice("records of steps are written again");
     } catch (const Error& error) {
-      if (!std::exchange(refused_, true)) teller_.on_notice(fmt::format("{}; the run goes on, its records of steps have a gap", error.what()));
+      if (!std::exchange(refused_, true))
+        teller_.on_notice(fmt::format("{}; the run goes on, its records of steps have a gap", error.what()));
     }
   }
 
@@ -103,9 +108,15 @@ class MessageObserver : public TrainObserver {
     const auto now = std::chrono::steady_clock::now();
     if (r.point.step > 1 && r.point.step < r.total_steps && now - last_ < std::chrono::milliseconds(100)) return;
     last_ = now;
-    send({{"type", "step"}, {"step", r.point.step}, {"samples", r.point.samples}, {"seconds", r.point.seconds},
-          {"loss", json_number(r.point.loss)}, {"total_steps", r.total_steps}, {"step_seconds", r.step_seconds},
-          {"samples_per_second", r.samples_per_second}, {"seconds_left", r.seconds_left}});
+    send({{"type", "step"},
+          {"step", r.point.step},
+          {"samples", r.point.samples},
+          {"seconds", r.point.seconds},
+          {"loss", json_number(r.point.loss)},
+          {"total_steps", r.total_steps},
+          {"step_seconds", r.step_seconds},
+          {"samples_per_second", r.samples_per_second},
+          {"seconds_left", r.seconds_left}});
   }
 
  private:
@@ -121,8 +132,8 @@ std::string ending_of(const std::string& name, const RunResult& row) {
 }
 
 /// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
-RunResult train_and_show(const TrainSubject& subject, const std::string& name, const TrainShow& show, const Train& train, bool messages,
-                         RunFolder& folder) {
+RunResult train_and_show(const TrainSubject& subject, const std::string& name, const TrainShow& show,
+                         const Train& train, bool messages, RunFolder& folder) {
   const auto& [experiment, data, model] = subject;
   if (messages) {
     MessageObserver sender;
@@ -133,7 +144,8 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
   Progress progress;
   for (const std::string& note : show.notes) progress.say(note);
   if (data.generated) progress.say("data: " + data.source);
-  for (const std::string& note : experiment.model_findings.notes) progress.say(fmt::format("{}: {}", experiment.model_name, note));
+  for (const std::string& note : experiment.model_findings.notes)
+    progress.say(fmt::format("{}: {}", experiment.model_name, note));
   if (model.initial_values())
     for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
   progress.begin(name, 0);
@@ -167,18 +179,24 @@ std::string finish_folder(RunFolder& folder, const ExperimentResult& result) {
   }
 }
 
-int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show, const Train& train) {
+int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show,
+                      const Train& train) {
   ExperimentResult result = experiment_header(subject.experiment, subject.data, subject.model);
-  const IfExists if_exists = show.goes_on ? IfExists::go_on : options.experiment.out ? IfExists::refuse : IfExists::pick_another;
-  RunFolder folder(options.experiment.out.value_or(default_run_path(subject.experiment.name, result.started)), if_exists);
+  const IfExists if_exists = show.goes_on             ? IfExists::go_on
+                             : options.experiment.out ? IfExists::refuse
+                                                      : IfExists::pick_another;
+  RunFolder folder(options.experiment.out.value_or(default_run_path(subject.experiment.name, result.started)),
+                   if_exists);
   if (show.plan) folder.write_plan(plan_text(*show.plan, subject.model));
   if (!show.initial_values.empty()) result.initial_values = show.initial_values;
   if (show.describe) show.describe(result);
   if (show.on_folder) show.on_folder(folder.path());
-  result.rows.push_back(train_and_show(subject, show.plan ? show.plan->name : options.plan, show, train, options.messages, folder));
+  result.rows.push_back(
+      train_and_show(subject, show.plan ? show.plan->name : options.plan, show, train, options.messages, folder));
   add_prices(result);
   RunResult& row = result.rows.front();
-  const std::string refused = finish_folder(folder, result);  // what has been trained is shown and can be gone on from in any case
+  const std::string refused =
+      finish_folder(folder, result);  // what has been trained is shown and can be gone on from in any case
   if (show.hands_over && !show.hands_over(row).empty()) return 1;
   if (options.messages) {
     if (!refused.empty()) row.warnings.push_back(refused);
@@ -186,7 +204,8 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
     return 0;  // the row carries the status
   }
   const std::string closing = closing_lines(options, row, folder.path());
-  std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n" << closing;
+  std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n"
+            << closing;
   if (show.on_end) show.on_end(closing);
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;

@@ -41,7 +41,8 @@ namespace trireme {
 namespace {
 
 /// In reasons for which a run ends, of a rank 0 that is dead, frozen or cut off.
-constexpr const char* kRank0Lost[] = {"rank 0 is gone", "rank 0 has shown no sign of life", "which rank 0 keeps, is gone"};
+constexpr const char* kRank0Lost[] = {"rank 0 is gone", "rank 0 has shown no sign of life",
+                                      "which rank 0 keeps, is gone"};
 
 std::string interface_of(const ProcessPlace& place) {
   const Variables variables = environment();
@@ -66,8 +67,8 @@ OwnRecorder own_recorder() {
   int file = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), file);
   if (error != std::errc() || end != text.data() + text.size())
-    fail_user({fmt::format("environment variable {}", kRecorderVariable), fmt::format("\"{}\"", text), "is set by trireme launch for its ranks only",
-               "unset it"});
+    fail_user({fmt::format("environment variable {}", kRecorderVariable), fmt::format("\"{}\"", text),
+               "is set by trireme launch for its ranks only", "unset it"});
   OwnRecorder own{std::make_shared<FlightRecorder>(file), true};
   ::close(file);
   ::unsetenv(kRecorderVariable);  // of no use to processes that this one starts
@@ -97,11 +98,13 @@ void check_environment(const TrainOptions& options, const ProcessPlace& place) {
   }
   interface_of(place);
   if (!place.store_is_kept && read_token({}).empty() && !is_loopback(place.address))
-    fail_user({fmt::format("environment variable {}", kTokenVariable), "is not set", fmt::format("anybody who reaches {} could join the run", place.address),
+    fail_user({fmt::format("environment variable {}", kTokenVariable), "is not set",
+               fmt::format("anybody who reaches {} could join the run", place.address),
                "set it to the same on all machines: openssl rand -hex 16"});
 }
 
-Connection meet(const TrainOptions& options, const ProcessPlace& place, const std::shared_ptr<FlightRecorder>& recorder) {
+Connection meet(const TrainOptions& options, const ProcessPlace& place,
+                const std::shared_ptr<FlightRecorder>& recorder) {
   const BackendKind& backend = backend_of(options);
   JoinOptions join{.place = place, .recorder = recorder};
   std::string through = fmt::format("backend {}", backend.name);
@@ -118,7 +121,9 @@ struct Finding {
   std::string agreement, error;
 };
 
-std::string text_of(const Finding& finding) { return nlohmann::json{{"agreement", finding.agreement}, {"error", finding.error}}.dump(); }
+std::string text_of(const Finding& finding) {
+  return nlohmann::json{{"agreement", finding.agreement}, {"error", finding.error}}.dump();
+}
 
 Finding finding_from(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
@@ -130,14 +135,17 @@ std::string obstacle(const std::vector<std::string>& texts) {
   std::vector<Finding> findings;
   for (const std::string& text : texts) findings.push_back(finding_from(text));
   const std::string& first = findings.front().error;
-  if (!first.empty() && std::all_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.error == first; })) return first;
+  if (!first.empty() &&
+      std::all_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.error == first; }))
+    return first;
   for (size_t rank = 0; rank < findings.size(); ++rank)
     if (!findings[rank].error.empty()) return fmt::format("rank {}: {}", rank, findings[rank].error);
   for (size_t rank = 1; rank < findings.size(); ++rank) {
-    const std::string difference =
-        first_difference(findings[0].agreement, findings[rank].agreement, {"on rank 0", fmt::format("on rank {}", rank)});
+    const std::string difference = first_difference(findings[0].agreement, findings[rank].agreement,
+                                                    {"on rank 0", fmt::format("on rank {}", rank)});
     if (!difference.empty())
-      return fmt::format("rank {} is to train something else: {}; start all ranks with the same files and flags", rank, difference);
+      return fmt::format("rank {} is to train something else: {}; start all ranks with the same files and flags", rank,
+                         difference);
   }
   return "";
 }
@@ -190,17 +198,20 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   const std::vector<int>& devices = options.experiment.devices;
   if (!devices.empty() && devices.front() != place.size)
     fail_user({"--devices", std::to_string(devices.front()),
-               fmt::format("by {} there are {} processes, each of them one worker", place.said_by, place.size), "leave --devices out"});
+               fmt::format("by {} there are {} processes, each of them one worker", place.said_by, place.size),
+               "leave --devices out"});
   if (place.rank == 0) check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
   RunSpec& experiment = subject.experiment;
   const auto refuse = [&](const char* key, const char* why) {
-    fail_user({fmt::format("{}: {}", experiment.file.string(), key), "is for workers that are threads", why, "leave it out"});
+    fail_user(
+        {fmt::format("{}: {}", experiment.file.string(), key), "is for workers that are threads", why, "leave it out"});
   };
   if (experiment.adapt) refuse("adapt", "a run of processes keeps its plan");
   if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
   if (experiment.elastic && !member.elastic_group)
-    fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch", "other launchers end all processes when one is lost",
+    fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch",
+               "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume goes on with the run"});
   experiment.private_replicas = experiment.processes = true;
   experiment.devices = {place.size};
@@ -211,20 +222,27 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
 /// Rank 0's plan, on all ranks.
 Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainSubject& subject) {
   const auto& [experiment, data, model] = subject;
-  if (process.rank() != 0) return plan_from_json(nlohmann::json::parse(broadcast_text(process.world(), "")), model, "rank 0's plan");
+  if (process.rank() != 0)
+    return plan_from_json(nlohmann::json::parse(broadcast_text(process.world(), "")), model, "rank 0's plan");
   const LongWork planning(flight_recorder(process.world()), "planning");  // profiles too, where it must
   const bool agrees = is_update_policy(options.plan) && !is_plan_file(options.plan);
-  Plan plan = agrees ? plan_with_agreement(options.plan, experiment, model, process.size() * devices_of_replica(options.plan, experiment))
-                     : choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
+  Plan plan = agrees
+                  ? plan_with_agreement(options.plan, experiment, model,
+                                        process.size() * devices_of_replica(options.plan, experiment))
+                  : choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
   if (!plan.agreement.empty() && experiment.replicas.clock)
-    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes take the time that they take", "", "leave it out, or train in one process"});
+    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes take the time that they take",
+               "", "leave it out, or train in one process"});
   const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
   if (processes != process.size())
-    fail_user({"--plan", options.plan, fmt::format("it is for {} {}, and there are {} processes", processes, plan.agreement.empty() ? "workers" : "replicas", process.size()),
+    fail_user({"--plan", options.plan,
+               fmt::format("it is for {} {}, and there are {} processes", processes,
+                           plan.agreement.empty() ? "workers" : "replicas", process.size()),
                "start as many, or choose another plan"});
   check_shapes(experiment, model, data, plan);
   if (!plan.agreement.empty() && experiment.elastic)
-    fail_user({fmt::format("{}: elastic", experiment.file.string()), plan.name, "its replicas are as many as it says in every group of processes",
+    fail_user({fmt::format("{}: elastic", experiment.file.string()), plan.name,
+               "its replicas are as many as it says in every group of processes",
                "leave it out; trireme launch train --resume goes on with the run"});
   check_train_checkpoints(options, experiment, data, plan);
   broadcast_text(process.world(), to_json(plan, model).dump());
@@ -238,7 +256,8 @@ void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& e
   std::string plans = records.empty() ? row.plan : records.front().plan;
   for (size_t r = 1; r < records.size(); ++r) {
     const ElasticGroupRecord &from = records[r - 1], &to = records[r];
-    row.changes.push_back({.step = to.step, .from = from.plan, .to = to.plan, .reason = to.reason, .seconds = to.seconds});
+    row.changes.push_back(
+        {.step = to.step, .from = from.plan, .to = to.plan, .reason = to.reason, .seconds = to.seconds});
     if (from.plan != to.plan) plans += " -> " + to.plan;
     row.devices = std::max(row.devices, from.processes);
   }
@@ -264,26 +283,32 @@ class Notices : public TrainObserver {
 /// Of a group that its launcher ended, so that a larger one goes on; "" of any other.
 std::string handed_over(const Member& member, const RunResult& row) {
   if (!member.elastic_group || row.status != RunStatus::interrupted || !asked_by_signal()) return "";
-  const int64_t last = row.curve.empty() ? 0 : row.curve.back().step, from = row.checkpoints ? row.checkpoints->newest_step : 0;
-  const std::string where = from == last && from > 0 ? "" : from > 0 ? fmt::format(" after step {}", from) : " from its beginning";
-  return fmt::format("this group of {} ends after step {}, so that the run goes on with {} ranks{}", member.process->size(), last,
-                     member.elastic_group->next_processes, where);
+  const int64_t last = row.curve.empty() ? 0 : row.curve.back().step,
+                from = row.checkpoints ? row.checkpoints->newest_step : 0;
+  const std::string where = from == last && from > 0 ? ""
+                            : from > 0               ? fmt::format(" after step {}", from)
+                                                     : " from its beginning";
+  return fmt::format("this group of {} ends after step {}, so that the run goes on with {} ranks{}",
+                     member.process->size(), last, member.elastic_group->next_processes, where);
 }
 
 /// The first line of a rank's log.
 std::string who_logs(ProcessRank& process, const Plan& plan, const Model& model) {
-  return fmt::format("rank {} of {}: process {}, cores {}, plan {}", process.rank(), process.size(), ::getpid(), describe_cores(usable_cores()),
-                     plan.in_short(model));
+  return fmt::format("rank {} of {}: process {}, cores {}, plan {}", process.rank(), process.size(), ::getpid(),
+                     describe_cores(usable_cores()), plan.in_short(model));
 }
 
-int lead(const Member& member, const TrainSubject& subject, std::optional<Resumption> resumption, const std::string& through) {
+int lead(const Member& member, const TrainSubject& subject, std::optional<Resumption> resumption,
+         const std::string& through) {
   const std::shared_ptr<ProcessRank>& process = member.process;
   const std::optional<ElasticGroup>& elastic_group = member.elastic_group;
   const Plan plan = shared_plan(*process, member.options, subject);
-  if (!resumption && !member.options.resume.empty()) resumption = open_resumption(member.options.resume, plan, subject.experiment, subject.model, subject.data);
+  if (!resumption && !member.options.resume.empty())
+    resumption = open_resumption(member.options.resume, plan, subject.experiment, subject.model, subject.data);
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
-  show.notes.push_back(fmt::format("{} {} on {} {}, {}", process->size(), process->size() == 1 ? "process" : "processes",
-                                   process->machines(), process->machines() == 1 ? "machine" : "machines", through));
+  show.notes.push_back(fmt::format("{} {} on {} {}, {}", process->size(),
+                                   process->size() == 1 ? "process" : "processes", process->machines(),
+                                   process->machines() == 1 ? "machine" : "machines", through));
   CheckpointUse checkpoints;
   GoesOnFrom begun_at;
   if (resumption) {
@@ -293,7 +318,9 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     checkpoints.resumed = std::move(resumption->checkpoint);
   }
   EarlierRun earlier;
-  if (show.goes_on) earlier = take_back_to(elastic_group->folder, begun_at, metric_names(subject.data.train->task(), subject.data.train->classes()));
+  if (show.goes_on)
+    earlier = take_back_to(elastic_group->folder, begun_at,
+                           metric_names(subject.data.train->task(), subject.data.train->classes()));
   show.on_folder = [&](const std::filesystem::path& folder) {
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
@@ -307,8 +334,8 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   show.hands_over = [&](const RunResult& row) { return handed_over(member, row); };
   return train_into_folder(member.options, subject, show, [&](TrainObserver& observer) {
     Notices notices(observer);
-    RunResult row = train(subject.experiment, subject.model, subject.data, plan, notices, interrupted_by_user(), nullptr, std::move(checkpoints),
-                          process);
+    RunResult row = train(subject.experiment, subject.model, subject.data, plan, notices, interrupted_by_user(),
+                          nullptr, std::move(checkpoints), process);
     if (elastic_group) add_earlier_groups(elastic_group->folder, earlier, row);
     return row;
   });
@@ -330,13 +357,15 @@ int work_along(const Member& member, const TrainSubject& subject) {
 /// Whether a rank is the one that a reason begins with: "rank 1, barrier: ...", not "rank 12 failed".
 bool is_named_first(const std::string& reason, int rank) {
   const std::string name = fmt::format("rank {}", rank);
-  return reason.starts_with(name) && (reason.size() == name.size() || !std::isdigit(static_cast<unsigned char>(reason[name.size()])));
+  return reason.starts_with(name) &&
+         (reason.size() == name.size() || !std::isdigit(static_cast<unsigned char>(reason[name.size()])));
 }
 
 /// Of a run that lost its rank 0, under another launcher than trireme's. Rank 1 has the word then.
 void say_what_is_left(ProcessRank& process) {
   const std::string reason = process.abort_reason();
-  const bool lost = std::any_of(std::begin(kRank0Lost), std::end(kRank0Lost), [&](const char* words) { return reason.find(words) != reason.npos; });
+  const bool lost = std::any_of(std::begin(kRank0Lost), std::end(kRank0Lost),
+                                [&](const char* words) { return reason.find(words) != reason.npos; });
   const std::string folder = flight_recorder(process.world())->read().run_folder;
   if (lost && process.rank() == 1 && !folder.empty()) std::cerr << left_behind(folder, "");
 }
@@ -371,7 +400,8 @@ int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()
 
 }  // namespace
 
-int run_train_process(TrainOptions options, const ProcessPlace& place, const std::optional<ElasticGroup>& elastic_group) {
+int run_train_process(TrainOptions options, const ProcessPlace& place,
+                      const std::optional<ElasticGroup>& elastic_group) {
   if (place.rank != 0) keep_console_quiet();
   if (elastic_group) {
     options.experiment.out = elastic_group->folder;
@@ -380,7 +410,8 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
   }
   options.processes = place.size;
   options.elastic = elastic_group.has_value();
-  // a rank of an elastic run that is asked to go (a drained node) is lost, and the others go on; its launcher asks by SIGINT
+  // a rank of an elastic run that is asked to go (a drained node) is lost, and the others go on; its launcher asks by
+  // SIGINT
   if (elastic_group) {
     std::signal(SIGTERM, SIG_DFL);
     end_by_signal(kMakeRoomSignal);
@@ -394,14 +425,16 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
   }
   const Heartbeat heartbeat(own.recorder);
   Connection connection = meet(options, place, own.recorder);
-  Member member{std::move(options), place, elastic_group, std::make_shared<ProcessRank>(std::move(connection.world), connection.backend)};
+  Member member{std::move(options), place, elastic_group,
+                std::make_shared<ProcessRank>(std::move(connection.world), connection.backend)};
   const auto work = [&] {
     std::optional<Resumption> resumption;
     const auto read = [&] { return read_for_processes(member, resumption); };
     const auto subject = agree(*member.process, member.options.plan, member.options.experiment, read);
     if (!subject) return kUserError;
     if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
-    return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through) : work_along(member, *subject);
+    return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through)
+                           : work_along(member, *subject);
   };
   return place.rank == 0 ? with_log(work) : quietly(*member.process, own.launcher_reads, work);
 }
@@ -409,7 +442,8 @@ int run_train_process(TrainOptions options, const ProcessPlace& place, const std
 void check_started_once(const std::string& verb) {
   const std::optional<ProcessPlace> place = process_place(environment(), {.needs_address = false});
   if (!place) return;
-  fail_user({"trireme " + verb, fmt::format("was started as {} processes, says {}", place->size, place->said_by), "only train shares its work between processes",
+  fail_user({"trireme " + verb, fmt::format("was started as {} processes, says {}", place->size, place->said_by),
+             "only train shares its work between processes",
              "start it once; where nobody started several, unset those variables"});
 }
 

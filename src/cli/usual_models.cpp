@@ -48,13 +48,16 @@ void check_name(const std::string& name) {
 
 ImportedModel model_of_file(const PlanShowOptions& options, const std::string& file) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) fail_user({"plan show", file, "it is a folder", "name a file in it"});
-  if (!std::filesystem::is_regular_file(file, ignored)) fail_user({"plan show", file, "there is no such file", "check the path"});
+  if (std::filesystem::is_directory(file, ignored))
+    fail_user({"plan show", file, "it is a folder", "name a file in it"});
+  if (!std::filesystem::is_regular_file(file, ignored))
+    fail_user({"plan show", file, "there is no such file", "check the path"});
   if (options.sample.empty())
     fail_user({file, "its samples' shape", "a TorchScript file does not say it",
                "give it, --sample 3,224,224 (token ids: --sample 128 --vocabulary 30000), or name an experiment"});
   options.experiment.check_trust(file);
-  return import_model(file, {.name = file, .sample_shape = options.sample, .options = {}, .vocabulary = options.vocabulary});
+  return import_model(file,
+                      {.name = file, .sample_shape = options.sample, .options = {}, .vocabulary = options.vocabulary});
 }
 
 }  // namespace
@@ -78,11 +81,13 @@ ImportedModel model_of_options(const PlanShowOptions& options, const std::string
   check_name(name);
   if (options.sample.empty()) {
     ImportedModel usual{.model = std::move(usual_models(name).front())};
-    usual.notes.push_back(fmt::format("samples of {} are assumed; --sample states others", to_string(usual.model.node(0).sample_shape)));
+    usual.notes.push_back(
+        fmt::format("samples of {} are assumed; --sample states others", to_string(usual.model.node(0).sample_shape)));
     return usual;
   }
   constexpr int64_t kImageNetClasses = 1000;
-  return {.model = make_model({name, options.sample, options.vocabulary > 0 ? options.vocabulary : kImageNetClasses, {}})};
+  return {.model =
+              make_model({name, options.sample, options.vocabulary > 0 ? options.vocabulary : kImageNetClasses, {}})};
 }
 
 }  // namespace trireme

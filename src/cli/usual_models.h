@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-/// The zoo's model of that name with its usual options, for every kind of samples, as in the data sets that Trireme knows, that it
-/// takes; at least one.
+/// The zoo's model of that name with its usual options, for every kind of samples, as in the data sets that Trireme
+/// knows, that it takes; at least one.
 std::vector<Model> usual_models(const std::string& name);
 
 /// The model `name`, of the zoo or in a file, for the samples that the options say; a zoo's is without initial values.

@@ -25,15 +25,17 @@ int run_verify(const VerifyOptions& options) {
 
   size_t width = std::string("parameter").size();
   for (const VerifyRow& row : result.rows) width = std::max(width, row.parameter.size());
-  std::cout << fmt::format("{} against one device: {} on {}, {} steps, {}\n", plan.in_short(model), model.name(), data.source,
-                           result.steps, name_of(experiment.precision));
-  for (const std::string& note : experiment.model_findings.notes) std::cout << experiment.model_name << ": " << note << "\n";
+  std::cout << fmt::format("{} against one device: {} on {}, {} steps, {}\n", plan.in_short(model), model.name(),
+                           data.source, result.steps, name_of(experiment.precision));
+  for (const std::string& note : experiment.model_findings.notes)
+    std::cout << experiment.model_name << ": " << note << "\n";
   if (model.initial_values()) std::cout << model.initial_values()->report;
   if (!result.note.empty()) std::cout << result.note << "\n";
-  std::cout << fmt::format("{:<{}}  {:>12}  {:>12}\n", "largest relative difference", std::max(width, size_t(27)), "value", "gradient");
+  std::cout << fmt::format("{:<{}}  {:>12}  {:>12}\n", "largest relative difference", std::max(width, size_t(27)),
+                           "value", "gradient");
   for (const VerifyRow& row : result.rows)
-    std::cout << fmt::format("{:<{}}  {:>12.2e}  {:>12.2e}\n", row.parameter, std::max(width, size_t(27)), row.parameter_difference,
-                             row.gradient_difference);
+    std::cout << fmt::format("{:<{}}  {:>12.2e}  {:>12.2e}\n", row.parameter, std::max(width, size_t(27)),
+                             row.parameter_difference, row.gradient_difference);
   std::cout << fmt::format("{:<{}}  {:>12.2e}\n", "loss", std::max(width, size_t(27)), result.loss_difference);
   std::cout << fmt::format("{} (tolerance {:.0e})\n", result.ok() ? "equal" : "DIFFERENT", result.tolerance);
   return result.ok() ? 0 : 1;

@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "cli/plan_choice.h"
+#include "cost/profiled_costs.h"
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"
 #include "forecast/predict.h"
 #include "metrics/result.h"
-#include "cost/profiled_costs.h"
 #include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "train/trainer.h"
@@ -20,7 +20,8 @@ namespace trireme {
 
 void refuse_processes() {
   const std::string name = kVirtualBackend.name;
-  fail_user({"--backend", name, "workers in virtual time are threads of one process", "start it once: trireme train ... --devices 8 --backend " + name});
+  fail_user({"--backend", name, "workers in virtual time are threads of one process",
+             "start it once: trireme train ... --devices 8 --backend " + name});
 }
 
 void check_virtual_time(const Experiment& experiment, const std::string& plan, const CostSourceOptions& costs) {
@@ -28,21 +29,26 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
     fail_user({fmt::format("--backend {}", kVirtualBackend.name), what, why, next});
   };
   if (is_update_policy(plan) && experiment.replicas.clock)
-    refuse("[update.virtual] of " + experiment.file.string(), "says already what machines there are", "leave it out, or leave out --backend");
-  if (experiment.adapt) refuse("adapt = true", "a run that adapts measures real time", "leave it out: --set adapt=false");
+    refuse("[update.virtual] of " + experiment.file.string(), "says already what machines there are",
+           "leave it out, or leave out --backend");
+  if (experiment.adapt)
+    refuse("adapt = true", "a run that adapts measures real time", "leave it out: --set adapt=false");
   if (!costs.cluster.empty() && experiment.links)
-    refuse("[cluster.link] of " + experiment.file.string(), "the links are those of " + costs.cluster.string(), "leave out one of them");
+    refuse("[cluster.link] of " + experiment.file.string(), "the links are those of " + costs.cluster.string(),
+           "leave out one of them");
   if (!costs.cluster.empty()) return;
   if (!experiment.links)
     refuse(experiment.file.string(), "nothing says what connects the machines",
-           "name a cluster file with --cluster, or write [cluster.link], for machines like this one: --set 'cluster.link.bandwidth=\"1 Gbit/s\"'");
+           "name a cluster file with --cluster, or write [cluster.link], for machines like this one: --set "
+           "'cluster.link.bandwidth=\"1 Gbit/s\"'");
   if (!experiment.links->changes.empty())
     refuse("[[cluster.link.change]]", "connections of virtual machines stay as they are", "leave it out");
 }
 
-Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment, const Model& model,
-                         Predictions& predictions) {
-  if (is_plan_file(name) || !(predictions.is_described() || is_planned(name))) return choose_plan(name, devices, experiment, model);
+Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
+                         const Model& model, Predictions& predictions) {
+  if (is_plan_file(name) || !(predictions.is_described() || is_planned(name)))
+    return choose_plan(name, devices, experiment, model);
   check_plan_name(name, "--plan");
   const int count = !devices.empty() ? devices.front() : devices_of_degrees(name).value_or(experiment.devices.front());
   check_runs_here(count, "--plan " + name);
@@ -54,14 +60,16 @@ Plan choose_virtual_plan(const std::string& name, const std::vector<int>& device
 namespace {
 
 /// What the modelled clock of replicas has its seconds from.
-ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::filesystem::path& cluster, const Experiment& experiment) {
+ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::filesystem::path& cluster,
+                       const Experiment& experiment) {
   ModelledClock clock;
   if (predictions.is_described()) {
     clock.cluster = std::make_shared<const Cluster>(read_cluster(cluster));
     return clock;
   }
   predictions.settled_source(plan);  // layers are measured by now
-  clock.profile = std::make_shared<const Profile>(dynamic_cast<const ProfiledCosts&>(*predictions.source(plan).layers).profile());
+  clock.profile =
+      std::make_shared<const Profile>(dynamic_cast<const ProfiledCosts&>(*predictions.source(plan).layers).profile());
   clock.link = experiment.links->at_first;
   clock.server_link = experiment.links->at_first;
   return clock;
@@ -69,7 +77,8 @@ ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::fi
 
 }  // namespace
 
-void live_in_virtual_time(const Plan& plan, Predictions& predictions, const CostSourceOptions& costs, RunSpec& experiment) {
+void live_in_virtual_time(const Plan& plan, Predictions& predictions, const CostSourceOptions& costs,
+                          RunSpec& experiment) {
   experiment.virtual_machines_in_words = predictions.in_words();
   if (predictions.is_described() && experiment.device_memory == 0) {
     int64_t least = 0;  // the limit is one for all

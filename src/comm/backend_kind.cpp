@@ -5,7 +5,8 @@
 namespace trireme {
 
 const std::vector<const BackendKind*>& backend_kinds() {
-  static const std::vector<const BackendKind*> kinds{&kLocalBackend, &kGlooBackend, &kMpiBackend, &kNcclBackend, &kVirtualBackend};
+  static const std::vector<const BackendKind*> kinds{&kLocalBackend, &kGlooBackend, &kMpiBackend, &kNcclBackend,
+                                                     &kVirtualBackend};
   return kinds;
 }
 
@@ -16,7 +17,8 @@ const BackendKind* look_up_backend(std::string_view name) {
 }
 
 const BackendKind& usual_process_backend() {
-  return **std::find_if(backend_kinds().begin(), backend_kinds().end(), [](const BackendKind* kind) { return kind->join != nullptr; });
+  return **std::find_if(backend_kinds().begin(), backend_kinds().end(),
+                        [](const BackendKind* kind) { return kind->join != nullptr; });
 }
 
 std::vector<std::string> backend_choices() {

@@ -1,4 +1,5 @@
-// The registry of backends: through what workers reach each other. A folder with a descriptor, and a line in backend_kind.cpp, add one.
+// The registry of backends: through what workers reach each other. A folder with a descriptor, and a line in
+// backend_kind.cpp, add one.
 #pragma once
 
 #include <memory>
@@ -23,16 +24,17 @@ struct JoinOptions {
 
 struct BackendKind {
   const char* name;
-  const char* help;                  ///< follows the name in help texts
-  const char* purpose;               ///< one line
-  bool processes = false;            ///< workers are processes; else threads of one
-  bool modelled_time = false;        ///< a run's times are a model's
-  bool finds_ranks = false;          ///< ranks find each other by their launcher: no address, interface or token is needed
-  const char* start = "";            ///< what starts several processes
-  const char* interface_why = "";    ///< where finds_ranks: why no interface can be chosen ...
-  const char* interface_next = "";   ///< ... and how one is, followed by its name
-  bool (*available)() = nullptr;     ///< in this build; null: in every one
-  std::unique_ptr<Communicator> (*join)(const JoinOptions& options) = nullptr;  ///< of backends that a run of processes can have
+  const char* help;            ///< follows the name in help texts
+  const char* purpose;         ///< one line
+  bool processes = false;      ///< workers are processes; else threads of one
+  bool modelled_time = false;  ///< a run's times are a model's
+  bool finds_ranks = false;    ///< ranks find each other by their launcher: no address, interface or token is needed
+  const char* start = "";      ///< what starts several processes
+  const char* interface_why = "";   ///< where finds_ranks: why no interface can be chosen ...
+  const char* interface_next = "";  ///< ... and how one is, followed by its name
+  bool (*available)() = nullptr;    ///< in this build; null: in every one
+  std::unique_ptr<Communicator> (*join)(const JoinOptions& options) =
+      nullptr;  ///< of backends that a run of processes can have
 
   bool is_available() const { return !available || available(); }
   /// Whether a run may be asked to use it; threads are what it has without being asked.

@@ -41,9 +41,10 @@ void CollectiveQueue::note(std::atomic<int64_t>& count) {
 }
 
 std::future<OperationDone> CollectiveQueue::start(std::function<void(Communicator&)> operation) {
-  std::packaged_task<OperationDone()> task([this, operation = std::move(operation), place = recorder_ ? recorder_->place() : FlightRecorder::Place()]() {
-    return carry_out(operation, place);
-  });
+  std::packaged_task<OperationDone()> task(
+      [this, operation = std::move(operation), place = recorder_ ? recorder_->place() : FlightRecorder::Place()]() {
+        return carry_out(operation, place);
+      });
   std::future<OperationDone> handle = task.get_future();
   {
     const std::lock_guard lock(mutex_);
@@ -67,7 +68,8 @@ std::exception_ptr CollectiveQueue::failure() const {
   return failure_;
 }
 
-OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)>& operation, const FlightRecorder::Place& place) {
+OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)>& operation,
+                                         const FlightRecorder::Place& place) {
   if (const std::exception_ptr before = failure()) std::rethrow_exception(before);
   const OperationsOf of_its_start(place);
   const CommunicationCount before = group_->count();
@@ -85,8 +87,10 @@ OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)
   }
   done.end = group_->now();
   const CommunicationCount after = group_->count();
-  done.count = {.bytes_sent = after.bytes_sent - before.bytes_sent, .steps = after.steps - before.steps,
-                .operations = after.operations - before.operations, .wait_seconds = after.wait_seconds - before.wait_seconds};
+  done.count = {.bytes_sent = after.bytes_sent - before.bytes_sent,
+                .steps = after.steps - before.steps,
+                .operations = after.operations - before.operations,
+                .wait_seconds = after.wait_seconds - before.wait_seconds};
   return done;
 }
 

@@ -24,23 +24,24 @@ struct OperationDone {
   CommunicationCount count;
 };
 
-/// A thread that works through operations in the order in which they were started. All ranks of the group start the same ones in the same
-/// order. Belongs to one thread, its rank's, which goes on to use other communicators meanwhile. What the operations count is in their
-/// handles, not in the communicator that the group was made from.
+/// A thread that works through operations in the order in which they were started. All ranks of the group start the
+/// same ones in the same order. Belongs to one thread, its rank's, which goes on to use other communicators meanwhile.
+/// What the operations count is in their handles, not in the communicator that the group was made from.
 class CollectiveQueue {
  public:
-  /// `group`: of this queue alone from here on. `device`: whose memory the operations take (base/memory.h). They compute with as many threads as
-  /// operators of the thread that makes the queue.
+  /// `group`: of this queue alone from here on. `device`: whose memory the operations take (base/memory.h). They
+  /// compute with as many threads as operators of the thread that makes the queue.
   explicit CollectiveQueue(std::unique_ptr<Communicator> group, int device = kNoDevice);
-  /// Waits for all that was started; what failed and was never asked for is forgotten. A rank that ends in the middle of its work aborts
-  /// first: others may never start what it has. An operation that fails aborts, and is what those after it end with too.
+  /// Waits for all that was started; what failed and was never asked for is forgotten. A rank that ends in the middle
+  /// of its work aborts first: others may never start what it has. An operation that fails aborts, and is what those
+  /// after it end with too.
   ~CollectiveQueue();
   CollectiveQueue(const CollectiveQueue&) = delete;
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;
 
-  /// Returns at once. The handle's get() waits for the operation and throws what it threw; a handle that is let go of waits for nothing.
-  /// Tensors of the operation belong to it until then. In virtual time the handle cannot be waited for but by get(), of the queue's own thread, and
-  /// not after the queue's end.
+  /// Returns at once. The handle's get() waits for the operation and throws what it threw; a handle that is let go of
+  /// waits for nothing. Tensors of the operation belong to it until then. In virtual time the handle cannot be waited
+  /// for but by get(), of the queue's own thread, and not after the queue's end.
   std::future<OperationDone> start(std::function<void(Communicator&)> operation);
   /// Of the first operation that failed; null: none did.
   std::exception_ptr failure() const;
@@ -55,9 +56,10 @@ class CollectiveQueue {
   const FlightRecorder* const recorder_;  // may be null
   VirtualTime* const time_;               // null: real
   int runner_ = -1;                       // in virtual time
-  // where the threads of virtual time wait for each other: operations started, and the end; operations done; threads done
+  // where the threads of virtual time wait for each other: operations started, and the end; operations done; threads
+  // done
   std::atomic<int64_t> told_{0}, done_{0}, ended_{0};
-  int64_t started_ = 0, heard_ = 0;       // of the queue's owner, of its thread
+  int64_t started_ = 0, heard_ = 0;  // of the queue's owner, of its thread
   mutable std::mutex mutex_;
   std::exception_ptr failure_;  // guarded by mutex_
   std::condition_variable changed_;

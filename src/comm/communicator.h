@@ -1,8 +1,8 @@
 // What workers say to each other. One interface for every backend (threads of one process; processes over gloo or MPI).
 //
-// A Communicator belongs to one rank and is used by that rank's thread only. A group of one is valid: every operation is
-// then a no-op. Every operation throws a run error when another rank has failed or the world was aborted; none returns
-// with half a result.
+// A Communicator belongs to one rank and is used by that rank's thread only. A group of one is valid: every operation
+// is then a no-op. Every operation throws a run error when another rank has failed or the world was aborted; none
+// returns with half a result.
 //
 // Reductions add in rank order, so every rank gets the same bits whatever the timing.
 #pragma once
@@ -21,9 +21,9 @@ class VirtualTime;
 
 enum class ReduceOp { sum, max };
 
-/// What one rank has done so far through a communicator and the groups made from it. Bytes are those that left this rank by
-/// the algorithm's formula in comm/formulas.h (ring all-reduce of S bytes over n ranks: 2(n-1)/n S), steps its rounds of messages,
-/// whether or not the backend shares memory.
+/// What one rank has done so far through a communicator and the groups made from it. Bytes are those that left this
+/// rank by the algorithm's formula in comm/formulas.h (ring all-reduce of S bytes over n ranks: 2(n-1)/n S), steps its
+/// rounds of messages, whether or not the backend shares memory.
 struct CommunicationCount {
   int64_t bytes_sent = 0;
   int64_t steps = 0;
@@ -44,7 +44,8 @@ class Communicator {
   /// In place; same shape and dtype on every rank.
   virtual void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::sum) = 0;
 
-  /// As all_reduce, but `input` stays as it is and `output` (same shape and dtype, other memory or the same) gets the result.
+  /// As all_reduce, but `input` stays as it is and `output` (same shape and dtype, other memory or the same) gets the
+  /// result.
   virtual void all_reduce_into(const at::Tensor& input, at::Tensor& output, ReduceOp op = ReduceOp::sum);
 
   /// `outputs[r]` receives rank r's `input`; it has that rank's shape, shapes may differ between ranks.
@@ -59,8 +60,8 @@ class Communicator {
   /// Root's values reach every rank's `tensor`.
   virtual void broadcast(at::Tensor& tensor, int root) = 0;
 
-  /// Returns without waiting for the receiver. The tensor must not be written to afterwards (the receiver may read it in place).
-  /// Messages between one pair of ranks with one tag arrive in order.
+  /// Returns without waiting for the receiver. The tensor must not be written to afterwards (the receiver may read it
+  /// in place). Messages between one pair of ranks with one tag arrive in order.
   virtual void send(const at::Tensor& tensor, int to, int64_t tag) = 0;
 
   /// Waits for the matching send. The result is this rank's own memory.
@@ -71,13 +72,14 @@ class Communicator {
 
   virtual void barrier() = 0;
 
-  /// A communicator among `ranks` (of this communicator, ascending, containing rank()). All of them must ask, in the same order.
+  /// A communicator among `ranks` (of this communicator, ascending, containing rank()). All of them must ask, in the
+  /// same order.
   virtual std::unique_ptr<Communicator> group(std::span<const int> ranks) = 0;
 
   virtual CommunicationCount count() const = 0;
 
-  /// Whether bytes move while this rank computes, so that an operation on another thread (comm/collective_queue.h) hides behind its work.
-  /// Threads of one process move them by computing themselves.
+  /// Whether bytes move while this rank computes, so that an operation on another thread (comm/collective_queue.h)
+  /// hides behind its work. Threads of one process move them by computing themselves.
   virtual bool moves_beside_computing() const { return false; }
 
   /// The clocks of a world whose time is a model's (comm/virtual/virtual_time.h); null: seconds are real.

@@ -23,9 +23,10 @@ namespace {
 constexpr const char* kBeforeAll = "before the first step";
 
 constexpr uint64_t kMagic = 0x32636572656d6972;  // "rimerec2": of this layout
-constexpr int kAttempts = 1000;                  // to read between two changes; a writer that is frozen in the middle of one stays there
+constexpr int kAttempts =
+    1000;  // to read between two changes; a writer that is frozen in the middle of one stays there
 constexpr std::chrono::milliseconds kBeat{100};
-constexpr double kLongestLook = 0.5;             // a longer pause between two looks was this process' own
+constexpr double kLongestLook = 0.5;  // a longer pause between two looks was this process' own
 
 /// Text in words that are read and written one by one, so that a reader may see it torn but never past its end.
 template <size_t kBytes>
@@ -43,7 +44,8 @@ class SharedText {
     }
   }
   void set(const SharedText& other) {
-    for (size_t w = 0; w < words_.size(); ++w) words_[w].store(other.words_[w].load(std::memory_order_relaxed), std::memory_order_release);
+    for (size_t w = 0; w < words_.size(); ++w)
+      words_[w].store(other.words_[w].load(std::memory_order_relaxed), std::memory_order_release);
   }
   std::string get() const {
     std::array<char, kBytes> bytes;
@@ -111,7 +113,8 @@ RankRecord copy_of(const RecorderPage& page) {
   const auto line = [&](uint64_t k) -> const RecordedLine& { return page.last[k % page.last.size()]; };
   for (uint64_t k = begun - std::min<uint64_t>(begun, page.last.size()); k < begun; ++k) {
     const std::string operation = line(k).operation.get(), instruction = line(k).instruction.get();
-    record.last.push_back(fmt::format("{}: {}", place_of(line(k).step.load(std::memory_order_acquire), instruction), operation));
+    record.last.push_back(
+        fmt::format("{}: {}", place_of(line(k).step.load(std::memory_order_acquire), instruction), operation));
     if (!line(k).running.load(std::memory_order_acquire)) continue;
     record.operation += (record.operation.empty() ? "" : " and ") + operation;
     if (instruction != record.instruction && !instruction.empty()) record.operation += " for " + instruction;
@@ -122,7 +125,8 @@ RankRecord copy_of(const RecorderPage& page) {
 
 RecorderPage* map(int file) {
   void* memory = ::mmap(nullptr, sizeof(RecorderPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED) fail_run({"the flight recorder", "cannot be mapped", std::strerror(errno), "close other programs and try again"});
+  if (memory == MAP_FAILED)
+    fail_run({"the flight recorder", "cannot be mapped", std::strerror(errno), "close other programs and try again"});
   return static_cast<RecorderPage*>(memory);
 }
 
@@ -133,7 +137,9 @@ std::string standing(const RankRecord& record) {
   return record.operation.empty() ? place : fmt::format("{}, in {}", place, record.operation);
 }
 
-std::string where_of(const std::string& standing) { return standing.starts_with(kBeforeAll) ? standing : "in " + standing; }
+std::string where_of(const std::string& standing) {
+  return standing.starts_with(kBeforeAll) ? standing : "in " + standing;
+}
 
 FlightRecorder::FlightRecorder() : file_(::memfd_create("trireme-recorder", MFD_CLOEXEC)) {
   if (file_ < 0 || ::ftruncate(file_, sizeof(RecorderPage)) != 0)
@@ -229,7 +235,9 @@ uint64_t FlightRecorder::heartbeats() const { return page_->heartbeats.load(std:
 
 double FlightRecorder::longest_step() const { return page_->longest_step; }
 
-OperationsOf::OperationsOf(FlightRecorder::Place place) : place_(std::move(place)), before_(place_of_operations) { place_of_operations = &place_; }
+OperationsOf::OperationsOf(FlightRecorder::Place place) : place_(std::move(place)), before_(place_of_operations) {
+  place_of_operations = &place_;
+}
 
 OperationsOf::~OperationsOf() { place_of_operations = before_; }
 

@@ -1,5 +1,6 @@
-// What a rank is doing and its last operations with others, in memory that another process can read too: of a rank that is frozen, or that
-// was torn down before it could say anything. After PyTorch's flight recorder, which writes such a list when a collective times out.
+// What a rank is doing and its last operations with others, in memory that another process can read too: of a rank that
+// is frozen, or that was torn down before it could say anything. After PyTorch's flight recorder, which writes such a
+// list when a collective times out.
 #pragma once
 
 #include <atomic>
@@ -22,16 +23,16 @@ inline constexpr const char* kRecorderVariable = "TRIREME_RECORDER";
 
 /// What can be read of a rank.
 struct RankRecord {
-  uint64_t heartbeats = 0;    ///< 0: it has not begun
-  uint64_t changes = 0;       ///< grows with each step, instruction and operation
-  int64_t step = 0;           ///< that it is in or was in last, from 1; 0: none yet
-  std::string instruction;    ///< of its program
-  std::string long_work;      ///< "planning": of LongWork; empty: none
-  /// With other ranks, that it is in (those, where several threads have some); empty: none. Of another instruction than `instruction`: "... for
-  /// reduce_gradients bucket 2".
+  uint64_t heartbeats = 0;  ///< 0: it has not begun
+  uint64_t changes = 0;     ///< grows with each step, instruction and operation
+  int64_t step = 0;         ///< that it is in or was in last, from 1; 0: none yet
+  std::string instruction;  ///< of its program
+  std::string long_work;    ///< "planning": of LongWork; empty: none
+  /// With other ranks, that it is in (those, where several threads have some); empty: none. Of another instruction than
+  /// `instruction`: "... for reduce_gradients bucket 2".
   std::string operation;
   std::vector<std::string> last;  ///< operations, the oldest first, each with its step and instruction
-  std::string run_folder;     ///< empty: not known
+  std::string run_folder;         ///< empty: not known
 };
 
 /// Where it stands: "step 3, reduce_gradients bucket 2, in all_reduce(sum) of Float [4], call 7 of ranks 0,1".
@@ -39,8 +40,8 @@ std::string standing(const RankRecord& record);
 /// With the preposition: "in step 3, ...", "before the first step, planning".
 std::string where_of(const std::string& standing);
 
-/// Written to by one process, from any of its threads, and read by any process that has the memory. Some ten nanoseconds each: nothing is
-/// allocated or printed. Texts that are too long are cut off.
+/// Written to by one process, from any of its threads, and read by any process that has the memory. Some ten
+/// nanoseconds each: nothing is allocated or printed. Texts that are too long are cut off.
 class FlightRecorder {
  public:
   static constexpr int kOperations = 10;
@@ -53,7 +54,8 @@ class FlightRecorder {
 
   /// Run error: the system gives no memory.
   FlightRecorder();
-  /// In memory that another process made: `file` is a descriptor of it, which stays the caller's. Run error: it is none.
+  /// In memory that another process made: `file` is a descriptor of it, which stays the caller's. Run error: it is
+  /// none.
   explicit FlightRecorder(int file);
   ~FlightRecorder();
   FlightRecorder(const FlightRecorder&) = delete;
@@ -88,7 +90,8 @@ class FlightRecorder {
   std::atomic<double> beaten_{0}, longest_pause_{0};
 };
 
-/// While this object lives, operations that the calling thread begins belong to this place, and not to where their rank's own thread is.
+/// While this object lives, operations that the calling thread begins belong to this place, and not to where their
+/// rank's own thread is.
 class OperationsOf {
  public:
   explicit OperationsOf(FlightRecorder::Place place);
@@ -100,8 +103,9 @@ class OperationsOf {
   const FlightRecorder::Place place_, *const before_;
 };
 
-/// While this object lives the rank does what may take any time, outside of its steps: "planning". Others wait for it as long as it shows signs
-/// of life. `recorder`: may be null, else outlives this object, of which there is one at a time.
+/// While this object lives the rank does what may take any time, outside of its steps: "planning". Others wait for it
+/// as long as it shows signs of life. `recorder`: may be null, else outlives this object, of which there is one at a
+/// time.
 class LongWork {
  public:
   LongWork(FlightRecorder* recorder, std::string_view what);
@@ -113,7 +117,8 @@ class LongWork {
   FlightRecorder* const recorder_;
 };
 
-/// A thread that beats while this object lives, whatever the rank computes: who does not beat any more is frozen, not slow.
+/// A thread that beats while this object lives, whatever the rank computes: who does not beat any more is frozen, not
+/// slow.
 class Heartbeat {
  public:
   explicit Heartbeat(std::shared_ptr<FlightRecorder> recorder);
@@ -129,12 +134,12 @@ class Heartbeat {
   std::thread thread_;
 };
 
-/// So long without a heartbeat a rank is called frozen, or the network to it cut. Long beside what a scheduler, a page fault or a lost
-/// packet take.
+/// So long without a heartbeat a rank is called frozen, or the network to it cut. Long beside what a scheduler, a page
+/// fault or a lost packet take.
 constexpr double kSilenceSeconds = 5;
 
-/// How long nothing has been heard, counted only while this process was awake itself to listen: one that was stopped and goes on accuses
-/// nobody. Belongs to one thread, which looks several times a second.
+/// How long nothing has been heard, counted only while this process was awake itself to listen: one that was stopped
+/// and goes on accuses nobody. Belongs to one thread, which looks several times a second.
 class SilenceMeter {
  public:
   /// `heard`: any number that changes with each sign of life; 0: there was none yet. `now`: of steady_seconds().

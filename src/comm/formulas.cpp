@@ -17,8 +17,8 @@ int64_t chunk_elements(int64_t elements, int parts, int index) {
 
 int64_t all_reduce_bytes(int64_t elements, int64_t element_size, int ranks, int rank) {
   if (ranks == 1) return 0;
-  return element_size * (2 * elements - chunk_elements(elements, ranks, rank) -
-                         chunk_elements(elements, ranks, (rank + 1) % ranks));
+  return element_size *
+         (2 * elements - chunk_elements(elements, ranks, rank) - chunk_elements(elements, ranks, (rank + 1) % ranks));
 }
 
 int64_t reduce_scatter_bytes(std::span<const int64_t> blocks, int rank) { return all_but(blocks, rank); }

@@ -1,6 +1,6 @@
-// Steps and bytes of every collective, the same for every backend: what CommunicationCount counts and what the cost model
-// charges. n ranks, r this rank, S bytes in all, c_q the bytes of chunk q (of S cut into n chunks of whole elements whose
-// sizes differ by at most one element, larger ones first), b_q the bytes of rank q's block.
+// Steps and bytes of every collective, the same for every backend: what CommunicationCount counts and what the cost
+// model charges. n ranks, r this rank, S bytes in all, c_q the bytes of chunk q (of S cut into n chunks of whole
+// elements whose sizes differ by at most one element, larger ones first), b_q the bytes of rank q's block.
 //
 // | operation      | algorithm                                  | steps  | bytes that leave rank r       | equal parts  |
 // |----------------|--------------------------------------------|--------|-------------------------------|--------------|
@@ -12,8 +12,8 @@
 // | send           | one message                                | 1      | S; 0 to itself                | S            |
 // | barrier        |                                            | 1      | 0                             | 0            |
 //
-// Indices are modulo n. A group of one sends nothing and takes no steps. The ring algorithms follow Patarasuk and Yuan, "Bandwidth optimal
-// all-reduce algorithms for clusters of workstations", 2009.
+// Indices are modulo n. A group of one sends nothing and takes no steps. The ring algorithms follow Patarasuk and Yuan,
+// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
 #pragma once
 
 #include <cstdint>

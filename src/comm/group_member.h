@@ -14,7 +14,8 @@
 
 namespace trireme {
 
-/// Counts, together with those of the communicator that this one was made from. Thread-safe: groups of one rank may be used by several.
+/// Counts, together with those of the communicator that this one was made from. Thread-safe: groups of one rank may be
+/// used by several.
 class Tally {
  public:
   explicit Tally(std::shared_ptr<Tally> parent) : parent_(std::move(parent)) {}
@@ -33,7 +34,8 @@ class GroupMember : public Communicator {
  public:
   int rank() const final { return rank_; }
   CommunicationCount count() const final { return tally_->count(); }
-  /// Another thread than its rank's uses it from here on (comm/collective_queue.h, update/hub/rank_world.h): it counts by itself.
+  /// Another thread than its rank's uses it from here on (comm/collective_queue.h, update/hub/rank_world.h): it counts
+  /// by itself.
   virtual void work_beside() { tally_->detach(); }
   /// As flight_recorder() of comm/flight_recorder.h.
   virtual FlightRecorder* recorder() { return nullptr; }

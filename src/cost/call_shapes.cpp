@@ -21,20 +21,34 @@ int64_t master_size(Precision precision) { return int64_t(c10::elementSize(maste
 
 int64_t output_element(const Layer& layer, const std::vector<int64_t>& inputs, Precision precision) {
   switch (layer.output_type()) {
-    case OutputType::compute: break;
-    case OutputType::master: return master_size(precision);
-    case OutputType::as_input: return inputs.at(0);
-    case OutputType::byte: return 1;
+    case OutputType::compute:
+      break;
+    case OutputType::master:
+      return master_size(precision);
+    case OutputType::as_input:
+      return inputs.at(0);
+    case OutputType::byte:
+      return 1;
   }
   return compute_size(precision);
 }
 
-CallShapes call_shapes(const Layer& layer, const CallInputs& inputs, const ShardingOption& option, int tensor, int64_t samples,
-                       Precision precision) {
-  CallShapes call{.layer = &layer, .option = &option, .tensor = tensor, .data = 1, .samples = samples, .compute = compute_size(precision),
-                  .master = master_size(precision), .inputs = {}, .wanted = inputs.wanted, .output = {}, .parameters = {}};
+CallShapes call_shapes(const Layer& layer, const CallInputs& inputs, const ShardingOption& option, int tensor,
+                       int64_t samples, Precision precision) {
+  CallShapes call{.layer = &layer,
+                  .option = &option,
+                  .tensor = tensor,
+                  .data = 1,
+                  .samples = samples,
+                  .compute = compute_size(precision),
+                  .master = master_size(precision),
+                  .inputs = {},
+                  .wanted = inputs.wanted,
+                  .output = {},
+                  .parameters = {}};
   for (size_t i = 0; i < inputs.shapes.size(); ++i)
-    call.inputs.push_back({local_shape(with_batch(inputs.shapes[i], samples), option.inputs[i], tensor), inputs.elements[i]});
+    call.inputs.push_back(
+        {local_shape(with_batch(inputs.shapes[i], samples), option.inputs[i], tensor), inputs.elements[i]});
   call.output = {local_shape(with_batch(layer.output_shape(inputs.shapes), samples), option.output, tensor),
                  output_element(layer, inputs.elements, precision)};
   const std::vector<ParameterSpec> parameters = layer.parameters();

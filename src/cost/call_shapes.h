@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-/// What goes into a layer: sample shapes of the whole inputs, bytes of an element of each, and whose gradients are wanted.
+/// What goes into a layer: sample shapes of the whole inputs, bytes of an element of each, and whose gradients are
+/// wanted.
 struct CallInputs {
   std::vector<Shape> shapes;
   std::vector<int64_t> elements;
@@ -22,11 +23,13 @@ int64_t master_size(Precision precision);
 /// Bytes of an element of the output, for inputs of those sizes.
 int64_t output_element(const Layer& layer, const std::vector<int64_t>& inputs, Precision precision);
 
-/// The shard of a worker that has `samples` samples and keeps to them; `option` is one of the layer's at degree `tensor`.
-CallShapes call_shapes(const Layer& layer, const CallInputs& inputs, const ShardingOption& option, int tensor, int64_t samples,
-                       Precision precision);
+/// The shard of a worker that has `samples` samples and keeps to them; `option` is one of the layer's at degree
+/// `tensor`.
+CallShapes call_shapes(const Layer& layer, const CallInputs& inputs, const ShardingOption& option, int tensor,
+                       int64_t samples, Precision precision);
 
-/// What the call exchanges within itself; nothing where it communicates with nobody. Redistributions between layers are the program's.
+/// What the call exchanges within itself; nothing where it communicates with nobody. Redistributions between layers are
+/// the program's.
 LayerExchanges exchanges_of(const CallShapes& call);
 
 }  // namespace trireme

@@ -19,22 +19,29 @@ struct Ring {
 Ring ring_of(RedistributionKind kind, int n) {
   const double part = double(n - 1) / n, log = std::ceil(std::log2(double(n)));
   switch (kind) {
-    case RedistributionKind::all_reduce: return {2.0 * (n - 1), 2 * log, 2 * part};
+    case RedistributionKind::all_reduce:
+      return {2.0 * (n - 1), 2 * log, 2 * part};
     case RedistributionKind::all_gather:
-    case RedistributionKind::reduce_scatter: return {double(n - 1), log, part};
-    case RedistributionKind::all_to_all: return {double(n - 1), double(n - 1), part};
-    case RedistributionKind::send_receive: return {1, 1, 1};
+    case RedistributionKind::reduce_scatter:
+      return {double(n - 1), log, part};
+    case RedistributionKind::all_to_all:
+      return {double(n - 1), double(n - 1), part};
+    case RedistributionKind::send_receive:
+      return {1, 1, 1};
     case RedistributionKind::none:
-    case RedistributionKind::slice: break;
+    case RedistributionKind::slice:
+      break;
   }
   return {};
 }
 
 }  // namespace
 
-ClusterLinks::ClusterLinks(const Cluster& cluster, const CollectiveLibrary& library) : cluster_(cluster), library_(library) {
+ClusterLinks::ClusterLinks(const Cluster& cluster, const CollectiveLibrary& library)
+    : cluster_(cluster), library_(library) {
   const auto add = [&](const Link& link) {
-    pools_.push_back({Pool::Kind::link, (link.bandwidth > 0 ? link.bandwidth : kUnlimited) / cluster_.transfer_slowdown});
+    pools_.push_back(
+        {Pool::Kind::link, (link.bandwidth > 0 ? link.bandwidth : kUnlimited) / cluster_.transfer_slowdown});
     return int(pools_.size()) - 1;
   };
   std::map<int, int> shared;  // node: pool
@@ -61,7 +68,9 @@ Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span
   const int nodes = int(by_node.size());
   const double near = cluster_.nodes[size_t(by_node.begin()->first)].link.latency;
   const Ring ring = ring_of(kind, n);
-  const auto rounds_of = [&](const Ring& r) { return library_.flat_rings ? r.rounds : std::min(r.rounds, r.doubling_rounds); };
+  const auto rounds_of = [&](const Ring& r) {
+    return library_.flat_rings ? r.rounds : std::min(r.rounds, r.doubling_rounds);
+  };
   Demand demand;
   if (nodes == 1) {
     demand.fixed = rounds_of(ring) * near;
@@ -74,10 +83,12 @@ Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span
   const double flat_latency = rounds_of(ring) * cluster_.network.latency;
   // two levels
   const int inside = n / nodes;
-  const Ring within = ring_of(kind == RedistributionKind::all_to_all ? RedistributionKind::send_receive : kind, std::max(inside, 1));
+  const Ring within =
+      ring_of(kind == RedistributionKind::all_to_all ? RedistributionKind::send_receive : kind, std::max(inside, 1));
   const Ring across = ring_of(kind, nodes);
   const double two_latency = rounds_of(within) * near + rounds_of(across) * cluster_.network.latency;
-  const bool may_have_two = !library_.flat_rings && inside > 1 && inside * nodes == n && kind != RedistributionKind::all_to_all;
+  const bool may_have_two =
+      !library_.flat_rings && inside > 1 && inside * nodes == n && kind != RedistributionKind::all_to_all;
   const bool two_levels = may_have_two && two_latency < flat_latency;
   demand.fixed = two_levels ? two_latency : flat_latency;
   for (const auto& [node, members] : by_node) {
@@ -88,7 +99,8 @@ Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span
     demand.shares.push_back({network_in(node), out * alike, 1, alike});
     if (!connection_.empty()) demand.shares.push_back({connection_[size_t(node)], out * alike, 1, alike});
     for (int rank : members)
-      if (members.size() > 1) demand.shares.push_back({egress_of(rank), (two_levels ? within.bytes : ring.bytes) * bytes});
+      if (members.size() > 1)
+        demand.shares.push_back({egress_of(rank), (two_levels ? within.bytes : ring.bytes) * bytes});
   }
   return demand;
 }
@@ -124,7 +136,8 @@ Demand ClusterLinks::message(int from, int to, double bytes, int alike) const {
   const Link& link = cluster_.nodes[size_t(source)].link;
   const int together = link.shared ? alike : 1;
   if (source == target) return {link.latency, {{egress_of(from), bytes * together, 1, together}}};
-  return {cluster_.network.latency, {{network_out(source), bytes * alike, 1, alike}, {network_in(target), bytes * alike, 1, alike}}};
+  return {cluster_.network.latency,
+          {{network_out(source), bytes * alike, 1, alike}, {network_in(target), bytes * alike, 1, alike}}};
 }
 
 }  // namespace trireme

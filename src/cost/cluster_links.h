@@ -1,9 +1,10 @@
 // The links of a described cluster (plan/cluster.h): rank r is device r.
 //
-// Collectives take the better of two ways for latency, rings (2(n-1) messages for an all-reduce) and halving and doubling (2 log2 n), with the
-// bytes of comm/formulas.h. Over several nodes with g > 1 members each they may also go in two levels: reduce-scatter in the node,
-// all-reduce of 1/g of the tensor by g groups across nodes, all-gather in the node; the quicker way counts. Thakur, Rabenseifner, Gropp,
-// "Optimization of collective communication operations in MPICH", 2005.
+// Collectives take the better of two ways for latency, rings (2(n-1) messages for an all-reduce) and halving and
+// doubling (2 log2 n), with the bytes of comm/formulas.h. Over several nodes with g > 1 members each they may also go
+// in two levels: reduce-scatter in the node, all-reduce of 1/g of the tensor by g groups across nodes, all-gather in
+// the node; the quicker way counts. Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations
+// in MPICH", 2005.
 #pragma once
 
 #include "cost/links.h"
@@ -13,8 +14,10 @@ namespace trireme {
 
 /// What a library of collectives does not do as well as it could.
 struct CollectiveLibrary {
-  bool flat_rings = false;  ///< a ring through all members is all that it has (NCCL before 2.4): no halving and doubling, no two levels
-  double connection = 0;    ///< bytes/s that a ring's connection between two nodes carries, where that is less than the network; 0: no limit
+  bool flat_rings = false;  ///< a ring through all members is all that it has (NCCL before 2.4): no halving and
+                            ///< doubling, no two levels
+  double connection = 0;    ///< bytes/s that a ring's connection between two nodes carries, where that is less than the
+                            ///< network; 0: no limit
 };
 
 class ClusterLinks final : public Links {
@@ -41,9 +44,9 @@ class ClusterLinks final : public Links {
   const Cluster cluster_;
   const CollectiveLibrary library_;
   std::vector<Pool> pools_;
-  std::vector<int> egress_;       // by device: pool of what it sends within its node
+  std::vector<int> egress_;                    // by device: pool of what it sends within its node
   std::vector<int> network_out_, network_in_;  // by node
-  std::vector<int> connection_;  // by node: that of rings; empty where nothing limits it
+  std::vector<int> connection_;                // by node: that of rings; empty where nothing limits it
 };
 
 }  // namespace trireme

@@ -15,10 +15,11 @@ constexpr NodeId kData = 0;
 [[noreturn]] void fail_speed(const Cluster& cluster, const DeviceKind& kind, Precision precision) {
   std::vector<std::string> known;
   for (const auto& [name, speed] : kind.speeds) known.push_back(name);
-  fail_user({.where = fmt::format("cluster {}", cluster.name),
-             .what = fmt::format("device {} has no speed at {}", kind.name, name_of(precision)),
-             .why = fmt::format("its file gives {}", known.empty() ? "none" : join(known)),
-             .next = fmt::format("add device.{}.flops.{}, or choose another precision", kind.name, name_of(precision))});
+  fail_user(
+      {.where = fmt::format("cluster {}", cluster.name),
+       .what = fmt::format("device {} has no speed at {}", kind.name, name_of(precision)),
+       .why = fmt::format("its file gives {}", known.empty() ? "none" : join(known)),
+       .next = fmt::format("add device.{}.flops.{}, or choose another precision", kind.name, name_of(precision))});
 }
 
 /// Whether some layer takes this model input for integers.
@@ -44,11 +45,17 @@ double seconds_of(const OperatorWork& work, const DeviceKind& device, const Devi
 }
 
 DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Precision precision, int optimizer_states)
-    : model_(model), precision_(precision), optimizer_states_(optimizer_states), kinds_(cluster.kinds), speeds_(cluster.kinds.size()) {
+    : model_(model),
+      precision_(precision),
+      optimizer_states_(optimizer_states),
+      kinds_(cluster.kinds),
+      speeds_(cluster.kinds.size()) {
   for (const Device& device : cluster.devices) {
     if (device.kind < 0)
-      fail_user({.where = fmt::format("cluster {}", cluster.name), .what = "a device that is not described",
-                 .why = "costs are to come from datasheets", .next = "give a cluster file, or a profile of this machine"});
+      fail_user({.where = fmt::format("cluster {}", cluster.name),
+                 .what = "a device that is not described",
+                 .why = "costs are to come from datasheets",
+                 .next = "give a cluster file, or a profile of this machine"});
     const DeviceKind& kind = kinds_.at(size_t(device.kind));
     const auto speed = kind.speeds.find(name_of(precision));
     if (speed == kind.speeds.end()) fail_speed(cluster, kind, precision);
@@ -71,7 +78,8 @@ DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Preci
   }
 }
 
-DatasheetCosts::NodeFacts DatasheetCosts::facts_of(const Model& model, NodeId id, const std::vector<bool>& needs_gradient,
+DatasheetCosts::NodeFacts DatasheetCosts::facts_of(const Model& model, NodeId id,
+                                                   const std::vector<bool>& needs_gradient,
                                                    const std::vector<int64_t>& elements) const {
   const Layer& layer = *model.node(id).layer;
   NodeFacts facts{.inputs = {.shapes = model.input_shapes(id), .elements = {}, .wanted = {}}};
@@ -87,7 +95,8 @@ DatasheetCosts::NodeFacts DatasheetCosts::facts_of(const Model& model, NodeId id
 }
 
 size_t DatasheetCosts::kind_index(int kind) const {
-  check_internal(kind >= 0 || kinds_.size() == 1, "costs on a cluster of several kinds of devices are asked for one of them");
+  check_internal(kind >= 0 || kinds_.size() == 1,
+                 "costs on a cluster of several kinds of devices are asked for one of them");
   return kind < 0 ? 0 : size_t(kind);
 }
 
@@ -95,7 +104,8 @@ CallShapes DatasheetCosts::shapes(NodeId node, const ShardingOption& option, int
   return call_shapes(*model_.node(node).layer, facts_.at(size_t(node)).inputs, option, tensor, samples, precision_);
 }
 
-LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int kind) const {
+LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples,
+                                  int kind) const {
   const size_t device = kind_index(kind);
   const NodeFacts& facts = facts_.at(size_t(node));
   LayerCost cost{.basis = Basis::datasheet};
@@ -104,7 +114,8 @@ LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int
   const CallShapes call = shapes(node, option, tensor, samples);
   const auto seconds_in = [&](Pass pass) {
     double sum = 0;
-    for (const OperatorWork& part : call.layer->work(call, flops, pass)) sum += seconds_of(part, kinds_.at(device), speeds_.at(device));
+    for (const OperatorWork& part : call.layer->work(call, flops, pass))
+      sum += seconds_of(part, kinds_.at(device), speeds_.at(device));
     return sum;
   };
   cost.forward = seconds_in(Pass::forward);

@@ -9,18 +9,19 @@
 
 namespace trireme {
 
-/// An approximation, labelled Basis::datasheet. Forward is one pass (Layer::work) by the curve in plan/cluster.h; backward one
-/// for the gradients of the inputs, where some input has one, and one for those of the parameters, where there are any. Memory is that of
-/// this program's layers (Layer::memory), which need not be another program's on that device. Talking between devices is
-/// charged by others.
+/// An approximation, labelled Basis::datasheet. Forward is one pass (Layer::work) by the curve in plan/cluster.h;
+/// backward one for the gradients of the inputs, where some input has one, and one for those of the parameters, where
+/// there are any. Memory is that of this program's layers (Layer::memory), which need not be another program's on that
+/// device. Talking between devices is charged by others.
 class DatasheetCosts : public LayerCosts {
  public:
-  /// `optimizer_states`: tensors that the optimizer keeps per weight. The model outlives this. Errors: user error where a device of
-  /// the cluster has no speed at this precision, or is not described.
+  /// `optimizer_states`: tensors that the optimizer keeps per weight. The model outlives this. Errors: user error where
+  /// a device of the cluster has no speed at this precision, or is not described.
   DatasheetCosts(const Model& model, const Cluster& cluster, Precision precision, int optimizer_states);
 
   /// `kind` may be -1 where the cluster has one kind only.
-  LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int kind = -1) const override;
+  LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples,
+                    int kind = -1) const override;
   LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const override;
   /// Bytes over memory bandwidth: gradients, weights and optimizer state are read, the latter two written.
   double update_seconds(int64_t elements, int contributors, int kind = -1) const override;
@@ -33,7 +34,8 @@ class DatasheetCosts : public LayerCosts {
     bool has_parameters = false;
     bool any_wanted = false;  ///< some input's gradient is made
   };
-  NodeFacts facts_of(const Model& model, NodeId id, const std::vector<bool>& needs_gradient, const std::vector<int64_t>& elements) const;
+  NodeFacts facts_of(const Model& model, NodeId id, const std::vector<bool>& needs_gradient,
+                     const std::vector<int64_t>& elements) const;
   size_t kind_index(int kind) const;
   CallShapes shapes(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const;
 

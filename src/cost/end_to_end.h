@@ -1,10 +1,11 @@
-// End-to-end training time: seconds per step x steps per epoch x epochs to the target, and what a model-parallel worker changes of it
-// (Pal et al., "Optimizing Multi-GPU Parallelization Strategies for Deep Learning Training", IEEE Micro 39(5), 2019).
+// End-to-end training time: seconds per step x steps per epoch x epochs to the target, and what a model-parallel worker
+// changes of it (Pal et al., "Optimizing Multi-GPU Parallelization Strategies for Deep Learning Training", IEEE Micro
+// 39(5), 2019).
 //
-// Words: N data-parallel workers with a fixed batch each; SE_N = T_1/T_N, their scaling efficiency; E_N, epochs to the target with
-// their global batch; M, devices of one model-parallel worker; SU^M, by how much its step is shorter than that of one device. A hybrid of
-// N workers of M devices has the global batch of N devices: its epochs are E_N, not E_MN. So data parallelism is quicker than one device by
-// SU_N = SE_N N E_1/E_N, and the hybrid by SU_N^M = SU^M SU_N.
+// Words: N data-parallel workers with a fixed batch each; SE_N = T_1/T_N, their scaling efficiency; E_N, epochs to the
+// target with their global batch; M, devices of one model-parallel worker; SU^M, by how much its step is shorter than
+// that of one device. A hybrid of N workers of M devices has the global batch of N devices: its epochs are E_N, not
+// E_MN. So data parallelism is quicker than one device by SU_N = SE_N N E_1/E_N, and the hybrid by SU_N^M = SU^M SU_N.
 #pragma once
 
 namespace trireme {

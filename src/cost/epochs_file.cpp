@@ -16,11 +16,17 @@ namespace {
 using nlohmann::json;
 
 constexpr double kMostSamples = 1e15;  // of a batch
-constexpr const char* kForms = "name a file of trireme measure-epochs, or write noise=2000, noise=2000,least=12 or 256:4,2048:4.5,8192:16";
+constexpr const char* kForms =
+    "name a file of trireme measure-epochs, or write noise=2000, noise=2000,least=12 or 256:4,2048:4.5,8192:16";
 
 json to_json(const EpochsMeasurement& m) {
-  json j{{"batch", m.point.batch}, {"reached", m.point.epochs.has_value()}, {"epochs", m.trained}, {"steps", m.steps},
-         {"seconds", m.seconds},   {"learning_rate", m.learning_rate},       {"micro_batches", m.micro_batches}};
+  json j{{"batch", m.point.batch},
+         {"reached", m.point.epochs.has_value()},
+         {"epochs", m.trained},
+         {"steps", m.steps},
+         {"seconds", m.seconds},
+         {"learning_rate", m.learning_rate},
+         {"micro_batches", m.micro_batches}};
   j["noise_scale"] = m.noise_scale ? json(*m.noise_scale) : json(nullptr);
   if (!m.remark.empty()) j["remark"] = m.remark;
   return j;
@@ -63,7 +69,8 @@ EpochsToTarget parse_noise(const std::vector<std::string>& items) {
   for (const std::string& item : items) {
     const size_t equals = item.find('=');
     const std::string key = item.substr(0, equals);
-    if (equals == item.npos || (key != "noise" && key != "least")) fail_user({"--epochs", item, "is neither noise= nor least=", kForms});
+    if (equals == item.npos || (key != "noise" && key != "least"))
+      fail_user({"--epochs", item, "is neither noise= nor least=", kForms});
     if (!seen.insert(key).second) fail_user({"--epochs", item, "stands there twice", "give it once"});
     (key == "noise" ? model.noise_scale : model.least_epochs) = number_in(item, item.substr(equals + 1));
   }
@@ -115,7 +122,8 @@ void write_epochs_file(const EpochsFile& file, const std::filesystem::path& path
 
 EpochsToTarget parse_epochs(const std::string& text) {
   std::error_code ignored;
-  if (std::filesystem::is_regular_file(text, ignored) || text.ends_with(".json")) return read_epochs_file(text).epochs();
+  if (std::filesystem::is_regular_file(text, ignored) || text.ends_with(".json"))
+    return read_epochs_file(text).epochs();
   const std::vector<std::string> items = split(text, ',');
   return text.find('=') != text.npos ? parse_noise(items) : parse_table(items);
 }

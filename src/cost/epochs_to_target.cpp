@@ -32,11 +32,14 @@ std::vector<EpochsPoint> merged(const std::vector<EpochsPoint>& points) {
 }
 
 void check_points(const std::vector<EpochsPoint>& points) {
-  if (points.empty()) fail_user({"epochs to the target", "no batch is listed", "", "measure some: trireme measure-epochs"});
+  if (points.empty())
+    fail_user({"epochs to the target", "no batch is listed", "", "measure some: trireme measure-epochs"});
   for (const EpochsPoint& p : points) {
-    if (p.batch < 1) fail_user({"epochs to the target", fmt::format("batch {}", p.batch), "a batch has at least one sample", ""});
+    if (p.batch < 1)
+      fail_user({"epochs to the target", fmt::format("batch {}", p.batch), "a batch has at least one sample", ""});
     if (p.epochs && !(std::isfinite(*p.epochs) && *p.epochs > 0))
-      fail_user({"epochs to the target", fmt::format("batch {}: {} epochs", p.batch, *p.epochs), "must be a positive number", ""});
+      fail_user({"epochs to the target", fmt::format("batch {}: {} epochs", p.batch, *p.epochs),
+                 "must be a positive number", ""});
   }
 }
 
@@ -76,9 +79,11 @@ EpochsToTarget EpochsToTarget::table(std::vector<EpochsPoint> points, std::strin
 
 EpochsToTarget EpochsToTarget::of(const NoiseModel& model) {
   if (!(std::isfinite(model.noise_scale) && model.noise_scale > 0))
-    fail_user({"epochs to the target", fmt::format("a noise scale of {} samples", model.noise_scale), "must be a positive number", ""});
+    fail_user({"epochs to the target", fmt::format("a noise scale of {} samples", model.noise_scale),
+               "must be a positive number", ""});
   if (!(std::isfinite(model.least_epochs) && model.least_epochs > 0))
-    fail_user({"epochs to the target", fmt::format("at least {} epochs", model.least_epochs), "must be a positive number", ""});
+    fail_user({"epochs to the target", fmt::format("at least {} epochs", model.least_epochs),
+               "must be a positive number", ""});
   EpochsToTarget result;
   result.model_ = model;
   result.source_ = fmt::format("noise scale {:g}", model.noise_scale);
@@ -87,7 +92,8 @@ EpochsToTarget EpochsToTarget::of(const NoiseModel& model) {
 
 Epochs EpochsToTarget::at(double batch) const {
   if (model_) return {model_->epochs(batch), source_};
-  const auto above = std::find_if(points_.begin(), points_.end(), [&](const EpochsPoint& p) { return double(p.batch) >= batch; });
+  const auto above =
+      std::find_if(points_.begin(), points_.end(), [&](const EpochsPoint& p) { return double(p.batch) >= batch; });
   if (above == points_.end()) return {std::nullopt, fmt::format("no batch beyond {} was tried", points_.back().batch)};
   if (!above->epochs) return {std::nullopt, fmt::format("not reached with batch {}", above->batch)};
   if (double(above->batch) == batch) return {above->epochs, source_};

@@ -22,7 +22,8 @@ LayerExchanges InstructionCosts::communication_of(const Op& op, int64_t share) c
 bool InstructionCosts::speaks_for(int rank, std::span<const int> group) const {
   const std::vector<int>& chosen = options_.representatives;
   if (chosen.empty()) return rank == group.front();
-  const auto first = std::find_if(group.begin(), group.end(), [&](int r) { return std::binary_search(chosen.begin(), chosen.end(), r); });
+  const auto first = std::find_if(group.begin(), group.end(),
+                                  [&](int r) { return std::binary_search(chosen.begin(), chosen.end(), r); });
   return first != group.end() && *first == rank;
 }
 
@@ -33,19 +34,23 @@ Demand InstructionCosts::demand_of(int rank, const Op& op, const Exchange& excha
   if (exchange.kind == RedistributionKind::send_receive) {
     const double borders = double(place > 0) + double(place + 1 < group.size());
     const int own[] = {rank};
-    Demand demand = links_.message(rank, group[place > 0 ? place - 1 : place + 1], exchange.bytes * borders / 2, alike(own, op.mesh.workers));
+    Demand demand = links_.message(rank, group[place > 0 ? place - 1 : place + 1], exchange.bytes * borders / 2,
+                                   alike(own, op.mesh.workers));
     demand.fixed += links_.hand_over();
     return seen_by_representatives(std::move(demand));
   }
   Demand demand = links_.collective(exchange.kind, exchange.bytes, group, alike(group, op.mesh.workers));
-  if (cores >= 0 && !demand.shares.empty() && demand.shares.front().pool == cores) demand.shares = {demand.shares.at(place)};
+  if (cores >= 0 && !demand.shares.empty() && demand.shares.front().pool == cores)
+    demand.shares = {demand.shares.at(place)};
   else if (cores < 0 && !speaks_for(rank, group)) demand.shares.clear();
   return seen_by_representatives(std::move(demand));
 }
 
-/// `seconds`: what this rank's core does to move tensors. An exchange of described devices is an operator, which is launched. Their links
-/// are asked when the segment has computed; a worker on shared cores computes nothing while links, which are its own, move what it says.
-void InstructionCosts::add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost, double& seconds) const {
+/// `seconds`: what this rank's core does to move tensors. An exchange of described devices is an operator, which is
+/// launched. Their links are asked when the segment has computed; a worker on shared cores computes nothing while
+/// links, which are its own, move what it says.
+void InstructionCosts::add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost,
+                                         double& seconds) const {
   const std::vector<int> group = exchange.over_data ? op.mesh.data_group(rank) : op.mesh.tensor_group(rank);
   if (group.size() < 2 || exchange.times <= 0) return;
   const Demand demand = demand_of(rank, op, exchange, group);

@@ -24,7 +24,8 @@ double elements_of(const Layout& layout, int rank, const Shape& shape) {
   return elements;
 }
 
-/// As classify() of tensor/redistribute.h, which looks at every pair of workers; along one axis of one mesh the placements say it.
+/// As classify() of tensor/redistribute.h, which looks at every pair of workers; along one axis of one mesh the
+/// placements say it.
 RedistributionKind kind_of(const RedistributionEnds& ends) {
   if (ends.from.mesh != ends.to.mesh) return classify(ends.from, ends.to);
   const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
@@ -51,7 +52,8 @@ double seconds_of(const LayerCost& cost, SegmentPass pass, bool splits) {
   return pass == SegmentPass::backward_input && splits ? cost.backward_input : cost.backward;
 }
 
-/// Whom the sender at one place of a mesh sends to, or the receiver receives from, where both meshes are laid out alike.
+/// Whom the sender at one place of a mesh sends to, or the receiver receives from, where both meshes are laid out
+/// alike.
 int opposite(const Mesh& own, const Mesh& other, int rank) {
   const int place = own.index_of(rank);
   return other.workers[size_t(int64_t(place) * other.size() / own.size())];
@@ -59,8 +61,8 @@ int opposite(const Mesh& own, const Mesh& other, int rank) {
 
 }  // namespace
 
-InstructionCosts::InstructionCosts(const Program& program, const Model& model, const Cluster& cluster, const LayerCosts& layers,
-                                   const Links& links, const InstructionCostOptions& options)
+InstructionCosts::InstructionCosts(const Program& program, const Model& model, const Cluster& cluster,
+                                   const LayerCosts& layers, const Links& links, const InstructionCostOptions& options)
     : program_(program), model_(model), cluster_(cluster), layers_(layers), links_(links), options_(options) {
   for (int k = 0; k < program.micro_batches; ++k)
     micro_batch_samples_.push_back(share_of(options.batch, program.micro_batches, k).size());
@@ -75,7 +77,8 @@ size_t InstructionCosts::KeyHash::operator()(const Key& key) const {
   const auto& [rank, code, index, adjoint, samples] = key;
   constexpr size_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio: neighbours come to lie far apart
   size_t hash = 0;
-  for (size_t part : {size_t(rank), size_t(code) * 2 + size_t(adjoint), size_t(index), size_t(samples)}) hash = (hash ^ part) * kOdd;
+  for (size_t part : {size_t(rank), size_t(code) * 2 + size_t(adjoint), size_t(index), size_t(samples)})
+    hash = (hash ^ part) * kOdd;
   return hash ^ (hash >> 32);
 }
 
@@ -97,16 +100,23 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
           cost = {computing(rank, seconds, 1), 0, own_seconds(rank, seconds)};
         }
       break;
-    case Operand::segment: cost = segment_cost(rank, i, samples); break;
-    case Operand::move: cost = move_cost(rank, i, samples); break;
-    case Operand::bucket: cost = bucket_cost(rank, i); break;
+    case Operand::segment:
+      cost = segment_cost(rank, i, samples);
+      break;
+    case Operand::move:
+      cost = move_cost(rank, i, samples);
+      break;
+    case Operand::bucket:
+      cost = bucket_cost(rank, i);
+      break;
     case Operand::nothing:
       if (description_of(i.code).weights == WeightUse::measure_sums) cost = norm_cost();
       break;
     case Operand::end_of_step:
       if (i.index == kAfterStep) cost = {{options_.agreement_seconds, {}}, options_.agreement_bytes, 0};
       break;
-    case Operand::op: break;
+    case Operand::op:
+      break;
   }
   if (options_.overhead > 0) {
     if (cost.demand.shares.empty() && cost.demand.fixed <= 0) cost.demand = computing(rank, options_.overhead, 1);
@@ -116,19 +126,22 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
   return cost;
 }
 
-/// What a collective over many nodes asks of those that have no representative is what it asks of those that have one, and goes on at the
-/// same time: left out.
+/// What a collective over many nodes asks of those that have no representative is what it asks of those that have one,
+/// and goes on at the same time: left out.
 Demand InstructionCosts::seen_by_representatives(Demand demand) const {
-  if (!counted_.empty()) std::erase_if(demand.shares, [&](const Share& share) { return !counted_[size_t(share.pool)]; });
+  if (!counted_.empty())
+    std::erase_if(demand.shares, [&](const Share& share) { return !counted_[size_t(share.pool)]; });
   return demand;
 }
 
-/// All workers of the layers whose parameters lie there: its holders and those of the other slices. Asked for where ranks stand for others.
+/// All workers of the layers whose parameters lie there: its holders and those of the other slices. Asked for where
+/// ranks stand for others.
 std::vector<int> InstructionCosts::users_of(const Bucket& bucket) const {
   if (options_.representatives.empty()) return {};
   std::vector<int> workers;
   for (const Op& op : program_.ops) {
-    if (std::find(op.parameters.begin(), op.parameters.end(), bucket.shards.front().parameter) == op.parameters.end()) continue;
+    if (std::find(op.parameters.begin(), op.parameters.end(), bucket.shards.front().parameter) == op.parameters.end())
+      continue;
     workers.insert(workers.end(), op.mesh.workers.begin(), op.mesh.workers.end());
   }
   std::sort(workers.begin(), workers.end());
@@ -137,17 +150,20 @@ std::vector<int> InstructionCosts::users_of(const Bucket& bucket) const {
 }
 
 Demand InstructionCosts::collective(RedistributionKind kind, double bytes, const Bucket& bucket) const {
-  return seen_by_representatives(links_.collective(kind, bytes, bucket.holders, alike(bucket.holders, users_of(bucket))));
+  return seen_by_representatives(
+      links_.collective(kind, bytes, bucket.holders, alike(bucket.holders, users_of(bucket))));
 }
 
-/// For how many groups like `group` among `workers`, itself included, a representative's stands that share a node's connection.
+/// For how many groups like `group` among `workers`, itself included, a representative's stands that share a node's
+/// connection.
 int InstructionCosts::alike(std::span<const int> group, const std::vector<int>& workers) const {
   const std::vector<int>& chosen = options_.representatives;
   if (chosen.empty() || group.empty()) return 1;
   const int node = cluster_.devices[size_t(group.front())].node;
   const auto groups = [&](bool only_chosen) {
     const auto counts = [&](int r) {
-      return cluster_.devices[size_t(r)].node == node && (!only_chosen || std::binary_search(chosen.begin(), chosen.end(), r));
+      return cluster_.devices[size_t(r)].node == node &&
+             (!only_chosen || std::binary_search(chosen.begin(), chosen.end(), r));
     };
     const auto members = std::max<int64_t>(1, std::count_if(group.begin(), group.end(), counts));
     return std::max<int64_t>(1, std::count_if(workers.begin(), workers.end(), counts) / members);
@@ -166,7 +182,8 @@ Demand InstructionCosts::computing(int rank, double seconds, double crowding) co
 double InstructionCosts::own_seconds(int rank, double seconds) const {
   const double slowness = options_.slowness.empty() ? 1 : options_.slowness[size_t(rank)];
   const Device& device = cluster_.devices[size_t(rank)];
-  const bool says_speed = device.kind < 0 && links_.cores_of(rank) < 0;  // what a described device costs is its kind's already
+  const bool says_speed =
+      device.kind < 0 && links_.cores_of(rank) < 0;  // what a described device costs is its kind's already
   return std::max(0.0, seconds) * slowness / (says_speed ? device.speed : 1);
 }
 
@@ -190,10 +207,12 @@ InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, i
     stretch_ = std::max(stretch_, cost.stretch);
     if (!op.communicates || of_weights) continue;
     const LayerExchanges exchanges = communication_of(op, share);
-    for (const Exchange& part : forward ? exchanges.forward : exchanges.backward) add_communication(rank, op, part, exchanged, moving);
+    for (const Exchange& part : forward ? exchanges.forward : exchanges.backward)
+      add_communication(rank, op, part, exchanged, moving);
   }
   const double all = seconds + moving;
-  InstructionCost cost{computing(rank, all, all > 0 ? (crowded + moving) / all : 1), exchanged.bytes_sent, own_seconds(rank, seconds)};
+  InstructionCost cost{computing(rank, all, all > 0 ? (crowded + moving) / all : 1), exchanged.bytes_sent,
+                       own_seconds(rank, seconds)};
   cost.demand.fixed += exchanged.demand.fixed;
   cost.demand.shares.insert(cost.demand.shares.end(), exchanged.demand.shares.begin(), exchanged.demand.shares.end());
   return cost;
@@ -221,15 +240,17 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
   const MoveRole role = description_of(i.code).role;
   if (role == MoveRole::exchange) {
     const auto known = kinds_.find({i.index, i.adjoint});
-    const RedistributionKind kind =
-        known != kinds_.end() ? known->second : kinds_.emplace(std::pair(i.index, i.adjoint), kind_of(ends)).first->second;
+    const RedistributionKind kind = known != kinds_.end()
+                                        ? known->second
+                                        : kinds_.emplace(std::pair(i.index, i.adjoint), kind_of(ends)).first->second;
     if (kind == RedistributionKind::none || kind == RedistributionKind::slice) return {};
     const bool grows = kind == RedistributionKind::all_gather;
     const double bytes = size * elements_of(grows ? ends.to : ends.from, rank, shape);
     const std::vector<int> ranks = line_of(ends, rank);
     const double part = ranks.empty() ? 0 : 1 - 1 / double(ranks.size());
     const double sent = bytes * part * (kind == RedistributionKind::all_reduce ? 2 : 1);
-    return {seen_by_representatives(links_.redistribution(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers))), sent};
+    return {seen_by_representatives(links_.redistribution(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers))),
+            sent};
   }
   const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
   const bool sends = role == MoveRole::send;
@@ -237,7 +258,8 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
   const double received = size * elements_of(ends.to, sends ? other : rank, shape);
   const double sent = received * to.size() / from.size();
   const int own[] = {rank};
-  if (sends) return {links_.receiver_moves() ? Demand{} : links_.message(rank, other, sent, alike(own, from.workers)), sent};
+  if (sends)
+    return {links_.receiver_moves() ? Demand{} : links_.message(rank, other, sent, alike(own, from.workers)), sent};
   return {links_.receiver_moves() ? links_.message(other, rank, received, alike(own, to.workers)) : Demand{}, 0};
 }
 
@@ -245,7 +267,8 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
 InstructionCost InstructionCosts::norm_cost() const {
   std::vector<int> all(program_.list_of_rank.size());
   for (size_t r = 0; r < all.size(); ++r) all[r] = int(r);
-  return {seen_by_representatives(links_.collective(RedistributionKind::all_reduce, kSparseIndexBytes, all)), kSparseIndexBytes};
+  return {seen_by_representatives(links_.collective(RedistributionKind::all_reduce, kSparseIndexBytes, all)),
+          kSparseIndexBytes};
 }
 
 InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
@@ -258,13 +281,15 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
     gradient_bytes = 0;
     for (const ParameterShard& shard : bucket.shards) {
       const auto rows = double(shard.box.empty() ? 1 : shard.box.front().size());
-      gradient_bytes += 4 * std::min(double(shard.size()), program_.compression.rank * (rows + double(shard.size()) / rows));
+      gradient_bytes +=
+          4 * std::min(double(shard.size()), program_.compression.rank * (rows + double(shard.size()) / rows));
     }
   }
   const OptimizerSharding sharding = program_.optimizer_sharding;
   const int kind = cluster_.devices[size_t(rank)].kind;
   const bool is_divided = sharding != OptimizerSharding::none;
-  const bool early = links_.overlap() == Overlap::all;  // weights travel when they are asked for, else when they are taken
+  const bool early =
+      links_.overlap() == Overlap::all;  // weights travel when they are asked for, else when they are taken
   switch (description_of(i.code).weights) {
     case WeightUse::sum_gradients: {
       if (!program_.private_replicas) return {};
@@ -274,7 +299,8 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
     case WeightUse::give_slice: {
       if (!early) return {};
       const int own[] = {rank};
-      return {links_.giving(weight_bytes, bucket.holders, rank, alike(own, users_of(bucket))), weight_bytes * (holders - 1) / holders};
+      return {links_.giving(weight_bytes, bucket.holders, rank, alike(own, users_of(bucket))),
+              weight_bytes * (holders - 1) / holders};
     }
     case WeightUse::gather_slices:
       if (early) return {};
@@ -295,7 +321,8 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
       }
       return cost;
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 

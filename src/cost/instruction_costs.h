@@ -16,17 +16,18 @@
 namespace trireme {
 
 struct InstructionCostOptions {
-  int64_t batch = 1;                 ///< samples of a step over all workers
+  int64_t batch = 1;  ///< samples of a step over all workers
   Precision precision = Precision::fp32;
   BatchNormScope batch_norm = BatchNormScope::local;  ///< as compiled
-  double loading = 0;                ///< seconds per sample that a worker loads itself, or copies from who loaded it
-  double overhead = 0;               ///< seconds of the runtime around every instruction
+  double loading = 0;   ///< seconds per sample that a worker loads itself, or copies from who loaded it
+  double overhead = 0;  ///< seconds of the runtime around every instruction
   /// Of a program that agrees: what an agreement takes of each step, in the mean, and the bytes that it sends.
   double agreement_seconds = 0, agreement_bytes = 0;
-  /// Ranks, ascending, that stand for others (sim/simulate.h, representatives), whose traffic on links that they share counts too.
-  /// Empty: each for itself.
+  /// Ranks, ascending, that stand for others (sim/simulate.h, representatives), whose traffic on links that they share
+  /// counts too. Empty: each for itself.
   std::vector<int> representatives = {};
-  /// By rank: what it computes takes so many times as long, without keeping a core busy for longer. Empty: as the costs say.
+  /// By rank: what it computes takes so many times as long, without keeping a core busy for longer. Empty: as the costs
+  /// say.
   std::vector<double> slowness = {};
 };
 
@@ -49,8 +50,8 @@ class ProgramCosts {
 /// of equal instructions cost one calculation.
 class InstructionCosts final : public ProgramCosts {
  public:
-  InstructionCosts(const Program& program, const Model& model, const Cluster& cluster, const LayerCosts& layers, const Links& links,
-                   const InstructionCostOptions& options);
+  InstructionCosts(const Program& program, const Model& model, const Cluster& cluster, const LayerCosts& layers,
+                   const Links& links, const InstructionCostOptions& options);
 
   const InstructionCost& of(int rank, const Instruction& instruction) override;
 
@@ -66,7 +67,8 @@ class InstructionCosts final : public ProgramCosts {
   InstructionCost compute(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost segment_cost(int rank, const Instruction& instruction, int64_t samples);
   LayerExchanges communication_of(const Op& op, int64_t share) const;
-  void add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost, double& seconds) const;
+  void add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost,
+                         double& seconds) const;
   Demand demand_of(int rank, const Op& op, const Exchange& exchange, std::span<const int> group) const;
   InstructionCost move_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost norm_cost() const;

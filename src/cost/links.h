@@ -15,15 +15,17 @@ class Links {
  public:
   virtual ~Links() = default;
   virtual const std::vector<Pool>& pools() const = 0;
-  /// `bytes`: of the whole tensor, as it is before a reduce_scatter and after an all_gather or all_reduce; of what one worker holds for an
-  /// all_to_all. `ranks`: who takes part, ascending; one or none: nothing. `alike`: so many such groups at once share what leaves a node,
-  /// and this one stands for all of them.
+  /// `bytes`: of the whole tensor, as it is before a reduce_scatter and after an all_gather or all_reduce; of what one
+  /// worker holds for an all_to_all. `ranks`: who takes part, ascending; one or none: nothing. `alike`: so many such
+  /// groups at once share what leaves a node, and this one stands for all of them.
   virtual Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike = 1) const = 0;
   /// Likewise, as layers' tensors are redistributed in the middle of a step.
-  virtual Demand redistribution(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike = 1) const {
+  virtual Demand redistribution(RedistributionKind kind, double bytes, std::span<const int> ranks,
+                                int alike = 1) const {
     return collective(kind, bytes, ranks, alike);
   }
-  /// The part of `rank` in an all_gather that nobody waits for: it gives away what it has, and is through. `alike`: so many ranks of its node do.
+  /// The part of `rank` in an all_gather that nobody waits for: it gives away what it has, and is through. `alike`: so
+  /// many ranks of its node do.
   virtual Demand giving(double bytes, std::span<const int> ranks, int rank, int alike = 1) const = 0;
   virtual Demand message(int from, int to, double bytes, int alike = 1) const = 0;
   /// The pools that this rank's transfers go through: its own link, its node's connection. Empty: not told.

@@ -5,7 +5,8 @@ namespace {
 
 Cluster cluster_of(int workers, double bandwidth, double latency) {
   Cluster cluster = Cluster::uniform(workers);
-  cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = 0, .instance = ""}};
+  cluster.nodes = {
+      ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = 0, .instance = ""}};
   cluster.overlap = Overlap::sums;
   return cluster;
 }

@@ -1,5 +1,6 @@
-// Links between the workers of this process that are emulated (comm/local/emulated_links.h): every worker has one connection of a given
-// speed, moving a tensor keeps its worker from computing, except for gradients, and all compute on the cores of this machine.
+// Links between the workers of this process that are emulated (comm/local/emulated_links.h): every worker has one
+// connection of a given speed, moving a tensor keeps its worker from computing, except for gradients, and all compute
+// on the cores of this machine.
 #pragma once
 
 #include "cost/cluster_links.h"
@@ -18,7 +19,9 @@ class LinksOfSpeed final : public Links {
   Demand giving(double bytes, std::span<const int> ranks, int rank, int alike) const override {
     return connections_.giving(bytes, ranks, rank, alike);
   }
-  Demand message(int from, int to, double bytes, int alike) const override { return connections_.message(from, to, bytes, alike); }
+  Demand message(int from, int to, double bytes, int alike) const override {
+    return connections_.message(from, to, bytes, alike);
+  }
   bool receiver_moves() const override { return false; }
   int cores_of(int) const override { return int(pools_.size()) - 1; }
   Overlap overlap() const override { return connections_.overlap(); }

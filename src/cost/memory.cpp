@@ -8,7 +8,8 @@
 namespace trireme {
 namespace {
 
-/// What a rank's memory depends on besides the program: its list, its shares of micro-batches and buckets, its place on tensor axes.
+/// What a rank's memory depends on besides the program: its list, its shares of micro-batches and buckets, its place on
+/// tensor axes.
 class Kinds {
  public:
   explicit Kinds(const Program& program, int64_t batch) : program_(program) {
@@ -50,8 +51,8 @@ class Kinds {
 
 }  // namespace
 
-std::vector<MemoryUse> predict_memory(const Program& program, const Model& model, const LayerCosts& layers, const MemoryOptions& options,
-                                      std::span<const int> ranks) {
+std::vector<MemoryUse> predict_memory(const Program& program, const Model& model, const LayerCosts& layers,
+                                      const MemoryOptions& options, std::span<const int> ranks) {
   ProgramSizes all(program, model, layers, options);
   const Kinds kinds(program, options.batch);
   std::map<Kinds::Key, MemoryUse> known;

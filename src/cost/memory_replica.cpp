@@ -13,7 +13,10 @@ constexpr int64_t kBfloat16Bytes = 2, kDoubleBytes = 8;
 }  // namespace
 
 ReplicaMemory::ReplicaMemory(const RankSizes& sizes, MemoryTally& tally)
-    : sizes_(sizes), tally_(tally), master_(sizes.all().master_bytes()), compute_(sizes.all().compute_bytes()),
+    : sizes_(sizes),
+      tally_(tally),
+      master_(sizes.all().master_bytes()),
+      compute_(sizes.all().compute_bytes()),
       own_(program().buckets.size()) {
   for (BucketId b = 0; b < BucketId(own_.size()); ++b) {
     const Bucket& it = bucket(b);
@@ -72,7 +75,8 @@ void ReplicaMemory::hold_private(BucketId id, Own& own) {
   if (!own.alone && program().compression.kind == Compression::Kind::powersgd) hold_factors(id, own);
 }
 
-/// See PowerSgd: Q and errors for ever; P, Q and, to make P's columns orthonormal, those of one shard twice in double while it runs.
+/// See PowerSgd: Q and errors for ever; P, Q and, to make P's columns orthonormal, those of one shard twice in double
+/// while it runs.
 void ReplicaMemory::hold_factors(BucketId id, Own& own) {
   const int64_t rank = program().compression.rank;
   int64_t left = 0, right = 0, widest = 0, kept = 0;
@@ -107,13 +111,14 @@ int64_t largest_drawn(const Program& program, BucketId id, int rank) {
   return largest;
 }
 
-/// Shard by shard, and where a rank keeps only a slice of the master values into the whole bucket first. What is drawn on the way to
-/// other memory than the weights' own counts as weights.
+/// Shard by shard, and where a rank keeps only a slice of the master values into the whole bucket first. What is drawn
+/// on the way to other memory than the weights' own counts as weights.
 void ReplicaMemory::draw(BucketId id, Own& own) {
   const Bucket& it = bucket(id);
   const int64_t largest = largest_drawn(program(), id, sizes_.rank());
   const bool sliced = divides(own, OptimizerSharding::zero3);
-  const bool keeps_part = divides(own, OptimizerSharding::zero1) && sizes_.all().is_narrow(it) && own.part < it.elements;
+  const bool keeps_part =
+      divides(own, OptimizerSharding::zero1) && sizes_.all().is_narrow(it) && own.part < it.elements;
   Held whole;
   if (largest > 0 && program().private_replicas && (sliced || keeps_part))
     whole = allocate(tally_, MemoryCategory::weights, it.elements * master_);
@@ -126,7 +131,8 @@ void ReplicaMemory::write_gradient(const Op& op, size_t position) {
   const int parameter = op.parameters[position];
   const Shape& shape = program().parameters[size_t(parameter)].spec.shape;
   const Box box = Layout{op.mesh, Placement::replicate(), op.option.parameters[position]}.box_of(sizes_.rank(), shape);
-  const bool counts = !op.option.parameter_gradients[position].is_replicate() || op.mesh.tensor_index(sizes_.rank()) == 0;
+  const bool counts =
+      !op.option.parameter_gradients[position].is_replicate() || op.mesh.tensor_index(sizes_.rank()) == 0;
   for (const ProgramSizes::Place& place : sizes_.all().places(parameter)) {
     Own& own = of(place.bucket);
     if (bucket(place.bucket).shards[size_t(place.shard)].box != box) continue;
@@ -140,7 +146,8 @@ void ReplicaMemory::write_gradient(const Op& op, size_t position) {
 void ReplicaMemory::gather(BucketId id) {
   const Bucket& it = bucket(id);
   if (!divides(of(id), OptimizerSharding::zero3)) return;
-  of(id).gathered = allocate(tally_, MemoryCategory::weights, it.elements * (sizes_.all().is_narrow(it) ? compute_ : master_));
+  of(id).gathered =
+      allocate(tally_, MemoryCategory::weights, it.elements * (sizes_.all().is_narrow(it) ? compute_ : master_));
 }
 
 void ReplicaMemory::reduce(BucketId id, bool last) {

@@ -1,5 +1,5 @@
-// Internals of predict_memory: one rank's weights, gradients and optimizer state, as runtime/replicas/shared_replicas.cpp, whole_replica.cpp and
-// zero.cpp hold them.
+// Internals of predict_memory: one rank's weights, gradients and optimizer state, as
+// runtime/replicas/shared_replicas.cpp, whole_replica.cpp and zero.cpp hold them.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,8 @@ int64_t largest_drawn(const Program& program, BucketId bucket, int rank);
 
 class ReplicaMemory {
  public:
-  /// The rank holds what is there before the first step, has drawn its initial values, and its optimizer state is there.
+  /// The rank holds what is there before the first step, has drawn its initial values, and its optimizer state is
+  /// there.
   ReplicaMemory(const RankSizes& sizes, MemoryTally& tally);
 
   /// A layer's backward adds to a parameter's gradient.
@@ -28,21 +29,23 @@ class ReplicaMemory {
   /// What a rank holds of one bucket.
   struct Own {
     bool held = false;
-    bool alone = false;         ///< the only holder
+    bool alone = false;  ///< the only holder
     bool contributes = false;
     bool frozen = false;
-    int64_t part = 0;           ///< elements of its slice
-    int64_t factors = 0;        ///< PowerSGD: bytes while it runs
+    int64_t part = 0;     ///< elements of its slice
+    int64_t factors = 0;  ///< PowerSGD: bytes while it runs
     std::vector<Held> always;
-    Held gathered;              ///< zero3: whole weights
-    Held gradient;              ///< zero2, zero3: whole, from the first contribution to the reduction
-    Held reduced;               ///< of a rank without a contribution: from the reduction to the update
+    Held gathered;  ///< zero3: whole weights
+    Held gradient;  ///< zero2, zero3: whole, from the first contribution to the reduction
+    Held reduced;   ///< of a rank without a contribution: from the reduction to the update
   };
 
   const Program& program() const { return sizes_.all().program(); }
   const Bucket& bucket(BucketId id) const { return program().buckets[size_t(id)]; }
   Own& of(BucketId id) { return own_[size_t(id)]; }
-  bool divides(const Own& own, OptimizerSharding least) const { return !own.alone && program().optimizer_sharding >= least; }
+  bool divides(const Own& own, OptimizerSharding least) const {
+    return !own.alone && program().optimizer_sharding >= least;
+  }
   void keep(Own& own, MemoryCategory category, int64_t bytes);
   void hold_shared(BucketId id, Own& own);
   void hold_private(BucketId id, Own& own);

@@ -21,7 +21,8 @@ int64_t elements_of(const Box& box) {
   return elements;
 }
 
-/// Whether the part `box` of a tensor at `outer` is one stretch of its memory. Tensors of 4 dims lie in channels_last order.
+/// Whether the part `box` of a tensor at `outer` is one stretch of its memory. Tensors of 4 dims lie in channels_last
+/// order.
 bool is_one_stretch(const Box& box, const Box& outer) {
   constexpr std::array<size_t, 4> kChannelsLast{0, 2, 3, 1};
   bool cut = false;
@@ -40,18 +41,26 @@ c10::ScalarType input_type(const MemoryOptions& options, NodeId input) {
 
 }  // namespace
 
-ProgramSizes::ProgramSizes(const Program& program, const Model& model, const LayerCosts& layers, const MemoryOptions& options)
-    : program_(program), model_(model), layers_(layers), options_(options),
+ProgramSizes::ProgramSizes(const Program& program, const Model& model, const LayerCosts& layers,
+                           const MemoryOptions& options)
+    : program_(program),
+      model_(model),
+      layers_(layers),
+      options_(options),
       master_bytes_(int64_t(c10::elementSize(master_type(options.precision)))),
-      compute_bytes_(int64_t(c10::elementSize(compute_type(options.precision)))), places_(program.parameters.size()) {
-  for (int k = 0; k < program.micro_batches; ++k) samples_.push_back(share_of(options.batch, program.micro_batches, k).size());
+      compute_bytes_(int64_t(c10::elementSize(compute_type(options.precision)))),
+      places_(program.parameters.size()) {
+  for (int k = 0; k < program.micro_batches; ++k)
+    samples_.push_back(share_of(options.batch, program.micro_batches, k).size());
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
     for (int s = 0; s < int(program.buckets[size_t(b)].shards.size()); ++s)
       places_[size_t(program.buckets[size_t(b)].shards[size_t(s)].parameter)].push_back({b, s});
   find_element_bytes();
 }
 
-int64_t ProgramSizes::loaded_bytes(NodeId input) const { return int64_t(c10::elementSize(input_type(options_, input))); }
+int64_t ProgramSizes::loaded_bytes(NodeId input) const {
+  return int64_t(c10::elementSize(input_type(options_, input)));
+}
 
 /// Numbers are rounded to what layers compute with when they are loaded, losses and what they compare with are not.
 void ProgramSizes::find_element_bytes() {
@@ -103,7 +112,8 @@ Moment ProgramSizes::moment_of(MoveRole role, const Instruction& instruction, in
 }
 
 int64_t RankSizes::bytes(const Layout& layout, NodeId node, int micro_batch) const {
-  return elements_of(layout.box_of(rank_, all_.global_shape(node, all_.samples(micro_batch)))) * all_.element_bytes(node);
+  return elements_of(layout.box_of(rank_, all_.global_shape(node, all_.samples(micro_batch)))) *
+         all_.element_bytes(node);
 }
 
 int64_t RankSizes::gradient_bytes(ValueId id, int micro_batch) {
@@ -125,7 +135,9 @@ int64_t RankSizes::share(OpId id, int micro_batch) {
 
 const LayerMemory& RankSizes::layer(OpId id, int micro_batch) { return all_.layer(id, share(id, micro_batch)); }
 
-bool RankSizes::is_idle(OpId id, int micro_batch) { return share(id, micro_batch) == 0 && !all_.program().ops[size_t(id)].communicates; }
+bool RankSizes::is_idle(OpId id, int micro_batch) {
+  return share(id, micro_batch) == 0 && !all_.program().ops[size_t(id)].communicates;
+}
 
 int64_t RankSizes::state_bytes(OpId id, int micro_batch) const {
   const Op& op = all_.program().ops[size_t(id)];
@@ -143,7 +155,8 @@ int64_t RankSizes::buffer_bytes(const Op& op) const {
   const auto specs = all_.model().node(op.node).layer->buffers();
   int64_t elements = 0;
   for (size_t i = 0; i < specs.size(); ++i)
-    elements += elements_of(Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank_, specs[i].shape));
+    elements +=
+        elements_of(Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank_, specs[i].shape));
   return elements * all_.master_bytes();
 }
 

@@ -23,7 +23,7 @@ class ProgramSizes {
   const Model& model() const { return model_; }
   const MemoryOptions& options() const { return options_; }
 
-  int64_t master_bytes() const { return master_bytes_; }    ///< of an element
+  int64_t master_bytes() const { return master_bytes_; }  ///< of an element
   int64_t compute_bytes() const { return compute_bytes_; }
   /// Whether a bucket computes with a narrower copy of its weights.
   bool is_narrow(const Bucket& bucket) const { return compute_bytes_ < master_bytes_ && !bucket.full_precision; }
@@ -56,7 +56,7 @@ class ProgramSizes {
   std::vector<std::vector<Place>> places_;  // by parameter of the program
   std::map<std::pair<OpId, int64_t>, LayerMemory> layers_known_;
   using Message = std::tuple<MoveRole, RedistributionId, bool, int>;  // and micro-batch
-  std::map<int, std::map<Message, Moment>> messages_;     // by list: lag and position
+  std::map<int, std::map<Message, Moment>> messages_;                 // by list: lag and position
 };
 
 /// What a redistribution leaves a rank with.
@@ -68,9 +68,9 @@ struct ArrivingValue {
   };
   Kind kind = Kind::nothing;
   int64_t bytes = 0;
-  int64_t adding = 0;       ///< of the sum in float while narrower summands arrive
-  bool exchanges = false;   ///< with others
-  bool reduces = false;     ///< as one collective, which all leave together
+  int64_t adding = 0;      ///< of the sum in float while narrower summands arrive
+  bool exchanges = false;  ///< with others
+  bool reduces = false;    ///< as one collective, which all leave together
 };
 
 /// One rank's shares.
@@ -98,8 +98,8 @@ class RankSizes {
 
   ProgramSizes& all_;
   const int rank_;
-  std::map<std::pair<OpId, int64_t>, int64_t> shares_;           // by op and samples of the micro-batch
-  std::map<std::pair<ValueId, int64_t>, int64_t> gradients_;     // likewise by value
+  std::map<std::pair<OpId, int64_t>, int64_t> shares_;        // by op and samples of the micro-batch
+  std::map<std::pair<ValueId, int64_t>, int64_t> gradients_;  // likewise by value
   std::map<std::tuple<RedistributionId, bool, int64_t>, ArrivingValue> arrivals_;
 };
 

@@ -33,7 +33,8 @@ class MemoryTally {
 /// A tensor's storage: given back when the last who holds it lets go. The tally outlives it.
 class Storage {
  public:
-  Storage(MemoryTally& tally, MemoryCategory category, int64_t bytes) : tally_(tally), category_(category), bytes_(bytes) {
+  Storage(MemoryTally& tally, MemoryCategory category, int64_t bytes)
+      : tally_(tally), category_(category), bytes_(bytes) {
     tally_.add(category_, bytes_);
   }
   ~Storage() { tally_.add(category_, -bytes_); }

@@ -13,8 +13,8 @@ struct Money {
   std::string currency = "USD";
 };
 
-/// Of all nodes for an hour; none where the price of one is not known. Machines are rented whole: first_devices (plan/cluster_file.h)
-/// leaves out the nodes that are not used.
+/// Of all nodes for an hour; none where the price of one is not known. Machines are rented whole: first_devices
+/// (plan/cluster_file.h) leaves out the nodes that are not used.
 std::optional<Money> price_per_hour(const Cluster& cluster);
 
 std::optional<Money> price_of(const Cluster& cluster, double seconds);

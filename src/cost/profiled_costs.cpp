@@ -20,7 +20,7 @@ struct Place {
   const LayerMeasurement* first;
   const LayerMeasurement* second;
   double at = 0;
-  double scale = 0;     ///< > 0: there is one size only; wanted over measured samples
+  double scale = 0;  ///< > 0: there is one size only; wanted over measured samples
   Basis basis = Basis::measured;
   double stretch = 1;
 };
@@ -50,7 +50,8 @@ Place place_of(const Sizes& sizes, int64_t samples) {
   return {&below->second, &above->second, at, 0, basis, stretch};
 }
 
-/// Noise may make a line fall or cross zero: a smaller size takes at least the share of its samples, a larger one at least as long.
+/// Noise may make a line fall or cross zero: a smaller size takes at least the share of its samples, a larger one at
+/// least as long.
 double on_line(const Place& place, double first, double second) {
   if (place.scale > 0) return first * place.scale;
   const double value = first + place.at * (second - first);
@@ -88,7 +89,8 @@ LayerMemory interpolated_memory(const Sizes& sizes, int64_t samples) {
   memory.saved = bytes_on_line(p, a.saved, b.saved);
   memory.forward_workspace = bytes_on_line(p, a.forward_workspace, b.forward_workspace);
   memory.backward_workspace = bytes_on_line(p, a.backward_workspace, b.backward_workspace);
-  for (const auto part : {&LayerMemory::parameter_workspace, &LayerMemory::input_workspace, &LayerMemory::weight_workspace, &LayerMemory::deferred})
+  for (const auto part : {&LayerMemory::parameter_workspace, &LayerMemory::input_workspace,
+                          &LayerMemory::weight_workspace, &LayerMemory::deferred})
     if (a.*part && b.*part) memory.*part = bytes_on_line(p, *(a.*part), *(b.*part));
   for (size_t i = 0; i < memory.input_gradients.size(); ++i)
     memory.input_gradients[i] = bytes_on_line(p, a.input_gradients.at(i), b.input_gradients.at(i));
@@ -98,7 +100,8 @@ LayerMemory interpolated_memory(const Sizes& sizes, int64_t samples) {
 ProfiledCosts::ProfiledCosts(const Model& model, Profile profile, ProfiledCostsOptions options)
     : sites_(model, options.sites), options_(std::move(options)), profile_(std::move(profile)) {}
 
-const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
+const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingOption& option, int tensor,
+                                                    int64_t samples) const {
   const std::string key = sites_.key(node, option, tensor);
   if (const auto found = profile_.layers.find(key); found != profile_.layers.end() && !found->second.empty()) {
     const Sizes& sizes = found->second;
@@ -107,12 +110,15 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   }
   if (!options_.measures_missing)
     fail_user({options_.where,
-               fmt::format("nothing about layer \"{}\" under \"{}\" at tensor degree {} in {}", sites_.model().node(node).name, option.name,
-                           tensor, name_of(options_.sites.precision)),
-               "it was measured for another model or other degrees", "extend it: trireme profile EXPERIMENT --out THE_FILE"});
+               fmt::format("nothing about layer \"{}\" under \"{}\" at tensor degree {} in {}",
+                           sites_.model().node(node).name, option.name, tensor, name_of(options_.sites.precision)),
+               "it was measured for another model or other degrees",
+               "extend it: trireme profile EXPERIMENT --out THE_FILE"});
   // all that this degree has, so that layers take turns as in a step
   std::vector<LayerRequest> requests = requests_for(sites_, {tensor}, samples);
-  std::erase_if(requests, [&](const LayerRequest& r) { return profile_.find(sites_.key(r.node, r.option, r.tensor), samples) != nullptr; });
+  std::erase_if(requests, [&](const LayerRequest& r) {
+    return profile_.find(sites_.key(r.node, r.option, r.tensor), samples) != nullptr;
+  });
   const double begin = steady_seconds();
   MeasuredGroup& group = measured_.emplace_back();
   group.measured = measure_layers(sites_, requests, {}, options_.threads);
@@ -124,13 +130,15 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   return found->second;
 }
 
-const ProfiledCosts::Answer& ProfiledCosts::answer(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
+const ProfiledCosts::Answer& ProfiledCosts::answer(NodeId node, const ShardingOption& option, int tensor,
+                                                   int64_t samples) const {
   std::lock_guard lock(mutex_);
   const Question question{node, option.name, tensor, samples};
   if (const auto known = known_.find(question); known != known_.end()) return known->second;
   const Sizes& sizes = sizes_of(node, option, tensor, samples);
   LayerCost cost = interpolated_cost(sizes, samples);
-  for (double* seconds : {&cost.forward, &cost.backward, &cost.backward_input, &cost.backward_weight}) *seconds *= options_.factor;
+  for (double* seconds : {&cost.forward, &cost.backward, &cost.backward_input, &cost.backward_weight})
+    *seconds *= options_.factor;
   return known_.emplace(question, Answer{cost, interpolated_memory(sizes, samples)}).first->second;
 }
 
@@ -156,9 +164,11 @@ UpdateMeasurement ProfiledCosts::update_of(int contributors) const {
     if (u.optimizer == name) measured[u.contributors] = u;
   if (measured.empty()) {
     if (!options_.measures_missing)
-      fail_user({options_.where, fmt::format("nothing about updates by {}", name), "it was measured for another optimizer or precision",
+      fail_user({options_.where, fmt::format("nothing about updates by {}", name),
+                 "it was measured for another optimizer or precision",
                  "extend it: trireme profile EXPERIMENT --out THE_FILE"});
-    for (const UpdateMeasurement& u : measure_updates(options_.optimizer, options_.sites.precision, {1, 2, 4}, options_.threads)) {
+    for (const UpdateMeasurement& u :
+         measure_updates(options_.optimizer, options_.sites.precision, {1, 2, 4}, options_.threads)) {
       profile_.updates.push_back(u);
       measured[u.contributors] = u;
     }

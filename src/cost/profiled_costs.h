@@ -1,5 +1,5 @@
-// What a profile says of a layer's call: measured where it was, between two measured sizes on the line through them, beyond them on the
-// line through the last two.
+// What a profile says of a layer's call: measured where it was, between two measured sizes on the line through them,
+// beyond them on the line through the last two.
 #pragma once
 
 #include <map>
@@ -19,8 +19,8 @@ namespace trireme {
 struct ProfiledCostsOptions {
   SiteOptions sites = {};
   OptimizerConfig optimizer = {};
-  bool measures_missing = false;  ///< measures layers and updates that the profile does not have, and sizes beyond those that it has; else
-                                  ///< the former are user errors, the latter extrapolated
+  bool measures_missing = false;  ///< measures layers and updates that the profile does not have, and sizes beyond
+                                  ///< those that it has; else the former are user errors, the latter extrapolated
   double factor = 1;              ///< by which seconds are longer than measured (Profile::refits)
   int threads = 1;                ///< of a worker's operators, when measuring
   std::string where = "profile";  ///< names the profile in errors
@@ -31,12 +31,13 @@ class ProfiledCosts final : public LayerCosts {
   /// The model must outlive this. The profile should be of this machine (check_same_machine).
   ProfiledCosts(const Model& model, Profile profile, ProfiledCostsOptions options = {});
 
-  LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int kind = -1) const override;
+  LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples,
+                    int kind = -1) const override;
   LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const override;
   double update_seconds(int64_t elements, int contributors, int kind = -1) const override;
 
-  /// Measures once more what has been measured since the last call (profile/measure_again.h). Whether there was any; answers may differ from
-  /// here on then. Not while another thread asks.
+  /// Measures once more what has been measured since the last call (profile/measure_again.h). Whether there was any;
+  /// answers may differ from here on then. Not while another thread asks.
   bool measure_again(double seconds) const;
   /// With what has been measured since.
   Profile profile() const;
@@ -56,7 +57,7 @@ class ProfiledCosts final : public LayerCosts {
   LayerSites sites_;
   const ProfiledCostsOptions options_;
   mutable std::mutex mutex_;
-  mutable Profile profile_;                  // guarded by mutex_
+  mutable Profile profile_;                      // guarded by mutex_
   mutable std::vector<MeasuredGroup> measured_;  // guarded by mutex_: here, not in the profile that was given
   mutable std::map<Question, Answer> known_;     // guarded by mutex_
 };

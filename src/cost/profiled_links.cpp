@@ -5,13 +5,19 @@
 namespace trireme {
 
 ProfiledLinks::ProfiledLinks(const LinkMeasurement& measured, int workers, int cores, Overlap overlap)
-    : measured_(measured), crowded_(workers > cores), cores_(cores), overlap_(overlap), pools_{{Pool::Kind::cores, double(cores)}} {}
+    : measured_(measured),
+      crowded_(workers > cores),
+      cores_(cores),
+      overlap_(overlap),
+      pools_{{Pool::Kind::cores, double(cores)}} {}
 
 /// Of the measured number of workers that is nearest.
 TransferLine ProfiledLinks::line_of(const std::string& operation, int workers) const {
   const GroupMeasurement* nearest = nullptr;
   for (const GroupMeasurement& group : measured_.groups)
-    if (group.lines.count(operation) && (!nearest || std::abs(group.workers - workers) < std::abs(nearest->workers - workers))) nearest = &group;
+    if (group.lines.count(operation) &&
+        (!nearest || std::abs(group.workers - workers) < std::abs(nearest->workers - workers)))
+      nearest = &group;
   return nearest ? nearest->lines.at(operation) : TransferLine{};
 }
 
@@ -21,13 +27,15 @@ Demand ProfiledLinks::collective(RedistributionKind kind, double bytes, std::spa
 
 Demand ProfiledLinks::redistribution(RedistributionKind kind, double bytes, std::span<const int> ranks, int) const {
   // of an all_to_all, what one worker holds
-  return together(redistribution_line(kind), kind == RedistributionKind::all_to_all ? bytes * double(ranks.size()) : bytes, int(ranks.size()));
+  return together(redistribution_line(kind),
+                  kind == RedistributionKind::all_to_all ? bytes * double(ranks.size()) : bytes, int(ranks.size()));
 }
 
 Demand ProfiledLinks::together(const std::string& operation, double bytes, int workers) const {
   if (workers < 2) return {};
   const TransferLine line = line_of(operation, workers);
-  // with more workers than cores the measured time is that of threads taking turns, which the shared cores bring about here too
+  // with more workers than cores the measured time is that of threads taking turns, which the shared cores bring about
+  // here too
   const double own = std::max(0.0, line.seconds(bytes) - line.latency), turns = std::max(1.0, workers / cores_);
   Demand demand{line.latency, {}};
   for (int r = 0; r < workers; ++r) demand.shares.push_back({0, own / turns});

@@ -1,4 +1,5 @@
-// Links between the threads of one process on this machine, as a profile measured them: moving a tensor is a core's work.
+// Links between the threads of one process on this machine, as a profile measured them: moving a tensor is a core's
+// work.
 #pragma once
 
 #include "cost/links.h"

@@ -8,8 +8,13 @@
 namespace trireme {
 
 RankMemory::RankMemory(ProgramSizes& all, int rank)
-    : all_(all), program_(all.program()), sizes_(all, rank), buffers_(hold_buffers()), replicas_(sizes_, tally_),
-      uses_(count_reads(program_, rank)), loaded_(loaded_values(program_, rank)) {}
+    : all_(all),
+      program_(all.program()),
+      sizes_(all, rank),
+      buffers_(hold_buffers()),
+      replicas_(sizes_, tally_),
+      uses_(count_reads(program_, rank)),
+      loaded_(loaded_values(program_, rank)) {}
 
 // -- before the first step
 
@@ -32,7 +37,8 @@ bool RankMemory::carries_states() const {
 
 // -- steps
 
-/// Everything that stays is there from the beginning, so one step is like the next, but for states and batches in flight.
+/// Everything that stays is there from the beginning, so one step is like the next, but for states and batches in
+/// flight.
 MemoryUse RankMemory::run() {
   const int steps = program_.greatest_lag + 1 + (carries_states() || !program_.flushes);
   execute(program_, *this, {.batches = steps, .steps = steps, .ranks = {sizes_.rank()}});
@@ -79,17 +85,28 @@ void RankMemory::begin(std::span<const Execution> together, Demand&) {
 
 void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
   switch (description_of(i.code).memory) {
-    case MemoryEffect::nothing: return;
-    case MemoryEffect::load_inputs: return load(i.index, *batch);
-    case MemoryEffect::keep_activations: return forward(i, *batch);
-    case MemoryEffect::restore_activations: return recompute(i.index, *batch);
-    case MemoryEffect::free_activations: return backward(i, *batch);
-    case MemoryEffect::free_deferred: return backward_weight(i.index, *batch);
-    case MemoryEffect::move_value: return move(i, *batch);
-    case MemoryEffect::gather_weights: return replicas_.gather(i.index);
-    case MemoryEffect::release_weights: return replicas_.release(i.index);
-    case MemoryEffect::sum_gradients: return replicas_.reduce(i.index, i.last);
-    case MemoryEffect::free_sum: return replicas_.update(i.index);
+    case MemoryEffect::nothing:
+      return;
+    case MemoryEffect::load_inputs:
+      return load(i.index, *batch);
+    case MemoryEffect::keep_activations:
+      return forward(i, *batch);
+    case MemoryEffect::restore_activations:
+      return recompute(i.index, *batch);
+    case MemoryEffect::free_activations:
+      return backward(i, *batch);
+    case MemoryEffect::free_deferred:
+      return backward_weight(i.index, *batch);
+    case MemoryEffect::move_value:
+      return move(i, *batch);
+    case MemoryEffect::gather_weights:
+      return replicas_.gather(i.index);
+    case MemoryEffect::release_weights:
+      return replicas_.release(i.index);
+    case MemoryEffect::sum_gradients:
+      return replicas_.reduce(i.index, i.last);
+    case MemoryEffect::free_sum:
+      return replicas_.update(i.index);
   }
 }
 
@@ -109,8 +126,8 @@ void RankMemory::load(int stage, MicroBatch& batch) {
       it = std::prev(fetched.end());
     }
     const bool converted = all_.element_bytes(value.node) != all_.loaded_bytes(value.node);
-    batch.values[size_t(id)] = converted ? activations(sizes_.bytes(value.layout, value.node, batch.index))
-                                         : it->second[size_t(value.node)];
+    batch.values[size_t(id)] =
+        converted ? activations(sizes_.bytes(value.layout, value.node, batch.index)) : it->second[size_t(value.node)];
   }
 }
 
@@ -206,7 +223,8 @@ void RankMemory::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) 
     const bool idle = sizes_.is_idle(id, batch.index), defers = defer_parameters && op.splits_backward && !idle;
     const LayerMemory& memory = sizes_.layer(id, batch.index);
     const std::vector<Held> gradients = input_gradients(id, batch, gradient);
-    const int64_t workspace = defers ? memory.input_workspace.value_or(memory.backward_workspace) : memory.backward_workspace;
+    const int64_t workspace =
+        defers ? memory.input_workspace.value_or(memory.backward_workspace) : memory.backward_workspace;
     tally_.pass(MemoryCategory::activations, workspace);
     if (!idle && !defers) add_parameters(id, batch, false);
     for (size_t i = 0; i < op.inputs.size(); ++i)
@@ -234,7 +252,8 @@ void RankMemory::add_parameters(OpId id, const MicroBatch& batch, bool apart) {
 
 void RankMemory::backward(const Instruction& i, MicroBatch& batch) {
   const auto& ops = program_.segments[size_t(i.index)].ops;
-  for (auto id = ops.rbegin(); id != ops.rend(); ++id) backward_op(*id, batch, description_of(i.code).pass == SegmentPass::backward_input);
+  for (auto id = ops.rbegin(); id != ops.rend(); ++id)
+    backward_op(*id, batch, description_of(i.code).pass == SegmentPass::backward_input);
 }
 
 void RankMemory::backward_weight(SegmentId segment, MicroBatch& batch) {

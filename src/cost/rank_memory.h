@@ -1,5 +1,5 @@
-// Internals of predict_memory: the bytes that come and go on one rank while the engine executes its list; layers' calls and moves as in
-// runtime/worker/layer_execution.cpp and transfers.cpp. What a tensor is there is a storage here.
+// Internals of predict_memory: the bytes that come and go on one rank while the engine executes its list; layers' calls
+// and moves as in runtime/worker/layer_execution.cpp and transfers.cpp. What a tensor is there is a storage here.
 #pragma once
 
 #include <deque>
@@ -80,14 +80,14 @@ class RankMemory final : public EngineCosts {
   RankSizes sizes_;
   std::vector<Held> buffers_;
   ReplicaMemory replicas_;
-  const std::vector<std::vector<int>> uses_;             // by micro-batch, by value
-  const std::map<int, std::vector<ValueId>> loaded_;     // by stage
-  int step_ = -1;                                        // that is being executed
-  std::map<std::pair<NodeId, int>, Held> states_;        // by node and micro-batch
+  const std::vector<std::vector<int>> uses_;          // by micro-batch, by value
+  const std::map<int, std::vector<ValueId>> loaded_;  // by stage
+  int step_ = -1;                                     // that is being executed
+  std::map<std::pair<NodeId, int>, Held> states_;     // by node and micro-batch
   std::deque<BatchInFlight> in_flight_;
-  Held sent_;                                            // by the instruction before
+  Held sent_;  // by the instruction before
   std::vector<Message> under_way_;
-  Held exchanged_;                                       // what others read of the last redistribution
+  Held exchanged_;  // what others read of the last redistribution
 };
 
 }  // namespace trireme

@@ -7,12 +7,17 @@ namespace {
 
 RedistributionKind kind_of(Collective collective) {
   switch (collective) {
-    case Collective::all_reduce: return RedistributionKind::all_reduce;
-    case Collective::reduce_scatter: return RedistributionKind::reduce_scatter;
-    case Collective::all_to_all: return RedistributionKind::all_to_all;
+    case Collective::all_reduce:
+      return RedistributionKind::all_reduce;
+    case Collective::reduce_scatter:
+      return RedistributionKind::reduce_scatter;
+    case Collective::all_to_all:
+      return RedistributionKind::all_to_all;
     case Collective::all_gather:
-    case Collective::broadcast: return RedistributionKind::all_gather;
-    case Collective::barrier: break;
+    case Collective::broadcast:
+      return RedistributionKind::all_gather;
+    case Collective::barrier:
+      break;
   }
   return RedistributionKind::none;
 }
@@ -23,7 +28,9 @@ class OverLinks final : public TransferTimes {
     check_internal(!links_->receiver_moves(), "virtual time has connections that carry bytes by themselves");
   }
   int connections() const override { return int(links_->pools().size()); }
-  ModelledTransfer message(int from, int to, int64_t bytes) override { return transfer(links_->message(from, to, double(bytes))); }
+  ModelledTransfer message(int from, int to, int64_t bytes) override {
+    return transfer(links_->message(from, to, double(bytes)));
+  }
   ModelledTransfer collective(Collective collective, std::span<const int> ranks, int64_t bytes) override {
     return transfer(links_->collective(kind_of(collective), double(bytes), ranks));
   }
@@ -43,11 +50,17 @@ class OverLinks final : public TransferTimes {
 
 }  // namespace
 
-std::unique_ptr<TransferTimes> transfer_times(std::shared_ptr<const Links> links) { return std::make_unique<OverLinks>(std::move(links)); }
+std::unique_ptr<TransferTimes> transfer_times(std::shared_ptr<const Links> links) {
+  return std::make_unique<OverLinks>(std::move(links));
+}
 
-ComputeCosts::ComputeCosts(const Model& model, Cluster cluster, std::shared_ptr<const LayerCosts> layers, std::shared_ptr<const Links> links,
-                           InstructionCostOptions options)
-    : model_(model), cluster_(std::move(cluster)), layers_(std::move(layers)), links_(std::move(links)), options_(std::move(options)) {}
+ComputeCosts::ComputeCosts(const Model& model, Cluster cluster, std::shared_ptr<const LayerCosts> layers,
+                           std::shared_ptr<const Links> links, InstructionCostOptions options)
+    : model_(model),
+      cluster_(std::move(cluster)),
+      layers_(std::move(layers)),
+      links_(std::move(links)),
+      options_(std::move(options)) {}
 
 double ComputeCosts::seconds(int rank, const Program& program, const Instruction& instruction, int64_t samples) {
   auto known = costs_.find({&program, samples});

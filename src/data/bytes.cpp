@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kChunk = size_t{1} << 20;
 constexpr size_t kMaxDecompressed = size_t{1} << 32;  // a far larger stream is no data set of ours
-constexpr int kGzipWindow = 15 + 16;                   // zlib: largest window, gzip header and checksum
+constexpr int kGzipWindow = 15 + 16;                  // zlib: largest window, gzip header and checksum
 
 [[noreturn]] void fail_gzip(const std::filesystem::path& file, size_t position, size_t size, const std::string& why,
                             const std::string& next) {
@@ -35,8 +35,10 @@ std::vector<uint8_t> read_file(const std::filesystem::path& file, const std::str
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   if (!in) {
     bool missing = errno == ENOENT;
-    fail_user({.where = file.string(), .what = missing ? "no such file" : "cannot be opened",
-               .why = missing ? "" : std::strerror(errno), .next = next});
+    fail_user({.where = file.string(),
+               .what = missing ? "no such file" : "cannot be opened",
+               .why = missing ? "" : std::strerror(errno),
+               .next = next});
   }
   std::vector<uint8_t> bytes(std::min(static_cast<size_t>(in.tellg()), most));
   in.seekg(0);

@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-/// The first bytes of a file, at most `most`. User error when it is missing or cannot be read; `next` is what the message advises.
+/// The first bytes of a file, at most `most`. User error when it is missing or cannot be read; `next` is what the
+/// message advises.
 std::vector<uint8_t> read_file(const std::filesystem::path& file, const std::string& next,
                                size_t most = std::numeric_limits<size_t>::max());
 

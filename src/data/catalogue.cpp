@@ -88,7 +88,10 @@ const KnownSet* find_known_set(const std::string& name) {
 
 const KnownSet& known_set(const std::string& name) {
   if (const KnownSet* set = find_known_set(name)) return *set;
-  fail_user({.where = "data.name", .what = "\"" + name + "\"", .why = "no data set has this name", .next = "choose one of " + join(data_names())});
+  fail_user({.where = "data.name",
+             .what = "\"" + name + "\"",
+             .why = "no data set has this name",
+             .next = "choose one of " + join(data_names())});
 }
 
 std::optional<std::filesystem::path> find_part(const std::filesystem::path& folder, const KnownSet::Part& part) {
@@ -114,7 +117,8 @@ std::optional<std::filesystem::path> find_set(const KnownSet& set, const std::ve
 
 std::string how_to_get(const KnownSet& set) {
   if (set.sources.empty())
-    return fmt::format("{}; call the folder {} and name the one above it with --data-dir", set.advice, set.folders.front());
+    return fmt::format("{}; call the folder {} and name the one above it with --data-dir", set.advice,
+                       set.folders.front());
   return fmt::format("download it with: trireme data get {}, or name its folder with --data-dir", set.name);
 }
 
@@ -144,8 +148,10 @@ std::filesystem::path get_set(const KnownSet& set, const std::filesystem::path& 
   download(set.sources, root, progress, options);
   unpack(root / source.file, root);
   if (!is_whole(set, folder))
-    fail_run({.where = folder.string(), .what = "incomplete after unpacking " + source.file,
-              .why = "a file is missing or has another size than published", .next = "delete the folder and try again"});
+    fail_run({.where = folder.string(),
+              .what = "incomplete after unpacking " + source.file,
+              .why = "a file is missing or has another size than published",
+              .next = "delete the folder and try again"});
   std::filesystem::remove(root / source.file);
   return folder;
 }

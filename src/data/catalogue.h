@@ -1,4 +1,5 @@
-// The data sets that Trireme knows by name. Each is described by one function in a file of its own in sets/; catalogue.cpp lists them.
+// The data sets that Trireme knows by name. Each is described by one function in a file of its own in sets/;
+// catalogue.cpp lists them.
 #pragma once
 
 #include <filesystem>
@@ -29,16 +30,17 @@ struct KnownSet {
     int64_t size = 0;  ///< of names[0] when whole; 0: not checked
   };
 
-  std::string name;         ///< "mnist", as in experiments and commands
-  std::string title;        ///< "MNIST"
-  std::string description;  ///< one line
+  std::string name;                       ///< "mnist", as in experiments and commands
+  std::string title;                      ///< "MNIST"
+  std::string description;                ///< one line
   std::optional<LearningTask> task = {};  ///< empty: the files or the experiment say it
   DataOrigin origin = DataOrigin::searched;
   std::vector<std::string> folders = {};  ///< names of the set's own folder; the first is the one downloads go to
-  std::vector<Part> parts = {};           ///< any of them there: the folder holds the set, perhaps not whole; none given: the sources' files
+  std::vector<Part> parts =
+      {};  ///< any of them there: the folder holds the set, perhaps not whole; none given: the sources' files
   std::vector<DownloadSource> sources = {};  ///< none: the set cannot be downloaded by us, `advice` says how to get it
-  bool archived = false;             ///< the only source is an archive that unpacks to folders[0]
-  std::string advice = {};           ///< where to get it, and what its folder holds: a sentence's end
+  bool archived = false;                     ///< the only source is an archive that unpacks to folders[0]
+  std::string advice = {};                   ///< where to get it, and what its folder holds: a sentence's end
 
   /// Keys of [data] that the set takes, of those that not every set takes.
   std::vector<std::string> keys = {};
@@ -76,13 +78,14 @@ std::optional<std::filesystem::path> find_set(const KnownSet& set, const std::ve
 /// What to do about a set that was not found.
 std::string how_to_get(const KnownSet& set);
 
-/// What to do about a damaged file of a set that can be downloaded: "delete the file and get the set again: trireme data get mnist".
+/// What to do about a damaged file of a set that can be downloaded: "delete the file and get the set again: trireme
+/// data get mnist".
 std::string how_to_get_again(const std::string& name);
 
-/// Downloads (and unpacks) what is missing of the set into `root`/folders[0] and returns that folder. TRIREME_MIRROR, when
-/// set and options.base_url is not, replaces the publisher's addresses by TRIREME_MIRROR/<set name>/<file>. User error for a set
-/// without sources.
-std::filesystem::path get_set(const KnownSet& set, const std::filesystem::path& root, const ProgressCallback& progress = {},
-                              DownloadOptions options = {});
+/// Downloads (and unpacks) what is missing of the set into `root`/folders[0] and returns that folder. TRIREME_MIRROR,
+/// when set and options.base_url is not, replaces the publisher's addresses by TRIREME_MIRROR/<set name>/<file>. User
+/// error for a set without sources.
+std::filesystem::path get_set(const KnownSet& set, const std::filesystem::path& root,
+                              const ProgressCallback& progress = {}, DownloadOptions options = {});
 
 }  // namespace trireme

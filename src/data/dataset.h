@@ -15,9 +15,10 @@ namespace trireme {
 
 /// Samples stacked along dim 0.
 struct Samples {
-  at::Tensor data;    ///< [n, ...sample shape]: float32, NCHW and channels_last for images; int64 token ids for text
-  /// int64 [n, ...target shape]: [n] for classification, of pixels for segmentation with -1 (kIgnoredPixel) where a pixel counts neither
-  /// in the loss nor in a metric; float32 for regression, and [n, classes] for classification with mixup: shares that add up to 1
+  at::Tensor data;  ///< [n, ...sample shape]: float32, NCHW and channels_last for images; int64 token ids for text
+  /// int64 [n, ...target shape]: [n] for classification, of pixels for segmentation with -1 (kIgnoredPixel) where a
+  /// pixel counts neither in the loss nor in a metric; float32 for regression, and [n, classes] for classification with
+  /// mixup: shares that add up to 1
   at::Tensor target;
 };
 
@@ -47,7 +48,8 @@ class Dataset {
   virtual Samples get(std::span<const int64_t> indices, const Draw& draw) const = 0;
 };
 
-/// A train and a test set, and where they came from in words ("MNIST, /data/mnist" or "generated digits: no MNIST was found").
+/// A train and a test set, and where they came from in words ("MNIST, /data/mnist" or "generated digits: no MNIST was
+/// found").
 struct TaskData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;

@@ -5,10 +5,11 @@ namespace trireme {
 
 /// Of a damaged image, a mask that does not fit its image, a row of a table with another number of fields.
 enum class OnError {
-  /// One clear error: of a table when it is opened; of an image then too, as far as its header tells, else when its sample is first
+  /// One clear error: of a table when it is opened; of an image then too, as far as its header tells, else when its
+  /// sample is first
   /// asked for.
   fail,
-  skip   ///< broken samples are found when the set is opened, left out and counted
+  skip  ///< broken samples are found when the set is opened, left out and counted
 };
 
 }  // namespace trireme

@@ -17,47 +17,68 @@ namespace {
 void check_files(const DataSpec& spec, const KnownSet& set) {
   const bool is_files = set.origin == DataOrigin::own_files;
   if (is_files && spec.train_files.empty())
-    fail_user({.where = "data.train", .what = "missing", .why = fmt::format("data set \"{}\" is the files that you name", spec.name),
+    fail_user({.where = "data.train",
+               .what = "missing",
+               .why = fmt::format("data set \"{}\" is the files that you name", spec.name),
                .next = "name them: train = [\"file\"]"});
   if (!is_files && !(spec.train_files.empty() && spec.test_files.empty()))
-    fail_user({.where = "data.train", .what = (spec.train_files.empty() ? spec.test_files : spec.train_files)[0].string(),
-               .why = spec.name + " has its own files", .next = "leave train and test out"});
+    fail_user({.where = "data.train",
+               .what = (spec.train_files.empty() ? spec.test_files : spec.train_files)[0].string(),
+               .why = spec.name + " has its own files",
+               .next = "leave train and test out"});
 }
 
 void check_path(const DataSpec& spec, const KnownSet& set) {
   const bool generated = set.origin == DataOrigin::generated;
   std::error_code ignored;
   if (set.origin == DataOrigin::own_folder && !spec.path)
-    fail_user({.where = "data.path", .what = "missing", .why = fmt::format("data set \"{}\" is where you say it is", spec.name),
+    fail_user({.where = "data.path",
+               .what = "missing",
+               .why = fmt::format("data set \"{}\" is where you say it is", spec.name),
                .next = set.advice});
   if (spec.path && (generated || set.origin == DataOrigin::own_files))
-    fail_user({.where = "data.path", .what = spec.path->string(),
-               .why = spec.name + (generated ? " is generated" : " is the files that train and test name"), .next = "leave it out"});
+    fail_user({.where = "data.path",
+               .what = spec.path->string(),
+               .why = spec.name + (generated ? " is generated" : " is the files that train and test name"),
+               .next = "leave it out"});
   if (spec.path && !std::filesystem::is_directory(*spec.path, ignored))
-    fail_user({.where = "data.path", .what = spec.path->string(), .why = "no such folder", .next = "name the folder of the set"});
+    fail_user({.where = "data.path",
+               .what = spec.path->string(),
+               .why = "no such folder",
+               .next = "name the folder of the set"});
 }
 
 void check_spec(const DataSpec& spec, const KnownSet& set) {
   if (spec.sequence < 0 || (spec.sequence > 0 && !set.takes("sequence")))
-    fail_user({.where = "data.sequence", .what = std::to_string(spec.sequence),
+    fail_user({.where = "data.sequence",
+               .what = std::to_string(spec.sequence),
                .why = set.takes("sequence") ? "a sample holds at least one token" : spec.name + " is no text",
                .next = set.takes("sequence") ? "set a positive number" : "leave it out"});
   if (spec.augment && !set.takes("augment"))
-    fail_user({.where = "data.augment", .what = "true", .why = spec.name + " has no standard augmentation",
+    fail_user({.where = "data.augment",
+               .what = "true",
+               .why = spec.name + " has no standard augmentation",
                .next = "set augment = false"});
   check_image_spec(spec);
   check_text_spec(spec);
   check_files(spec, set);
   if (spec.on_error == OnError::skip && !set.takes("on_error"))
-    fail_user({.where = "data.on_error", .what = "\"skip\"", .why = spec.name + " is read whole or not at all", .next = "leave it out"});
+    fail_user({.where = "data.on_error",
+               .what = "\"skip\"",
+               .why = spec.name + " is read whole or not at all",
+               .next = "leave it out"});
   check_path(spec, set);
   for (auto [key, value] : {std::pair{"data.train_limit", spec.train_limit}, {"data.test_limit", spec.test_limit}})
     if (value < 0)
-      fail_user({.where = key, .what = std::to_string(value), .why = "a number of samples is not negative",
+      fail_user({.where = key,
+                 .what = std::to_string(value),
+                 .why = "a number of samples is not negative",
                  .next = "0 takes all"});
   std::error_code ignored;
   if (spec.data_dir && !std::filesystem::is_directory(*spec.data_dir, ignored))
-    fail_user({.where = "--data-dir", .what = spec.data_dir->string(), .why = "no such folder",
+    fail_user({.where = "--data-dir",
+               .what = spec.data_dir->string(),
+               .why = "no such folder",
                .next = "name the folder that holds the data sets, or leave the option out"});
 }
 
@@ -69,7 +90,8 @@ TaskData open_data(const DataSpec& spec) {
   if (spec.path || set.origin != DataOrigin::searched) return set.open(spec, set, spec.path.value_or(""));
   const auto searched = data_search_path(spec.data_dir);
   if (auto folder = find_set(set, searched)) return set.open(spec, set, *folder);
-  if (set.stand_in) return set.stand_in(spec, fmt::format(": no {} was found (trireme data get {} downloads it)", set.title, set.name));
+  if (set.stand_in)
+    return set.stand_in(spec, fmt::format(": no {} was found (trireme data get {} downloads it)", set.title, set.name));
   std::vector<std::string> names;
   for (const auto& folder : searched) names.push_back(folder.string());
   fail_user({.where = set.title,

@@ -18,8 +18,9 @@ std::vector<int64_t> bucketed_order(const std::vector<int32_t>& lengths, int64_t
   const std::vector<int64_t> shuffled = sample_order(n, seed, epoch);
   std::vector<int64_t> sorted = shuffled;
   for (int64_t first = 0; first < full; first += kPoolBatches)
-    std::stable_sort(sorted.begin() + first * batch, sorted.begin() + std::min(first + kPoolBatches, full) * batch,
-                     [&](int64_t a, int64_t b) { return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)]; });
+    std::stable_sort(
+        sorted.begin() + first * batch, sorted.begin() + std::min(first + kPoolBatches, full) * batch,
+        [&](int64_t a, int64_t b) { return lengths[static_cast<size_t>(a)] < lengths[static_cast<size_t>(b)]; });
   std::vector<int64_t> order;
   order.reserve(sorted.size());
   for (const int64_t k : random_permutation(full, random_key(seed, "bucket order/epoch/" + std::to_string(epoch))))
@@ -28,18 +29,29 @@ std::vector<int64_t> bucketed_order(const std::vector<int32_t>& lengths, int64_t
   return order;
 }
 
-BatchSampler::BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last, SampleOrder order, std::vector<int32_t> lengths)
-    : n_(n), batch_(batch), seed_(seed), drop_last_(drop_last || order == SampleOrder::stream), order_(order),
+BatchSampler::BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last, SampleOrder order,
+                           std::vector<int32_t> lengths)
+    : n_(n),
+      batch_(batch),
+      seed_(seed),
+      drop_last_(drop_last || order == SampleOrder::stream),
+      order_(order),
       lengths_(std::move(lengths)) {
-  check_internal(order != SampleOrder::bucketed || static_cast<int64_t>(lengths_.size()) == n, "bucketed samples have lengths");
+  check_internal(order != SampleOrder::bucketed || static_cast<int64_t>(lengths_.size()) == n,
+                 "bucketed samples have lengths");
   if (n < 1)
-    fail_user({.where = "data", .what = std::to_string(n) + " training samples", .why = "at least one is needed",
+    fail_user({.where = "data",
+               .what = std::to_string(n) + " training samples",
+               .why = "at least one is needed",
                .next = "check the data set and train_limit"});
   if (batch < 1)
-    fail_user({.where = "batch", .what = std::to_string(batch), .why = "a batch holds at least one sample",
+    fail_user({.where = "batch",
+               .what = std::to_string(batch),
+               .why = "a batch holds at least one sample",
                .next = "set a positive number"});
   if (drop_last_ && batch > n)
-    fail_user({.where = "batch", .what = std::to_string(batch),
+    fail_user({.where = "batch",
+               .what = std::to_string(batch),
                .why = "larger than the " + std::to_string(n) + " samples, and short batches are left out",
                .next = "set a batch of at most the number of samples"});
 }
@@ -68,8 +80,9 @@ BatchSampler::Order BatchSampler::order_of(int64_t epoch) const {
   std::lock_guard lock(mutex_);
   Kept& kept = kept_[static_cast<size_t>(epoch % 2)];
   if (kept.epoch != epoch || !kept.order)
-    kept = {epoch, std::make_shared<const std::vector<int64_t>>(
-                       order_ == SampleOrder::bucketed ? bucketed_order(lengths_, batch_, seed_, epoch) : sample_order(n_, seed_, epoch))};
+    kept = {epoch, std::make_shared<const std::vector<int64_t>>(order_ == SampleOrder::bucketed
+                                                                    ? bucketed_order(lengths_, batch_, seed_, epoch)
+                                                                    : sample_order(n_, seed_, epoch))};
   return kept.order;
 }
 

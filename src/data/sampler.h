@@ -14,34 +14,35 @@ namespace trireme {
 std::vector<int64_t> sample_order(int64_t n, uint64_t seed, int64_t epoch);
 
 /// shuffled: another permutation in each epoch.
-/// stream: for samples that continue each other. The samples are cut into `batch` rows of equal length; step k takes the k-th
-/// sample of every row, so row r of one batch goes on in row r of the next, up to the end of the epoch. Equal in all epochs.
-/// bucketed: shuffled, but a batch holds samples of similar length, see bucketed_order.
+/// stream: for samples that continue each other. The samples are cut into `batch` rows of equal length; step k takes
+/// the k-th sample of every row, so row r of one batch goes on in row r of the next, up to the end of the epoch. Equal
+/// in all epochs. bucketed: shuffled, but a batch holds samples of similar length, see bucketed_order.
 enum class SampleOrder { shuffled, stream, bucketed };
 
 /// Batches of one bucketed pool: more make lengths within a batch closer, fewer make batches more random.
 constexpr int64_t kPoolBatches = 50;
 
-/// A permutation of 0..n-1 for samples of `lengths`, another one for each epoch. The epoch's shuffled order is cut into pools of
-/// kPoolBatches * batch samples; each is sorted by length and cut into batches; the batches of all pools are shuffled. The
-/// n % batch samples of a short last batch come from the end of the shuffled order and are not sorted. Depends on its arguments
-/// only. (The bucket iterator of torchtext and others.)
+/// A permutation of 0..n-1 for samples of `lengths`, another one for each epoch. The epoch's shuffled order is cut into
+/// pools of kPoolBatches * batch samples; each is sorted by length and cut into batches; the batches of all pools are
+/// shuffled. The n % batch samples of a short last batch come from the end of the shuffled order and are not sorted.
+/// Depends on its arguments only. (The bucket iterator of torchtext and others.)
 std::vector<int64_t> bucketed_order(const std::vector<int32_t>& lengths, int64_t batch, uint64_t seed, int64_t epoch);
 
 /// Cuts an epoch's order into global batches. Thread-safe; one sampler may serve all workers.
 class BatchSampler {
  public:
-  /// Shuffled, the last batch of an epoch is short when `batch` does not divide `n`, or left out with `drop_last`. In stream
-  /// order all batches are full and the last n % batch samples are left out.
-  /// `lengths`: of the n samples, for bucketed order only.
-  /// User errors: n or batch below 1, and a batch larger than n where short ones are left out (no step would be left).
-  BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last = false, SampleOrder order = SampleOrder::shuffled,
-               std::vector<int32_t> lengths = {});
+  /// Shuffled, the last batch of an epoch is short when `batch` does not divide `n`, or left out with `drop_last`. In
+  /// stream order all batches are full and the last n % batch samples are left out. `lengths`: of the n samples, for
+  /// bucketed order only. User errors: n or batch below 1, and a batch larger than n where short ones are left out (no
+  /// step would be left).
+  BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last = false,
+               SampleOrder order = SampleOrder::shuffled, std::vector<int32_t> lengths = {});
 
   int64_t size() const { return n_; }
   int64_t steps_per_epoch() const;
   int64_t samples_per_epoch() const { return drop_last_ ? steps_per_epoch() * batch_ : n_; }
-  /// Whether the rows of step `k` start anew, rather than going on from the step before: state carried so far ends there.
+  /// Whether the rows of step `k` start anew, rather than going on from the step before: state carried so far ends
+  /// there.
   bool starts_anew(int64_t k) const { return order_ != SampleOrder::stream || k == 0; }
 
   /// Samples of step `k` of `epoch`; k in [0, steps_per_epoch()).

@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// Folders that are searched, in order: --data-dir, TRIREME_DATA, the cache folder. Each is tried with and without the set's own
-/// folder name below it.
+/// Folders that are searched, in order: --data-dir, TRIREME_DATA, the cache folder. Each is tried with and without the
+/// set's own folder name below it.
 std::vector<std::filesystem::path> data_search_path(const std::optional<std::filesystem::path>& data_dir);
 
 /// Where `trireme data get` puts sets unless told otherwise: TRIREME_CACHE, else XDG_CACHE_HOME/trireme, else

@@ -11,10 +11,11 @@
 
 namespace trireme {
 
-/// The first spec.train_limit and spec.test_limit samples. The source says `title`, what part of the sets that is, and `notes`.
+/// The first spec.train_limit and spec.test_limit samples. The source says `title`, what part of the sets that is, and
+/// `notes`.
 template <class Set>
-TaskData limited_task(const DataSpec& spec, std::shared_ptr<Set> train, std::shared_ptr<Set> test, const std::string& title,
-                      const char* unit, const std::string& notes = "") {
+TaskData limited_task(const DataSpec& spec, std::shared_ptr<Set> train, std::shared_ptr<Set> test,
+                      const std::string& title, const char* unit, const std::string& notes = "") {
   const int64_t whole_train = train->size(), whole_test = test->size();
   train->keep_first(spec.train_limit);
   test->keep_first(spec.test_limit);

@@ -27,7 +27,8 @@ BatchSampler make_sampler(const Experiment& experiment, const std::shared_ptr<co
   return sampler(train->is_stream() ? SampleOrder::stream : SampleOrder::shuffled, {});
 }
 
-std::vector<std::vector<int64_t>> evaluation_batches(const Experiment& experiment, const std::shared_ptr<const Dataset>& test) {
+std::vector<std::vector<int64_t>> evaluation_batches(const Experiment& experiment,
+                                                     const std::shared_ptr<const Dataset>& test) {
   const int64_t n = test->size(), rows = std::min(experiment.batch, n);
   std::vector<std::vector<int64_t>> batches;
   if (test->is_stream()) {
@@ -39,7 +40,8 @@ std::vector<std::vector<int64_t>> evaluation_batches(const Experiment& experimen
   std::iota(order.begin(), order.end(), 0);
   if (experiment.pad_to_multiple_of > 0) {
     const std::vector<int32_t> lengths = padded(test)->lengths();
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return lengths[size_t(a)] < lengths[size_t(b)]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return lengths[size_t(a)] < lengths[size_t(b)]; });
   }
   for (int64_t first = 0; first < n; first += rows)
     batches.emplace_back(order.begin() + first, order.begin() + std::min(first + rows, n));
@@ -60,7 +62,9 @@ Batch batch_from(PlannedBatch plan) {
 }
 
 Batches::Batches(const Experiment& experiment, const TaskData& data)
-    : experiment_(experiment), data_(data), sampler_(make_sampler(experiment, data.train)),
+    : experiment_(experiment),
+      data_(data),
+      sampler_(make_sampler(experiment, data.train)),
       test_(evaluation_batches(experiment, data.test)) {}
 
 PlannedBatch Batches::training(int64_t step) const {
@@ -77,7 +81,8 @@ int64_t Batches::test_samples() const {
   return sum;
 }
 
-PlannedBatch Batches::in_shape(const std::shared_ptr<const Dataset>& set, std::vector<int64_t> indices, const Draw& draw) const {
+PlannedBatch Batches::in_shape(const std::shared_ptr<const Dataset>& set, std::vector<int64_t> indices,
+                               const Draw& draw) const {
   if (experiment_.pad_to_multiple_of == 0) return {set, std::move(indices), draw};
   const auto whole = padded(set);
   const PartLengths parts = parts_for(*whole, indices, experiment_.pad_to_multiple_of);
@@ -102,7 +107,8 @@ void check_shapes(const RunSpec& experiment, const Model& model, const TaskData&
   check_internal(all == padded(data.test)->padded_parts(), "training and test samples are padded alike");
   if (least == all) return;
   // other lengths are multiples of the least: what divides it divides them
-  check_runs(compile(model, plan, compile_options(experiment, true)), model, build_model(experiment, RepaddedSet(train, least)),
+  check_runs(compile(model, plan, compile_options(experiment, true)), model,
+             build_model(experiment, RepaddedSet(train, least)),
              fmt::format("{}: data.pad_to_multiple_of = {}", experiment.file.string(), multiple));
 }
 

@@ -16,15 +16,17 @@
 
 namespace trireme {
 
-/// The planned samples, loaded by whoever asks for them. The batch keeps what it needs alive; its load is safe from many threads.
+/// The planned samples, loaded by whoever asks for them. The batch keeps what it needs alive; its load is safe from
+/// many threads.
 Batch batch_from(PlannedBatch plan);
 
-/// Keyed by the data, seed and epoch, never by a plan. Training: shuffled, a stream row by row. Evaluation: in order, each sample once; a
-/// stream row by row, in whole batches.
+/// Keyed by the data, seed and epoch, never by a plan. Training: shuffled, a stream row by row. Evaluation: in order,
+/// each sample once; a stream row by row, in whole batches.
 ///
-/// With Experiment::pad_to_multiple_of a batch holds sentences of similar length (SampleOrder::bucketed; evaluation: all of them in the
-/// order of their lengths) and is padded to its own longest, rounded up: it comes with the experiment's model for that shape. Losses and
-/// metrics are those that more padding would give, up to rounding. Thread-safe.
+/// With Experiment::pad_to_multiple_of a batch holds sentences of similar length (SampleOrder::bucketed; evaluation:
+/// all of them in the order of their lengths) and is padded to its own longest, rounded up: it comes with the
+/// experiment's model for that shape. Losses and metrics are those that more padding would give, up to rounding.
+/// Thread-safe.
 class Batches {
  public:
   /// Arguments outlive it. Errors: those of BatchSampler.
@@ -39,7 +41,8 @@ class Batches {
   PlannedBatch evaluation(int64_t k) const;
 
  private:
-  PlannedBatch in_shape(const std::shared_ptr<const Dataset>& set, std::vector<int64_t> indices, const Draw& draw) const;
+  PlannedBatch in_shape(const std::shared_ptr<const Dataset>& set, std::vector<int64_t> indices,
+                        const Draw& draw) const;
   std::shared_ptr<const Model> model_for(const RepaddedSet& set, const PartLengths& parts) const;
 
   const Experiment& experiment_;
@@ -48,11 +51,12 @@ class Batches {
   std::vector<std::vector<int64_t>> test_;  ///< samples of each evaluation batch
 
   mutable std::mutex mutex_;
-  mutable std::map<PartLengths, std::shared_ptr<const Model>> models_;  ///< guarded by mutex_: those that were asked for
+  mutable std::map<PartLengths, std::shared_ptr<const Model>>
+      models_;  ///< guarded by mutex_: those that were asked for
 };
 
-/// Errors (user) before anything runs: the plan, valid for the experiment's model, does not fit a shape that batches may have, see
-/// check_runs (program/shapes.h).
+/// Errors (user) before anything runs: the plan, valid for the experiment's model, does not fit a shape that batches
+/// may have, see check_runs (program/shapes.h).
 void check_shapes(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan);
 
 }  // namespace trireme

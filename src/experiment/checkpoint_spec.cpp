@@ -5,7 +5,8 @@ namespace trireme {
 CheckpointSpec read_checkpoint_spec(const ConfigTable& table) {
   CheckpointSpec spec;
   if (!table.has("every")) {
-    if (!table.keys().empty()) table.fail("every", "is missing", "say how often: every = \"1 epochs\", or \"500 steps\"");
+    if (!table.keys().empty())
+      table.fail("every", "is missing", "say how often: every = \"1 epochs\", or \"500 steps\"");
     return spec;
   }
   spec.where = table.where("every");

@@ -1,5 +1,5 @@
-// What an experiment has workers suffer during a run, so that it can be shown what comes of it: they compute more slowly, they may take less
-// memory. (Links: comm/local/emulated_links.h.)
+// What an experiment has workers suffer during a run, so that it can be shown what comes of it: they compute more
+// slowly, they may take less memory. (Links: comm/local/emulated_links.h.)
 #pragma once
 
 #include <cstdint>

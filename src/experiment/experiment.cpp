@@ -18,8 +18,8 @@ namespace {
 template <class Value>
 const Value& of_worker(const std::vector<Value>& list, int worker, int devices, const Experiment& e, const char* key) {
   if (list.size() < size_t(devices))
-    fail_user({e.file.string(), fmt::format("{} lists {} of {} devices", key, list.size(), devices), "each needs a value",
-               "list more or compare on fewer devices"});
+    fail_user({e.file.string(), fmt::format("{} lists {} of {} devices", key, list.size(), devices),
+               "each needs a value", "list more or compare on fewer devices"});
   return list[size_t(worker)];
 }
 
@@ -37,17 +37,20 @@ Cluster cluster_of(const Experiment& experiment, int devices) {
   Cluster cluster = Cluster::uniform(devices, experiment.device_memory);
   const std::vector<int> threads = threads_of(experiment, devices);
   for (int d = 0; d < devices; ++d)
-    cluster.devices[size_t(d)].speed = experiment.device_speeds.empty()
-                                           ? double(threads[size_t(d)])
-                                           : of_worker(experiment.device_speeds, d, devices, experiment, "device_speeds");
+    cluster.devices[size_t(d)].speed =
+        experiment.device_speeds.empty() ? double(threads[size_t(d)])
+                                         : of_worker(experiment.device_speeds, d, devices, experiment, "device_speeds");
   return cluster;
 }
 
 const char* name_of(BatchNormScope scope) {
   switch (scope) {
-    case BatchNormScope::local: return "local";
-    case BatchNormScope::global: return "global";
-    case BatchNormScope::deferred: return "deferred";
+    case BatchNormScope::local:
+      return "local";
+    case BatchNormScope::global:
+      return "global";
+    case BatchNormScope::deferred:
+      return "deferred";
   }
   return "?";
 }
@@ -67,8 +70,14 @@ std::vector<double> target_offsets(const Dataset& set) {
 }  // namespace
 
 ModelSpec model_spec(const Experiment& e, const Dataset& set) {
-  return {.name = e.model_name, .sample_shape = set.sample_shape(), .classes = set.classes(), .options = e.model_options,
-          .task = set.task(), .target_shape = set.target_shape(), .vocabulary = set.vocabulary(), .label_smoothing = e.label_smoothing,
+  return {.name = e.model_name,
+          .sample_shape = set.sample_shape(),
+          .classes = set.classes(),
+          .options = e.model_options,
+          .task = set.task(),
+          .target_shape = set.target_shape(),
+          .vocabulary = set.vocabulary(),
+          .label_smoothing = e.label_smoothing,
           .target_offsets = target_offsets(set)};
 }
 

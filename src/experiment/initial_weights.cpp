@@ -33,7 +33,8 @@ std::optional<InitialWeights> read_initial_weights(const ConfigTable& model, con
   if (!model.has("weights")) {
     for (const std::string& key : details)
       if (model.has(key))
-        model.fail(key, "says how a file of weights is read, and there is none", "name it: weights = \"resnet18.safetensors\"");
+        model.fail(key, "says how a file of weights is read, and there is none",
+                   "name it: weights = \"resnet18.safetensors\"");
     return std::nullopt;
   }
   const std::string name = model.require_string("weights");
@@ -41,10 +42,12 @@ std::optional<InitialWeights> read_initial_weights(const ConfigTable& model, con
   InitialWeights weights;
   weights.path = folder / name;
   weights.where = model.where("weights");
-  if (model.get_choice("weights_match", "strict", {"strict", "partial"}) == "partial") weights.match.rule = MatchOptions::Rule::partial;
+  if (model.get_choice("weights_match", "strict", {"strict", "partial"}) == "partial")
+    weights.match.rule = MatchOptions::Rule::partial;
   weights.match.skip = model.get_strings("weights_skip", {});
   for (const std::string& prefix : weights.match.skip)
-    if (prefix.empty()) model.fail("weights_skip", "a name is empty: that would be all", "name what to leave out, for example [\"fc.\"]");
+    if (prefix.empty())
+      model.fail("weights_skip", "a name is empty: that would be all", "name what to leave out, for example [\"fc.\"]");
   weights.match.prefix = model.get_string("weights_prefix", "");
   return weights;
 }
@@ -54,10 +57,12 @@ fs::path weights_file(const fs::path& path) {
   if (!fs::is_directory(path, ignored)) return path;
   if (fs::exists(path / kWeightsFile, ignored)) return path / kWeightsFile;
   const std::vector<std::string> rows = rows_with_weights(path);
-  fail_user({.where = path.string(), .what = fmt::format("no {}", kWeightsFile),
+  fail_user({.where = path.string(),
+             .what = fmt::format("no {}", kWeightsFile),
              .why = rows.empty() ? "the folder is not a run's, or the run saved no weights"
                                  : "it is a comparison's folder, each row has its own",
-             .next = rows.empty() ? "name a file of weights" : fmt::format("name a row's folder: {}", list_names(rows, kFoldersShown))});
+             .next = rows.empty() ? "name a file of weights"
+                                  : fmt::format("name a row's folder: {}", list_names(rows, kFoldersShown))});
 }
 
 }  // namespace trireme

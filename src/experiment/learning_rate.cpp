@@ -15,10 +15,10 @@ namespace {
 using Kind = LearningRateSchedule::Kind;
 
 const std::vector<std::pair<std::string, Kind>> kSchedules{{"constant", Kind::constant},
-                                                          {"step", Kind::step},
-                                                          {"multistep", Kind::multistep},
-                                                          {"cosine", Kind::cosine},
-                                                          {"polynomial", Kind::polynomial}};
+                                                           {"step", Kind::step},
+                                                           {"multistep", Kind::multistep},
+                                                           {"cosine", Kind::cosine},
+                                                           {"polynomial", Kind::polynomial}};
 
 const OwnKeys kOwnKeys{{"decay_every", {"step"}},
                        {"decay_at", {"multistep"}},
@@ -29,7 +29,8 @@ const OwnKeys kOwnKeys{{"decay_every", {"step"}},
 void read_decay(const ConfigTable& table, LearningRateSchedule& s) {
   if (s.kind == Kind::step) s.decay_every = table.require_length("decay_every");
   if (s.kind == Kind::multistep) {
-    for (const std::string& text : table.get_strings("decay_at", {})) s.decay_at.push_back(parse_length(text, table.where("decay_at")));
+    for (const std::string& text : table.get_strings("decay_at", {}))
+      s.decay_at.push_back(parse_length(text, table.where("decay_at")));
     if (s.decay_at.empty())
       fail_user({table.where("decay_at"), "schedule \"multistep\"", "needs to know when to decay",
                  "write decay_at = [\"30 epochs\", \"60 epochs\"]"});
@@ -47,7 +48,8 @@ double progress(int64_t step, int64_t warmup, int64_t total) {
 }  // namespace
 
 std::string name_of(Kind kind) {
-  return std::find_if(kSchedules.begin(), kSchedules.end(), [&](const auto& named) { return named.second == kind; })->first;
+  return std::find_if(kSchedules.begin(), kSchedules.end(), [&](const auto& named) { return named.second == kind; })
+      ->first;
 }
 
 LearningRateSchedule read_schedule(const ConfigTable& table, double learning_rate) {
@@ -64,7 +66,8 @@ LearningRateSchedule read_schedule(const ConfigTable& table, double learning_rat
   if (s.kind == Kind::cosine || s.kind == Kind::polynomial) {
     s.minimum = table.get_double("minimum_learning_rate", 0, 0);
     if (s.minimum > learning_rate)
-      table.fail("minimum_learning_rate", fmt::format("is above learning_rate = {}", learning_rate), "the rate falls to it: choose less");
+      table.fail("minimum_learning_rate", fmt::format("is above learning_rate = {}", learning_rate),
+                 "the rate falls to it: choose less");
   }
   if (s.kind == Kind::polynomial) {
     s.power = table.get_double("power", 1, 0);
@@ -79,21 +82,26 @@ int64_t steps_of(const Length& length, int64_t steps_per_epoch) {
   return std::max<int64_t>(1, std::llround(std::min(steps, kMostSteps)));
 }
 
-double scheduled_rate(const LearningRateSchedule& s, double rate, int64_t batch, int64_t step, int64_t total, int64_t steps_per_epoch) {
+double scheduled_rate(const LearningRateSchedule& s, double rate, int64_t batch, int64_t step, int64_t total,
+                      int64_t steps_per_epoch) {
   const double scale = s.reference_batch > 0 ? double(batch) / double(s.reference_batch) : 1;
   const double full = rate * scale, least = s.minimum * scale;
   const int64_t warmup = s.warmup.count > 0 ? steps_of(s.warmup, steps_per_epoch) : 0;
   if (step < warmup) return full * double(step + 1) / double(warmup);
   switch (s.kind) {
-    case Kind::constant: return full;
-    case Kind::step: return full * std::pow(s.decay_factor, double(step / steps_of(s.decay_every, steps_per_epoch)));
+    case Kind::constant:
+      return full;
+    case Kind::step:
+      return full * std::pow(s.decay_factor, double(step / steps_of(s.decay_every, steps_per_epoch)));
     case Kind::multistep: {
       const auto passed = std::count_if(s.decay_at.begin(), s.decay_at.end(),
                                         [&](const Length& at) { return step >= steps_of(at, steps_per_epoch); });
       return full * std::pow(s.decay_factor, double(passed));
     }
-    case Kind::cosine: return least + (full - least) * 0.5 * (1 + std::cos(std::numbers::pi * progress(step, warmup, total)));
-    case Kind::polynomial: return least + (full - least) * std::pow(1 - progress(step, warmup, total), s.power);
+    case Kind::cosine:
+      return least + (full - least) * 0.5 * (1 + std::cos(std::numbers::pi * progress(step, warmup, total)));
+    case Kind::polynomial:
+      return least + (full - least) * std::pow(1 - progress(step, warmup, total), s.power);
   }
   return full;
 }

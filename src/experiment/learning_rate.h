@@ -10,24 +10,25 @@
 
 namespace trireme {
 
-/// step, multistep, cosine and polynomial are PyTorch's StepLR, MultiStepLR, CosineAnnealingLR and PolynomialLR by steps. step and
-/// multistep count from the start of the run; cosine and polynomial go from the end of the warm-up to the end of the run.
+/// step, multistep, cosine and polynomial are PyTorch's StepLR, MultiStepLR, CosineAnnealingLR and PolynomialLR by
+/// steps. step and multistep count from the start of the run; cosine and polynomial go from the end of the warm-up to
+/// the end of the run.
 struct LearningRateSchedule {
   enum class Kind { constant, step, multistep, cosine, polynomial };
   Kind kind = Kind::constant;
-  Length warmup{0, Length::Unit::steps};       ///< linear from 0 (Goyal et al. 2017)
-  int64_t reference_batch = 0;                 ///< > 0: rates are for this global batch and grow in proportion (Goyal et al. 2017)
-  double decay_factor = 0.1;                   ///< step, multistep
-  Length decay_every{1, Length::Unit::epochs}; ///< step
-  std::vector<Length> decay_at;                ///< multistep
-  double minimum = 0;                          ///< cosine, polynomial: the rate at the end
-  double power = 1;                            ///< polynomial
+  Length warmup{0, Length::Unit::steps};  ///< linear from 0 (Goyal et al. 2017)
+  int64_t reference_batch = 0;  ///< > 0: rates are for this global batch and grow in proportion (Goyal et al. 2017)
+  double decay_factor = 0.1;    ///< step, multistep
+  Length decay_every{1, Length::Unit::epochs};  ///< step
+  std::vector<Length> decay_at;                 ///< multistep
+  double minimum = 0;                           ///< cosine, polynomial: the rate at the end
+  double power = 1;                             ///< polynomial
 };
 
 std::string name_of(LearningRateSchedule::Kind kind);
 
-/// The keys of an [optimizer] table that say how its `learning_rate` changes. Errors (user): a key of another schedule; values out of
-/// range.
+/// The keys of an [optimizer] table that say how its `learning_rate` changes. Errors (user): a key of another schedule;
+/// values out of range.
 LearningRateSchedule read_schedule(const ConfigTable& table, double learning_rate);
 
 /// Steps of a length, at least 1.

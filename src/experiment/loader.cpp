@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kChunkSamples = 16;     // that a thread loads at a time: a batch is there sooner when several work on it
-constexpr int64_t kMostAhead = 64;        // batches that no reader has taken, however small
+constexpr int64_t kChunkSamples = 16;  // that a thread loads at a time: a batch is there sooner when several work on it
+constexpr int64_t kMostAhead = 64;     // batches that no reader has taken, however small
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
 std::span<const int64_t> part_of(const std::vector<int64_t>& indices, Range range) {
@@ -34,7 +34,7 @@ struct Loader::Loading {
   std::vector<Chunk> chunks;
   std::vector<size_t> to_load;  ///< chunks that readers want
   size_t claimed = 0;           ///< of to_load: those that a thread has begun
-  int takers = 0;      ///< readers that have taken it
+  int takers = 0;               ///< readers that have taken it
   std::exception_ptr error;
 
   Loading(PlannedBatch planned, const LoaderOptions& options) : plan(std::move(planned)) {
@@ -42,7 +42,8 @@ struct Loader::Loading {
     const std::vector<Range> wanted = options.wanted ? options.wanted(samples) : std::vector<Range>{{0, samples}};
     for (int64_t begin = 0; begin < samples; begin += kChunkSamples) {
       const Range chunk{begin, std::min(samples, begin + kChunkSamples)};
-      if (std::any_of(wanted.begin(), wanted.end(), [&](const Range& range) { return range.begin < chunk.end && chunk.begin < range.end; }))
+      if (std::any_of(wanted.begin(), wanted.end(),
+                      [&](const Range& range) { return range.begin < chunk.end && chunk.begin < range.end; }))
         to_load.push_back(chunks.size());
       chunks.push_back({chunk, false, {}});
     }
@@ -50,8 +51,12 @@ struct Loader::Loading {
   int64_t samples() const { return int64_t(plan.indices.size()); }
 };
 
-Loader::Loader(std::function<std::optional<PlannedBatch>()> plan, const LoaderOptions& options, std::function<std::string()> stop_reason)
-    : plan_(std::move(plan)), options_(options), stop_reason_(std::move(stop_reason)), load_seconds_(size_t(options.readers)),
+Loader::Loader(std::function<std::optional<PlannedBatch>()> plan, const LoaderOptions& options,
+               std::function<std::string()> stop_reason)
+    : plan_(std::move(plan)),
+      options_(options),
+      stop_reason_(std::move(stop_reason)),
+      load_seconds_(size_t(options.readers)),
       taken_(size_t(options.readers)) {
   try {
     for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
@@ -144,7 +149,8 @@ bool Loader::claim(std::shared_ptr<Loading>& batch, size_t& chunk) {
 }
 
 void Loader::work() {
-  // a thread's first parallel operator would set its number to the last one set by any thread, unless this has happened already
+  // a thread's first parallel operator would set its number to the last one set by any thread, unless this has happened
+  // already
   at::get_num_threads();
   at::set_num_threads(1);
   std::unique_lock lock(mutex_);
@@ -185,7 +191,8 @@ void Loader::await(Loading& batch, size_t first, size_t end) {
   };
   while (!ready()) {
     if (batch.error) std::rethrow_exception(batch.error);
-    if (const std::string reason = stop_reason_(); !reason.empty()) throw StoppedError({"waiting for data", "stopped", reason, ""});
+    if (const std::string reason = stop_reason_(); !reason.empty())
+      throw StoppedError({"waiting for data", "stopped", reason, ""});
     chunks_changed_.wait_for(lock, kPoll);
   }
 }

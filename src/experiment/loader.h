@@ -1,4 +1,5 @@
-// Gives the workers of a run their global batches, loaded ahead of training by threads of its own or by the workers themselves.
+// Gives the workers of a run their global batches, loaded ahead of training by threads of its own or by the workers
+// themselves.
 #pragma once
 
 #include <atomic>
@@ -28,22 +29,25 @@ struct PlannedBatch {
 };
 
 struct LoaderOptions {
-  int threads = 0;               ///< 0: workers load their own samples when they need them
-  int readers = 1;               ///< workers, each of which takes every batch
-  int64_t ahead_bytes = int64_t{256} << 20;  ///< of batches that no worker has taken yet; one batch is loaded ahead whatever its size
+  int threads = 0;  ///< 0: workers load their own samples when they need them
+  int readers = 1;  ///< workers, each of which takes every batch
+  int64_t ahead_bytes =
+      int64_t{256} << 20;  ///< of batches that no worker has taken yet; one batch is loaded ahead whatever its size
   /// Which samples of a batch of so many the readers of this process ask for; only those are loaded ahead. Empty: all.
   std::function<std::vector<Range>(int64_t samples)> wanted = {};
 };
 
-/// The threads load batches in the order of `plan`, a few samples at a time, and keep each until every reader has taken it. What a
-/// batch holds depends on its plan only: neither the number of threads nor their speed changes a result.
+/// The threads load batches in the order of `plan`, a few samples at a time, and keep each until every reader has taken
+/// it. What a batch holds depends on its plan only: neither the number of threads nor their speed changes a result.
 ///
-/// Thread-safe: each reader calls `take` from its own thread. `plan` is called by one thread at a time, nullopt ends the run's
-/// batches. What a dataset throws while samples are loaded is rethrown to the readers that need them, and nothing more is loaded.
+/// Thread-safe: each reader calls `take` from its own thread. `plan` is called by one thread at a time, nullopt ends
+/// the run's batches. What a dataset throws while samples are loaded is rethrown to the readers that need them, and
+/// nothing more is loaded.
 class Loader {
  public:
   /// `stop_reason`: asked while a reader waits; a text ends the wait with a run error that carries it ("interrupted").
-  Loader(std::function<std::optional<PlannedBatch>()> plan, const LoaderOptions& options, std::function<std::string()> stop_reason);
+  Loader(std::function<std::optional<PlannedBatch>()> plan, const LoaderOptions& options,
+         std::function<std::string()> stop_reason);
   ~Loader();  ///< ends the threads; batches that were taken stay valid until they have to load
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -51,7 +55,8 @@ class Loader {
   /// The reader's next batch. The tensors that its `load` gives belong to the caller and are allocated by it.
   Batch take(int reader);
 
-  /// Seconds that the reader has spent in `load` since the last call: loading itself, or waiting for the threads and copying.
+  /// Seconds that the reader has spent in `load` since the last call: loading itself, or waiting for the threads and
+  /// copying.
   double take_load_seconds(int reader);
 
   /// Ends the threads; readers then wait for `stop_reason`. Idempotent.

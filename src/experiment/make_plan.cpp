@@ -26,8 +26,10 @@ Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& 
   Plan draft = named_plan(name, model, cluster, experiment.batch, {}, experiment.micro_batches);
   if (draft.stages.size() == 1) return draft;
   const int64_t samples = std::max<int64_t>(1, experiment.batch / draft.micro_batches / draft.layers.back().data);
-  return named_plan(name, model, cluster, experiment.batch, profile_layers(model, experiment.precision, samples, experiment.seed, experiment.model_findings.tokens),
-                    experiment.micro_batches);
+  return named_plan(
+      name, model, cluster, experiment.batch,
+      profile_layers(model, experiment.precision, samples, experiment.seed, experiment.model_findings.tokens),
+      experiment.micro_batches);
 }
 
 CompileOptions options_of(const RunSpec& experiment, const Plan& plan, bool training) {

@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-void refuse_keys_of_others(const ConfigTable& table, const OwnKeys& keys, const std::string& subject, const std::string& chosen) {
+void refuse_keys_of_others(const ConfigTable& table, const OwnKeys& keys, const std::string& subject,
+                           const std::string& chosen) {
   const auto takes = [&](const std::vector<std::string>& takers) {
     return std::find(takers.begin(), takers.end(), chosen) != takers.end();
   };
@@ -18,7 +19,8 @@ void refuse_keys_of_others(const ConfigTable& table, const OwnKeys& keys, const 
   const std::vector<std::string> given = table.keys();
   for (const auto& [key, takers] : keys) {
     if (takes(takers) || std::find(given.begin(), given.end(), key) == given.end()) continue;
-    table.fail(key, fmt::format("{} does not take it, {} {}", subject, join(takers), takers.size() == 1 ? "does" : "do"),
+    table.fail(key,
+               fmt::format("{} does not take it, {} {}", subject, join(takers), takers.size() == 1 ? "does" : "do"),
                own.empty() ? "remove it" : fmt::format("of its own it takes {}", join(own)));
   }
 }

@@ -12,8 +12,9 @@ namespace trireme {
 /// Each key with the choices that take it.
 using OwnKeys = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
-/// Errors (user): the table has a key of `keys` that `chosen` does not take; names those that it does. `subject`: how a message calls
-/// what was chosen.
-void refuse_keys_of_others(const ConfigTable& table, const OwnKeys& keys, const std::string& subject, const std::string& chosen);
+/// Errors (user): the table has a key of `keys` that `chosen` does not take; names those that it does. `subject`: how a
+/// message calls what was chosen.
+void refuse_keys_of_others(const ConfigTable& table, const OwnKeys& keys, const std::string& subject,
+                           const std::string& chosen);
 
 }  // namespace trireme

@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kLongestSequence = int64_t{1} << 20;  // tokens
 
-/// Keys that only some data sets take, with these. augment, sequence and on_error are answered below, or when the set is opened.
+/// Keys that only some data sets take, with these. augment, sequence and on_error are answered below, or when the set
+/// is opened.
 OwnKeys keys_of_sets() {
   OwnKeys keys;
   for (const KnownSet& set : known_sets())

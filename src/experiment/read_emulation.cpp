@@ -14,7 +14,8 @@ namespace {
 int64_t read_step(const ConfigTable& change, int64_t last, bool may_equal) {
   const int64_t step = change.require_int("at_step", may_equal ? 0 : 1);
   if (step < last || (step == last && !may_equal))
-    change.fail("at_step", fmt::format("the change before it is at step {}", last), "list changes in the order of their steps");
+    change.fail("at_step", fmt::format("the change before it is at step {}", last),
+                "list changes in the order of their steps");
   return step;
 }
 
@@ -53,9 +54,11 @@ void read_memory(const ConfigTable& cluster, Experiment& e) {
   int64_t last = 0;
   for (const ConfigTable& change : cluster.table("memory").tables("change")) {
     last = read_step(change, last, /*may_equal=*/false);
-    if (!change.has("limit")) change.fail("limit", "is missing", "say what each worker may take, for example \"300 MiB\"");
+    if (!change.has("limit"))
+      change.fail("limit", "is missing", "say what each worker may take, for example \"300 MiB\"");
     const int64_t limit = change.get_bytes("limit", 0);
-    if (limit <= 0) change.fail("limit", "nothing fits into that", "say what each worker may take, for example \"300 MiB\"");
+    if (limit <= 0)
+      change.fail("limit", "nothing fits into that", "say what each worker may take, for example \"300 MiB\"");
     e.memory_changes.push_back({last, limit});
   }
 }
@@ -72,7 +75,8 @@ void check_emulation(const Experiment& e, int workers) {
   const auto check = [&](const char* key, int worker) {
     if (worker >= workers)
       fail_user({fmt::format("{}: {}", e.file.string(), key), fmt::format("worker = {}", worker),
-                 fmt::format("{} workers are counted from 0 to {}", workers, workers - 1), "name one of them or raise devices"});
+                 fmt::format("{} workers are counted from 0 to {}", workers, workers - 1),
+                 "name one of them or raise devices"});
   };
   for (const WorkerChange& change : e.worker_changes) check("cluster.worker.change", change.worker);
   if (!e.replicas.clock) return;

@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-/// Reads links and changes of links, workers and memory. After the keys of devices and replicas. Errors (user): changes that are not in the
-/// order of their steps, workers that none can be, speeds and limits that nothing can be done with.
+/// Reads links and changes of links, workers and memory. After the keys of devices and replicas. Errors (user): changes
+/// that are not in the order of their steps, workers that none can be, speeds and limits that nothing can be done with.
 void read_emulation(const ConfigTable& file, Experiment& experiment);
 
 /// Errors (user): a change of a worker that none of up to `workers` is.

@@ -21,7 +21,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kMaxThreads = 1024;  // of one worker
+constexpr int kMaxThreads = 1024;                   // of one worker
 constexpr int64_t kMostSamples = int64_t{1} << 30;  // of a batch
 constexpr int64_t kWidestBeam = 1024;
 
@@ -29,7 +29,8 @@ constexpr int64_t kWidestBeam = 1024;
 void read_threads(const ConfigTable& file, Experiment& e) {
   constexpr const char* kKey = "device_threads";
   const auto checked = [&](int64_t n) {
-    if (n < 1 || n > kMaxThreads) file.fail(kKey, fmt::format("{} threads", n), fmt::format("use 1 to {}", kMaxThreads));
+    if (n < 1 || n > kMaxThreads)
+      file.fail(kKey, fmt::format("{} threads", n), fmt::format("use 1 to {}", kMaxThreads));
     return int(n);
   };
   const nlohmann::json values = file.to_json();
@@ -45,7 +46,8 @@ void read_threads(const ConfigTable& file, Experiment& e) {
 /// What the devices are: how many, how fast, how large.
 void read_devices(const ConfigTable& file, Experiment& e) {
   for (int64_t n : file.get_ints("devices", {2})) {
-    if (n < 1 || n > kMaxDevices) file.fail("devices", fmt::format("{} devices", n), fmt::format("use 1 to {}", kMaxDevices));
+    if (n < 1 || n > kMaxDevices)
+      file.fail("devices", fmt::format("{} devices", n), fmt::format("use 1 to {}", kMaxDevices));
     e.devices.push_back(int(n));
   }
   if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");
@@ -62,24 +64,28 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.name = file.get_string("name", e.file.stem().string());
   e.seed = uint64_t(file.get_int("seed", 1, 0));
   e.batch = file.get_int("batch", 128, 1);
-  if (e.batch > kMostSamples) file.fail("batch", "no batch has so many samples", fmt::format("use at most {}", kMostSamples));
+  if (e.batch > kMostSamples)
+    file.fail("batch", "no batch has so many samples", fmt::format("use at most {}", kMostSamples));
   e.length = file.get_length("length", e.length);
   e.evaluate_every = file.get_length("evaluate_every", e.evaluate_every);
-  if (file.has("target_accuracy")) file.fail("target_accuracy", "is called target", "write target = 0.98: it is of the task's main metric");
+  if (file.has("target_accuracy"))
+    file.fail("target_accuracy", "is called target", "write target = 0.98: it is of the task's main metric");
   if (file.has("target")) {
     e.target = file.get_double("target", 0);
     if (!std::isfinite(*e.target)) file.fail("target", "must be finite", "write 0.98 for an accuracy of 98 %");
   }
   e.label_smoothing = file.get_double("label_smoothing", 0, 0);
   if (!(e.label_smoothing < 1)) file.fail("label_smoothing", "is a share of the target, below 1", "0.1 is usual");
-  e.precision = parse_precision(file.get_choice("precision", "fp32", {"fp32", "bf16", "fp64"}), file.where("precision"));
+  e.precision =
+      parse_precision(file.get_choice("precision", "fp32", {"fp32", "bf16", "fp64"}), file.where("precision"));
   const std::string batch_norm = file.get_choice("batch_norm", "local", {"local", "global", "deferred"});
   e.batch_norm = batch_norm == "global"     ? BatchNormScope::global
                  : batch_norm == "deferred" ? BatchNormScope::deferred
                                             : BatchNormScope::local;
   e.frozen = file.get_strings("frozen", {});
   for (const std::string& name : e.frozen) {
-    if (name.empty()) file.fail("frozen", "a name is empty", "name parameters, for example [\"conv1.weight\", \"layer1.*\"]");
+    if (name.empty())
+      file.fail("frozen", "a name is empty", "name parameters, for example [\"conv1.weight\", \"layer1.*\"]");
     if (name.find('*') < name.size() - 1)
       file.fail("frozen", fmt::format("\"{}\": a * may stand at the end only", name), "write for example \"layer1.*\"");
   }
@@ -89,7 +95,8 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.noise_scale = file.get_bool("noise_scale", false);
   if (file.has("save_weights")) e.save_weights = file.get_bool("save_weights", true);
   const int64_t micro_batches = file.get_int("micro_batches", 0, 0);
-  if (micro_batches > e.batch) file.fail("micro_batches", fmt::format("batch = {} has fewer samples", e.batch), "use fewer");
+  if (micro_batches > e.batch)
+    file.fail("micro_batches", fmt::format("batch = {} has fewer samples", e.batch), "use fewer");
   e.micro_batches = int(micro_batches);
 }
 
@@ -120,12 +127,13 @@ void read_model_file(const ConfigTable& table, const char* key, Experiment& e) {
     table.fail(key, fmt::format("{} is a folder", e.model_file.string()),
                "name a file in it; in Python: torch.jit.script(module).save(\"model.pt\")");
   if (type != std::filesystem::file_type::regular)
-    table.fail(key, fmt::format("there is no file {}", e.model_file.string()),
-               "relative paths count from the experiment's folder; in Python: torch.jit.script(module).save(\"model.pt\")");
+    table.fail(
+        key, fmt::format("there is no file {}", e.model_file.string()),
+        "relative paths count from the experiment's folder; in Python: torch.jit.script(module).save(\"model.pt\")");
 }
 
-/// `model = "resnet18"` and `model = "own.pt"` are short for a table with that name. Names are checked here, where file and line are
-/// known.
+/// `model = "resnet18"` and `model = "own.pt"` are short for a table with that name. Names are checked here, where file
+/// and line are known.
 void read_model(const ConfigTable& file, Experiment& e) {
   const nlohmann::json all = file.to_json();
   const bool is_short = all.contains("model") && all.at("model").is_string();
@@ -147,26 +155,31 @@ void read_loading(const ConfigTable& data, Experiment& e) {
   e.pad_to_multiple_of = data.get_int("pad_to_multiple_of", 0, 0);
   if (!data.has("workers")) return;
   const int64_t threads = data.get_int("workers", 0, 0);
-  if (threads > kMaxThreads) data.fail("workers", fmt::format("{} threads", threads), fmt::format("use 0 to {}", kMaxThreads));
+  if (threads > kMaxThreads)
+    data.fail("workers", fmt::format("{} threads", threads), fmt::format("use 0 to {}", kMaxThreads));
   e.loading_threads = int(threads);
 }
 
 void read_translation(const ConfigTable& table, Experiment& e) {
   e.beam = table.get_int("beam", e.beam, 1);
-  if (e.beam > kWidestBeam) table.fail("beam", "that many sentences are never needed", fmt::format("use 1 to {}, 4 is usual", kWidestBeam));
+  if (e.beam > kWidestBeam)
+    table.fail("beam", "that many sentences are never needed", fmt::format("use 1 to {}, 4 is usual", kWidestBeam));
   e.length_penalty = table.get_double("length_penalty", e.length_penalty, 0);
-  if (!std::isfinite(e.length_penalty)) table.fail("length_penalty", "must be finite", "0.6 is usual; 0 favours short sentences");
+  if (!std::isfinite(e.length_penalty))
+    table.fail("length_penalty", "must be finite", "0.6 is usual; 0 favours short sentences");
 }
 
 void read_price(const ConfigTable& table, Experiment& e) {
   e.currency = table.get_string("currency", "USD");
   e.price_note = table.get_string("note", "");
   if (!table.has("per_hour")) {
-    if (!table.keys().empty()) table.fail("per_hour", "is missing", "say what an hour of this machine costs, for example 0.34");
+    if (!table.keys().empty())
+      table.fail("per_hour", "is missing", "say what an hour of this machine costs, for example 0.34");
     return;
   }
   e.price_per_hour = table.get_double("per_hour", 0);
-  if (!std::isfinite(e.price_per_hour) || e.price_per_hour <= 0) table.fail("per_hour", "must be positive and finite", "leave it out if it is not known");
+  if (!std::isfinite(e.price_per_hour) || e.price_per_hour <= 0)
+    table.fail("per_hour", "must be positive and finite", "leave it out if it is not known");
 }
 
 }  // namespace

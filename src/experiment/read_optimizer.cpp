@@ -12,11 +12,13 @@ namespace {
 
 /// Keys that only some kinds take, with those.
 OwnKeys own_keys() {
-  OwnKeys keys{{"momentum", {}}, {"nesterov", {}}, {"beta1", {}}, {"beta2", {}}, {"alpha", {}}, {"centered", {}}, {"rate_decay", {}},
-               {"initial_accumulator", {}}, {"epsilon", {}}, {"trust", {}}};
+  OwnKeys keys{{"momentum", {}}, {"nesterov", {}}, {"beta1", {}},      {"beta2", {}},
+               {"alpha", {}},    {"centered", {}}, {"rate_decay", {}}, {"initial_accumulator", {}},
+               {"epsilon", {}},  {"trust", {}}};
   for (auto& [key, takers] : keys)
     for (const OptimizerKind* kind : optimizer_kinds())
-      if (std::any_of(kind->keys.begin(), kind->keys.end(), [&](const char* own) { return own && key == own; })) takers.emplace_back(kind->name);
+      if (std::any_of(kind->keys.begin(), kind->keys.end(), [&](const char* own) { return own && key == own; }))
+        takers.emplace_back(kind->name);
   return keys;
 }
 

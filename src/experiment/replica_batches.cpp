@@ -21,7 +21,8 @@ constexpr int64_t kRead = 4096;  // samples at once
 /// The label of every sample.
 std::vector<int64_t> labels_of(const Dataset& set, const std::string& where) {
   if (set.task() != LearningTask::classification)
-    fail_user({where, "shares by label", fmt::format("targets of {} are no labels", name_of(set.task())), "use shares = \"samples\""});
+    fail_user({where, "shares by label", fmt::format("targets of {} are no labels", name_of(set.task())),
+               "use shares = \"samples\""});
   std::vector<int64_t> labels;
   std::vector<int64_t> indices;
   for (int64_t first = 0; first < set.size(); first += kRead) {
@@ -56,8 +57,8 @@ double draw_gamma(double shape, const Philox& random, uint64_t& next) {
   }
 }
 
-std::vector<std::vector<int64_t>> by_dirichlet(const std::vector<int64_t>& order, const std::vector<int64_t>& labels, double alpha, int replicas,
-                                               uint64_t seed) {
+std::vector<std::vector<int64_t>> by_dirichlet(const std::vector<int64_t>& order, const std::vector<int64_t>& labels,
+                                               double alpha, int replicas, uint64_t seed) {
   std::vector<std::vector<int64_t>> shares(static_cast<size_t>(replicas));
   std::map<int64_t, std::vector<int64_t>> of_label;
   for (int64_t sample : order) of_label[labels[size_t(sample)]].push_back(sample);
@@ -76,14 +77,17 @@ std::vector<std::vector<int64_t>> by_dirichlet(const std::vector<int64_t>& order
 
 }  // namespace
 
-std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const ReplicaSpec& spec, int replicas, uint64_t seed) {
+std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const ReplicaSpec& spec, int replicas,
+                                                 uint64_t seed) {
   if (set.size() < replicas)
-    fail_user({spec.where, fmt::format("{} replicas", replicas), fmt::format("there are {} training samples", set.size()), "use fewer replicas"});
+    fail_user({spec.where, fmt::format("{} replicas", replicas),
+               fmt::format("there are {} training samples", set.size()), "use fewer replicas"});
   std::vector<int64_t> order = sample_order(set.size(), random_key(seed, "shares"), 0);
   std::vector<std::vector<int64_t>> shares;
   if (spec.shares == SampleShares::labels) {
     const std::vector<int64_t> labels = labels_of(set, spec.where);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return labels[size_t(a)] < labels[size_t(b)]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return labels[size_t(a)] < labels[size_t(b)]; });
     const auto shards = cut(order, kShardsPerReplica * replicas);
     const std::vector<int64_t> deal = sample_order(int64_t(shards.size()), random_key(seed, "shards"), 0);
     shares.resize(size_t(replicas));
@@ -98,7 +102,8 @@ std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const Repli
   }
   for (size_t r = 0; r < shares.size(); ++r) {
     if (shares[r].empty())
-      fail_user({spec.where, fmt::format("alpha = {:g}", spec.alpha), fmt::format("replica {} of {} is left without samples", r, replicas),
+      fail_user({spec.where, fmt::format("alpha = {:g}", spec.alpha),
+                 fmt::format("replica {} of {} is left without samples", r, replicas),
                  "use a larger alpha, fewer replicas or another seed"});
     std::sort(shares[r].begin(), shares[r].end());
   }
@@ -109,7 +114,8 @@ ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, 
     : experiment_(experiment), data_(data), replicas_(replicas), whole_(experiment, data) {
   const ReplicaSpec& spec = experiment.replicas;
   if (experiment.batch < replicas)
-    fail_user({spec.where, fmt::format("{} replicas", replicas), fmt::format("a batch of {} has not a sample for each", experiment.batch),
+    fail_user({spec.where, fmt::format("{} replicas", replicas),
+               fmt::format("a batch of {} has not a sample for each", experiment.batch),
                "use a larger batch or fewer replicas"});
   batch_ = experiment.batch / replicas;
   if (experiment.own_data) {
@@ -123,7 +129,8 @@ ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, 
   whole_steps_ = sampler.steps_per_epoch();
   if (sampler.batch_size_at(whole_steps_ - 1) < replicas) --whole_steps_;
   if (whole_steps_ == 0)
-    fail_user({spec.where, fmt::format("{} replicas", replicas), fmt::format("there are {} training samples", data.train->size()), "use fewer replicas"});
+    fail_user({spec.where, fmt::format("{} replicas", replicas),
+               fmt::format("there are {} training samples", data.train->size()), "use fewer replicas"});
   if (spec.shares == SampleShares::batches) return;
   check_can_be_divided(fmt::format("shares = \"{}\"", name_of(spec.shares)));
   own_ = divide_samples(*data.train, spec, replicas, experiment.seed);
@@ -170,7 +177,9 @@ int64_t ReplicaBatches::samples_together(int64_t step) const {
   return by_batch() ? whole_.sampler().batch_size_at(step % whole_steps_) : batch_ * replicas_;
 }
 
-bool ReplicaBatches::starts_stream(int64_t step) const { return by_batch() && whole_.sampler().starts_anew(step % whole_steps_); }
+bool ReplicaBatches::starts_stream(int64_t step) const {
+  return by_batch() && whole_.sampler().starts_anew(step % whole_steps_);
+}
 
 /// The samples of one replica in the order of an epoch.
 std::shared_ptr<const std::vector<int64_t>> ReplicaBatches::order_of(int replica, int64_t epoch) const {
@@ -178,7 +187,8 @@ std::shared_ptr<const std::vector<int64_t>> ReplicaBatches::order_of(int replica
   Kept& kept = kept_[size_t(replica)];
   if (kept.epoch == epoch) return kept.order;
   const std::vector<int64_t>& mine = own(replica);
-  std::vector<int64_t> order = sample_order(int64_t(mine.size()), random_key(experiment_.seed, fmt::format("replica {}", replica)), epoch);
+  std::vector<int64_t> order =
+      sample_order(int64_t(mine.size()), random_key(experiment_.seed, fmt::format("replica {}", replica)), epoch);
   for (int64_t& sample : order) sample = mine[size_t(sample)];
   kept = {epoch, std::make_shared<const std::vector<int64_t>>(std::move(order))};
   return kept.order;
@@ -193,7 +203,9 @@ PlannedBatch ReplicaBatches::training(int replica, int64_t step) const {
   }
   // who makes as many steps as others goes from one order of its samples to the next in the middle of a batch
   const auto size = int64_t(own(replica).size());
-  const int64_t first = equal_steps_ > 0 ? step * batch_ : step / steps_per_epoch(replica) * size + step % steps_per_epoch(replica) * batch_;
+  const int64_t first = equal_steps_ > 0
+                            ? step * batch_
+                            : step / steps_per_epoch(replica) * size + step % steps_per_epoch(replica) * batch_;
   PlannedBatch planned{data_.train, {}, {experiment_.seed, first / size, experiment_.data.augment}};
   for (int64_t i = first, end = first + samples_in(replica, step); i < end;) {
     const auto order = order_of(replica, i / size);

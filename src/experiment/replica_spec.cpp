@@ -18,7 +18,8 @@
 namespace trireme {
 namespace {
 
-constexpr SampleShares kShares[] = {SampleShares::batches, SampleShares::samples, SampleShares::labels, SampleShares::dirichlet};
+constexpr SampleShares kShares[] = {SampleShares::batches, SampleShares::samples, SampleShares::labels,
+                                    SampleShares::dirichlet};
 
 std::vector<std::string_view> cut_at_commas(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -51,7 +52,8 @@ std::vector<Failure> read_failures(const ConfigTable& table) {
 /// What else says how long steps take, and over which links.
 void refuse_beside(const ConfigTable& table, const char* source, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
-    if (table.has(key)) table.fail(key, fmt::format("{} says that already", source), fmt::format("leave out {} or {}", key, source));
+    if (table.has(key))
+      table.fail(key, fmt::format("{} says that already", source), fmt::format("leave out {} or {}", key, source));
 }
 
 void read_seconds(const ConfigTable& table, const std::filesystem::path& folder, ModelledClock& clock) {
@@ -68,7 +70,8 @@ void read_seconds(const ConfigTable& table, const std::filesystem::path& folder,
   clock.step_seconds = table.get_seconds("step_seconds", 0);
   clock.sample_seconds = table.get_seconds("sample_seconds", 0);
   if (!(clock.step_seconds + clock.sample_seconds > 0))
-    table.fail("step_seconds", "a step takes some time", "say how long, \"20 ms\", or how long for each sample: sample_seconds = \"0.2 ms\"");
+    table.fail("step_seconds", "a step takes some time",
+               "say how long, \"20 ms\", or how long for each sample: sample_seconds = \"0.2 ms\"");
 }
 
 /// JSON has no word for what is not finite, which the policy is to refuse under its own name.
@@ -81,11 +84,13 @@ ModelledClock read_clock(const ConfigTable& table, const std::filesystem::path& 
   ModelledClock clock;
   read_seconds(table, folder, clock);
   clock.jitter = table.get_double("jitter", 0, 0);
-  if (!(clock.jitter <= 2)) table.fail("jitter", "is the deviation of the logarithm of a step's time", "0.1 makes steps vary by about 10 %");
+  if (!(clock.jitter <= 2))
+    table.fail("jitter", "is the deviation of the logarithm of a step's time", "0.1 makes steps vary by about 10 %");
   clock.straggle_probability = read_share(table, "straggle_probability", 0);
   clock.straggle_factor = table.get_double("straggle_factor", 1, 1);
   clock.link = read_link_speed(table.table("link"), {});
-  if (const ConfigTable server = table.table("server_link"); !server.keys().empty()) clock.server_link = read_link_speed(server, {});
+  if (const ConfigTable server = table.table("server_link"); !server.keys().empty())
+    clock.server_link = read_link_speed(server, {});
   clock.failures = read_failures(table);
   return clock;
 }
@@ -94,10 +99,14 @@ ModelledClock read_clock(const ConfigTable& table, const std::filesystem::path& 
 
 const char* name_of(SampleShares shares) {
   switch (shares) {
-    case SampleShares::batches: return "batches";
-    case SampleShares::samples: return "samples";
-    case SampleShares::labels: return "labels";
-    case SampleShares::dirichlet: return "dirichlet";
+    case SampleShares::batches:
+      return "batches";
+    case SampleShares::samples:
+      return "samples";
+    case SampleShares::labels:
+      return "labels";
+    case SampleShares::dirichlet:
+      return "dirichlet";
   }
   return "";
 }
@@ -113,7 +122,8 @@ ReplicaSpec read_replica_spec(const ConfigTable& update, const std::filesystem::
   const std::string name = update.get_choice("shares", names.front(), names);
   spec.shares = kShares[size_t(std::find(names.begin(), names.end(), name) - names.begin())];
   spec.alpha = update.get_double("alpha", spec.alpha);
-  if (!(spec.alpha > 0) || !std::isfinite(spec.alpha)) update.fail("alpha", "must be positive", "0.5 makes labels uneven, 100 nearly even");
+  if (!(spec.alpha > 0) || !std::isfinite(spec.alpha))
+    update.fail("alpha", "must be positive", "0.5 makes labels uneven, 100 nearly even");
   if (const ConfigTable clock = update.table("virtual"); !clock.keys().empty()) spec.clock = read_clock(clock, folder);
   for (const std::string& policy : update_policy_names()) {
     const ConfigTable options = update.table(policy);
@@ -122,7 +132,8 @@ ReplicaSpec read_replica_spec(const ConfigTable& update, const std::filesystem::
       options.has(key);  // read when the policy is made
       spec.options[policy].push_back(key + "=" + toml_text(values.at(key)));
     }
-    if (!options.keys().empty()) make_policy(policy, spec, {.replicas = kMaxDevices, .seed = 0, .plain_sgd = true});  // for its errors
+    if (!options.keys().empty())
+      make_policy(policy, spec, {.replicas = kMaxDevices, .seed = 0, .plain_sgd = true});  // for its errors
   }
   return spec;
 }
@@ -141,7 +152,8 @@ nlohmann::json options_of(const std::string& strategy, const ReplicaSpec& spec) 
   std::set<std::string_view> keys;
   for (size_t i = 1; i < parts.size(); ++i) {
     const std::string_view key = parts[i].substr(0, parts[i].find('='));
-    if (!keys.insert(key).second) fail_user({"strategy " + strategy, std::string(key), "is given twice", "leave one of them out"});
+    if (!keys.insert(key).second)
+      fail_user({"strategy " + strategy, std::string(key), "is given twice", "leave one of them out"});
     given.override_with(parts[i]);
   }
   return given.to_json();
@@ -161,7 +173,8 @@ std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const Rep
 std::string policy_text(const std::string& strategy, const ReplicaSpec& spec) {
   std::string text(cut_at_commas(strategy).front());
   const nlohmann::json values = options_of(strategy, spec);
-  for (const auto& [key, value] : values.items()) text += fmt::format(",{}={}", key, value.is_string() ? value.get<std::string>() : toml_text(value));
+  for (const auto& [key, value] : values.items())
+    text += fmt::format(",{}={}", key, value.is_string() ? value.get<std::string>() : toml_text(value));
   return text;
 }
 

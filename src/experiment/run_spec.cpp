@@ -20,9 +20,13 @@ std::vector<std::string> frozen_of(const RunSpec& experiment) {
 }
 
 CompileOptions compile_options(const RunSpec& experiment, bool training) {
-  return {.training = training, .clip_gradients = experiment.clip_norm > 0, .layer_norms = experiment.optimizer.is_layerwise() || experiment.noise_scale,
-          .mixed_precision = experiment.precision == Precision::bf16, .batch_norm = experiment.batch_norm,
-          .private_replicas = experiment.private_replicas, .frozen = frozen_of(experiment)};
+  return {.training = training,
+          .clip_gradients = experiment.clip_norm > 0,
+          .layer_norms = experiment.optimizer.is_layerwise() || experiment.noise_scale,
+          .mixed_precision = experiment.precision == Precision::bf16,
+          .batch_norm = experiment.batch_norm,
+          .private_replicas = experiment.private_replicas,
+          .frozen = frozen_of(experiment)};
 }
 
 namespace {
@@ -32,9 +36,10 @@ namespace {
   const bool does_task = does(e.model_name, set.task(), !tokens);
   fail_user({.where = e.model_where.empty() ? e.file.string() : e.model_where,
              .what = e.model_name,
-             .why = does_task ? fmt::format("it reads {}, data set {} holds {}", tokens ? "numbers" : "token ids", e.data.name,
-                                            tokens ? "token ids" : "numbers")
-                              : fmt::format("it is not for {}, which data set {} is for", name_of(set.task()), e.data.name),
+             .why = does_task
+                        ? fmt::format("it reads {}, data set {} holds {}", tokens ? "numbers" : "token ids",
+                                      e.data.name, tokens ? "token ids" : "numbers")
+                        : fmt::format("it is not for {}, which data set {} is for", name_of(set.task()), e.data.name),
              .next = fitting.empty() ? "choose another data set" : fmt::format("models that fit: {}", join(fitting))});
 }
 
@@ -42,10 +47,11 @@ void check_target(const Experiment& e, LearningTask task) {
   if (!e.target) return;
   const std::string metric = main_metric(task);
   if (!kind_of_metric(metric).is_share || (*e.target > 0 && *e.target <= 1)) return;
-  fail_user({.where = fmt::format("{}: target", e.file.string()),
-             .what = fmt::format("{:g}", *e.target),
-             .why = fmt::format("the {} of {} is a share, between 0 and 1", kind_of_metric(metric).title, name_of(task)),
-             .next = "write 0.98 for 98 %"});
+  fail_user(
+      {.where = fmt::format("{}: target", e.file.string()),
+       .what = fmt::format("{:g}", *e.target),
+       .why = fmt::format("the {} of {} is a share, between 0 and 1", kind_of_metric(metric).title, name_of(task)),
+       .next = "write 0.98 for 98 %"});
 }
 
 void check_beam(const Experiment& e, LearningTask task) {
@@ -61,7 +67,8 @@ void check_padding(const Experiment& e, const Dataset& set) {
   if (!e.model_file.empty())
     fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
                .what = fmt::format("{}", e.pad_to_multiple_of),
-               .why = fmt::format("a model of a file ({}) is imported for one length of sentences", e.model_file.filename().string()),
+               .why = fmt::format("a model of a file ({}) is imported for one length of sentences",
+                                  e.model_file.filename().string()),
                .next = "leave it out"});
   const auto* padded = dynamic_cast<const PaddedSet*>(&set);
   if (!padded)

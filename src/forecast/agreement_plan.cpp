@@ -16,9 +16,7 @@
 namespace trireme {
 namespace {
 
-bool is_plain_sgd(const OptimizerConfig& optimizer) {
-  return optimizer.kind == &kSgd && optimizer.momentum == 0;
-}
+bool is_plain_sgd(const OptimizerConfig& optimizer) { return optimizer.kind == &kSgd && optimizer.momentum == 0; }
 
 constexpr const char* kInner = ",inner=";
 
@@ -26,13 +24,15 @@ constexpr const char* kInner = ",inner=";
 Plan plan_of_workers(const RunSpec& experiment, const Model& model, const SynchronousOptions& options, int workers) {
   const ReplicaSpec& spec = experiment.replicas;
   if (!spec.clock)
-    fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data", "use data, or add [update.virtual]"});
+    fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data",
+               "use data, or add [update.virtual]"});
   if (spec.plan != single_strategy() || spec.devices != 1)
     fail_user({spec.where, fmt::format("plan = \"{}\", plan_devices = {}", spec.plan, spec.devices),
                "synchronous averages the gradients of single devices", "leave them out"});
   if (options.shares_by_speed && spec.shares != SampleShares::batches)
     fail_user({spec.where, fmt::format("shares = \"{}\"", name_of(spec.shares)),
-               "workers with samples of their own take equal shares of a batch", "leave out synchronous's shares=speed"});
+               "workers with samples of their own take equal shares of a batch",
+               "leave out synchronous's shares=speed"});
   Cluster cluster = Cluster::uniform(workers);
   if (options.shares_by_speed) {
     const int64_t equal = std::max<int64_t>(1, experiment.batch / workers);
@@ -48,21 +48,26 @@ Plan plan_of_workers(const RunSpec& experiment, const Model& model, const Synchr
 }
 
 /// `inner`: a strategy or a plan's file; `devices`: of a replica.
-Plan plan_of_replica(const RunSpec& experiment, const Model& model, const std::string& inner, int devices, int workers) {
+Plan plan_of_replica(const RunSpec& experiment, const Model& model, const std::string& inner, int devices,
+                     int workers) {
   const std::string& where = experiment.replicas.where;
   if (workers % devices != 0)
-    fail_user({where, fmt::format("plan_devices = {}", devices), fmt::format("{} workers are no whole number of replicas", workers), "use a multiple"});
+    fail_user({where, fmt::format("plan_devices = {}", devices),
+               fmt::format("{} workers are no whole number of replicas", workers), "use a multiple"});
   RunSpec one = experiment;
   one.batch = std::max<int64_t>(1, experiment.batch / (workers / devices));
   Plan plan = make_plan(inner, one, model, devices);
   if (plan.devices != devices && inner != single_strategy())
-    fail_user({where, fmt::format("plan = \"{}\"", inner), fmt::format("is for {} workers", plan.devices), fmt::format("write plan_devices = {}", plan.devices)});
+    fail_user({where, fmt::format("plan = \"{}\"", inner), fmt::format("is for {} workers", plan.devices),
+               fmt::format("write plan_devices = {}", plan.devices)});
   if (plan.compression.kind != Compression::Kind::none && plan.optimizer_sharding == OptimizerSharding::none)
     fail_user({where, "plan " + inner,
-               "its workers keep the whole weights and moments each; an update policy reads and writes one copy, shared or divided",
+               "its workers keep the whole weights and moments each; an update policy reads and writes one copy, "
+               "shared or divided",
                "choose a plan without compression, or one with zero1, zero2 or zero3"});
   if (!find_schedule(plan.schedule, "plan " + inner).flushes)
-    fail_user({where, "plan " + inner, "its schedule does not flush and keeps several versions of the weights", "use gpipe or 1f1b"});
+    fail_user({where, "plan " + inner, "its schedule does not flush and keeps several versions of the weights",
+               "use gpipe or 1f1b"});
   validate(plan, model, one.batch, "the replicas' plan");
   plan.replicas = workers / devices;
   return plan;
@@ -74,14 +79,17 @@ int devices_of_replica(const std::string& strategy, const Experiment& experiment
   const size_t cut = strategy.find(kInner);
   const int usual = experiment.replicas.devices;
   if (cut == strategy.npos) return usual;
-  return parse_strategy(strategy.substr(cut + std::string_view(kInner).size()), "strategy " + strategy).devices().value_or(usual);
+  return parse_strategy(strategy.substr(cut + std::string_view(kInner).size()), "strategy " + strategy)
+      .devices()
+      .value_or(usual);
 }
 
 Plan plan_with_agreement(const std::string& strategy, const RunSpec& given, const Model& model, int workers) {
   RunSpec experiment = given;
   const size_t cut = strategy.find(kInner);
   const std::string policy = strategy.substr(0, cut);
-  const std::string inner = cut == strategy.npos ? experiment.replicas.plan : strategy.substr(cut + std::string_view(kInner).size());
+  const std::string inner =
+      cut == strategy.npos ? experiment.replicas.plan : strategy.substr(cut + std::string_view(kInner).size());
   const int devices = devices_of_replica(strategy, experiment);
   const int replicas = std::max(1, workers / devices);
   if (experiment.replicas.batch_per_replica) experiment.batch *= replicas;
@@ -108,19 +116,26 @@ RunFacts facts_of(const Experiment& experiment, const Plan& plan) {
 }
 
 void check_replicas(const RunSpec& experiment) {
-  const auto refuse = [&](const char* what, const char* why) { fail_user({experiment.file.string(), what, why, "leave it out"}); };
+  const auto refuse = [&](const char* what, const char* why) {
+    fail_user({experiment.file.string(), what, why, "leave it out"});
+  };
   if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
   if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
-  if (!experiment.memory_changes.empty()) refuse("cluster.memory.change", "memory changes during synchronous training only");
-  if (experiment.links && !experiment.links->changes.empty()) refuse("cluster.link.change", "links change during synchronous training only");
-  if (experiment.replicas.clock && experiment.links) refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
+  if (!experiment.memory_changes.empty())
+    refuse("cluster.memory.change", "memory changes during synchronous training only");
+  if (experiment.links && !experiment.links->changes.empty())
+    refuse("cluster.link.change", "links change during synchronous training only");
+  if (experiment.replicas.clock && experiment.links)
+    refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
   if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
   if (experiment.private_replicas && !experiment.links && !experiment.processes)
-    refuse("replicas = \"private\"", "the workers of a replica share one copy of its weights, or divide them (zero1 to zero3)");
+    refuse("replicas = \"private\"",
+           "the workers of a replica share one copy of its weights, or divide them (zero1 to zero3)");
 }
 
 int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
-  return (plan.speeds.empty() ? share_of(samples, plan.devices, worker) : share_of(samples, plan.speeds, worker)).size();
+  return (plan.speeds.empty() ? share_of(samples, plan.devices, worker) : share_of(samples, plan.speeds, worker))
+      .size();
 }
 
 RunSpec whole_experiment(RunSpec experiment, const Plan& plan) {
@@ -131,7 +146,8 @@ RunSpec whole_experiment(RunSpec experiment, const Plan& plan) {
 
 void check_memory_is_shared(const Experiment& experiment, const std::string& strategy) {
   const auto refuse = [&](const char* key) {
-    fail_user({experiment.file.string(), key, fmt::format("replicas under {} write to one memory: nothing goes over links", strategy),
+    fail_user({experiment.file.string(), key,
+               fmt::format("replicas under {} write to one memory: nothing goes over links", strategy),
                "leave it out, or take another policy"});
   };
   if (experiment.links) refuse("cluster.link");

@@ -22,7 +22,8 @@ constexpr size_t kMostSimulated = 12;
 constexpr size_t kMostVaried = 3;
 
 /// What the answer must beat: the plans that suit these devices.
-std::vector<Plan> usual_plans(const RunSpec& experiment, const Model& model, const CostSource& source, const PlanRequest& request) {
+std::vector<Plan> usual_plans(const RunSpec& experiment, const Model& model, const CostSource& source,
+                              const PlanRequest& request) {
   std::vector<Plan> plans;
   for (const std::string& name : strategies_to_beat()) {
     try {
@@ -41,13 +42,15 @@ int parts_of(const Plan& plan) {
   int parts = int(plan.stages.size()) + plan.micro_batches + int(plan.optimizer_sharding != OptimizerSharding::none);
   for (size_t i = 1; i < plan.layers.size(); ++i) {
     const LayerPlan &before = plan.layers[i - 1], &layer = plan.layers[i];
-    parts += int(layer.stage == before.stage && std::pair(layer.data, layer.tensor) != std::pair(before.data, before.tensor));
+    parts += int(layer.stage == before.stage &&
+                 std::pair(layer.data, layer.tensor) != std::pair(before.data, before.tensor));
   }
   return parts;
 }
 
 bool contains(const std::vector<Finalist>& finalists, const Plan& plan) {
-  return std::any_of(finalists.begin(), finalists.end(), [&](const Finalist& f) { return is_same(f.rated.plan, plan); });
+  return std::any_of(finalists.begin(), finalists.end(),
+                     [&](const Finalist& f) { return is_same(f.rated.plan, plan); });
 }
 
 /// By time. None: the formula knows nothing of the plan, or it does not fit.
@@ -70,7 +73,8 @@ std::vector<Plan> variants_of(const Plan& plan) {
   std::vector<Plan> variants;
   std::vector<std::string> schedules{plan.schedule};
   if (plan.stages.size() > 1 && is_plain(plan))
-    for (std::string& name : schedule_names([](const Schedule& s) { return s.step_rule && s.splits_backward; })) schedules.push_back(std::move(name));
+    for (std::string& name : schedule_names([](const Schedule& s) { return s.step_rule && s.splits_backward; }))
+      schedules.push_back(std::move(name));
   for (const std::string& schedule : schedules)
     for (const OptimizerSharding sharding : {plan.optimizer_sharding, OptimizerSharding::zero1}) {
       Plan variant = plan;
@@ -83,20 +87,24 @@ std::vector<Plan> variants_of(const Plan& plan) {
 }
 
 /// Puts it on the simulator's clock.
-void simulate_finalist(const RunSpec& experiment, const Model& model, const SourceOfDevices& source_of, Finalist& finalist) {
+void simulate_finalist(const RunSpec& experiment, const Model& model, const SourceOfDevices& source_of,
+                       Finalist& finalist) {
   const Plan& plan = finalist.rated.plan;
-  const RunResult row = predict(experiment, model, plan, source_of(plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices),
-                                {.timeline = false});
+  const RunResult row =
+      predict(experiment, model, plan,
+              source_of(plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices),
+              {.timeline = false});
   finalist.simulated = row.step_seconds->median;
   finalist.fits_simulated = row.status != RunStatus::does_not_fit;
   finalist.is_measured = row.predicted->basis != name_of(Basis::datasheet);
 }
 
-/// Those that fit first, among them the quickest where time is asked for. The formula's memory is a bound of its own; the walk through the
-/// program decides.
+/// Those that fit first, among them the quickest where time is asked for. The formula's memory is a bound of its own;
+/// the walk through the program decides.
 void rank(std::vector<Finalist>& finalists, Objective objective) {
   if (objective == Objective::time)
-    std::stable_sort(finalists.begin(), finalists.end(), [](const Finalist& a, const Finalist& b) { return a.simulated < b.simulated; });
+    std::stable_sort(finalists.begin(), finalists.end(),
+                     [](const Finalist& a, const Finalist& b) { return a.simulated < b.simulated; });
   std::stable_partition(finalists.begin(), finalists.end(), [](const Finalist& f) { return f.fits_simulated; });
 }
 
@@ -105,7 +113,8 @@ void vary(const RunSpec& experiment, const Model& model, const PlanRequest& requ
           std::vector<Finalist>& finalists) {
   const ModelFacts facts(request);
   const StepModel formula(facts);
-  const std::vector<Finalist> best(finalists.begin(), finalists.begin() + int64_t(std::min(kMostVaried, finalists.size())));
+  const std::vector<Finalist> best(finalists.begin(),
+                                   finalists.begin() + int64_t(std::min(kMostVaried, finalists.size())));
   for (const Finalist& finalist : best)
     for (const Plan& plan : variants_of(finalist.rated.plan)) {
       if (contains(finalists, plan)) continue;
@@ -135,7 +144,8 @@ std::vector<Finalist> finalists_of(const PlanAnswer& answer, const PlanRequest& 
   return finalists;
 }
 
-/// Optimizer sharding multiplies the configurations: it is searched only where nothing fits without. Its space is then the request's.
+/// Optimizer sharding multiplies the configurations: it is searched only where nothing fits without. Its space is then
+/// the request's.
 PlanAnswer search(PlanRequest& request) {
   const Deadline deadline(request.time_limit);
   PlanAnswer answer = search_plan(request);
@@ -157,8 +167,8 @@ void note_devices(const std::vector<int>& order, Plan& plan) {
   if (plan.cluster_devices == device_numbers(0, plan.devices)) plan.cluster_devices.clear();
 }
 
-BestPlan find_in_order(const RunSpec& experiment, const Model& model, const std::vector<int>& order, const SourceOfDevices& source_of,
-                       const BestPlanOptions& options) {
+BestPlan find_in_order(const RunSpec& experiment, const Model& model, const std::vector<int>& order,
+                       const SourceOfDevices& source_of, const BestPlanOptions& options) {
   const CostSource& source = source_of(order);
   PlanRequest request = plan_request(experiment, model, source);
   request.objective = options.objective;
@@ -190,7 +200,10 @@ BestPlan find_in_order(const RunSpec& experiment, const Model& model, const std:
 std::tuple<int, double, double> rank_of(const BestPlan& found, Objective objective) {
   if (found.finalists.empty()) return {3, 0, 0};
   const Finalist& front = found.finalists.front();
-  return {!front.fits_simulated ? 2 : found.by_memory ? 1 : 0, objective == Objective::time ? front.simulated : front.rated.objective, front.simulated};
+  return {!front.fits_simulated ? 2
+          : found.by_memory     ? 1
+                                : 0,
+          objective == Objective::time ? front.simulated : front.rated.objective, front.simulated};
 }
 
 /// The nearest to fitting of those that found nothing; a search that ended early knows nothing.
@@ -205,7 +218,9 @@ const Shortfall* nearest_of(const std::vector<BestPlan>& found) {
 
 /// Of searches in several orders of the devices.
 BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective) {
-  const auto best = std::min_element(found.begin(), found.end(), [&](const BestPlan& a, const BestPlan& b) { return rank_of(a, objective) < rank_of(b, objective); });
+  const auto best = std::min_element(found.begin(), found.end(), [&](const BestPlan& a, const BestPlan& b) {
+    return rank_of(a, objective) < rank_of(b, objective);
+  });
   BestPlan result = *best;
   result.orders = orders;
   if (orders == 1) return result;
@@ -216,10 +231,12 @@ BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective
   }
   for (auto other = found.begin(); other != found.end(); ++other) {
     result.answer.lower_bound = std::min(result.answer.lower_bound, other->answer.lower_bound);
-    if (other != best && !other->finalists.empty() && other->by_memory == result.by_memory) result.finalists.push_back(other->finalists.front());
+    if (other != best && !other->finalists.empty() && other->by_memory == result.by_memory)
+      result.finalists.push_back(other->finalists.front());
   }
   if (objective != Objective::time)
-    std::stable_sort(result.finalists.begin() + 1, result.finalists.end(), [](const Finalist& a, const Finalist& b) { return a.rated.objective < b.rated.objective; });
+    std::stable_sort(result.finalists.begin() + 1, result.finalists.end(),
+                     [](const Finalist& a, const Finalist& b) { return a.rated.objective < b.rated.objective; });
   rank(result.finalists, objective);
   return result;
 }
@@ -227,7 +244,8 @@ BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective
 }  // namespace
 
 bool is_same(const Plan& a, Plan b) {
-  if (a.micro_batches == 1 && is_plain(a) && is_plain(b)) b.schedule = a.schedule;  // one micro-batch fills and drains alike under both
+  if (a.micro_batches == 1 && is_plain(a) && is_plain(b))
+    b.schedule = a.schedule;  // one micro-batch fills and drains alike under both
   b.name = a.name;
   return a == b;
 }
@@ -235,12 +253,15 @@ bool is_same(const Plan& a, Plan b) {
 PlanRequest plan_request(const Experiment& experiment, const Model& model, const CostSource& source) {
   PlanRequest request{.model = model, .cluster = source.cluster, .costs = *source.layers};
   request.batch = experiment.batch;
-  request.bytes_per_value = experiment.precision == Precision::bf16 ? 2 : experiment.precision == Precision::fp64 ? 8 : 4;
+  request.bytes_per_value = experiment.precision == Precision::bf16   ? 2
+                            : experiment.precision == Precision::fp64 ? 8
+                                                                      : 4;
   request.optimizer_tensors = optimizer_state_count(experiment.optimizer);
   return request;
 }
 
-BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const DeviceChoice& devices, const BestPlanOptions& options) {
+BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const DeviceChoice& devices,
+                        const BestPlanOptions& options) {
   const Deadline deadline(options.limit);
   std::vector<BestPlan> found;
   std::optional<Error> refused;
@@ -251,7 +272,9 @@ BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const Dev
       found.push_back(find_in_order(experiment, model, devices.orders[i], devices.source_of, part));
     } catch (const Error& error) {
       if (error.blame() != Blame::user || devices.orders.size() == 1) throw;
-      if (!refused) refused = error;  // one sort of devices has no speed at this precision, or no price: another order may leave it out
+      if (!refused)
+        refused =
+            error;  // one sort of devices has no speed at this precision, or no price: another order may leave it out
     }
   }
   if (found.empty()) throw *refused;
@@ -260,11 +283,15 @@ BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const Dev
 
 void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model) {
   const RatedPlan& nearest = shortfall.nearest;
-  if (nearest.prediction.memory.empty()) fail_user({where, "there is no plan", "whatever the devices' memory", join(shortfall.changes, "; or ")});
+  if (nearest.prediction.memory.empty())
+    fail_user({where, "there is no plan", "whatever the devices' memory", join(shortfall.changes, "; or ")});
   const DeviceMemory& m = nearest.prediction.memory[size_t(shortfall.stage)];
   std::vector<std::string> holds;
-  const std::pair<const char*, double> categories[] = {
-      {"weights", m.weights}, {"gradients", m.gradients}, {"optimizer", m.optimizer}, {"activations", m.activations}, {"workspace", m.workspace}};
+  const std::pair<const char*, double> categories[] = {{"weights", m.weights},
+                                                       {"gradients", m.gradients},
+                                                       {"optimizer", m.optimizer},
+                                                       {"activations", m.activations},
+                                                       {"workspace", m.workspace}};
   for (const auto& [name, bytes] : categories)
     if (bytes > 0) holds.push_back(fmt::format("{} {}", name, format_bytes(int64_t(bytes))));
   const char* less = shortfall.is_least ? "" : "; the time limit ended the search, less may be enough";
@@ -278,8 +305,8 @@ void check_fits(const std::string& where, const BestPlan& best, const Model& mod
   const Finalist& front = best.finalists.front();
   if (front.fits_simulated) return;
   fail_user({where, "no plan that was found fits into the devices' memory",
-             fmt::format("the nearest, {}, needs {} by the formula and is too full when simulated", front.rated.plan.in_short(model),
-                         format_bytes(int64_t(front.rated.prediction.fullest()))),
+             fmt::format("the nearest, {}, needs {} by the formula and is too full when simulated",
+                         front.rated.plan.in_short(model), format_bytes(int64_t(front.rated.prediction.fullest()))),
              "use more devices, a smaller batch or more memory"});
 }
 
@@ -292,7 +319,9 @@ const Finalist* to_run(const std::vector<Finalist>& finalists, int devices) {
   const double limit = (1 + kDoubt) * chosen->simulated;
   for (const Finalist& other : finalists) {
     if (!suits(other) || !other.fits_simulated || other.simulated > limit) continue;
-    if (std::pair(parts_of(other.rated.plan), other.simulated) < std::pair(parts_of(chosen->rated.plan), chosen->simulated)) chosen = &other;
+    if (std::pair(parts_of(other.rated.plan), other.simulated) <
+        std::pair(parts_of(chosen->rated.plan), chosen->simulated))
+      chosen = &other;
   }
   return chosen;
 }
@@ -310,16 +339,19 @@ Plan planned_plan(const std::string& name, const RunSpec& experiment, const Mode
     const Finalist* const chosen = to_run(best.finalists, experiment.processes ? all : 0);
     if (!chosen || !chosen->fits_simulated)
       fail_user({where, fmt::format("no plan of all {} processes was found that fits", all),
-                 fmt::format("the quickest, {}, has {}", best.finalists.front().rated.plan.in_short(model), best.finalists.front().rated.plan.devices),
+                 fmt::format("the quickest, {}, has {}", best.finalists.front().rated.plan.in_short(model),
+                             best.finalists.front().rated.plan.devices),
                  "start so many, with threads where it is one, or name a plan: --plan " + usual_strategy()});
     plan = chosen->rated.plan;
   } else {
     const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
     const std::optional<RatedPlan> rated = name == kAsa.name ? plan_asa(request) : plan_hybrid_static(request);
     if (!rated)
-      fail_user({where, fmt::format("{} devices", devices.orders.front().size()),
-                 fmt::format("with a batch of {} no mesh of all of them has a sample for everyone and fits into their memory", experiment.batch),
-                 "use another number of devices or another batch"});
+      fail_user(
+          {where, fmt::format("{} devices", devices.orders.front().size()),
+           fmt::format("with a batch of {} no mesh of all of them has a sample for everyone and fits into their memory",
+                       experiment.batch),
+           "use another number of devices or another batch"});
     plan = rated->plan;
   }
   plan.name = name;

@@ -33,11 +33,13 @@ SiteOptions site_options(const RunSpec& experiment) {
 void emulate_links(double bandwidth, double latency, int cores, CostSource& source) {
   source.links = std::make_shared<LinksOfSpeed>(source.cluster.size(), cores, bandwidth, latency);
   const double price = source.cluster.nodes.empty() ? 0 : source.cluster.nodes.front().price_per_hour;
-  source.cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = price, .instance = ""}};
+  source.cluster.nodes = {
+      ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = price, .instance = ""}};
   source.cluster.overlap = source.links->overlap();
 }
 
-CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices, bool measures) {
+CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices,
+                           bool measures) {
   CostSource source;
   source.cluster = cluster_of(experiment, devices);
   const std::vector<int> threads = threads_of(experiment, devices);
@@ -45,7 +47,8 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   options.sites = site_options(experiment);
   options.optimizer = experiment.optimizer;
   options.measures_missing = measures;
-  if (const auto refit = profile.refits.find(refit_name(experiment.model_name, experiment.precision)); refit != profile.refits.end())
+  if (const auto refit = profile.refits.find(refit_name(experiment.model_name, experiment.precision));
+      refit != profile.refits.end())
     options.factor = refit->second.factor;
   options.threads = threads.front();
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
@@ -57,14 +60,18 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   describe_links(profile.links, source.cluster);
   source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;
   source.cluster.price = {.currency = experiment.currency, .date = "", .source = experiment.price_note};
-  if (experiment.links) emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, profile.machine.cores, source);
+  if (experiment.links)
+    emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, profile.machine.cores,
+                  source);
   return source;
 }
 
-CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster, const std::vector<int>& devices) {
+CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster,
+                            const std::vector<int>& devices) {
   CostSource source;
   source.cluster = chosen_devices(cluster, devices);
-  source.layers = std::make_shared<DatasheetCosts>(model, source.cluster, experiment.precision, optimizer_state_count(experiment.optimizer));
+  source.layers = std::make_shared<DatasheetCosts>(model, source.cluster, experiment.precision,
+                                                   optimizer_state_count(experiment.optimizer));
   source.links = std::make_shared<ClusterLinks>(source.cluster);
   source.shares_memory = false;
   return source;

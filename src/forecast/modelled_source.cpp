@@ -77,7 +77,8 @@ SecondsBySamples seconds_by_samples(const RunSpec& experiment, const Model& mode
   };
 }
 
-VirtualLinks links_between_replicas(const Cluster& cluster, int replicas, int devices, std::optional<LinkSpeed> server) {
+VirtualLinks links_between_replicas(const Cluster& cluster, int replicas, int devices,
+                                    std::optional<LinkSpeed> server) {
   const bool has_network = cluster.nodes.size() > 1;
   std::vector<int> of_node(cluster.nodes.size());
   const auto node_of = [&](int replica) { return size_t(cluster.devices[size_t(replica * devices)].node); };
@@ -95,7 +96,8 @@ VirtualLinks links_between_replicas(const Cluster& cluster, int replicas, int de
 VirtualLinks modelled_links(const Experiment& experiment, int replicas, int devices) {
   const ModelledClock& clock = *experiment.replicas.clock;
   if (!clock.cluster) return {{clock.link}, clock.server_link.value_or(LinkSpeed{}), 1};
-  return links_between_replicas(first_devices(*clock.cluster, replicas * devices), replicas, devices, clock.server_link);
+  return links_between_replicas(first_devices(*clock.cluster, replicas * devices), replicas, devices,
+                                clock.server_link);
 }
 
 double speed_of(const Experiment& experiment, int device) {

@@ -19,9 +19,13 @@ ComputeTimes::ComputeTimes(const Experiment& experiment, SecondsBySamples second
   variation_.seed = experiment.seed;
 }
 
-SynchronousSteps::SynchronousSteps(ComputeTimes times, const Program& program, Samples samples, const std::vector<LinkSpeed>& links,
-                                   int64_t element_size, const std::vector<Failure>& failures)
-    : times_(std::move(times)), samples_(std::move(samples)), failures_(failures), bytes_(size_t(program.devices)),
+SynchronousSteps::SynchronousSteps(ComputeTimes times, const Program& program, Samples samples,
+                                   const std::vector<LinkSpeed>& links, int64_t element_size,
+                                   const std::vector<Failure>& failures)
+    : times_(std::move(times)),
+      samples_(std::move(samples)),
+      failures_(failures),
+      bytes_(size_t(program.devices)),
       counts_(size_t(program.devices)) {
   const int n = program.devices;
   for (const Bucket& bucket : program.buckets) {
@@ -72,14 +76,19 @@ std::vector<HubCounts> SynchronousSteps::counts() const {
   return counts_;
 }
 
-std::unique_ptr<SynchronousSteps> synchronous_steps(const RunSpec& experiment, const Model& model, const Plan& plan, const Program& program,
-                                                    std::function<int64_t(int64_t step)> samples, const std::vector<Failure>& failures) {
+std::unique_ptr<SynchronousSteps> synchronous_steps(const RunSpec& experiment, const Model& model, const Plan& plan,
+                                                    const Program& program,
+                                                    std::function<int64_t(int64_t step)> samples,
+                                                    const std::vector<Failure>& failures) {
   const int workers = plan.devices;
   const Plan single = single_plan(model, std::max<int64_t>(1, experiment.batch / workers));
-  const auto of_worker = [plan, samples = std::move(samples)](int worker, int64_t step) { return share_of_worker(plan, samples(step), worker); };
-  return std::make_unique<SynchronousSteps>(ComputeTimes(experiment, seconds_by_samples(experiment, model, single, workers)), program, of_worker,
-                                            modelled_links(experiment, workers, 1).replicas, int64_t(c10::elementSize(master_type(experiment.precision))),
-                                            failures);
+  const auto of_worker = [plan, samples = std::move(samples)](int worker, int64_t step) {
+    return share_of_worker(plan, samples(step), worker);
+  };
+  return std::make_unique<SynchronousSteps>(
+      ComputeTimes(experiment, seconds_by_samples(experiment, model, single, workers)), program, of_worker,
+      modelled_links(experiment, workers, 1).replicas, int64_t(c10::elementSize(master_type(experiment.precision))),
+      failures);
 }
 
 }  // namespace trireme

@@ -23,7 +23,9 @@ class ComputeTimes {
  public:
   ComputeTimes(const Experiment& experiment, SecondsBySamples seconds);
   /// Of 0-based step `step` of a replica, or of a worker of synchronous training.
-  double seconds(int worker, int64_t step, int64_t samples) const { return seconds_(worker, samples) * variation_.seconds(worker, step); }
+  double seconds(int worker, int64_t step, int64_t samples) const {
+    return seconds_(worker, samples) * variation_.seconds(worker, step);
+  }
 
  private:
   const SecondsBySamples seconds_;
@@ -47,16 +49,16 @@ class StepsBySamples final : public StepTimes {
   const std::vector<int64_t> first_;
 };
 
-/// One replica whose workers compute on their shares of each batch and then reduce the gradients: the slowest worker's time, then that of the
-/// collectives, one per bucket of the program, which nothing hides (comm/formulas.h, rounds as in comm/local/emulated_links.h). All wait for
-/// a worker that fails, and its step begins anew. Thread-safe.
+/// One replica whose workers compute on their shares of each batch and then reduce the gradients: the slowest worker's
+/// time, then that of the collectives, one per bucket of the program, which nothing hides (comm/formulas.h, rounds as
+/// in comm/local/emulated_links.h). All wait for a worker that fails, and its step begins anew. Thread-safe.
 class SynchronousSteps final : public StepTimes {
  public:
   using Samples = std::function<int64_t(int worker, int64_t step)>;
 
   /// `links`: of each worker; the last one stands for all that follow. `element_size`: bytes of a gradient's element.
-  SynchronousSteps(ComputeTimes times, const Program& program, Samples samples, const std::vector<LinkSpeed>& links, int64_t element_size,
-                   const std::vector<Failure>& failures);
+  SynchronousSteps(ComputeTimes times, const Program& program, Samples samples, const std::vector<LinkSpeed>& links,
+                   int64_t element_size, const std::vector<Failure>& failures);
 
   /// Steps may be asked for again. Errors (run): a worker that fails for good in it.
   double seconds(int replica, int64_t step) const override;
@@ -79,8 +81,11 @@ class SynchronousSteps final : public StepTimes {
   mutable std::vector<HubCounts> counts_;  ///< by worker; guarded by mutex_
 };
 
-/// Those of the policy synchronous, whose plan is one replica of all workers. `samples`: of the batch of all at a step. `failures`: of workers.
-std::unique_ptr<SynchronousSteps> synchronous_steps(const RunSpec& experiment, const Model& model, const Plan& plan, const Program& program,
-                                                    std::function<int64_t(int64_t step)> samples, const std::vector<Failure>& failures);
+/// Those of the policy synchronous, whose plan is one replica of all workers. `samples`: of the batch of all at a step.
+/// `failures`: of workers.
+std::unique_ptr<SynchronousSteps> synchronous_steps(const RunSpec& experiment, const Model& model, const Plan& plan,
+                                                    const Program& program,
+                                                    std::function<int64_t(int64_t step)> samples,
+                                                    const std::vector<Failure>& failures);
 
 }  // namespace trireme

@@ -31,11 +31,14 @@ Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& 
   const Plan draft = named_plan(name, model, source.cluster, experiment.batch, {}, experiment.micro_batches);
   if (draft.stages.size() == 1) return draft;
   const int64_t samples = std::max<int64_t>(1, experiment.batch / draft.micro_batches / draft.layers.back().data);
-  return named_plan(name, model, source.cluster, experiment.batch, layer_seconds(model, source, samples), experiment.micro_batches);
+  return named_plan(name, model, source.cluster, experiment.batch, layer_seconds(model, source, samples),
+                    experiment.micro_batches);
 }
 
-RunResult predict(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source, const PredictionOptions& options) {
-  return plan.agreement.empty() ? predict_program(experiment, model, plan, source, options) : predict_agreement(experiment, model, plan, source, options);
+RunResult predict(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
+                  const PredictionOptions& options) {
+  return plan.agreement.empty() ? predict_program(experiment, model, plan, source, options)
+                                : predict_agreement(experiment, model, plan, source, options);
 }
 
 }  // namespace trireme

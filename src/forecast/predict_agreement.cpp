@@ -21,7 +21,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kStandInElements = 4096;   // of all weights: enough for shards and fragments
+constexpr int64_t kStandInElements = 4096;     // of all weights: enough for shards and fragments
 constexpr int64_t kMostReplicaSteps = 20'000;  // of all replicas: a second
 
 /// What of a replica is exchanged, in bytes, and a small state in its place.
@@ -67,21 +67,22 @@ struct ConstantSteps final : StepTimes {
 
 /// What the exchanges of a run of `steps` steps per replica take.
 struct Exchanges {
-  double seconds = 0;           ///< until the last replica was through
-  int64_t replica_steps = 0;    ///< that all together made
+  double seconds = 0;         ///< until the last replica was through
+  int64_t replica_steps = 0;  ///< that all together made
   std::vector<HubCounts> counts;
 };
 
 /// Each replica as a run would have it, without mathematics.
-void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, int64_t steps, int64_t steps_per_epoch, int64_t samples, double rate,
-          int64_t& made) {
+void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, int64_t steps, int64_t steps_per_epoch,
+          int64_t samples, double rate, int64_t& made) {
   const c10::InferenceMode inference;
   ReplicaState state = stand_in.state();
   const std::unique_ptr<ReplicaPolicy> policy = update.for_replica(hub);
   policy->begin(state);
   hub.barrier();
   for (int64_t step = 0; steps == 0 || step < steps; ++step) {
-    const StepFacts facts{.step = step, .samples = samples, .learning_rate = rate, .ends_epoch = (step + 1) % steps_per_epoch == 0};
+    const StepFacts facts{
+        .step = step, .samples = samples, .learning_rate = rate, .ends_epoch = (step + 1) % steps_per_epoch == 0};
     if (policy->before_step(facts, state).stop) break;
     hub.begin_step();
     hub.end_step();
@@ -92,8 +93,8 @@ void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, int64_t steps
   policy->finish(state);
 }
 
-Exchanges exchanges_of(const Experiment& experiment, const Model& model, const Plan& plan, const StepTimes& times, const VirtualLinks& links,
-                       int64_t steps_per_epoch, int64_t steps) {
+Exchanges exchanges_of(const Experiment& experiment, const Model& model, const Plan& plan, const StepTimes& times,
+                       const VirtualLinks& links, int64_t steps_per_epoch, int64_t steps) {
   const StandIn stand_in(experiment, model);
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
   const int64_t samples = std::max<int64_t>(1, experiment.batch / plan.replicas);
@@ -107,7 +108,8 @@ Exchanges exchanges_of(const Experiment& experiment, const Model& model, const P
   }
   VirtualWorld world(plan.replicas, times, slowed_by(links, stand_in.scale), update->server());
   run_replicas(world, [&](Hub& hub) {
-    play(hub, *update, stand_in, steps, steps_per_epoch, samples, experiment.optimizer.learning_rate, exchanges.replica_steps);
+    play(hub, *update, stand_in, steps, steps_per_epoch, samples, experiment.optimizer.learning_rate,
+         exchanges.replica_steps);
     exchanges.seconds = std::max(exchanges.seconds, hub.now());
   });
   for (int r = 0; r < plan.replicas; ++r) {
@@ -119,7 +121,8 @@ Exchanges exchanges_of(const Experiment& experiment, const Model& model, const P
 }
 
 /// The inner plan on the first replica's devices.
-RunResult inner_row(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source, const PredictionOptions& options) {
+RunResult inner_row(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
+                    const PredictionOptions& options) {
   RunSpec one = experiment;
   one.batch = std::max<int64_t>(1, experiment.batch / plan.replicas);
   one.private_replicas = false;
@@ -132,7 +135,8 @@ RunResult inner_row(const RunSpec& experiment, const Model& model, const Plan& p
 std::vector<double> seconds_by_replica(const Plan& plan, const CostSource& source, double of_first) {
   const auto slowest = [&](int replica) {
     double speed = INFINITY;
-    for (int d = 0; d < plan.devices; ++d) speed = std::min(speed, source.cluster.devices[size_t(replica * plan.devices + d)].speed);
+    for (int d = 0; d < plan.devices; ++d)
+      speed = std::min(speed, source.cluster.devices[size_t(replica * plan.devices + d)].speed);
     return speed;
   };
   std::vector<double> seconds;
@@ -140,14 +144,16 @@ std::vector<double> seconds_by_replica(const Plan& plan, const CostSource& sourc
   return seconds;
 }
 
-Exchanges exchanges_of_replicas(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source, const RunResult& inner,
-                                int64_t steps_per_epoch, int64_t steps) {
+Exchanges exchanges_of_replicas(const RunSpec& experiment, const Model& model, const Plan& plan,
+                                const CostSource& source, const RunResult& inner, int64_t steps_per_epoch,
+                                int64_t steps) {
   std::unique_ptr<StepTimes> times;
   VirtualLinks links;
   if (experiment.replicas.clock) {
     const SecondsBySamples seconds = seconds_by_samples(experiment, model, plan, plan.replicas);
     std::vector<double> by_replica;
-    for (int r = 0; r < plan.replicas; ++r) by_replica.push_back(seconds(r, std::max<int64_t>(1, experiment.batch / plan.replicas)));
+    for (int r = 0; r < plan.replicas; ++r)
+      by_replica.push_back(seconds(r, std::max<int64_t>(1, experiment.batch / plan.replicas)));
     times = std::make_unique<ConstantSteps>(by_replica);
     links = modelled_links(experiment, plan.replicas, plan.devices);
   } else {
@@ -162,14 +168,15 @@ Exchanges exchanges_of_workers(const RunSpec& experiment, const Model& model, co
   const Program program = compile(model, plan, options_of(experiment, plan, true));
   const auto times = synchronous_steps(experiment, model, plan, program, [&](int64_t) { return experiment.batch; }, {});
   Exchanges exchanges;
-  for (; exchanges.replica_steps < steps; ++exchanges.replica_steps) exchanges.seconds += times->seconds(0, exchanges.replica_steps);
+  for (; exchanges.replica_steps < steps; ++exchanges.replica_steps)
+    exchanges.seconds += times->seconds(0, exchanges.replica_steps);
   exchanges.counts = times->counts();
   return exchanges;
 }
 
 /// Fills the row of the inner plan with what the run of all takes.
-void describe(const Exchanges& exchanges, const RunSpec& experiment, const Plan& plan, const CostSource& source, const PredictionOptions& options,
-              RunResult& row) {
+void describe(const Exchanges& exchanges, const RunSpec& experiment, const Plan& plan, const CostSource& source,
+              const PredictionOptions& options, RunResult& row) {
   const double made = std::max(1.0, double(exchanges.replica_steps) / plan.replicas), step = exchanges.seconds / made;
   const double whole = exchanges.seconds * double(exchanges.counts.size());
   double idle = 0, exchanging = 0, bytes = 0;
@@ -190,7 +197,10 @@ void describe(const Exchanges& exchanges, const RunSpec& experiment, const Plan&
   row.exposed_communication = std::min(1.0, exchanging / whole);
   row.bytes_per_step = int64_t(bytes / (made * double(exchanges.counts.size())));
   row.predicted->step_seconds = step;
-  row.replicas = ReplicaReport{.replicas = int(exchanges.counts.size()), .clock = "modelled", .idle_share = idle / whole, .bytes = int64_t(bytes)};
+  row.replicas = ReplicaReport{.replicas = int(exchanges.counts.size()),
+                               .clock = "modelled",
+                               .idle_share = idle / whole,
+                               .bytes = int64_t(bytes)};
   std::vector<MemoryUse> memory;
   for (int r = 0; r < plan.replicas; ++r) memory.insert(memory.end(), row.memory.begin(), row.memory.end());
   row.memory = std::move(memory);
@@ -208,10 +218,12 @@ RunResult predict_agreement(const RunSpec& given, const Model& model, const Plan
   if (row.status == RunStatus::does_not_fit) return row;
   const int64_t epoch_samples = options.epoch_samples.value_or(experiment.batch);
   const int64_t steps_per_epoch = std::max<int64_t>(1, epoch_samples / experiment.batch);
-  const int64_t steps = std::clamp<int64_t>(steps_of(experiment.length, steps_per_epoch), 1, std::max<int64_t>(1, kMostReplicaSteps / plan.replicas));
+  const int64_t steps = std::clamp<int64_t>(steps_of(experiment.length, steps_per_epoch), 1,
+                                            std::max<int64_t>(1, kMostReplicaSteps / plan.replicas));
 
-  const Exchanges exchanges = is_synchronous(plan.agreement) ? exchanges_of_workers(experiment, model, plan, steps)
-                                                              : exchanges_of_replicas(experiment, model, plan, source, row, steps_per_epoch, steps);
+  const Exchanges exchanges = is_synchronous(plan.agreement)
+                                  ? exchanges_of_workers(experiment, model, plan, steps)
+                                  : exchanges_of_replicas(experiment, model, plan, source, row, steps_per_epoch, steps);
   describe(exchanges, experiment, plan, source, options, row);
   return row;
 }

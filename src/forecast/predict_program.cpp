@@ -32,7 +32,8 @@ std::string basis_of(const InstructionCosts& costs) {
   return fmt::format("{} {:.1f} x", name_of(costs.basis()), costs.stretch());
 }
 
-void fill_row(const Simulation& simulation, const Experiment& experiment, const PredictionOptions& options, RunResult& row) {
+void fill_row(const Simulation& simulation, const Experiment& experiment, const PredictionOptions& options,
+              RunResult& row) {
   const double step = simulation.step_seconds;
   row.step_seconds = StepSeconds{step, step, step};
   row.samples_per_second = double(experiment.batch) / step;
@@ -60,7 +61,9 @@ std::vector<c10::ScalarType> input_types(const RunSpec& experiment, const Model&
 /// Also says where a device's memory is too small.
 void fill_memory(const RunSpec& experiment, const Model& model, const Program& program, const CostSource& source,
                  const std::vector<int>& ranks, RunResult& row) {
-  const MemoryOptions options{.batch = experiment.batch, .precision = experiment.precision, .optimizer = experiment.optimizer,
+  const MemoryOptions options{.batch = experiment.batch,
+                              .precision = experiment.precision,
+                              .optimizer = experiment.optimizer,
                               .input_types = input_types(experiment, model)};
   row.memory = predict_memory(program, model, *source.layers, options, ranks);
   int64_t peak = 0;
@@ -72,7 +75,8 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Program& p
     MemoryUse at_peak;
     at_peak.current = use.at_peak;
     row.status = RunStatus::does_not_fit;
-    row.reason = fmt::format("device {} needs {}, it has {}: {}", ranks[i], format_bytes(use.peak), format_bytes(limit), describe_memory(at_peak));
+    row.reason = fmt::format("device {} needs {}, it has {}: {}", ranks[i], format_bytes(use.peak), format_bytes(limit),
+                             describe_memory(at_peak));
   }
   row.predicted->peak_memory = peak;
 }
@@ -87,14 +91,17 @@ RunResult predict_program(const RunSpec& experiment, const Model& model, const P
   row.blocks = block_strategies(plan, model);
   const bool many = plan.devices > kMostRanks;
   const Program program = compile(model, plan, compile_for(experiment, source, !many));
-  InstructionCostOptions cost_options{.batch = experiment.batch, .precision = experiment.precision, .batch_norm = experiment.batch_norm,
-                                      .loading = source.loading, .slowness = source.slowness};
+  InstructionCostOptions cost_options{.batch = experiment.batch,
+                                      .precision = experiment.precision,
+                                      .batch_norm = experiment.batch_norm,
+                                      .loading = source.loading,
+                                      .slowness = source.slowness};
   if (many) cost_options.representatives = representatives(program, source.cluster, experiment.batch);
   InstructionCosts costs(program, model, source.cluster, *source.layers, *source.links, cost_options);
   const bool long_list = many && program.greatest_lag == 0;
-  const Simulation simulation =
-      simulate(program, model, costs, *source.links,
-               {.steps = long_list ? 1 : options.steps, .timeline = options.timeline, .ranks = cost_options.representatives});
+  const Simulation simulation = simulate(
+      program, model, costs, *source.links,
+      {.steps = long_list ? 1 : options.steps, .timeline = options.timeline, .ranks = cost_options.representatives});
   fill_row(simulation, experiment, options, row);
   if (options.epoch_samples)
     if (const auto price = price_of(source.cluster, *row.epoch_seconds)) row.price_per_epoch = price->amount;
@@ -105,7 +112,8 @@ RunResult predict_program(const RunSpec& experiment, const Model& model, const P
     std::iota(ranks.begin(), ranks.end(), 0);
   }
   fill_memory(experiment, model, program, source, ranks, row);
-  if (plan.stages.size() > 1 || plan.micro_batches > 1) row.schedule = std::make_shared<const nlohmann::json>(short_drawing(program, model));
+  if (plan.stages.size() > 1 || plan.micro_batches > 1)
+    row.schedule = std::make_shared<const nlohmann::json>(short_drawing(program, model));
   return row;
 }
 

@@ -10,7 +10,9 @@ namespace trireme {
 namespace {
 
 std::string tensor_split(int data, int degree) { return fmt::format("data={},tensor={}", data, degree); }
-std::string pipeline_split(int data, int degree) { return fmt::format("data={},pipeline={},schedule={}", data, degree, lean_schedule().name); }
+std::string pipeline_split(int data, int degree) {
+  return fmt::format("data={},pipeline={},schedule={}", data, degree, lean_schedule().name);
+}
 
 class Projector {
  public:
@@ -21,8 +23,10 @@ class Projector {
     ProjectedRow row{devices, data_parallel(devices), std::nullopt};
     for (int degree : request_.model_degrees) {
       if (degree < 2 || devices % degree != 0) continue;
-      for (const auto split : {tensor_split, pipeline_split}) keep_better(plan(split(devices / degree, degree), devices, degree), row.hybrid);
-      for (const std::string& strategy : strategies_of_own_rule()) keep_better(by_product(strategy, devices, degree), row.hybrid);
+      for (const auto split : {tensor_split, pipeline_split})
+        keep_better(plan(split(devices / degree, degree), devices, degree), row.hybrid);
+      for (const std::string& strategy : strategies_of_own_rule())
+        keep_better(by_product(strategy, devices, degree), row.hybrid);
     }
     return row;
   }
@@ -41,27 +45,39 @@ class Projector {
     if (batch < devices / degree) return std::nullopt;
     const std::optional<PredictedStep> step = step_seconds_(strategy, devices, batch);
     if (!step || !step->fits) return std::nullopt;
-    return completed({.strategy = strategy, .devices = devices, .model_degree = degree, .batch = batch, .step_seconds = step->seconds});
+    return completed({.strategy = strategy,
+                      .devices = devices,
+                      .model_degree = degree,
+                      .batch = batch,
+                      .step_seconds = step->seconds});
   }
 
-  std::optional<Projected> data_parallel(int devices) const { return plan(fmt::format("data={}", devices), devices, 1); }
+  std::optional<Projected> data_parallel(int devices) const {
+    return plan(fmt::format("data={}", devices), devices, 1);
+  }
 
   /// T_N^M = T^M T_N/T_1, all with the batch that one of N workers has.
   std::optional<Projected> by_product(const std::string& strategy, int devices, int degree) const {
     const int workers = devices / degree;
     const int64_t batch = batch_of(workers), own = batch / workers;
     if (own < 1) return std::nullopt;
-    const auto one = step_seconds_("data=1", 1, own), all = step_seconds_(fmt::format("data={}", workers), workers, batch);
+    const auto one = step_seconds_("data=1", 1, own),
+               all = step_seconds_(fmt::format("data={}", workers), workers, batch);
     const auto worker = step_seconds_(strategy, degree, own);
     if (!one || !all || !worker || !worker->fits) return std::nullopt;
     const std::string name = workers == 1 ? strategy : fmt::format("{} {} x data {}", strategy, degree, workers);
-    return completed({.strategy = name, .devices = devices, .model_degree = degree, .batch = batch, .step_seconds = worker->seconds * all->seconds / one->seconds,
+    return completed({.strategy = name,
+                      .devices = devices,
+                      .model_degree = degree,
+                      .batch = batch,
+                      .step_seconds = worker->seconds * all->seconds / one->seconds,
                       .by_product = workers > 1});
   }
 
   static void keep_better(const std::optional<Projected>& candidate, std::optional<Projected>& best) {
     if (!candidate) return;
-    // seconds to the target; where the epochs of one are not known the other, and of two unknown ones samples per second
+    // seconds to the target; where the epochs of one are not known the other, and of two unknown ones samples per
+    // second
     const auto is_better = [](const Projected& a, const Projected& b) {
       if (a.seconds() && b.seconds()) return *a.seconds() < *b.seconds();
       if (a.seconds() || b.seconds()) return a.seconds().has_value();
@@ -91,7 +107,8 @@ std::optional<double> Projected::seconds() const {
   return TrainingTime{step_seconds, steps_per_epoch, *epochs.value}.seconds();
 }
 
-std::vector<ProjectedRow> project(const ProjectionRequest& request, const EpochsToTarget& epochs, const StepPrediction& step_seconds) {
+std::vector<ProjectedRow> project(const ProjectionRequest& request, const EpochsToTarget& epochs,
+                                  const StepPrediction& step_seconds) {
   const Projector projector(request, epochs, step_seconds);
   std::vector<ProjectedRow> rows;
   for (int devices : request.devices) rows.push_back(projector.row(devices));
@@ -120,7 +137,9 @@ std::vector<int> data_quicker_again(const std::vector<ProjectedRow>& rows) {
 }
 
 const Projected* quickest_data(const std::vector<ProjectedRow>& rows) { return quickest(rows, &ProjectedRow::data); }
-const Projected* quickest_hybrid(const std::vector<ProjectedRow>& rows) { return quickest(rows, &ProjectedRow::hybrid); }
+const Projected* quickest_hybrid(const std::vector<ProjectedRow>& rows) {
+  return quickest(rows, &ProjectedRow::hybrid);
+}
 
 std::vector<int> doubling_devices(int first, int last) {
   std::vector<int> devices;

@@ -1,4 +1,5 @@
-// Time to the target on more and more devices: data parallelism alone, and workers of several devices each (cost/end_to_end.h).
+// Time to the target on more and more devices: data parallelism alone, and workers of several devices each
+// (cost/end_to_end.h).
 #pragma once
 
 #include <cstdint>
@@ -13,23 +14,24 @@
 namespace trireme {
 
 struct ProjectionRequest {
-  std::vector<int> devices;               ///< ascending
+  std::vector<int> devices;  ///< ascending
   std::vector<int> model_degrees{2, 4, 8};
   int64_t batch = 0;
-  bool per_worker = true;                 ///< `batch` samples of every data-parallel worker; else of the global batch
+  bool per_worker = true;  ///< `batch` samples of every data-parallel worker; else of the global batch
   int64_t epoch_samples = 0;
 };
 
 /// One way to use some devices.
 struct Projected {
-  std::string strategy;                   ///< "data=32,tensor=2", or what stands for it: "branches x data 32"
+  std::string strategy;  ///< "data=32,tensor=2", or what stands for it: "branches x data 32"
   int devices = 1;
-  int model_degree = 1;                   ///< M; the data axis has devices/M workers
-  int64_t batch = 0;                      ///< global
+  int model_degree = 1;  ///< M; the data axis has devices/M workers
+  int64_t batch = 0;     ///< global
   double step_seconds = 0;
   double steps_per_epoch = 0;
   Epochs epochs = {};
-  bool by_product = false;                ///< the step's seconds are those of one worker times what data parallelism adds (Pal et al.)
+  bool by_product =
+      false;  ///< the step's seconds are those of one worker times what data parallelism adds (Pal et al.)
 
   /// None where the epochs are not known.
   std::optional<double> seconds() const;
@@ -37,8 +39,9 @@ struct Projected {
 
 struct ProjectedRow {
   int devices = 1;
-  std::optional<Projected> data;          ///< none where the batch does not give every worker a sample, or the plan is refused or does not fit
-  std::optional<Projected> hybrid;        ///< the best of all degrees and splits; by its step where epochs are not known
+  std::optional<Projected>
+      data;  ///< none where the batch does not give every worker a sample, or the plan is refused or does not fit
+  std::optional<Projected> hybrid;  ///< the best of all degrees and splits; by its step where epochs are not known
 };
 
 /// A step of a named plan.
@@ -50,14 +53,18 @@ struct PredictedStep {
 };
 
 /// None where there is no such plan.
-using StepPrediction = std::function<std::optional<PredictedStep>(const std::string& strategy, int devices, int64_t batch)>;
+using StepPrediction =
+    std::function<std::optional<PredictedStep>(const std::string& strategy, int devices, int64_t batch)>;
 
-/// A row per number of devices. Hybrids are data=N,tensor=M and data=N,pipeline=M under 1f1b. What is named for one worker only
-/// ("branches": parallel branches of a model's blocks on devices of their own) takes SU^M of its own on M devices, and T_N/T_1 of data
-/// parallelism.
-std::vector<ProjectedRow> project(const ProjectionRequest& request, const EpochsToTarget& epochs, const StepPrediction& step_seconds);
+/// A row per number of devices. Hybrids are data=N,tensor=M and data=N,pipeline=M under 1f1b. What is named for one
+/// worker only
+/// ("branches": parallel branches of a model's blocks on devices of their own) takes SU^M of its own on M devices, and
+/// T_N/T_1 of data parallelism.
+std::vector<ProjectedRow> project(const ProjectionRequest& request, const EpochsToTarget& epochs,
+                                  const StepPrediction& step_seconds);
 
-/// The first row in which the hybrid is quicker to the target, also where data parallelism alone does not get there; none: nowhere.
+/// The first row in which the hybrid is quicker to the target, also where data parallelism alone does not get there;
+/// none: nowhere.
 const ProjectedRow* crossover_of(const std::vector<ProjectedRow>& rows);
 /// Numbers of devices after the crossover on which data parallelism is quicker than any hybrid after all.
 std::vector<int> data_quicker_again(const std::vector<ProjectedRow>& rows);

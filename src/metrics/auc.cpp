@@ -12,7 +12,8 @@ namespace trireme {
 
 double area_under_roc(std::span<const double> scores, std::span<const int64_t> labels) {
   check_internal(scores.size() == labels.size(), "every score has a label");
-  if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); })) return std::numeric_limits<double>::quiet_NaN();
+  if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); }))
+    return std::numeric_limits<double>::quiet_NaN();
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] < scores[b]; });

@@ -48,7 +48,8 @@ class Search {
     std::vector<Candidate> candidates;
     for (size_t h = 0; h < unfinished_.size(); ++h)
       for (int64_t i = 0; i < k; ++i)
-        candidates.push_back({h, tokens[int64_t(h) * k + i], unfinished_[h].log_probability + values[int64_t(h) * k + i]});
+        candidates.push_back(
+            {h, tokens[int64_t(h) * k + i], unfinished_[h].log_probability + values[int64_t(h) * k + i]});
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.log_probability > b.log_probability; });
     std::vector<Hypothesis> next;
@@ -82,7 +83,8 @@ class Search {
     const double reachable = unfinished_.empty() ? kImpossible
                                                  : unfinished_.front().log_probability /
                                                        length_correction(options_.longest, options_.length_penalty);
-    done_ = at_the_end || finished_ >= options_.beam || unfinished_.empty() || (finished_ > 0 && best_score_ >= reachable);
+    done_ =
+        at_the_end || finished_ >= options_.beam || unfinished_.empty() || (finished_ > 0 && best_score_ >= reachable);
     if (unfinished_.empty()) unfinished_.push_back(best_);  // its rows go on being asked about
   }
 
@@ -103,7 +105,8 @@ std::vector<std::vector<int64_t>> beam_search(int64_t sentences, const NextToken
     if (std::all_of(searches.begin(), searches.end(), [](const Search& s) { return s.is_done(); })) break;
     at::Tensor prefixes = at::empty({sentences * options.beam, length}, at::kLong);
     for (int64_t row = 0; row < prefixes.size(0); ++row)
-      searches[size_t(row / options.beam)].write_prefix(size_t(row % options.beam), length, prefixes.data_ptr<int64_t>() + row * length);
+      searches[size_t(row / options.beam)].write_prefix(size_t(row % options.beam), length,
+                                                        prefixes.data_ptr<int64_t>() + row * length);
     const at::Tensor scores = next(prefixes);
     // as many of each row that, with all ends left out, the beam is filled
     const int64_t k = std::min(scores.size(1), 2 * options.beam);
@@ -111,7 +114,8 @@ std::vector<std::vector<int64_t>> beam_search(int64_t sentences, const NextToken
     const at::Tensor v = values.contiguous(), t = tokens.contiguous();
     for (int64_t s = 0; s < sentences; ++s)
       if (!searches[size_t(s)].is_done())
-        searches[size_t(s)].advance(t.data_ptr<int64_t>() + s * options.beam * k, v.data_ptr<double>() + s * options.beam * k, k);
+        searches[size_t(s)].advance(t.data_ptr<int64_t>() + s * options.beam * k,
+                                    v.data_ptr<double>() + s * options.beam * k, k);
   }
   std::vector<std::vector<int64_t>> results;
   for (const Search& search : searches) results.push_back(search.best());

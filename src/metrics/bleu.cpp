@@ -11,11 +11,12 @@
 namespace trireme {
 namespace {
 
-/// What separates words besides ASCII's blanks: the white space of Unicode, and four control characters that Python counts as such.
-constexpr std::string_view kOtherBlanks[] = {
-    "\x1c",         "\x1d",         "\x1e",         "\x1f",         "\u0085", "\u00a0", "\u1680", "\u2000", "\u2001",
-    "\u2002",       "\u2003",       "\u2004",       "\u2005",       "\u2006", "\u2007", "\u2008", "\u2009", "\u200a",
-    "\u2028",       "\u2029",       "\u202f",       "\u205f",       "\u3000"};
+/// What separates words besides ASCII's blanks: the white space of Unicode, and four control characters that Python
+/// counts as such.
+constexpr std::string_view kOtherBlanks[] = {"\x1c",   "\x1d",   "\x1e",   "\x1f",   "\u0085", "\u00a0",
+                                             "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004",
+                                             "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a",
+                                             "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"};
 
 std::string with_plain_blanks(std::string_view sentence) {
   std::string out;
@@ -34,7 +35,8 @@ using Counts = std::map<std::vector<std::string_view>, int64_t>;
 
 Counts count_ngrams(const std::vector<std::string>& tokens, size_t n) {
   Counts counts;
-  for (size_t i = 0; i + n <= tokens.size(); ++i) ++counts[{tokens.begin() + std::ptrdiff_t(i), tokens.begin() + std::ptrdiff_t(i + n)}];
+  for (size_t i = 0; i + n <= tokens.size(); ++i)
+    ++counts[{tokens.begin() + std::ptrdiff_t(i), tokens.begin() + std::ptrdiff_t(i + n)}];
   return counts;
 }
 
@@ -74,7 +76,8 @@ std::vector<std::string> bleu_tokens(std::string_view sentence) { return split_1
 Bleu corpus_bleu(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references) {
   check_internal(hypotheses.size() == references.size(), "every hypothesis has one reference");
   Bleu bleu;
-  for (size_t i = 0; i < hypotheses.size(); ++i) add_sentence(bleu_tokens(hypotheses[i]), bleu_tokens(references[i]), bleu);
+  for (size_t i = 0; i < hypotheses.size(); ++i)
+    add_sentence(bleu_tokens(hypotheses[i]), bleu_tokens(references[i]), bleu);
   add_score(bleu);
   return bleu;
 }

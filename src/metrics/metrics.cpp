@@ -38,7 +38,8 @@ std::optional<double> sum_of(const EvaluationSums& sums, const std::string& name
 }
 
 /// Adds the mean over samples of a reported sum.
-void add_share(const EvaluationSums& sums, const std::string& reported, const char* name, std::vector<Metric>& metrics) {
+void add_share(const EvaluationSums& sums, const std::string& reported, const char* name,
+               std::vector<Metric>& metrics) {
   if (const auto sum = sum_of(sums, reported)) metrics.push_back({name, *sum / double(sums.samples)});
 }
 
@@ -50,7 +51,8 @@ struct CountedPixels {
 CountedPixels count_pixels(const EvaluationSums& sums) {
   double right = 0, unions = 0;
   for (int64_t k = 0;; ++k) {
-    const auto intersection = sum_of(sums, fmt::format("intersection.{}", k)), both = sum_of(sums, fmt::format("union.{}", k));
+    const auto intersection = sum_of(sums, fmt::format("intersection.{}", k)),
+               both = sum_of(sums, fmt::format("union.{}", k));
     if (!intersection || !both) break;
     right += *intersection;
     unions += *both;
@@ -64,7 +66,8 @@ void add_segmentation(const EvaluationSums& sums, std::vector<Metric>& metrics) 
   double iou_sum = 0;
   int64_t seen = 0;
   for (int64_t k = 0;; ++k) {
-    const auto intersection = sum_of(sums, fmt::format("intersection.{}", k)), both = sum_of(sums, fmt::format("union.{}", k));
+    const auto intersection = sum_of(sums, fmt::format("intersection.{}", k)),
+               both = sum_of(sums, fmt::format("union.{}", k));
     if (!intersection || !both) break;
     const double iou = *both > 0 ? *intersection / *both : kUndefined;
     by_class.push_back({fmt::format("{}{}", kClassIou, k), iou});
@@ -77,7 +80,8 @@ void add_segmentation(const EvaluationSums& sums, std::vector<Metric>& metrics) 
   metrics.insert(metrics.end(), by_class.begin(), by_class.end());
 }
 
-/// Per token where the loss reports tokens (sentences differ in length, and a smoothed loss is no likelihood), else per sample.
+/// Per token where the loss reports tokens (sentences differ in length, and a smoothed loss is no likelihood), else per
+/// sample.
 void add_language(const EvaluationSums& sums, std::vector<Metric>& metrics) {
   const auto loss = sum_of(sums, "token_loss"), tokens = sum_of(sums, "counted");
   const bool by_token = loss && tokens && *tokens > 0;
@@ -92,7 +96,8 @@ void add_regression(const EvaluationSums& sums, std::vector<Metric>& metrics) {
   double r2 = 0;
   int64_t values = 0;
   for (;; ++values) {
-    const auto error = sum_of(sums, fmt::format("squared_error.{}", values)), target = sum_of(sums, fmt::format("target.{}", values)),
+    const auto error = sum_of(sums, fmt::format("squared_error.{}", values)),
+               target = sum_of(sums, fmt::format("target.{}", values)),
                squares = sum_of(sums, fmt::format("target_square.{}", values));
     if (!error || !target || !squares) break;
     const double spread = *squares - *target * *target / n;
@@ -108,7 +113,8 @@ void add_regression(const EvaluationSums& sums, std::vector<Metric>& metrics) {
 }  // namespace
 
 const Metric* find_metric(const std::vector<Metric>& metrics, std::string_view name) {
-  const auto it = std::find_if(metrics.begin(), metrics.end(), [&](const Metric& metric) { return metric.name == name; });
+  const auto it =
+      std::find_if(metrics.begin(), metrics.end(), [&](const Metric& metric) { return metric.name == name; });
   return it == metrics.end() ? nullptr : &*it;
 }
 
@@ -116,7 +122,8 @@ MetricKind kind_of_metric(std::string_view name) {
   for (const Known& known : kKnown)
     if (name == known.name) return known.kind;
   if (name.starts_with(kClassIou))
-    return {.title = fmt::format("IoU of class {}", name.substr(kClassIou.size())), .is_share = true, .is_per_class = true};
+    return {
+        .title = fmt::format("IoU of class {}", name.substr(kClassIou.size())), .is_share = true, .is_per_class = true};
   return {.title = std::string(name)};
 }
 
@@ -135,10 +142,16 @@ std::vector<Metric> evaluation_metrics(LearningTask task, const EvaluationSums& 
       add_share(sums, "correct", "accuracy", metrics);
       if (sums.classes > kTop) add_share(sums, "top5", "top5_accuracy", metrics);
       break;
-    case LearningTask::segmentation: add_segmentation(sums, metrics); break;
+    case LearningTask::segmentation:
+      add_segmentation(sums, metrics);
+      break;
     case LearningTask::language:
-    case LearningTask::translation: add_language(sums, metrics); break;
-    case LearningTask::regression: add_regression(sums, metrics); break;
+    case LearningTask::translation:
+      add_language(sums, metrics);
+      break;
+    case LearningTask::regression:
+      add_regression(sums, metrics);
+      break;
   }
   return metrics;
 }
@@ -148,10 +161,13 @@ std::vector<std::string> metric_names(LearningTask task, int64_t classes) {
     case LearningTask::classification:
       if (classes > kTop) return {"accuracy", "top5_accuracy"};
       return {"accuracy"};
-    case LearningTask::segmentation: return {"mean_iou", "pixel_accuracy"};
+    case LearningTask::segmentation:
+      return {"mean_iou", "pixel_accuracy"};
     case LearningTask::language:
-    case LearningTask::translation: return {"perplexity", "accuracy"};
-    case LearningTask::regression: return {"rmse", "mae", "r2"};
+    case LearningTask::translation:
+      return {"perplexity", "accuracy"};
+    case LearningTask::regression:
+      return {"rmse", "mae", "r2"};
   }
   return {};
 }
@@ -164,11 +180,15 @@ double mean_loss(LearningTask task, const EvaluationSums& sums) {
 
 std::string main_metric(LearningTask task) {
   switch (task) {
-    case LearningTask::classification: return "accuracy";
-    case LearningTask::segmentation: return "mean_iou";
+    case LearningTask::classification:
+      return "accuracy";
+    case LearningTask::segmentation:
+      return "mean_iou";
     case LearningTask::language:
-    case LearningTask::translation: return "perplexity";
-    case LearningTask::regression: return "rmse";
+    case LearningTask::translation:
+      return "perplexity";
+    case LearningTask::regression:
+      return "rmse";
   }
   return "";
 }

@@ -69,7 +69,11 @@ struct Predictor::Step {
 };
 
 Predictor::Predictor(const Model& model, const TensorMap& weights, Precision precision)
-    : model_(model), precision_(precision), alone_(single_communicator()), values_(model.nodes().size()), changed_(model.nodes().size()) {
+    : model_(model),
+      precision_(precision),
+      alone_(single_communicator()),
+      values_(model.nodes().size()),
+      changed_(model.nodes().size()) {
   const std::vector<bool> needed = before_output(model);
   for (NodeId input = kData + 1; input < model.input_count(); ++input)
     check_internal(!needed[size_t(input)], "a model's output depends on the data alone");
@@ -80,7 +84,8 @@ Predictor::Predictor(const Model& model, const TensorMap& weights, Precision pre
     for (const ParameterSpec& spec : layer.parameters())
       step.parameters.push_back(in_order(
           weight_of(weights, spec.name).to(spec.full_precision ? master_type(precision) : compute_type(precision))));
-    for (const BufferSpec& spec : layer.buffers()) step.buffers.push_back(weight_of(weights, spec.name).to(master_type(precision)));
+    for (const BufferSpec& spec : layer.buffers())
+      step.buffers.push_back(weight_of(weights, spec.name).to(master_type(precision)));
     steps_.push_back(std::move(step));
   }
   for (Step& step : steps_)
@@ -88,7 +93,11 @@ Predictor::Predictor(const Model& model, const TensorMap& weights, Precision pre
 }
 
 Predictor::Predictor(const Model& model, const Predictor& other)
-    : model_(model), precision_(other.precision_), alone_(single_communicator()), steps_(other.steps_), values_(model.nodes().size()),
+    : model_(model),
+      precision_(other.precision_),
+      alone_(single_communicator()),
+      steps_(other.steps_),
+      values_(model.nodes().size()),
       changed_(model.nodes().size()) {
   check_internal(model.nodes().size() == other.model_.nodes().size(), "models for other lengths have the same graph");
   for (Step& step : steps_) {
@@ -132,7 +141,8 @@ at::Tensor Predictor::run(const at::Tensor& data, bool keeps) {
   for (Step& step : steps_) {
     const auto& inputs = model_.node(step.node).inputs;
     const auto id = size_t(step.node);
-    changed_[id] = !values_[id].defined() || std::any_of(inputs.begin(), inputs.end(), [&](NodeId i) { return changed_[size_t(i)]; });
+    changed_[id] = !values_[id].defined() ||
+                   std::any_of(inputs.begin(), inputs.end(), [&](NodeId i) { return changed_[size_t(i)]; });
     if (!changed_[id]) continue;
     at::Tensor value = forward(step, samples);
     if (keeps && is_token_ids(value) && values_[id].defined() && at::equal(value, values_[id])) {

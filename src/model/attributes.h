@@ -1,5 +1,5 @@
-// What makes a layer compute what it computes, besides its kind, its parameters and the shapes of its inputs: strides, heads,
-// switches. Layers that agree in all of these cost the same: profiles and planners look at equal layers once.
+// What makes a layer compute what it computes, besides its kind, its parameters and the shapes of its inputs: strides,
+// heads, switches. Layers that agree in all of these cost the same: profiles and planners look at equal layers once.
 #pragma once
 
 #include <cstdint>

@@ -16,9 +16,12 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789";
 
-bool is_number(std::string_view part) { return !part.empty() && part.find_first_not_of(kDigits) == std::string_view::npos; }
+bool is_number(std::string_view part) {
+  return !part.empty() && part.find_first_not_of(kDigits) == std::string_view::npos;
+}
 
-/// A word for a piece of a network with its number: "layer2", "encoder_layer_3", "denseblock1", "transition1", "inception3a".
+/// A word for a piece of a network with its number: "layer2", "encoder_layer_3", "denseblock1", "transition1",
+/// "inception3a".
 bool is_numbered_piece(std::string_view part) {
   if (!part.empty() && part.back() >= 'a' && part.back() <= 'z') part.remove_suffix(1);
   const size_t word_end = part.find_last_not_of(kDigits) + 1;  // 0 where there is no word
@@ -26,7 +29,8 @@ bool is_numbered_piece(std::string_view part) {
   if (word_end == 0 || word_end == part.size()) return false;
   if (word.ends_with('_')) word.remove_suffix(1);
   constexpr std::string_view kPieces[] = {"layer", "block", "stage", "transition", "inception"};
-  return std::any_of(std::begin(kPieces), std::end(kPieces), [&](std::string_view piece) { return word.ends_with(piece); });
+  return std::any_of(std::begin(kPieces), std::end(kPieces),
+                     [&](std::string_view piece) { return word.ends_with(piece); });
 }
 
 }  // namespace
@@ -90,7 +94,8 @@ Model Model::with_initial_values(InitialValues values) const {
   for (const auto& [name, tensor] : values.tensors) {
     const auto known = shapes.find(name);
     check_internal(known != shapes.end(), fmt::format("model \"{}\" has no tensor \"{}\"", name_, name));
-    check_internal(tensor.sizes() == at::IntArrayRef(known->second), fmt::format("initial values have the model's shapes, \"{}\" too", name));
+    check_internal(tensor.sizes() == at::IntArrayRef(known->second),
+                   fmt::format("initial values have the model's shapes, \"{}\" too", name));
   }
   Model model = *this;
   model.initial_values_ = std::make_shared<const InitialValues>(std::move(values));
@@ -133,7 +138,8 @@ NodeId ModelBuilder::input(std::string name, Shape sample_shape) {
   expect_new_name(model_, name);
   if (model_.inputs_ != int(model_.nodes_.size()))
     fail_model(model_, fmt::format("input \"{}\"", name), "inputs come before the first layer", "declare it earlier");
-  model_.nodes_.push_back({.name = std::move(name), .layer = nullptr, .inputs = {}, .sample_shape = std::move(sample_shape)});
+  model_.nodes_.push_back(
+      {.name = std::move(name), .layer = nullptr, .inputs = {}, .sample_shape = std::move(sample_shape)});
   return model_.inputs_++;
 }
 
@@ -143,7 +149,8 @@ NodeId ModelBuilder::add(std::shared_ptr<const Layer> layer, std::vector<NodeId>
   for (NodeId input : inputs) {
     if (input < 0 || input >= NodeId(model_.nodes_.size()))
       fail_model(model_, fmt::format("layer \"{}\" reads node {}", layer->name(), input),
-                 fmt::format("there are nodes 0 to {}", int(model_.nodes_.size()) - 1), "add layers in topological order");
+                 fmt::format("there are nodes 0 to {}", int(model_.nodes_.size()) - 1),
+                 "add layers in topological order");
     shapes.push_back(shape(input));
   }
   Shape out = layer->output_shape(shapes);
@@ -158,7 +165,8 @@ Model ModelBuilder::finish(NodeId output, NodeId loss) {
     fail_model(model_, fmt::format("loss node {}", loss), fmt::format("it must be the last layer added, {}", last),
                "add the loss last");
   if (output < 0 || output >= loss)
-    fail_model(model_, fmt::format("output node {}", output), "it must lie before the loss", "pass the node of the logits");
+    fail_model(model_, fmt::format("output node {}", output), "it must lie before the loss",
+               "pass the node of the logits");
   if (!shape(loss).empty())
     fail_model(model_, fmt::format("loss \"{}\" of sample shape {}", model_.node(loss).name, to_string(shape(loss))),
                "a loss is one number per sample", "end the model with a loss layer");
@@ -171,9 +179,11 @@ Model ModelBuilder::finish(NodeId output, NodeId loss) {
     for (const ParameterSpec& spec : node.layer->parameters()) {
       auto [it, added] = shapes.try_emplace(spec.name, spec.shape, node.name);
       if (!added && it->second.first != spec.shape)
-        fail_model(model_, fmt::format("parameter \"{}\" of layer \"{}\" has shape {}", spec.name, node.name, to_string(spec.shape)),
-                   fmt::format("layer \"{}\" declares it as {}", it->second.second, to_string(it->second.first)),
-                   "tied parameters need equal shapes");
+        fail_model(
+            model_,
+            fmt::format("parameter \"{}\" of layer \"{}\" has shape {}", spec.name, node.name, to_string(spec.shape)),
+            fmt::format("layer \"{}\" declares it as {}", it->second.second, to_string(it->second.first)),
+            "tied parameters need equal shapes");
     }
   }
   model_.output_ = output;

@@ -24,15 +24,16 @@ struct Node {
 
 /// What training begins with in place of drawn values: a file's weights, an imported model's.
 struct InitialValues {
-  /// Whole parameters and buffers by name, in the model's shapes and of any floating dtype; those without one are drawn. To be read,
-  /// not written.
+  /// Whole parameters and buffers by name, in the model's shapes and of any floating dtype; those without one are
+  /// drawn. To be read, not written.
   TensorMap tensors;
   std::string report;  ///< lines for people: where they are from, and what was not; each ended by '\n'
 };
 
-/// The block that a layer belongs to by its name: up to what tells repeated pieces of a network apart, a number alone ("h.0.attn.q" ->
-/// "h.0"), a word for a piece with a number ("encoder.layers.encoder_layer_3.mlp.0" -> "encoder.layers.encoder_layer_3"; layer, block,
-/// stage, transition, inception), or several one after the other ("layer1.0.downsample.0" -> "layer1.0"); else the first word
+/// The block that a layer belongs to by its name: up to what tells repeated pieces of a network apart, a number alone
+/// ("h.0.attn.q" -> "h.0"), a word for a piece with a number ("encoder.layers.encoder_layer_3.mlp.0" ->
+/// "encoder.layers.encoder_layer_3"; layer, block, stage, transition, inception), or several one after the other
+/// ("layer1.0.downsample.0" -> "layer1.0"); else the first word
 /// ("Mixed_5b.branch1x1.conv" -> "Mixed_5b"); "" without a dot.
 std::string block_of(std::string_view layer_name);
 
@@ -59,7 +60,8 @@ class Model {
 
   /// Null where everything is drawn.
   const std::shared_ptr<const InitialValues>& initial_values() const { return initial_values_; }
-  /// The same model with other initial values. Errors: internal, for a tensor that is none of the model's or of another shape.
+  /// The same model with other initial values. Errors: internal, for a tensor that is none of the model's or of another
+  /// shape.
   Model with_initial_values(InitialValues values) const;
 
   /// Changes when layer names, kinds, shapes or edges change; stored in plans.
@@ -87,8 +89,8 @@ class ModelBuilder {
     return add(std::make_shared<const L>(std::forward<Args>(args)...), std::move(inputs));
   }
   const Shape& shape(NodeId id) const { return model_.nodes_[size_t(id)].sample_shape; }
-  /// `loss` must be the last layer added; `output` the node it judges. Tied parameters are checked for equal shapes here.
-  /// Layers that the loss does not depend on are computed, but not trained: their parameters stay as they are.
+  /// `loss` must be the last layer added; `output` the node it judges. Tied parameters are checked for equal shapes
+  /// here. Layers that the loss does not depend on are computed, but not trained: their parameters stay as they are.
   Model finish(NodeId output, NodeId loss);
 
  private:

@@ -7,15 +7,17 @@
 
 namespace trireme {
 
-std::vector<int> balance_stages(const Model& model, int stages, const LayerSeconds& seconds, const std::vector<double>& speeds) {
+std::vector<int> balance_stages(const Model& model, int stages, const LayerSeconds& seconds,
+                                const std::vector<double>& speeds) {
   const int first = model.input_count(), layers = int(model.nodes().size()) - first;
   if (stages > layers)
-    fail_user({"plan", fmt::format("{} pipeline stages", stages), fmt::format("model {} has only {} layers", model.name(), layers),
-               "use fewer stages"});
+    fail_user({"plan", fmt::format("{} pipeline stages", stages),
+               fmt::format("model {} has only {} layers", model.name(), layers), "use fewer stages"});
   std::vector<double> sum(size_t(layers) + 1, 0.0);
   for (int i = 0; i < layers; ++i) sum[size_t(i) + 1] = sum[size_t(i)] + seconds[size_t(first + i)];
 
-  // best[s][i]: least greatest stage time when the first i layers form s stages; cut[s][i]: where the last of them begins
+  // best[s][i]: least greatest stage time when the first i layers form s stages; cut[s][i]: where the last of them
+  // begins
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> best(size_t(stages) + 1, std::vector<double>(size_t(layers) + 1, kNever));
   std::vector<std::vector<int>> cut(size_t(stages) + 1, std::vector<int>(size_t(layers) + 1, 0));

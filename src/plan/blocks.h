@@ -9,10 +9,11 @@
 namespace trireme {
 
 struct BlockStrategy {
-  std::string block;     ///< its label (recompute_labels of plan/named.h)
+  std::string block;  ///< its label (recompute_labels of plan/named.h)
   int layers = 0;
   int stage = 0;
-  std::string strategy;  ///< "data 4 x tensor 2"; where its layers differ all that occur, "data 8, tensor 8", in the layers' order
+  std::string strategy;  ///< "data 4 x tensor 2"; where its layers differ all that occur, "data 8, tensor 8", in the
+                         ///< layers' order
   friend bool operator==(const BlockStrategy&, const BlockStrategy&) = default;
 };
 

@@ -20,11 +20,12 @@ std::vector<bool> reach_loss(const Model& model) {
   return reach;
 }
 
-/// Tree of nearest post-dominators: the parent of a node is the first node that all paths from it to the end go through. The
-/// root, one past the nodes, stands for the end.
+/// Tree of nearest post-dominators: the parent of a node is the first node that all paths from it to the end go
+/// through. The root, one past the nodes, stands for the end.
 class PostDominators {
  public:
-  PostDominators(const Model& model, const std::vector<bool>& reach) : end_(NodeId(model.nodes().size())), parent_(size_t(end_), end_), depth_(size_t(end_) + 1, 0) {
+  PostDominators(const Model& model, const std::vector<bool>& reach)
+      : end_(NodeId(model.nodes().size())), parent_(size_t(end_), end_), depth_(size_t(end_) + 1, 0) {
     for (NodeId id = end_ - 1; id >= 0; --id) {
       bool first = true;
       for (NodeId consumer : model.consumers(id)) {
@@ -55,17 +56,20 @@ class PostDominators {
 };
 
 /// The layers between fork and join, in groups that share no edge.
-std::vector<std::vector<NodeId>> groups_between(const Model& model, const std::vector<bool>& reach, NodeId fork, NodeId join) {
+std::vector<std::vector<NodeId>> groups_between(const Model& model, const std::vector<bool>& reach, NodeId fork,
+                                                NodeId join) {
   std::vector<bool> inside(model.nodes().size(), false);
   std::vector<NodeId> group(model.nodes().size(), -1);  // its first member
   for (NodeId id = fork + 1; id < join; ++id) {
     const auto& inputs = model.node(id).inputs;
-    inside[size_t(id)] = reach[size_t(id)] && std::any_of(inputs.begin(), inputs.end(), [&](NodeId i) { return i == fork || inside[size_t(i)]; });
+    inside[size_t(id)] = reach[size_t(id)] && std::any_of(inputs.begin(), inputs.end(),
+                                                          [&](NodeId i) { return i == fork || inside[size_t(i)]; });
     if (!inside[size_t(id)]) continue;
     group[size_t(id)] = id;
     for (NodeId input : inputs) {
       if (!inside[size_t(input)]) continue;
-      const NodeId a = std::min(group[size_t(id)], group[size_t(input)]), b = std::max(group[size_t(id)], group[size_t(input)]);
+      const NodeId a = std::min(group[size_t(id)], group[size_t(input)]),
+                   b = std::max(group[size_t(id)], group[size_t(input)]);
       std::replace(group.begin(), group.end(), b, a);
     }
   }
@@ -87,7 +91,8 @@ std::vector<BranchRegion> find_branches(const Model& model) {
   std::vector<BranchRegion> regions;
   for (NodeId fork = 0; fork < post.end(); ++fork) {
     const auto& consumers = model.consumers(fork);
-    const auto readers = std::count_if(consumers.begin(), consumers.end(), [&](NodeId id) { return reach[size_t(id)]; });
+    const auto readers =
+        std::count_if(consumers.begin(), consumers.end(), [&](NodeId id) { return reach[size_t(id)]; });
     if (readers < 2 || !reach[size_t(fork)] || post.of(fork) == post.end()) continue;
     if (!regions.empty() && fork < regions.back().join) continue;  // inside the last region, or beside it
     auto branches = groups_between(model, reach, fork, post.of(fork));
@@ -96,12 +101,14 @@ std::vector<BranchRegion> find_branches(const Model& model) {
   return regions;
 }
 
-std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const Model& model, int workers, const LayerSeconds& seconds) {
+std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const Model& model, int workers,
+                                const LayerSeconds& seconds) {
   std::vector<int> worker_of(model.nodes().size(), 0);
   for (const BranchRegion& region : regions) {
     std::vector<double> weights;
     for (const auto& branch : region.branches)
-      weights.push_back(std::accumulate(branch.begin(), branch.end(), 0.0, [&](double sum, NodeId id) { return sum + seconds[size_t(id)]; }));
+      weights.push_back(std::accumulate(branch.begin(), branch.end(), 0.0,
+                                        [&](double sum, NodeId id) { return sum + seconds[size_t(id)]; }));
     std::vector<size_t> order(weights.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return weights[a] > weights[b]; });
@@ -120,7 +127,8 @@ std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const 
 Plan branch_plan(Plan plan, const Model& model, const LayerSeconds& seconds, const std::string& where) {
   const auto regions = find_branches(model);
   if (regions.empty())
-    fail_user({where, fmt::format("model {}", model.name()), "no layers of it can run side by side", "use another strategy"});
+    fail_user(
+        {where, fmt::format("model {}", model.name()), "no layers of it can run side by side", "use another strategy"});
   size_t widest = 0;
   for (const BranchRegion& region : regions) widest = std::max(widest, region.branches.size());
   if (size_t(plan.devices) > widest)

@@ -8,7 +8,8 @@
 namespace trireme {
 namespace {
 
-// Nominal speeds of one CPU core and of shared memory; only their ratio matters, and the planner replaces them by measured ones.
+// Nominal speeds of one CPU core and of shared memory; only their ratio matters, and the planner replaces them by
+// measured ones.
 constexpr double kFlopsPerSecond = 50e9, kBytesPerSecond = 5e9, kSecondsPerMove = 20e-6;
 constexpr double kBytesPerElement = 4, kBackwardToForward = 2;
 constexpr size_t kBeamWidth = 64;
@@ -16,9 +17,9 @@ constexpr size_t kBeamWidth = 64;
 /// Bytes that a worker sends per element of the whole tensor when it is laid out anew over n workers.
 double bytes_factor(const Placement& from, const Placement& to, int n) {
   const double share = double(n - 1) / n;
-  if (from == to || from.is_replicate()) return 0;            // nothing, or a local slice
+  if (from == to || from.is_replicate()) return 0;                  // nothing, or a local slice
   if (from.is_partial()) return to.is_shard() ? share : 2 * share;  // reduce-scatter, all-reduce
-  return to.is_replicate() ? share : share / n;               // all-gather, all-to-all
+  return to.is_replicate() ? share : share / n;                     // all-gather, all-to-all
 }
 
 double move_seconds(const Placement& from, const Placement& to, int n, double elements) {
@@ -47,7 +48,8 @@ class SplitSearch {
       for (const ParameterSpec& p : model.node(id).layer->parameters()) ++users_[p.name];
     tied_.resize(model.nodes().size());
     for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
-      for (const ParameterSpec& p : model.node(id).layer->parameters()) tied_[size_t(id)] = tied_[size_t(id)] || users_[p.name] > 1;
+      for (const ParameterSpec& p : model.node(id).layer->parameters())
+        tied_[size_t(id)] = tied_[size_t(id)] || users_[p.name] > 1;
     for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) insist_on(also, id);
   }
 
@@ -72,10 +74,12 @@ class SplitSearch {
     return false;
   }
 
-  /// Who asks for "height" means all images; "sequence" is for what lies between the layers that divide their work otherwise.
+  /// Who asks for "height" means all images; "sequence" is for what lies between the layers that divide their work
+  /// otherwise.
   void insist_on(std::string_view also, NodeId id) {
     auto& options = options_[size_t(id)];
-    const auto asked = std::find_if(options.begin(), options.end(), [&](const ShardingOption& option) { return option.name == also; });
+    const auto asked =
+        std::find_if(options.begin(), options.end(), [&](const ShardingOption& option) { return option.name == also; });
     if (asked == options.end() || tied_[size_t(id)]) return;
     const bool divides_otherwise = std::any_of(options.begin(), options.end(), [&](const ShardingOption& option) {
       return option.divides_work && option.name != also;
@@ -108,14 +112,16 @@ class SplitSearch {
   }
 
   static bool shards_parameters(const ShardingOption& option) {
-    return std::any_of(option.parameters.begin(), option.parameters.end(), [](const Placement& p) { return p.is_shard(); });
+    return std::any_of(option.parameters.begin(), option.parameters.end(),
+                       [](const Placement& p) { return p.is_shard(); });
   }
 
   /// Keeps the cheapest, and the cheapest that shards parameters.
   static void trim(std::vector<Partial>& sorted) {
     if (sorted.size() <= kBeamWidth) return;
     auto split = std::find_if(sorted.begin(), sorted.end(), [](const Partial& p) { return p.shards_parameters; });
-    if (split != sorted.end() && size_t(split - sorted.begin()) >= kBeamWidth) std::swap(sorted[kBeamWidth - 1], *split);
+    if (split != sorted.end() && size_t(split - sorted.begin()) >= kBeamWidth)
+      std::swap(sorted[kBeamWidth - 1], *split);
     sorted.resize(kBeamWidth);
   }
 
@@ -130,8 +136,10 @@ class SplitSearch {
     const auto parameters = node.layer->parameters();
     for (size_t i = 0; i < parameters.size(); ++i)
       if (option.parameter_gradients[i].is_partial())
-        cost += move_seconds(Placement::partial(), Placement::replicate(), degree_, double(element_count(parameters[i].shape)));
-    cost += element_count(node.sample_shape) * samples_ * kBytesPerElement * 3 / kBytesPerSecond / (split ? degree_ : 1);
+        cost += move_seconds(Placement::partial(), Placement::replicate(), degree_,
+                             double(element_count(parameters[i].shape)));
+    cost +=
+        element_count(node.sample_shape) * samples_ * kBytesPerElement * 3 / kBytesPerSecond / (split ? degree_ : 1);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       NodeId source = node.inputs[i];
       if (source < model_.input_count()) continue;

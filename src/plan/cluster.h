@@ -1,4 +1,5 @@
-// The devices that a plan may use: what a run on this machine has, or what a cluster file describes (plan/cluster_file.h).
+// The devices that a plan may use: what a run on this machine has, or what a cluster file describes
+// (plan/cluster_file.h).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ struct DeviceSpeed {
 };
 
 /// What a device can do, from its datasheet and a few fitted numbers. An operator of w FLOPs that touches b bytes takes
-///   launch + max(w / (peak_flops * efficiency(w)), b / memory_bandwidth),  efficiency(w) = greatest_efficiency * w / (w + half_work).
+///   launch + max(w / (peak_flops * efficiency(w)), b / memory_bandwidth),  efficiency(w) = greatest_efficiency * w /
+///   (w + half_work).
 /// An approximation: whoever shows a number that comes from it says so.
 struct DeviceKind {
   std::string name;                           ///< "V100"
@@ -50,7 +52,7 @@ struct ClusterNode {
 /// Snapshot of what renting costs; nothing is looked up.
 struct PriceTag {
   std::string currency = "USD";
-  std::string date;      ///< ISO 8601
+  std::string date;  ///< ISO 8601
   std::string source;
 };
 
@@ -67,10 +69,10 @@ struct Cluster {
   std::vector<Device> devices;    ///< node by node
   std::vector<DeviceKind> kinds;  ///< none for devices of this machine
   std::vector<ClusterNode> nodes;
-  Link network;                   ///< between nodes: every node has one such connection, which its devices share
+  Link network;  ///< between nodes: every node has one such connection, which its devices share
   Overlap overlap = Overlap::all;
-  double compute_slowdown = 1;    ///< of computing while the device communicates
-  double transfer_slowdown = 1;   ///< of communicating while the device computes
+  double compute_slowdown = 1;   ///< of computing while the device communicates
+  double transfer_slowdown = 1;  ///< of communicating while the device computes
   PriceTag price;
 
   int size() const { return int(devices.size()); }

@@ -21,7 +21,10 @@ const std::vector<std::string> kPrecisions{"fp32", "bf16", "fp64"};
 /// The key must be there: getters have defaults, or advise what is for experiments.
 void require(const ConfigTable& table, std::string_view key) {
   if (table.has(key)) return;
-  fail_user({.where = table.where(key), .what = fmt::format("key \"{}\" is missing", key), .why = "it has no default", .next = "add it to the file"});
+  fail_user({.where = table.where(key),
+             .what = fmt::format("key \"{}\" is missing", key),
+             .why = "it has no default",
+             .next = "add it to the file"});
 }
 
 std::string required_string(const ConfigTable& table, std::string_view key) {
@@ -42,17 +45,19 @@ Value positive(const ConfigTable& table, std::string_view key, Value value) {
   return value;
 }
 
-constexpr double kLeastSpeed = 1;       // FLOP/s or bytes/s: with less a step takes longer than anybody waits
-constexpr double kMostLatency = 3600;   // seconds
+constexpr double kLeastSpeed = 1;      // FLOP/s or bytes/s: with less a step takes longer than anybody waits
+constexpr double kMostLatency = 3600;  // seconds
 
 double speed(const ConfigTable& table, std::string_view key, double value) {
-  if (positive(table, key, value) < kLeastSpeed) table.fail(key, "nothing is that slow", "correct the unit: for example \"15.7 TFLOP/s\", \"10 Gbit/s\"");
+  if (positive(table, key, value) < kLeastSpeed)
+    table.fail(key, "nothing is that slow", "correct the unit: for example \"15.7 TFLOP/s\", \"10 Gbit/s\"");
   return value;
 }
 
 double latency(const ConfigTable& table, std::string_view key) {
   const double seconds = table.get_seconds(key, 0);
-  if (!(seconds <= kMostLatency)) table.fail(key, "nothing takes longer than an hour to begin", "correct the unit: for example \"5 us\"");
+  if (!(seconds <= kMostLatency))
+    table.fail(key, "nothing takes longer than an hour to begin", "correct the unit: for example \"5 us\"");
   return seconds;
 }
 
@@ -72,7 +77,8 @@ DeviceSpeed read_speed(const ConfigTable& device, const std::string& precision) 
   const std::string efficiency = of_precision(device, "greatest_efficiency", precision);
   at.greatest_efficiency = required_double(device, efficiency);
   if (!(at.greatest_efficiency > 0 && at.greatest_efficiency <= 1))
-    device.fail(efficiency, "it is a share of the peak: more than 0, at most 1", "a large operator reaches 0.6 to 0.9 of most devices");
+    device.fail(efficiency, "it is a share of the peak: more than 0, at most 1",
+                "a large operator reaches 0.6 to 0.9 of most devices");
   const std::string half_work = of_precision(device, "half_work", precision);
   require(device, half_work);
   at.half_work = device.get_flops(half_work, 0);
@@ -87,7 +93,8 @@ DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
   for (const std::string& precision : kPrecisions)
     if (flops.has(precision)) kind.speeds[precision] = read_speed(device, precision);
   if (kind.speeds.empty())
-    device.fail("flops", "it needs the speed at one precision at least, of " + join(kPrecisions), "write { fp32 = \"15.7 TFLOP/s\" }");
+    device.fail("flops", "it needs the speed at one precision at least, of " + join(kPrecisions),
+                "write { fp32 = \"15.7 TFLOP/s\" }");
   for (const char* key : {"memory", "memory_bandwidth", "launch"}) require(device, key);
   kind.memory = positive(device, "memory", device.get_bytes("memory", 0));
   kind.memory_bandwidth = speed(device, "memory_bandwidth", device.get_bandwidth("memory_bandwidth", 0));
@@ -98,7 +105,8 @@ DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
 
 Link read_link(const ConfigTable& link) {
   for (const char* key : {"bandwidth", "latency"}) require(link, key);
-  return {.bandwidth = speed(link, "bandwidth", link.get_bandwidth("bandwidth", 0)), .latency = latency(link, "latency")};
+  return {.bandwidth = speed(link, "bandwidth", link.get_bandwidth("bandwidth", 0)),
+          .latency = latency(link, "latency")};
 }
 
 /// So many devices of one kind.
@@ -137,16 +145,19 @@ class ClusterReader {
     }
     const std::string near = closest_match(name, names);
     table.fail(key, "the file describes no such device; it has " + join(names),
-               near.empty() ? fmt::format("describe it below a line [device.{}]", name) : fmt::format("did you mean \"{}\"?", near));
+               near.empty() ? fmt::format("describe it below a line [device.{}]", name)
+                            : fmt::format("did you mean \"{}\"?", near));
   }
 
   /// `device = "V100"` with `devices = 8`, or `devices = [{ device = "V100", count = 4 }, ...]`.
   std::vector<DeviceRun> read_runs(const ConfigTable& node) const {
     if (node.has("device")) return {{kind_named(node, "device"), node.get_int("devices", 1, 1)}};
     std::vector<DeviceRun> runs;
-    for (const ConfigTable& run : node.tables("devices")) runs.push_back({kind_named(run, "device"), run.get_int("count", 1, 1)});
+    for (const ConfigTable& run : node.tables("devices"))
+      runs.push_back({kind_named(run, "device"), run.get_int("count", 1, 1)});
     if (runs.empty())
-      node.fail("device", "the node has no devices", "give device = \"NAME\" and devices = COUNT, or a list devices = [{ device, count }]");
+      node.fail("device", "the node has no devices",
+                "give device = \"NAME\" and devices = COUNT, or a list devices = [{ device, count }]");
     return runs;
   }
 
@@ -172,7 +183,8 @@ class ClusterReader {
     for (int64_t n = 0; n < count; ++n) {
       for (const DeviceRun& run : runs) {
         const DeviceKind& kind = cluster_.kinds[size_t(run.kind)];
-        const Device device{.memory = kind.memory, .speed = relative_speed(kind), .kind = run.kind, .node = int(cluster_.nodes.size())};
+        const Device device{
+            .memory = kind.memory, .speed = relative_speed(kind), .kind = run.kind, .node = int(cluster_.nodes.size())};
         cluster_.devices.insert(cluster_.devices.end(), size_t(run.count), device);
       }
       cluster_.nodes.push_back(node);
@@ -184,7 +196,8 @@ class ClusterReader {
     for (const std::string& precision : kPrecisions) {
       const auto own = kind.speeds.find(precision), first = cluster_.kinds.front().speeds.find(precision);
       if (own == kind.speeds.end() || first == cluster_.kinds.front().speeds.end()) continue;
-      return own->second.peak_flops * own->second.greatest_efficiency / (first->second.peak_flops * first->second.greatest_efficiency);
+      return own->second.peak_flops * own->second.greatest_efficiency /
+             (first->second.peak_flops * first->second.greatest_efficiency);
     }
     file_.fail("device", fmt::format("{} and {} have no precision in common", kind.name, cluster_.kinds.front().name),
                "give the speeds of both at one precision");
@@ -208,7 +221,8 @@ class ClusterReader {
     if (table.has("price_per_hour")) {
       node.price_per_hour = positive(table, "price_per_hour", table.require_double("price_per_hour"));
       for (const char* key : {"price.date", "price.source"})
-        if (!file_.has(key)) table.fail("price_per_hour", fmt::format("a price without {} says nothing", key), fmt::format("add {}", key));
+        if (!file_.has(key))
+          table.fail("price_per_hour", fmt::format("a price without {} says nothing", key), fmt::format("add {}", key));
       return;
     }
     if (node.instance.empty() || !file_.has("price.table")) return;
@@ -231,7 +245,8 @@ class ClusterReader {
   void note_price(const InstancePrice& price) {
     PriceTag& tag = cluster_.price;
     if (tag.date.empty() || price.date < tag.date) tag.date = price.date;
-    if (tag.source.find(price.source) == std::string::npos) tag.source += (tag.source.empty() ? "" : "; ") + price.source;
+    if (tag.source.find(price.source) == std::string::npos)
+      tag.source += (tag.source.empty() ? "" : "; ") + price.source;
   }
 
   void read_network() {
@@ -271,8 +286,10 @@ Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices) 
   std::map<int, int> number;  // of a node, in the part
   for (int index : devices) {
     if (index < 0 || index >= cluster.size())
-      fail_user({.where = fmt::format("cluster {}", cluster.name), .what = fmt::format("device {}", index),
-                 .why = fmt::format("its devices are 0 to {}", cluster.size() - 1), .next = "choose among those, or describe more nodes"});
+      fail_user({.where = fmt::format("cluster {}", cluster.name),
+                 .what = fmt::format("device {}", index),
+                 .why = fmt::format("its devices are 0 to {}", cluster.size() - 1),
+                 .next = "choose among those, or describe more nodes"});
     Device device = cluster.devices[size_t(index)];
     const auto [node, fresh] = number.try_emplace(device.node, int(number.size()));
     if (fresh && !cluster.nodes.empty()) part.nodes.push_back(cluster.nodes[size_t(device.node)]);
@@ -284,8 +301,10 @@ Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices) 
 
 Cluster first_devices(const Cluster& cluster, int count) {
   if (count < 1 || count > cluster.size())
-    fail_user({.where = fmt::format("cluster {}", cluster.name), .what = fmt::format("{} devices", count),
-               .why = fmt::format("it has {}", cluster.size()), .next = "ask for fewer, or describe more nodes"});
+    fail_user({.where = fmt::format("cluster {}", cluster.name),
+               .what = fmt::format("{} devices", count),
+               .why = fmt::format("it has {}", cluster.size()),
+               .next = "ask for fewer, or describe more nodes"});
   return chosen_devices(cluster, device_numbers(0, count));
 }
 

@@ -7,15 +7,15 @@
 
 namespace trireme {
 
-/// Devices are numbered node by node, in the order of the file. Errors: user errors with file, line, key, value, reason and
-/// what to do.
+/// Devices are numbered node by node, in the order of the file. Errors: user errors with file, line, key, value, reason
+/// and what to do.
 Cluster read_cluster(const std::filesystem::path& path);
 
 /// first, first + 1, ..., `count` of them.
 std::vector<int> device_numbers(int first, int count);
 
-/// These devices in this order, each once, and the nodes that they stand in, numbered anew as they come. A node may come more than once.
-/// Errors: user error where there is none of that number.
+/// These devices in this order, each once, and the nodes that they stand in, numbered anew as they come. A node may
+/// come more than once. Errors: user error where there is none of that number.
 Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices);
 
 /// The first `count` devices and the nodes that they stand in. Errors: user error where there are fewer.

@@ -24,7 +24,8 @@ const ClusterNode& node_of(const Cluster& cluster, const Device& device) {
 
 Sort sort_of(const Cluster& cluster, const Device& device) {
   const ClusterNode& node = node_of(cluster, device);
-  return {device.kind, device.speed, device.memory, node.link.bandwidth, node.link.latency, node.link.shared, node.price_per_hour};
+  return {device.kind,       device.speed,     device.memory,      node.link.bandwidth,
+          node.link.latency, node.link.shared, node.price_per_hour};
 }
 
 /// By sort: its devices in the file's order; sorts as the file first has them.
@@ -70,10 +71,13 @@ std::vector<Groups> orders_of(const Cluster& cluster, const Groups& groups) {
     } while (std::next_permutation(turn.begin(), turn.end()));
     return orders;
   }
-  const auto front = [&](const std::vector<int>& group) -> const Device& { return cluster.devices[size_t(group.front())]; };
+  const auto front = [&](const std::vector<int>& group) -> const Device& {
+    return cluster.devices[size_t(group.front())];
+  };
   const auto least_first = [&](const std::function<double(const Device&)>& key) {
     Groups& order = orders.emplace_back(groups);
-    std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) { return key(front(a)) < key(front(b)); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](const auto& a, const auto& b) { return key(front(a)) < key(front(b)); });
   };
   least_first([](const Device& device) { return -device.speed; });
   least_first([](const Device& device) { return -double(device.memory); });

@@ -18,7 +18,8 @@ constexpr std::string_view kData = "data=";
 std::string with_data_degree(const std::string& strategy, int degree) {
   std::vector<std::string> items;
   std::istringstream text(strategy);
-  for (std::string item; std::getline(text, item, ',');) items.push_back(item.starts_with(kData) ? fmt::format("{}{}", kData, degree) : item);
+  for (std::string item; std::getline(text, item, ',');)
+    items.push_back(item.starts_with(kData) ? fmt::format("{}{}", kData, degree) : item);
   return join(items, ",");
 }
 

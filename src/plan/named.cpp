@@ -51,7 +51,8 @@ void require_some_split(const Model& model, const std::vector<std::string>& spli
   for (NodeId id = model.input_count(); id < NodeId(splits.size()); ++id)
     if (splits[size_t(id)] != "replicate") return;
   fail_user({"plan", fmt::format("tensor degree {}", degree),
-             fmt::format("divides no layer of model {}: channel, feature and class counts must be multiples of it", model.name()),
+             fmt::format("divides no layer of model {}: channel, feature and class counts must be multiples of it",
+                         model.name()),
              "use another degree"});
 }
 
@@ -63,25 +64,28 @@ void require_asked_split(const Model& model, const std::vector<std::string>& spl
   for (const Node& node : model.nodes())
     if (node.sample_shape.size() == (height ? 3u : 2u)) sizes.insert(node.sample_shape[height ? 1 : 0]);
   fail_user({"plan", fmt::format("split={}", degrees.split),
-             sizes.empty() ? fmt::format("model {} has no {}", model.name(), height ? "images" : "sequences")
-                           : fmt::format("no layer of model {} can be split so over a tensor degree of {}: the {} are {}", model.name(),
-                                         degrees.tensor, height ? "heights" : "lengths", fmt::join(sizes, ", ")),
+             sizes.empty()
+                 ? fmt::format("model {} has no {}", model.name(), height ? "images" : "sequences")
+                 : fmt::format("no layer of model {} can be split so over a tensor degree of {}: the {} are {}",
+                               model.name(), degrees.tensor, height ? "heights" : "lengths", fmt::join(sizes, ", ")),
              degrees.tensor == 1 ? "use a tensor degree of at least 2" : "leave it out or use another tensor degree"});
 }
 
-/// As many micro-batches as hide the bubble, fewer where a data shard would get no sample. Interleaved schedules go through the
-/// positions in rounds: a multiple of them.
+/// As many micro-batches as hide the bubble, fewer where a data shard would get no sample. Interleaved schedules go
+/// through the positions in rounds: a multiple of them.
 int default_micro_batches(const Plan& plan, const Model& model, const Degrees& degrees, int64_t batch) {
   if (degrees.pipeline == 1) return 1;
   const int step = degrees.chunks > 1 ? degrees.pipeline : 1;
-  int count = int(std::min<int64_t>(kMicroBatchesPerStage * degrees.pipeline, std::max<int64_t>(1, batch / degrees.data)));
+  int count =
+      int(std::min<int64_t>(kMicroBatchesPerStage * degrees.pipeline, std::max<int64_t>(1, batch / degrees.data)));
   count = std::max(step, count / step * step);
   if (plan.speeds.empty()) return count;
   std::vector<Mesh> meshes;  // one per stage
   for (NodeId id = model.input_count(); id < NodeId(plan.layers.size()); ++id)
     if (plan.layers[size_t(id)].stage == int(meshes.size())) meshes.push_back(plan.mesh_of(id));
   const auto fits = [&] {
-    return std::all_of(meshes.begin(), meshes.end(), [&](const Mesh& mesh) { return fills_all_shards(mesh, batch / count); });
+    return std::all_of(meshes.begin(), meshes.end(),
+                       [&](const Mesh& mesh) { return fills_all_shards(mesh, batch / count); });
   };
   while (count > step && !fits()) count -= step;
   return count;
@@ -91,19 +95,24 @@ std::vector<double> stage_speeds(const Plan& plan) {
   std::vector<double> speeds;
   if (plan.speeds.empty()) return speeds;
   for (const auto& workers : plan.stages)
-    speeds.push_back(std::accumulate(workers.begin(), workers.end(), 0.0, [&](double sum, int w) { return sum + plan.speeds[size_t(w)]; }));
+    speeds.push_back(std::accumulate(workers.begin(), workers.end(), 0.0,
+                                     [&](double sum, int w) { return sum + plan.speeds[size_t(w)]; }));
   return all_equal(speeds) ? std::vector<double>{} : speeds;
 }
 
 Degrees degrees_of(const Strategy& strategy, const NamedStrategy* named, int devices, const std::string& where) {
   if (!named)
-    return {.data = strategy.data.value_or(1), .tensor = strategy.tensor.value_or(1), .pipeline = strategy.pipeline.value_or(1),
+    return {.data = strategy.data.value_or(1),
+            .tensor = strategy.tensor.value_or(1),
+            .pipeline = strategy.pipeline.value_or(1),
             .split = strategy.split};
   Degrees degrees{.split = strategy.split};
   if (named->second) {
     if (devices < named->least_devices || devices % 2)
       fail_user({where, fmt::format("{} devices", devices),
-                 fmt::format("a {} needs an even number of at least {} devices", family_of(named->name), named->least_devices), "raise --devices"});
+                 fmt::format("a {} needs an even number of at least {} devices", family_of(named->name),
+                             named->least_devices),
+                 "raise --devices"});
     degrees.*named->second = 2;
   }
   if (named->axis) degrees.*named->axis = named->second ? devices / 2 : devices;
@@ -122,7 +131,8 @@ int chunks_of(const Strategy& strategy, const Schedule& schedule, const Degrees&
   const int chunks = strategy.chunks.value_or(schedule.chunked ? kChunks : 1);
   if (chunks == 1) return 1;
   if (!schedule.chunked)
-    fail_user({where, fmt::format("chunks={}", chunks), fmt::format("under schedule {} a worker has one stage", schedule.name),
+    fail_user({where, fmt::format("chunks={}", chunks),
+               fmt::format("under schedule {} a worker has one stage", schedule.name),
                fmt::format("use schedule={}", chunked_schedule().name)});
   if (degrees.pipeline == 1)
     fail_user({where, fmt::format("{} chunks per worker", chunks), "a pipeline of at least 2 workers is needed",
@@ -139,17 +149,19 @@ void add_extras(const Strategy& strategy, const NamedStrategy* named, const Mode
   plan.recompute_last = recompute != Strategy::Recompute::except_last;
   if (recompute == Strategy::Recompute::none) return;
   const std::vector<std::string> labels = recompute_labels(model);
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].recompute = labels[size_t(id)];
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    plan.layers[size_t(id)].recompute = labels[size_t(id)];
 }
 
 /// The devices that the strategy uses, at the speeds that it says.
-Cluster cluster_for(const Strategy& strategy, const NamedStrategy* named, const Cluster& cluster, const std::string& where) {
+Cluster cluster_for(const Strategy& strategy, const NamedStrategy* named, const Cluster& cluster,
+                    const std::string& where) {
   Cluster used = cluster;
   if (named && named->one_device) used.devices.resize(1);
   if (strategy.speeds.empty()) return used;
   if (strategy.speeds.size() != used.devices.size())
-    fail_user({where, fmt::format("{} speeds", strategy.speeds.size()), fmt::format("the plan is for {} devices", used.size()),
-               "give one speed per device"});
+    fail_user({where, fmt::format("{} speeds", strategy.speeds.size()),
+               fmt::format("the plan is for {} devices", used.size()), "give one speed per device"});
   for (size_t i = 0; i < used.devices.size(); ++i) used.devices[i].speed = strategy.speeds[i];
   return used;
 }
@@ -182,8 +194,10 @@ Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& deg
                   const LayerSeconds& seconds) {
   const int64_t devices = int64_t(degrees.data) * degrees.tensor * degrees.pipeline;
   if (devices != cluster.size())
-    fail_user({"plan", fmt::format("data {} x tensor {} x pipeline {} = {}", degrees.data, degrees.tensor, degrees.pipeline, devices),
-               fmt::format("the cluster has {} devices", cluster.size()), "make the product equal the number of devices"});
+    fail_user(
+        {"plan",
+         fmt::format("data {} x tensor {} x pipeline {} = {}", degrees.data, degrees.tensor, degrees.pipeline, devices),
+         fmt::format("the cluster has {} devices", cluster.size()), "make the product equal the number of devices"});
   Plan plan = empty_plan(model, cluster);
   const int per_stage = degrees.data * degrees.tensor, stages = degrees.pipeline * degrees.chunks;
   for (int s = 0; s < stages; ++s) {
@@ -193,16 +207,18 @@ Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& deg
   }
   for (int stage : balance_stages(model, stages, seconds_or_flops(model, seconds), stage_speeds(plan)))
     plan.layers.push_back({stage, degrees.data, degrees.tensor});
-  plan.micro_batches = degrees.micro_batches > 0 ? degrees.micro_batches : default_micro_batches(plan, model, degrees, batch);
-  auto splits = choose_splits(model, degrees.tensor, std::max<int64_t>(1, batch / degrees.data / plan.micro_batches), degrees.split);
+  plan.micro_batches =
+      degrees.micro_batches > 0 ? degrees.micro_batches : default_micro_batches(plan, model, degrees, batch);
+  auto splits = choose_splits(model, degrees.tensor, std::max<int64_t>(1, batch / degrees.data / plan.micro_batches),
+                              degrees.split);
   require_asked_split(model, splits, degrees);
   require_some_split(model, splits, degrees.tensor);
   for (size_t id = 0; id < splits.size(); ++id) plan.layers[id].split = splits[id];
   return plan;
 }
 
-Plan named_plan(std::string_view name, const Model& model, const Cluster& cluster, int64_t batch, const LayerSeconds& seconds,
-                int micro_batches) {
+Plan named_plan(std::string_view name, const Model& model, const Cluster& cluster, int64_t batch,
+                const LayerSeconds& seconds, int micro_batches) {
   const std::string where = fmt::format("strategy {}", name);
   const Strategy strategy = parse_strategy(name, where);
   if (is_planned(strategy.name))
@@ -214,8 +230,9 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
   Degrees degrees = degrees_of(strategy, named, used.size(), fmt::format("strategy {}", strategy.name));
   const Schedule& schedule = schedule_of(strategy, named, degrees);
   degrees.chunks = chunks_of(strategy, schedule, degrees, where);
-  degrees.micro_batches = strategy.micro_batches.value_or(
-      schedule.whole_batches ? 1 : degrees.pipeline > 1 ? micro_batches : 0);
+  degrees.micro_batches = strategy.micro_batches.value_or(schedule.whole_batches ? 1
+                                                          : degrees.pipeline > 1 ? micro_batches
+                                                                                 : 0);
   Plan plan;
   if (named && named->make) {
     plan = empty_plan(model, used);

@@ -37,7 +37,8 @@ std::string describe_meshes(const Plan& plan, const Model& model) {
 bool is_pipeline(const Plan& plan, const Model& model) {
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
     for (NodeId source : model.node(id).inputs)
-      if (source >= model.input_count() && plan.layers[size_t(source)].stage > plan.layers[size_t(id)].stage) return false;
+      if (source >= model.input_count() && plan.layers[size_t(source)].stage > plan.layers[size_t(id)].stage)
+        return false;
   return true;
 }
 
@@ -47,7 +48,8 @@ std::string describe_stages(const Plan& plan, const Model& model) {
   if (!is_pipeline(plan, model)) return fmt::format("{} stages", stages);
   std::string text = fmt::format("pipeline {}", positions);
   if (stages > positions)
-    text += stages % positions == 0 ? fmt::format(" ({} chunks)", stages / positions) : fmt::format(" ({} stages)", stages);
+    text +=
+        stages % positions == 0 ? fmt::format(" ({} chunks)", stages / positions) : fmt::format(" ({} stages)", stages);
   return text;
 }
 
@@ -78,7 +80,8 @@ std::string describe_extras(const Plan& plan) {
   if (std::any_of(plan.layers.begin(), plan.layers.end(), recomputed))
     text += plan.recompute_last ? ", recompute" : ", recompute except last";
   if (plan.compression.kind == Compression::Kind::bf16) text += ", bf16 gradients";
-  if (plan.compression.kind == Compression::Kind::powersgd) text += fmt::format(", powersgd rank {}", plan.compression.rank);
+  if (plan.compression.kind == Compression::Kind::powersgd)
+    text += fmt::format(", powersgd rank {}", plan.compression.rank);
   if (!plan.speeds.empty()) text += fmt::format(", speeds {:.3g}", fmt::join(plan.speeds, ":"));
   if (!plan.cluster_devices.empty()) text += ", on devices " + runs_in_words(plan.cluster_devices);
   return text;
@@ -88,19 +91,26 @@ std::string describe_extras(const Plan& plan) {
 
 const char* name_of(OptimizerSharding sharding) {
   switch (sharding) {
-    case OptimizerSharding::none: return "none";
-    case OptimizerSharding::zero1: return "zero1";
-    case OptimizerSharding::zero2: return "zero2";
-    case OptimizerSharding::zero3: return "zero3";
+    case OptimizerSharding::none:
+      return "none";
+    case OptimizerSharding::zero1:
+      return "zero1";
+    case OptimizerSharding::zero2:
+      return "zero2";
+    case OptimizerSharding::zero3:
+      return "zero3";
   }
   return "";
 }
 
 const char* name_of(Compression::Kind kind) {
   switch (kind) {
-    case Compression::Kind::none: return "none";
-    case Compression::Kind::bf16: return "bf16";
-    case Compression::Kind::powersgd: return "powersgd";
+    case Compression::Kind::none:
+      return "none";
+    case Compression::Kind::bf16:
+      return "bf16";
+    case Compression::Kind::powersgd:
+      return "powersgd";
   }
   return "";
 }

@@ -48,7 +48,8 @@ bool flag(const nlohmann::json& json, const char* key, bool fallback, const std:
 
 /// The value whose name the JSON gives, of an enumeration with the names of `values`.
 template <class Value>
-Value named_value(const nlohmann::json& json, const char* key, std::initializer_list<Value> values, const std::string& where) {
+Value named_value(const nlohmann::json& json, const char* key, std::initializer_list<Value> values,
+                  const std::string& where) {
   std::vector<std::string> names;
   for (Value value : values) {
     if (json.is_string() && json.get<std::string>() == name_of(value)) return value;
@@ -86,8 +87,10 @@ nlohmann::json write_compression(const Compression& compression) {
 std::vector<int> read_cluster_devices(const nlohmann::json& json, const std::string& where) {
   std::vector<int> devices;
   if (!json.is_array())
-    fail_user({where, fmt::format("cluster_devices = {}", json.dump()), "must be a list of numbers", "give one per worker: [4, 5, 6, 7]"});
-  for (const nlohmann::json& value : json) devices.push_back(whole_number(value, std::string_view("cluster_devices"), where));
+    fail_user({where, fmt::format("cluster_devices = {}", json.dump()), "must be a list of numbers",
+               "give one per worker: [4, 5, 6, 7]"});
+  for (const nlohmann::json& value : json)
+    devices.push_back(whole_number(value, std::string_view("cluster_devices"), where));
   return devices;
 }
 
@@ -95,17 +98,21 @@ std::vector<double> read_speeds(const nlohmann::json& json, const std::string& w
   std::vector<double> speeds;
   const auto is_number = [](const nlohmann::json& value) { return value.is_number(); };
   if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_number))
-    fail_user({where, fmt::format("speeds = {}", json.dump()), "must be a list of numbers", "give one per device: [1.0, 0.5]"});
+    fail_user({where, fmt::format("speeds = {}", json.dump()), "must be a list of numbers",
+               "give one per device: [1.0, 0.5]"});
   for (const nlohmann::json& value : json) speeds.push_back(value.get<double>());
   return speeds;
 }
 
 void read_head(const nlohmann::json& json, const std::string& where, Plan& plan) {
-  require_known(json, {"trireme_plan", "name", "model", "model_fingerprint", "devices", "schedule", "vertical_sync", "micro_batches",
-                       "recompute_last", "optimizer_sharding", "compression", "cluster_devices", "speeds", "stages", "layers", "replicas", "agreement"}, where);
+  require_known(json,
+                {"trireme_plan", "name", "model", "model_fingerprint", "devices", "schedule", "vertical_sync",
+                 "micro_batches", "recompute_last", "optimizer_sharding", "compression", "cluster_devices", "speeds",
+                 "stages", "layers", "replicas", "agreement"},
+                where);
   if (int format = whole_number(json, "trireme_plan", where); format != kPlanFormat)
-    fail_user({where, fmt::format("trireme_plan = {}", format), fmt::format("this version reads format {}", kPlanFormat),
-               "make the plan again with this version"});
+    fail_user({where, fmt::format("trireme_plan = {}", format),
+               fmt::format("this version reads format {}", kPlanFormat), "make the plan again with this version"});
   plan.name = json.value("name", "");
   plan.model = json.at("model").get<std::string>();
   plan.model_fingerprint = json.at("model_fingerprint").get<std::string>();
@@ -136,12 +143,14 @@ void read_layers(const nlohmann::json& json, const Model& model, const std::stri
       fail_user({where, fmt::format("layer \"{}\"", name), "is listed twice", "remove one of the entries"});
     const std::string at = fmt::format("{}: layer {}", where, name);
     require_known(entry, {"layer", "stage", "data", "tensor", "split", "recompute"}, at);
-    plan.layers[size_t(id)] = {whole_number(entry, "stage", at), whole_number(entry, "data", at), whole_number(entry, "tensor", at),
-                               entry.at("split").get<std::string>(), entry.value("recompute", "")};
+    plan.layers[size_t(id)] = {whole_number(entry, "stage", at), whole_number(entry, "data", at),
+                               whole_number(entry, "tensor", at), entry.at("split").get<std::string>(),
+                               entry.value("recompute", "")};
   }
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
     if (!seen.count(id))
-      fail_user({where, fmt::format("layer \"{}\"", model.node(id).name), "is missing from \"layers\"", "add an entry for it"});
+      fail_user({where, fmt::format("layer \"{}\"", model.node(id).name), "is missing from \"layers\"",
+                 "add an entry for it"});
 }
 
 }  // namespace
@@ -151,18 +160,27 @@ nlohmann::json to_json(const Plan& plan, const Model& model) {
   for (const auto& workers : plan.stages) stages.push_back({{"workers", workers}});
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
     const LayerPlan& layer = plan.layers[size_t(id)];
-    layers.push_back({{"layer", model.node(id).name}, {"stage", layer.stage}, {"data", layer.data}, {"tensor", layer.tensor},
+    layers.push_back({{"layer", model.node(id).name},
+                      {"stage", layer.stage},
+                      {"data", layer.data},
+                      {"tensor", layer.tensor},
                       {"split", layer.split}});
     if (!layer.recompute.empty()) layers.back()["recompute"] = layer.recompute;
   }
-  nlohmann::json json{{"trireme_plan", kPlanFormat}, {"name", plan.name},         {"model", plan.model},
-                      {"model_fingerprint", plan.model_fingerprint},              {"devices", plan.devices},
-                      {"schedule", plan.schedule},   {"micro_batches", plan.micro_batches},
-                      {"stages", stages},            {"layers", layers}};
+  nlohmann::json json{{"trireme_plan", kPlanFormat},
+                      {"name", plan.name},
+                      {"model", plan.model},
+                      {"model_fingerprint", plan.model_fingerprint},
+                      {"devices", plan.devices},
+                      {"schedule", plan.schedule},
+                      {"micro_batches", plan.micro_batches},
+                      {"stages", stages},
+                      {"layers", layers}};
   const Plan usual;
   if (plan.vertical_sync != usual.vertical_sync) json["vertical_sync"] = plan.vertical_sync;
   if (plan.recompute_last != usual.recompute_last) json["recompute_last"] = plan.recompute_last;
-  if (plan.optimizer_sharding != usual.optimizer_sharding) json["optimizer_sharding"] = name_of(plan.optimizer_sharding);
+  if (plan.optimizer_sharding != usual.optimizer_sharding)
+    json["optimizer_sharding"] = name_of(plan.optimizer_sharding);
   if (plan.compression.kind != usual.compression.kind) json["compression"] = write_compression(plan.compression);
   if (plan.cluster_devices != usual.cluster_devices) json["cluster_devices"] = plan.cluster_devices;
   if (plan.speeds != usual.speeds) json["speeds"] = plan.speeds;
@@ -173,14 +191,18 @@ nlohmann::json to_json(const Plan& plan, const Model& model) {
 
 Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::string& where) {
   Plan plan;
-  const auto refuse = [&](std::string why) { fail_user({where, "not a plan", std::move(why), "compare with a plan.json of a run folder"}); };
-  if (!json.is_object()) refuse(fmt::format("a plan is a JSON object, this is {} {}", json.is_array() ? "an" : "a", json.type_name()));
+  const auto refuse = [&](std::string why) {
+    fail_user({where, "not a plan", std::move(why), "compare with a plan.json of a run folder"});
+  };
+  if (!json.is_object())
+    refuse(fmt::format("a plan is a JSON object, this is {} {}", json.is_array() ? "an" : "a", json.type_name()));
   try {
     read_head(json, where, plan);
     for (const auto& stage : json.at("stages")) {
       require_known(stage, {"workers"}, where + ": stages");
       auto& workers = plan.stages.emplace_back();
-      for (const auto& worker : stage.at("workers")) workers.push_back(whole_number(worker, std::string_view("worker"), where));
+      for (const auto& worker : stage.at("workers"))
+        workers.push_back(whole_number(worker, std::string_view("worker"), where));
     }
     plan.layers.resize(model.nodes().size());
     // another model: validate() explains, and layer names need not match

@@ -25,7 +25,8 @@ bool is_iso_date(const std::string& text) {
   if (text.size() != kForm.size() && text.size() != kMonth) return false;
   for (size_t i = 0; i < text.size(); ++i)
     if (kForm[i] == 'd' ? std::isdigit(static_cast<unsigned char>(text[i])) == 0 : text[i] != kForm[i]) return false;
-  const unsigned month = unsigned(std::stoi(text.substr(5, 2))), day = text.size() > kMonth ? unsigned(std::stoi(text.substr(8, 2))) : 1;
+  const unsigned month = unsigned(std::stoi(text.substr(5, 2))),
+                 day = text.size() > kMonth ? unsigned(std::stoi(text.substr(8, 2))) : 1;
   return (std::chrono::year(std::stoi(text.substr(0, 4))) / std::chrono::month(month) / std::chrono::day(day)).ok();
 }
 
@@ -42,8 +43,10 @@ std::vector<InstancePrice> read_prices(const std::filesystem::path& path) {
                         .currency = currency,
                         .date = row.has("date") ? require_date(row) : date,
                         .source = row.require_string("source")};
-    if (price.per_hour == 0) row.fail("per_hour", "a price must be more than zero", "give the price of an hour, or remove the row");
-    const bool is_known = std::any_of(prices.begin(), prices.end(), [&](const InstancePrice& p) { return p.name == price.name; });
+    if (price.per_hour == 0)
+      row.fail("per_hour", "a price must be more than zero", "give the price of an hour, or remove the row");
+    const bool is_known =
+        std::any_of(prices.begin(), prices.end(), [&](const InstancePrice& p) { return p.name == price.name; });
     if (is_known) row.fail("name", "the table has this instance already", "keep one of the two rows");
     prices.push_back(std::move(price));
   }

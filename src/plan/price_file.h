@@ -12,14 +12,15 @@ struct InstancePrice {
   std::string name;      ///< "p3.16xlarge"
   std::string provider;  ///< "AWS"
   std::string region;
-  std::string devices;   ///< for people: "8 x V100 16 GB"
+  std::string devices;  ///< for people: "8 x V100 16 GB"
   double per_hour = 0;
   std::string currency;
-  std::string date;      ///< ISO 8601, of the day or the month; the table's where the row has none
+  std::string date;  ///< ISO 8601, of the day or the month; the table's where the row has none
   std::string source;
 };
 
-/// Reads examples/clusters/prices.toml or a file like it. Errors: user errors with file, line and key; names are unique.
+/// Reads examples/clusters/prices.toml or a file like it. Errors: user errors with file, line and key; names are
+/// unique.
 std::vector<InstancePrice> read_prices(const std::filesystem::path& path);
 
 /// Whether the text is a date, "2023-06-30", or a month, "2023-06".

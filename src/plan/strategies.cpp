@@ -28,7 +28,8 @@ std::vector<std::string> names_with(Has&& has) {
 }  // namespace
 
 constinit const PlannedStrategy kHybridStatic = {"hybrid-static"};
-constinit const PlannedStrategy kAsa = {"asa", "asa: a reconstruction of a published strategy, not its authors' program; see docs/planner.md"};
+constinit const PlannedStrategy kAsa = {
+    "asa", "asa: a reconstruction of a published strategy, not its authors' program; see docs/planner.md"};
 constinit const PlannedStrategy kExact = {"exact"};
 
 const std::vector<NamedStrategy>& named_strategies() {
@@ -44,7 +45,8 @@ const std::vector<NamedStrategy>& named_strategies() {
     for (const Schedule& schedule : known_schedules())
       names.push_back({.name = std::string(schedule.name), .axis = &Degrees::pipeline, .schedule = &schedule});
     for (const OptimizerSharding sharding : kOptimizerShardings)
-      if (sharding != OptimizerSharding::none) names.push_back({.name = name_of(sharding), .axis = &Degrees::data, .sharding = sharding});
+      if (sharding != OptimizerSharding::none)
+        names.push_back({.name = name_of(sharding), .axis = &Degrees::data, .sharding = sharding});
     names.push_back({.name = "branches", .make = branch_plan});
     return names;
   }();
@@ -57,7 +59,8 @@ std::vector<std::string> known_strategies() {
 
 const NamedStrategy* look_up_strategy(std::string_view strategy) {
   const auto& all = named_strategies();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const NamedStrategy& named) { return named.name == first_of(strategy); });
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const NamedStrategy& named) { return named.name == first_of(strategy); });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -68,7 +71,8 @@ std::vector<std::string> planned_strategies() {
 }
 
 bool is_planned(std::string_view name) {
-  return std::any_of(planned().begin(), planned().end(), [&](const PlannedStrategy* strategy) { return name == strategy->name; });
+  return std::any_of(planned().begin(), planned().end(),
+                     [&](const PlannedStrategy* strategy) { return name == strategy->name; });
 }
 
 std::string strategy_note(std::string_view name) {
@@ -91,7 +95,8 @@ std::string family_of(std::string_view strategy) {
 std::vector<std::string> expand_strategy(std::string_view strategy) {
   const std::string family(first_of(strategy));
   const std::string keys(strategy.substr(family.size()));
-  std::vector<std::string> forms = names_with([&](const NamedStrategy& named) { return named.name.starts_with(family + ":"); });
+  std::vector<std::string> forms =
+      names_with([&](const NamedStrategy& named) { return named.name.starts_with(family + ":"); });
   if (forms.empty()) return {std::string(strategy)};
   for (std::string& form : forms) form += keys;
   return forms;
@@ -109,7 +114,8 @@ std::vector<std::string> compared_strategies() {
   std::vector<std::string> families;
   for (const NamedStrategy& named : named_strategies()) {
     const bool is_plain = !named.schedule && named.sharding == OptimizerSharding::none && !named.make;
-    if (std::string family = family_of(named.name); is_plain && (families.empty() || families.back() != family)) families.push_back(std::move(family));
+    if (std::string family = family_of(named.name); is_plain && (families.empty() || families.back() != family))
+      families.push_back(std::move(family));
   }
   return families;
 }
@@ -117,7 +123,8 @@ std::vector<std::string> compared_strategies() {
 std::vector<std::string> strategies_to_beat() {
   std::vector<const NamedStrategy*> chosen;
   for (const NamedStrategy& named : named_strategies()) {
-    const bool adds_nothing = named.schedule && (!named.schedule->step_rule || named.schedule == &usual_schedule());  // that a pipeline has
+    const bool adds_nothing =
+        named.schedule && (!named.schedule->step_rule || named.schedule == &usual_schedule());  // that a pipeline has
     if (!named.make && !adds_nothing) chosen.push_back(&named);
   }
   std::stable_sort(chosen.begin(), chosen.end(), [](const NamedStrategy* a, const NamedStrategy* b) {
@@ -130,7 +137,8 @@ std::vector<std::string> strategies_to_beat() {
 }
 
 std::vector<std::string> memory_savers() {
-  std::vector<std::string> names = names_with([](const NamedStrategy& named) { return named.sharding != OptimizerSharding::none; });
+  std::vector<std::string> names =
+      names_with([](const NamedStrategy& named) { return named.sharding != OptimizerSharding::none; });
   names.push_back(usual_strategy() + kRecompute);
   names.push_back(std::string(lean_schedule().name) + kRecompute);
   return names;

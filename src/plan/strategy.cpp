@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kMaxDegree = 1'000'000;  // so that no product of degrees overflows
 const std::vector<std::string> kDegrees{"data", "tensor", "pipeline"};
-const std::vector<std::string> kKeys{"data",    "tensor",    "pipeline",    "micro_batches", "schedule", "chunks",
-                                     "sharding", "recompute", "compression", "vertical_sync", "speeds", "split"};
+const std::vector<std::string> kKeys{"data",     "tensor",    "pipeline",    "micro_batches", "schedule", "chunks",
+                                     "sharding", "recompute", "compression", "vertical_sync", "speeds",   "split"};
 
 bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -85,7 +85,8 @@ class Item {
 Compression read_compression(const Item& item) {
   using enum Compression::Kind;
   const auto parts = cut(item.value, ':');
-  Compression compression{.kind = std::vector{none, bf16, powersgd}[item.choice({"none", "bf16", "powersgd"}, parts[0])]};
+  Compression compression{.kind =
+                              std::vector{none, bf16, powersgd}[item.choice({"none", "bf16", "powersgd"}, parts[0])]};
   if (parts.size() == 1) return compression;
   const auto rank = number_in<int>(parts[1]);
   if (compression.kind != powersgd || parts.size() > 2 || !rank || *rank < 1)
@@ -118,15 +119,15 @@ void set(const Item& item, Strategy& s) {
   else if (item.key == "micro_batches") s.micro_batches = item.count();
   else if (item.key == "chunks") s.chunks = item.count();
   else if (item.key == "schedule") s.schedule = schedule_names()[item.choice(schedule_names())];
-  else if (item.key == "sharding")
-    s.sharding = kOptimizerShardings[item.choice(sharding_names())];
+  else if (item.key == "sharding") s.sharding = kOptimizerShardings[item.choice(sharding_names())];
   else if (item.key == "recompute") {
     using enum Strategy::Recompute;
     s.recompute = std::vector{none, all, except_last}[item.choice({"none", "all", "except_last"})];
   } else if (item.key == "compression") s.compression = read_compression(item);
   else if (item.key == "vertical_sync") s.vertical_sync = item.yes_or_no();
   else if (item.key == "speeds") s.speeds = read_speeds(item);
-  else if (item.key == "split") s.split = std::vector<std::string>{"height", "sequence"}[item.choice({"height", "sequence"})];
+  else if (item.key == "split")
+    s.split = std::vector<std::string>{"height", "sequence"}[item.choice({"height", "sequence"})];
 }
 
 [[noreturn]] void fail_name(std::string_view name, const std::string& where) {
@@ -144,7 +145,8 @@ void require_free(const Item& item, const NamedStrategy& named) {
               "spell out all degrees, for example data=2,tensor=2");
   const bool decided = (item.key == "schedule" && named.schedule) ||
                        (item.key == "sharding" && named.sharding != OptimizerSharding::none);
-  if (decided) item.fail(fmt::format("{} already says the {}", named.name, item.key), "leave it out or choose another name");
+  if (decided)
+    item.fail(fmt::format("{} already says the {}", named.name, item.key), "leave it out or choose another name");
 }
 
 }  // namespace
@@ -161,7 +163,8 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
   std::set<std::string_view> seen;
   for (std::string_view part : cut(text, ',')) {
     const Item item(part, where);
-    if (is_planned(strategy.name)) item.fail(fmt::format("{} is found by a planner, which decides that", strategy.name), "leave it out");
+    if (is_planned(strategy.name))
+      item.fail(fmt::format("{} is found by a planner, which decides that", strategy.name), "leave it out");
     if (part.data() == text.data() && is_planned(part)) {
       strategy.name = part;
       continue;
@@ -184,7 +187,8 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
   return strategy;
 }
 
-std::vector<std::string> join_strategies(const std::vector<std::string>& items, const std::function<bool(const std::string&)>& takes_any_key) {
+std::vector<std::string> join_strategies(const std::vector<std::string>& items,
+                                         const std::function<bool(const std::string&)>& takes_any_key) {
   std::vector<std::string> joined;
   std::set<std::string> degrees;  // of the last of `joined`
   bool spelled_out = false;       // whether that one begins with a key
@@ -192,7 +196,8 @@ std::vector<std::string> join_strategies(const std::vector<std::string>& items, 
     const std::string key = item.substr(0, item.find('='));
     const bool is_key = item.find('=') != item.npos, is_degree = contains(kDegrees, key);
     const bool own = !joined.empty() && takes_any_key && takes_any_key(joined.back());
-    const bool goes_on = !joined.empty() && is_key && (own || (is_degree ? spelled_out && !degrees.contains(key) : contains(kKeys, key)));
+    const bool goes_on = !joined.empty() && is_key &&
+                         (own || (is_degree ? spelled_out && !degrees.contains(key) : contains(kKeys, key)));
     if (goes_on) {
       joined.back() += "," + item;
     } else {
@@ -211,8 +216,9 @@ std::string strategy_syntax() {
     if (!strategy_note(name).empty()) name += " (a reconstruction)";
   return fmt::format("{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both with {}; or planned: {}",
                      join(known_strategies()),
-                     "\",schedule=" + std::string(lean_schedule().name) + ",chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
-                     "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1,split=height|sequence\"",
+                     "\",schedule=" + std::string(lean_schedule().name) +
+                         ",chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
+                         "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1,split=height|sequence\"",
                      join(planned));
 }
 

@@ -22,7 +22,8 @@ void validate_stage(const Plan& plan, size_t s, const std::string& where) {
                  fmt::format("workers are 0..{}", plan.devices - 1), "correct the number or raise \"devices\""});
   for (size_t i = 1; i < workers.size(); ++i) {
     if (workers[i - 1] == workers[i])
-      fail_user({where, fmt::format("stage {}, worker {}", s, workers[i]), "is listed twice", "remove one of the entries"});
+      fail_user(
+          {where, fmt::format("stage {}, worker {}", s, workers[i]), "is listed twice", "remove one of the entries"});
     if (workers[i - 1] > workers[i])
       fail_user({where, fmt::format("stage {}", s), "its workers must be listed in ascending order", "sort them"});
   }
@@ -52,12 +53,13 @@ void validate_layer(const Plan& plan, const Model& model, NodeId id, const std::
   const LayerPlan& layer = plan.layers[size_t(id)];
   std::string what = fmt::format("layer {}", node.name);
   if (layer.stage < 0 || layer.stage >= int(plan.stages.size()))
-    fail_user({where, fmt::format("{}: stage {}", what, layer.stage), fmt::format("the plan has {} stages", plan.stages.size()),
-               "stages count from 0"});
+    fail_user({where, fmt::format("{}: stage {}", what, layer.stage),
+               fmt::format("the plan has {} stages", plan.stages.size()), "stages count from 0"});
   auto workers = int(plan.stages[size_t(layer.stage)].size());
   if (layer.data < 1 || layer.tensor < 1 || int64_t(layer.data) * layer.tensor != workers)
-    fail_user({where, what, fmt::format("data {} x tensor {} must equal the {} workers of stage {}", layer.data, layer.tensor,
-                                        workers, layer.stage),
+    fail_user({where, what,
+               fmt::format("data {} x tensor {} must equal the {} workers of stage {}", layer.data, layer.tensor,
+                           workers, layer.stage),
                "change the degrees or the stage's workers"});
   std::vector<std::string> names;
   for (const ShardingOption& option : node.layer->sharding_options(model.input_shapes(id), layer.tensor)) {
@@ -84,10 +86,11 @@ void validate_tied(const Plan& plan, const Model& model, const std::string& wher
       Use use{id, option.parameters[p], option.parameters[p].is_shard() ? plan.layers[size_t(id)].tensor : 1};
       auto [it, fresh] = first.emplace(parameters[p].name, use);
       if (fresh || (it->second.placement == use.placement && it->second.tensor == use.tensor)) continue;
-      fail_user({where, fmt::format("parameter {}", parameters[p].name),
-                 fmt::format("is shared by {} ({}) and {} ({}), which cut it differently", model.node(it->second.node).name,
-                             to_string(it->second.placement), model.node(id).name, to_string(use.placement)),
-                 "give both layers the same tensor degree and the same split"});
+      fail_user(
+          {where, fmt::format("parameter {}", parameters[p].name),
+           fmt::format("is shared by {} ({}) and {} ({}), which cut it differently", model.node(it->second.node).name,
+                       to_string(it->second.placement), model.node(id).name, to_string(use.placement)),
+           "give both layers the same tensor degree and the same split"});
     }
   }
 }
@@ -103,9 +106,10 @@ void validate_shards(const Plan& plan, const Model& model, NodeId id, int64_t ba
   const LayerPlan& layer = plan.layers[size_t(id)];
   const std::string& name = model.node(id).name;
   if (layer.data > batch / plan.micro_batches)
-    fail_user({where, fmt::format("layer {}: data degree {}", name, layer.data),
-               plan.micro_batches == 1 ? fmt::format("batch = {} has fewer samples", batch) : samples_in_words(plan, batch),
-               "use a larger batch, fewer micro-batches or a smaller data degree"});
+    fail_user(
+        {where, fmt::format("layer {}: data degree {}", name, layer.data),
+         plan.micro_batches == 1 ? fmt::format("batch = {} has fewer samples", batch) : samples_in_words(plan, batch),
+         "use a larger batch, fewer micro-batches or a smaller data degree"});
   if (plan.speeds.empty()) return;
   const Mesh mesh = plan.mesh_of(id);
   const int64_t least = batch / plan.micro_batches, most = (batch + plan.micro_batches - 1) / plan.micro_batches;
@@ -119,13 +123,17 @@ void validate_shards(const Plan& plan, const Model& model, NodeId id, int64_t ba
 void validate_cluster_devices(const Plan& plan, const std::string& where) {
   if (plan.cluster_devices.empty()) return;
   if (plan.cluster_devices.size() != size_t(plan.workers()))
-    fail_user({where, fmt::format("{} cluster_devices", plan.cluster_devices.size()), fmt::format("the plan is for {} devices", plan.workers()),
+    fail_user({where, fmt::format("{} cluster_devices", plan.cluster_devices.size()),
+               fmt::format("the plan is for {} devices", plan.workers()),
                "give one for each worker, or leave them out"});
   std::set<int> seen;
   for (int device : plan.cluster_devices) {
-    if (device < 0) fail_user({where, fmt::format("cluster_devices: {}", device), "devices of a cluster count from 0", "correct the number"});
+    if (device < 0)
+      fail_user({where, fmt::format("cluster_devices: {}", device), "devices of a cluster count from 0",
+                 "correct the number"});
     if (!seen.insert(device).second)
-      fail_user({where, fmt::format("cluster_devices: {}", device), "is there twice", "a device of the cluster works for one worker"});
+      fail_user({where, fmt::format("cluster_devices: {}", device), "is there twice",
+                 "a device of the cluster works for one worker"});
   }
 }
 
@@ -133,11 +141,12 @@ void validate_extras(const Plan& plan, const std::string& where) {
   const Schedule* schedule = look_up_schedule(plan.schedule);
   if (plan.vertical_sync && !(schedule && schedule->has_vertical_sync)) {
     const std::string known = join(schedule_names([](const Schedule& s) { return s.has_vertical_sync; }));
-    fail_user({where, fmt::format("vertical_sync = true with schedule {}", plan.schedule), fmt::format("only {} knows it", known),
-               fmt::format("use schedule {} or leave it out", known)});
+    fail_user({where, fmt::format("vertical_sync = true with schedule {}", plan.schedule),
+               fmt::format("only {} knows it", known), fmt::format("use schedule {} or leave it out", known)});
   }
   if (plan.compression.kind == Compression::Kind::powersgd && plan.compression.rank < 1)
-    fail_user({where, fmt::format("compression: rank = {}", plan.compression.rank), "must be at least 1", "4 is usual"});
+    fail_user(
+        {where, fmt::format("compression: rank = {}", plan.compression.rank), "must be at least 1", "4 is usual"});
   validate_cluster_devices(plan, where);
   if (plan.replicas < 1) fail_user({where, fmt::format("replicas = {}", plan.replicas), "at least one is needed", ""});
   if (plan.replicas > 1 && plan.agreement.empty())
@@ -145,11 +154,12 @@ void validate_extras(const Plan& plan, const std::string& where) {
                "name an update policy as \"agreement\", or write data degrees in place of replicas"});
   if (plan.speeds.empty()) return;
   if (plan.speeds.size() != size_t(plan.devices))
-    fail_user({where, fmt::format("{} speeds", plan.speeds.size()), fmt::format("the plan is for {} devices", plan.devices),
-               "give one speed per device"});
+    fail_user({where, fmt::format("{} speeds", plan.speeds.size()),
+               fmt::format("the plan is for {} devices", plan.devices), "give one speed per device"});
   for (double speed : plan.speeds)
     if (!std::isfinite(speed) || speed <= 0)
-      fail_user({where, fmt::format("speed {}", speed), "must be a positive number", "1 for each device of the usual speed"});
+      fail_user(
+          {where, fmt::format("speed {}", speed), "must be a positive number", "1 for each device of the usual speed"});
 }
 
 }  // namespace
@@ -160,11 +170,12 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
                fmt::format("the experiment's model is {} ({})", model.name(), model.fingerprint()),
                "use a plan made for this model, or make one with `trireme plan`"});
   if (plan.model != model.name())
-    fail_user({where, fmt::format("model \"{}\"", plan.model), fmt::format("its fingerprint is that of {}", model.name()),
-               "correct the name"});
+    fail_user({where, fmt::format("model \"{}\"", plan.model),
+               fmt::format("its fingerprint is that of {}", model.name()), "correct the name"});
   if (plan.devices < 1) fail_user({where, fmt::format("devices = {}", plan.devices), "at least one is needed", ""});
   if (plan.devices > kMaxPlanDevices)
-    fail_user({where, fmt::format("devices = {}", plan.devices), fmt::format("at most {} are supported", kMaxPlanDevices), ""});
+    fail_user({where, fmt::format("devices = {}", plan.devices),
+               fmt::format("at most {} are supported", kMaxPlanDevices), ""});
   if (plan.stages.size() > model.nodes().size() - size_t(model.input_count()))
     fail_user({where, fmt::format("{} stages", plan.stages.size()),
                fmt::format("the model has only {} layers", model.nodes().size() - size_t(model.input_count())),
@@ -183,7 +194,8 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
     used.insert(plan.layers[size_t(id)].stage);
   }
   for (size_t s = 0; s < plan.stages.size(); ++s)
-    if (!used.count(int(s))) fail_user({where, fmt::format("stage {}", s), "holds no layer", "move a layer there or drop it"});
+    if (!used.count(int(s)))
+      fail_user({where, fmt::format("stage {}", s), "holds no layer", "move a layer there or drop it"});
   validate_tied(plan, model, where);
 }
 

@@ -42,7 +42,8 @@ class Asa {
   RatedPlan adapt(RatedPlan plan) const {
     for (bool changed = true; changed;) {
       changed = false;
-      for (NodeId begin = facts_.first_layer(); begin < facts_.end(); begin = end_of_block(begin)) changed |= adapt_block(begin, plan);
+      for (NodeId begin = facts_.first_layer(); begin < facts_.end(); begin = end_of_block(begin))
+        changed |= adapt_block(begin, plan);
     }
     plan.plan.name = kAsa.name;
     return plan;
@@ -89,7 +90,8 @@ class Asa {
     std::iota(plan.stages[0].begin(), plan.stages[0].end(), 0);
     plan.layers.resize(request_.model.nodes().size());
     for (const Device& device : request_.cluster.devices) plan.speeds.push_back(device.speed);
-    if (std::all_of(plan.speeds.begin(), plan.speeds.end(), [&](double s) { return s == plan.speeds.front(); })) plan.speeds.clear();
+    if (std::all_of(plan.speeds.begin(), plan.speeds.end(), [&](double s) { return s == plan.speeds.front(); }))
+      plan.speeds.clear();
     return plan;
   }
 

@@ -12,7 +12,8 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
   /// `seconds` from now; nullopt: never.
   explicit Deadline(std::optional<double> seconds) {
-    if (seconds) end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*seconds));
+    if (seconds)
+      end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*seconds));
   }
   bool passed() const { return end_ && Clock::now() >= *end_; }
   std::optional<double> seconds_left() const {

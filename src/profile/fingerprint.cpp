@@ -29,8 +29,14 @@ std::string cpu_of(const CpuFeatures& cpu) {
 
 Fingerprint fingerprint_of_this_machine(int threads) {
   const Machine machine = inspect_machine(/*time_product=*/false);
-  return {.cpu = cpu_of(machine.cpu), .cores = machine.cores, .memory = machine.memory_bytes, .libtorch = machine.libtorch,
-          .onednn = machine.onednn, .blas = machine.blas.name, .malloc = machine.malloc.name, .threads = threads};
+  return {.cpu = cpu_of(machine.cpu),
+          .cores = machine.cores,
+          .memory = machine.memory_bytes,
+          .libtorch = machine.libtorch,
+          .onednn = machine.onednn,
+          .blas = machine.blas.name,
+          .malloc = machine.malloc.name,
+          .threads = threads};
 }
 
 std::string difference(const Fingerprint& measured, const Fingerprint& here) {
@@ -53,7 +59,8 @@ std::string difference(const Fingerprint& measured, const Fingerprint& here) {
 void check_same_machine(const Fingerprint& measured, const Fingerprint& here, const std::string& where) {
   const std::string differs = difference(measured, here);
   if (differs.empty()) return;
-  fail_user({where, "a profile of another machine", differs, "measure this one: trireme profile EXPERIMENT --out ANOTHER_FILE"});
+  fail_user({where, "a profile of another machine", differs,
+             "measure this one: trireme profile EXPERIMENT --out ANOTHER_FILE"});
 }
 
 }  // namespace trireme

@@ -20,11 +20,13 @@ int64_t bound_of(const Model& model, NodeId reader, NodeId node) {
   const std::vector<Shape> shapes = model.input_shapes(reader);
   int64_t below = 0;
   for (size_t i = 0; i < shapes.size(); ++i)
-    if (model.node(reader).inputs[i] == node) below = std::max(below, model.node(reader).layer->integers_below(shapes, i).value_or(0));
+    if (model.node(reader).inputs[i] == node)
+      below = std::max(below, model.node(reader).layer->integers_below(shapes, i).value_or(0));
   return below;
 }
 
-/// The smallest vocabulary of the layers that read tokens from `node`, directly or through layers without parameters; 0: there is none.
+/// The smallest vocabulary of the layers that read tokens from `node`, directly or through layers without parameters;
+/// 0: there is none.
 int64_t vocabulary_of(const Model& model, NodeId node) {
   int64_t smallest = 0;
   std::vector<NodeId> open{node};
@@ -57,15 +59,18 @@ std::string name_of(const LayerSite& site, const SiteOptions& options) {
   for (const auto& [key, value] : site.layer->attributes()) parts.push_back(fmt::format("{}={}", key, text_of(value)));
   if (!parts.empty()) name += fmt::format("({})", fmt::join(parts, " "));
   for (size_t i = 0; i < site.inputs.size(); ++i)
-    name += fmt::format(" {}:{}{}", to_string(site.input_shapes[i]), text_of(site.inputs[i]), site.wants_inputs[i] ? "" : "!");
+    name += fmt::format(" {}:{}{}", to_string(site.input_shapes[i]), text_of(site.inputs[i]),
+                        site.wants_inputs[i] ? "" : "!");
   name += " -> " + to_string(site.output_shape);
   const auto parameters = site.layer->parameters();
   for (size_t p = 0; p < parameters.size(); ++p)
-    name += fmt::format("{}{}{}", p == 0 ? " with " : " ", to_string(parameters[p].shape), site.wants_parameters[p] ? "" : "!");
+    name += fmt::format("{}{}{}", p == 0 ? " with " : " ", to_string(parameters[p].shape),
+                        site.wants_parameters[p] ? "" : "!");
   // what losses and layers that attributes say nothing of may differ in
   name += fmt::format(" {:.4g} FLOP", site.layer->forward_flops(site.input_shapes));
   if (!site.differentiated) name += " forward";
-  if (options.batch_norm == BatchNormScope::global && site.layer->communicates_over_data_axis(options.batch_norm)) name += " global";
+  if (options.batch_norm == BatchNormScope::global && site.layer->communicates_over_data_axis(options.batch_norm))
+    name += " global";
   return name + " " + name_of(options.precision);
 }
 
@@ -75,8 +80,8 @@ bool is_whole(const ShardingOption& option) {
   const auto whole = [](const std::vector<Placement>& placements) {
     return std::all_of(placements.begin(), placements.end(), [](const Placement& p) { return p.is_replicate(); });
   };
-  return !option.divides_work && !option.communicates_over_tensor_axis && option.output.is_replicate() && whole(option.inputs) &&
-         whole(option.parameters) && whole(option.states);
+  return !option.divides_work && !option.communicates_over_tensor_axis && option.output.is_replicate() &&
+         whole(option.inputs) && whole(option.parameters) && whole(option.states);
 }
 
 LayerSites::LayerSites(const Model& model, SiteOptions options) : model_(&model), options_(std::move(options)) {
@@ -94,7 +99,8 @@ LayerSites::LayerSites(const Model& model, SiteOptions options) : model_(&model)
     site.differentiated = program.values[size_t(op.output)].needs_gradient;
     site.is_loss = op.node == model.loss();
     for (ValueId input : op.inputs) site.wants_inputs.push_back(program.values[size_t(input)].needs_gradient);
-    for (int parameter : op.parameters) site.wants_parameters.push_back(program.parameters[size_t(parameter)].trainable);
+    for (int parameter : op.parameters)
+      site.wants_parameters.push_back(program.parameters[size_t(parameter)].trainable);
   }
   find_inputs();
   find_values();
@@ -125,7 +131,8 @@ void LayerSites::find_values() {
 
 ValueKind LayerSites::made_by(NodeId id) const {
   const LayerSite& site = sites_[size_t(id)];
-  const bool of_integers = !site.inputs.empty() && std::all_of(site.inputs.begin(), site.inputs.end(), [](const ValueKind& v) { return v.below > 0; });
+  const bool of_integers = !site.inputs.empty() && std::all_of(site.inputs.begin(), site.inputs.end(),
+                                                               [](const ValueKind& v) { return v.below > 0; });
   if (of_integers && site.wants_parameters.empty()) {
     int64_t below = 0;
     for (const ValueKind& input : site.inputs) below = std::max(below, input.below);

@@ -1,5 +1,5 @@
-// Where each layer of a model stands in training: what its inputs hold, and which gradients are asked of it. What a measurement of the
-// layer by itself must know, and by which layers that cost the same are told to be equal.
+// Where each layer of a model stands in training: what its inputs hold, and which gradients are asked of it. What a
+// measurement of the layer by itself must know, and by which layers that cost the same are told to be equal.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ class LayerSites {
   const LayerSite& site(NodeId node) const { return sites_[size_t(node)]; }
   const ValueKind& value(NodeId node) const { return values_[size_t(node)]; }  ///< of any node, inputs too
 
-  /// Equal for calls that cost the same per sample: kind, attributes, shapes, what the inputs hold, which gradients are asked, option,
-  /// degree, precision. An option under which every worker does the whole work alone counts as degree 1.
+  /// Equal for calls that cost the same per sample: kind, attributes, shapes, what the inputs hold, which gradients are
+  /// asked, option, degree, precision. An option under which every worker does the whole work alone counts as degree 1.
   std::string key(NodeId node, const ShardingOption& option, int tensor) const;
 
  private:

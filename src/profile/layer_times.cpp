@@ -8,8 +8,8 @@
 #include "base/memory.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 
 namespace trireme {
 namespace {
@@ -18,8 +18,8 @@ constexpr int kLayerRuns = 4;  // the first warms up
 
 Batch random_batch(const Model& model, int64_t samples, bool tokens) {
   const auto& readers = model.consumers(0);
-  const bool is_embedded =
-      tokens || std::any_of(readers.begin(), readers.end(), [&](NodeId id) { return model.node(id).layer->reads_rows(); });
+  const bool is_embedded = tokens || std::any_of(readers.begin(), readers.end(),
+                                                 [&](NodeId id) { return model.node(id).layer->reads_rows(); });
   auto load = [&model, is_embedded](Range range) {
     std::vector<at::Tensor> inputs;
     for (NodeId id = 0; id < model.input_count(); ++id) {
@@ -37,7 +37,8 @@ Batch random_batch(const Model& model, int64_t samples, bool tokens) {
 
 }  // namespace
 
-std::vector<double> profile_layers(const Model& model, Precision precision, int64_t samples, uint64_t seed, bool tokens) {
+std::vector<double> profile_layers(const Model& model, Precision precision, int64_t samples, uint64_t seed,
+                                   bool tokens) {
   Plan plan = single_plan(model, samples);
   Program program = compile(model, plan, {.segment_per_layer = true, .mixed_precision = precision == Precision::bf16});
   std::vector<double> least(model.nodes().size(), std::numeric_limits<double>::infinity());

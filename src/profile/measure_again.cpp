@@ -10,9 +10,9 @@ namespace trireme {
 namespace {
 
 constexpr int kLaps = 2, kMostLaps = 6;
-constexpr double kDisturbed = 1.35;      // crowding of a group; layers that memory alone bounds are as slow undisturbed
-constexpr double kLapSeconds = 1;        // between two looks at one group: less would see the same state of the machine
-constexpr double kShortCall = 50e-6;     // barriers show in the crowding of shorter ones
+constexpr double kDisturbed = 1.35;   // crowding of a group; layers that memory alone bounds are as slow undisturbed
+constexpr double kLapSeconds = 1;     // between two looks at one group: less would see the same state of the machine
+constexpr double kShortCall = 50e-6;  // barriers show in the crowding of shorter ones
 
 /// Of the calls that take long enough to tell, by their seconds.
 double crowding_of(const MeasuredGroup& group) {
@@ -39,7 +39,8 @@ void measure_once_more(const LayerSites& sites, MeasuredGroup& group, int thread
 
 void MeasuredGroup::write_to(Profile& profile, const LayerSites& sites) const {
   for (size_t i = 0; i < requests.size(); ++i)
-    profile.layers[sites.key(requests[i].node, requests[i].option, requests[i].tensor)][requests[i].samples] = measured[i];
+    profile.layers[sites.key(requests[i].node, requests[i].option, requests[i].tensor)][requests[i].samples] =
+        measured[i];
 }
 
 void keep_fastest(LayerMeasurement& kept, const LayerMeasurement& again) {

@@ -89,7 +89,9 @@ void run_round(Probes& probes, std::vector<Times>& times, const Before& before) 
 
 /// As schedules do that split backward: the parameters' part much later.
 void run_split_round(Probes& probes, std::vector<Times>& times) {
-  auto splits = [&](size_t i) { return probes[i]->site().differentiated && probes[i]->site().layer->splits_backward(); };
+  auto splits = [&](size_t i) {
+    return probes[i]->site().differentiated && probes[i]->site().layer->splits_backward();
+  };
   for (auto& probe : probes) probe->forward();
   for (size_t i = probes.size(); i-- > 0;) {
     if (splits(i)) times[i].backward_input.push_back(probes[i]->backward_input());
@@ -110,18 +112,26 @@ int64_t kept_bytes(const LayerMemory& m, const ProbeCall& call) {
 /// Measures settings that fit into memory together.
 class Turn {
  public:
-  Turn(std::span<const ProbeSetting> settings, const Repetitions& repetitions, int threads, std::span<LayerMeasurement> results)
-      : settings_(settings), repetitions_(repetitions), threads_(threads), results_(results), alone_(size_t(repetitions.passes)) {}
+  Turn(std::span<const ProbeSetting> settings, const Repetitions& repetitions, int threads,
+       std::span<LayerMeasurement> results)
+      : settings_(settings),
+        repetitions_(repetitions),
+        threads_(threads),
+        results_(results),
+        alone_(size_t(repetitions.passes)) {}
 
   void run() {
     const int cores = repetitions_.crowded ? std::max(inspect_machine(false).cores, 1) : 1;
     LocalWorld world(cores);
     together_.assign(size_t(cores), std::vector<std::vector<Times>>(alone_.size()));
-    run_worker_threads(world, [&](int rank) {
-      c10::InferenceMode inference;
-      const auto communicator = world.communicator(rank);
-      measure(*communicator);
-    }, std::vector<int>(size_t(cores), threads_));
+    run_worker_threads(
+        world,
+        [&](int rank) {
+          c10::InferenceMode inference;
+          const auto communicator = world.communicator(rank);
+          measure(*communicator);
+        },
+        std::vector<int>(size_t(cores), threads_));
     for (size_t i = 0; i < settings_.size(); ++i) fill_in(i);
   }
 
@@ -151,7 +161,8 @@ class Turn {
     const double begin = steady_seconds();
     run_round(probes, times, [] {});
     if (pass == 0) {
-      const double wanted = repetitions_.seconds_per_layer * double(settings_.size()) / std::max(steady_seconds() - begin, 1e-9);
+      const double wanted =
+          repetitions_.seconds_per_layer * double(settings_.size()) / std::max(steady_seconds() - begin, 1e-9);
       rounds_ = std::clamp(int(std::min(wanted, 1e6)), 1, repetitions_.most);
     }
     for (int r = 1; r < rounds_; ++r) run_round(probes, times, [] {});
@@ -170,7 +181,8 @@ class Turn {
       if (together_.size() > 1) together.push_back(together_in(i, pass));
     }
     const double alone = result.forward.median + result.backward.median;
-    if (!together.empty() && alone > 0) result.crowding = std::max(1.0, *std::min_element(together.begin(), together.end()) / alone);
+    if (!together.empty() && alone > 0)
+      result.crowding = std::max(1.0, *std::min_element(together.begin(), together.end()) / alone);
     fill_in_parts(i, backward_of_pass);
   }
 
@@ -202,23 +214,26 @@ class Turn {
   const Repetitions& repetitions_;
   const int threads_;
   std::span<LayerMeasurement> results_;
-  std::vector<std::vector<Times>> alone_;                   // [pass][setting]
+  std::vector<std::vector<Times>> alone_;                  // [pass][setting]
   std::vector<std::vector<std::vector<Times>>> together_;  // [worker][pass][setting]
   int rounds_ = 1;
 };
 
 /// Bytes of each setting's call; returns what it keeps until its backward.
-std::vector<int64_t> measure_bytes(const std::vector<ProbeSetting>& settings, int threads, std::vector<LayerMeasurement>& results) {
+std::vector<int64_t> measure_bytes(const std::vector<ProbeSetting>& settings, int threads,
+                                   std::vector<LayerMeasurement>& results) {
   std::vector<int64_t> kept;
   LocalWorld world(1);
-  run_worker_threads(world, [&](int device) {
-    c10::InferenceMode inference;
-    for (size_t i = 0; i < settings.size(); ++i) {
-      ProbeCall call(settings[i]);
-      results[i].memory = measure_memory(settings[i], call, device);
-      kept.push_back(kept_bytes(results[i].memory, call));
-    }
-  }, {threads});
+  run_worker_threads(world,
+                     [&](int device) {
+                       c10::InferenceMode inference;
+                       for (size_t i = 0; i < settings.size(); ++i) {
+                         ProbeCall call(settings[i]);
+                         results[i].memory = measure_memory(settings[i], call, device);
+                         kept.push_back(kept_bytes(results[i].memory, call));
+                       }
+                     },
+                     {threads});
   return kept;
 }
 

@@ -23,8 +23,8 @@ namespace {
 
 constexpr int64_t kFloat = 4;
 constexpr int64_t kSizes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24};  // bytes
-constexpr int64_t kBytesPerRun = 1 << 22;                               // so small ones are repeated, at most kMostCalls times
-constexpr int64_t kColdBytes = 1 << 26;                                 // in turn, so that caches do not hold what comes next
+constexpr int64_t kBytesPerRun = 1 << 22;  // so small ones are repeated, at most kMostCalls times
+constexpr int64_t kColdBytes = 1 << 26;    // in turn, so that caches do not hold what comes next
 constexpr int kMostSets = 64;
 constexpr int kMostCalls = 20, kLinkRuns = 7, kHandOvers = 200, kWakeUps = 15;
 constexpr double kSleepSeconds = 2e-3;  // longer than a waiting worker spins
@@ -61,7 +61,8 @@ void exchange(Communicator& group, Tensors& t) {
 
 const std::vector<std::pair<std::string, Operation>>& operations() {
   static const std::vector<std::pair<std::string, Operation>> all{
-      {"all_reduce", [](Communicator& g, Tensors& t) { g.all_reduce(t.whole, ReduceOp::max); }},  // a sum would grow without end
+      {"all_reduce",
+       [](Communicator& g, Tensors& t) { g.all_reduce(t.whole, ReduceOp::max); }},  // a sum would grow without end
       {"all_gather", [](Communicator& g, Tensors& t) { g.all_gather(t.part, t.parts); }},
       {"reduce_scatter", [](Communicator& g, Tensors& t) { g.reduce_scatter(t.parts, t.part); }},
       {"all_to_all", [](Communicator& g, Tensors& t) { g.all_to_all(t.parts, t.others); }},
@@ -70,8 +71,9 @@ const std::vector<std::pair<std::string, Operation>>& operations() {
   return all;
 }
 
-/// Seconds of one call, on this worker; `call` is told its number. All workers together. Where each has a core for itself, whatever makes
-/// a call longer than the fastest few is somebody else; where they share cores, it is they themselves.
+/// Seconds of one call, on this worker; `call` is told its number. All workers together. Where each has a core for
+/// itself, whatever makes a call longer than the fastest few is somebody else; where they share cores, it is they
+/// themselves.
 double time_calls(Communicator& group, int calls, bool own_cores, const std::function<void(size_t)>& call) {
   std::vector<double> seconds;
   size_t number = 0;
@@ -91,11 +93,13 @@ size_t cold_sets(int64_t bytes) { return size_t(std::clamp<int64_t>(kColdBytes /
 
 int calls_of(int64_t bytes) { return int(std::clamp<int64_t>(kBytesPerRun / bytes, 1, kMostCalls)); }
 
-/// What layers' tensors take on their way from one layout to another in the middle of a step: images of channels_last, as a channel-wise
-/// split leaves them; results are kept for a while, so that the next one is written to memory that no cache holds.
+/// What layers' tensors take on their way from one layout to another in the middle of a step: images of channels_last,
+/// as a channel-wise split leaves them; results are kept for a while, so that the next one is written to memory that no
+/// cache holds.
 class Redistributions {
  public:
-  Redistributions(int64_t bytes, Communicator& world) : world_(world), redistributor_(world, world.rank()), shape_(shape_of_bytes(bytes)) {
+  Redistributions(int64_t bytes, Communicator& world)
+      : world_(world), redistributor_(world, world.rank()), shape_(shape_of_bytes(bytes)) {
     mesh_.tensor = world.size();
     for (int r = 0; r < world.size(); ++r) mesh_.workers.push_back(r);
     const size_t sets = cold_sets(2 * bytes);
@@ -109,20 +113,27 @@ class Redistributions {
   void run(RedistributionKind kind, size_t number) {
     const size_t set = number % results_.size();
     switch (kind) {
-      case RedistributionKind::all_gather: return move(parts_[set], Placement::shard(1), Placement::replicate(), set);
-      case RedistributionKind::all_to_all: return move(parts_[set], Placement::shard(1), Placement::shard(2), set);
-      case RedistributionKind::reduce_scatter: return move(summands_[set], Placement::partial(), Placement::shard(1), set);
-      default: return move(summands_[set], Placement::partial(), Placement::replicate(), set);
+      case RedistributionKind::all_gather:
+        return move(parts_[set], Placement::shard(1), Placement::replicate(), set);
+      case RedistributionKind::all_to_all:
+        return move(parts_[set], Placement::shard(1), Placement::shard(2), set);
+      case RedistributionKind::reduce_scatter:
+        return move(summands_[set], Placement::partial(), Placement::shard(1), set);
+      default:
+        return move(summands_[set], Placement::partial(), Placement::replicate(), set);
     }
   }
 
  private:
   static constexpr int64_t kChannels = 64, kPixels = 16;
 
-  static Shape shape_of_bytes(int64_t bytes) { return {std::max<int64_t>(bytes / (kFloat * kChannels * kPixels * kPixels), 1), kChannels, kPixels, kPixels}; }
+  static Shape shape_of_bytes(int64_t bytes) {
+    return {std::max<int64_t>(bytes / (kFloat * kChannels * kPixels * kPixels), 1), kChannels, kPixels, kPixels};
+  }
   Layout layout(const Placement& placement) const { return {mesh_, Placement::replicate(), placement}; }
   at::Tensor images(const Layout& at) const {
-    at::Tensor values = at::empty(shape_of(at.box_of(world_.rank(), shape_)), at::TensorOptions().dtype(at::kFloat), at::MemoryFormat::ChannelsLast);
+    at::Tensor values = at::empty(shape_of(at.box_of(world_.rank(), shape_)), at::TensorOptions().dtype(at::kFloat),
+                                  at::MemoryFormat::ChannelsLast);
     fill_with_noise(values, 1e-3);
     return values;
   }
@@ -137,8 +148,8 @@ class Redistributions {
   std::vector<at::Tensor> parts_, summands_, results_;
 };
 
-constexpr RedistributionKind kRedistributions[] = {RedistributionKind::all_reduce, RedistributionKind::all_gather, RedistributionKind::reduce_scatter,
-                                                   RedistributionKind::all_to_all};
+constexpr RedistributionKind kRedistributions[] = {RedistributionKind::all_reduce, RedistributionKind::all_gather,
+                                                   RedistributionKind::reduce_scatter, RedistributionKind::all_to_all};
 constexpr int64_t kLeastImages = 1 << 16;  // bytes of one
 
 GroupMeasurement measure_group(int workers) {
@@ -159,7 +170,8 @@ GroupMeasurement measure_group(int workers) {
       std::vector<Tensors> sets;
       while (sets.size() < cold_sets(2 * bytes)) sets.emplace_back(bytes, workers);
       for (const auto& [name, operation] : operations()) {
-        const double seconds = time_calls(*group, calls_of(bytes), own_cores, [&](size_t n) { operation(*group, sets[n % sets.size()]); });
+        const double seconds =
+            time_calls(*group, calls_of(bytes), own_cores, [&](size_t n) { operation(*group, sets[n % sets.size()]); });
         note(name, bytes, seconds / (name == "send" ? 2 : 1));
       }
     }
@@ -167,7 +179,8 @@ GroupMeasurement measure_group(int workers) {
       if (bytes < kLeastImages) continue;
       Redistributions images(bytes, *group);
       for (RedistributionKind kind : kRedistributions)
-        note(redistribution_line(kind), bytes, time_calls(*group, calls_of(bytes), own_cores, [&](size_t n) { images.run(kind, n); }));
+        note(redistribution_line(kind), bytes,
+             time_calls(*group, calls_of(bytes), own_cores, [&](size_t n) { images.run(kind, n); }));
     }
   });
   for (const auto& [name, measured] : points) result.lines[name] = fit_line(measured);
@@ -288,8 +301,9 @@ TransferLine fit_line(const std::vector<std::pair<double, double>>& points) {
     for (const auto& [x, y] : points) sum += std::abs(std::log(std::max(line.on_line(x), 1e-12) / y));
     return sum;
   };
-  TransferLine best = *std::min_element(candidates.begin(), candidates.end(),
-                                        [&](const TransferLine& a, const TransferLine& b) { return distance(a) < distance(b); });
+  TransferLine best =
+      *std::min_element(candidates.begin(), candidates.end(),
+                        [&](const TransferLine& a, const TransferLine& b) { return distance(a) < distance(b); });
   for (const auto& [x, y] : points) best.worst = std::max(best.worst, std::abs(best.on_line(x) / y - 1));
   best.points = ascending(points);
   return best;

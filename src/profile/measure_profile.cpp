@@ -16,7 +16,8 @@ namespace {
 
 /// Of the fixed convolution's speed, before anything of the model has been measured.
 constexpr double kFirstGuess = 0.3;
-/// Calls of a layer that the least of measuring takes: bytes, warm-up, split, alone and crowded rounds, in forwards and backwards.
+/// Calls of a layer that the least of measuring takes: bytes, warm-up, split, alone and crowded rounds, in forwards and
+/// backwards.
 constexpr double kLeastCalls = 9;
 /// Of the budget, for what has been measured once: see measure_again.h.
 constexpr double kShareAgain = 0.4;
@@ -87,7 +88,8 @@ void measure_machine(Profile& profile, const ProfileRequest& request, Precision 
   contributors = missing_contributors(profile, update_name(request.optimizer, precision), contributors);
   if (contributors.empty()) return;
   progress("updates");
-  for (const UpdateMeasurement& u : measure_updates(request.optimizer, precision, contributors, request.threads)) profile.updates.push_back(u);
+  for (const UpdateMeasurement& u : measure_updates(request.optimizer, precision, contributors, request.threads))
+    profile.updates.push_back(u);
 }
 
 std::string name_of(const Unit& unit) {
@@ -111,7 +113,8 @@ ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const Pr
   double rate = profile.device.flops * kFirstGuess;  // FLOP/s of the model's layers
   std::vector<MeasuredGroup> groups;
   for (const Unit& unit : units_of(profile, sites, request, report.known)) {
-    const double left = (1 - kShareAgain) * request.seconds - (steady_seconds() - begin), least = kLeastCalls * unit.flops / rate;
+    const double left = (1 - kShareAgain) * request.seconds - (steady_seconds() - begin),
+                 least = kLeastCalls * unit.flops / rate;
     if (least > left) {
       report.skipped.push_back(name_of(unit));
       continue;

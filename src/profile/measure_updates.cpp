@@ -19,7 +19,8 @@ constexpr int kUpdateRuns = 7;
 /// A worker's slice and what it reads.
 class UpdatePass {
  public:
-  UpdatePass(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements) : optimizer_(optimizer) {
+  UpdatePass(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements)
+      : optimizer_(optimizer) {
     const auto master = at::TensorOptions().dtype(master_type(precision));
     master_ = noise(elements, master);
     if (precision == Precision::bf16) compute_ = at::zeros({elements}, at::kBFloat16);
@@ -57,20 +58,25 @@ class UpdatePass {
   int64_t step_ = 0;
 };
 
-/// Seconds of a pass on each of `workers` threads at once: of the fastest tenth, as what makes one longer is somebody else.
-double seconds_of(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements, int workers, int threads) {
+/// Seconds of a pass on each of `workers` threads at once: of the fastest tenth, as what makes one longer is somebody
+/// else.
+double seconds_of(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements,
+                  int workers, int threads) {
   LocalWorld world(workers);
   std::vector<std::vector<double>> seconds(static_cast<size_t>(workers));
-  run_worker_threads(world, [&](int rank) {
-    c10::InferenceMode inference;
-    UpdatePass pass(optimizer, precision, contributors, elements);
-    const auto communicator = world.communicator(rank);
-    pass.run();
-    for (int r = 0; r < kUpdateRuns; ++r) {
-      communicator->barrier();
-      seconds[size_t(rank)].push_back(pass.run());
-    }
-  }, std::vector<int>(size_t(workers), threads));
+  run_worker_threads(
+      world,
+      [&](int rank) {
+        c10::InferenceMode inference;
+        UpdatePass pass(optimizer, precision, contributors, elements);
+        const auto communicator = world.communicator(rank);
+        pass.run();
+        for (int r = 0; r < kUpdateRuns; ++r) {
+          communicator->barrier();
+          seconds[size_t(rank)].push_back(pass.run());
+        }
+      },
+      std::vector<int>(size_t(workers), threads));
   std::vector<double> all;
   for (const auto& of_rank : seconds) all.insert(all.end(), of_rank.begin(), of_rank.end());
   return spread_of(all).p10;
@@ -86,12 +92,13 @@ std::string update_name(const OptimizerConfig& optimizer, Precision precision) {
   return name + " " + name_of(precision);
 }
 
-std::vector<UpdateMeasurement> measure_updates(const OptimizerConfig& optimizer, Precision precision, const std::vector<int>& contributors,
-                                               int threads) {
+std::vector<UpdateMeasurement> measure_updates(const OptimizerConfig& optimizer, Precision precision,
+                                               const std::vector<int>& contributors, int threads) {
   const int cores = inspect_machine(false).cores;
   std::vector<UpdateMeasurement> result;
   for (int c : contributors) {
-    const double small = seconds_of(optimizer, precision, c, kSmall, 1, threads), large = seconds_of(optimizer, precision, c, kLarge, 1, threads);
+    const double small = seconds_of(optimizer, precision, c, kSmall, 1, threads),
+                 large = seconds_of(optimizer, precision, c, kLarge, 1, threads);
     UpdateMeasurement& u = result.emplace_back();
     u.optimizer = update_name(optimizer, precision);
     u.contributors = c;
@@ -108,18 +115,22 @@ DeviceMeasurement measure_device(int threads) {
   const Machine machine = inspect_machine(false);
   std::vector<double> seconds;
   LocalWorld world(1);
-  run_worker_threads(world, [&](int) {
-    c10::InferenceMode inference;
-    at::Tensor images = at::empty({kImages, kChannels, kPixels, kPixels}, at::kFloat, at::MemoryFormat::ChannelsLast);
-    at::Tensor filters = at::empty({kChannels, kChannels, kFilter, kFilter}, at::kFloat, at::MemoryFormat::ChannelsLast);
-    fill_with_noise(images);
-    fill_with_noise(filters, 0.1);
-    for (int r = 0; r <= kUpdateRuns; ++r) {
-      const double begin = steady_seconds();
-      at::conv2d(images, filters, {}, 1, 1);
-      if (r > 0) seconds.push_back(steady_seconds() - begin);
-    }
-  }, {threads});
+  run_worker_threads(world,
+                     [&](int) {
+                       c10::InferenceMode inference;
+                       at::Tensor images = at::empty({kImages, kChannels, kPixels, kPixels}, at::kFloat,
+                                                     at::MemoryFormat::ChannelsLast);
+                       at::Tensor filters = at::empty({kChannels, kChannels, kFilter, kFilter}, at::kFloat,
+                                                      at::MemoryFormat::ChannelsLast);
+                       fill_with_noise(images);
+                       fill_with_noise(filters, 0.1);
+                       for (int r = 0; r <= kUpdateRuns; ++r) {
+                         const double begin = steady_seconds();
+                         at::conv2d(images, filters, {}, 1, 1);
+                         if (r > 0) seconds.push_back(steady_seconds() - begin);
+                       }
+                     },
+                     {threads});
   return {machine.memory_bytes / std::max(machine.cores, 1), flops / spread_of(seconds).median};
 }
 

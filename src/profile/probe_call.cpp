@@ -27,9 +27,12 @@ int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
 /// A parameter's drawn values need not be these, but be neither all the same nor so large that products overflow.
 double deviation_of(const Init& init) {
   switch (init.kind) {
-    case Init::Kind::constant: return 0;
-    case Init::Kind::uniform: return std::max(init.b, 1e-6) / 2;
-    case Init::Kind::normal: return std::max(init.b, 1e-6);
+    case Init::Kind::constant:
+      return 0;
+    case Init::Kind::uniform:
+      return std::max(init.b, 1e-6) / 2;
+    case Init::Kind::normal:
+      return std::max(init.b, 1e-6);
   }
   return 1;
 }
@@ -51,8 +54,8 @@ ProbeCall::ProbeCall(const ProbeSetting& setting) : setting_(setting) {
   MemoryScope scope(MemoryCategory::buffers);
   const auto buffers = setting_.site->layer->buffers();
   for (size_t i = 0; i < buffers.size(); ++i)
-    buffers_.push_back(at::full(shape_of(box_of(buffers[i].shape, setting_.option.buffers[i], false)), buffers[i].initial,
-                                at::TensorOptions().dtype(master_type(sites.precision))));
+    buffers_.push_back(at::full(shape_of(box_of(buffers[i].shape, setting_.option.buffers[i], false)),
+                                buffers[i].initial, at::TensorOptions().dtype(master_type(sites.precision))));
   const auto states = setting_.site->layer->states();
   for (size_t i = 0; i < states.size(); ++i)
     states_.push_back(at::zeros(shape_of(box_of(states[i].sample_shape, setting_.option.states[i], true)),
@@ -64,7 +67,8 @@ void ProbeCall::make_parameters() {
   const auto specs = setting_.site->layer->parameters();
   const auto master = master_type(setting_.sites.precision);
   for (size_t i = 0; i < specs.size(); ++i) {
-    const ParameterShard shard{.parameter = int(i), .box = box_of(specs[i].shape, setting_.option.parameters[i], false), .offset = 0};
+    const ParameterShard shard{
+        .parameter = int(i), .box = box_of(specs[i].shape, setting_.option.parameters[i], false), .offset = 0};
     const auto type = specs[i].full_precision ? master : compute_type(setting_.sites.precision);
     MemoryScope weights(MemoryCategory::weights);
     at::Tensor values = at::empty({shard.size()}, at::TensorOptions().dtype(type));
@@ -73,7 +77,8 @@ void ProbeCall::make_parameters() {
     parameters_.push_back(view_of_shard(values, shard));
     MemoryScope scope(MemoryCategory::gradients);
     const bool wanted = setting_.site->wants_parameters[i];
-    gradients_.push_back(wanted ? view_of_shard(at::zeros({shard.size()}, at::TensorOptions().dtype(master)), shard) : at::Tensor());
+    gradients_.push_back(wanted ? view_of_shard(at::zeros({shard.size()}, at::TensorOptions().dtype(master)), shard)
+                                : at::Tensor());
   }
   written_.assign(specs.size(), false);
 }

@@ -21,8 +21,9 @@ struct ProbeSetting {
   SiteOptions sites;  ///< the LayerSites' own
 };
 
-/// The layer's side of it: shards of parameters, buffers and states as the option places them, of the runtime's dtypes and memory
-/// formats, with drawn values; groups that say nothing. Used by one thread under c10::InferenceMode, which a worker runs under too.
+/// The layer's side of it: shards of parameters, buffers and states as the option places them, of the runtime's dtypes
+/// and memory formats, with drawn values; groups that say nothing. Used by one thread under c10::InferenceMode, which a
+/// worker runs under too.
 class ProbeCall final : public LayerCall {
  public:
   explicit ProbeCall(const ProbeSetting& setting);
@@ -68,8 +69,8 @@ class ProbeCall final : public LayerCall {
 /// The output for one sample, alone: for what its type says.
 at::Tensor show_output(const LayerSite& site, const SiteOptions& options);
 
-/// Bytes of one call's forward and backward. Needs memory accounting and a DeviceScope of `device`, of which nobody else makes use
-/// meanwhile.
+/// Bytes of one call's forward and backward. Needs memory accounting and a DeviceScope of `device`, of which nobody
+/// else makes use meanwhile.
 LayerMemory measure_memory(const ProbeSetting& setting, ProbeCall& call, int device);
 
 }  // namespace trireme

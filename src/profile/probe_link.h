@@ -11,9 +11,9 @@ struct LinkEstimate {
   double bandwidth = 0;  ///< bytes/s
 };
 
-/// Every rank calls it and gets the same answer: neighbours (0 and 1, 2 and 3, ...) throw messages back and forth at the same time; the
-/// greatest latency and the least bandwidth count. Takes some ten messages, of which the largest are some milliseconds long. A world of
-/// one has no links: nothing is measured (both 0).
+/// Every rank calls it and gets the same answer: neighbours (0 and 1, 2 and 3, ...) throw messages back and forth at
+/// the same time; the greatest latency and the least bandwidth count. Takes some ten messages, of which the largest are
+/// some milliseconds long. A world of one has no links: nothing is measured (both 0).
 LinkEstimate probe_links(Communicator& world);
 
 }  // namespace trireme

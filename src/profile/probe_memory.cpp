@@ -12,7 +12,9 @@ namespace {
 
 using Watch = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-c10::StorageImpl* storage_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.storage().unsafeGetStorageImpl() : nullptr; }
+c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
 Watch watch(const at::Tensor& tensor) { return tensor.storage().getWeakStorageImpl(); }
 int64_t held(int device) { return memory_use(device).total(); }
 
@@ -68,7 +70,8 @@ void measure_deferred(const ProbeSetting& setting, ProbeCall& call, int device, 
   reset_memory_peak(device);
   call.defer_parameters = true;
   int64_t given = 0;
-  for (int64_t bytes : gradient_bytes(setting.site->layer->backward(call, output_gradient), output_gradient)) given += bytes;
+  for (int64_t bytes : gradient_bytes(setting.site->layer->backward(call, output_gradient), output_gradient))
+    given += bytes;
   call.defer_parameters = false;
   memory.input_workspace = std::max<int64_t>(0, memory_use(device).peak - forwarded - given);
   output_gradient.reset();
@@ -111,7 +114,8 @@ LayerMemory measure_memory(const ProbeSetting& setting, ProbeCall& call, int dev
   output.reset();
   for (const Watch& input : watches) memory.keeps_input.push_back(setting.site->differentiated && !input.expired());
   memory.keeps_output = setting.site->differentiated && memory.output_shares_input < 0 && !output_watch.expired();
-  if (!setting.site->differentiated) memory.forward_workspace += std::exchange(memory.saved, 0);  // the runtime drops the call at once
+  if (!setting.site->differentiated)
+    memory.forward_workspace += std::exchange(memory.saved, 0);  // the runtime drops the call at once
   measure_backward(setting, call, device, memory);
   measure_deferred(setting, call, device, memory);
   call.begin();

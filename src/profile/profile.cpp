@@ -30,9 +30,15 @@ void to_json(json& j, const Spread& s) { j = {s.median, s.p10, s.p90}; }
 void from_json(const json& j, Spread& s) { s = {j.at(0).get<double>(), j.at(1).get<double>(), j.at(2).get<double>()}; }
 
 void to_json(json& j, const LayerMemory& m) {
-  j = {{"output", m.output}, {"output_shares_input", m.output_shares_input}, {"saved", m.saved}, {"keeps_input", m.keeps_input},
-       {"keeps_output", m.keeps_output}, {"forward_workspace", m.forward_workspace}, {"backward_workspace", m.backward_workspace},
-       {"input_gradients", m.input_gradients}, {"defers_gradient", m.defers_gradient}};
+  j = {{"output", m.output},
+       {"output_shares_input", m.output_shares_input},
+       {"saved", m.saved},
+       {"keeps_input", m.keeps_input},
+       {"keeps_output", m.keeps_output},
+       {"forward_workspace", m.forward_workspace},
+       {"backward_workspace", m.backward_workspace},
+       {"input_gradients", m.input_gradients},
+       {"defers_gradient", m.defers_gradient}};
   if (m.parameter_workspace) j["parameter_workspace"] = *m.parameter_workspace;
   if (m.input_workspace) j["input_workspace"] = *m.input_workspace;
   if (m.weight_workspace) j["weight_workspace"] = *m.weight_workspace;
@@ -48,14 +54,16 @@ void from_json(const json& j, LayerMemory& m) {
   m.forward_workspace = j.at("forward_workspace");
   m.backward_workspace = j.at("backward_workspace");
   m.input_gradients = j.at("input_gradients").get<std::vector<int64_t>>();
-  m.defers_gradient = j.value("defers_gradient", true);  // files from before backwards in two parts were looked at have none of these
+  m.defers_gradient =
+      j.value("defers_gradient", true);  // files from before backwards in two parts were looked at have none of these
   if (j.contains("parameter_workspace")) m.parameter_workspace = j.at("parameter_workspace").get<int64_t>();
   if (j.contains("input_workspace")) m.input_workspace = j.at("input_workspace").get<int64_t>();
   if (j.contains("weight_workspace")) m.weight_workspace = j.at("weight_workspace").get<int64_t>();
   if (j.contains("deferred")) m.deferred = j.at("deferred").get<int64_t>();
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayerMeasurement, forward, backward, backward_input, backward_weight, crowding, runs, memory)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayerMeasurement, forward, backward, backward_input, backward_weight, crowding, runs,
+                                   memory)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TransferLine, latency, bandwidth, worst, points)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GroupMeasurement, workers, lines, barrier)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkMeasurement, groups, hand_over, wake_up, compute_slowdown, transfer_slowdown)
@@ -70,7 +78,8 @@ Profile parsed(const json& j) {
   Profile profile;
   for (const json& layer : j.at("layers"))
     for (const json& size : layer.at("sizes"))
-      profile.layers[layer.at("key").get<std::string>()][size.at("samples").get<int64_t>()] = size.get<LayerMeasurement>();
+      profile.layers[layer.at("key").get<std::string>()][size.at("samples").get<int64_t>()] =
+          size.get<LayerMeasurement>();
   j.at("machine").get_to(profile.machine);
   j.at("links").get_to(profile.links);
   j.at("updates").get_to(profile.updates);
@@ -99,7 +108,8 @@ std::string redistribution_line(RedistributionKind kind) { return std::string("r
 double TransferLine::seconds(double bytes) const {
   if (points.size() < 2) return on_line(bytes);
   if (bytes <= points.front().first) return points.front().second;
-  const auto after = std::lower_bound(points.begin(), points.end() - 1, bytes, [](const auto& point, double b) { return point.first < b; });
+  const auto after = std::lower_bound(points.begin(), points.end() - 1, bytes,
+                                      [](const auto& point, double b) { return point.first < b; });
   const auto& [x1, y1] = *after;
   const auto& [x0, y0] = *std::prev(after);
   // a flat end (noise) must not make more bytes free
@@ -125,28 +135,35 @@ json profile_to_json(const Profile& profile) {
     }
     layers.push_back({{"key", key}, {"sizes", std::move(measured)}});
   }
-  return {{"format", kFormat},           {"version", kVersion},       {"refits", profile.refits},  {"machine", profile.machine},
-          {"layers", std::move(layers)}, {"links", profile.links},    {"updates", profile.updates}, {"device", profile.device}};
+  return {{"format", kFormat},          {"version", kVersion},         {"refits", profile.refits},
+          {"machine", profile.machine}, {"layers", std::move(layers)}, {"links", profile.links},
+          {"updates", profile.updates}, {"device", profile.device}};
 }
 
 Profile profile_from_json(const json& j, const std::string& where) {
   if (!j.is_object() || j.value("format", json()) != kFormat)
-    fail_user({where, "is no profile", fmt::format("it does not say \"format\": \"{}\"", kFormat), "make one: trireme profile EXPERIMENT"});
+    fail_user({where, "is no profile", fmt::format("it does not say \"format\": \"{}\"", kFormat),
+               "make one: trireme profile EXPERIMENT"});
   if (j.value("version", json()) != kVersion)
-    fail_user({where, fmt::format("a profile of version {}", j.value("version", json()).dump()), fmt::format("this program reads version {}", kVersion),
-               "measure again: trireme profile EXPERIMENT"});
+    fail_user({where, fmt::format("a profile of version {}", j.value("version", json()).dump()),
+               fmt::format("this program reads version {}", kVersion), "measure again: trireme profile EXPERIMENT"});
   try {
     Profile profile = parsed(j);
     if (profile.machine.cores < 1)
-      fail_user({where, "is a damaged profile", fmt::format("machine.cores is {}", profile.machine.cores), "measure again: trireme profile EXPERIMENT"});
+      fail_user({where, "is a damaged profile", fmt::format("machine.cores is {}", profile.machine.cores),
+                 "measure again: trireme profile EXPERIMENT"});
     return profile;
   } catch (const json::exception& error) {
     fail_user({where, "is a damaged profile", first_line(error), "measure again: trireme profile EXPERIMENT"});
   }
 }
 
-Profile read_profile(const std::filesystem::path& file) { return profile_from_json(read_json_file(file), file.string()); }
+Profile read_profile(const std::filesystem::path& file) {
+  return profile_from_json(read_json_file(file), file.string());
+}
 
-void write_profile(const Profile& profile, const std::filesystem::path& file) { write_json_file(file, profile_to_json(profile)); }
+void write_profile(const Profile& profile, const std::filesystem::path& file) {
+  write_json_file(file, profile_to_json(profile));
+}
 
 }  // namespace trireme

@@ -26,29 +26,29 @@ Spread spread_of(std::vector<double> seconds);
 
 /// One layer under one option with some number of samples.
 struct LayerMeasurement {
-  Spread forward, backward;     ///< one worker alone on the machine, in the fastest of a few passes; backward: whole
-  double backward_input = 0;    ///< the two parts of a layer that splits its backward; else `backward` and 0
+  Spread forward, backward;   ///< one worker alone on the machine, in the fastest of a few passes; backward: whole
+  double backward_input = 0;  ///< the two parts of a layer that splits its backward; else `backward` and 0
   double backward_weight = 0;
-  double crowding = 1;          ///< seconds while every core runs the same / alone
+  double crowding = 1;  ///< seconds while every core runs the same / alone
   int runs = 0;
   LayerMemory memory;
 };
 
-/// Seconds of moving some bytes. A line says latency and bandwidth in two numbers; caches bend what was measured, so seconds() goes from
-/// point to point and beyond the last on the line through the last two.
+/// Seconds of moving some bytes. A line says latency and bandwidth in two numbers; caches bend what was measured, so
+/// seconds() goes from point to point and beyond the last on the line through the last two.
 struct TransferLine {
-  double latency = 0;    ///< seconds
-  double bandwidth = 0;  ///< bytes/s; 0: no slope was seen
-  double worst = 0;      ///< greatest relative distance of a measured point from the line
+  double latency = 0;                                  ///< seconds
+  double bandwidth = 0;                                ///< bytes/s; 0: no slope was seen
+  double worst = 0;                                    ///< greatest relative distance of a measured point from the line
   std::vector<std::pair<double, double>> points = {};  ///< (bytes, seconds), both ascending
 
   double on_line(double bytes) const { return latency + (bandwidth > 0 ? bytes / bandwidth : 0); }
   double seconds(double bytes) const;
 };
 
-/// Operations among `workers` threads that all come at once. `lines`: by operation, "all_reduce", "all_gather", "reduce_scatter",
-/// "all_to_all", "broadcast" (bytes of the whole tensor), "send" (bytes of the message, from send to the end of receive), and
-/// redistribution_line of the first four (bytes of the whole tensor).
+/// Operations among `workers` threads that all come at once. `lines`: by operation, "all_reduce", "all_gather",
+/// "reduce_scatter", "all_to_all", "broadcast" (bytes of the whole tensor), "send" (bytes of the message, from send to
+/// the end of receive), and redistribution_line of the first four (bytes of the whole tensor).
 struct GroupMeasurement {
   int workers = 0;
   std::map<std::string, TransferLine> lines;
@@ -60,15 +60,15 @@ std::string redistribution_line(RedistributionKind kind);
 
 struct LinkMeasurement {
   std::vector<GroupMeasurement> groups;  ///< ascending workers
-  double hand_over = 0;                  ///< seconds from a send without bytes to the return of a receiver that has just begun to wait
-  double wake_up = 0;                    ///< likewise of a receiver that sleeps because it has waited for long
-  double compute_slowdown = 1;           ///< of a core that computes while another one moves tensors
-  double transfer_slowdown = 1;          ///< of the one that moves them
+  double hand_over = 0;  ///< seconds from a send without bytes to the return of a receiver that has just begun to wait
+  double wake_up = 0;    ///< likewise of a receiver that sleeps because it has waited for long
+  double compute_slowdown = 1;   ///< of a core that computes while another one moves tensors
+  double transfer_slowdown = 1;  ///< of the one that moves them
 };
 
 /// One pass that sums the gradients of so many workers and updates a slice of the weights (runtime/optimizer.h).
 struct UpdateMeasurement {
-  std::string optimizer;   ///< "sgd", "sgd+momentum", "adam", ...
+  std::string optimizer;  ///< "sgd", "sgd+momentum", "adam", ...
   int contributors = 1;
   double fixed = 0;        ///< seconds of a call
   double per_element = 0;  ///< seconds, alone on the machine
@@ -80,7 +80,8 @@ struct DeviceMeasurement {
   double flops = 0;    ///< FLOP/s of a fixed convolution on one core
 };
 
-/// By what factor whole steps took longer than was predicted from what was measured: median over the rows of a comparison.
+/// By what factor whole steps took longer than was predicted from what was measured: median over the rows of a
+/// comparison.
 struct Refit {
   double factor = 1;
   int rows = 0;

@@ -30,7 +30,9 @@ class SilentCommunicator final : public Communicator {
   void send(const at::Tensor&, int, int64_t) override {}
   at::Tensor receive(int, int64_t) override { return at::zeros({}, at::kFloat); }
   void barrier() override {}
-  std::unique_ptr<Communicator> group(std::span<const int> ranks) override { return silent_communicator(int(ranks.size())); }
+  std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
+    return silent_communicator(int(ranks.size()));
+  }
   CommunicationCount count() const override { return {}; }
   void abort(const std::string& reason) override { reason_ = reason; }
   std::string abort_reason() const override { return reason_; }

@@ -12,8 +12,8 @@ namespace {
 struct Draft {
   ParameterShard shard;
   std::vector<int> holders, contributors;
-  OpId first_use = 0;   // the op whose backward completes the gradient
-  int position = 0;     // within that op
+  OpId first_use = 0;  // the op whose backward completes the gradient
+  int position = 0;    // within that op
   int versions = 1;
 };
 
@@ -103,7 +103,7 @@ void build_buckets(const Model& model, const CompileOptions& options, Program& p
   });
 
   const bool by_block = program.optimizer_sharding >= OptimizerSharding::zero2;  // what comes and goes stays small
-  std::vector<const Key*> keys;  // in order of readiness
+  std::vector<const Key*> keys;                                                  // in order of readiness
   std::map<Key, std::vector<const Draft*>> members;
   for (const Draft& draft : drafts.all) {
     bool full = options.mixed_precision && program.parameters[size_t(draft.shard.parameter)].spec.full_precision;

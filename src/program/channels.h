@@ -15,17 +15,17 @@ enum class Part {
   join,   ///< begins together with all members, ends together with them
 };
 
-/// Ranks that meet. Those of different micro-batches and batches are different meetings, unless `by_micro_batch` or `by_batch`
-/// is false: then the first post meets the first take, the second the second.
+/// Ranks that meet. Those of different micro-batches and batches are different meetings, unless `by_micro_batch` or
+/// `by_batch` is false: then the first post meets the first take, the second the second.
 struct Channel {
-  OpCode code = OpCode::send;   ///< of the instruction that posts or joins, with its index and direction
+  OpCode code = OpCode::send;  ///< of the instruction that posts or joins, with its index and direction
   int index = -1;
   bool adjoint = false;
-  std::vector<int> members;     ///< ranks that post or join
-  std::vector<int> receivers;   ///< ranks that take; none for joins
+  std::vector<int> members;    ///< ranks that post or join
+  std::vector<int> receivers;  ///< ranks that take; none for joins
   bool by_micro_batch = true;
   bool by_batch = true;
-  bool must_be_taken = true;    ///< what is posted; else it may be left over
+  bool must_be_taken = true;  ///< what is posted; else it may be left over
 };
 
 struct Role {
@@ -46,17 +46,18 @@ struct NeededUpdate {
   int before;
 };
 
-/// A distinct (code, index, adjoint) of an instruction list: its instructions differ only in the micro-batch, and meet the same ranks.
+/// A distinct (code, index, adjoint) of an instruction list: its instructions differ only in the micro-batch, and meet
+/// the same ranks.
 struct Site {
-  int first = 0;         ///< position in the list of its first instruction
-  int rendezvous = -1;   ///< index into Program::rendezvous; -1: meets nobody
+  int first = 0;        ///< position in the list of its first instruction
+  int rendezvous = -1;  ///< index into Program::rendezvous; -1: meets nobody
   bool takes = false;
   std::vector<NeededUpdate> needs;  ///< besides its meeting; only shared replicas wait for each other's updates
 };
 
 struct ListSites {
   std::vector<Site> sites;
-  std::vector<int> of;   ///< by position in the list: index into `sites`
+  std::vector<int> of;  ///< by position in the list: index into `sites`
 };
 
 }  // namespace trireme

@@ -44,7 +44,8 @@ class UnitClock : public EngineCosts {
   double units_of(const Instruction& i) const {
     double units = description_of(i.code).drawing.units;
     if (units <= 0) return 0;
-    if (i.code == OpCode::backward_input && !has_weight_part_[size_t(i.index)]) units = description_of(OpCode::backward).drawing.units;
+    if (i.code == OpCode::backward_input && !has_weight_part_[size_t(i.index)])
+      units = description_of(OpCode::backward).drawing.units;
     return units * units_[size_t(i.index)];
   }
 

@@ -1,4 +1,5 @@
-// A program on a clock with nominal times: what its schedule would look like if all stages were equal and communication free.
+// A program on a clock with nominal times: what its schedule would look like if all stages were equal and communication
+// free.
 #pragma once
 
 #include <vector>
@@ -25,10 +26,10 @@ struct UnitTimeline {
   std::vector<double> bubbles;
 };
 
-/// Executes `batches` batches (0: enough_batches) with nominal durations: a forward of a stage takes 1 unit, spread over its segments
-/// by FLOPs, recompute 1, backward 2, backward_input and backward_weight 1 each (backward_input 2 where nothing is left for a
-/// backward_weight); a stage that is one of v chunks of its workers 1/v of that; everything else nothing.
-/// The program must have passed the checker.
+/// Executes `batches` batches (0: enough_batches) with nominal durations: a forward of a stage takes 1 unit, spread
+/// over its segments by FLOPs, recompute 1, backward 2, backward_input and backward_weight 1 each (backward_input 2
+/// where nothing is left for a backward_weight); a stage that is one of v chunks of its workers 1/v of that; everything
+/// else nothing. The program must have passed the checker.
 UnitTimeline unit_clock(const Program& program, const Model& model, int batches = 0);
 
 }  // namespace trireme

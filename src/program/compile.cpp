@@ -15,11 +15,14 @@ namespace {
 
 /// Combinations that make no sense together, each with the reason.
 void check_options(const Plan& plan, const CompileOptions& options, const Program& program, const std::string& where) {
-  auto refuse = [&](const std::string& what, const char* why, const char* next) { fail_user({where, what, why, next}); };
+  auto refuse = [&](const std::string& what, const char* why, const char* next) {
+    fail_user({where, what, why, next});
+  };
   const auto sharding = fmt::format("optimizer_sharding \"{}\"", name_of(plan.optimizer_sharding));
   const auto compression = fmt::format("compression \"{}\"", name_of(plan.compression.kind));
   if (!program.flushes && plan.optimizer_sharding >= OptimizerSharding::zero2)
-    refuse(fmt::format("{} with schedule \"{}\"", sharding, plan.schedule), "a schedule without flush keeps whole old versions of the weights",
+    refuse(fmt::format("{} with schedule \"{}\"", sharding, plan.schedule),
+           "a schedule without flush keeps whole old versions of the weights",
            "use \"zero1\" or a schedule that flushes");
   if (plan.compression.kind == Compression::Kind::powersgd && plan.optimizer_sharding != OptimizerSharding::none)
     refuse(fmt::format("{} with {}", compression, sharding), "low-rank factors are summed whole on every worker",
@@ -27,15 +30,19 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
   for (const std::string& pattern : options.frozen) {
     const bool known = std::any_of(program.parameters.begin(), program.parameters.end(),
                                    [&](const ProgramParameter& p) { return freezes(pattern, p.spec.name); });
-    if (!known) refuse(fmt::format("frozen \"{}\"", pattern), "the model has no such parameter", "names are those that `trireme verify` lists");
+    if (!known)
+      refuse(fmt::format("frozen \"{}\"", pattern), "the model has no such parameter",
+             "names are those that `trireme verify` lists");
   }
   if (!plan.agreement.empty() && program.private_replicas && plan.optimizer_sharding == OptimizerSharding::none)
     refuse(fmt::format("agreement \"{}\"", plan.agreement),
-           "each worker of a replica keeps the whole weights and moments; an update policy reads and writes one copy, shared or divided",
-           "choose an inner plan with zero1, zero2 or zero3, or one without compression, and leave out replicas = \"private\"");
+           "each worker of a replica keeps the whole weights and moments; an update policy reads and writes one copy, "
+           "shared or divided",
+           "choose an inner plan with zero1, zero2 or zero3, or one without compression, and leave out replicas = "
+           "\"private\"");
   if (!plan.agreement.empty() && !program.flushes)
-    refuse(fmt::format("agreement \"{}\" with schedule \"{}\"", plan.agreement, plan.schedule), "a schedule without flush keeps several versions of the weights",
-           "use gpipe or 1f1b");
+    refuse(fmt::format("agreement \"{}\" with schedule \"{}\"", plan.agreement, plan.schedule),
+           "a schedule without flush keeps several versions of the weights", "use gpipe or 1f1b");
   for (const ProgramParameter& p : program.parameters)
     if (p.trainable) return;
   if (program.training && !program.parameters.empty())
@@ -57,11 +64,13 @@ void write_lists(const Plan& plan, const Schedule& schedule, const std::vector<W
   program.list_of_rank.assign(static_cast<size_t>(plan.devices), -1);
   for (const WorkerGroup& group : groups) {
     const auto tasks = schedule.tasks(group.place);
-    for (const Task& task : tasks) program.greatest_lag = std::max(program.greatest_lag, program.training ? task.lag : 0);
+    for (const Task& task : tasks)
+      program.greatest_lag = std::max(program.greatest_lag, program.training ? task.lag : 0);
     std::map<std::vector<BucketId>, int> lists;
     for (int rank : group.workers) {
       auto [it, fresh] = lists.emplace(held[size_t(rank)], int(program.lists.size()));
-      if (fresh) program.lists.push_back(StageWriter(stages, group, it->first, plan.recompute_last, program).run(tasks));
+      if (fresh)
+        program.lists.push_back(StageWriter(stages, group, it->first, plan.recompute_last, program).run(tasks));
       program.list_of_rank[size_t(rank)] = it->second;
     }
   }

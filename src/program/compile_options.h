@@ -10,7 +10,7 @@
 namespace trireme {
 
 struct CompileOptions {
-  bool training = true;             ///< false: forward only, for evaluation
+  bool training = true;  ///< false: forward only, for evaluation
   bool clip_gradients = false;
   bool layer_norms = false;         ///< the optimizer needs norms of every parameter before its update (LARS, LAMB)
   bool keep_gradients = false;      ///< for verification: reduce and update in two passes
@@ -19,10 +19,11 @@ struct CompileOptions {
   int64_t bucket_bytes = 25 << 20;  ///< a bucket closes when it reaches this (PyTorch DDP's default)
   int64_t first_bucket_bytes = 1 << 20;
   BatchNormScope batch_norm = BatchNormScope::local;
-  bool private_replicas = false;    ///< implied by optimizer sharding and compression
+  bool private_replicas = false;  ///< implied by optimizer sharding and compression
   /// false: the program has not passed the checker. For plans of thousands of devices that are only simulated.
   bool checked = true;
-  std::vector<std::string> frozen = {};  ///< names of parameters that stay as they are; "layer1.*" for all that begin so
+  std::vector<std::string> frozen =
+      {};  ///< names of parameters that stay as they are; "layer1.*" for all that begin so
 };
 
 }  // namespace trireme

@@ -57,7 +57,8 @@ std::vector<std::vector<int>> count_reads(const Program& program, int rank) {
   std::vector<std::vector<int>> reads(size_t(program.micro_batches), once);
   for (const Instruction& i : program.instructions(rank)) {
     if (description_of(i.code).weights != WeightUse::read_again) continue;
-    for (ValueId value : program.recompute_reads[size_t(i.index)].outside) ++reads[size_t(i.micro_batch)][size_t(value)];
+    for (ValueId value : program.recompute_reads[size_t(i.index)].outside)
+      ++reads[size_t(i.micro_batch)][size_t(value)];
   }
   return reads;
 }
@@ -68,7 +69,8 @@ std::map<int, std::vector<ValueId>> loaded_values(const Program& program, int ra
     if (!is_on(op.mesh, rank)) continue;
     std::vector<ValueId>& loaded = all[op.stage];
     for (ValueId input : op.inputs)
-      if (program.values[size_t(input)].loaded && std::find(loaded.begin(), loaded.end(), input) == loaded.end()) loaded.push_back(input);
+      if (program.values[size_t(input)].loaded && std::find(loaded.begin(), loaded.end(), input) == loaded.end())
+        loaded.push_back(input);
   }
   return all;
 }

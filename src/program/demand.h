@@ -9,7 +9,8 @@ namespace trireme {
 struct Pool {
   enum class Kind { link, cores };
   Kind kind = Kind::link;
-  double capacity = 1;  ///< link: bytes/s, divided equally among those who use it; cores: how many compute at once undisturbed
+  double capacity =
+      1;  ///< link: bytes/s, divided equally among those who use it; cores: how many compute at once undisturbed
 };
 
 /// What one piece of work wants of a pool.

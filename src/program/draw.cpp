@@ -102,9 +102,11 @@ class TextDrawing {
 
   std::string label(const Row& row, const Stretch& s) const {
     std::string text = description_of(s.code).drawing.letter;
-    if (chunked_) text += char('A' + (std::find(row.stages.begin(), row.stages.end(), s.stage) - row.stages.begin()) % 26);
+    if (chunked_)
+      text += char('A' + (std::find(row.stages.begin(), row.stages.end(), s.stage) - row.stages.begin()) % 26);
     if (!numbered_by_batch()) return text + fmt::format("{}", s.micro_batch);
-    return text + (program_.micro_batches == 1 ? fmt::format("{}", s.batch) : fmt::format("{}.{}", s.batch, s.micro_batch));
+    return text +
+           (program_.micro_batches == 1 ? fmt::format("{}", s.batch) : fmt::format("{}.{}", s.batch, s.micro_batch));
   }
 
   /// Characters per unit: every label fits into its stretch with a space behind it.
@@ -159,8 +161,9 @@ class TextDrawing {
     text += chunked_ ? "1 unit of time: one forward of a micro-batch through all stages of a worker\n"
                      : "1 unit of time: one forward of a micro-batch through a stage\n";
     if (numbered_by_batch())
-      return text + fmt::format("without flush: batches 0 to {} and their draining shown; a longer run goes on without it\n",
-                                timeline_.batches - 1);
+      return text +
+             fmt::format("without flush: batches 0 to {} and their draining shown; a longer run goes on without it\n",
+                         timeline_.batches - 1);
     return text + fmt::format("bubble: {:.1f} % of {:.4g} units\n", 100 * mean_bubble(timeline_), timeline_.makespan);
   }
 
@@ -194,8 +197,12 @@ nlohmann::json schedule_drawing(const Program& program, const Model& model) {
   for (const Row& row : rows_of(timeline)) {
     nlohmann::json boxes = nlohmann::json::array();
     for (const Stretch& s : *row.stretches)
-      boxes.push_back({{"begin", s.begin}, {"end", s.end}, {"kind", description_of(s.code).drawing.kind}, {"stage", s.stage},
-                       {"micro_batch", s.micro_batch}, {"batch", s.batch}});
+      boxes.push_back({{"begin", s.begin},
+                       {"end", s.end},
+                       {"kind", description_of(s.code).drawing.kind},
+                       {"stage", s.stage},
+                       {"micro_batch", s.micro_batch},
+                       {"batch", s.batch}});
     drawing["rows"].push_back({{"label", label_of(row)},
                                {"workers", row.workers},
                                {"stages", row.stages},

@@ -23,9 +23,16 @@ Meeting take_out(std::vector<Meeting>& under_way, Meeting& meeting) {
 }  // namespace
 
 Engine::Engine(const Program& program, EngineCosts& costs, const EngineOptions& options)
-    : program_(program), costs_(costs), overlap_(costs.overlap()), all_ranks_(options.ranks.empty()), batches_(options.batches),
-      steps_(options.steps > 0 ? options.steps : options.batches + program.greatest_lag), clock_(costs.pools()),
-      places_(program.lists.size()), ranks_(program.list_of_rank.size()), channels_(program.channels.size()),
+    : program_(program),
+      costs_(costs),
+      overlap_(costs.overlap()),
+      all_ranks_(options.ranks.empty()),
+      batches_(options.batches),
+      steps_(options.steps > 0 ? options.steps : options.batches + program.greatest_lag),
+      clock_(costs.pools()),
+      places_(program.lists.size()),
+      ranks_(program.list_of_rank.size()),
+      channels_(program.channels.size()),
       updates_(program.buckets.size()) {
   check_internal(program.sites.size() == program.lists.size(), "a program is completed before it is executed");
   end_.step_ends.assign(size_t(steps_), 0);
@@ -64,7 +71,8 @@ const Engine::Place* Engine::places_in(int list) {
     for (size_t k = 0; k < instructions.size(); ++k) {
       const Instruction& i = instructions[k];
       const bool needs_updates = !sites.sites[size_t(sites.of[k])].needs.empty();
-      places.push_back({sites.of[k], i.micro_batch, i.lag, needs_updates, description_of(i.code).weights == WeightUse::update});
+      places.push_back(
+          {sites.of[k], i.micro_batch, i.lag, needs_updates, description_of(i.code).weights == WeightUse::update});
     }
   return places.data();
 }
@@ -234,14 +242,17 @@ void Engine::enter(const Execution& e) {
       Execution alone = e;
       return start({&alone, 1});
     }
-    case Part::take: return take(e, role);
-    case Part::join: return join(e, role);
+    case Part::take:
+      return take(e, role);
+    case Part::join:
+      return join(e, role);
   }
 }
 
 /// The meeting of this micro-batch and batch.
 template <class Meeting>
-Meeting& Engine::meeting_at(ChannelState& channel, std::vector<Meeting>& under_way, std::vector<Meeting>& spare, const Execution& e) {
+Meeting& Engine::meeting_at(ChannelState& channel, std::vector<Meeting>& under_way, std::vector<Meeting>& spare,
+                            const Execution& e) {
   const int micro_batch = channel.by_micro_batch ? place_of(e).micro_batch : -1;
   const int batch = channel.by_batch ? batch_of(e) : -1;
   for (Meeting& meeting : under_way)
@@ -375,7 +386,8 @@ std::vector<int> Engine::absent(const Execution& e) {
   for (const NeededUpdate& need : site_of(e).needs) {
     const std::vector<int>& holders = program_.buckets[size_t(need.bucket)].holders;
     for (size_t h = 0; h < holders.size(); ++h)
-      if (batch >= need.before && updates_[size_t(need.bucket)].done[h] <= batch - need.before) absent.push_back(holders[h]);
+      if (batch >= need.before && updates_[size_t(need.bucket)].done[h] <= batch - need.before)
+        absent.push_back(holders[h]);
     if (!absent.empty()) return absent;
   }
   const Role& role = role_at(e);
@@ -385,7 +397,8 @@ std::vector<int> Engine::absent(const Execution& e) {
     ChannelState& channel = state_of(role);
     const std::vector<Execution>& come = meeting_at(channel, channel.gatherings, spare_gatherings_, e).members;
     for (int member : members)
-      if (std::none_of(come.begin(), come.end(), [&](const Execution& other) { return other.rank == member; })) absent.push_back(member);
+      if (std::none_of(come.begin(), come.end(), [&](const Execution& other) { return other.rank == member; }))
+        absent.push_back(member);
   } else {
     const Mailbox& box = mailbox_of(role, e);
     for (size_t m = 0; m < members.size(); ++m)

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "program/shared_resources.h"
 #include "program/execution.h"
+#include "program/shared_resources.h"
 
 namespace trireme {
 
@@ -72,12 +72,12 @@ class Engine {
   };
 
   struct Rank {
-    const Place* places = nullptr;   // by position in the list
-    int size = 0;                    // of the list
-    int step = 0, index = 0;         // next of the main lane
+    const Place* places = nullptr;  // by position in the list
+    int size = 0;                   // of the list
+    int step = 0, index = 0;        // next of the main lane
     bool executed = false;
-    bool busy = false;               // the main lane does something or waits in a meeting
-    bool held = false;               // it waits for the exchange lane
+    bool busy = false;  // the main lane does something or waits in a meeting
+    bool held = false;  // it waits for the exchange lane
     bool was_held = false;
     bool waits_for_update = false;
     double free = 0;                 // since when the main lane is
@@ -100,7 +100,9 @@ class Engine {
   const Site& site_of(const Execution& e) const;
   int batch_of(const Execution& e) const { return e.step - place_of(e).lag; }
   const Channel& channel_of(const Role& role) const { return program_.channels[size_t(role.channel)]; }
-  LaneState& lane_of(const Execution& e) { return e.lane == Lane::mail ? rank_of(e).beside->mail : rank_of(e).beside->exchange; }
+  LaneState& lane_of(const Execution& e) {
+    return e.lane == Lane::mail ? rank_of(e).beside->mail : rank_of(e).beside->exchange;
+  }
   int executed_of(const std::vector<int>& ranks) const;  ///< how many of them
   ChannelState& state_of(const Role& role);
   const Role& role_at(const Execution& e);
@@ -126,7 +128,8 @@ class Engine {
   void start(std::span<Execution> together);
   void end(const Execution& e);
   template <class Meeting>
-  Meeting& meeting_at(ChannelState& channel, std::vector<Meeting>& under_way, std::vector<Meeting>& spare, const Execution& e);
+  Meeting& meeting_at(ChannelState& channel, std::vector<Meeting>& under_way, std::vector<Meeting>& spare,
+                      const Execution& e);
   Mailbox& mailbox_of(const Role& role, const Execution& e);
   void forget_if_over(ChannelState& channel, Mailbox& box);
 
@@ -140,15 +143,15 @@ class Engine {
   const bool all_ranks_;
   const int batches_, steps_;
   SharedResources clock_;
-  std::vector<std::vector<Place>> places_;          // by list; empty where no rank executes it
+  std::vector<std::vector<Place>> places_;  // by list; empty where no rank executes it
   std::vector<Rank> ranks_;
   std::vector<ChannelState> channels_;
-  std::vector<Gathering> spare_gatherings_;         // memory of those that are over
+  std::vector<Gathering> spare_gatherings_;  // memory of those that are over
   std::vector<Mailbox> spare_mailboxes_;
-  std::vector<Updates> updates_;                    // by bucket
-  std::vector<std::vector<Execution>> running_;     // by id in the resources
+  std::vector<Updates> updates_;                 // by bucket
+  std::vector<std::vector<Execution>> running_;  // by id in the resources
   std::vector<int> free_ids_;
-  std::vector<int> ready_;                          // ranks whose main lane may go on
+  std::vector<int> ready_;  // ranks whose main lane may go on
   int advancing_ = -1;
   Demand demand_;
   EngineEnd end_;

@@ -13,7 +13,11 @@ class GraphBuilder {
  public:
   GraphBuilder(const Model& model, const Plan& plan, const CompileOptions& options, const std::vector<int>& delays,
                Program& program)
-      : model_(model), plan_(plan), options_(options), delays_(delays), program_(program),
+      : model_(model),
+        plan_(plan),
+        options_(options),
+        delays_(delays),
+        program_(program),
         splits_backward_(find_schedule(plan.schedule, plan.name).splits_backward) {}
 
   void run() {
@@ -24,8 +28,8 @@ class GraphBuilder {
   }
 
  private:
-  /// Parameters that no layer on the way to the loss uses stay as they are, like frozen ones. A layer that passes no gradients ends
-  /// the way.
+  /// Parameters that no layer on the way to the loss uses stay as they are, like frozen ones. A layer that passes no
+  /// gradients ends the way.
   void collect_parameters() {
     reaches_loss_.assign(model_.nodes().size(), false);
     reaches_loss_[size_t(model_.loss())] = true;
@@ -71,20 +75,20 @@ class GraphBuilder {
     op.splits_backward = splits_backward_ && layer.splits_backward();
     op.has_buffers = !layer.buffers().empty();
     op.communicates = (op.option.communicates_over_tensor_axis && op.mesh.tensor > 1) ||
-               (program_.training && op.mesh.data > 1 && layer.communicates_over_data_axis(options_.batch_norm));
+                      (program_.training && op.mesh.data > 1 && layer.communicates_over_data_axis(options_.batch_norm));
     for (size_t i = 0; i < model_.node(id).inputs.size(); ++i) op.inputs.push_back(input_value(op, int(i)));
     op.output = int(program_.values.size());
-    program_.values.push_back(
-        {id, normalized({op.mesh, Placement::shard(0), op.option.output}),
-         normalized({op.mesh, Placement::shard(0), gradient_needed(op.option.output)}), needs_gradient_[size_t(id)], false});
+    program_.values.push_back({id, normalized({op.mesh, Placement::shard(0), op.option.output}),
+                               normalized({op.mesh, Placement::shard(0), gradient_needed(op.option.output)}),
+                               needs_gradient_[size_t(id)], false});
     produced_[size_t(id)] = op.output;
     for (const ParameterSpec& spec : layer.parameters()) op.parameters.push_back(parameters_.at(spec.name));
     if (id == model_.loss()) program_.loss = int(program_.ops.size());
     program_.ops.push_back(std::move(op));
   }
 
-  /// The value that input `i` of `op` reads: the producer's own when it lies right, else a redistributed one, shared by all
-  /// consumers that need the same layout and give the gradient in the same layout.
+  /// The value that input `i` of `op` reads: the producer's own when it lies right, else a redistributed one, shared by
+  /// all consumers that need the same layout and give the gradient in the same layout.
   ValueId input_value(const Op& op, int i) {
     NodeId source = model_.node(op.node).inputs[size_t(i)];
     Layout wanted = normalized({op.mesh, Placement::shard(0), op.option.inputs[size_t(i)]});
@@ -141,7 +145,8 @@ Layout normalized(Layout layout) {
   return layout;
 }
 
-void build_graph(const Model& model, const Plan& plan, const CompileOptions& options, const std::vector<int>& delays, Program& program) {
+void build_graph(const Model& model, const Plan& plan, const CompileOptions& options, const std::vector<int>& delays,
+                 Program& program) {
   GraphBuilder(model, plan, options, delays, program).run();
 }
 

@@ -1,5 +1,6 @@
-// The op codes, each described in one place: what its index names, what it keeps busy, with which ranks it meets, what it does to weights
-// and memory, how it is shown. A new instruction is one row of the table in op_codes.cpp and one case in Worker::State::execute.
+// The op codes, each described in one place: what its index names, what it keeps busy, with which ranks it meets, what
+// it does to weights and memory, how it is shown. A new instruction is one row of the table in op_codes.cpp and one
+// case in Worker::State::execute.
 #pragma once
 
 #include <optional>
@@ -10,27 +11,28 @@ struct Instruction;
 class RendezvousWriter;
 
 enum class OpCode {
-  load_batch,           ///< this worker's share of the inputs of a micro-batch that stage `index` reads
-  forward,              ///< segment `index`
-  recompute,            ///< forward of segment `index` once more, for the backward that follows
-  backward,             ///< segment `index`
-  backward_input,       ///< segment `index`: gradients of the inputs, and of the parameters of layers that cannot split
-  backward_weight,      ///< segment `index`: gradients of the remaining parameters
-  redistribute,         ///< move `index` within a stage; `adjoint`: of the gradient
-  send,                 ///< this worker's part of move `index` to another stage
+  load_batch,       ///< this worker's share of the inputs of a micro-batch that stage `index` reads
+  forward,          ///< segment `index`
+  recompute,        ///< forward of segment `index` once more, for the backward that follows
+  backward,         ///< segment `index`
+  backward_input,   ///< segment `index`: gradients of the inputs, and of the parameters of layers that cannot split
+  backward_weight,  ///< segment `index`: gradients of the remaining parameters
+  redistribute,     ///< move `index` within a stage; `adjoint`: of the gradient
+  send,             ///< this worker's part of move `index` to another stage
   receive,
-  prefetch_weights,     ///< bucket `index` (zero3): this worker's slice is on its way to the others; waits for nobody
-  gather_weights,       ///< bucket `index` (zero3): all slices are here
-  release_weights,      ///< bucket `index` (zero3): back to this worker's slice
-  reduce_gradients,     ///< bucket `index`: this worker's gradient is complete (of the batch; under zero2 and zero3 of the
-                        ///< micro-batch). Shared replicas: others may read it. Private ones: all holders reduce it together
-  clip_gradients,       ///< all buckets reduced; norms taken: of the full gradient for clipping, of every parameter and its step for
-                        ///< layer-wise optimizers
-  optimizer_step,       ///< bucket `index`: update. Shared replicas: sum (unless clipped) and update this worker's slice in one
-                        ///< pass. Private ones: under zero1 and zero2 the holders gather each other's slices
+  prefetch_weights,  ///< bucket `index` (zero3): this worker's slice is on its way to the others; waits for nobody
+  gather_weights,    ///< bucket `index` (zero3): all slices are here
+  release_weights,   ///< bucket `index` (zero3): back to this worker's slice
+  reduce_gradients,  ///< bucket `index`: this worker's gradient is complete (of the batch; under zero2 and zero3 of the
+                     ///< micro-batch). Shared replicas: others may read it. Private ones: all holders reduce it
+                     ///< together
+  clip_gradients,  ///< all buckets reduced; norms taken: of the full gradient for clipping, of every parameter and its
+                   ///< step for layer-wise optimizers
+  optimizer_step,  ///< bucket `index`: update. Shared replicas: sum (unless clipped) and update this worker's slice in
+                   ///< one pass. Private ones: under zero1 and zero2 the holders gather each other's slices
   synchronize_buffers,  ///< evaluation under local batch norm: running statistics of the data axis' first worker
-  agree,                ///< the replica's part in the plan's agreement (update/policy.h): `index` 0 before the step, 1 after it. All ranks of
-                        ///< the replica together; the first one exchanges with the other replicas for all
+  agree,  ///< the replica's part in the plan's agreement (update/policy.h): `index` 0 before the step, 1 after it. All
+          ///< ranks of the replica together; the first one exchanges with the other replicas for all
 };
 constexpr int kBeforeStep = 0, kAfterStep = 1;  ///< Instruction::index of `agree`
 
@@ -45,11 +47,25 @@ enum class Resource {
   memory,
 };
 
-/// Where an instruction goes on when links overlap computing: in the worker's list, or beside it in the order in which it was handed over.
+/// Where an instruction goes on when links overlap computing: in the worker's list, or beside it in the order in which
+/// it was handed over.
 enum class Lane { main, exchange, mail };
 
 /// What a worker does in an instruction, as timelines call it.
-enum class EventKind { load, forward, recompute, backward, redistribute, gather, send, receive, reduce, update, wait, other };
+enum class EventKind {
+  load,
+  forward,
+  recompute,
+  backward,
+  redistribute,
+  gather,
+  send,
+  receive,
+  reduce,
+  update,
+  wait,
+  other
+};
 
 /// Which pass of its segment's layers an instruction is.
 enum class SegmentPass { none, forward, backward, backward_input, backward_weight };
@@ -60,9 +76,9 @@ enum class MoveRole { none, exchange, send, receive };
 /// What an instruction does with the weights of its segment or bucket, and with their gradients.
 enum class WeightUse {
   nothing,
-  read,           ///< in the version that a layer asks for
-  read_again,     ///< as forward has
-  give_slice,     ///< to the other holders
+  read,        ///< in the version that a layer asks for
+  read_again,  ///< as forward has
+  give_slice,  ///< to the other holders
   gather_slices,
   add_gradients,
   sum_gradients,  ///< an exchange, which may go on beside the list
@@ -91,7 +107,8 @@ struct Taking {
   bool only_shared_replicas = false;  ///< private ones do as `meets` says
 };
 
-/// On the nominal clock, where stages are equal and communication is free (clock.h, draw.h). Without units it is not drawn.
+/// On the nominal clock, where stages are equal and communication is free (clock.h, draw.h). Without units it is not
+/// drawn.
 struct Drawing {
   const char* kind = "";    ///< in the report
   const char* letter = "";  ///< in front of the micro-batch

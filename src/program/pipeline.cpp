@@ -15,7 +15,8 @@ std::vector<std::vector<bool>> reachability(const Model& model, const Plan& plan
   std::vector<std::vector<bool>> reaches(stages, std::vector<bool>(stages, false));
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
     for (NodeId input : model.node(id).inputs)
-      if (input >= model.input_count()) reaches[size_t(plan.layers[size_t(input)].stage)][size_t(plan.layers[size_t(id)].stage)] = true;
+      if (input >= model.input_count())
+        reaches[size_t(plan.layers[size_t(input)].stage)][size_t(plan.layers[size_t(id)].stage)] = true;
   for (size_t via = 0; via < stages; ++via)
     for (size_t a = 0; a < stages; ++a)
       if (reaches[a][via])
@@ -45,12 +46,14 @@ std::vector<WorkerGroup> worker_groups(const Model& model, const Plan& plan, con
   const Schedule& schedule = find_schedule(plan.schedule, where);
   std::vector<WorkerGroup> groups;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    auto it = std::find_if(groups.begin(), groups.end(), [&](const WorkerGroup& g) { return g.workers == plan.stages[s]; });
+    auto it =
+        std::find_if(groups.begin(), groups.end(), [&](const WorkerGroup& g) { return g.workers == plan.stages[s]; });
     if (it == groups.end()) it = groups.insert(groups.end(), {plan.stages[s], {}, {}});
     it->stages.push_back(int(s));
   }
   const size_t chunks = groups.front().stages.size();
-  const bool chunked = std::any_of(groups.begin(), groups.end(), [](const WorkerGroup& g) { return g.stages.size() > 1; });
+  const bool chunked =
+      std::any_of(groups.begin(), groups.end(), [](const WorkerGroup& g) { return g.stages.size() > 1; });
   const auto level = chunked ? std::vector<int>{} : levels(reachability(model, plan));
   for (size_t g = 0; g < groups.size(); ++g) {
     PipelinePlace& place = groups[g].place;
@@ -61,10 +64,12 @@ std::vector<WorkerGroup> worker_groups(const Model& model, const Plan& plan, con
     for (size_t c = 0; chunked && c < groups[g].stages.size(); ++c)
       if (groups[g].stages.size() != chunks || groups[g].stages[c] != int(c * groups.size() + g))
         fail_user({where, fmt::format("stage {}", groups[g].stages[c]),
-                   fmt::format("with several stages per worker, stage i belongs to the workers of stage i mod {}", groups.size()),
+                   fmt::format("with several stages per worker, stage i belongs to the workers of stage i mod {}",
+                               groups.size()),
                    "deal the stages out in turn, the same number to every worker"});
   }
-  if (const auto misfit = schedule.misfit ? schedule.misfit(groups.front().place) : Schedule::Misfit{}; !misfit.why.empty())
+  if (const auto misfit = schedule.misfit ? schedule.misfit(groups.front().place) : Schedule::Misfit{};
+      !misfit.why.empty())
     fail_user({where, fmt::format("schedule \"{}\"", plan.schedule), misfit.why, misfit.next});
   return groups;
 }

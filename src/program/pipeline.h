@@ -17,10 +17,10 @@ struct WorkerGroup {
   PipelinePlace place;
 };
 
-/// Stages that need each other's results within one micro-batch (branches of one block on different workers) share a position: they
-/// go through the schedule together. A stage's position is otherwise the longest way to it from a first stage. With several
-/// stages per worker, positions count the groups in order of their first stage.
-/// Errors (user), naming `where`: a schedule that does not fit the stages, chunks or micro-batches.
+/// Stages that need each other's results within one micro-batch (branches of one block on different workers) share a
+/// position: they go through the schedule together. A stage's position is otherwise the longest way to it from a first
+/// stage. With several stages per worker, positions count the groups in order of their first stage. Errors (user),
+/// naming `where`: a schedule that does not fit the stages, chunks or micro-batches.
 std::vector<WorkerGroup> worker_groups(const Model& model, const Plan& plan, const std::string& where);
 
 }  // namespace trireme

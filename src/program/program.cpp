@@ -24,15 +24,23 @@ std::string Program::describe(const Instruction& instruction, const Model& model
     case Operand::move: {
       const Redistribution& move = redistributions[size_t(instruction.index)];
       const RedistributionEnds ends = ends_of(move, *this, instruction.adjoint);
-      text += fmt::format(" {}{}", instruction.adjoint ? "gradient of " : "", model.node(values[size_t(move.from)].node).name);
+      text += fmt::format(" {}{}", instruction.adjoint ? "gradient of " : "",
+                          model.node(values[size_t(move.from)].node).name);
       if (code.event == EventKind::redistribute) text += fmt::format(" ({})", name_of(classify(ends.from, ends.to)));
       break;
     }
-    case Operand::bucket: text += fmt::format(" bucket {}", instruction.index); break;
-    case Operand::op: text += " " + model.node(ops[size_t(instruction.index)].node).name; break;
-    case Operand::end_of_step: text += instruction.index == kBeforeStep ? " before the step" : " after the step"; break;
+    case Operand::bucket:
+      text += fmt::format(" bucket {}", instruction.index);
+      break;
+    case Operand::op:
+      text += " " + model.node(ops[size_t(instruction.index)].node).name;
+      break;
+    case Operand::end_of_step:
+      text += instruction.index == kBeforeStep ? " before the step" : " after the step";
+      break;
     case Operand::nothing:
-    case Operand::stage: break;
+    case Operand::stage:
+      break;
   }
   return text;
 }

@@ -77,8 +77,9 @@ bool takes(const Program& program, OpCode code) {
   return taking && !(taking->only_shared_replicas && program.private_replicas);
 }
 
-/// Of shared replicas, who wait for each other's: forward of batch t reads the weights of version t - delay and so waits for the optimizer
-/// steps of batch t - delay - 1 of all holders; backward waits for those of batch t - 1, which read its gradient before it is overwritten.
+/// Of shared replicas, who wait for each other's: forward of batch t reads the weights of version t - delay and so
+/// waits for the optimizer steps of batch t - delay - 1 of all holders; backward waits for those of batch t - 1, which
+/// read its gradient before it is overwritten.
 std::vector<NeededUpdate> updates_needed(const Program& program, const Instruction& i) {
   const WeightUse use = description_of(i.code).weights;
   const bool reads = use == WeightUse::read, writes = use == WeightUse::add_gradients;
@@ -154,7 +155,8 @@ int RendezvousWriter::rendezvous_of(const Instruction& instruction, bool takes) 
   if (takes) poster.code = description_of(instruction.code).takes->from;
   const OpCodeDescription& description = description_of(poster.code);
   if (!description.meets) return -1;
-  const auto [it, is_new] = known_.try_emplace({poster.code, poster.index, poster.adjoint}, int(program_.rendezvous.size()));
+  const auto [it, is_new] =
+      known_.try_emplace({poster.code, poster.index, poster.adjoint}, int(program_.rendezvous.size()));
   if (is_new) {
     program_.rendezvous.emplace_back();
     description.meets(*this, poster);
@@ -188,7 +190,8 @@ void RendezvousWriter::mail(const Instruction& send) {
     const int spread = ends.from.data.is_replicate() ? place / from.data : place;
     const int any_data = own ? int(*own) / from.tensor : place % from.data;
     const int any_tensor = own ? int(*own) % from.tensor : spread % from.tensor;
-    const int id = channel_of(data.replicated ? any_data : place / to.tensor, tensor.replicated ? any_tensor : place % to.tensor);
+    const int id =
+        channel_of(data.replicated ? any_data : place / to.tensor, tensor.replicated ? any_tensor : place % to.tensor);
     std::vector<int>& receivers = channels[size_t(id)].receivers;
     rendezvous.takes.push_back({Part::take, id, int(receivers.size())});
     receivers.push_back(to.workers[size_t(place)]);
@@ -239,7 +242,8 @@ Role role_of(const Program& program, int rank, const Site& site) {
   const std::optional<size_t> place = place_of(rank, ranks);
   if (!place) {
     const Instruction& instruction = program.instructions(rank)[size_t(site.first)];
-    check_internal(false, fmt::format("{} is for workers of its mesh only, not for rank {}", name_of(instruction.code), rank));
+    check_internal(false,
+                   fmt::format("{} is for workers of its mesh only, not for rank {}", name_of(instruction.code), rank));
   }
   return (site.takes ? rendezvous.takes : rendezvous.posts)[*place];
 }
@@ -252,14 +256,16 @@ void meet_in_communicating_layers(RendezvousWriter& writer, const Instruction& i
     const Op& op = writer.program().ops[size_t(id)];
     if (!op.communicates) continue;
     const bool tensor = op.option.communicates_over_tensor_axis && op.mesh.tensor > 1;
-    const bool data = !tensor || writer.model().node(op.node).layer->communicates_over_data_axis(BatchNormScope::global);
+    const bool data =
+        !tensor || writer.model().node(op.node).layer->communicates_over_data_axis(BatchNormScope::global);
     for (const std::vector<int>& line : lines_of(op.mesh, {data, tensor})) all.add(line);
   }
   writer.join(i, all.groups());
 }
 
 void meet_along_exchanged_axes(RendezvousWriter& writer, const Instruction& i) {
-  const RedistributionEnds ends = ends_of(writer.program().redistributions[size_t(i.index)], writer.program(), i.adjoint);
+  const RedistributionEnds ends =
+      ends_of(writer.program().redistributions[size_t(i.index)], writer.program(), i.adjoint);
   writer.join(i, lines_of(ends.from.mesh, exchanged_axes(ends.from, ends.to)));
 }
 
@@ -274,7 +280,8 @@ void sum_among_holders(RendezvousWriter& writer, const Instruction& i) {
 
 void gather_slices_after_update(RendezvousWriter& writer, const Instruction& i) {
   const OptimizerSharding sharding = writer.program().optimizer_sharding;
-  if (sharding == OptimizerSharding::zero1 || sharding == OptimizerSharding::zero2) writer.join(i, {writer.holders(i)}, false);
+  if (sharding == OptimizerSharding::zero1 || sharding == OptimizerSharding::zero2)
+    writer.join(i, {writer.holders(i)}, false);
 }
 
 void meet_all_ranks(RendezvousWriter& writer, const Instruction& i) {

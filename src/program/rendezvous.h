@@ -1,4 +1,5 @@
-// Who waits for whom: for each operation of a program the ranks that meet in it, and the part that each plays. Compiled into the program.
+// Who waits for whom: for each operation of a program the ranks that meet in it, and the part that each plays. Compiled
+// into the program.
 #pragma once
 
 #include "program/program.h"

@@ -64,7 +64,8 @@ class SegmentBuilder {
   void bring_in(ValueId input, std::set<RedistributionId>& done) {
     for (RedistributionId m : moves_to_[size_t(input)]) {
       if (!done.insert(m).second) continue;
-      items_.push_back({program_.redistributions[size_t(m)].crosses_stages ? StageItem::Kind::receive : StageItem::Kind::move, m});
+      items_.push_back(
+          {program_.redistributions[size_t(m)].crosses_stages ? StageItem::Kind::receive : StageItem::Kind::move, m});
       open_ = -1;
     }
   }

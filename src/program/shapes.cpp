@@ -9,7 +9,9 @@
 namespace trireme {
 namespace {
 
-std::string samples_of(const Model& model) { return fmt::format("samples of {}", to_string(model.node(0).sample_shape)); }
+std::string samples_of(const Model& model) {
+  return fmt::format("samples of {}", to_string(model.node(0).sample_shape));
+}
 
 void check_layer(const Model& model, const Model& other, NodeId id, const std::string& where) {
   const Node &node = model.node(id), &twin = other.node(id);
@@ -21,28 +23,32 @@ void check_layer(const Model& model, const Model& other, NodeId id, const std::s
   for (size_t i = 0; i < own.size(); ++i) {
     check_internal(own[i].name == others[i].name, "models for other shapes have the same parameters");
     if (own[i].shape == others[i].shape) continue;
-    fail_user({.where = where,
-               .what = fmt::format("{} of model {} is {} for {} and {} for {}", own[i].name, model.name(), to_string(own[i].shape),
-                                   samples_of(model), to_string(others[i].shape), samples_of(other)),
-               .why = "a parameter must not depend on the length of samples",
-               .next = "leave it out or choose another model"});
+    fail_user(
+        {.where = where,
+         .what = fmt::format("{} of model {} is {} for {} and {} for {}", own[i].name, model.name(),
+                             to_string(own[i].shape), samples_of(model), to_string(others[i].shape), samples_of(other)),
+         .why = "a parameter must not depend on the length of samples",
+         .next = "leave it out or choose another model"});
   }
 }
 
 bool same(const ShardingOption& a, const ShardingOption& b) {
   return a.name == b.name && a.inputs == b.inputs && a.output == b.output && a.input_gradients == b.input_gradients &&
-         a.parameters == b.parameters && a.parameter_gradients == b.parameter_gradients && a.buffers == b.buffers && a.states == b.states &&
-         a.communicates_over_tensor_axis == b.communicates_over_tensor_axis;
+         a.parameters == b.parameters && a.parameter_gradients == b.parameter_gradients && a.buffers == b.buffers &&
+         a.states == b.states && a.communicates_over_tensor_axis == b.communicates_over_tensor_axis;
 }
 
 void check_split(const Op& op, const Model& other, const std::string& where) {
   const Node& node = other.node(op.node);
   const auto options = node.layer->sharding_options(other.input_shapes(op.node), op.mesh.tensor);
-  if (std::any_of(options.begin(), options.end(), [&](const ShardingOption& option) { return same(option, op.option); })) return;
-  fail_user({.where = where,
-             .what = fmt::format("layer {} is split by \"{}\" over {} workers", node.name, op.option.name, op.mesh.tensor),
-             .why = fmt::format("{} cannot be", samples_of(other)),
-             .next = fmt::format("use a multiple of {}, or a plan that splits it otherwise", op.mesh.tensor)});
+  if (std::any_of(options.begin(), options.end(),
+                  [&](const ShardingOption& option) { return same(option, op.option); }))
+    return;
+  fail_user(
+      {.where = where,
+       .what = fmt::format("layer {} is split by \"{}\" over {} workers", node.name, op.option.name, op.mesh.tensor),
+       .why = fmt::format("{} cannot be", samples_of(other)),
+       .next = fmt::format("use a multiple of {}, or a plan that splits it otherwise", op.mesh.tensor)});
 }
 
 }  // namespace

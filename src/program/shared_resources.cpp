@@ -78,7 +78,8 @@ int SharedResources::next() {
     settle(state);
     std::vector<int> over;
     std::erase_if(state.parts, [&](const Part& part) {
-      const bool ends = part.left <= kNothingLeft * part.rate + std::abs(part.rate) * now_ * std::numeric_limits<double>::epsilon() * 4;
+      const bool ends = part.left <= kNothingLeft * part.rate +
+                                         std::abs(part.rate) * now_ * std::numeric_limits<double>::epsilon() * 4;
       if (ends) over.push_back(part.id);
       return ends;
     });

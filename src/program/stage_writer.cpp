@@ -17,7 +17,11 @@ bool uses_weights(OpCode code) {
 
 StageWriter::StageWriter(const std::vector<std::vector<StageItem>>& stages, const WorkerGroup& group,
                          const std::vector<BucketId>& held, bool recompute_last, const Program& program)
-    : stages_(stages), group_(group), held_(held.begin(), held.end()), recompute_last_(recompute_last), program_(program) {}
+    : stages_(stages),
+      group_(group),
+      held_(held.begin(), held.end()),
+      recompute_last_(recompute_last),
+      program_(program) {}
 
 std::vector<Instruction> StageWriter::run(const std::vector<Task>& tasks) {
   if (!program_.training) synchronize_buffers();
@@ -25,11 +29,18 @@ std::vector<Instruction> StageWriter::run(const std::vector<Task>& tasks) {
     if (task.kind == TaskKind::forward) forward(task);
     if (!program_.training) continue;
     switch (task.kind) {
-      case TaskKind::forward: break;
+      case TaskKind::forward:
+        break;
       case TaskKind::backward:
-      case TaskKind::backward_input: backward(task); break;
-      case TaskKind::backward_weight: backward_weight(task); break;
-      case TaskKind::update: put(OpCode::optimizer_step, -1, task); break;
+      case TaskKind::backward_input:
+        backward(task);
+        break;
+      case TaskKind::backward_weight:
+        backward_weight(task);
+        break;
+      case TaskKind::update:
+        put(OpCode::optimizer_step, -1, task);
+        break;
     }
   }
   if (program_.training) insert_reductions();
@@ -55,8 +66,8 @@ bool StageWriter::loads(SegmentId segment) const {
   return false;
 }
 
-/// Whether workers of other groups hold the bucket too (tied parameters). They come to it at other points of their lists: with
-/// replicas of their own, they must not wait for each other in the middle.
+/// Whether workers of other groups hold the bucket too (tied parameters). They come to it at other points of their
+/// lists: with replicas of their own, they must not wait for each other in the middle.
 bool StageWriter::is_wide(BucketId bucket) const {
   const auto &holders = program_.buckets[size_t(bucket)].holders, &workers = group_.workers;
   return program_.private_replicas && !std::includes(workers.begin(), workers.end(), holders.begin(), holders.end());
@@ -78,8 +89,12 @@ void StageWriter::forward(const Task& task) {
       case StageItem::Kind::move:
         if (program_.redistributions[size_t(item.index)].forward_moves) put(OpCode::redistribute, item.index, task);
         break;
-      case StageItem::Kind::send: put(OpCode::send, item.index, task); break;
-      case StageItem::Kind::receive: put(OpCode::receive, item.index, task); break;
+      case StageItem::Kind::send:
+        put(OpCode::send, item.index, task);
+        break;
+      case StageItem::Kind::receive:
+        put(OpCode::receive, item.index, task);
+        break;
     }
   }
 }
@@ -101,10 +116,17 @@ void StageWriter::backward(const Task& task) {
     }
     if (!program_.redistributions[size_t(item->index)].backward_moves) continue;
     switch (item->kind) {
-      case StageItem::Kind::move: put(OpCode::redistribute, item->index, task, true); break;
-      case StageItem::Kind::send: put(OpCode::receive, item->index, task, true); break;
-      case StageItem::Kind::receive: put(OpCode::send, item->index, task, true); break;
-      case StageItem::Kind::segment: break;
+      case StageItem::Kind::move:
+        put(OpCode::redistribute, item->index, task, true);
+        break;
+      case StageItem::Kind::send:
+        put(OpCode::receive, item->index, task, true);
+        break;
+      case StageItem::Kind::receive:
+        put(OpCode::send, item->index, task, true);
+        break;
+      case StageItem::Kind::segment:
+        break;
     }
   }
 }
@@ -126,8 +148,8 @@ void StageWriter::synchronize_buffers() {
     }
 }
 
-/// A bucket is complete after the last instruction before the update that adds to it; where gradients are sharded, after the
-/// last one of each micro-batch. A wide one is reduced once, before the update.
+/// A bucket is complete after the last instruction before the update that adds to it; where gradients are sharded,
+/// after the last one of each micro-batch. A wide one is reduced once, before the update.
 void StageWriter::insert_reductions() {
   const bool per_micro_batch = program_.optimizer_sharding >= OptimizerSharding::zero2;
   std::vector<std::vector<Instruction>> after(list_.size());
@@ -186,9 +208,9 @@ void StageWriter::insert_reductions() {
   list_ = std::move(list);
 }
 
-/// zero3: a segment's buckets are gathered before it, those of the next segment are already asked for, and what the next one does
-/// not need is let go. A wide bucket is gathered once and kept to the end: its holders need it equally often in this way, and
-/// each has sent its slice before it waits for anybody.
+/// zero3: a segment's buckets are gathered before it, those of the next segment are already asked for, and what the
+/// next one does not need is let go. A wide bucket is gathered once and kept to the end: its holders need it equally
+/// often in this way, and each has sent its slice before it waits for anybody.
 void StageWriter::insert_gathers() {
   std::vector<size_t> users;
   for (size_t i = 0; i < list_.size(); ++i)

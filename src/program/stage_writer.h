@@ -13,13 +13,15 @@ namespace trireme {
 class StageWriter {
  public:
   /// `stages`: items of every stage of the plan; `held`: buckets that the worker holds, ascending.
-  StageWriter(const std::vector<std::vector<StageItem>>& stages, const WorkerGroup& group, const std::vector<BucketId>& held,
-              bool recompute_last, const Program& program);
+  StageWriter(const std::vector<std::vector<StageItem>>& stages, const WorkerGroup& group,
+              const std::vector<BucketId>& held, bool recompute_last, const Program& program);
 
   std::vector<Instruction> run(const std::vector<Task>& tasks);
 
  private:
-  const std::vector<StageItem>& items_of(const Task& task) const { return stages_[size_t(group_.stages[size_t(task.chunk)])]; }
+  const std::vector<StageItem>& items_of(const Task& task) const {
+    return stages_[size_t(group_.stages[size_t(task.chunk)])];
+  }
   bool recomputes(const StageItem& item, int micro_batch) const;
   bool loads(SegmentId segment) const;
   bool is_wide(BucketId bucket) const;

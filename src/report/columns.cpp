@@ -29,7 +29,8 @@ class Builder {
  public:
   explicit Builder(const std::vector<RunResult>& rows) : rows_(rows) {}
 
-  void add(std::string title, std::string unit, const std::function<std::string(const RunResult&)>& cell, bool numeric = true) {
+  void add(std::string title, std::string unit, const std::function<std::string(const RunResult&)>& cell,
+           bool numeric = true) {
     Column column{std::move(title), std::move(unit), numeric, {}};
     bool any = false;
     for (const RunResult& row : rows_) {
@@ -108,14 +109,17 @@ const std::vector<Metric>* final_metrics(const RunResult& row) { return &row.fin
 void add_times(const std::vector<RunResult>& rows, Builder& table) {
   auto median = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
   Scale scale = scale_for(kTimes, largest_of(rows, median));
-  const bool ran = std::any_of(rows.begin(), rows.end(), [](const RunResult& r) { return r.step_seconds && r.step_seconds->p10 != r.step_seconds->p90; });
-  table.add("time per step", ran ? fmt::format("{}: median [p10-p90]", scale.unit) : scale.unit, [&](const RunResult& row) -> std::string {
-    if (!row.step_seconds) return "";
-    const StepSeconds& s = *row.step_seconds;
-    if (s.p10 == s.p90) return significant(s.median / scale.size);  // predicted
-    return fmt::format("{} [{}-{}]", significant(s.median / scale.size), significant(s.p10 / scale.size),
-                       significant(s.p90 / scale.size));
+  const bool ran = std::any_of(rows.begin(), rows.end(), [](const RunResult& r) {
+    return r.step_seconds && r.step_seconds->p10 != r.step_seconds->p90;
   });
+  table.add("time per step", ran ? fmt::format("{}: median [p10-p90]", scale.unit) : scale.unit,
+            [&](const RunResult& row) -> std::string {
+              if (!row.step_seconds) return "";
+              const StepSeconds& s = *row.step_seconds;
+              if (s.p10 == s.p90) return significant(s.median / scale.size);  // predicted
+              return fmt::format("{} [{}-{}]", significant(s.median / scale.size), significant(s.p10 / scale.size),
+                                 significant(s.p90 / scale.size));
+            });
   table.add_scaled("epoch", kTimes, [](const RunResult& row) { return row.epoch_seconds; });
   table.add("speed", "samples/s", [](const RunResult& row) {
     return row.samples_per_second ? fmt::format("{:.0f}", *row.samples_per_second) : std::string();
@@ -136,10 +140,13 @@ void add_times(const std::vector<RunResult>& rows, Builder& table) {
 /// Predicted beside measured: "9.19 (-4 %)". Of simulated rows that would say the same twice.
 void add_predictions(const ExperimentResult& result, Builder& table) {
   if (!result.simulated.empty()) {
-    table.add("from", "", [](const RunResult& row) { return row.predicted ? row.predicted->basis : std::string(); }, false);
+    table.add(
+        "from", "", [](const RunResult& row) { return row.predicted ? row.predicted->basis : std::string(); }, false);
     return;
   }
-  const auto seconds = [](const RunResult& row) { return row.predicted ? Value(row.predicted->step_seconds) : std::nullopt; };
+  const auto seconds = [](const RunResult& row) {
+    return row.predicted ? Value(row.predicted->step_seconds) : std::nullopt;
+  };
   const Scale scale = scale_for(kTimes, largest_of(result.rows, seconds));
   table.add("predicted step", fmt::format("{} (off by)", scale.unit), [&](const RunResult& row) -> std::string {
     if (!row.predicted) return "";
@@ -167,7 +174,8 @@ void add_money(const ExperimentResult& result, Builder& table) {
   const auto amount = [](const std::optional<double>& price) -> std::string {
     if (!price) return "";
     if (!(*price > 0 && *price < 1)) return significant(*price);
-    return fmt::format("{:.{}f}", *price, 2 - int(std::floor(std::log10(*price))));  // an epoch may cost a hundredth of a cent
+    return fmt::format("{:.{}f}", *price,
+                       2 - int(std::floor(std::log10(*price))));  // an epoch may cost a hundredth of a cent
   };
   table.add("price of an epoch", result.currency, [&](const RunResult& row) { return amount(row.price_per_epoch); });
   table.add("price to target", result.currency, [&](const RunResult& row) { return amount(row.price_to_target); });
@@ -199,14 +207,18 @@ std::string median_and_most(const std::vector<int64_t>& histogram) {
 /// What rows under an update policy took besides.
 void add_replicas(const std::vector<RunResult>& rows, Builder& table) {
   if (under_policies(rows)) table.add_scaled("trained for", kTimes, training_seconds);
-  table.add("waiting for others", "% of time", [](const RunResult& row) { return row.replicas ? percent(row.replicas->idle_share) : std::string(); });
+  table.add("waiting for others", "% of time",
+            [](const RunResult& row) { return row.replicas ? percent(row.replicas->idle_share) : std::string(); });
   table.add_scaled("sent by all replicas", kBytes, [](const RunResult& row) {
     return row.replicas ? Value(double(row.replicas->bytes)) : std::nullopt;
   });
-  table.add("staleness", "median / most", [](const RunResult& row) { return row.replicas ? median_and_most(row.replicas->staleness) : std::string(); });
+  table.add("staleness", "median / most", [](const RunResult& row) {
+    return row.replicas ? median_and_most(row.replicas->staleness) : std::string();
+  });
 }
 
-/// A column for each metric of the last evaluation besides the main one and those of single classes, then for the final ones.
+/// A column for each metric of the last evaluation besides the main one and those of single classes, then for the final
+/// ones.
 void add_metrics(const std::vector<RunResult>& rows, Builder& table) {
   for (const auto& metrics_of : {test_metrics, final_metrics}) {
     const bool of_test = metrics_of == test_metrics;
@@ -227,7 +239,8 @@ void add_quality(const std::vector<RunResult>& rows, Builder& table) {
   const EvaluationPoint* first = first_evaluation(rows);
   const std::string unit = first && first->main() ? "loss / " + kind_of_metric(first->main()->name).title : "loss";
   table.add("test", unit, [](const RunResult& row) { return loss_and_metric(row.test); });
-  table.add("test, equal samples", unit, [](const RunResult& row) { return loss_and_metric(row.test_at_equal_samples); });
+  table.add("test, equal samples", unit,
+            [](const RunResult& row) { return loss_and_metric(row.test_at_equal_samples); });
   table.add("test, equal time", unit, [](const RunResult& row) { return loss_and_metric(row.test_at_equal_time); });
   add_metrics(rows, table);
   table.add("to target", "steps / epochs / s", [](const RunResult& row) -> std::string {
@@ -236,7 +249,9 @@ void add_quality(const std::vector<RunResult>& rows, Builder& table) {
                          significant(row.to_target->seconds));
     return row.target && row.status == RunStatus::ok ? "not reached" : "";
   });
-  table.add("noise scale", "samples", [](const RunResult& row) { return row.noise_scale ? fmt::format("{:.0f}", *row.noise_scale) : std::string(); });
+  table.add("noise scale", "samples", [](const RunResult& row) {
+    return row.noise_scale ? fmt::format("{:.0f}", *row.noise_scale) : std::string();
+  });
 }
 
 }  // namespace
@@ -252,8 +267,10 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   Builder table(result.rows);
   table.add("strategy", "", variant_name, false);
   table.add("devices", "", [](const RunResult& row) { return fmt::format("{}", row.devices); });
-  table.add("plan", "", [](const RunResult& row) { return row.plan; }, false);
-  table.add("status", "", [&](const RunResult& row) { return status_cell(row, warnings, !result.simulated.empty()); }, false);
+  table.add(
+      "plan", "", [](const RunResult& row) { return row.plan; }, false);
+  table.add(
+      "status", "", [&](const RunResult& row) { return status_cell(row, warnings, !result.simulated.empty()); }, false);
   add_times(result.rows, table);
   add_predictions(result, table);
   add_costs(table);
@@ -268,7 +285,8 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
 static size_t alike_from(const std::vector<MemoryUse>& memory, size_t first) {
   constexpr size_t kMany = 4;
   size_t end = first + 1;
-  while (end < memory.size() && memory[end].at_peak == memory[first].at_peak && memory[end].peak == memory[first].peak) ++end;
+  while (end < memory.size() && memory[end].at_peak == memory[first].at_peak && memory[end].peak == memory[first].peak)
+    ++end;
   return end - first >= kMany ? end - first : 1;
 }
 
@@ -286,7 +304,8 @@ std::vector<Column> memory_columns(const ExperimentResult& result) {
       size_t i = 0;
       columns[i++].cells.push_back(variant_name(row));
       columns[i++].cells.push_back(fmt::format("{}", row.devices));
-      columns[i++].cells.push_back(alike == 1 ? fmt::format("{}", device) : fmt::format("{} to {}", device, device + alike - 1));
+      columns[i++].cells.push_back(alike == 1 ? fmt::format("{}", device)
+                                              : fmt::format("{} to {}", device, device + alike - 1));
       for (int64_t bytes : row.memory[device].at_peak)
         columns[i++].cells.push_back(significant(static_cast<double>(bytes) / scale.size));
       columns[i].cells.push_back(significant(static_cast<double>(row.memory[device].peak) / scale.size));
@@ -302,7 +321,8 @@ std::vector<Column> class_columns(const ExperimentResult& result) {
   for (const std::string& name : names) columns[0].cells.push_back(name.substr(name.find('.') + 1));
   for (const RunResult& row : result.rows) {
     if (!row.test) continue;
-    Column& column = columns.emplace_back(Column{fmt::format("{}, {}", variant_name(row), row.devices), "IoU, %", true, {}});
+    Column& column =
+        columns.emplace_back(Column{fmt::format("{}, {}", variant_name(row), row.devices), "IoU, %", true, {}});
     for (const std::string& name : names) {
       const Metric* metric = find_metric(row.test->metrics, name);
       column.cells.push_back(metric && std::isfinite(metric->value) ? percent(metric->value) : kNotMeasured);
@@ -318,12 +338,18 @@ std::vector<Column> block_columns(const ExperimentResult& result) {
     for (size_t first = 0, last = 0; first < row.blocks.size(); first = last) {
       const BlockStrategy& block = row.blocks[first];
       int layers = 0;
-      for (; last < row.blocks.size() && row.blocks[last].stage == block.stage && row.blocks[last].strategy == block.strategy; ++last)
+      for (; last < row.blocks.size() && row.blocks[last].stage == block.stage &&
+             row.blocks[last].strategy == block.strategy;
+           ++last)
         layers += row.blocks[last].layers;
       const std::string& end = row.blocks[last - 1].block;
       const std::string blocks = last - first == 1 ? end : fmt::format("{} to {}", block.block, end);
-      const std::string cells[] = {variant_name(row), fmt::format("{}", row.devices), fmt::format("{}", block.stage), blocks,
-                                   fmt::format("{}", layers), block.strategy};
+      const std::string cells[] = {variant_name(row),
+                                   fmt::format("{}", row.devices),
+                                   fmt::format("{}", block.stage),
+                                   blocks,
+                                   fmt::format("{}", layers),
+                                   block.strategy};
       for (size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(cells[i]);
     }
   if (columns[0].cells.empty()) return {};
@@ -333,7 +359,8 @@ std::vector<Column> block_columns(const ExperimentResult& result) {
 std::vector<std::string> strategy_notes(const ExperimentResult& result) {
   std::vector<std::string> notes;
   for (const RunResult& row : result.rows)
-    if (std::string note = strategy_note(row.strategy); !note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
+    if (std::string note = strategy_note(row.strategy);
+        !note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end())
       notes.push_back(std::move(note));
   return notes;
 }
@@ -345,8 +372,8 @@ std::vector<std::string> footnotes(const ExperimentResult& result) {
   for (const std::string& note : strategy_notes(result)) notes.push_back(note);
   for (const RunResult& row : result.rows)
     for (const PlanChange& c : row.changes)
-      notes.push_back(fmt::format("{}: after step {} from {} to {} in {}: {}", row_name(row), c.step, c.from, c.to, format_seconds(c.seconds),
-                                  c.reason));
+      notes.push_back(fmt::format("{}: after step {} from {} to {} in {}: {}", row_name(row), c.step, c.from, c.to,
+                                  format_seconds(c.seconds), c.reason));
   if (!result.simulated.empty()) notes.push_back("simulated: " + result.simulated);
   if (!result.prices.empty()) notes.push_back("prices: " + result.prices);
   return notes;
@@ -356,7 +383,8 @@ std::vector<std::string> failures(const ExperimentResult& result) {
   std::vector<std::string> lines;
   for (const RunResult& row : result.rows)
     if (row.status != RunStatus::ok)
-      lines.push_back(fmt::format("{}: {}{}", row_name(row), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason));
+      lines.push_back(
+          fmt::format("{}: {}{}", row_name(row), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason));
   return lines;
 }
 

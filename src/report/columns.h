@@ -15,15 +15,16 @@ struct Column {
   std::vector<std::string> cells;  ///< one per row; "–" where not measured
 };
 
-/// Strategy and devices first (what names a row), then plan, status, times, communication, memory and quality. Columns that
-/// hold no value in any row are left out. Each column uses one unit, chosen by its largest value.
+/// Strategy and devices first (what names a row), then plan, status, times, communication, memory and quality. Columns
+/// that hold no value in any row are left out. Each column uses one unit, chosen by its largest value.
 std::vector<Column> comparison_columns(const ExperimentResult& result);
 constexpr int kNamingColumns = 2;
 
 /// Memory at the peak, by category: one line per row and device. Names: strategy, devices, device.
 std::vector<Column> memory_columns(const ExperimentResult& result);
 
-/// Metrics of single classes at the last evaluation: one line per class, one column per row that has them. Names: class.
+/// Metrics of single classes at the last evaluation: one line per class, one column per row that has them. Names:
+/// class.
 std::vector<Column> class_columns(const ExperimentResult& result);
 
 /// What each block got: one line per row, stage and run of blocks that got the same. Names: strategy, devices.
@@ -32,7 +33,8 @@ std::vector<Column> block_columns(const ExperimentResult& result);
 /// What to know about strategies that are in the rows: that `asa` is a reconstruction.
 std::vector<std::string> strategy_notes(const ExperimentResult& result);
 
-/// What belongs below the table: "[1] 4 workers share 2 cores: ..." once for each warning; status cells carry its number.
+/// What belongs below the table: "[1] 4 workers share 2 cores: ..." once for each warning; status cells carry its
+/// number.
 std::vector<std::string> footnotes(const ExperimentResult& result);
 
 /// "tensor on 4 devices: timed out: no step in 60 s" for each row that is not ok.

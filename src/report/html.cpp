@@ -17,7 +17,8 @@ namespace trireme {
 
 // written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js
 namespace assets {
-extern const std::string_view report_html, report_css, report_js, blocks_js, replicas_js, schedule_js, timeline_js, chart_js;
+extern const std::string_view report_html, report_css, report_js, blocks_js, replicas_js, schedule_js, timeline_js,
+    chart_js;
 }  // namespace assets
 
 namespace {
@@ -30,7 +31,8 @@ constexpr size_t kCurvePoints = 2000;  ///< a line on a screen shows no more; lo
 std::string script_text(std::string_view code) {
   static constexpr std::string_view kEnd = "</script", kHarmless = "<\\/script";
   std::string out(code);
-  for (size_t at = out.find(kEnd); at != std::string::npos; at = out.find(kEnd, at)) out.replace(at, kEnd.size(), kHarmless);
+  for (size_t at = out.find(kEnd); at != std::string::npos; at = out.find(kEnd, at))
+    out.replace(at, kEnd.size(), kHarmless);
   return out;
 }
 
@@ -38,10 +40,8 @@ std::string script_text(std::string_view code) {
 std::string embedded_json(const json& j) {
   std::string out;
   for (char c : json_text(j))
-    if (c == '<')
-      out += "\\u003c";
-    else
-      out += c;
+    if (c == '<') out += "\\u003c";
+    else out += c;
   return out;
 }
 
@@ -60,7 +60,8 @@ json timeline_of(const Timeline& timeline) {
   std::vector<int> lanes = event_lanes(timeline);
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     const Event& e = timeline.events[i];
-    events.push_back({e.rank, lanes[i], name_of(e.kind), e.name, e.micro_batch, json_number(e.begin), json_number(e.end), e.bytes});
+    events.push_back(
+        {e.rank, lanes[i], name_of(e.kind), e.name, e.micro_batch, json_number(e.begin), json_number(e.end), e.bytes});
   }
   return {{"step", timeline.step}, {"events", std::move(events)}};
 }
@@ -112,23 +113,24 @@ std::string paragraphs(const std::vector<std::string>& texts) {
 
 std::string header_cell(const Column& column) {
   std::string unit = column.unit.empty() ? "" : " <small>" + html_escaped(column.unit) + "</small>";
-  return fmt::format("<th scope=\"col\"{}>{}{}</th>", column.numeric ? " class=\"n\"" : "", html_escaped(column.title), unit);
+  return fmt::format("<th scope=\"col\"{}>{}{}</th>", column.numeric ? " class=\"n\"" : "", html_escaped(column.title),
+                     unit);
 }
 
 std::string html_table(const std::vector<Column>& columns, const std::string& caption) {
   if (columns.empty()) return "<p>Not measured.</p>";
   std::string out = fmt::format(
-      "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" tabindex=\"0\"><table><caption>{0}</caption>\n<thead><tr>", caption);
+      "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" "
+      "tabindex=\"0\"><table><caption>{0}</caption>\n<thead><tr>",
+      caption);
   for (const Column& column : columns) out += header_cell(column);
   out += "</tr></thead>\n<tbody>\n";
   for (size_t row = 0; row < columns[0].cells.size(); ++row) {
     out += "<tr>";
     for (size_t c = 0; c < columns.size(); ++c) {
       std::string cell = html_escaped(columns[c].cells[row]);
-      if (c == 0)
-        out += "<th scope=\"row\">" + cell + "</th>";
-      else
-        out += fmt::format("<td{}>{}</td>", columns[c].numeric ? " class=\"n\"" : "", cell);
+      if (c == 0) out += "<th scope=\"row\">" + cell + "</th>";
+      else out += fmt::format("<td{}>{}</td>", columns[c].numeric ? " class=\"n\"" : "", cell);
     }
     out += "</tr>\n";
   }
@@ -138,7 +140,8 @@ std::string html_table(const std::vector<Column>& columns, const std::string& ca
 std::string class_table(const ExperimentResult& result) {
   const std::vector<Column> columns = class_columns(result);
   if (columns.empty()) return "";
-  return "<details><summary>By class, at the last evaluation</summary>\n" + html_table(columns, "Test set, by class") + "</details>";
+  return "<details><summary>By class, at the last evaluation</summary>\n" + html_table(columns, "Test set, by class") +
+         "</details>";
 }
 
 std::string fact(const char* name, const std::string& value) {
@@ -146,10 +149,10 @@ std::string fact(const char* name, const std::string& value) {
 }
 
 std::string facts(const ExperimentResult& result) {
-  return "<dl>" + fact("Model", result.model) + fact("Data", result.data_source) +
-         fact("Precision", result.precision) + fact("Global batch", result.batch > 0 ? fmt::format("{}", result.batch) : "") +
-         fact("Seed", fmt::format("{}", result.seed)) + fact("Machine", result.machine) + fact("Started", result.started) +
-         fact("Initial values", join(result.initial_values, "; ")) + "</dl>";
+  return "<dl>" + fact("Model", result.model) + fact("Data", result.data_source) + fact("Precision", result.precision) +
+         fact("Global batch", result.batch > 0 ? fmt::format("{}", result.batch) : "") +
+         fact("Seed", fmt::format("{}", result.seed)) + fact("Machine", result.machine) +
+         fact("Started", result.started) + fact("Initial values", join(result.initial_values, "; ")) + "</dl>";
 }
 
 std::string list_of(const std::vector<std::string>& items, const char* empty) {
@@ -165,14 +168,21 @@ std::string part(const ExperimentResult& result, std::string_view name) {
   if (name == "facts") return facts(result);
   if (name == "summary") return paragraphs(summary(result));
   if (name == "table") return html_table(comparison_columns(result), "Comparison of the strategies");
-  if (name == "memory-table") return html_table(memory_columns(result), "Memory of each device at its peak, by category");
+  if (name == "memory-table")
+    return html_table(memory_columns(result), "Memory of each device at its peak, by category");
   if (name == "block-table") return html_table(block_columns(result), "What each block got");
   if (name == "class-table") return class_table(result);
-  if (name == "failures") return list_of(failures(result), result.simulated.empty() ? "Every run ended well." : "Every row could be simulated.");
+  if (name == "failures")
+    return list_of(failures(result),
+                   result.simulated.empty() ? "Every run ended well." : "Every row could be simulated.");
   if (name == "not-trained") return result.simulated.empty() ? "" : " hidden";
-  if (name == "bars") return result.simulated.empty() ? "Bars are medians; the thin bars reach from the 10th to the 90th percentile." : "Bars are medians of the simulated steps.";
+  if (name == "bars")
+    return result.simulated.empty() ? "Bars are medians; the thin bars reach from the 10th to the 90th percentile."
+                                    : "Bars are medians of the simulated steps.";
   if (name == "step-is") return result.simulated.empty() ? "measured" : "simulated";
-  if (name == "problems") return result.simulated.empty() ? "Runs that did not end well, and warnings" : "Rows that could not be simulated, and warnings";
+  if (name == "problems")
+    return result.simulated.empty() ? "Runs that did not end well, and warnings"
+                                    : "Rows that could not be simulated, and warnings";
   if (name == "warnings") return list_of(footnotes(result), "No warnings.");
   if (name == "data") return embedded_json(report_data(result));
   if (name == "chart-js") return script_text(assets::chart_js);
@@ -190,12 +200,23 @@ std::string html_escaped(std::string_view text) {
   std::string out;
   for (char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;

@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-/// The whole document. Everything it shows is in it; it loads nothing. Names and messages are escaped, whatever they hold.
+/// The whole document. Everything it shows is in it; it loads nothing. Names and messages are escaped, whatever they
+/// hold.
 std::string html_report(const ExperimentResult& result);
 
 /// `text` for HTML's text and attribute values.

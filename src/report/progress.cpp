@@ -94,8 +94,7 @@ Progress::Bar& Progress::find(const std::string& name) {
 void Progress::begin(const std::string& name, int64_t total) {
   std::lock_guard lock(mutex_);
   find(name).total = total;
-  if (options_.terminal)
-    redraw("", true);
+  if (options_.terminal) redraw("", true);
   else
     options_.write(total > 0 ? fmt::format("{}: starts, {} steps\n", name, total) : fmt::format("{}: starts\n", name));
 }
@@ -119,18 +118,14 @@ void Progress::end(const std::string& name, const RunResult& result) {
   std::lock_guard lock(mutex_);
   std::erase_if(running_, [&](const Bar& b) { return b.name == name; });
   std::string line = finished_line(name, name_columns_, result);
-  if (options_.terminal)
-    redraw(cut_to(line, columns() - 1), true);
-  else
-    options_.write(line + "\n");
+  if (options_.terminal) redraw(cut_to(line, columns() - 1), true);
+  else options_.write(line + "\n");
 }
 
 void Progress::say(std::string_view line) {
   std::lock_guard lock(mutex_);
-  if (options_.terminal)
-    redraw(cut_to(line, columns() - 1), true);
-  else
-    options_.write(std::string(line) + "\n");
+  if (options_.terminal) redraw(cut_to(line, columns() - 1), true);
+  else options_.write(std::string(line) + "\n");
 }
 
 void Progress::redraw(std::string_view above, bool force) {

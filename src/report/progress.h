@@ -13,10 +13,10 @@
 namespace trireme {
 
 struct ProgressOptions {
-  bool terminal = false;       ///< redraw lines with ANSI sequences
-  int width = 0;               ///< columns; 0: asked of the terminal at every redraw, 80 where it does not say
+  bool terminal = false;  ///< redraw lines with ANSI sequences
+  int width = 0;          ///< columns; 0: asked of the terminal at every redraw, 80 where it does not say
   double redraw_seconds = 0.1;
-  double log_seconds = 5;      ///< per strategy, between plain lines
+  double log_seconds = 5;                       ///< per strategy, between plain lines
   std::function<void(std::string_view)> write;  ///< where text goes; empty: standard output
   std::function<double()> now;                  ///< seconds, monotonic; empty: the steady clock
 };

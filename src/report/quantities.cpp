@@ -16,7 +16,9 @@ std::string significant(double value) {
 
 std::string percent(double share) { return std::isfinite(share) ? fmt::format("{:.1f}", 100 * share) : "not finite"; }
 
-std::string in_unit(double value, const Scale& scale) { return fmt::format("{} {}", significant(value / scale.size), scale.unit); }
+std::string in_unit(double value, const Scale& scale) {
+  return fmt::format("{} {}", significant(value / scale.size), scale.unit);
+}
 
 Value peak_memory(const RunResult& row) {
   if (row.memory.empty()) return std::nullopt;
@@ -28,7 +30,8 @@ Value peak_memory(const RunResult& row) {
 Value training_seconds(const RunResult& row) {
   if (row.curve.empty() && row.evaluations.empty()) return std::nullopt;
   // under a policy an exchange may come after the last step
-  return std::max(row.curve.empty() ? 0 : row.curve.back().seconds, row.evaluations.empty() ? 0 : row.evaluations.back().seconds);
+  return std::max(row.curve.empty() ? 0 : row.curve.back().seconds,
+                  row.evaluations.empty() ? 0 : row.evaluations.back().seconds);
 }
 
 bool under_policies(const std::vector<RunResult>& rows) {

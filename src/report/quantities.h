@@ -31,12 +31,12 @@ Scale scale_for(const Scale (&scales)[n], double largest) {
   return best;
 }
 
-std::string significant(double value);                     ///< "0.12", "9.99", "10.0", "1234", "not finite"
-std::string percent(double share);                         ///< "98.7"
-std::string in_unit(double value, const Scale& scale);     ///< "9.2 ms" of seconds
+std::string significant(double value);                  ///< "0.12", "9.99", "10.0", "1234", "not finite"
+std::string percent(double share);                      ///< "98.7"
+std::string in_unit(double value, const Scale& scale);  ///< "9.2 ms" of seconds
 
-Value peak_memory(const RunResult& row);                   ///< bytes, of the device that needs most
-Value training_seconds(const RunResult& row);              ///< of the whole run, evaluations excluded
-bool under_policies(const std::vector<RunResult>& rows);   ///< whether any row is
+Value peak_memory(const RunResult& row);                  ///< bytes, of the device that needs most
+Value training_seconds(const RunResult& row);             ///< of the whole run, evaluations excluded
+bool under_policies(const std::vector<RunResult>& rows);  ///< whether any row is
 
 }  // namespace trireme

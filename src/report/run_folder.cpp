@@ -83,7 +83,9 @@ RunFolder::RunFolder(fs::path path, IfExists if_exists) : path_(std::move(path))
 
 RunFolder::~RunFolder() = default;
 
-void RunFolder::update(const ExperimentResult& so_far) { write_file_atomically(path_ / "run.json", running_text(so_far)); }
+void RunFolder::update(const ExperimentResult& so_far) {
+  write_file_atomically(path_ / "run.json", running_text(so_far));
+}
 
 void RunFolder::finish(const ExperimentResult& result) {
   std::optional<Error> failure;  // of a file that can be made again from run.json, or done without
@@ -97,12 +99,14 @@ void RunFolder::finish(const ExperimentResult& result) {
   attempt([&] {
     if (metrics_ && result.rows.size() == 1) write_final_metrics(result.rows.front());
   });
-  const bool traced = std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.timeline.has_value(); });
+  const bool traced =
+      std::any_of(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.timeline.has_value(); });
   attempt([&] {
     if (traced) write_file_atomically(path_ / "trace.json", json_text(trace_json(result)) + "\n");
   });
   attempt([&] { write_file_atomically(path_ / "report.html", html_report(result)); });
-  write_file_atomically(path_ / "run.json", json_text(to_json(result), kIndent) + "\n");  // last: "finished" means all is there that can be
+  write_file_atomically(path_ / "run.json",
+                        json_text(to_json(result), kIndent) + "\n");  // last: "finished" means all is there that can be
   if (failure) throw *failure;
 }
 
@@ -139,7 +143,9 @@ void RunFolder::on_evaluation(const EvaluationPoint& point) {
                 point.step, point.metrics, point.loss);
 }
 
-void RunFolder::on_weights(const Weights& weights) { write_safetensors(path_ / kWeightsFile, weights.tensors, weights.metadata); }
+void RunFolder::on_weights(const Weights& weights) {
+  write_safetensors(path_ / kWeightsFile, weights.tensors, weights.metadata);
+}
 
 void RunFolder::write_final_metrics(const RunResult& row) {
   if (row.final_metrics.empty() || row.curve.empty()) return;

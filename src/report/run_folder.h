@@ -1,5 +1,5 @@
-// The folder a run leaves behind; its files are documented in docs/run-folder.md. At any moment, kill -9 included, it is
-// readable: run.json is replaced as a whole, metrics.jsonl and the TensorBoard events grow by whole records.
+// The folder a run leaves behind; its files are documented in docs/run-folder.md. At any moment, kill -9 included, it
+// is readable: run.json is replaced as a whole, metrics.jsonl and the TensorBoard events grow by whole records.
 #pragma once
 
 #include <filesystem>
@@ -21,15 +21,16 @@ enum class IfExists {
   go_on,         ///< it is this run's own, begun by processes before this one (report/earlier_run.h)
 };
 
-/// "runs/mnist-20260131-235959" from the experiment's name and an ISO 8601 time; characters that are awkward in file names
-/// become '-'.
+/// "runs/mnist-20260131-235959" from the experiment's name and an ISO 8601 time; characters that are awkward in file
+/// names become '-'.
 std::filesystem::path default_run_path(std::string_view experiment, std::string_view started);
 
 /// One run's folder, or the part of a comparison's folder that belongs to one strategy. Not thread-safe; used from the
 /// training's coordinating thread. Throws run errors that name the file when the disk refuses.
 class RunFolder : public TrainObserver {
  public:
-  /// Creates the folder and the run.json that claims it ("status": "running"). An existing empty folder is taken as it is.
+  /// Creates the folder and the run.json that claims it ("status": "running"). An existing empty folder is taken as it
+  /// is.
   explicit RunFolder(std::filesystem::path path, IfExists if_exists = IfExists::refuse);
   ~RunFolder() override;
 
@@ -38,8 +39,8 @@ class RunFolder : public TrainObserver {
   /// run.json with the rows so far, "status": "running".
   void update(const ExperimentResult& so_far);
 
-  /// run.json with its final status, trace.json where a row has a timeline, report.html. What the disk refuses keeps nothing else from
-  /// being written, and is thrown at the end.
+  /// run.json with its final status, trace.json where a row has a timeline, report.html. What the disk refuses keeps
+  /// nothing else from being written, and is thrown at the end.
   void finish(const ExperimentResult& result);
 
   /// plan.json, as text in the plan's own format.
@@ -56,7 +57,7 @@ class RunFolder : public TrainObserver {
   void write_final_metrics(const RunResult& row);
 
   std::filesystem::path path_;
-  std::unique_ptr<AppendFile> metrics_;   ///< created by the first report: a comparison's own folder has none
+  std::unique_ptr<AppendFile> metrics_;  ///< created by the first report: a comparison's own folder has none
   std::unique_ptr<EventWriter> events_;
 };
 

@@ -45,9 +45,7 @@ concept Is = std::same_as<std::remove_const_t<T>, Struct>;
 
 // The fields of each struct after their keys, for Writer and Reader. `fields.maybe`: older files lack them.
 
-void each_field(auto& fields, Is<Metric> auto& m) {
-  fields("name", m.name, "value", m.value);
-}
+void each_field(auto& fields, Is<Metric> auto& m) { fields("name", m.name, "value", m.value); }
 
 void each_field(auto& fields, Is<EvaluationPoint> auto& e) {
   fields("step", e.step, "samples", e.samples, "epoch", e.epoch, "seconds", e.seconds, "loss", e.loss);
@@ -68,9 +66,7 @@ void each_field(auto& fields, Is<RoundRecord> auto& r) {
          "refused_clients", r.refused_clients, "clipped", r.clipped, "late", r.late, "samples", r.samples);
 }
 
-void each_field(auto& fields, Is<StepSeconds> auto& s) {
-  fields("median", s.median, "p10", s.p10, "p90", s.p90);
-}
+void each_field(auto& fields, Is<StepSeconds> auto& s) { fields("median", s.median, "p10", s.p10, "p90", s.p90); }
 
 void each_field(auto& fields, Is<SimulatedStep> auto& s) {
   fields("step_seconds", s.step_seconds, "peak_memory_bytes", s.peak_memory);
@@ -82,13 +78,14 @@ void each_field(auto& fields, Is<ToTarget> auto& t) {
 }
 
 void each_field(auto& fields, Is<ReplicaReport> auto& r) {
-  fields("count", r.replicas, "clock", r.clock, "idle_share", r.idle_share, "bytes_sent", r.bytes, "staleness", r.staleness);
+  fields("count", r.replicas, "clock", r.clock, "idle_share", r.idle_share, "bytes_sent", r.bytes, "staleness",
+         r.staleness);
   fields.maybe("rounds", r.rounds);
 }
 
 void each_field(auto& fields, Is<CheckpointReport> auto& c) {
-  fields("written", c.written, "failed", c.failed, "newest_step", c.newest_step, "bytes", c.bytes,
-         "stall_seconds", c.stall_seconds, "write_seconds", c.write_seconds);
+  fields("written", c.written, "failed", c.failed, "newest_step", c.newest_step, "bytes", c.bytes, "stall_seconds",
+         c.stall_seconds, "write_seconds", c.write_seconds);
 }
 
 void each_field(auto& fields, Is<BlockStrategy> auto& b) {
@@ -109,11 +106,12 @@ void each_field(auto& fields, Is<RunResult> auto& row) {
   fields.maybe("name", row.name, "plan", row.plan, "blocks", row.blocks);
   fields("status", row.status, "devices", row.devices);
   fields.maybe("backend", row.backend, "oversubscribed", row.oversubscribed);
-  fields("step_seconds", row.step_seconds, "epoch_seconds", row.epoch_seconds, "samples_per_second", row.samples_per_second,
-         "scaling_efficiency", row.scaling_efficiency, "busy_share", row.busy_share, "loading_share", row.loading_share);
+  fields("step_seconds", row.step_seconds, "epoch_seconds", row.epoch_seconds, "samples_per_second",
+         row.samples_per_second, "scaling_efficiency", row.scaling_efficiency, "busy_share", row.busy_share,
+         "loading_share", row.loading_share);
   fields.within("communication", [&](auto& inner) {
-    inner("exposed_share", row.exposed_communication, "hidden_share", row.hidden_communication,
-          "bytes_per_step", row.bytes_per_step);
+    inner("exposed_share", row.exposed_communication, "hidden_share", row.hidden_communication, "bytes_per_step",
+          row.bytes_per_step);
   });
   fields("memory_bytes", row.memory, "predicted", row.predicted, "price_per_epoch", row.price_per_epoch,
          "price_to_target", row.price_to_target, "test", row.test, "test_at_equal_samples", row.test_at_equal_samples,
@@ -220,8 +218,12 @@ class Reader {
     }
   }
   static void read(const json& j, double& value) { value = number_from(j); }
-  static void read(const json& j, RunStatus& value) { value = enum_of(kStatuses, j.get<std::string>(), "status of a run"); }
-  static void read(const json& j, EventKind& value) { value = enum_of(all_event_kinds(), j.get<std::string>(), "kind of event"); }
+  static void read(const json& j, RunStatus& value) {
+    value = enum_of(kStatuses, j.get<std::string>(), "status of a run");
+  }
+  static void read(const json& j, EventKind& value) {
+    value = enum_of(all_event_kinds(), j.get<std::string>(), "kind of event");
+  }
   static void read(const json& j, EvaluationPoint& value) {
     Reader reader(j);
     each_field(reader, value);
@@ -255,7 +257,8 @@ const json::array_t& array_of(const json& j, const char* key) { return j.at(key)
 
 void check_box(const json& box) {
   const double begin = time_of(box, "begin"), end = time_of(box, "end");
-  if (end < begin) throw std::invalid_argument(fmt::format("a box of a schedule ends at {}, before it begins at {}", end, begin));
+  if (end < begin)
+    throw std::invalid_argument(fmt::format("a box of a schedule ends at {}, before it begins at {}", end, begin));
   const auto kind = box.at("kind").get<std::string>();
   if (std::find(std::begin(kBoxKinds), std::end(kBoxKinds), kind) == std::end(kBoxKinds))
     throw std::invalid_argument(fmt::format("\"{}\" is no kind of a schedule's box", kind));
@@ -281,7 +284,8 @@ json read_schedule(const json& j) {
 /// The row's warnings, with one more where losses cannot be written.
 std::vector<std::string> warnings_of(const RunResult& row) {
   std::vector<std::string> warnings = row.warnings;
-  auto first = std::find_if(row.curve.begin(), row.curve.end(), [](const CurvePoint& p) { return !std::isfinite(p.loss); });
+  auto first =
+      std::find_if(row.curve.begin(), row.curve.end(), [](const CurvePoint& p) { return !std::isfinite(p.loss); });
   std::string warning;
   if (first != row.curve.end()) {
     warning = fmt::format("the training loss is not finite at step {}: the run diverged", first->step);
@@ -290,8 +294,7 @@ std::vector<std::string> warnings_of(const RunResult& row) {
                              [](const EvaluationPoint& e) { return !std::isfinite(e.loss); });
     if (test != row.evaluations.end())
       warning = fmt::format("the test loss is not finite at step {}: the run diverged", test->step);
-    else if (row.test && !std::isfinite(row.test->loss))
-      warning = "the test loss is not finite: the run diverged";
+    else if (row.test && !std::isfinite(row.test->loss)) warning = "the test loss is not finite: the run diverged";
   }
   if (!warning.empty() && std::find(warnings.begin(), warnings.end(), warning) == warnings.end())
     warnings.push_back(std::move(warning));
@@ -326,7 +329,8 @@ auto reading(const std::string& where, Read read) {
   } catch (const json::exception& e) {
     fail_user({where, "does not hold a result of Trireme", first_line(e), "see docs/run-folder.md for the fields"});
   } catch (const std::invalid_argument& e) {
-    fail_user({where, e.what(), "the file is damaged or from another version", "see docs/run-folder.md for the values"});
+    fail_user(
+        {where, e.what(), "the file is damaged or from another version", "see docs/run-folder.md for the values"});
   }
 }
 
@@ -353,7 +357,8 @@ ExperimentResult from_json(const json& j, const std::string& where) {
   return reading(where, [&] {
     int schema = j.at("schema").get<int>();
     if (schema < kOldestRunSchema || schema > kRunSchema)
-      fail_user({where, fmt::format("schema = {}", schema), fmt::format("this Trireme reads schemas {} to {}", kOldestRunSchema, kRunSchema),
+      fail_user({where, fmt::format("schema = {}", schema),
+                 fmt::format("this Trireme reads schemas {} to {}", kOldestRunSchema, kRunSchema),
                  "read it with the version that wrote it"});
     ExperimentResult result;
     Reader reader(j);

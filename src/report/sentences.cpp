@@ -28,11 +28,13 @@ const RunResult* best(const std::vector<const RunResult*>& rows, const std::func
 Value fair_time(const RunResult& row, const Value& seconds) { return row.oversubscribed ? std::nullopt : seconds; }
 
 std::string what_ran(const ExperimentResult& result) {
-  auto ok = std::count_if(result.rows.begin(), result.rows.end(), [](const RunResult& r) { return r.status == RunStatus::ok; });
+  auto ok = std::count_if(result.rows.begin(), result.rows.end(),
+                          [](const RunResult& r) { return r.status == RunStatus::ok; });
   auto runs = [](auto n) { return fmt::format("{} run{}", n, n == 1 ? "" : "s"); };
   std::string text = result.model.empty() ? "The model" : result.model;
   if (!result.simulated.empty())
-    return fmt::format("{} was simulated, not trained, with a global batch of {} on {}.", text, result.batch, result.simulated);
+    return fmt::format("{} was simulated, not trained, with a global batch of {} on {}.", text, result.batch,
+                       result.simulated);
   text += fmt::format(" was trained on {}", result.data_source.empty() ? "the data" : result.data_source);
   if (result.batch > 0) text += fmt::format(" with a global batch of {}", result.batch);
   if (!result.precision.empty()) text += " in " + result.precision;
@@ -54,31 +56,40 @@ std::string accuracy_of_predictions(const ExperimentResult& result) {
   std::vector<double> errors;
   if (result.simulated.empty())
     for (const RunResult& row : result.rows)
-      if (row.predicted && row.step_seconds) errors.push_back(std::abs(row.predicted->step_seconds / row.step_seconds->median - 1));
+      if (row.predicted && row.step_seconds)
+        errors.push_back(std::abs(row.predicted->step_seconds / row.step_seconds->median - 1));
   if (errors.empty()) return "";
   std::sort(errors.begin(), errors.end());
   const auto near = std::count_if(errors.begin(), errors.end(), [&](double e) { return e <= kNear; });
-  return fmt::format("Predicted step times are within {:.0f} % of the measured ones in {} of {} rows; the median is off by {:.0f} %.", 100 * kNear,
-                     near, errors.size(), 100 * errors[errors.size() / 2]);
+  return fmt::format(
+      "Predicted step times are within {:.0f} % of the measured ones in {} of {} rows; the median is off by {:.0f} %.",
+      100 * kNear, near, errors.size(), 100 * errors[errors.size() / 2]);
 }
 
-/// Who was fastest and who came to the target first, of rows by one clock. Steps are compared where all rows make the same ones; replicas
-/// make steps of their own, so beside them it is epochs.
-void add_fastest(const std::vector<const RunResult*>& rows, const std::string& clock, std::vector<std::string>& sentences) {
+/// Who was fastest and who came to the target first, of rows by one clock. Steps are compared where all rows make the
+/// same ones; replicas make steps of their own, so beside them it is epochs.
+void add_fastest(const std::vector<const RunResult*>& rows, const std::string& clock,
+                 std::vector<std::string>& sentences) {
   const std::string by_clock = clock == ReplicaReport().clock ? "" : fmt::format(" by the {} clock", clock);
-  const bool by_epochs = std::any_of(rows.begin(), rows.end(), [](const RunResult* row) { return row->replicas.has_value(); });
+  const bool by_epochs =
+      std::any_of(rows.begin(), rows.end(), [](const RunResult* row) { return row->replicas.has_value(); });
   auto pace = [&](const RunResult& row) {
-    return fair_time(row, by_epochs ? row.epoch_seconds : row.step_seconds ? Value(row.step_seconds->median) : std::nullopt);
+    return fair_time(row, by_epochs          ? row.epoch_seconds
+                          : row.step_seconds ? Value(row.step_seconds->median)
+                                             : std::nullopt);
   };
   if (const RunResult* row = best(rows, pace)) {
-    std::string text = fmt::format("Fastest{}: {}, {} per {}", by_clock, row_name(*row), in_unit(*pace(*row), scale_for(kTimes, *pace(*row))),
-                                   by_epochs ? "epoch" : "step");
-    auto single = std::find_if(rows.begin(), rows.end(), [](const RunResult* r) { return is_single(r->strategy) && r->status == RunStatus::ok; });
+    std::string text = fmt::format("Fastest{}: {}, {} per {}", by_clock, row_name(*row),
+                                   in_unit(*pace(*row), scale_for(kTimes, *pace(*row))), by_epochs ? "epoch" : "step");
+    auto single = std::find_if(rows.begin(), rows.end(),
+                               [](const RunResult* r) { return is_single(r->strategy) && r->status == RunStatus::ok; });
     if (single != rows.end() && *single != row && pace(**single) && *pace(*row) > 0)
       text += fmt::format(", {:.2f} times as fast as one device", *pace(**single) / *pace(*row));
     sentences.push_back(text + ".");
   }
-  auto target = [](const RunResult& row) { return fair_time(row, row.to_target ? Value(row.to_target->seconds) : std::nullopt); };
+  auto target = [](const RunResult& row) {
+    return fair_time(row, row.to_target ? Value(row.to_target->seconds) : std::nullopt);
+  };
   if (const RunResult* row = best(rows, target))
     sentences.push_back(fmt::format("First{} at {}: {}, after {}.", by_clock, target_in_words(*row), row_name(*row),
                                     in_unit(*target(*row), scale_for(kTimes, *target(*row)))));
@@ -89,7 +100,8 @@ void add_fastest(const std::vector<const RunResult*>& rows, const std::string& c
 std::vector<std::string> summary(const ExperimentResult& result) {
   std::vector<std::string> sentences = {what_ran(result)};
   if (const std::string accuracy = accuracy_of_predictions(result); !accuracy.empty()) sentences.push_back(accuracy);
-  if (result.generated_data) sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
+  if (result.generated_data)
+    sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
   std::vector<std::string> clocks;
   for (const RunResult& row : result.rows)
     if (std::find(clocks.begin(), clocks.end(), clock_of(row)) == clocks.end()) clocks.push_back(clock_of(row));

@@ -57,11 +57,15 @@ void append_block(const std::vector<const Column*>& block, std::string& out) {
     width += width_of(*column) + kGap;
     units |= !column->unit.empty();
   }
-  append_line(block, [](const Column& c) { return c.title; }, out);
-  if (units) append_line(block, [](const Column& c) { return c.unit; }, out);
+  append_line(
+      block, [](const Column& c) { return c.title; }, out);
+  if (units)
+    append_line(
+        block, [](const Column& c) { return c.unit; }, out);
   out += rule(width) + "\n";
   for (size_t row = 0; row < block.front()->cells.size(); ++row)
-    append_line(block, [&](const Column& c) { return c.cells[row]; }, out);
+    append_line(
+        block, [&](const Column& c) { return c.cells[row]; }, out);
 }
 
 /// Fills blocks from left to right; each begins with the columns that name the row.
@@ -121,7 +125,8 @@ std::string comparison_table(const ExperimentResult& result, const TableStyle& s
 TableStyle standard_output_style() {
   TableStyle style;
   winsize size{};
-  if (::isatty(STDOUT_FILENO) && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.width = size.ws_col;
+  if (::isatty(STDOUT_FILENO) && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    style.width = size.ws_col;
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
     if (!value || !*value) continue;

@@ -8,7 +8,7 @@
 namespace trireme {
 
 struct TableStyle {
-  int width = 100;   ///< columns; a table that is wider continues in a second block below, which repeats the rows' names
+  int width = 100;  ///< columns; a table that is wider continues in a second block below, which repeats the rows' names
   bool utf8 = true;  ///< box characters; else plain ASCII
 };
 

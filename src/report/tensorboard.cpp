@@ -30,9 +30,7 @@ void append_little_endian(std::string& out, Integer value) {
   for (size_t i = 0; i < sizeof(Integer); ++i) out.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 std::string record_of(const tensorboard::Event& event) { return tfrecord(event.SerializeAsString()); }
 

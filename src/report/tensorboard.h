@@ -25,8 +25,8 @@ struct Scalar {
   double value = 0;
 };
 
-/// Writes one event file, `<folder>/events.out.tfevents.<seconds since 1970>.<host>.<process>`. Every call is on disk when it
-/// returns. Not thread-safe.
+/// Writes one event file, `<folder>/events.out.tfevents.<seconds since 1970>.<host>.<process>`. Every call is on disk
+/// when it returns. Not thread-safe.
 class EventWriter {
  public:
   explicit EventWriter(const std::filesystem::path& folder);

@@ -33,8 +33,8 @@ void add_process(const RunResult& row, int pid, json& events) {
     const Event& e = timeline.events[i];
     int tid = e.rank + timeline.workers * lanes[i];
     if (threads.insert({e.rank, lanes[i]}).second) {
-      std::string name = lanes[i] == 0 ? fmt::format("worker {}", e.rank)
-                                       : fmt::format("worker {}, at the same time", e.rank);
+      std::string name =
+          lanes[i] == 0 ? fmt::format("worker {}", e.rank) : fmt::format("worker {}, at the same time", e.rank);
       events.push_back(metadata("thread_name", pid, tid, {{"name", name}}));
       events.push_back(metadata("thread_sort_index", pid, tid, {{"sort_index", e.rank * 16 + lanes[i]}}));
     }

@@ -36,7 +36,8 @@ std::vector<std::string> wrap(std::string_view text, int columns) {
     size_t end = std::min(text.find(' '), text.size());
     std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && columns_of(line) + 1 + columns_of(word) > columns) lines.push_back(std::move(line)), line.clear();
+    if (!line.empty() && columns_of(line) + 1 + columns_of(word) > columns)
+      lines.push_back(std::move(line)), line.clear();
     if (!line.empty()) line += ' ';
     line += word;
   }

@@ -21,8 +21,9 @@ struct TrainedStep {
   double begin = 0, end = 0;  ///< seconds on the hub's clock
 };
 
-/// Owned by the run, shared by the workers of one replica. The replica's first worker, the leader, makes all calls to the policy and the
-/// hub, while the other workers wait in the instruction. Members marked "leader" belong to its thread.
+/// Owned by the run, shared by the workers of one replica. The replica's first worker, the leader, makes all calls to
+/// the policy and the hub, while the other workers wait in the instruction. Members marked "leader" belong to its
+/// thread.
 class ReplicaAgreement {
  public:
   /// All outlive it. `training` agrees (Program::agrees).
@@ -35,15 +36,16 @@ class ReplicaAgreement {
   std::function<void(const TrainedStep&)> on_trained;
 
   Hub& hub() { return hub_; }
-  /// Workers show what they hold before anything else (Worker::show, then a barrier), and after their first step, when the optimizer has its state.
+  /// Workers show what they hold before anything else (Worker::show, then a barrier), and after their first step, when
+  /// the optimizer has its state.
   ReplicaView& view() { return view_; }
 
   // -- by the worker's instructions
 
   /// Before the barrier that precedes after_step.
   void note_loss(int rank, double loss_sum) { losses_[size_t(rank)] = loss_sum; }
-  /// Leader. Returns once the step may begin or the policy has said that there is none. `inputs`: of the whole batch; asked for where the policy
-  /// wants rows.
+  /// Leader. Returns once the step may begin or the policy has said that there is none. `inputs`: of the whole batch;
+  /// asked for where the policy wants rows.
   void before_step(const StepFacts& facts, const std::function<std::vector<at::Tensor>()>& inputs);
   /// Leader, when all workers have settled.
   void after_step();
@@ -78,7 +80,7 @@ class ReplicaAgreement {
   StepFacts facts_;             ///< of the step
   double step_began_ = 0;
   bool has_optimizer_state_ = false;
-  bool has_exchanged_ = false;  ///< leader
+  bool has_exchanged_ = false;            ///< leader
   bool stops_ = false, is_held_ = false;  ///< written by the leader between two barriers
 };
 

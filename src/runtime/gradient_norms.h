@@ -7,8 +7,9 @@
 
 namespace trireme {
 
-/// Why a worker's own gradients are not gradients of some samples of the batch under this program; "" where they are. Pieces are what
-/// the workers of a data axis contribute (under zero2 and zero3 of each micro-batch); with a single worker its first micro-batch.
+/// Why a worker's own gradients are not gradients of some samples of the batch under this program; "" where they are.
+/// Pieces are what the workers of a data axis contribute (under zero2 and zero3 of each micro-batch); with a single
+/// worker its first micro-batch.
 std::string obstacle_to_gradient_norms(const Program& program);
 
 }  // namespace trireme

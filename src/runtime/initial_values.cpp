@@ -22,9 +22,15 @@ void draw_into(T* out, const Box& box, const Shape& shape, const Init& init, uin
     int64_t index = 0;
     for (size_t d = 0; d < dims; ++d) index = index * shape[d] + at[d];
     switch (init.kind) {
-      case Init::Kind::constant: out[n] = T(init.a); break;
-      case Init::Kind::uniform: out[n] = T(init.a + (init.b - init.a) * random.uniform(uint64_t(index))); break;
-      case Init::Kind::normal: out[n] = T(init.a + init.b * random.normal(uint64_t(index))); break;
+      case Init::Kind::constant:
+        out[n] = T(init.a);
+        break;
+      case Init::Kind::uniform:
+        out[n] = T(init.a + (init.b - init.a) * random.uniform(uint64_t(index)));
+        break;
+      case Init::Kind::normal:
+        out[n] = T(init.a + init.b * random.normal(uint64_t(index)));
+        break;
     }
     for (size_t d = dims; d-- > 0;) {
       if (++at[d] < box[d].end) break;
@@ -55,7 +61,8 @@ void give_initial_values(const Program& program, int rank, const TensorMap& valu
       const ParameterSpec& spec = program.parameters[size_t(shard.parameter)].spec;
       const auto given = values.find(spec.name);
       if (given == values.end()) continue;
-      check_internal(given->second.sizes() == at::IntArrayRef(spec.shape), "initial values have the parameters' shapes");
+      check_internal(given->second.sizes() == at::IntArrayRef(spec.shape),
+                     "initial values have the parameters' shapes");
       const at::Tensor flat = flat_shard(given->second, shard);
       for (const ReplicaPiece& piece : pieces) {
         copy_overlap(flat, shard.offset, piece.range, piece.master);
@@ -67,11 +74,13 @@ void give_initial_values(const Program& program, int rank, const TensorMap& valu
 
 at::Tensor drawn_parameter(const ParameterSpec& spec, uint64_t seed) {
   at::Tensor values = at::empty(spec.shape, at::kFloat);
-  draw_into(values.data_ptr<float>(), whole(spec.shape), spec.shape, spec.init, random_key(seed, "parameter/" + spec.name));
+  draw_into(values.data_ptr<float>(), whole(spec.shape), spec.shape, spec.init,
+            random_key(seed, "parameter/" + spec.name));
   return values;
 }
 
-void draw_initial_values(const Program& program, BucketId bucket, uint64_t seed, at::Tensor& flat, const std::vector<int>& shards) {
+void draw_initial_values(const Program& program, BucketId bucket, uint64_t seed, at::Tensor& flat,
+                         const std::vector<int>& shards) {
   const auto& all = program.buckets[size_t(bucket)].shards;
   if (shards.empty())
     for (const ParameterShard& shard : all) draw_shard(program, shard, seed, flat);

@@ -11,7 +11,8 @@ namespace trireme {
 class InstructionTimes {
  public:
   virtual ~InstructionTimes() = default;
-  /// Seconds that `rank` computes for an instruction on its part of a batch of so many samples; 0 of one that only moves bytes.
+  /// Seconds that `rank` computes for an instruction on its part of a batch of so many samples; 0 of one that only
+  /// moves bytes.
   virtual double seconds(int rank, const Program& program, const Instruction& instruction, int64_t samples) = 0;
 };
 

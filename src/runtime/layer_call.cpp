@@ -18,7 +18,8 @@ const at::Tensor& CachedView::of(const at::Tensor& flat, const ParameterShard& s
 const at::Tensor& RuntimeLayerCall::parameter(int index) {
   ParameterBinding& p = binding_->parameters[size_t(index)];
   const Bucket& bucket = context_->program->buckets[size_t(p.bucket)];
-  return p.views[size_t(version_ % bucket.versions)].of(context_->replicas->weights(p.bucket, version_), bucket.shards[size_t(p.shard)]);
+  return p.views[size_t(version_ % bucket.versions)].of(context_->replicas->weights(p.bucket, version_),
+                                                        bucket.shards[size_t(p.shard)]);
 }
 
 LayerCall::GradientTarget RuntimeLayerCall::gradient_target(int index) {
@@ -26,7 +27,8 @@ LayerCall::GradientTarget RuntimeLayerCall::gradient_target(int index) {
   const at::Tensor flat = context_->replicas->gradient(p.bucket);
   bool& written = context_->replicas->written(p.bucket, p.shard);
   if (p.by_rows) context_->replicas->touch_rows(p.bucket, p.shard, rows);
-  GradientTarget target{p.gradient.of(flat, context_->program->buckets[size_t(p.bucket)].shards[size_t(p.shard)]), written || p.by_rows};
+  GradientTarget target{p.gradient.of(flat, context_->program->buckets[size_t(p.bucket)].shards[size_t(p.shard)]),
+                        written || p.by_rows};
   written = true;
   return target;
 }

@@ -11,7 +11,8 @@
 
 namespace trireme {
 
-/// A view into a flat tensor, made again only when the flat tensor is another one. Keeps its memory alive until dropped.
+/// A view into a flat tensor, made again only when the flat tensor is another one. Keeps its memory alive until
+/// dropped.
 class CachedView {
  public:
   const at::Tensor& of(const at::Tensor& flat, const ParameterShard& shard);
@@ -25,9 +26,9 @@ class CachedView {
 struct ParameterBinding {
   BucketId bucket = -1;
   int shard = -1;
-  bool contributes = false;        ///< this worker's gradient counts
-  bool by_rows = false;            ///< a table whose rows are tracked (Replicas::track_rows)
-  std::vector<CachedView> views;   ///< of the weights, by version slot
+  bool contributes = false;       ///< this worker's gradient counts
+  bool by_rows = false;           ///< a table whose rows are tracked (Replicas::track_rows)
+  std::vector<CachedView> views;  ///< of the weights, by version slot
   CachedView gradient;
 };
 

@@ -28,8 +28,8 @@ void each_piece(const Program& program, const Bucket& bucket, int64_t begin, con
 
 bool is_adapted(const ParameterSpec& parameter) { return parameter.shape.size() >= 2; }
 
-void update_part(const OptimizerConfig& config, const Program& program, const Bucket& bucket, int64_t begin, const SliceUpdate& work,
-                 std::span<const double> trust) {
+void update_part(const OptimizerConfig& config, const Program& program, const Bucket& bucket, int64_t begin,
+                 const SliceUpdate& work, std::span<const double> trust) {
   if (!config.is_layerwise()) return update_slice(config, work);
   check_internal(trust.size() == program.parameters.size(), "a layer-wise optimizer updates after it has measured");
   each_piece(program, bucket, begin, work, [&](size_t parameter, SliceUpdate& piece) {
@@ -38,8 +38,8 @@ void update_part(const OptimizerConfig& config, const Program& program, const Bu
   });
 }
 
-void measure_part(const OptimizerConfig& config, const Program& program, const Bucket& bucket, int64_t begin, const SliceUpdate& work,
-                  std::span<SquareSums> sums) {
+void measure_part(const OptimizerConfig& config, const Program& program, const Bucket& bucket, int64_t begin,
+                  const SliceUpdate& work, std::span<SquareSums> sums) {
   each_piece(program, bucket, begin, work, [&](size_t parameter, const SliceUpdate& piece) {
     const SquareSums part = measure_slice(config, piece);
     sums[parameter].weights += part.weights;
@@ -47,7 +47,8 @@ void measure_part(const OptimizerConfig& config, const Program& program, const B
   });
 }
 
-std::vector<double> trust_ratios(const OptimizerConfig& config, const Program& program, std::span<const SquareSums> sums) {
+std::vector<double> trust_ratios(const OptimizerConfig& config, const Program& program,
+                                 std::span<const SquareSums> sums) {
   std::vector<double> ratios;
   for (size_t p = 0; p < sums.size(); ++p)
     ratios.push_back(is_adapted(program.parameters[p].spec) ? trust_ratio(config, sums[p]) : 1);

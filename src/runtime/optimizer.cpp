@@ -37,14 +37,15 @@ TRIREME_CLONES void narrow_all(uint16_t* __restrict out, const float* __restrict
 void add_gradient(float* sum, const at::Tensor& gradient, int64_t offset, int64_t count, bool first) {
   if (gradient.scalar_type() == at::kBFloat16)
     add_bfloat16(sum, static_cast<const uint16_t*>(gradient.data_ptr()) + offset, count, first);
-  else
-    add_float(sum, gradient.data_ptr<float>() + offset, count, first);
+  else add_float(sum, gradient.data_ptr<float>() + offset, count, first);
 }
 void add_gradient(double* sum, const at::Tensor& gradient, int64_t offset, int64_t count, bool first) {
   add_double(sum, gradient.data_ptr<double>() + offset, count, first);
 }
 void write_compute(uint16_t* out, const float* in, int64_t n) { narrow_all(out, in, n); }
-void write_compute(uint16_t*, const double*, int64_t) { check_internal(false, "a bfloat16 copy belongs to float32 weights"); }
+void write_compute(uint16_t*, const double*, int64_t) {
+  check_internal(false, "a bfloat16 copy belongs to float32 weights");
+}
 
 kernels::StepRates rates_of(const OptimizerConfig& c, const SliceUpdate& u) {
   kernels::StepRates rates{.learning_rate = u.learning_rate,
@@ -64,7 +65,8 @@ template <class T, class Visit>
 void each_block(const OptimizerConfig& config, const SliceUpdate& u, bool needs_gradient, Visit&& visit) {
   T* master = u.master->data_ptr<T>() + u.slice.begin;
   std::array<T*, kernels::kMostStates> state = {};
-  for (int k = 0; k < config.kind->state_tensors(config); ++k) state[size_t(k)] = u.state[size_t(k)].data_ptr<T>() + u.state_offset;
+  for (int k = 0; k < config.kind->state_tensors(config); ++k)
+    state[size_t(k)] = u.state[size_t(k)].data_ptr<T>() + u.state_offset;
   alignas(64) T sum[kOptimizerBlock];
   for (int64_t done = 0; done < u.slice.size(); done += kOptimizerBlock) {
     const int64_t n = std::min(kOptimizerBlock, u.slice.size() - done);
@@ -113,13 +115,16 @@ void sum_typed(std::span<const at::Tensor> gradients, Range slice, T* sum) {
 
 }  // namespace
 
-int optimizer_state_count(const OptimizerConfig& config) { return config.kind->state_tensors(config) + (config.ema > 0 ? 1 : 0); }
+int optimizer_state_count(const OptimizerConfig& config) {
+  return config.kind->state_tensors(config) + (config.ema > 0 ? 1 : 0);
+}
 
 bool skips_zero_gradients(const OptimizerConfig& config) {
   return config.kind->skips_zero_gradients && config.momentum == 0 && config.weight_decay == 0 && config.ema == 0;
 }
 
-std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements, const at::TensorOptions& options) {
+std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements,
+                                             const at::TensorOptions& options) {
   std::vector<at::Tensor> state;
   for (int i = 0; i < optimizer_state_count(config); ++i) {
     const bool has_first = config.kind->first_state && i == 0;
@@ -154,7 +159,8 @@ void exchange_values(at::Tensor& a, at::Tensor& b) {
 SquareSums measure_slice(const OptimizerConfig& config, const SliceUpdate& update) {
   check_internal(config.is_layerwise(), "only layer-wise optimizers measure");
   if (update.slice.empty()) return {};
-  return update.master->scalar_type() == at::kDouble ? measure_typed<double>(config, update) : measure_typed<float>(config, update);
+  return update.master->scalar_type() == at::kDouble ? measure_typed<double>(config, update)
+                                                     : measure_typed<float>(config, update);
 }
 
 double trust_ratio(const OptimizerConfig& config, const SquareSums& sums) {

@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-/// fp32; bf16: layers compute in bfloat16, weights, optimizer state, norms, targets and losses are float32; fp64: for verification.
+/// fp32; bf16: layers compute in bfloat16, weights, optimizer state, norms, targets and losses are float32; fp64: for
+/// verification.
 enum class Precision { fp32, bf16, fp64 };
 
 const char* name_of(Precision precision);

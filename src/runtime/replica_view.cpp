@@ -25,17 +25,21 @@ at::Tensor master_of(const std::vector<ReplicaPiece>& pieces, const Range& slice
 std::vector<std::pair<size_t, size_t>> statistics_places(const std::vector<BufferSpec>& specs) {
   std::vector<std::pair<size_t, size_t>> places;
   for (size_t i = 0; i + 1 < specs.size(); ++i)
-    if (specs[i].name.ends_with("running_mean") && specs[i + 1].name.ends_with("running_var")) places.emplace_back(i, i + 1);
+    if (specs[i].name.ends_with("running_mean") && specs[i + 1].name.ends_with("running_var"))
+      places.emplace_back(i, i + 1);
   return places;
 }
 
-std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>& specs, const std::vector<at::Tensor>& buffers) {
+std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>& specs,
+                                                  const std::vector<at::Tensor>& buffers) {
   std::vector<RunningStatistics> statistics;
-  for (const auto& [mean, variance] : statistics_places(specs)) statistics.push_back({buffers[mean], buffers[variance]});
+  for (const auto& [mean, variance] : statistics_places(specs))
+    statistics.push_back({buffers[mean], buffers[variance]});
   return statistics;
 }
 
-ReplicaView::ReplicaView(const Program& training, const Model& model) : program_(training), model_(model), shown_(training.list_of_rank.size()) {}
+ReplicaView::ReplicaView(const Program& training, const Model& model)
+    : program_(training), model_(model), shown_(training.list_of_rank.size()) {}
 
 void ReplicaView::show(int rank, Replicas& replicas, bool is_updated, std::vector<RunningStatistics> statistics,
                        std::vector<TrackedTable> tables) {
@@ -76,12 +80,14 @@ ReplicaState ReplicaView::state() {
       add_tables(BucketId(b), holder, state.weights.size() - 1);
       std::vector<at::Tensor>& moments = state.moments.emplace_back();
       for (const ReplicaPiece& piece : pieces) {
-        check_internal(piece.state.empty() || piece.range == slice, "each holder has the moments of its own slice only");
+        check_internal(piece.state.empty() || piece.range == slice,
+                       "each holder has the moments of its own slice only");
         moments.insert(moments.end(), piece.state.begin(), piece.state.end());
       }
     }
   }
-  for (const Shown& shown : shown_) state.statistics.insert(state.statistics.end(), shown.statistics.begin(), shown.statistics.end());
+  for (const Shown& shown : shown_)
+    state.statistics.insert(state.statistics.end(), shown.statistics.begin(), shown.statistics.end());
   for (const Table& table : tables_) state.tables.push_back(table.place);
   return state;
 }

@@ -17,7 +17,8 @@ struct TrackedTable {
   std::vector<NodeId> row_inputs;  ///< of the model
 };
 
-/// Rows in the order in which they came first. Nothing that it does takes time that grows with the table, but its construction.
+/// Rows in the order in which they came first. Nothing that it does takes time that grows with the table, but its
+/// construction.
 class RowSet {
  public:
   explicit RowSet(int64_t table_rows) : seen_(size_t(table_rows), false) {}

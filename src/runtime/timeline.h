@@ -21,7 +21,7 @@ struct Event {
   int micro_batch = -1;  ///< -1: not of a micro-batch
   double begin = 0;
   double end = 0;
-  int64_t bytes = 0;     ///< sent by this worker in it
+  int64_t bytes = 0;  ///< sent by this worker in it
 };
 
 struct Timeline {

@@ -20,11 +20,11 @@
 #include "runtime/worker/kept_steps.h"
 #include "runtime/worker/layer_buffers.h"
 #include "runtime/worker/layer_execution.h"
-#include "runtime/worker/transfers.h"
 #include "runtime/worker/pace.h"
 #include "runtime/worker/prepared_program.h"
 #include "runtime/worker/step_meter.h"
 #include "runtime/worker/sub_groups.h"
+#include "runtime/worker/transfers.h"
 
 namespace trireme {
 namespace {
@@ -33,7 +33,8 @@ constexpr const char* kAllDone = "its program done";
 
 /// A program and what executes its layers.
 struct RunningProgram {
-  RunningProgram(const Program& program, const WorkerContext& context, SubGroups& groups, LayerBuffers& buffers, StepOutcome& outcome)
+  RunningProgram(const Program& program, const WorkerContext& context, SubGroups& groups, LayerBuffers& buffers,
+                 StepOutcome& outcome)
       : prepared(program, context, groups, buffers), layers(context, prepared, outcome) {}
 
   PreparedProgram prepared;
@@ -42,10 +43,11 @@ struct RunningProgram {
 
 }  // namespace
 
-/// Works through instruction lists. What an instruction does is in the parts, each of which has one duty and owns its data.
+/// Works through instruction lists. What an instruction does is in the parts, each of which has one duty and owns its
+/// data.
 struct Worker::State {
-  State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world, std::unique_ptr<Replicas> own_replicas,
-        const WorkerOptions& worker_options);
+  State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world,
+        std::unique_ptr<Replicas> own_replicas, const WorkerOptions& worker_options);
 
   void begin(const Program* training_program, const Program* evaluation_program);
   void resume(const Program& program, const TrainingState& from);
@@ -79,14 +81,27 @@ struct Worker::State {
 
 Worker::State::State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world,
                      std::unique_ptr<Replicas> own_replicas, const WorkerOptions& worker_options)
-    : options(worker_options), communicator(std::move(world)), replicas(std::move(own_replicas)),
-      context{rank, model, precision, options, *communicator, *replicas}, recorder(flight_recorder(*communicator)), groups(*communicator),
-      buffers(context), averages(context, buffers), batches(model), transfers(context), pieces(context), kept_steps(context, buffers),
-      agreement(context), pace(context), meter(context, outcome) {}
+    : options(worker_options),
+      communicator(std::move(world)),
+      replicas(std::move(own_replicas)),
+      context{rank, model, precision, options, *communicator, *replicas},
+      recorder(flight_recorder(*communicator)),
+      groups(*communicator),
+      buffers(context),
+      averages(context, buffers),
+      batches(model),
+      transfers(context),
+      pieces(context),
+      kept_steps(context, buffers),
+      agreement(context),
+      pace(context),
+      meter(context, outcome) {}
 
 void Worker::State::begin(const Program* training_program, const Program* evaluation_program) {
   c10::InferenceMode inference;
-  const auto prepare = [&](const Program& program) { return std::make_unique<RunningProgram>(program, context, groups, buffers, outcome); };
+  const auto prepare = [&](const Program& program) {
+    return std::make_unique<RunningProgram>(program, context, groups, buffers, outcome);
+  };
   if (training_program) training = prepare(*training_program);
   if (evaluation_program) evaluation = prepare(*evaluation_program);
   check_internal(!training_program || !options.optimizer.is_layerwise() || training_program->keeps_gradients,
@@ -138,24 +153,37 @@ void Worker::State::execute(RunningProgram& running, const Instruction& i, Batch
   const auto micro = [&]() -> MicroBatch& { return batch.micro_batches[size_t(i.micro_batch)]; };
   pieces.measure(prepared, i, batch, outcome.norms);
   switch (i.code) {
-    case OpCode::load_batch: return layers.load(i.index, batch, micro());
-    case OpCode::forward: return layers.forward(i, batch, micro());
-    case OpCode::recompute: return layers.recompute(i.index, batch, micro());
+    case OpCode::load_batch:
+      return layers.load(i.index, batch, micro());
+    case OpCode::forward:
+      return layers.forward(i, batch, micro());
+    case OpCode::recompute:
+      return layers.recompute(i.index, batch, micro());
     case OpCode::backward:
-    case OpCode::backward_input: return layers.backward(i, batch, micro());
-    case OpCode::backward_weight: return layers.backward_weight(i.index, batch, micro());
+    case OpCode::backward_input:
+      return layers.backward(i, batch, micro());
+    case OpCode::backward_weight:
+      return layers.backward_weight(i.index, batch, micro());
     case OpCode::redistribute:
     case OpCode::send:
-    case OpCode::receive: return transfers.run(*prepared.program, i, batch, micro());
-    case OpCode::prefetch_weights: return replicas->prefetch(i.index);
-    case OpCode::gather_weights: return replicas->gather(i.index);
-    case OpCode::release_weights: prepared.drop_views(i.index, false); return replicas->release(i.index);
-    case OpCode::reduce_gradients: return reduce(prepared, i);
-    case OpCode::clip_gradients: return scale_gradients(context, prepared, batch, outcome.norms);
+    case OpCode::receive:
+      return transfers.run(*prepared.program, i, batch, micro());
+    case OpCode::prefetch_weights:
+      return replicas->prefetch(i.index);
+    case OpCode::gather_weights:
+      return replicas->gather(i.index);
+    case OpCode::release_weights:
+      prepared.drop_views(i.index, false);
+      return replicas->release(i.index);
+    case OpCode::reduce_gradients:
+      return reduce(prepared, i);
+    case OpCode::clip_gradients:
+      return scale_gradients(context, prepared, batch, outcome.norms);
     case OpCode::optimizer_step:
       kept_steps.agree(batches.trained(), outcome.loss_sum);
       return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale, batch.trust);
-    case OpCode::synchronize_buffers: return layers.synchronize_buffers(i.index);
+    case OpCode::synchronize_buffers:
+      return layers.synchronize_buffers(i.index);
     case OpCode::agree:
       if (i.index == kBeforeStep) agreement.before_step(batch, outcome);
       else agreement.after_step(prepared, outcome.loss_sum);
@@ -167,8 +195,10 @@ StepOutcome Worker::State::run_list(RunningProgram& running, int64_t number, boo
   try {
     return run_instructions(running, number, trace);
   } catch (const std::exception& error) {
-    // what was started beside would wait for others that wait for this worker, and its end waits for that: aborting comes first
-    if (communicator->moves_beside_computing()) communicator->abort(fmt::format("rank {} failed: {}", context.rank, first_line(error)));
+    // what was started beside would wait for others that wait for this worker, and its end waits for that: aborting
+    // comes first
+    if (communicator->moves_beside_computing())
+      communicator->abort(fmt::format("rank {} failed: {}", context.rank, first_line(error)));
     // where it failed itself this thread has only met the abort
     if (const std::exception_ptr first = replicas->failure()) std::rethrow_exception(first);
     throw;
@@ -206,10 +236,11 @@ Worker::Worker(int rank, const Model& model, const Program* training, const Prog
                LocalWorld& world, const WorkerOptions& options) {
   const Program& program = training ? *training : *evaluation;
   std::unique_ptr<Communicator> communicator = world.communicator(rank);
-  std::unique_ptr<Replicas> replicas = program.private_replicas
-                                           ? private_replicas(rank, program, store.precision(), *communicator, options.optimizer)
-                                           : shared_replicas(rank, program, store, world, options.optimizer);
-  state_ = std::make_unique<State>(rank, model, store.precision(), std::move(communicator), std::move(replicas), options);
+  std::unique_ptr<Replicas> replicas =
+      program.private_replicas ? private_replicas(rank, program, store.precision(), *communicator, options.optimizer)
+                               : shared_replicas(rank, program, store, world, options.optimizer);
+  state_ =
+      std::make_unique<State>(rank, model, store.precision(), std::move(communicator), std::move(replicas), options);
   if (program.private_replicas) {
     store.attach(rank, state_->replicas.get());
     state_->detach = [&store, rank] { store.attach(rank, nullptr); };
@@ -233,7 +264,8 @@ Worker::~Worker() {
 StepOutcome Worker::train(const StepInput& input) {
   State& s = *state_;
   check_internal(s.training != nullptr, "a worker runs only programs that it was given");
-  check_internal(!s.training->prepared.program->agrees || s.options.agreement, "workers of a program that agrees have an agreement");
+  check_internal(!s.training->prepared.program->agrees || s.options.agreement,
+                 "workers of a program that agrees have an agreement");
   c10::InferenceMode inference;
   s.averages.show(false, s.batches.all_trained(), s.trainable());
   s.training->layers.states().note_rows(input.batch.samples);
@@ -308,7 +340,8 @@ HeldParts Worker::held() const {
 
 std::optional<WholeSteps> Worker::return_to_whole_step() {
   State& s = *state_;
-  check_internal(s.options.keeps_whole_steps && s.context.rank == 0, "whole steps are kept by rank 0 that was asked to");
+  check_internal(s.options.keeps_whole_steps && s.context.rank == 0,
+                 "whole steps are kept by rank 0 that was asked to");
   const c10::InferenceMode inference;
   if (s.kept_steps.updates()) return std::nullopt;
   s.averages.hide_alone(s.trainable());

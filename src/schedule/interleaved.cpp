@@ -19,7 +19,8 @@ Task task_of(TaskKind kind, int turn, const PipelinePlace& place) {
   const int group = turn / (place.depth * place.chunks);
   const int in_group = turn % (place.depth * place.chunks);
   const int chunk = in_group / place.depth;
-  return {kind, kind == TaskKind::forward ? chunk : place.chunks - 1 - chunk, group * place.depth + in_group % place.depth};
+  return {kind, kind == TaskKind::forward ? chunk : place.chunks - 1 - chunk,
+          group * place.depth + in_group % place.depth};
 }
 
 std::vector<Task> tasks_of(const PipelinePlace& place) {
@@ -40,7 +41,8 @@ std::vector<Task> tasks_of(const PipelinePlace& place) {
 Schedule::Misfit misfit_of(const PipelinePlace& place) {
   const int m = place.micro_batches, p = place.depth;
   if (place.chunks < 2)
-    return {"it needs at least two stages per worker", fmt::format("with one stage per worker use schedule \"{}\"", kOneForwardOneBackward.name)};
+    return {"it needs at least two stages per worker",
+            fmt::format("with one stage per worker use schedule \"{}\"", kOneForwardOneBackward.name)};
   if (m % p != 0) {
     const int below = m / p * p, above = below + p;
     return {fmt::format("{} micro-batches are not a multiple of the pipeline's depth {}", m, p),

@@ -8,7 +8,8 @@ namespace trireme {
 /// {"", ""} where every worker has one stage.
 Schedule::Misfit misfit_of_chunks(const PipelinePlace& place);
 
-/// Whole forwards and backwards, a flush: for equal stages (m + p - 1) t and what is done once. (Alpa, OSDI 2022: sum t + (m - 1) max t.)
+/// Whole forwards and backwards, a flush: for equal stages (m + p - 1) t and what is done once. (Alpa, OSDI 2022: sum t
+/// + (m - 1) max t.)
 StepRule plain_step_rule(const PipelinePlace& place);
 
 }  // namespace trireme

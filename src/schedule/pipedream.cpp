@@ -35,7 +35,8 @@ Schedule::Misfit misfit_of(const PipelinePlace& place) {
   if (place.micro_batches != 1)
     return {fmt::format("every mini-batch is a unit with an update of its own, here it is cut into {} micro-batches",
                         place.micro_batches),
-            fmt::format("use 1 micro-batch, or schedule \"{}\", which has one update for all of them", kTwoBufferedWeights.name)};
+            fmt::format("use 1 micro-batch, or schedule \"{}\", which has one update for all of them",
+                        kTwoBufferedWeights.name)};
   return misfit_of_chunks(place);
 }
 

@@ -11,14 +11,15 @@
 namespace trireme {
 
 const std::vector<Schedule>& known_schedules() {
-  static const std::vector<Schedule> schedules = {kGpipe,      kOneForwardOneBackward, kInterleaved,
-                                                  kZeroBubble, kPipedream,             kTwoBufferedWeights};
+  static const std::vector<Schedule> schedules = {kGpipe,     kOneForwardOneBackward, kInterleaved, kZeroBubble,
+                                                  kPipedream, kTwoBufferedWeights};
   return schedules;
 }
 
 const Schedule* look_up_schedule(std::string_view name) {
   const auto& all = known_schedules();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Schedule& schedule) { return schedule.name == name; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Schedule& schedule) { return schedule.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -40,7 +41,9 @@ std::vector<std::string> schedule_names(bool (*has)(const Schedule&)) {
 const Schedule& usual_schedule() { return known_schedules().front(); }
 
 const Schedule& lean_schedule() {
-  const auto in_flight = [](const Schedule& schedule) { return schedule.is_plain() ? schedule.in_flight({.micro_batches = 2}, 1) : INT_MAX; };
+  const auto in_flight = [](const Schedule& schedule) {
+    return schedule.is_plain() ? schedule.in_flight({.micro_batches = 2}, 1) : INT_MAX;
+  };
   return *std::min_element(known_schedules().begin(), known_schedules().end(),
                            [&](const Schedule& a, const Schedule& b) { return in_flight(a) < in_flight(b); });
 }

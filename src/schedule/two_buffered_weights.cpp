@@ -38,10 +38,11 @@ int delay_of(const PipelinePlace& /*any*/, bool /*vertical_sync: it is*/) { retu
 
 Schedule::Misfit misfit_of(const PipelinePlace& place) {
   if (place.micro_batches < place.depth)
-    return {fmt::format("{} micro-batches are fewer than the pipeline's depth {}, so two versions of the weights are not "
-                        "enough",
-                        place.micro_batches, place.depth),
-            fmt::format("use at least {} micro-batches or schedule \"{}\"", place.depth, kOneForwardOneBackward.name)};
+    return {
+        fmt::format("{} micro-batches are fewer than the pipeline's depth {}, so two versions of the weights are not "
+                    "enough",
+                    place.micro_batches, place.depth),
+        fmt::format("use at least {} micro-batches or schedule \"{}\"", place.depth, kOneForwardOneBackward.name)};
   return misfit_of_chunks(place);
 }
 

@@ -6,10 +6,10 @@
 //                      F0 F1    B0 F2 B1 W0 F3 B2 W1 B3 W2 W3
 //                         F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3
 //
-// As under 1f1b min(m, p - s) micro-batches are between F and B; up to s more may wait for their W, so no position keeps
-// anything of more than min(m, p), what 1f1b keeps at its first. Where t_W <= t_F and t_W <= t_B the time is exactly
-// (m + p - 1)(t_F + t_B) + max(1, m - p + 1) t_W. That is the published m (t_F + t_B + t_W) + (p - 1)(t_F + t_B - t_W)
-// where m >= p; with fewer micro-batches a position runs out of W to fill its gaps with. Of 1f1b the bubble is
+// As under 1f1b min(m, p - s) micro-batches are between F and B; up to s more may wait for their W, so no position
+// keeps anything of more than min(m, p), what 1f1b keeps at its first. Where t_W <= t_F and t_W <= t_B the time is
+// exactly (m + p - 1)(t_F + t_B) + max(1, m - p + 1) t_W. That is the published m (t_F + t_B + t_W) + (p - 1)(t_F + t_B
+// - t_W) where m >= p; with fewer micro-batches a position runs out of W to fill its gaps with. Of 1f1b the bubble is
 // (p - 1)(t_F + t_B + t_W). A greater t_W leaves more of it, but never as much.
 #include <algorithm>
 
@@ -35,7 +35,8 @@ std::vector<Task> tasks_of(const PipelinePlace& place) {
   return tasks;
 }
 
-/// With a the part of a micro-batch's time that others wait for and w the rest, fill a, main (m - 1) a + max(1, m - p + 1) w + once.
+/// With a the part of a micro-batch's time that others wait for and w the rest, fill a, main (m - 1) a + max(1, m - p +
+/// 1) w + once.
 StepRule step_rule_of(const PipelinePlace& place) {
   const double p = place.depth, m = place.micro_batches;
   const double weights = std::max(1.0, m - p + 1);

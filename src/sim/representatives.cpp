@@ -10,13 +10,15 @@ namespace trireme {
 namespace {
 
 bool is_uniform(const Cluster& cluster) {
-  return std::all_of(cluster.devices.begin(), cluster.devices.end(), [&](const Device& device) {
-    const Device& first = cluster.devices.front();
-    return device.kind == first.kind && device.speed == first.speed;
-  }) && std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const ClusterNode& node) {
-    const Link &a = node.link, &b = cluster.nodes.front().link;
-    return a.bandwidth == b.bandwidth && a.latency == b.latency && a.shared == b.shared;
-  });
+  return std::all_of(cluster.devices.begin(), cluster.devices.end(),
+                     [&](const Device& device) {
+                       const Device& first = cluster.devices.front();
+                       return device.kind == first.kind && device.speed == first.speed;
+                     }) &&
+         std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const ClusterNode& node) {
+           const Link &a = node.link, &b = cluster.nodes.front().link;
+           return a.bandwidth == b.bandwidth && a.latency == b.latency && a.shared == b.shared;
+         });
 }
 
 /// Devices of every node; 0 where they differ.
@@ -34,12 +36,13 @@ bool has_equal_shares(const Mesh& mesh, const Program& program, int64_t batch) {
 bool is_of_bucket(OpCode code) { return description_of(code).operand == Operand::bucket; }
 
 bool alike(const Bucket& a, const Bucket& b) {
-  return a.elements == b.elements && a.holders.size() == b.holders.size() && a.contributors.size() == b.contributors.size() &&
-         a.full_precision == b.full_precision && a.versions == b.versions;
+  return a.elements == b.elements && a.holders.size() == b.holders.size() &&
+         a.contributors.size() == b.contributors.size() && a.full_precision == b.full_precision &&
+         a.versions == b.versions;
 }
 
-/// Whether two lists differ in nothing but which of two equal buckets they name: those of different places on a tensor axis hold different
-/// slices of the same parameters.
+/// Whether two lists differ in nothing but which of two equal buckets they name: those of different places on a tensor
+/// axis hold different slices of the same parameters.
 bool same_work(const Program& program, const std::vector<Instruction>& a, const std::vector<Instruction>& b) {
   if (a.size() != b.size()) return false;
   std::map<BucketId, BucketId> partner;
@@ -56,7 +59,8 @@ bool same_work(const Program& program, const std::vector<Instruction>& a, const 
   return true;
 }
 
-/// A rank that takes must take from one that is simulated: replicas are read round-robin, so that may be the second of its kind.
+/// A rank that takes must take from one that is simulated: replicas are read round-robin, so that may be the second of
+/// its kind.
 void add_senders(const Program& program, std::vector<int>& chosen) {
   std::vector<bool> is_chosen(program.list_of_rank.size(), false);
   for (int rank : chosen) is_chosen[size_t(rank)] = true;

@@ -16,9 +16,16 @@ constexpr double kShownWaitSeconds = 5e-6;  // as in a run's
 /// Seconds of instructions, and what becomes of them: the workers' shares and the timeline.
 class SimulationCosts final : public EngineCosts {
  public:
-  SimulationCosts(const Program& program, const Model& model, ProgramCosts& costs, const Links& links, const SimulationOptions& options)
-      : program_(program), model_(model), costs_(costs), links_(links), timeline_(options.timeline),
-        batches_(options.steps + program.greatest_lag), first_step_(program.greatest_lag), seconds_(program.list_of_rank.size()) {}
+  SimulationCosts(const Program& program, const Model& model, ProgramCosts& costs, const Links& links,
+                  const SimulationOptions& options)
+      : program_(program),
+        model_(model),
+        costs_(costs),
+        links_(links),
+        timeline_(options.timeline),
+        batches_(options.steps + program.greatest_lag),
+        first_step_(program.greatest_lag),
+        seconds_(program.list_of_rank.size()) {}
 
   std::vector<Pool> pools() const override { return links_.pools(); }
   Overlap overlap() const override { return links_.overlap(); }
@@ -56,7 +63,8 @@ void SimulationCosts::begin(std::span<const Execution> together, Demand& demand)
     demand.fixed = std::max(demand.fixed, e.exchanges ? own.fixed * links_.compute_slowdown() : own.fixed);
     demand.shares.insert(demand.shares.end(), own.shares.begin(), own.shares.end());
   }
-  if (std::any_of(together.begin(), together.end(), [](const Execution& e) { return e.waited; })) demand.fixed += links_.hand_over();
+  if (std::any_of(together.begin(), together.end(), [](const Execution& e) { return e.waited; }))
+    demand.fixed += links_.hand_over();
 }
 
 void SimulationCosts::end(const Execution& e, double now) {
@@ -71,7 +79,8 @@ void SimulationCosts::account(const Execution& e, double now) {
   SimulatedWorker& worker = seconds_[size_t(e.rank)];
   worker.bytes_sent += cost.bytes_sent;
   if (e.lane != Lane::main) return;
-  const bool for_exchange = e.held || (links_.overlap() == Overlap::all && description.weights == WeightUse::gather_slices);
+  const bool for_exchange =
+      e.held || (links_.overlap() == Overlap::all && description.weights == WeightUse::gather_slices);
   (for_exchange ? worker.exposed : worker.waiting) += e.begin - e.free;
   if (description.resource == Resource::both) {  // of weights that are divided the new ones are gathered
     const bool gathers = program_.private_replicas && cost.bytes_sent > 0;
@@ -105,7 +114,8 @@ Simulation SimulationCosts::result(EngineEnd end, const std::vector<int>& ranks)
   for (int rank : ranks) {
     const SimulatedWorker& worker = seconds_[size_t(rank)];
     const double steps = std::max(1, between);
-    result.workers.push_back({worker.computing / steps, worker.exposed / steps, worker.waiting / steps, worker.bytes_sent / steps});
+    result.workers.push_back(
+        {worker.computing / steps, worker.exposed / steps, worker.waiting / steps, worker.bytes_sent / steps});
   }
   std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
     return a.rank != b.rank ? a.rank < b.rank : a.begin < b.begin;
@@ -127,7 +137,8 @@ void check_senders(const Program& program, const std::vector<int>& ranks) {
       const Role role = role_of(program, rank, site);
       if (role.part != Part::take) continue;
       const std::vector<int>& members = program.channels[size_t(role.channel)].members;
-      check_internal(std::any_of(members.begin(), members.end(), [&](int m) { return std::binary_search(ranks.begin(), ranks.end(), m); }),
+      check_internal(std::any_of(members.begin(), members.end(),
+                                 [&](int m) { return std::binary_search(ranks.begin(), ranks.end(), m); }),
                      "a rank that stands for others takes from one that does");
     }
 }

@@ -105,7 +105,8 @@ Box Layout::box_of(int worker, const Shape& shape) const {
     if (!placement.is_shard()) return;
     if (placement.dim < 0 || placement.dim >= static_cast<int>(shape.size()))
       check_internal(false, fmt::format("{} does not fit shape {}", to_string(*this), to_string(shape)));
-    box[placement.dim] = shares.empty() ? share_of(shape[placement.dim], parts, index) : share_of(shape[placement.dim], shares, index);
+    box[placement.dim] =
+        shares.empty() ? share_of(shape[placement.dim], parts, index) : share_of(shape[placement.dim], shares, index);
   };
   shard(data, mesh.data, mesh.data_index(worker), mesh.shares);
   shard(tensor, mesh.tensor, mesh.tensor_index(worker), {});

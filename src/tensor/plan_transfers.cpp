@@ -95,7 +95,8 @@ class DestinationPlan {
 /// A shape on which every shard of both layouts has the same size.
 Shape even_shape(const Layout& from, const Layout& to) {
   int dims = 1;
-  for (const Placement& placement : {from.data, from.tensor, to.data, to.tensor}) dims = std::max(dims, placement.dim + 1);
+  for (const Placement& placement : {from.data, from.tensor, to.data, to.tensor})
+    dims = std::max(dims, placement.dim + 1);
   return Shape(dims, int64_t{1} * from.mesh.size() * to.mesh.size());
 }
 
@@ -103,13 +104,20 @@ Shape even_shape(const Layout& from, const Layout& to) {
 
 const char* name_of(RedistributionKind kind) {
   switch (kind) {
-    case RedistributionKind::none: return "none";
-    case RedistributionKind::slice: return "slice";
-    case RedistributionKind::all_gather: return "all_gather";
-    case RedistributionKind::reduce_scatter: return "reduce_scatter";
-    case RedistributionKind::all_reduce: return "all_reduce";
-    case RedistributionKind::all_to_all: return "all_to_all";
-    case RedistributionKind::send_receive: return "send_receive";
+    case RedistributionKind::none:
+      return "none";
+    case RedistributionKind::slice:
+      return "slice";
+    case RedistributionKind::all_gather:
+      return "all_gather";
+    case RedistributionKind::reduce_scatter:
+      return "reduce_scatter";
+    case RedistributionKind::all_reduce:
+      return "all_reduce";
+    case RedistributionKind::all_to_all:
+      return "all_to_all";
+    case RedistributionKind::send_receive:
+      return "send_receive";
   }
   return "";
 }

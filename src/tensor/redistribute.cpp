@@ -89,8 +89,8 @@ void send_parts(const at::Tensor& local, const Box& local_box, int worker, const
   for (const TensorTransfer& transfer : transfers) {
     if (transfer.source != worker || transfer.destination == worker) continue;
     const bool is_hint = is_empty(transfer.box);
-    world.send(is_hint ? at::empty({0}, local.options()) : view_of(local, transfer.box, local_box), transfer.destination,
-               tag);
+    world.send(is_hint ? at::empty({0}, local.options()) : view_of(local, transfer.box, local_box),
+               transfer.destination, tag);
   }
 }
 

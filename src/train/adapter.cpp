@@ -20,7 +20,8 @@ constexpr double kWorkerError = 0.5;
 constexpr int kBaseline = 4;
 /// Of a step: a worker that computes for less says little by it.
 constexpr double kLeastCompute = 0.05;
-/// Latencies that differ by a smaller factor, or by a smaller part of a step, are taken for the same: waking up is part of them.
+/// Latencies that differ by a smaller factor, or by a smaller part of a step, are taken for the same: waking up is part
+/// of them.
 constexpr double kSameLatency = 3, kLatencyOfStep = 0.05;
 /// Measurements of links in a row that agree neither with what was known nor with each other: nothing is known by them.
 constexpr int kMostSuspicions = 4;
@@ -39,7 +40,8 @@ double median(const std::vector<double>& values) { return median(values, values.
 bool differ(double a, double b, double relatively) { return std::abs(a - b) > relatively * b; }
 
 const Forecast& forecast_of(const Outlook& outlook, const std::string& name) {
-  const auto found = std::find_if(outlook.forecasts.begin(), outlook.forecasts.end(), [&](const Forecast& f) { return f.name == name; });
+  const auto found = std::find_if(outlook.forecasts.begin(), outlook.forecasts.end(),
+                                  [&](const Forecast& f) { return f.name == name; });
   check_internal(found != outlook.forecasts.end(), "the current plan is a candidate");
   return *found;
 }
@@ -53,8 +55,13 @@ std::string on_workers(const std::vector<int>& workers) {
   return fmt::format(" on {} {}", workers.size() == 1 ? "worker" : "workers", fmt::join(workers, ", "));
 }
 
-PlanAdapter::PlanAdapter(Forecaster& forecaster, std::string current, Conditions at_first, const AdaptationOptions& options)
-    : forecaster_(forecaster), options_(options), current_(std::move(current)), now_(std::move(at_first)), settling_(options.settling) {
+PlanAdapter::PlanAdapter(Forecaster& forecaster, std::string current, Conditions at_first,
+                         const AdaptationOptions& options)
+    : forecaster_(forecaster),
+      options_(options),
+      current_(std::move(current)),
+      now_(std::move(at_first)),
+      settling_(options.settling) {
   const Outlook outlook = forecaster.outlook(now_, current_);
   const Forecast& own = forecast_of(outlook, current_);
   workers_ = own.workers;
@@ -145,14 +152,17 @@ void PlanAdapter::compare_workers() {
   }
 }
 
-bool PlanAdapter::is_slow_or_fast(size_t rank, int observations) const { return streaks_[rank].observations >= observations; }
+bool PlanAdapter::is_slow_or_fast(size_t rank, int observations) const {
+  return streaks_[rank].observations >= observations;
+}
 
 /// Of those workers that differ; the others keep theirs. The fastest has 1, what all share is the pace.
 void PlanAdapter::estimate_slowness() {
   std::vector<double>& slowness = now_.slowness;
   for (int worker : workers_) slowness.resize(std::max(slowness.size(), size_t(worker) + 1), 1.0);
   for (size_t r = 0; r < streaks_.size(); ++r)
-    if (is_slow_or_fast(r, options_.windows)) slowness[size_t(workers_[r])] *= std::exp(streaks_[r].log_sum / streaks_[r].observations);
+    if (is_slow_or_fast(r, options_.windows))
+      slowness[size_t(workers_[r])] *= std::exp(streaks_[r].log_sum / streaks_[r].observations);
   const double least = *std::min_element(slowness.begin(), slowness.end());
   pace_ *= least;
   for (double& s : slowness) s = std::max(1.0, std::round(s / least / kSlownessStep) * kSlownessStep);
@@ -192,7 +202,8 @@ void PlanAdapter::confirm() {
 Adapter::Wish PlanAdapter::reconsider(const MeasuredStep& step) {
   settle();
   const bool first = plan_ == 0 && !confirmed_;  // tells of forecasts, not of changes
-  if (!confirmed_ && plan_ > 0 && observed_ > expected_) disappointments_ = std::min(disappointments_ + 1, kMostDisappointments);
+  if (!confirmed_ && plan_ > 0 && observed_ > expected_)
+    disappointments_ = std::min(disappointments_ + 1, kMostDisappointments);
   if (has_changed_ || (!confirmed_ && !first)) return replan(step, /*observed=*/true);
   if (first) {
     accept();
@@ -242,33 +253,41 @@ Adapter::Wish PlanAdapter::replan(const MeasuredStep& step, bool observed) {
   if (!best) return {};
   const LinkEstimate& links = now_.links;
   const double saved = (observed_ - seconds) * double(step.steps_left);
-  const double moving = (links.bandwidth > 0 ? double(best->bytes_to_move) / links.bandwidth : 0) + links.latency + options_.rebuilding;
+  const double moving =
+      (links.bandwidth > 0 ? double(best->bytes_to_move) / links.bandwidth : 0) + links.latency + options_.rebuilding;
   if (saved <= moving) return {};
   return change_to(*best, seconds, scale,
-                   fmt::format("a step took {}, {} is expected to take {}{}; found in {}", format_seconds(observed_), best->name,
-                               format_seconds(seconds), circumstances(), format_seconds(outlook.seconds)));
+                   fmt::format("a step took {}, {} is expected to take {}{}; found in {}", format_seconds(observed_),
+                               best->name, format_seconds(seconds), circumstances(), format_seconds(outlook.seconds)));
 }
 
 /// The current plan does not fit any more.
-Adapter::Wish PlanAdapter::leave(const MeasuredStep& step, const Outlook& outlook, const Forecast& own, const Forecast* best,
-                                 double seconds, double scale) {
+Adapter::Wish PlanAdapter::leave(const MeasuredStep& step, const Outlook& outlook, const Forecast& own,
+                                 const Forecast* best, double seconds, double scale) {
   if (step.steps_left == 0) return {};
   if (best)
-    return change_to(*best, seconds, scale,
-                     fmt::format("{} lacks {} of memory, {} fits and is expected to take {} instead of {}{}; found in {}", own.name,
-                                 format_bytes(own.missing), best->name, format_seconds(seconds), format_seconds(observed_), circumstances(),
-                                 format_seconds(outlook.seconds)));
+    return change_to(
+        *best, seconds, scale,
+        fmt::format("{} lacks {} of memory, {} fits and is expected to take {} instead of {}{}; found in {}", own.name,
+                    format_bytes(own.missing), best->name, format_seconds(seconds), format_seconds(observed_),
+                    circumstances(), format_seconds(outlook.seconds)));
   if (warned_of_ == now_.memory) return {};
   warned_of_ = now_.memory;
   const Forecast* nearest = &own;
   for (const Forecast& f : outlook.forecasts)
     if (f.missing < nearest->missing) nearest = &f;
   const std::string limit = format_bytes(now_.memory);
-  return {.warning = nearest == &own ? fmt::format("after step {} no plan fits {} per worker: the run goes on under {}, which lacks {}, less than all others",
-                                                   step.step, limit, own.name, format_bytes(own.missing))
-                                     : fmt::format("after step {} no plan fits {} per worker: {}, the nearest, lacks {}; the run goes on under {}, "
-                                                   "which lacks {}", step.step, limit, nearest->name, format_bytes(nearest->missing), own.name,
-                                                   format_bytes(own.missing))};
+  return {
+      .warning =
+          nearest == &own
+              ? fmt::format("after step {} no plan fits {} per worker: the run goes on under {}, which lacks {}, less "
+                            "than all others",
+                            step.step, limit, own.name, format_bytes(own.missing))
+              : fmt::format(
+                    "after step {} no plan fits {} per worker: {}, the nearest, lacks {}; the run goes on under {}, "
+                    "which lacks {}",
+                    step.step, limit, nearest->name, format_bytes(nearest->missing), own.name,
+                    format_bytes(own.missing))};
 }
 
 Adapter::Wish PlanAdapter::change_to(const Forecast& forecast, double seconds, double scale, std::string reason) {
@@ -285,16 +304,20 @@ Adapter::Wish PlanAdapter::change_to(const Forecast& forecast, double seconds, d
 /// " over links of 23 MiB/s, worker 1 computing 3.0 times as long": what is not as everybody would have it.
 std::string PlanAdapter::circumstances() const {
   std::vector<std::string> parts;
-  if (now_.links.bandwidth > 0) parts.push_back(fmt::format("over links of {}/s", format_bytes(int64_t(std::llround(now_.links.bandwidth)))));
+  if (now_.links.bandwidth > 0)
+    parts.push_back(fmt::format("over links of {}/s", format_bytes(int64_t(std::llround(now_.links.bandwidth)))));
   for (size_t worker = 0; worker < now_.slowness.size(); ++worker)
-    if (now_.slowness[worker] > 1) parts.push_back(fmt::format("worker {} computing {:.1f} times as long", worker, now_.slowness[worker]));
+    if (now_.slowness[worker] > 1)
+      parts.push_back(fmt::format("worker {} computing {:.1f} times as long", worker, now_.slowness[worker]));
   if (now_.memory > 0) parts.push_back(fmt::format("within {} per worker", format_bytes(now_.memory)));
   return parts.empty() ? "" : fmt::format(" {}", fmt::join(parts, ", "));
 }
 
 bool PlanAdapter::alike(const Conditions& other) const {
   if (differ(other.links.bandwidth, now_.links.bandwidth, options_.same)) return false;
-  const auto of = [](const Conditions& c, size_t worker) { return worker < c.slowness.size() ? c.slowness[worker] : 1; };
+  const auto of = [](const Conditions& c, size_t worker) {
+    return worker < c.slowness.size() ? c.slowness[worker] : 1;
+  };
   for (size_t worker = 0; worker < std::max(other.slowness.size(), now_.slowness.size()); ++worker)
     if (differ(of(other, worker), of(now_, worker), options_.same)) return false;
   return true;

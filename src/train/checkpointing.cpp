@@ -26,7 +26,10 @@ void lower_priority() { ::setpriority(PRIO_PROCESS, id_t(::syscall(SYS_gettid)),
 }  // namespace
 
 Checkpointing::Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& observer)
-    : run_(run), folder_(use.folder), files_(use.files ? *use.files : real_file_system()), observer_(observer),
+    : run_(run),
+      folder_(use.folder),
+      files_(use.files ? *use.files : real_file_system()),
+      observer_(observer),
       settings_(curve_settings(run.experiment, run.model, run.data, run.steps)) {
   if (!writes()) return;
   files_.create_folder(folder_);
@@ -35,7 +38,8 @@ Checkpointing::Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& 
 
 void Checkpointing::after_step(const CurvePoint& point) {
   if (!writes()) return;
-  const bool keeps_last = facts_.empty() || run_.hands_over_anywhere() || run_.hands_over_after(facts_.rbegin()->first - 1);
+  const bool keeps_last =
+      facts_.empty() || run_.hands_over_anywhere() || run_.hands_over_after(facts_.rbegin()->first - 1);
   if (!keeps_last) facts_.erase(std::prev(facts_.end()));
   facts_[point.step] = {point, std::nullopt};
 }
@@ -48,16 +52,23 @@ void Checkpointing::after_evaluation(const EvaluationPoint& point) {
 bool Checkpointing::knows_all(const GatheredState& gathered) const {
   const auto facts = facts_.find(gathered.step);
   if (run_.agreement()) return facts != facts_.end();  // evaluations come when training is over
-  return facts != facts_.end() && (facts->second.evaluation || gathered.awaits_evaluation || !run_.evaluates_after(gathered.step - 1));
+  return facts != facts_.end() &&
+         (facts->second.evaluation || gathered.awaits_evaluation || !run_.evaluates_after(gathered.step - 1));
 }
 
 CheckpointIndex Checkpointing::index_of(const GatheredState& gathered) const {
   const Facts& facts = facts_.at(gathered.step);
   const int64_t samples = gathered.samples > 0 ? gathered.samples : facts.point.samples;
-  CheckpointIndex index{.step = gathered.step, .samples = samples,
-                        .epoch = double(samples) / double(run_.sampler().samples_per_epoch()), .seconds = facts.point.seconds,
-                        .loss = facts.point.loss, .seed = run_.experiment.seed, .experiment = run_.experiment.name, .plan = gathered.plan,
-                        .best = run_.experiment.checkpoint.best, .settings = settings_};
+  CheckpointIndex index{.step = gathered.step,
+                        .samples = samples,
+                        .epoch = double(samples) / double(run_.sampler().samples_per_epoch()),
+                        .seconds = facts.point.seconds,
+                        .loss = facts.point.loss,
+                        .seed = run_.experiment.seed,
+                        .experiment = run_.experiment.name,
+                        .plan = gathered.plan,
+                        .best = run_.experiment.checkpoint.best,
+                        .settings = settings_};
   if (facts.evaluation) {
     index.test_loss = facts.evaluation->loss;
     index.metrics = facts.evaluation->metrics;
@@ -139,7 +150,8 @@ void Checkpointing::write(RunResult& result) const {
   result.checkpoints = report_;
   constexpr size_t kShown = 3;
   for (size_t w = 0; w < warnings_.size() && w < kShown; ++w) result.warnings.push_back(warnings_[w]);
-  if (warnings_.size() > kShown) result.warnings.push_back(fmt::format("{} more such notices of checkpoints", warnings_.size() - kShown));
+  if (warnings_.size() > kShown)
+    result.warnings.push_back(fmt::format("{} more such notices of checkpoints", warnings_.size() - kShown));
 }
 
 }  // namespace trireme

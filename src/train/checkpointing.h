@@ -1,5 +1,5 @@
-// The coordinating thread's part in a run's checkpoints: what the workers handed over gets the numbers of its step and is written down by
-// a thread of its own while the run goes on.
+// The coordinating thread's part in a run's checkpoints: what the workers handed over gets the numbers of its step and
+// is written down by a thread of its own while the run goes on.
 #pragma once
 
 #include <filesystem>
@@ -40,9 +40,9 @@ class Checkpointing {
     std::optional<EvaluationPoint> evaluation;
   };
   struct Outcome {
-    CheckpointIndex index;     ///< with its files
-    std::string failure;       ///< why there is no checkpoint; empty: there is one
-    std::string untidy;        ///< why older ones were not removed
+    CheckpointIndex index;  ///< with its files
+    std::string failure;    ///< why there is no checkpoint; empty: there is one
+    std::string untidy;     ///< why older ones were not removed
     double seconds = 0;
   };
 
@@ -57,12 +57,12 @@ class Checkpointing {
   FileSystem& files_;
   TrainObserver& observer_;
   std::map<std::string, std::string> settings_;
-  std::map<int64_t, Facts> facts_;           ///< by step: of those that are handed over, and of the newest
-  std::optional<GatheredState> gathered_;    ///< taken from the workers; not to be changed while it is written
+  std::map<int64_t, Facts> facts_;         ///< by step: of those that are handed over, and of the newest
+  std::optional<GatheredState> gathered_;  ///< taken from the workers; not to be changed while it is written
   std::vector<std::string> warnings_;
   std::string failure_;
   CheckpointReport report_;
-  std::future<Outcome> writing_;             ///< last: its end is waited for first
+  std::future<Outcome> writing_;  ///< last: its end is waited for first
 };
 
 }  // namespace trireme

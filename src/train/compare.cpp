@@ -12,7 +12,8 @@
 namespace trireme {
 namespace {
 
-std::optional<EvaluationPoint> last_within(const RunResult& row, const std::function<bool(const EvaluationPoint&)>& within) {
+std::optional<EvaluationPoint> last_within(const RunResult& row,
+                                           const std::function<bool(const EvaluationPoint&)>& within) {
   std::optional<EvaluationPoint> found;
   for (const EvaluationPoint& point : row.evaluations)
     if (within(point)) found = point;
@@ -55,7 +56,8 @@ void complete_comparison(ExperimentResult& result) {
       row.scaling_efficiency = *row.samples_per_second / (row.devices * *single->samples_per_second);
     row.test_at_equal_samples = last_within(row, [&](const EvaluationPoint& p) { return p.samples <= samples; });
     const auto shortest = seconds.find(clock_of(row));
-    row.test_at_equal_time = last_within(row, [&](const EvaluationPoint& p) { return shortest != seconds.end() && p.seconds <= shortest->second; });
+    row.test_at_equal_time = last_within(
+        row, [&](const EvaluationPoint& p) { return shortest != seconds.end() && p.seconds <= shortest->second; });
   }
 }
 

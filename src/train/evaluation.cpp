@@ -2,7 +2,8 @@
 
 namespace trireme {
 
-StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches, const std::function<Batch(int64_t k)>& take) {
+StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches,
+                         const std::function<Batch(int64_t k)>& take) {
   StepOutcome sum;
   for (int64_t k = 0; k < batches; ++k) {
     const bool anew = k == 0 || !data.test->is_stream();

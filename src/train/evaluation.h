@@ -10,7 +10,9 @@
 
 namespace trireme {
 
-/// Of `batches` batches, which `take` gives in order. All workers together, with an empty pipeline. Losses and metrics are sums.
-StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches, const std::function<Batch(int64_t k)>& take);
+/// Of `batches` batches, which `take` gives in order. All workers together, with an empty pipeline. Losses and metrics
+/// are sums.
+StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches,
+                         const std::function<Batch(int64_t k)>& take);
 
 }  // namespace trireme

@@ -21,12 +21,13 @@ namespace {
 
 constexpr size_t kSamplesAtATime = 128;  // rows of one forward pass
 
-/// Predictors for the samples of a set, all with the same weights: as long as the samples are padded to or, where the experiment says so,
-/// only as long as those at hand need.
+/// Predictors for the samples of a set, all with the same weights: as long as the samples are padded to or, where the
+/// experiment says so, only as long as those at hand need.
 class Predictors {
  public:
   /// Arguments but for the weights outlive it.
-  Predictors(const Experiment& experiment, const Model& model, const std::shared_ptr<const Dataset>& set, const TensorMap& weights)
+  Predictors(const Experiment& experiment, const Model& model, const std::shared_ptr<const Dataset>& set,
+             const TensorMap& weights)
       : experiment_(experiment), set_(*set), whole_(model, weights, experiment.precision) {
     if (experiment.pad_to_multiple_of > 0) padded_ = std::dynamic_pointer_cast<const PaddedSet>(set);
   }
@@ -71,7 +72,7 @@ class Predictors {
   const Dataset& set_;
   std::shared_ptr<const PaddedSet> padded_;  ///< the set, where it is not always padded whole
   Predictor whole_;
-  PartLengths lengths_;                      ///< of what follows
+  PartLengths lengths_;  ///< of what follows
   std::optional<Model> model_;
   std::optional<Predictor> shorter_;
 };
@@ -84,7 +85,8 @@ std::vector<Metric> measure_auc(Predictors& predictors, const std::function<bool
     if (stop()) return {};
     const auto indices = std::span(order).subspan(first, std::min(kSamplesAtATime, order.size() - first));
     const Samples samples = predictors.load(indices);
-    const at::Tensor logits = predictors.of(predictors.lengths(indices)).predict(samples.data).to(at::kDouble).contiguous();
+    const at::Tensor logits =
+        predictors.of(predictors.lengths(indices)).predict(samples.data).to(at::kDouble).contiguous();
     for (int64_t i = 0; i < logits.size(0); ++i) {
       scores.push_back(logits.data_ptr<double>()[2 * i + 1] - logits.data_ptr<double>()[2 * i]);
       labels.push_back(samples.target.data_ptr<int64_t>()[i]);
@@ -95,7 +97,8 @@ std::vector<Metric> measure_auc(Predictors& predictors, const std::function<bool
 
 /// Asks the model for the tokens after prefixes: `source` [sentences, S], each of which stands for `beam` rows.
 NextToken next_token_of(Predictors& predictors, const at::Tensor& source, const BeamOptions& options) {
-  return [&predictors, sources = source.repeat_interleave(options.beam, 0), longest = options.longest](const at::Tensor& prefixes) {
+  return [&predictors, sources = source.repeat_interleave(options.beam, 0),
+          longest = options.longest](const at::Tensor& prefixes) {
     const int64_t length = prefixes.size(1), first = sources.size(1), given = predictors.room_for(length, longest);
     at::Tensor data = at::full({sources.size(0), first + given}, int64_t{kPadding}, at::kLong);
     data.narrow(1, 0, first).copy_(sources);
@@ -111,7 +114,10 @@ NextToken next_token_of(Predictors& predictors, const at::Tensor& source, const 
 
 std::vector<Metric> measure_bleu(const Experiment& experiment, Predictors& predictors, const TranslationSet& test,
                                  const std::function<bool()>& stop) {
-  const BeamOptions options{.beam = experiment.beam, .length_penalty = experiment.length_penalty, .begin = kBeginToken, .end = kEndToken,
+  const BeamOptions options{.beam = experiment.beam,
+                            .length_penalty = experiment.length_penalty,
+                            .begin = kBeginToken,
+                            .end = kEndToken,
                             .longest = test.target_length()};
   const size_t at_a_time = std::max<size_t>(1, kSamplesAtATime / size_t(options.beam));
   std::vector<std::string> hypotheses, references;
@@ -122,10 +128,13 @@ std::vector<Metric> measure_bleu(const Experiment& experiment, Predictors& predi
     const int64_t source_length = samples.data.size(1) - samples.target.size(1);
     bool stopped = false;
     const NextToken next = next_token_of(predictors, samples.data.narrow(1, 0, source_length), options);
-    const auto sentences = beam_search(int64_t(indices.size()), [&](const at::Tensor& prefixes) {
-      stopped = stopped || stop();
-      return stopped ? at::zeros({prefixes.size(0), test.classes()}, at::kDouble) : next(prefixes);
-    }, options);
+    const auto sentences = beam_search(
+        int64_t(indices.size()),
+        [&](const at::Tensor& prefixes) {
+          stopped = stopped || stop();
+          return stopped ? at::zeros({prefixes.size(0), test.classes()}, at::kDouble) : next(prefixes);
+        },
+        options);
     if (stopped) return {};
     for (size_t i = 0; i < indices.size(); ++i) {
       hypotheses.push_back(test.decode(sentences[i]));
@@ -135,18 +144,21 @@ std::vector<Metric> measure_bleu(const Experiment& experiment, Predictors& predi
   return {{"bleu", corpus_bleu(hypotheses, references).score}};
 }
 
-const TranslationSet* translations_of(const TaskData& data) { return dynamic_cast<const TranslationSet*>(data.test.get()); }
+const TranslationSet* translations_of(const TaskData& data) {
+  return dynamic_cast<const TranslationSet*>(data.test.get());
+}
 
 bool has_two_classes(const TaskData& data) {
-  return data.test->task() == LearningTask::classification && data.test->classes() == 2 && data.test->target_shape().empty();
+  return data.test->task() == LearningTask::classification && data.test->classes() == 2 &&
+         data.test->target_shape().empty();
 }
 
 }  // namespace
 
 bool has_final_metrics(const TaskData& data) { return has_two_classes(data) || translations_of(data); }
 
-std::vector<Metric> final_metrics(const Experiment& experiment, const Model& model, const TaskData& data, const TensorMap& weights,
-                                  const std::function<bool()>& stop) {
+std::vector<Metric> final_metrics(const Experiment& experiment, const Model& model, const TaskData& data,
+                                  const TensorMap& weights, const std::function<bool()>& stop) {
   if (!has_final_metrics(data)) return {};
   Predictors predictors(experiment, model, data.test, weights);
   if (has_two_classes(data)) return measure_auc(predictors, stop);

@@ -17,14 +17,14 @@ namespace trireme {
 namespace {
 
 constexpr double kPollSeconds = 0.05;
-constexpr double kSecondsForRank0 = 1;   // after an interrupt, to end the run as it wants to
+constexpr double kSecondsForRank0 = 1;        // after an interrupt, to end the run as it wants to
 constexpr double kSecondsForCheckpoint = 12;  // the same where it writes one of what has been trained
-constexpr double kPatienceSeconds = 1;   // after that, for this rank's worker to finish the layer it is in
+constexpr double kPatienceSeconds = 1;        // after that, for this rank's worker to finish the layer it is in
 
 }  // namespace
 
 void run_follower_rank(const RunSpec& given, const Model& model, const TaskData& data, const Plan& plan,
-            const std::shared_ptr<ProcessRank>& process, const std::atomic<bool>& interrupted) {
+                       const std::shared_ptr<ProcessRank>& process, const std::atomic<bool>& interrupted) {
   const RunSpec experiment = whole_experiment(given, plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
@@ -40,7 +40,8 @@ void run_follower_rank(const RunSpec& given, const Model& model, const TaskData&
   bool aborted = false;
   while (true) {
     bool timed_out = false;
-    const bool has_entry = run->records.next(kPollSeconds, timed_out).has_value();  // of this rank alone: rank 0 has the run's
+    const bool has_entry =
+        run->records.next(kPollSeconds, timed_out).has_value();  // of this rank alone: rank 0 has the run's
     if (!has_entry && !timed_out) break;
     if (!interrupted) continue;
     if (interrupted_at == 0) interrupted_at = steady_seconds();

@@ -21,17 +21,19 @@
 namespace trireme {
 namespace {
 
-constexpr double kSearchSeconds = 2;   // of the exact planner, while workers go on ...
-constexpr double kFirstSeconds = 60;   // ... and before they begin, measuring included
-constexpr size_t kPlanned = 3;         // of its finalists; all where memory is limited
-constexpr double kSpeedStep = 0.01;    // speeds are rounded to that: plans show them
+constexpr double kSearchSeconds = 2;  // of the exact planner, while workers go on ...
+constexpr double kFirstSeconds = 60;  // ... and before they begin, measuring included
+constexpr size_t kPlanned = 3;        // of its finalists; all where memory is limited
+constexpr double kSpeedStep = 0.01;   // speeds are rounded to that: plans show them
 
 /// Whether a run that goes on under it keeps the curve of one device.
 bool keeps_curve(const Plan& plan) {
   return find_schedule(plan.schedule, plan.name).flushes && plan.compression.kind == Compression::Kind::none;
 }
 
-double slowness_of(const Conditions& now, int worker) { return size_t(worker) < now.slowness.size() ? now.slowness[size_t(worker)] : 1; }
+double slowness_of(const Conditions& now, int worker) {
+  return size_t(worker) < now.slowness.size() ? now.slowness[size_t(worker)] : 1;
+}
 
 /// By rank of `to`, its rank under `from`; -1: it had none.
 std::vector<int> ranks_before(const std::vector<int>& from, const std::vector<int>& to) {
@@ -48,8 +50,10 @@ std::vector<int> ranks_before(const std::vector<int>& from, const std::vector<in
 PlanForecaster::PlanForecaster(const RunSpec& experiment, const Model& model, const Plan& initial)
     : experiment_(experiment), model_(model), devices_(std::max(initial.devices, experiment.devices.front())) {
   if (!keeps_curve(initial))
-    fail_user({"adapt", fmt::format("plan \"{}\"", initial.name), "trains another curve than one device (old weights, or gradients in fewer bytes): "
-               "no other plan could go on with it", "begin with another plan, or leave out adapt"});
+    fail_user({"adapt", fmt::format("plan \"{}\"", initial.name),
+               "trains another curve than one device (old weights, or gradients in fewer bytes): "
+               "no other plan could go on with it",
+               "begin with another plan, or leave out adapt"});
   Profile profile;
   profile.machine = fingerprint_of_this_machine(experiment.threads);
   cores_ = profile.machine.cores;
@@ -61,7 +65,8 @@ PlanForecaster::PlanForecaster(const RunSpec& experiment, const Model& model, co
   source_ = measured_source(experiment, model, profile, devices_);
   const Conditions first = at_first();
   add(initial.name, initial, device_numbers(0, initial.devices), true);
-  add_strategies(experiment.strategies, source_for(first, device_numbers(0, devices_)), device_numbers(0, devices_), true);
+  add_strategies(experiment.strategies, source_for(first, device_numbers(0, devices_)), device_numbers(0, devices_),
+                 true);
   find_candidates(first, initial.name, kFirstSeconds);
   for (const Candidate& candidate : candidates_) forecast(candidate, first, find(initial.name));
   const auto& measured = dynamic_cast<const ProfiledCosts&>(*source_.layers);
@@ -70,14 +75,16 @@ PlanForecaster::PlanForecaster(const RunSpec& experiment, const Model& model, co
 
 Conditions PlanForecaster::at_first() const {
   Conditions first;
-  if (experiment_.links) first.links = {.latency = experiment_.links->at_first.latency, .bandwidth = experiment_.links->at_first.bandwidth};
+  if (experiment_.links)
+    first.links = {.latency = experiment_.links->at_first.latency, .bandwidth = experiment_.links->at_first.bandwidth};
   first.slowness.assign(size_t(devices_), 1.0);
   first.memory = experiment_.device_memory;
   return first;
 }
 
 const PlanForecaster::Candidate& PlanForecaster::find(const std::string& name) const {
-  const auto found = std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return c.name == name; });
+  const auto found =
+      std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return c.name == name; });
   check_internal(found != candidates_.end(), "only candidates are asked for");
   return *found;
 }
@@ -91,12 +98,13 @@ void PlanForecaster::add(const std::string& name, const Plan& plan, const std::v
     if (known.workers == workers && is_same(known.plan, plan)) return;
   std::string unique = name;
   for (int again = 2; has_name(unique); ++again) unique = fmt::format("{} ({})", name, again);
-  candidates_.push_back({unique, plan, workers, compile(model_, plan, compile_options(experiment_, true)), is_constant});
+  candidates_.push_back(
+      {unique, plan, workers, compile(model_, plan, compile_options(experiment_, true)), is_constant});
 }
 
 /// The strategies' plans for a source's devices, which are these workers.
-void PlanForecaster::add_strategies(const std::vector<std::string>& strategies, const CostSource& source, const std::vector<int>& workers,
-                                    bool is_constant) {
+void PlanForecaster::add_strategies(const std::vector<std::string>& strategies, const CostSource& source,
+                                    const std::vector<int>& workers, bool is_constant) {
   for (const std::string& strategy : strategies)
     for (const std::string& name : expand_strategy(strategy)) {
       if (is_planned(name)) continue;  // asked apart
@@ -123,7 +131,8 @@ void PlanForecaster::add_planned(const Conditions& now, const std::vector<int>& 
     return sources.emplace(devices, source_for(now, {order.begin(), order.begin() + devices})).first->second;
   };
   try {
-    const BestPlan best = find_best_plan(experiment_, model_, {source_of, {device_numbers(0, devices_)}}, {.objective = Objective::time, .limit = seconds});
+    const BestPlan best = find_best_plan(experiment_, model_, {source_of, {device_numbers(0, devices_)}},
+                                         {.objective = Objective::time, .limit = seconds});
     const size_t most = now.memory > 0 ? best.finalists.size() : kPlanned;
     for (size_t i = 0; i < std::min(most, best.finalists.size()); ++i) {
       const Plan& plan = best.finalists[i].rated.plan;
@@ -143,7 +152,8 @@ CostSource PlanForecaster::source_for(const Conditions& now, const std::vector<i
   for (int worker : workers) {
     Device device = source_.cluster.devices[size_t(worker)];
     const double slowness = slowness_of(now, worker);
-    if (slowness > 1) device.speed = std::max(kSpeedStep, std::round(device.speed / slowness / kSpeedStep) * kSpeedStep);
+    if (slowness > 1)
+      device.speed = std::max(kSpeedStep, std::round(device.speed / slowness / kSpeedStep) * kSpeedStep);
     device.memory = now.memory;
     source.cluster.devices.push_back(device);
     source.slowness.push_back(slowness);
@@ -160,9 +170,9 @@ Forecast PlanForecaster::forecast(const Candidate& candidate, const Conditions& 
   Forecast forecast{.name = candidate.name, .step_seconds = row.step_seconds->median, .workers = candidate.workers};
   for (double share : row.busy_share) forecast.compute.push_back(share * row.step_seconds->median);
   if (now.memory > 0) forecast.missing = std::max<int64_t>(0, *row.predicted->peak_memory - now.memory);
-  forecast.bytes_to_move = bytes_to_move(current.program, candidate.program, optimizer_state_count(experiment_.optimizer),
-                                         int64_t(c10::elementSize(master_type(experiment_.precision))),
-                                         ranks_before(current.workers, candidate.workers));
+  forecast.bytes_to_move = bytes_to_move(
+      current.program, candidate.program, optimizer_state_count(experiment_.optimizer),
+      int64_t(c10::elementSize(master_type(experiment_.precision))), ranks_before(current.workers, candidate.workers));
   return forecast;
 }
 
@@ -190,7 +200,8 @@ Outlook PlanForecaster::outlook(const Conditions& now, const std::string& curren
     try {
       outlook.forecasts.push_back(forecast(candidate, now, find(current)));
     } catch (const Error& error) {
-      if (error.blame() != Blame::user || candidate.name == current) throw;  // of degrees that were not measured: no candidate
+      if (error.blame() != Blame::user || candidate.name == current)
+        throw;  // of degrees that were not measured: no candidate
     }
   }
   outlook.seconds = steady_seconds() - begin;

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 
 namespace trireme {
 namespace {
@@ -26,14 +26,16 @@ Snapshot take(const Program& program, const ParameterStore& store) {
 
 }  // namespace
 
-std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan, const std::function<Batch(int64_t step)>& batch_of,
-                                   const LockstepOptions& options) {
-  Program program = compile(model, plan, {.clip_gradients = options.clip_norm > 0,
-                                          .layer_norms = options.worker.optimizer.is_layerwise(),
-                                          .keep_gradients = !options.one_pass,
-                                          .mixed_precision = options.precision == Precision::bf16,
-                                          .batch_norm = options.worker.batch_norm,
-                                          .private_replicas = options.private_replicas, .frozen = options.frozen});
+std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan,
+                                   const std::function<Batch(int64_t step)>& batch_of, const LockstepOptions& options) {
+  Program program = compile(model, plan,
+                            {.clip_gradients = options.clip_norm > 0,
+                             .layer_norms = options.worker.optimizer.is_layerwise(),
+                             .keep_gradients = !options.one_pass,
+                             .mixed_precision = options.precision == Precision::bf16,
+                             .batch_norm = options.worker.batch_norm,
+                             .private_replicas = options.private_replicas,
+                             .frozen = options.frozen});
   LocalWorld world(plan.devices);
   ParameterStore store(program, options.precision);
   std::vector<Snapshot> snapshots(static_cast<size_t>(options.steps));

@@ -17,7 +17,8 @@ namespace {
 /// Passes reports on, and ends the run once the target is reached or the user asks.
 class UntilTarget : public TrainObserver {
  public:
-  UntilTarget(double target, TrainObserver& next, const std::atomic<bool>& interrupted) : target_(target), next_(next), interrupted_(interrupted) {}
+  UntilTarget(double target, TrainObserver& next, const std::atomic<bool>& interrupted)
+      : target_(target), next_(next), interrupted_(interrupted) {}
 
   void on_step(const StepReport& report) override {
     next_.on_step(report);
@@ -38,9 +39,11 @@ class UntilTarget : public TrainObserver {
 
 void check_request(const Experiment& experiment, const TaskData& data, int64_t batch) {
   if (!experiment.target)
-    fail_user({experiment.file.string(), "has no target", "epochs are counted up to one", "add target = 0.9, or --set target=0.9"});
+    fail_user({experiment.file.string(), "has no target", "epochs are counted up to one",
+               "add target = 0.9, or --set target=0.9"});
   if (batch > data.train->size())
-    fail_user({"--batches", fmt::format("{}", batch), fmt::format("there are {} training samples", data.train->size()), "leave it out"});
+    fail_user({"--batches", fmt::format("{}", batch), fmt::format("there are {} training samples", data.train->size()),
+               "leave it out"});
 }
 
 EpochsMeasurement measurement_of(const RunResult& row, const Experiment& experiment, int64_t batch, int micro_batches) {
@@ -68,15 +71,23 @@ std::string in_words(const Length& length) {
 }
 
 nlohmann::json optimizer_options(const OptimizerConfig& o) {
-  return {{"nesterov", o.nesterov}, {"beta1", o.beta1}, {"beta2", o.beta2}, {"epsilon", o.epsilon}, {"alpha", o.alpha}, {"centered", o.centered},
-          {"rate_decay", o.rate_decay}, {"initial_accumulator", o.initial_accumulator}, {"trust", o.trust}, {"ema", o.ema}};
+  return {{"nesterov", o.nesterov},     {"beta1", o.beta1},
+          {"beta2", o.beta2},           {"epsilon", o.epsilon},
+          {"alpha", o.alpha},           {"centered", o.centered},
+          {"rate_decay", o.rate_decay}, {"initial_accumulator", o.initial_accumulator},
+          {"trust", o.trust},           {"ema", o.ema}};
 }
 
 nlohmann::json schedule_options(const LearningRateSchedule& s) {
   nlohmann::json at = nlohmann::json::array();
   for (const Length& length : s.decay_at) at.push_back(in_words(length));
-  return {{"kind", name_of(s.kind)}, {"warmup", in_words(s.warmup)}, {"decay_factor", s.decay_factor}, {"decay_every", in_words(s.decay_every)},
-          {"decay_at", at}, {"minimum", s.minimum}, {"power", s.power}};
+  return {{"kind", name_of(s.kind)},
+          {"warmup", in_words(s.warmup)},
+          {"decay_factor", s.decay_factor},
+          {"decay_every", in_words(s.decay_every)},
+          {"decay_at", at},
+          {"minimum", s.minimum},
+          {"power", s.power}};
 }
 
 bool diverged(const RunResult& row) { return row.status == RunStatus::failed && row.reason.starts_with("diverged"); }
@@ -85,9 +96,12 @@ bool diverged(const RunResult& row) { return row.status == RunStatus::failed && 
 
 const char* name_of(RateRule rule) {
   switch (rule) {
-    case RateRule::linear: return "linear";
-    case RateRule::square_root: return "sqrt";
-    case RateRule::fixed: return "fixed";
+    case RateRule::linear:
+      return "linear";
+    case RateRule::square_root:
+      return "sqrt";
+    case RateRule::fixed:
+      return "fixed";
   }
   return "";
 }
@@ -95,7 +109,8 @@ const char* name_of(RateRule rule) {
 RunSpec with_batch(const RunSpec& experiment, int64_t batch, RateRule rule) {
   RunSpec changed = experiment;
   changed.batch = batch;
-  const int64_t reference = experiment.schedule.reference_batch > 0 ? experiment.schedule.reference_batch : experiment.batch;
+  const int64_t reference =
+      experiment.schedule.reference_batch > 0 ? experiment.schedule.reference_batch : experiment.batch;
   changed.schedule.reference_batch = 0;
   const double growth = double(batch) / double(reference);
   const double factor = rule == RateRule::linear ? growth : rule == RateRule::square_root ? std::sqrt(growth) : 1;
@@ -106,7 +121,8 @@ RunSpec with_batch(const RunSpec& experiment, int64_t batch, RateRule rule) {
 
 int micro_batches_for(const Experiment& experiment, int64_t batch, const EpochsRequest& request) {
   if (batch < request.devices)
-    fail_user({"--batches", fmt::format("{}", batch), fmt::format("{} workers each need a sample", request.devices), "use fewer workers"});
+    fail_user({"--batches", fmt::format("{}", batch), fmt::format("{} workers each need a sample", request.devices),
+               "use fewer workers"});
   const int64_t usual = (experiment.batch + request.devices - 1) / request.devices;
   const int64_t samples = request.devices * (request.micro_batch > 0 ? request.micro_batch : usual);
   return int(std::min((batch + samples - 1) / samples, batch / request.devices));
@@ -114,7 +130,8 @@ int micro_batches_for(const Experiment& experiment, int64_t batch, const EpochsR
 
 nlohmann::json epochs_settings(const RunSpec& experiment, const TaskData& data, const EpochsRequest& request) {
   const OptimizerConfig& optimizer = experiment.optimizer;
-  const int64_t most = request.micro_batch > 0 ? request.micro_batch : (experiment.batch + request.devices - 1) / request.devices;
+  const int64_t most =
+      request.micro_batch > 0 ? request.micro_batch : (experiment.batch + request.devices - 1) / request.devices;
   return {{"model", experiment.model_name},
           {"model_options", experiment.model_options},
           {"data", data.source},
@@ -141,22 +158,25 @@ nlohmann::json epochs_settings(const RunSpec& experiment, const TaskData& data, 
           {"seed", experiment.seed}};
 }
 
-void check_epochs_request(const Experiment& experiment, const TaskData& data, const std::vector<int64_t>& batches, const EpochsRequest& request) {
+void check_epochs_request(const Experiment& experiment, const TaskData& data, const std::vector<int64_t>& batches,
+                          const EpochsRequest& request) {
   for (const int64_t batch : batches) {
     check_request(experiment, data, batch);
     micro_batches_for(experiment, batch, request);
   }
 }
 
-std::optional<EpochsMeasurement> measure_epochs(const RunSpec& original, const Model& model, const TaskData& data, int64_t batch,
-                                                const EpochsRequest& request, TrainObserver& observer, const std::atomic<bool>& interrupted) {
+std::optional<EpochsMeasurement> measure_epochs(const RunSpec& original, const Model& model, const TaskData& data,
+                                                int64_t batch, const EpochsRequest& request, TrainObserver& observer,
+                                                const std::atomic<bool>& interrupted) {
   check_request(original, data, batch);
   const int micro_batches = micro_batches_for(original, batch, request);
   RunSpec experiment = with_batch(original, batch, request.rate);
   experiment.save_weights = false;
   const std::string strategy = fmt::format("data={},micro_batches={}", request.devices, micro_batches);
   UntilTarget until(*experiment.target, observer, interrupted);
-  const RunResult row = train(experiment, model, data, make_plan(strategy, experiment, model, request.devices), until, until.stop);
+  const RunResult row =
+      train(experiment, model, data, make_plan(strategy, experiment, model, request.devices), until, until.stop);
   const EpochsMeasurement measurement = measurement_of(row, experiment, batch, micro_batches);
   if (measurement.point.epochs || row.status == RunStatus::ok || diverged(row)) return measurement;
   if (row.status == RunStatus::interrupted || row.status == RunStatus::timed_out) return std::nullopt;

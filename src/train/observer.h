@@ -22,8 +22,8 @@ class TrainObserver {
   virtual ~TrainObserver() = default;
   virtual void on_step(const StepReport&) {}
   virtual void on_evaluation(const EvaluationPoint&) {}
-  /// The trained weights as a file is to hold them (train/trained_weights.h), once, after the last step. What it throws becomes a
-  /// warning of the run.
+  /// The trained weights as a file is to hold them (train/trained_weights.h), once, after the last step. What it throws
+  /// becomes a warning of the run.
   virtual void on_weights(const Weights&) {}
   /// A line for the user while the run goes on: a checkpoint that could not be written.
   virtual void on_notice(const std::string&) {}

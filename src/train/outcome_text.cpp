@@ -21,7 +21,8 @@ auto unpacked(const std::string& text, Read read) {
   try {
     return read(json::from_cbor(text));
   } catch (const json::exception& error) {
-    fail_run({"a rank's report", "cannot be read", first_line(error), "start all ranks with the same version of trireme"});
+    fail_run(
+        {"a rank's report", "cannot be read", first_line(error), "start all ranks with the same version of trireme"});
   }
 }
 
@@ -34,8 +35,8 @@ json events_of(const std::vector<Event>& events) {
 std::vector<Event> read_events(const json& list) {
   std::vector<Event> events;
   for (const json& e : list)
-    events.push_back({e.at(0).get<int>(), all_event_kinds().at(e.at(1).get<size_t>()), e.at(2).get<std::string>(), e.at(3).get<int>(),
-                      e.at(4).get<double>(), e.at(5).get<double>(), e.at(6).get<int64_t>()});
+    events.push_back({e.at(0).get<int>(), all_event_kinds().at(e.at(1).get<size_t>()), e.at(2).get<std::string>(),
+                      e.at(3).get<int>(), e.at(4).get<double>(), e.at(5).get<double>(), e.at(6).get<int64_t>()});
   return events;
 }
 
@@ -44,9 +45,26 @@ std::vector<Event> read_events(const json& list) {
 std::string to_text(const PostedOutcome& p) {
   const StepOutcome& o = p.outcome;
   const GradientNorms& n = o.norms;
-  return packed({p.step, p.evaluation, p.asked_to_end, p.load_seconds, o.loss_sum, o.metrics, o.begin, o.end, o.compute_seconds, o.exposed_seconds,
-                 o.waiting_seconds, o.hidden_seconds, o.bytes_sent, n.squares, n.piece_squares, n.pieces, n.inverse_samples,
-                 o.not_finite, o.not_finite_at, events_of(o.events)});
+  return packed({p.step,
+                 p.evaluation,
+                 p.asked_to_end,
+                 p.load_seconds,
+                 o.loss_sum,
+                 o.metrics,
+                 o.begin,
+                 o.end,
+                 o.compute_seconds,
+                 o.exposed_seconds,
+                 o.waiting_seconds,
+                 o.hidden_seconds,
+                 o.bytes_sent,
+                 n.squares,
+                 n.piece_squares,
+                 n.pieces,
+                 n.inverse_samples,
+                 o.not_finite,
+                 o.not_finite_at,
+                 events_of(o.events)});
 }
 
 PostedOutcome outcome_from(const std::string& text) {
@@ -60,9 +78,12 @@ PostedOutcome outcome_from(const std::string& text) {
     take(p.asked_to_end);
     for (double* number : {&p.load_seconds, &o.loss_sum}) take(*number);
     take(o.metrics);
-    for (double* number : {&o.begin, &o.end, &o.compute_seconds, &o.exposed_seconds, &o.waiting_seconds, &o.hidden_seconds}) take(*number);
+    for (double* number :
+         {&o.begin, &o.end, &o.compute_seconds, &o.exposed_seconds, &o.waiting_seconds, &o.hidden_seconds})
+      take(*number);
     take(o.bytes_sent);
-    for (double* number : {&o.norms.squares, &o.norms.piece_squares, &o.norms.pieces, &o.norms.inverse_samples}) take(*number);
+    for (double* number : {&o.norms.squares, &o.norms.piece_squares, &o.norms.pieces, &o.norms.inverse_samples})
+      take(*number);
     take(o.not_finite);
     take(o.not_finite_at);
     o.events = read_events(list.at(next));

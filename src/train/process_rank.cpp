@@ -27,7 +27,7 @@ enum Tag : int64_t { kVerdict, kPost, kMemory, kClock };
 constexpr const char* kGo = "go";
 constexpr const char* kEnd = "end";
 constexpr double kMostCores = 1e6;  // where no control group limits them
-constexpr int kClockRounds = 8;  // the quickest of them counts
+constexpr int kClockRounds = 8;     // the quickest of them counts
 
 /// Processes with the same one share a steady clock.
 std::string machine_id() {
@@ -79,11 +79,13 @@ ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backen
     quotas[machines.back()] = hello.at(2).get<double>();
   }
   machines_ = int(cores.size());
-  for (const auto& [machine, numbers] : cores) cores_ += std::max(1, int(std::min(double(numbers.size()), quotas[machine])));
+  for (const auto& [machine, numbers] : cores)
+    cores_ += std::max(1, int(std::min(double(numbers.size()), quotas[machine])));
   compare_clocks(machines);
 }
 
-/// Rank 0 answers with its time; half of the round trip is what the answer took. Only between machines: one has one clock.
+/// Rank 0 answers with its time; half of the round trip is what the answer took. Only between machines: one has one
+/// clock.
 void ProcessRank::compare_clocks(const std::vector<std::string>& machines) {
   for (int other = 1; other < size(); ++other) {
     if (machines[size_t(other)] == machines[0] || (rank() != 0 && rank() != other)) continue;
@@ -119,7 +121,8 @@ bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
 void ProcessRank::post(StepRecords& records, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
   shift(outcome, -clock_ahead_);
   if (rank() != 0)
-    return send_text(*world_, to_text(PostedOutcome{step, evaluation, std::move(outcome), load_seconds, asked_to_end_}), 0, kPost);
+    return send_text(*world_, to_text(PostedOutcome{step, evaluation, std::move(outcome), load_seconds, asked_to_end_}),
+                     0, kPost);
   awaited_.push_back({.step = step, .evaluation = evaluation, .begin = outcome.begin, .end = outcome.end});
   records.post(0, step, evaluation, std::move(outcome), load_seconds);
   take_posts(records, evaluation ? 0 : 1);
@@ -131,7 +134,8 @@ void ProcessRank::take_posts(StepRecords& records, size_t left) {
     for (Awaited& awaited = awaited_.front(); awaited.next < size(); ++awaited.next) {
       const int other = awaited.next;
       PostedOutcome posted = outcome_from(receive_text(*world_, other, kPost));
-      check_internal(posted.step == awaited.step && posted.evaluation == awaited.evaluation, "all ranks go through the same steps");
+      check_internal(posted.step == awaited.step && posted.evaluation == awaited.evaluation,
+                     "all ranks go through the same steps");
       if (posted.asked_to_end) other_asked_ = other;
       records.post(other, posted.step, posted.evaluation, std::move(posted.outcome), posted.load_seconds);
     }
@@ -160,7 +164,8 @@ void ProcessRank::finish(StepRecords& records, std::vector<MemoryUse>& memory) {
   take_posts(records, 0);
   memory.resize(size_t(size()));
   memory[0] = own;
-  for (int other = 1; other < size(); ++other) memory[size_t(other)] = memory_from(receive_text(*world_, other, kMemory));
+  for (int other = 1; other < size(); ++other)
+    memory[size_t(other)] = memory_from(receive_text(*world_, other, kMemory));
 }
 
 }  // namespace trireme

@@ -13,9 +13,9 @@
 #include "cost/virtual_costs.h"
 #include "experiment/make_plan.h"
 #include "forecast/predict.h"
-#include "runtime/worker_threads.h"
 #include "runtime/gradient_norms.h"
 #include "runtime/whole_step.h"
+#include "runtime/worker_threads.h"
 #include "train/agreement/agreement_state.h"
 #include "train/evaluation.h"
 #include "train/final_metrics.h"
@@ -47,26 +47,35 @@ std::vector<Range> loaded_samples(const Program& program, const Model& model, in
 
 LocalWorld world_of(const RunSpec& experiment, std::shared_ptr<EmulatedLinks> links, int threads) {
   if (!experiment.virtual_machines) return LocalWorld(threads, std::move(links));
-  return LocalWorld(threads, std::make_shared<VirtualTime>(threads, transfer_times(experiment.virtual_machines->links)));
+  return LocalWorld(threads,
+                    std::make_shared<VirtualTime>(threads, transfer_times(experiment.virtual_machines->links)));
 }
 
 std::unique_ptr<InstructionTimes> times_of(const RunSpec& experiment, const Model& model) {
   if (!experiment.virtual_machines) return nullptr;
   const CostSource& source = *experiment.virtual_machines;
   return std::make_unique<ComputeCosts>(model, source.cluster, source.layers, source.links,
-                                        InstructionCostOptions{.precision = experiment.precision, .batch_norm = experiment.batch_norm,
-                                                               .loading = source.loading, .slowness = source.slowness});
+                                        InstructionCostOptions{.precision = experiment.precision,
+                                                               .batch_norm = experiment.batch_norm,
+                                                               .loading = source.loading,
+                                                               .slowness = source.slowness});
 }
 
-Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<int> who, const std::shared_ptr<EmulatedLinks>& links, int threads)
-    : plan(std::move(p)), workers(std::move(who)), training(compile(model, plan, options_of(experiment, plan, true))),
-      evaluation(compile(model, plan, options_of(experiment, plan, false))), times(times_of(experiment, model)), weights(training, model),
+Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<int> who,
+             const std::shared_ptr<EmulatedLinks>& links, int threads)
+    : plan(std::move(p)),
+      workers(std::move(who)),
+      training(compile(model, plan, options_of(experiment, plan, true))),
+      evaluation(compile(model, plan, options_of(experiment, plan, false))),
+      times(times_of(experiment, model)),
+      weights(training, model),
       gatherer(training) {
   const bool agrees = !plan.agreement.empty();
   for (int r = 0; r < plan.replicas; ++r) {
     const auto make_world = [&] { return agrees ? LocalWorld(threads) : world_of(experiment, links, threads); };
     groups.push_back(std::make_unique<ReplicaGroup>(r, r * plan.devices, training, make_world));
-    if (experiment.links && !agrees) groups.back()->world.move_beside_computing();  // as between the machines that the links stand for
+    if (experiment.links && !agrees)
+      groups.back()->world.move_beside_computing();  // as between the machines that the links stand for
   }
 }
 
@@ -75,25 +84,39 @@ void Phase::abort(const std::string& reason) {
 }
 
 Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, RunOptions options)
-    : experiment(e), model(m), data(d), batches(experiment, data), steps(plan.agreement.empty() ? steps_of(e.length, sampler().steps_per_epoch()) : 0),
+    : experiment(e),
+      model(m),
+      data(d),
+      batches(experiment, data),
+      steps(plan.agreement.empty() ? steps_of(e.length, sampler().steps_per_epoch()) : 0),
       evaluate_every(steps_of(e.evaluate_every, sampler().steps_per_epoch())),
       checkpoint_every(options.writes_checkpoints ? steps_of(e.checkpoint.every, sampler().steps_per_epoch()) : 0),
-      begun_at(options.resumed ? options.resumed->step : 0), records(plan.devices), adapts_(options.adapts),
+      begun_at(options.resumed ? options.resumed->step : 0),
+      records(plan.devices),
+      adapts_(options.adapts),
       evaluates_first_(options.resumed && options.resumed->awaits_evaluation),
-      links_(e.links && !e.virtual_machines ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr), process_(std::move(options.process)) {
-  check_internal(!e.virtual_machines || (e.private_replicas && !process_), "workers in virtual time are threads with replicas of their own");
-  check_internal(!process_ || (experiment.private_replicas && process_->size() == plan.devices), "each process has a rank and replicas of its own");
+      links_(e.links && !e.virtual_machines ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr),
+      process_(std::move(options.process)) {
+  check_internal(!e.virtual_machines || (e.private_replicas && !process_),
+                 "workers in virtual time are threads with replicas of their own");
+  check_internal(!process_ || (experiment.private_replicas && process_->size() == plan.devices),
+                 "each process has a rank and replicas of its own");
   if (options.resumed) state_ = std::move(options.resumed->state);
-  auto phase = std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_, process_ ? 1 : plan.devices);
+  auto phase =
+      std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_, process_ ? 1 : plan.devices);
   phase->first_step = begun_at;
   if (state_) check_agreement_state(plan, *state_);
   if (!plan.agreement.empty()) {
-    const AgreementBeginning beginning{.step = begun_at, .seconds = options.resumed ? options.resumed->seconds : 0,
-                                       .replicas = state_ ? progress_in(*state_, plan.replicas) : std::vector<ReplicaProgress>()};
-    agreement_ = std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation, records, options.make_world,
-                                                options.writes_checkpoints, beginning);
+    const AgreementBeginning beginning{
+        .step = begun_at,
+        .seconds = options.resumed ? options.resumed->seconds : 0,
+        .replicas = state_ ? progress_in(*state_, plan.replicas) : std::vector<ReplicaProgress>()};
+    agreement_ =
+        std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation,
+                                       records, options.make_world, options.writes_checkpoints, beginning);
     steps = agreement_->steps_of_run();
-    if (options.writes_checkpoints) checkpoint_every = steps_of(experiment.checkpoint.every, agreement_->batches().steps_per_epoch(0));
+    if (options.writes_checkpoints)
+      checkpoint_every = steps_of(experiment.checkpoint.every, agreement_->batches().steps_per_epoch(0));
     agreement_->takes_server_state = [this](bool is_last) { return takes_server_state(is_last); };
     agreement_->on_server_state = [this](TrainingState state) {
       handed_over_ = agreement_->steps_so_far();
@@ -145,18 +168,20 @@ void Run::begin_phase(std::unique_ptr<Phase> phase) {
 void Run::begin_loading(const Phase& phase, ReplicaGroup& group, int64_t first_step) {
   group.next_step = first_step;
   group.next_test = evaluates_first_ && plans_.empty() ? 0 : batches.evaluations();
-  group.loader = std::make_unique<Loader>(
-      [this, &group] { return next_batch(group); },
-      LoaderOptions{.threads = loading_threads_of(experiment, *data.train), .readers = group.world.size(), .wanted = samples_of_process(phase)},
-      [&group] { return group.world.abort_reason(); });
+  group.loader = std::make_unique<Loader>([this, &group] { return next_batch(group); },
+                                          LoaderOptions{.threads = loading_threads_of(experiment, *data.train),
+                                                        .readers = group.world.size(),
+                                                        .wanted = samples_of_process(phase)},
+                                          [&group] { return group.world.abort_reason(); });
 }
 
-/// The batches of the run in the order in which every worker takes them: each step's, and after steps with an evaluation the test
-/// set's.
+/// The batches of the run in the order in which every worker takes them: each step's, and after steps with an
+/// evaluation the test set's.
 std::optional<PlannedBatch> Run::next_batch(ReplicaGroup& group) const {
   if (agreement_) {
     const int64_t end = agreement_->steps_of_replica(group.number);
-    return end > 0 && group.next_step >= end ? std::nullopt : std::optional(agreement_->batch(group.number, group.next_step++));
+    return end > 0 && group.next_step >= end ? std::nullopt
+                                             : std::optional(agreement_->batch(group.number, group.next_step++));
   }
   if (group.next_test < batches.evaluations()) return batches.evaluation(group.next_test++);
   if (group.next_step == steps) return std::nullopt;
@@ -183,21 +208,29 @@ double Run::load_seconds(ReplicaGroup& group, int rank) const {
 /// After so many steps.
 void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
   Loader& loader = *phase.only_group().loader;
-  StepOutcome sum = evaluate_all(worker, phase.plan, data, batches.evaluations(), [&](int64_t) { return loader.take(reader_of(rank)); });
+  StepOutcome sum = evaluate_all(worker, phase.plan, data, batches.evaluations(),
+                                 [&](int64_t) { return loader.take(reader_of(rank)); });
   post(rank, step, true, std::move(sum), 0);
   if (rank == 0) evaluated_ = step;
   loader.take_load_seconds(reader_of(rank));  // an evaluation is no part of training time
 }
 
 std::unique_ptr<Worker> Run::make_worker(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store) {
-  const WorkerOptions options{.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer,
-                              .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
-                              .keeps_whole_steps = keeps_whole_steps(phase),
-                              .times = phase.times.get(),
-                              .agreement = group.agreement,
-                              .resumed = group.resumed ? &*group.resumed : state_ ? &*state_ : nullptr};
-  if (!process_) return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, store, group.world, options);
-  return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, experiment.precision, process_->worker_communicator(), options);
+  const WorkerOptions options{
+      .seed = experiment.seed,
+      .batch_norm = experiment.batch_norm,
+      .optimizer = experiment.optimizer,
+      .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
+      .keeps_whole_steps = keeps_whole_steps(phase),
+      .times = phase.times.get(),
+      .agreement = group.agreement,
+      .resumed = group.resumed ? &*group.resumed
+                 : state_      ? &*state_
+                               : nullptr};
+  if (!process_)
+    return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, store, group.world, options);
+  return std::make_unique<Worker>(rank, model, &phase.training, &phase.evaluation, experiment.precision,
+                                  process_->worker_communicator(), options);
 }
 
 void Run::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
@@ -227,13 +260,15 @@ void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
   }
   worker.drain();
   if (changes_plan(phase, rank, worker, step)) return phase.gatherer.gather(rank, worker, store);
-  if (checkpoint_every > 0 && step > begun_at && !hands_over_after(step - 1)) hand_over(phase, rank, worker, store, step);
+  if (checkpoint_every > 0 && step > begun_at && !hands_over_after(step - 1))
+    hand_over(phase, rank, worker, store, step);
   end_work(phase, rank, worker, store);
 }
 
 /// Of an elastic run: the last step is not lost with a rank.
 bool Run::keeps_whole_steps(const Phase& phase) const {
-  return process_ && experiment.elastic && checkpoint_every > 0 && obstacle_to_whole_steps(phase.training, model).empty();
+  return process_ && experiment.elastic && checkpoint_every > 0 &&
+         obstacle_to_whole_steps(phase.training, model).empty();
 }
 
 /// Rank 0, which the others have left: what is in its weights and not in the last checkpoint.
@@ -244,20 +279,27 @@ void Run::hand_over_alone(Phase& phase, Worker& worker) {
   if (!whole) return;
   std::map<int64_t, std::vector<double>> losses;
   for (const auto& [number, by_rank] : whole->losses) losses[begun_at + number] = by_rank;
-  const bool all_known = process_->post_for_others(records, losses);  // a state that was handed over waits for its step's loss too
+  const bool all_known =
+      process_->post_for_others(records, losses);  // a state that was handed over waits for its step's loss too
   const int64_t step = begun_at + whole->done;
   if (!all_known || step <= std::max(handed_over_, begun_at) || step == steps) return;
   phase.gatherer.reuse(handover.take_used());
   phase.gatherer.gather_alone(worker);
-  handover.put({.step = step, .state = phase.gatherer.take(), .plan = phase.plan.in_short(model), .stall_seconds = steady_seconds() - began,
+  handover.put({.step = step,
+                .state = phase.gatherer.take(),
+                .plan = phase.plan.in_short(model),
+                .stall_seconds = steady_seconds() - began,
                 .awaits_evaluation = evaluates_after(step - 1) && evaluated_ < step});
 }
 
-/// Between two steps: the state of the run, of which `step` are done, goes to whoever writes it down. All workers together.
+/// Between two steps: the state of the run, of which `step` are done, goes to whoever writes it down. All workers
+/// together.
 void Run::hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
   const double began = steady_seconds();
   worker.drain();
-  const auto aborted = [&] { return !(process_ ? process_->abort_reason() : phase.only_group().world.abort_reason()).empty(); };
+  const auto aborted = [&] {
+    return !(process_ ? process_->abort_reason() : phase.only_group().world.abort_reason()).empty();
+  };
   if (rank == 0) phase.gatherer.reuse(handover.wait_for_turn(aborted));
   gather_state(phase, rank, worker, store);
   if (rank == 0) {
@@ -307,8 +349,10 @@ bool Run::changes_plan(Phase& phase, int rank, Worker& worker, int64_t step) {
     std::lock_guard lock(mutex_);
     phase.ends_in_change = wanted_.has_value() && gate.reopen();
     if (phase.ends_in_change) {
-      change_ = {.step = step, .from = phase.plan.in_short(model) + on_workers(phase.workers),
-                 .to = wanted_->plan.in_short(model) + on_workers(wanted_->workers), .reason = wanted_->reason};
+      change_ = {.step = step,
+                 .from = phase.plan.in_short(model) + on_workers(phase.workers),
+                 .to = wanted_->plan.in_short(model) + on_workers(wanted_->workers),
+                 .reason = wanted_->reason};
       change_began_ = steady_seconds();
     }
   }
@@ -337,7 +381,8 @@ void Run::carry_state(const Phase& from, const Phase& to) {
                                       int64_t(c10::elementSize(master_type(experiment.precision))), was);
   if (bytes == 0) return;
   const EmulatedLinks::Time there = links_->message(0, 1, bytes);
-  while (std::chrono::steady_clock::now() < there && last_phase().only_group().world.abort_reason().empty()) std::this_thread::sleep_for(kPoll);
+  while (std::chrono::steady_clock::now() < there && last_phase().only_group().world.abort_reason().empty())
+    std::this_thread::sleep_for(kPoll);
 }
 
 std::vector<int> Run::threads_of(const Phase& phase) const {
@@ -358,7 +403,10 @@ void Run::work_all() {
         ParameterStore store(phase.training, experiment.precision);
         ReplicaGroup& group = phase.only_group();
         if (process_) work_as_process(phase, store);
-        else run_worker_threads(group.world, [&](int rank) { work(phase, rank, *make_worker(phase, group, rank, store), store); }, threads_of(phase));
+        else
+          run_worker_threads(
+              group.world, [&](int rank) { work(phase, rank, *make_worker(phase, group, rank, store), store); },
+              threads_of(phase));
         if (!phase.ends_in_change) break;
         state_ = phase.gatherer.take();
       }
@@ -370,7 +418,8 @@ void Run::work_all() {
       validate(wanted->plan, model, experiment.batch, "plan " + wanted->plan.name);
       check_shapes(experiment, model, data, wanted->plan);
       const int threads = wanted->plan.devices;
-      auto next = std::make_unique<Phase>(experiment, model, std::move(wanted->plan), std::move(wanted->workers), links_, threads);
+      auto next = std::make_unique<Phase>(experiment, model, std::move(wanted->plan), std::move(wanted->workers),
+                                          links_, threads);
       if (links_) carry_state(*phase_, *next);
       next->first_step = change_.step;
       records.change_plan(next->plan.devices);

@@ -18,9 +18,9 @@
 #include "train/adapter.h"
 #include "train/agreement/replica_group.h"
 #include "train/agreement/run_agreement.h"
-#include "train/step_records.h"
 #include "train/process_rank.h"
 #include "train/state_handover.h"
+#include "train/step_records.h"
 #include "train/trained_weights.h"
 
 namespace trireme {
@@ -33,7 +33,8 @@ std::unique_ptr<InstructionTimes> times_of(const RunSpec& experiment, const Mode
 /// The workers under one plan, from one change of plan to the next.
 struct Phase {
   /// `threads`: workers of a replica that are threads of this process.
-  Phase(const RunSpec& experiment, const Model& model, Plan plan, std::vector<int> workers, const std::shared_ptr<EmulatedLinks>& links, int threads);
+  Phase(const RunSpec& experiment, const Model& model, Plan plan, std::vector<int> workers,
+        const std::shared_ptr<EmulatedLinks>& links, int threads);
 
   /// Of the run's workers, which one has this rank.
   int worker(int rank) const { return workers.empty() ? rank : workers[size_t(rank)]; }
@@ -43,8 +44,8 @@ struct Phase {
   const Program training, evaluation;
   const std::unique_ptr<InstructionTimes> times;
   std::vector<std::unique_ptr<ReplicaGroup>> groups;  ///< by replica
-  TrainedWeights weights;    ///< gathered at the end of the run, where a file or final metrics need them
-  StateGatherer gatherer;    ///< of what the next plan's workers go on with
+  TrainedWeights weights;  ///< gathered at the end of the run, where a file or final metrics need them
+  StateGatherer gatherer;  ///< of what the next plan's workers go on with
   int64_t first_step = 0;
   bool ends_in_change = false;  ///< written by rank 0 between two barriers
 
@@ -56,23 +57,25 @@ struct Phase {
 
 /// What a run goes on from instead of beginning.
 struct ResumedState {
-  int64_t step = 0;  ///< steps done
+  int64_t step = 0;    ///< steps done
   double seconds = 0;  ///< that they took
   TrainingState state;
   bool awaits_evaluation = false;  ///< the run goes on with the evaluation that belongs to that step
 };
 
 struct RunOptions {
-  bool adapts = false;              ///< somebody sees to it that the plan fits when memory shrinks; else what is over the limit ends it
+  bool adapts =
+      false;  ///< somebody sees to it that the plan fits when memory shrinks; else what is over the limit ends it
   bool writes_checkpoints = false;  ///< states are handed over as the experiment's [checkpoint] says
   std::optional<ResumedState> resumed = {};
   MakeReplicaWorld make_world = {};  ///< of a plan with an agreement whose replicas are not all in this process
-  std::shared_ptr<ProcessRank> process = {};  ///< this process works as one rank of the plan, with private replicas; null: all workers are
-                                              ///< threads of this process. All ranks have the same other options (train/share_state.h)
+  std::shared_ptr<ProcessRank> process =
+      {};  ///< this process works as one rank of the plan, with private replicas; null: all workers are
+           ///< threads of this process. All ranks have the same other options (train/share_state.h)
 };
 
-/// Owns what the workers need: in the middle of a long layer they may outlive train() after an interrupt. work_all belongs to one thread,
-/// all else is safe from any thread unless it says otherwise.
+/// Owns what the workers need: in the middle of a long layer they may outlive train() after an interrupt. work_all
+/// belongs to one thread, all else is safe from any thread unless it says otherwise.
 class Run {
  public:
   Run(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, RunOptions options = {});
@@ -85,8 +88,8 @@ class Run {
   const Batches batches;
   int64_t steps = 0;  ///< constant; under an agreement RunAgreement::steps_of_run
   const int64_t evaluate_every;
-  int64_t checkpoint_every;        ///< constant; steps; 0: no states are handed over
-  const int64_t begun_at;          ///< steps that earlier runs had done
+  int64_t checkpoint_every;  ///< constant; steps; 0: no states are handed over
+  const int64_t begun_at;    ///< steps that earlier runs had done
   StepRecords records;
   StepGate gate;
   StateHandover handover;
@@ -126,12 +129,16 @@ class Run {
   std::string abort_reason() const;
 
   // -- once work_all has returned
-  std::exception_ptr error() const { return error_; }        ///< of the first worker that failed
+  std::exception_ptr error() const { return error_; }  ///< of the first worker that failed
   const Phase& last_phase() const { return *phase_; }
   const std::vector<Plan>& plans() const { return plans_; }  ///< in order
-  const std::vector<MemoryUse>& memory() const { return agreement_ ? agreement_->memory() : memory_; }  ///< by rank, when the rank was through
+  const std::vector<MemoryUse>& memory() const {
+    return agreement_ ? agreement_->memory() : memory_;
+  }  ///< by rank, when the rank was through
   /// None where the run has not come to its end, or they are not wanted.
-  const TensorMap& trained_weights() const { return agreement_ ? agreement_->weights() : last_phase().weights.tensors(); }
+  const TensorMap& trained_weights() const {
+    return agreement_ ? agreement_->weights() : last_phase().weights.tensors();
+  }
 
  private:
   std::function<std::vector<Range>(int64_t)> samples_of_process(const Phase& phase) const;
@@ -143,10 +150,12 @@ class Run {
   double load_seconds(ReplicaGroup& group, int rank) const;
   void train_replica(Phase& phase, Hub& hub);
   bool takes_server_state(bool is_last);
-  bool stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step, bool held);
+  bool stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store,
+                    int64_t step, bool held);
   bool hands_over_end(ReplicaGroup& group, int rank, Worker& worker);
   bool meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store);
-  void hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step);
+  void hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store,
+                         int64_t step);
   void work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);
   int64_t enforced_limit(int64_t step) const;
   void evaluate(Phase& phase, int rank, Worker& worker, int64_t step);
@@ -168,25 +177,27 @@ class Run {
   std::vector<int> threads_of(const Phase& phase) const;
 
   const bool adapts_;
-  const bool evaluates_first_;  ///< the step that it goes on from
+  const bool evaluates_first_;                  ///< the step that it goes on from
   const std::shared_ptr<EmulatedLinks> links_;  ///< null: there are none
   const std::shared_ptr<ProcessRank> process_;  ///< null: workers are threads
 
   mutable std::mutex mutex_;
-  std::shared_ptr<Phase> phase_;        // guarded by mutex_ while work_all runs; replaced by its thread only
-  std::string abort_reason_;            // guarded by mutex_
-  std::optional<PlanSwitch> wanted_;    // guarded by mutex_
+  std::shared_ptr<Phase> phase_;                // guarded by mutex_ while work_all runs; replaced by its thread only
+  std::string abort_reason_;                    // guarded by mutex_
+  std::optional<PlanSwitch> wanted_;            // guarded by mutex_
   std::optional<LinkEstimate> measured_links_;  // guarded by mutex_
-  std::vector<PlanChange> changes_;     // guarded by mutex_
-  int devices_ = 0;                     // guarded by mutex_
+  std::vector<PlanChange> changes_;             // guarded by mutex_
+  int devices_ = 0;                             // guarded by mutex_
 
-  std::unique_ptr<RunAgreement> agreement_;  ///< of the first phase, which is the only one then; null: the plan has none
+  std::unique_ptr<RunAgreement>
+      agreement_;  ///< of the first phase, which is the only one then; null: the plan has none
   std::exception_ptr error_;
   std::vector<Plan> plans_;
   std::vector<MemoryUse> memory_;
   std::optional<TrainingState> state_;  ///< between two phases, and before the first one of a run that is resumed
-  int64_t handed_over_ = 0, evaluated_ = 0;  ///< rank 0: steps done when its state was last handed over, and last evaluated
-  PlanChange change_;                   ///< that is going on
+  int64_t handed_over_ = 0,
+          evaluated_ = 0;  ///< rank 0: steps done when its state was last handed over, and last evaluated
+  PlanChange change_;      ///< that is going on
   double change_began_ = 0;
 };
 

@@ -24,7 +24,8 @@ StepInput Run::replica_input(const Phase& phase, ReplicaGroup& group, int rank, 
           .learning_rate = agreement_->rate_at(r, step),
           .clip_norm = experiment.clip_norm,
           .starts_stream = agreement_->batches().starts_stream(step),
-          .slowness = agreement_->is_modelled() ? 1 : slowness_at(experiment.worker_changes, group.first_rank + rank, step)};
+          .slowness =
+              agreement_->is_modelled() ? 1 : slowness_at(experiment.worker_changes, group.first_rank + rank, step)};
 }
 
 /// One worker's part of one replica: until its length is over, or the policy says so.
@@ -37,7 +38,8 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
   const int64_t end = agreement_->steps_of_replica(group.number);
   std::optional<StepInput> input;  // of a step that is held too, until it is made
   bool ends = false;
-  for (int64_t step = agreement_->begun_at(group.number) + group.agreement->hub().first_step(); !ends && (end == 0 || step < end);) {
+  for (int64_t step = agreement_->begun_at(group.number) + group.agreement->hub().first_step();
+       !ends && (end == 0 || step < end);) {
     if (!input) input = replica_input(phase, group, rank, step);
     const StepOutcome outcome = worker->train(*input);
     if (outcome.stopped) break;
@@ -56,7 +58,8 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
 }
 
 /// After `step` steps; where it is `held` the next one was asked for and is made later. Whether the run ends here.
-bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step, bool held) {
+bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store,
+                       int64_t step, bool held) {
   ReplicaStops& stops = agreement_->stops();
   if (!stops.by_samples()) {
     bool ends = stops.ends_after(step);
@@ -96,7 +99,8 @@ bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& wor
   }
   worker.barrier();
   if (group.run_ends) {
-    if (hands_over_end(group, rank, worker)) hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
+    if (hands_over_end(group, rank, worker))
+      hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
     return true;
   }
   if (stops.writes()) hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
@@ -107,7 +111,8 @@ bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& wor
 }
 
 /// All replicas together.
-void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
+void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store,
+                            int64_t step) {
   const double began = steady_seconds();
   const bool leads = rank == 0, is_first = leads && group.number == 0;
   if (leads) agreement_->wait_for_all(group);
@@ -123,7 +128,8 @@ void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker&
   if (leads) agreement_->keep(group, group.gatherer.take());
   if (leads) agreement_->wait_for_all(group);
   if (is_first) {
-    handover.put({step, agreement_->take_kept(), phase.plan.in_short(model), steady_seconds() - began, agreement_->samples()});
+    handover.put(
+        {step, agreement_->take_kept(), phase.plan.in_short(model), steady_seconds() - began, agreement_->samples()});
     handed_over_ = step;
   }
   worker.barrier();
@@ -147,7 +153,8 @@ void Run::train_replica(Phase& phase, Hub& hub) {
   const std::unique_ptr<ReplicaAgreement> agreement = agreement_->make_part(hub, group);
   group.agreement = agreement.get();
   const std::vector<int> threads(size_t(phase.plan.devices), experiment.threads);
-  run_worker_threads(group.world, [&](int rank) { work_as_replica(phase, group, rank, store); }, threads, group.first_rank);
+  run_worker_threads(
+      group.world, [&](int rank) { work_as_replica(phase, group, rank, store); }, threads, group.first_rank);
 }
 
 }  // namespace trireme

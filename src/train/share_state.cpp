@@ -39,7 +39,12 @@ json described(const ResumedState& resumed) {
   for_each_tensor(resumed.state, [&](json path, const at::Tensor& tensor) {
     tensors.push_back({std::move(path), int(tensor.scalar_type()), tensor.sizes().vec()});
   });
-  return {{"step", resumed.step}, {"seconds", resumed.seconds}, {"texts", resumed.state.agreement_texts}, {"awaits_evaluation", resumed.awaits_evaluation}, {"updates", resumed.state.updates}, {"tensors", std::move(tensors)}};
+  return {{"step", resumed.step},
+          {"seconds", resumed.seconds},
+          {"texts", resumed.state.agreement_texts},
+          {"awaits_evaluation", resumed.awaits_evaluation},
+          {"updates", resumed.state.updates},
+          {"tensors", std::move(tensors)}};
 }
 
 ResumedState room_for(const json& described) {
@@ -50,7 +55,8 @@ ResumedState room_for(const json& described) {
   described.at("awaits_evaluation").get_to(resumed.awaits_evaluation);
   described.at("updates").get_to(resumed.state.updates);
   for (const json& entry : described.at("tensors"))
-    tensor_at(resumed.state, entry.at(0)) = at::empty(entry.at(2).get<Shape>(), at::TensorOptions().dtype(at::ScalarType(entry.at(1).get<int>())));
+    tensor_at(resumed.state, entry.at(0)) =
+        at::empty(entry.at(2).get<Shape>(), at::TensorOptions().dtype(at::ScalarType(entry.at(1).get<int>())));
   return resumed;
 }
 

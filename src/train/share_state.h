@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-/// All ranks together, before any of them makes its run: `options` has rank 0's resumed state on every rank, charged to no device, and says on
-/// every rank whether checkpoints are written. `process` must be set.
+/// All ranks together, before any of them makes its run: `options` has rank 0's resumed state on every rank, charged to
+/// no device, and says on every rank whether checkpoints are written. `process` must be set.
 void share_beginning(RunOptions& options);
 
 }  // namespace trireme

@@ -12,18 +12,19 @@
 namespace trireme {
 
 struct GatheredState {
-  int64_t step = 0;          ///< steps done
+  int64_t step = 0;  ///< steps done
   TrainingState state;
   std::string plan;          ///< that it was gathered under, in short
   double stall_seconds = 0;  ///< that the first worker spent on it
-  int64_t samples = 0;       ///< that replicas that agree had seen, which may be more than at the step; 0: as the step says
+  int64_t samples = 0;  ///< that replicas that agree had seen, which may be more than at the step; 0: as the step says
   bool awaits_evaluation = false;  ///< the one that belongs to the step did not come to its end
 };
 
 /// One state at a time: the next one is gathered when the one before has been given back. Thread-safe.
 class StateHandover {
  public:
-  /// The first worker, before all gather: waits until no state is under way, or until `gives_up`. Returns the memory of an earlier one.
+  /// The first worker, before all gather: waits until no state is under way, or until `gives_up`. Returns the memory of
+  /// an earlier one.
   TrainingState wait_for_turn(const std::function<bool()>& gives_up);
   /// Whether no state is under way.
   bool is_free() const;

@@ -68,7 +68,8 @@ void StepRecords::close() {
 std::optional<StepRecord> StepRecords::next(double seconds, bool& timed_out) {
   std::unique_lock lock(mutex_);
   auto complete = [&] { return next_ < order_.size() && drafts_[order_[next_]].is_complete(); };
-  timed_out = !changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return closed_ || complete() || !whole_.empty(); });
+  timed_out = !changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                                 [&] { return closed_ || complete() || !whole_.empty(); });
   if (!whole_.empty()) {
     timed_out = false;
     StepRecord entry = std::move(whole_.front());

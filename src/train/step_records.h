@@ -15,27 +15,29 @@ namespace trireme {
 /// What all workers posted for one step, or for one evaluation after it.
 struct StepRecord {
   bool evaluation = false;
-  int64_t step = 0;                    ///< steps done
-  std::vector<StepOutcome> outcomes;   ///< by rank
+  int64_t step = 0;                       ///< steps done
+  std::vector<StepOutcome> outcomes;      ///< by rank
   std::vector<double> load_seconds = {};  ///< by rank: loading samples or waiting for them (part of compute_seconds)
-  int plan = 0;                        ///< how often the run had changed its plan
-  // Of replicas that step by themselves; `outcomes` has one entry then, of all workers, whose seconds count from the run's first step.
+  int plan = 0;                           ///< how often the run had changed its plan
+  // Of replicas that step by themselves; `outcomes` has one entry then, of all workers, whose seconds count from the
+  // run's first step.
   int replica = 0;
-  int64_t samples = 0;                 ///< of the step; of an evaluation: that all replicas had seen
-  double seconds = 0;                  ///< of an evaluation: when its weights were those of the run
-  double loss_sum() const;             ///< added in rank order: reproducible
+  int64_t samples = 0;                            ///< of the step; of an evaluation: that all replicas had seen
+  double seconds = 0;                             ///< of an evaluation: when its weights were those of the run
+  double loss_sum() const;                        ///< added in rank order: reproducible
   std::map<std::string, double> metrics() const;  ///< likewise
-  double begin() const;                ///< earliest
-  double end() const;                  ///< latest
+  double begin() const;                           ///< earliest
+  double end() const;                             ///< latest
 };
 
-/// Thread-safe. Entries come out complete (all ranks) and in order; a step's evaluation follows the step. A change of plan may change the
-/// number of ranks.
+/// Thread-safe. Entries come out complete (all ranks) and in order; a step's evaluation follows the step. A change of
+/// plan may change the number of ranks.
 class StepRecords {
  public:
   explicit StepRecords(int ranks) : ranks_(ranks) {}
   void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds = 0);
-  /// A complete entry, which comes out in the order of such calls. Does not wake the reader: it must not take a core from training.
+  /// A complete entry, which comes out in the order of such calls. Does not wake the reader: it must not take a core
+  /// from training.
   void post_whole(StepRecord entry);
   /// What is posted from now on is under the run's next plan, of so many ranks. While no worker is in a step.
   void change_plan(int ranks);
@@ -55,7 +57,7 @@ class StepRecords {
   int plan_ = 0;  // guarded by mutex_
   std::condition_variable changed_;
   std::map<std::pair<int64_t, bool>, Draft> drafts_;  // guarded by mutex_
-  std::deque<StepRecord> whole_;                     // guarded by mutex_
+  std::deque<StepRecord> whole_;                      // guarded by mutex_
   std::vector<std::pair<int64_t, bool>> order_;       // as first posted; guarded by mutex_
   size_t next_ = 0;
   bool closed_ = false;

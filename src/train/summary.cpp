@@ -32,10 +32,19 @@ GradientNorms norms_of(const StepRecord& entry) {
 
 int64_t warmup_steps(int64_t total_steps) { return std::min(kWarmupSteps, total_steps / kWarmupShare); }
 
-Summary::Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples,
-                 int64_t total_steps, int replicas)
-    : experiment_(experiment), goal_(goal), devices_(devices), train_samples_(train_samples), test_samples_(test_samples),
-      total_steps_(total_steps), compute_(size_t(devices)), load_(size_t(devices)), exposed_(size_t(devices)), hidden_(size_t(devices)), replicas_{.last_end = std::vector<double>(size_t(replicas))} {}
+Summary::Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples,
+                 int64_t test_samples, int64_t total_steps, int replicas)
+    : experiment_(experiment),
+      goal_(goal),
+      devices_(devices),
+      train_samples_(train_samples),
+      test_samples_(test_samples),
+      total_steps_(total_steps),
+      compute_(size_t(devices)),
+      load_(size_t(devices)),
+      exposed_(size_t(devices)),
+      hidden_(size_t(devices)),
+      replicas_{.last_end = std::vector<double>(size_t(replicas))} {}
 
 void Summary::go_on_from(int64_t samples, double seconds, int64_t step, int64_t open_steps) {
   replicas_.open = int(open_steps);
@@ -120,14 +129,16 @@ EvaluationPoint Summary::add_evaluation(const StepRecord& entry) {
 void Summary::write_curve(RunResult& result) const {
   result.curve = curve_;
   result.evaluations = evaluations_;
-  std::stable_sort(result.evaluations.begin(), result.evaluations.end(), [](const auto& a, const auto& b) { return a.samples < b.samples; });
+  std::stable_sort(result.evaluations.begin(), result.evaluations.end(),
+                   [](const auto& a, const auto& b) { return a.samples < b.samples; });
   result.timeline = timeline_;
   result.target = experiment_.target;
   result.noise_scale = noise_scale_.noise_scale();
   if (!result.evaluations.empty()) result.test = result.evaluations.back();
   for (const EvaluationPoint& point : result.evaluations)
     // a model whose loss is no number is no good, whatever its other numbers say
-    if (experiment_.target && std::isfinite(point.loss) && point.main() && reaches(*point.main(), *experiment_.target)) {
+    if (experiment_.target && std::isfinite(point.loss) && point.main() &&
+        reaches(*point.main(), *experiment_.target)) {
       result.to_target = ToTarget{point.step, point.epoch, point.seconds};
       break;
     }
@@ -157,7 +168,9 @@ void Summary::write(RunResult& result) const {
 
 void Summary::write(std::span<const HubCounts> counts, RunResult& result) const {
   write_curve(result);
-  const double seconds = result.evaluations.empty() ? seconds_ : std::max(seconds_, result.evaluations.back().seconds);  // the last exchange too
+  const double seconds = result.evaluations.empty()
+                             ? seconds_
+                             : std::max(seconds_, result.evaluations.back().seconds);  // the last exchange too
   const double own_seconds = seconds - replicas_.seconds_before;
   if (steps_.empty() || own_seconds <= 0) return;
   std::vector<double> steps = steps_;
@@ -166,7 +179,8 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result) const 
   result.step_seconds = StepSeconds{at(0.5), at(0.1), at(0.9)};
   result.samples_per_second = double(samples_) / seconds;
   const auto reported = [](const HubCounts& c) { return c.compute_seconds > 0; };
-  if (std::none_of(counts.begin(), counts.end(), reported)) return;  // processes that were lost before they said anything
+  if (std::none_of(counts.begin(), counts.end(), reported))
+    return;  // processes that were lost before they said anything
   ReplicaReport report;
   report.replicas = int(counts.size());
   report.clock = experiment_.replicas.clock ? "modelled" : "real";

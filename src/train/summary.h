@@ -23,13 +23,15 @@ class Summary {
   };
 
   /// `replicas`: that step by themselves; 0: all workers step together.
-  Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples, int64_t total_steps,
-          int replicas = 0);
+  Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples,
+          int64_t total_steps, int replicas = 0);
 
-  /// The run goes on from one that had seen so many samples in so many seconds and steps of training. Before the first step.
+  /// The run goes on from one that had seen so many samples in so many seconds and steps of training. Before the first
+  /// step.
   void go_on_from(int64_t samples, double seconds, int64_t step, int64_t open_steps = 0);
-  /// The curve point of a training step of `samples`. What happens between two steps, a change of plan for one, belongs to the later one.
-  /// Of replicas as many steps as there are replicas make one, in the order in which they ended; nullopt: the entry did not end one.
+  /// The curve point of a training step of `samples`. What happens between two steps, a change of plan for one, belongs
+  /// to the later one. Of replicas as many steps as there are replicas make one, in the order in which they ended;
+  /// nullopt: the entry did not end one.
   std::optional<CurvePoint> add_step(const StepRecord& entry, int64_t samples);
   EvaluationPoint add_evaluation(const StepRecord& entry);
   double training_seconds() const { return seconds_; }
@@ -55,12 +57,12 @@ class Summary {
 
   const Experiment& experiment_;
   Goal goal_;
-  int devices_;                 // the most that any plan of the run has had
+  int devices_;  // the most that any plan of the run has had
   int64_t train_samples_, test_samples_, total_steps_;
   int64_t samples_ = 0;
-  double seconds_ = 0;          // training only
-  double last_end_ = -1;        // of the previous step; -1 after an evaluation and at the start
-  std::vector<double> steps_;   // seconds of each
+  double seconds_ = 0;         // training only
+  double last_end_ = -1;       // of the previous step; -1 after an evaluation and at the start
+  std::vector<double> steps_;  // seconds of each
   std::vector<double> compute_, load_, exposed_, hidden_;  // sums per device, after warm-up
   double measured_seconds_ = 0;
   int64_t measured_samples_ = 0;

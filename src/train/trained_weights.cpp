@@ -13,7 +13,8 @@ namespace trireme {
 
 void TrainedWeights::add_parameters(const ParameterStore& store) {
   std::lock_guard lock(mutex_);
-  for (int p = 0; p < int(program_.parameters.size()); ++p) tensors_[program_.parameters[size_t(p)].spec.name] = store.full_parameter(p);
+  for (int p = 0; p < int(program_.parameters.size()); ++p)
+    tensors_[program_.parameters[size_t(p)].spec.name] = store.full_parameter(p);
 }
 
 void TrainedWeights::add_buffers(int rank, const Worker& worker) {
@@ -63,8 +64,9 @@ void TrainedWeights::gather(Worker& worker, Communicator& world, Precision preci
 
 void TrainedWeights::collect_parameters(BucketId id, Worker& worker, Communicator& world, Precision precision) {
   const at::ScalarType master = master_type(precision);
-  const std::vector<at::Tensor> flats = collect_bucket(program_, id, worker.replicas(), world, 1, master,
-                                                       [](const ReplicaPiece& piece) { return std::vector<at::Tensor>{piece.master}; });
+  const std::vector<at::Tensor> flats =
+      collect_bucket(program_, id, worker.replicas(), world, 1, master,
+                     [](const ReplicaPiece& piece) { return std::vector<at::Tensor>{piece.master}; });
   if (flats.empty()) return;
   for (const ParameterShard& shard : program_.buckets[size_t(id)].shards) {
     const ParameterSpec& spec = program_.parameters[size_t(shard.parameter)].spec;
@@ -89,7 +91,8 @@ void TrainedWeights::collect_buffers(Worker& worker, Communicator& world) {
         }
         at::Tensor& full = tensors_[specs[i].name];
         if (!full.defined()) full = at::empty(specs[i].shape, held.options());
-        part_of(full, Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(holder, specs[i].shape)).copy_(held);
+        part_of(full, Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(holder, specs[i].shape))
+            .copy_(held);
       }
     }
   }

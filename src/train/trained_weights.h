@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-/// Bytes of weights that a run saves where the experiment does not say whether to: 2 s of a core, and as much memory once more.
+/// Bytes of weights that a run saves where the experiment does not say whether to: 2 s of a core, and as much memory
+/// once more.
 inline constexpr int64_t kLargestSavedUnasked = int64_t{1} << 30;
 
 /// Under this key a file's metadata say what the model is made from (zoo/spec_text.h).
@@ -22,15 +23,17 @@ class TrainedWeights {
   /// References outlive it.
   TrainedWeights(const Program& training, const Model& model) : program_(training), model_(model) {}
 
-  /// Every worker calls it, between two steps and with an empty pipeline (Worker::drain); it returns when the weights are whole.
-  /// Parameters are the newest master weights, or their averages where the optimizer keeps any; running statistics those of the data
-  /// axis' first worker: what an evaluation would use. Where memory does not suffice there are none, and failure() says so.
+  /// Every worker calls it, between two steps and with an empty pipeline (Worker::drain); it returns when the weights
+  /// are whole. Parameters are the newest master weights, or their averages where the optimizer keeps any; running
+  /// statistics those of the data axis' first worker: what an evaluation would use. Where memory does not suffice there
+  /// are none, and failure() says so.
   void gather(int rank, Worker& worker, const ParameterStore& store);
-  /// The same where every worker is a process: rank 0 of `world` gets the weights, the others give what it lacks and have none.
+  /// The same where every worker is a process: rank 0 of `world` gets the weights, the others give what it lacks and
+  /// have none.
   void gather(Worker& worker, Communicator& world, Precision precision);
 
-  /// Parameters and buffers by name in the model's shapes, float32 (float64 under fp64), charged to no device; empty until gathered
-  /// by all workers.
+  /// Parameters and buffers by name in the model's shapes, float32 (float64 under fp64), charged to no device; empty
+  /// until gathered by all workers.
   const TensorMap& tensors() const { return is_whole_ ? tensors_ : none_; }
   /// Why there are none though all workers gathered; else "".
   const std::string& failure() const { return failure_; }
@@ -45,15 +48,16 @@ class TrainedWeights {
   const Model& model_;
   const TensorMap none_;
   std::mutex mutex_;
-  TensorMap tensors_;     // guarded by mutex_ while workers gather
-  std::string failure_;   // guarded by mutex_ while workers gather
+  TensorMap tensors_;    // guarded by mutex_ while workers gather
+  std::string failure_;  // guarded by mutex_ while workers gather
   bool is_whole_ = false;
 };
 
 /// Bytes of all weights that a run under `precision` would save.
 int64_t bytes_of_weights(const Model& model, Precision precision);
 
-/// The weights as files hold them: PyTorch's names and shapes, with metadata that say which model it is where the zoo has it.
+/// The weights as files hold them: PyTorch's names and shapes, with metadata that say which model it is where the zoo
+/// has it.
 Weights weights_for_file(const std::optional<ModelSpec>& spec, const Model& model, const TensorMap& weights);
 
 }  // namespace trireme

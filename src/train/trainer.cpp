@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -38,10 +38,10 @@ namespace trireme {
 namespace {
 
 constexpr double kReaderPollSeconds = 0.05;
-constexpr double kCleanSeconds = 0.5;    // after an interrupt, for workers to finish their step and hand out the weights
+constexpr double kCleanSeconds = 0.5;  // after an interrupt, for workers to finish their step and hand out the weights
 constexpr double kCleanSecondsToResume = 10;  // the same where a checkpoint is to be written of what has been trained
-constexpr double kWorkerPatienceSeconds = 1;   // after that, for workers to finish the layer they are in
-constexpr double kFinalSeconds = 10;     // for final metrics beyond the time limit: a comparison waits little longer
+constexpr double kWorkerPatienceSeconds = 1;  // after that, for workers to finish the layer they are in
+constexpr double kFinalSeconds = 10;  // for final metrics beyond the time limit: a comparison waits little longer
 
 /// Why a run ended before its length.
 struct Ending {
@@ -54,7 +54,8 @@ struct Ending {
 };
 
 /// `begun_at`: what earlier runs had done.
-StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, const CurvePoint& begun_at, double started) {
+StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, const CurvePoint& begun_at,
+                       double started) {
   StepReport report;
   report.point = point;
   report.total_steps = run.steps;
@@ -68,11 +69,13 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
   report.step_seconds = summary.last_step_seconds();
   report.samples_per_second = double(point.samples - begun_at.samples) / (point.seconds - begun_at.seconds);
   // evaluation so far is spread over the steps so far
-  report.seconds_left = (steady_seconds() - started) / double(point.step - begun_at.step) * double(run.steps - point.step);
+  report.seconds_left =
+      (steady_seconds() - started) / double(point.step - begun_at.step) * double(run.steps - point.step);
   return report;
 }
 
-/// What is not finite in a step that is done; "": all is. The loss has the word: gradients follow it. `loss`: of all workers.
+/// What is not finite in a step that is done; "": all is. The loss has the word: gradients follow it. `loss`: of all
+/// workers.
 std::string not_finite_in(const StepRecord& entry, double loss) {
   std::vector<size_t> bad;
   size_t counting = 0;
@@ -83,11 +86,13 @@ std::string not_finite_in(const StepRecord& entry, double loss) {
     if (!outcome.not_finite.empty() && (!first || outcome.not_finite_at < first->not_finite_at)) first = &outcome;
   }
   if (!std::isfinite(loss)) {
-    const std::string whose = bad.empty() || bad.size() == counting ? "" : fmt::format(" on rank {}", fmt::join(bad, ", "));
+    const std::string whose =
+        bad.empty() || bad.size() == counting ? "" : fmt::format(" on rank {}", fmt::join(bad, ", "));
     return fmt::format("the loss of step {} is not finite{}", entry.step, whose);
   }
   if (!first) return "";
-  return fmt::format("rank {}'s gradient of {} is not finite in step {}", first - entry.outcomes.data(), first->not_finite, entry.step);
+  return fmt::format("rank {}'s gradient of {} is not finite in step {}", first - entry.outcomes.data(),
+                     first->not_finite, entry.step);
 }
 
 /// As not_finite_in, of a replica that spoils the others' weights.
@@ -104,8 +109,12 @@ class Adaptation {
   void after_step(const StepRecord& entry, double seconds) {
     if (!adapter_ || entry.plan < plan_) return;  // the change that was wished for is still to come
     const RunSpec& e = run_.experiment;
-    MeasuredStep step{.step = entry.step, .steps_left = run_.steps - entry.step, .seconds = seconds, .plan = entry.plan,
-                      .links = run_.take_links(), .memory = memory_limit_at(e.memory_changes, e.device_memory, entry.step)};
+    MeasuredStep step{.step = entry.step,
+                      .steps_left = run_.steps - entry.step,
+                      .seconds = seconds,
+                      .plan = entry.plan,
+                      .links = run_.take_links(),
+                      .memory = memory_limit_at(e.memory_changes, e.device_memory, entry.step)};
     for (size_t rank = 0; rank < entry.outcomes.size(); ++rank)
       step.compute.push_back(std::max(0.0, entry.outcomes[rank].compute_seconds - entry.load_seconds[rank]));
     Adapter::Wish wish = adapter_->after_step(step);
@@ -125,10 +134,11 @@ class Adaptation {
   std::vector<std::string> warnings_;
 };
 
-/// Reads the records until the workers are through, telling the observer, and ends them when time is up, the loss is no number any
-/// more, or the user asks.
+/// Reads the records until the workers are through, telling the observer, and ends them when time is up, the loss is no
+/// number any more, or the user asks.
 void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation& adaptation, Checkpointing& checkpoints,
-                const CurvePoint& begun_at, bool waits_for_clients, const std::atomic<bool>& interrupted, Ending& ending) {
+                const CurvePoint& begun_at, bool waits_for_clients, const std::atomic<bool>& interrupted,
+                Ending& ending) {
   const double started = steady_seconds(), clean_seconds = checkpoints.writes() ? kCleanSecondsToResume : kCleanSeconds;
   RunAgreement* const agreement = run.agreement();
   double interrupted_at = 0, timed_out_at = 0;
@@ -143,11 +153,13 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       observer.on_evaluation(point);
       checkpoints.after_evaluation(point);
     } else if (entry) {
-      const std::optional<CurvePoint> point = summary.add_step(*entry, agreement ? entry->samples : run.samples_in(entry->step - 1));
+      const std::optional<CurvePoint> point =
+          summary.add_step(*entry, agreement ? entry->samples : run.samples_in(entry->step - 1));
       if (point) observer.on_step(step_report(*point, summary, run, begun_at, started));
       if (point) checkpoints.after_step(*point);
       adaptation.after_step(*entry, summary.last_step_seconds());
-      if (ending.diverged_step == 0) ending.diverged = agreement ? not_finite_of_replica(*entry, *agreement) : not_finite_in(*entry, point->loss);
+      if (ending.diverged_step == 0)
+        ending.diverged = agreement ? not_finite_of_replica(*entry, *agreement) : not_finite_in(*entry, point->loss);
       if (!ending.diverged.empty() && ending.diverged_step == 0) {
         ending.diverged_step = entry->step;
         if (agreement) run.abort(kDiverged);
@@ -181,7 +193,8 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       return;
     }
     if (entry && limited_from == 0) limited_from = steady_seconds();
-    if (!ending.timed_out && run.experiment.time_limit > 0 && limited_from > 0 && steady_seconds() - limited_from > run.experiment.time_limit) {
+    if (!ending.timed_out && run.experiment.time_limit > 0 && limited_from > 0 &&
+        steady_seconds() - limited_from > run.experiment.time_limit) {
       ending.timed_out = true;
       timed_out_at = steady_seconds();
       run.stop(kOutOfTime);
@@ -189,8 +202,8 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
   }
 }
 
-/// `checkpoint_failure`: that the run was to end for. `steps`: of a whole run. One that got there is ok, even if the user or the clock said
-/// stop a moment later.
+/// `checkpoint_failure`: that the run was to end for. `steps`: of a whole run. One that got there is ok, even if the
+/// user or the clock said stop a moment later.
 void describe_ending(const Ending& ending, const std::exception_ptr& error, const std::string& checkpoint_failure,
                      const Experiment& experiment, int64_t steps, RunResult& result) {
   const bool whole = steps > 0 && !result.evaluations.empty() && result.evaluations.back().step == steps;
@@ -206,14 +219,16 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
   }
   if (ending.interrupted) {
     result.status = RunStatus::interrupted;
-    result.reason = ending.asked_rank > 0 ? fmt::format("rank {} was asked to end, by a signal", ending.asked_rank) : "stopped by the user";
+    result.reason = ending.asked_rank > 0 ? fmt::format("rank {} was asked to end, by a signal", ending.asked_rank)
+                                          : "stopped by the user";
   } else if (ending.diverged_step > 0) {
     result.status = RunStatus::failed;
     result.reason = fmt::format("diverged: {}; lower the learning rate or set clip_norm", ending.diverged);
   } else if (ending.diverged_test > 0 && result.status == RunStatus::ok) {
     result.status = RunStatus::failed;
-    result.reason = fmt::format("diverged: the test loss after step {} is not finite; lower the learning rate or set clip_norm",
-                                ending.diverged_test);
+    result.reason =
+        fmt::format("diverged: the test loss after step {} is not finite; lower the learning rate or set clip_norm",
+                    ending.diverged_test);
   } else if (!checkpoint_failure.empty() && result.status == RunStatus::ok) {
     result.status = RunStatus::failed;
     result.reason = checkpoint_failure;
@@ -227,20 +242,23 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
 std::string obstacle_to_saving(const Run& run, const Ending& ending) {
   if (!run.saves_weights())
     return fmt::format("they take {}; save_weights = true saves more than {}",
-                       format_bytes(bytes_of_weights(run.model, run.experiment.precision)), format_bytes(kLargestSavedUnasked));
+                       format_bytes(bytes_of_weights(run.model, run.experiment.precision)),
+                       format_bytes(kLargestSavedUnasked));
   if (ending.abandoned) return "the run was stopped in the middle of a step";
   if (!run.trained_weights().empty()) return "";
   const TrainedWeights& weights = run.last_phase().weights;
   return weights.failure().empty() ? "the run was stopped in the middle of a step" : weights.failure();
 }
 
-/// Gives the observer the trained weights, or the row the reason why there are none: a full disk takes nothing else from a run.
+/// Gives the observer the trained weights, or the row the reason why there are none: a full disk takes nothing else
+/// from a run.
 void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& observer, RunResult& result) {
   const bool unwanted = run.experiment.save_weights.has_value() && !*run.experiment.save_weights;
   if (unwanted || (result.curve.empty() && run.trained_weights().empty())) return;
   std::string obstacle = obstacle_to_saving(run, ending);
   try {
-    if (obstacle.empty()) observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.trained_weights()));
+    if (obstacle.empty())
+      observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.trained_weights()));
   } catch (const std::exception& error) {
     obstacle = first_line(error);
   }
@@ -266,9 +284,11 @@ void add_final_metrics(const Run& run, double started, const std::atomic<bool>& 
 }
 
 std::string in_words(const ModelledClock& clock) {
-  if (clock.cluster) return fmt::format("steps and links of cluster {} by its datasheets, an approximation", clock.cluster->name);
+  if (clock.cluster)
+    return fmt::format("steps and links of cluster {} by its datasheets, an approximation", clock.cluster->name);
   if (clock.profile) return "steps as layers were profiled, exchanges over links as [update.virtual] says";
-  return fmt::format("{}{}{}, exchanges over links as [update.virtual] says", clock.step_seconds > 0 ? format_seconds(clock.step_seconds) + " a step" : "",
+  return fmt::format("{}{}{}, exchanges over links as [update.virtual] says",
+                     clock.step_seconds > 0 ? format_seconds(clock.step_seconds) + " a step" : "",
                      clock.step_seconds > 0 && clock.sample_seconds > 0 ? " and " : "",
                      clock.sample_seconds > 0 ? format_seconds(clock.sample_seconds) + " a sample" : "");
 }
@@ -283,28 +303,34 @@ void add_warnings(const Plan& plan, const Model& model, const RunSpec& experimen
   const bool is_modelled = experiment.virtual_machines || (clock && !plan.agreement.empty());
   result.oversubscribed = busy > cores && !is_modelled;
   if (clock && !plan.agreement.empty()) result.warnings.push_back("times are a model's: " + in_words(*clock));
-  if (experiment.virtual_machines) result.warnings.push_back("times are a model's: " + experiment.virtual_machines_in_words);
+  if (experiment.virtual_machines)
+    result.warnings.push_back("times are a model's: " + experiment.virtual_machines_in_words);
   if (result.oversubscribed)
-    result.warnings.emplace_back(
-        fmt::format("{} {} share {} cores: their times mean nothing, their curves do", busy,
-                    busy == plan.workers() ? "workers" : "threads", cores));
+    result.warnings.emplace_back(fmt::format("{} {} share {} cores: their times mean nothing, their curves do", busy,
+                                             busy == plan.workers() ? "workers" : "threads", cores));
   if (!plan.agreement.empty()) return;  // its curve is not one device's in any case
   if (!find_schedule(plan.schedule, plan.name).flushes)
     result.warnings.emplace_back(
-        fmt::format("schedule \"{}\" computes gradients with older weights: the curve differs from a single device's", plan.schedule));
+        fmt::format("schedule \"{}\" computes gradients with older weights: the curve differs from a single device's",
+                    plan.schedule));
   if (experiment.micro_batches > 0 && experiment.micro_batches != plan.micro_batches)
     result.warnings.emplace_back(
-        fmt::format("the experiment's micro_batches = {} is for pipelines; this plan has {}: spell it out to accumulate gradients, as in "
-                    "{},micro_batches=4", experiment.micro_batches, plan.micro_batches, usual_strategy()));
+        fmt::format("the experiment's micro_batches = {} is for pipelines; this plan has {}: spell it out to "
+                    "accumulate gradients, as in "
+                    "{},micro_batches=4",
+                    experiment.micro_batches, plan.micro_batches, usual_strategy()));
   if (plan.compression.kind != Compression::Kind::none && plan.devices > 1)
     result.warnings.emplace_back(
-        fmt::format("compression \"{}\" rounds gradients: the curve differs from a single device's", name_of(plan.compression.kind)));
+        fmt::format("compression \"{}\" rounds gradients: the curve differs from a single device's",
+                    name_of(plan.compression.kind)));
   if (!has_batch_norm(model)) return;
   if (plan.micro_batches > 1)
-    result.warnings.emplace_back("batch norm takes its statistics per micro-batch: the curve differs from a single device's");
+    result.warnings.emplace_back(
+        "batch norm takes its statistics per micro-batch: the curve differs from a single device's");
   if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
     result.warnings.emplace_back(
-        fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's", name_of(experiment.batch_norm)));
+        fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's",
+                    name_of(experiment.batch_norm)));
 }
 
 /// Nobody was paid for modelled time, but the machines would have been.
@@ -330,7 +356,8 @@ void add_changes(const Run& run, const Ending& ending, RunResult& result) {
     add_warnings(run.plans()[p], run.model, run.experiment, inspect_machine(false).cores, other);
     result.oversubscribed |= other.oversubscribed;
     for (const std::string& warning : other.warnings)
-      if (std::find(result.warnings.begin(), result.warnings.end(), warning) == result.warnings.end()) result.warnings.push_back(warning);
+      if (std::find(result.warnings.begin(), result.warnings.end(), warning) == result.warnings.end())
+        result.warnings.push_back(warning);
   }
 }
 
@@ -356,9 +383,10 @@ void add_failures(const Experiment& experiment, bool all, RunResult& result) {
   if (!experiment.replicas.clock) return;
   for (const Failure& failure : experiment.replicas.clock->failures) {
     if (!all && (result.curve.empty() || failure.at >= result.curve.back().seconds)) continue;
-    result.warnings.push_back(fmt::format("worker {} failed after {} and {}", failure.replica, format_seconds(failure.at),
-                                          std::isinf(failure.back_after) ? "did not come back"
-                                                                         : "was back " + format_seconds(failure.back_after) + " later"));
+    result.warnings.push_back(
+        fmt::format("worker {} failed after {} and {}", failure.replica, format_seconds(failure.at),
+                    std::isinf(failure.back_after) ? "did not come back"
+                                                   : "was back " + format_seconds(failure.back_after) + " later"));
   }
 }
 
@@ -372,8 +400,10 @@ void add_refusals(const ReplicaReport& report, RunResult& result) {
     clients.insert(round.refused_clients.begin(), round.refused_clients.end());
   }
   if (refused > 0)
-    result.warnings.push_back(fmt::format("{} updates were refused, as they were not finite: of client {}", refused, fmt::join(clients, ", ")));
-  if (late > 0) result.warnings.push_back(fmt::format("{} answers came when their round was over, and were not used", late));
+    result.warnings.push_back(fmt::format("{} updates were refused, as they were not finite: of client {}", refused,
+                                          fmt::join(clients, ", ")));
+  if (late > 0)
+    result.warnings.push_back(fmt::format("{} answers came when their round was over, and were not used", late));
 }
 
 /// What is to be said of replicas, once the run is over and its ending described.
@@ -384,9 +414,11 @@ void add_replicas(const RunAgreement& agreement, const Experiment& experiment, R
     result.reason = "every replica was lost before the run had a result";
   }
   add_failures(experiment, all_lost, result);
-  if (result.samples_per_second) result.epoch_seconds = double(agreement.batches().samples_per_epoch()) / *result.samples_per_second;
+  if (result.samples_per_second)
+    result.epoch_seconds = double(agreement.batches().samples_per_epoch()) / *result.samples_per_second;
   if (!result.replicas) return;
-  if (const auto* federated = dynamic_cast<const FederatedPolicy*>(&agreement.update())) result.replicas->rounds = federated->rounds();
+  if (const auto* federated = dynamic_cast<const FederatedPolicy*>(&agreement.update()))
+    result.replicas->rounds = federated->rounds();
   add_refusals(*result.replicas, result);
 }
 
@@ -394,14 +426,14 @@ void add_replicas(const RunAgreement& agreement, const Experiment& experiment, R
 void add_length_warnings(const Run& run, RunResult& result) {
   const int64_t samples = run.data.train->size();
   if (run.experiment.batch > samples)
-    result.warnings.emplace_back(
-        fmt::format("batch = {} is more than the {} training samples: a step takes them all", run.experiment.batch, samples));
+    result.warnings.emplace_back(fmt::format("batch = {} is more than the {} training samples: a step takes them all",
+                                             run.experiment.batch, samples));
   if (run.agreement()) return;
   const Length& warmup = run.experiment.schedule.warmup;
   const int64_t rising = warmup.count > 0 ? steps_of(warmup, run.sampler().steps_per_epoch()) : 0;
   if (rising > run.steps)
-    result.warnings.emplace_back(fmt::format("the warm-up of {} steps is longer than the run of {}: learning_rate is never reached",
-                                             rising, run.steps));
+    result.warnings.emplace_back(fmt::format(
+        "the warm-up of {} steps is longer than the run of {}: learning_rate is never reached", rising, run.steps));
   if (!run.experiment.noise_scale) return;
   if (const std::string obstacle = obstacle_to_gradient_norms(run.last_phase().training); !obstacle.empty())
     result.warnings.push_back("the gradient noise scale is not estimated: " + obstacle);
@@ -409,8 +441,9 @@ void add_length_warnings(const Run& run, RunResult& result) {
 
 }  // namespace
 
-RunResult train(const RunSpec& given, const Model& model, const TaskData& data, const Plan& plan, TrainObserver& observer,
-                const std::atomic<bool>& interrupted, Adapter* adapter, CheckpointUse checkpoints, const std::shared_ptr<ProcessRank>& process,
+RunResult train(const RunSpec& given, const Model& model, const TaskData& data, const Plan& plan,
+                TrainObserver& observer, const std::atomic<bool>& interrupted, Adapter* adapter,
+                CheckpointUse checkpoints, const std::shared_ptr<ProcessRank>& process,
                 const MakeReplicaWorld& make_world) {
   const RunSpec experiment = whole_experiment(given, plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
@@ -425,12 +458,17 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   result.warnings = experiment.model_findings.notes;
   if (process) result.backend = process->backend();
   if (!experiment.virtual_machines_in_words.empty()) result.backend = kVirtualBackend.name;
-  if (!make_world.make) add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
+  if (!make_world.make)
+    add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
   MakeReplicaWorld world_of_replicas = make_world;
-  const std::unique_ptr<Communicator> leaders = process && !plan.agreement.empty() ? process->worker_communicator() : nullptr;
+  const std::unique_ptr<Communicator> leaders =
+      process && !plan.agreement.empty() ? process->worker_communicator() : nullptr;
   if (leaders) world_of_replicas = replicas_as_ranks(*leaders);
-  RunOptions options{.adapts = adapter != nullptr, .writes_checkpoints = !checkpoints.folder.empty(), .resumed = {}, .make_world = world_of_replicas,
+  RunOptions options{.adapts = adapter != nullptr,
+                     .writes_checkpoints = !checkpoints.folder.empty(),
+                     .resumed = {},
+                     .make_world = world_of_replicas,
                      .process = process};
   CurvePoint begun_at;
   if (checkpoints.resumed) {
@@ -443,10 +481,12 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   if (leaders) options.process.reset();
   auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));
   add_length_warnings(*run, result);
-  if (plan.stages.size() > 1 || plan.micro_batches > 1) result.schedule = std::make_shared<const nlohmann::json>(short_drawing(run->last_phase().training, model));
+  if (plan.stages.size() > 1 || plan.micro_batches > 1)
+    result.schedule = std::make_shared<const nlohmann::json>(short_drawing(run->last_phase().training, model));
   const bool agrees = run->agreement() != nullptr;
   Summary summary(run->experiment, {data.train->task(), data.train->classes()}, plan.devices,
-                  agrees ? data.train->size() : run->sampler().samples_per_epoch(), run->batches.test_samples(), run->steps, agrees ? plan.replicas : 0);
+                  agrees ? data.train->size() : run->sampler().samples_per_epoch(), run->batches.test_samples(),
+                  run->steps, agrees ? plan.replicas : 0);
   summary.go_on_from(begun_at.samples, begun_at.seconds, begun_at.step, agrees ? run->agreement()->begun_rest() : 0);
   Ending ending;
   Adaptation adaptation(*run, adapter);
@@ -454,7 +494,8 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   const double started = steady_seconds();
   std::thread workers([run] { run->work_all(); });
   try {
-    coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.places == ReplicaPlaces::clients, interrupted, ending);
+    coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.places == ReplicaPlaces::clients,
+               interrupted, ending);
   } catch (...) {  // an observer that cannot go on (disk full) ends the run
     run->abort("the run's observer failed");
     workers.join();
@@ -475,7 +516,8 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   add_virtual_prices(experiment, result);
   written.write(result);
   describe_ending(ending, ending.abandoned ? nullptr : run->error(), written.failure(), experiment, run->steps, result);
-  const bool another_ended = leaders && !ending.interrupted && !ending.timed_out && run->agreement()->stops().has_ended();
+  const bool another_ended =
+      leaders && !ending.interrupted && !ending.timed_out && run->agreement()->stops().has_ended();
   if (another_ended || (leaders && !ending.interrupted && process->abort_reason() == kInterrupted)) {
     result.status = RunStatus::interrupted;
     result.reason = "another rank was asked to end, by a signal";

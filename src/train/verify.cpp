@@ -28,8 +28,9 @@ double largest_of(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 bool has_batch_norm(const Model& model) {
-  return std::any_of(model.nodes().begin(), model.nodes().end(),
-                     [](const Node& node) { return node.layer && node.layer->communicates_over_data_axis(BatchNormScope::global); });
+  return std::any_of(model.nodes().begin(), model.nodes().end(), [](const Node& node) {
+    return node.layer && node.layer->communicates_over_data_axis(BatchNormScope::global);
+  });
 }
 
 bool has_data_shards(const Plan& plan) {
@@ -46,14 +47,17 @@ double verify_tolerance(Precision precision) {
   return precision == Precision::fp64 ? 1e-10 : precision == Precision::fp32 ? 2e-4 : 0.1;
 }
 
-VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps) {
+VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
+                    int64_t steps) {
   const std::string where = fmt::format("plan {}", plan.name);
   if (!plan.agreement.empty())
-    fail_user({where, fmt::format("agreement \"{}\"", plan.agreement), "replicas differ between two agreements: there is no curve of one device to compare with",
+    fail_user({where, fmt::format("agreement \"{}\"", plan.agreement),
+               "replicas differ between two agreements: there is no curve of one device to compare with",
                "verify the inner plan"});
   if (!find_schedule(plan.schedule, where).flushes)
     fail_user({where, fmt::format("schedule \"{}\"", plan.schedule),
-               "computes gradients with older weights, so the run differs from a single device by design", "verify a schedule that flushes"});
+               "computes gradients with older weights, so the run differs from a single device by design",
+               "verify a schedule that flushes"});
   if (plan.compression.kind != Compression::Kind::none)
     fail_user({where, fmt::format("compression \"{}\"", name_of(plan.compression.kind)),
                "rounds gradients, so the run differs from a single device by design", "verify the plan without it"});
@@ -64,20 +68,26 @@ VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskDat
   if (has_batch_norm(model)) {
     if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
       fail_user({experiment.file.string(), fmt::format("batch_norm = \"{}\"", name_of(experiment.batch_norm)),
-                 "takes statistics per data shard, so the run differs from a single device by design", "use --set batch_norm=global"});
+                 "takes statistics per data shard, so the run differs from a single device by design",
+                 "use --set batch_norm=global"});
     reference_micro_batches = plan.micro_batches;
     if (plan.micro_batches > 1)
-      result.note = fmt::format("batch norm takes its statistics per micro-batch: the reference is one device with the same {} micro-batches",
-                                plan.micro_batches);
+      result.note = fmt::format(
+          "batch norm takes its statistics per micro-batch: the reference is one device with the same {} micro-batches",
+          plan.micro_batches);
   }
   check_shapes(experiment, model, data, plan);
   const Batches batches(experiment, data);
   const BatchSampler& sampler = batches.sampler();
   auto batch_of = [&](int64_t step) { return batch_from(batches.training(step)); };
-  LockstepOptions options{.steps = steps, .precision = experiment.precision,
-                          .worker = {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer},
-                          .clip_norm = experiment.clip_norm, .frozen = frozen_of(experiment),
-                          .private_replicas = experiment.private_replicas, .steps_per_epoch = sampler.steps_per_epoch()};
+  LockstepOptions options{
+      .steps = steps,
+      .precision = experiment.precision,
+      .worker = {.seed = experiment.seed, .batch_norm = experiment.batch_norm, .optimizer = experiment.optimizer},
+      .clip_norm = experiment.clip_norm,
+      .frozen = frozen_of(experiment),
+      .private_replicas = experiment.private_replicas,
+      .steps_per_epoch = sampler.steps_per_epoch()};
   const int64_t total = steps_of(experiment.length, sampler.steps_per_epoch());
   options.learning_rate_of = [&, total](int64_t step) {
     return learning_rate_at(experiment, step, total, sampler.steps_per_epoch());
@@ -99,10 +109,12 @@ VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskDat
       if (s == 0) result.rows.push_back({name, 0, 0});
       VerifyRow& row = result.rows[e];
       row.parameter_difference =
-          std::max(row.parameter_difference, relative_difference(actual[s].parameters[a], expected[s].parameters[e], parameter_floor));
+          std::max(row.parameter_difference,
+                   relative_difference(actual[s].parameters[a], expected[s].parameters[e], parameter_floor));
       if (expected[s].gradients[e].defined())  // not frozen
         row.gradient_difference =
-            std::max(row.gradient_difference, relative_difference(actual[s].gradients[a], expected[s].gradients[e], gradient_floor));
+            std::max(row.gradient_difference,
+                     relative_difference(actual[s].gradients[a], expected[s].gradients[e], gradient_floor));
     }
   }
   return result;

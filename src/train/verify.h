@@ -15,8 +15,9 @@ bool has_data_shards(const Plan& plan);
 
 struct VerifyRow {
   std::string parameter;
-  /// Largest over the steps, relative to the tensor's largest magnitude. A tensor that is tiny beside the model's others (less than
-  /// 1/10,000 of the largest magnitude) is held to that share of theirs: the gradient of a bias before batch norm is zero but for rounding.
+  /// Largest over the steps, relative to the tensor's largest magnitude. A tensor that is tiny beside the model's
+  /// others (less than 1/10,000 of the largest magnitude) is held to that share of theirs: the gradient of a bias
+  /// before batch norm is zero but for rounding.
   double parameter_difference = 0;
   double gradient_difference = 0;
 };
@@ -26,15 +27,17 @@ struct VerifyResult {
   double tolerance = 0;
   double loss_difference = 0;  ///< relative
   std::vector<VerifyRow> rows;
-  std::string note;            ///< how the reference differs from plain single-device training, "" if it does not
+  std::string note;  ///< how the reference differs from plain single-device training, "" if it does not
   bool ok() const;
 };
 
 /// Relative difference that rounding may explain: 1e-10 (fp64), 2e-4 (fp32), 0.1 (bf16).
 double verify_tolerance(Precision precision);
 
-/// Runs `steps` steps under the plan and on one device from the same seed. With batch norm under micro-batches the reference takes
-/// the same micro-batches, which the note says; with batch_norm = "local" and data shards there is no such reference: user error.
-VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, int64_t steps);
+/// Runs `steps` steps under the plan and on one device from the same seed. With batch norm under micro-batches the
+/// reference takes the same micro-batches, which the note says; with batch_norm = "local" and data shards there is no
+/// such reference: user error.
+VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
+                    int64_t steps);
 
 }  // namespace trireme

@@ -13,7 +13,8 @@ namespace {
 
 using Share = AsyncAverageOptions::Share;
 
-/// Numbers of a merge: samples since the replica read the shard, samples that were merged into it by then. Of its reply: samples merged now.
+/// Numbers of a merge: samples since the replica read the shard, samples that were merged into it by then. Of its
+/// reply: samples merged now.
 class MergingServer final : public CentralServer {
  public:
   static constexpr int kMerge = kFirstOperation;
@@ -46,7 +47,10 @@ class MergingServer final : public CentralServer {
 class AsyncReplica final : public CentralReplica {
  public:
   AsyncReplica(const AsyncAverageOptions& options, Hub& hub)
-      : CentralReplica(hub, options.shards), options_(options), cadence_(options.every), merged_(size_t(options.shards)) {}
+      : CentralReplica(hub, options.shards),
+        options_(options),
+        cadence_(options.every),
+        merged_(size_t(options.shards)) {}
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     samples_ += double(facts.samples);
@@ -79,10 +83,14 @@ class AsyncReplica final : public CentralReplica {
 
  private:
   void merge(ReplicaState& state) {
-    const auto told = client_.exchange({.operation = MergingServer::kMerge, .tensors = state.weights, .statistics = state.statistics,
-                                        .numbers = {samples_}, .of_shards = merged_, .reads = true},
-                                       state.weights, [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); },
-                                       state.statistics);
+    const auto told = client_.exchange(
+        {.operation = MergingServer::kMerge,
+         .tensors = state.weights,
+         .statistics = state.statistics,
+         .numbers = {samples_},
+         .of_shards = merged_,
+         .reads = true},
+        state.weights, [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
     for (size_t s = 0; s < told.size(); ++s) merged_[s] = told[s].front();
     samples_ = 0;
     if (options_.moments == Moments::reset) reset_moments(state);
@@ -97,8 +105,8 @@ class AsyncReplica final : public CentralReplica {
 }  // namespace
 
 std::string AsyncAverageOptions::description() const {
-  return fmt::format("async-average,every={},share={},moments={},shards={}", text_of(every), share == Share::half ? "half" : "samples",
-                     text_of(moments), shards);
+  return fmt::format("async-average,every={},share={},moments={},shards={}", text_of(every),
+                     share == Share::half ? "half" : "samples", text_of(moments), shards);
 }
 
 std::unique_ptr<UpdatePolicy> async_average(const AsyncAverageOptions& options) {

@@ -26,7 +26,9 @@ void Cadence::fields(StateFields& fields) {
   fields.value("cadence has pending", pending_);
 }
 
-std::string text_of(const Length& length) { return fmt::format("{} {}", length.count, length.unit == Length::Unit::steps ? "steps" : "epochs"); }
+std::string text_of(const Length& length) {
+  return fmt::format("{} {}", length.count, length.unit == Length::Unit::steps ? "steps" : "epochs");
+}
 
 Length read_whole_length(const ConfigTable& table, std::string_view key, Length fallback, int64_t at_least) {
   const Length length = table.get_length(key, fallback);

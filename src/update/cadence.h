@@ -16,7 +16,8 @@ namespace trireme {
 class Cadence {
  public:
   /// `dense_until`: before that much of training an exchange is due after every step (post-local SGD).
-  explicit Cadence(Length every, Length dense_until = {0, Length::Unit::steps}) : every_(every), dense_until_(dense_until) {}
+  explicit Cadence(Length every, Length dense_until = {0, Length::Unit::steps})
+      : every_(every), dense_until_(dense_until) {}
 
   /// To be asked once after each step: whether an exchange is due.
   bool due_after(const StepFacts& facts);

@@ -18,7 +18,8 @@ namespace {
 
 // Numbers of every request, before the policy's: parts, version read.
 constexpr size_t kHeader = 2;
-// Numbers of every reply, before the policy's: parts, version after it, version before it, whether what was brought is used.
+// Numbers of every reply, before the policy's: parts, version after it, version before it, whether what was brought is
+// used.
 constexpr size_t kReplyHeader = 4;
 
 constexpr const char* kWeights = "server";                       // in a state
@@ -38,26 +39,31 @@ void check_like(std::span<const at::Tensor> told, std::span<const at::Tensor> ke
   if (told.empty()) return;
   if (told.size() != kept.size()) refuse(replica, fmt::format("with {} tensors for {}", told.size(), kept.size()));
   for (size_t i = 0; i < told.size(); ++i)
-    if (told[i].sizes() != kept[i].sizes() || told[i].scalar_type() != kept[i].scalar_type()) refuse(replica, "with tensors of other shapes");
+    if (told[i].sizes() != kept[i].sizes() || told[i].scalar_type() != kept[i].scalar_type())
+      refuse(replica, "with tensors of other shapes");
 }
 
 }  // namespace
 
 double CentralRequest::number(size_t index) const {
-  if (index >= numbers.size()) fail_run({"a request to the parameter server", fmt::format("{} numbers", numbers.size()), "there must be more", ""});
+  if (index >= numbers.size())
+    fail_run(
+        {"a request to the parameter server", fmt::format("{} numbers", numbers.size()), "there must be more", ""});
   if (!std::isfinite(numbers[index])) fail_run({"a request to the parameter server", "a number", "is not finite", ""});
   return numbers[index];
 }
 
 int64_t CentralRequest::whole_number(size_t index) const {
   const std::optional<int64_t> whole = to_whole(number(index));
-  if (!whole) fail_run({"a request to the parameter server", fmt::format("{}", numbers[index]), "must be a whole number", ""});
+  if (!whole)
+    fail_run({"a request to the parameter server", fmt::format("{}", numbers[index]), "must be a whole number", ""});
   return *whole;
 }
 
 void CentralServer::check_brings_all(const CentralShard& shard, const CentralRequest& request) {
   if (request.parts.size() != shard.weights.size() || request.statistics.size() != shard.statistics.size())
-    fail_run({"a request to the parameter server", fmt::format("{} tensors", request.parts.size()), fmt::format("the shard has {}", shard.weights.size()), ""});
+    fail_run({"a request to the parameter server", fmt::format("{} tensors", request.parts.size()),
+              fmt::format("the shard has {}", shard.weights.size()), ""});
 }
 
 std::optional<ModelValues> CentralServer::values() const {
@@ -103,7 +109,9 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
     if (request.operation == kReadAll)
       for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply->tensors.push_back(std::move(tensor));
   } else {
-    CentralRequest central{.operation = request.operation, .parts = tensors.first(parts), .statistics = statistics_of(tensors.subspan(parts)),
+    CentralRequest central{.operation = request.operation,
+                           .parts = tensors.first(parts),
+                           .statistics = statistics_of(tensors.subspan(parts)),
                            .numbers = request.numbers};
     central.version_read = central.whole_number(1);
     central.numbers = central.numbers.subspan(kHeader);
@@ -111,11 +119,13 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
     is_used = central.is_used && !tensors.empty();
   }
   if (!reply) return reply;
-  reply->numbers.insert(reply->numbers.begin(), {double(shard.weights.size()), double(shard.version), double(before), is_used ? 1.0 : 0.0});
+  reply->numbers.insert(reply->numbers.begin(),
+                        {double(shard.weights.size()), double(shard.version), double(before), is_used ? 1.0 : 0.0});
   return reply;
 }
 
-void CentralServer::begin_shard(int index, std::span<const at::Tensor> weights, std::span<const at::Tensor> statistics) {
+void CentralServer::begin_shard(int index, std::span<const at::Tensor> weights,
+                                std::span<const at::Tensor> statistics) {
   CentralShard& shard = shards_[size_t(index)];
   for (const at::Tensor& part : weights) shard.weights.push_back(part.clone());
   shard.statistics = copies_of(statistics_of(statistics));
@@ -182,7 +192,10 @@ void CentralClient::begin(ReplicaState& state, bool resumes) {
   }
   double goes_on = 0;
   if (hub_.speaks_for_all())
-    goes_on = exchange({.operation = CentralServer::kStart, .tensors = state.weights, .statistics = state.statistics}, {}, {}).front().front();
+    goes_on =
+        exchange({.operation = CentralServer::kStart, .tensors = state.weights, .statistics = state.statistics}, {}, {})
+            .front()
+            .front();
   const bool server_resumes = hub_.total(goes_on) > 0;
   if (server_resumes == resumes) return;
   if (resumes) refuse(hub_.replica(), "which has not been resumed, to go on");
@@ -193,14 +206,16 @@ void CentralClient::begin(ReplicaState& state, bool resumes) {
 
 int read_shards(const ConfigTable& update, int fallback) {
   const int64_t shards = update.get_int("shards", fallback, 1);
-  if (shards > kMaxDevices) update.fail("shards", fmt::format("there are at most {} servers", kMaxDevices), "choose a smaller number");
+  if (shards > kMaxDevices)
+    update.fail("shards", fmt::format("there are at most {} servers", kMaxDevices), "choose a smaller number");
   return int(shards);
 }
 
 std::vector<at::Tensor> CentralClient::parts_of(int shard, std::span<const at::Tensor> tensors) const {
   std::vector<at::Tensor> parts;
   if (tensors.empty()) return parts;
-  for (const Part& part : layout_[size_t(shard)]) parts.push_back(tensors[part.bucket].narrow(0, part.offset, part.elements));
+  for (const Part& part : layout_[size_t(shard)])
+    parts.push_back(tensors[part.bucket].narrow(0, part.offset, part.elements));
   return parts;
 }
 
@@ -236,7 +251,8 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
 }
 
 void CentralClient::fetch(std::span<at::Tensor> weights) {
-  exchange({.operation = CentralServer::kRead, .reads = true}, weights, [](at::Tensor& mine, const at::Tensor& told) { mine.copy_(told); });
+  exchange({.operation = CentralServer::kRead, .reads = true}, weights,
+           [](at::Tensor& mine, const at::Tensor& told) { mine.copy_(told); });
 }
 
 void CentralClient::release_waiting() {
@@ -247,8 +263,9 @@ void CentralClient::release_waiting() {
 ModelValues CentralClient::read(const ReplicaState& state) {
   Hub::Unmetered evaluation(hub_);
   ModelValues values = values_of(state);
-  exchange({.operation = CentralServer::kReadAll}, values.weights, [](at::Tensor& mine, const at::Tensor& told) { mine.copy_(told); },
-           values.statistics);
+  exchange(
+      {.operation = CentralServer::kReadAll}, values.weights,
+      [](at::Tensor& mine, const at::Tensor& told) { mine.copy_(told); }, values.statistics);
   return values;
 }
 

@@ -1,7 +1,8 @@
-// A parameter server that holds one copy of the weights, cut into shards, and the replicas' way of communicating with it.
+// A parameter server that holds one copy of the weights, cut into shards, and the replicas' way of communicating with
+// it.
 //
-// All weights of a state, bucket after bucket, are one range of elements; shard s has chunk s of it (chunk_elements of comm/formulas.h),
-// which may lie in several buckets: its parts. Running statistics are with shard 0.
+// All weights of a state, bucket after bucket, are one range of elements; shard s has chunk s of it (chunk_elements of
+// comm/formulas.h), which may lie in several buckets: its parts. Running statistics are with shard 0.
 #pragma once
 
 #include <atomic>
@@ -32,7 +33,7 @@ struct CentralRequest {
   std::vector<RunningStatistics> statistics;  ///< as many as the shard's, or none
   int64_t version_read = 0;                   ///< of the shard's weights when the replica last read them
   std::span<const double> numbers;            ///< the policy's
-  bool is_used = true;                        ///< apply says no where what the request brought is not in the weights, and never will be
+  bool is_used = true;  ///< apply says no where what the request brought is not in the weights, and never will be
 
   /// Errors (run): there are fewer; it is not finite.
   double number(size_t index) const;
@@ -40,8 +41,8 @@ struct CentralRequest {
   int64_t whole_number(size_t index) const;
 };
 
-/// Thread-safe, as ShardServer says. Subclasses say what an update is. A request that does not fit the shard is a run error, and changes
-/// nothing: replicas may be programs of others.
+/// Thread-safe, as ShardServer says. Subclasses say what an update is. A request that does not fit the shard is a run
+/// error, and changes nothing: replicas may be programs of others.
 class CentralServer : public ShardServer {
  public:
   static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::anywhere;  ///< of a policy with it
@@ -53,13 +54,15 @@ class CentralServer : public ShardServer {
   /// As UpdatePolicy::hold and go_on.
   void hold(bool holds) { holds_ = holds; }
 
-  /// As UpdatePolicy::fields. What belongs to shards is copied in when a replica begins: only then it is known how its weights are cut.
+  /// As UpdatePolicy::fields. What belongs to shards is copied in when a replica begins: only then it is known how its
+  /// weights are cut.
   void fields(StateFields& fields, double now);
 
  protected:
   static constexpr int kFirstOperation = 5;  ///< of subclasses
 
-  /// Beyond weights, running statistics and versions: values of the server, and tensors of a shard, whose weights are there.
+  /// Beyond weights, running statistics and versions: values of the server, and tensors of a shard, whose weights are
+  /// there.
   virtual void server_fields(StateFields& fields, double now) {}
   virtual void shard_fields(StateFields& fields, int index, CentralShard& shard) {}
   /// The server goes on from a state, and this replica has nothing to go on from: what it had under way is lost.
@@ -67,8 +70,10 @@ class CentralServer : public ShardServer {
   /// Whether nobody is to wait for others.
   bool holds() const { return holds_; }
 
-  /// As ShardServer::serve. Where weights change, version does by 1. What it returns as tensors is the replica's own memory.
-  virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request, double now) = 0;
+  /// As ShardServer::serve. Where weights change, version does by 1. What it returns as tensors is the replica's own
+  /// memory.
+  virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request,
+                                     double now) = 0;
 
   static std::vector<at::Tensor> copies_of_weights(const CentralShard& shard);
   /// Errors (run): the request does not bring a value for every weight and statistic of the shard.
@@ -82,8 +87,9 @@ class CentralServer : public ShardServer {
   void fields_of_shard(StateFields& fields, int index);
 
   std::vector<CentralShard> shards_;
-  std::vector<std::shared_ptr<const PolicyState>> saved_;  ///< by shard: what it goes on from, until it has begun; null: nothing
-  bool goes_on_ = false;                                   ///< from a state; since before any visit
+  std::vector<std::shared_ptr<const PolicyState>>
+      saved_;             ///< by shard: what it goes on from, until it has begun; null: nothing
+  bool goes_on_ = false;  ///< from a state; since before any visit
   std::atomic<bool> holds_ = false;
 };
 
@@ -92,8 +98,9 @@ class CentralClient {
  public:
   CentralClient(Hub& hub, int shards) : hub_(hub), shards_(shards), versions_(size_t(shards)) {}
 
-  /// All replicas call it first: the values of the first of them become the server's. One that comes late begins with the server's, and so does
-  /// one that has nothing to go on from (`resumes`) where the server goes on from a state. Unmetered. Errors (run): only the replica does.
+  /// All replicas call it first: the values of the first of them become the server's. One that comes late begins with
+  /// the server's, and so does one that has nothing to go on from (`resumes`) where the server goes on from a state.
+  /// Unmetered. Errors (run): only the replica does.
   void begin(ReplicaState& state, bool resumes);
   /// A visit without consequences, but that those that wait are asked again.
   void release_waiting();
@@ -106,11 +113,11 @@ class CentralClient {
     std::span<const RunningStatistics> statistics = {};  ///< empty: none go
     std::vector<double> numbers = {};                    ///< to each shard
     std::span<const double> of_shards = {};              ///< one more number for each shard, after those; empty: none
-    bool reads = false;                                  ///< the reply brings the newest weights: staleness counts from here
+    bool reads = false;  ///< the reply brings the newest weights: staleness counts from here
   };
   using Take = std::function<void(at::Tensor& mine, const at::Tensor& told)>;
-  /// Visits all shards. `take` is called with each part of `into` (cut like the weights) and what the shard replied for it. Returns each
-  /// shard's numbers. Statistics in shard 0's reply are written to `statistics`, if not empty.
+  /// Visits all shards. `take` is called with each part of `into` (cut like the weights) and what the shard replied for
+  /// it. Returns each shard's numbers. Statistics in shard 0's reply are written to `statistics`, if not empty.
   std::vector<std::vector<double>> exchange(const Call& call, std::span<at::Tensor> into, const Take& take,
                                             std::span<RunningStatistics> statistics = {});
 
@@ -161,7 +168,8 @@ class CentralPolicy final : public UpdatePolicy {
   WhenLost when_lost() const override { return WhenLost::goes_on; }
   Stops stops() const override { return Server::kStops; }
   int64_t steps_before_stops() const override {
-    if constexpr (requires { options_.warm_start; }) return options_.warm_start + 1;  // until then the others wait for replica 0
+    if constexpr (requires { options_.warm_start; })
+      return options_.warm_start + 1;  // until then the others wait for replica 0
     return 1;
   }
   void hold() override { server_.hold(true); }
@@ -176,7 +184,8 @@ class CentralPolicy final : public UpdatePolicy {
   Server server_;
 };
 
-/// The option "shards": servers that the weights are divided over, at most kMaxDevices. Errors (user): as ConfigTable's.
+/// The option "shards": servers that the weights are divided over, at most kMaxDevices. Errors (user): as
+/// ConfigTable's.
 int read_shards(const ConfigTable& update, int fallback);
 
 }  // namespace trireme

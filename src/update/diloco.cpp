@@ -16,13 +16,13 @@ namespace {
 
 /// A stretch of the weights that is exchanged at once.
 struct Fragment {
-  int64_t phase = 0;  ///< due after steps whose number, from 1, leaves this rest when divided by H
+  int64_t phase = 0;                       ///< due after steps whose number, from 1, leaves this rest when divided by H
   std::vector<at::Tensor> own;             ///< the replica's weights: views, by part
   std::vector<at::Tensor> outer, momenta;  ///< theta and the outer optimizer's buffer, equal on all replicas
   std::vector<std::unique_ptr<Pending>> pending;  ///< by part; empty: none, or it has arrived
-  std::vector<at::Tensor> arrived;         ///< by part: mean progress that is to be applied; empty: none
-  int64_t apply_after = 0;                 ///< 0-based step, while there is something to be applied
-  int64_t steps_since = 0;                 ///< the last exchange began
+  std::vector<at::Tensor> arrived;                ///< by part: mean progress that is to be applied; empty: none
+  int64_t apply_after = 0;                        ///< 0-based step, while there is something to be applied
+  int64_t steps_since = 0;                        ///< the last exchange began
 
   bool is_under_way() const { return !pending.empty() || !arrived.empty(); }
 };
@@ -90,7 +90,8 @@ class DilocoReplica final : public ReplicaPolicy {
     ReplicaState outer{.weights = {}, .moments = {}, .statistics = copies_of(state.statistics)};
     for (const at::Tensor& bucket : state.weights) outer.weights.push_back(at::empty_like(bucket));
     std::vector<at::Tensor> stretches;
-    for (const Fragment& fragment : fragments_) stretches.insert(stretches.end(), fragment.outer.begin(), fragment.outer.end());
+    for (const Fragment& fragment : fragments_)
+      stretches.insert(stretches.end(), fragment.outer.begin(), fragment.outer.end());
     int64_t taken = 0;
     const at::Tensor all = stretches.empty() ? at::Tensor() : at::cat(stretches);
     for (at::Tensor& bucket : outer.weights) {
@@ -177,12 +178,16 @@ class Diloco final : public UpdatePolicy {
  public:
   explicit Diloco(const DilocoOptions& options) : options_(options) {}
   std::string description() const override {
-    return fmt::format("diloco,every_steps={},outer_learning_rate={},outer_momentum={},fragments={},overlap={},mix={},outer_gradients={}", options_.every,
-                       options_.outer_learning_rate, options_.outer_momentum, options_.fragments, options_.overlap, options_.mix,
-                       options_.four_bits ? "4 bits" : "full");
+    return fmt::format(
+        "diloco,every_steps={},outer_learning_rate={},outer_momentum={},fragments={},overlap={},mix={},outer_gradients="
+        "{}",
+        options_.every, options_.outer_learning_rate, options_.outer_momentum, options_.fragments, options_.overlap,
+        options_.mix, options_.four_bits ? "4 bits" : "full");
   }
   bool evaluates_together() const override { return true; }
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<DilocoReplica>(options_, hub); }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override {
+    return std::make_unique<DilocoReplica>(options_, hub);
+  }
 
  private:
   const DilocoOptions options_;
@@ -193,11 +198,12 @@ DilocoOptions read_options(const ConfigTable& update, int64_t every) {
   options.every = update.get_int("every_steps", every, 1);
   options.outer_learning_rate = update.get_double("outer_learning_rate", options.outer_learning_rate, 0);
   options.outer_momentum = update.get_double("outer_momentum", options.outer_momentum, 0);
-  if (!(options.outer_momentum < 1)) update.fail("outer_momentum", "it must be below 1, or speed grows without end", "the paper's is 0.9");
+  if (!(options.outer_momentum < 1))
+    update.fail("outer_momentum", "it must be below 1, or speed grows without end", "the paper's is 0.9");
   return options;
 }
 
-constexpr int64_t kPaperSteps = 500;         // H of DiLoCo
+constexpr int64_t kPaperSteps = 500;           // H of DiLoCo
 constexpr int64_t kPaperStreamingSteps = 100;  // of Streaming DiLoCo
 constexpr double kPaperMix = 0.5;
 
@@ -207,18 +213,23 @@ std::unique_ptr<UpdatePolicy> diloco(const DilocoOptions& options) { return std:
 
 namespace {
 
-std::unique_ptr<UpdatePolicy> read_diloco(const ConfigTable& update, const RunFacts&) { return diloco(read_options(update, kPaperSteps)); }
+std::unique_ptr<UpdatePolicy> read_diloco(const ConfigTable& update, const RunFacts&) {
+  return diloco(read_options(update, kPaperSteps));
+}
 
 std::unique_ptr<UpdatePolicy> read_streaming_diloco(const ConfigTable& update, const RunFacts&) {
   DilocoOptions options = read_options(update, kPaperStreamingSteps);
   const int64_t fragments = update.get_int("fragments", 4, 1);
   if (fragments > options.every)
-    update.fail("fragments", fmt::format("each needs a step of its own among every_steps = {}", options.every), "choose fewer");
+    update.fail("fragments", fmt::format("each needs a step of its own among every_steps = {}", options.every),
+                "choose fewer");
   options.fragments = int(fragments);
   options.overlap = update.get_int("overlap", 1, 0);
   if (options.overlap >= options.every)
-    update.fail("overlap", fmt::format("an exchange must be through before the fragment's next, every_steps = {} later", options.every),
-                "choose less");
+    update.fail(
+        "overlap",
+        fmt::format("an exchange must be through before the fragment's next, every_steps = {} later", options.every),
+        "choose less");
   options.mix = update.get_double("mix", kPaperMix, 0);
   if (options.mix > 1) update.fail("mix", "it is a share", "choose 0 to 1; the paper's is 0.5");
   options.four_bits = update.get_choice("outer_gradients", "4 bits", {"4 bits", "full"}) == "4 bits";

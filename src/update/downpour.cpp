@@ -44,7 +44,8 @@ class GradientServer final : public CentralServer {
  private:
   const DownpourOptions options_;
   const int replicas_;
-  std::vector<std::vector<at::Tensor>> squares_;  ///< by shard and part: sums of squares; each belongs to who visits the shard
+  std::vector<std::vector<at::Tensor>>
+      squares_;  ///< by shard and part: sums of squares; each belongs to who visits the shard
 };
 
 class DownpourReplica final : public CentralReplica {
@@ -123,7 +124,8 @@ class DownpourReplica final : public CentralReplica {
   void push(const ReplicaState& state) {
     gather(state);
     client_.exchange(
-        {.operation = GradientServer::kPush, .tensors = gathered_, .statistics = state.statistics, .numbers = {rate_}}, {}, {});
+        {.operation = GradientServer::kPush, .tensors = gathered_, .statistics = state.statistics, .numbers = {rate_}},
+        {}, {});
     for (at::Tensor& gathered : gathered_) gathered.zero_();
     has_gathered_ = false;
   }
@@ -141,8 +143,8 @@ class DownpourReplica final : public CentralReplica {
 
 std::string DownpourOptions::description() const {
   const std::string server = adagrad ? fmt::format("adagrad,gamma={},epsilon={}", gamma, epsilon) : "sgd";
-  return fmt::format("downpour,shards={},fetch_every={},push_every={},warm_start_steps={},server_optimizer={}", shards, fetch_every,
-                     push_every, warm_start, server);
+  return fmt::format("downpour,shards={},fetch_every={},push_every={},warm_start_steps={},server_optimizer={}", shards,
+                     fetch_every, push_every, warm_start, server);
 }
 
 std::unique_ptr<UpdatePolicy> downpour(const DownpourOptions& options, int replicas) {
@@ -160,11 +162,13 @@ std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const Run
   if (options.adagrad) {
     options.gamma = update.get_double("gamma", options.gamma, 0);
     options.epsilon = update.get_double("epsilon", options.epsilon, 0);
-    if (!(options.epsilon > 0)) update.fail("epsilon", "the first push may be 0, and 0 / 0 is no step", "choose a small number above 0");
+    if (!(options.epsilon > 0))
+      update.fail("epsilon", "the first push may be 0, and 0 / 0 is no step", "choose a small number above 0");
   }
   options.warm_start = update.get_int("warm_start_steps", options.warm_start, 0);
   if (!facts.plain_sgd)
-    update.fail("policy", "downpour takes gradients from the steps of plain SGD: with another local optimizer they are none",
+    update.fail("policy",
+                "downpour takes gradients from the steps of plain SGD: with another local optimizer they are none",
                 "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
   return downpour(options, facts.replicas);
 }

@@ -1,11 +1,12 @@
 // Downpour SGD: replicas push gradients to a sharded parameter server and fetch weights from it, each at its own pace.
 //
-// Dean et al., "Large scale distributed deep networks" (DistBelief), 2012. Where n_fetch divides the replica's step it takes the server's
-// weights, then makes a step of its own; what it has gathered of gradients it pushes after each step whose 0-based number n_push divides,
-// and at the end. The server: w -= rate * push, or with Adagrad by element w -= gamma push / (sqrt(sum of squares of all pushes) +
-// epsilon). Warm start: replica 0 trains alone at first.
+// Dean et al., "Large scale distributed deep networks" (DistBelief), 2012. Where n_fetch divides the replica's step it
+// takes the server's weights, then makes a step of its own; what it has gathered of gradients it pushes after each step
+// whose 0-based number n_push divides, and at the end. The server: w -= rate * push, or with Adagrad by element w -=
+// gamma push / (sqrt(sum of squares of all pushes) + epsilon). Warm start: replica 0 trains alone at first.
 //
-// What a replica has gathered is taken from its weights, (before - after) / learning rate: the sum of gradients for plain SGD only.
+// What a replica has gathered is taken from its weights, (before - after) / learning rate: the sum of gradients for
+// plain SGD only.
 #pragma once
 
 #include <cstdint>

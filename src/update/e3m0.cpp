@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kCodes = 8;         // 0, and 7 powers of two
+constexpr int kCodes = 8;  // 0, and 7 powers of two
 constexpr uint8_t kSignBit = 8;
 constexpr int64_t kScaleBytes = sizeof(float);
 
@@ -64,7 +64,8 @@ at::Tensor encode_e3m0(const at::Tensor& values) {
 }
 
 void add_e3m0(const at::Tensor& encoded, at::Tensor& sum) {
-  check_internal(encoded.numel() == e3m0_bytes(sum.numel()) && sum.is_contiguous(), "encoded values are as many as there is room for");
+  check_internal(encoded.numel() == e3m0_bytes(sum.numel()) && sum.is_contiguous(),
+                 "encoded values are as many as there is room for");
   const uint8_t* in = encoded.data_ptr<uint8_t>();
   float* to = sum.data_ptr<float>();
   for (int64_t at = 0; at < sum.numel(); at += kE3m0Block) {

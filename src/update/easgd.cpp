@@ -18,7 +18,8 @@ class ElasticServer final : public CentralServer {
  public:
   static constexpr int kPull = kFirstOperation;
 
-  ElasticServer(const EasgdOptions& options, int replicas) : CentralServer(options.shards), alpha_(options.beta / replicas) {}
+  ElasticServer(const EasgdOptions& options, int replicas)
+      : CentralServer(options.shards), alpha_(options.beta / replicas) {}
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
@@ -55,8 +56,9 @@ class ElasticReplica final : public CentralReplica {
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     const bool due = facts.step % options_.period == 0;
     if (due)
-      client_.exchange({.operation = ElasticServer::kPull, .tensors = state.weights, .statistics = state.statistics, .reads = true},
-                       state.weights, [](at::Tensor& mine, const at::Tensor& distance) { mine.sub_(distance); });
+      client_.exchange(
+          {.operation = ElasticServer::kPull, .tensors = state.weights, .statistics = state.statistics, .reads = true},
+          state.weights, [](at::Tensor& mine, const at::Tensor& distance) { mine.sub_(distance); });
     for (size_t b = 0; b < velocity_.size(); ++b) {  // the gradient is taken where the momentum leads
       before_[b].copy_(state.weights[b]);
       state.weights[b].add_(velocity_[b], options_.momentum);
@@ -69,7 +71,8 @@ class ElasticReplica final : public CentralReplica {
     return false;
   }
 
-  /// The replicas' last steps reach the centre in their next exchange, which there is none of: the paper's result is the centre as it is.
+  /// The replicas' last steps reach the centre in their next exchange, which there is none of: the paper's result is
+  /// the centre as it is.
   void finish(ReplicaState& state) override { take_result(state); }
 
  protected:
@@ -87,7 +90,8 @@ EasgdOptions read_options(const ConfigTable& update) {
   EasgdOptions options;
   options.period = update.get_int("period", options.period, 1);
   options.beta = update.get_double("beta", options.beta, 0);
-  if (!(options.beta <= kLargestBeta)) update.fail("beta", "replicas and centre overshoot above 1", "choose 0 to 1; the paper's is 0.9");
+  if (!(options.beta <= kLargestBeta))
+    update.fail("beta", "replicas and centre overshoot above 1", "choose 0 to 1; the paper's is 0.9");
   options.shards = read_shards(update, options.shards);
   return options;
 }
@@ -112,7 +116,8 @@ std::unique_ptr<UpdatePolicy> read_easgd(const ConfigTable& update, const RunFac
 std::unique_ptr<UpdatePolicy> read_eamsgd(const ConfigTable& update, const RunFacts& facts) {
   EasgdOptions options = read_options(update);
   options.momentum = update.get_double("momentum", kUsualMomentum, 0);
-  if (!(options.momentum < 1)) update.fail("momentum", "it must be below 1, or speed grows without end", "the paper's is 0.99");
+  if (!(options.momentum < 1))
+    update.fail("momentum", "it must be below 1, or speed grows without end", "the paper's is 0.99");
   if (!facts.plain_sgd)
     update.fail("policy", "eamsgd has its own momentum: the local optimizer must be SGD without any",
                 "write [optimizer] kind = \"sgd\", momentum = 0, or take easgd");

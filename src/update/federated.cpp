@@ -18,13 +18,15 @@
 namespace trireme {
 namespace {
 
-/// Sum of what clients answered in a round, in double: the order in which they came makes no difference that a weight would show.
+/// Sum of what clients answered in a round, in double: the order in which they came makes no difference that a weight
+/// would show.
 struct RoundSum {
   double samples = 0;
-  std::vector<at::Tensor> updates;             ///< samples * update, by part
-  std::vector<RunningStatistics> statistics;   ///< of all samples so far
+  std::vector<at::Tensor> updates;            ///< samples * update, by part
+  std::vector<RunningStatistics> statistics;  ///< of all samples so far
 
-  void add(std::span<const at::Tensor> update, double scale, std::span<const RunningStatistics> client_statistics, double n) {
+  void add(std::span<const at::Tensor> update, double scale, std::span<const RunningStatistics> client_statistics,
+           double n) {
     if (samples == 0) {
       updates.clear();
       for (const at::Tensor& part : update) updates.push_back(at::zeros_like(part));
@@ -42,12 +44,13 @@ struct RoundSum {
   }
 };
 
-/// join: when the client works in the open round; told: what comes of it, the round, the weights. answer (round, samples): with the
-/// client's update. leave: for good.
+/// join: when the client works in the open round; told: what comes of it, the round, the weights. answer (round,
+/// samples): with the client's update. leave: for good.
 class FederatedServer final : public CentralServer {
  public:
   enum Joined { kWorks, kIsOver, kIsHeld };
-  static constexpr int kJoin = kFirstOperation, kAnswer = kFirstOperation + 1, kLeave = kFirstOperation + 2, kReturn = kFirstOperation + 3;
+  static constexpr int kJoin = kFirstOperation, kAnswer = kFirstOperation + 1, kLeave = kFirstOperation + 2,
+                       kReturn = kFirstOperation + 3;
 
   FederatedServer(const FederatedOptions& options, const FederatedPolicy& policy)
       : CentralServer(1), options_(options), policy_(policy), rounds_(options.rounds), optimizer_(options.server) {}
@@ -169,11 +172,13 @@ class Client final : public CentralReplica {
   Client(const FederatedOptions& options, Hub& hub) : CentralReplica(hub, 1), options_(options), work_(options.local) {}
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
-    if (std::exchange(has_left_, false)) client_.exchange({.operation = FederatedServer::kReturn}, {}, {});  // the run has become longer
+    if (std::exchange(has_left_, false))
+      client_.exchange({.operation = FederatedServer::kReturn}, {}, {});  // the run has become longer
     const bool joins = !works_;
     if (joins) {
       const FederatedServer::Joined joined = join(state);
-      if (joined != FederatedServer::kWorks) return {.stop = joined == FederatedServer::kIsOver, .held = joined == FederatedServer::kIsHeld};
+      if (joined != FederatedServer::kWorks)
+        return {.stop = joined == FederatedServer::kIsOver, .held = joined == FederatedServer::kIsHeld};
     }
     if (facts.learning_rate * options_.proximal > 1)
       fail_run({"fedprox", fmt::format("mu = {} at a learning rate of {}", options_.proximal, facts.learning_rate),
@@ -227,8 +232,9 @@ class Client final : public CentralReplica {
  private:
   /// Waits for the client's next round.
   FederatedServer::Joined join(ReplicaState& state) {
-    const auto told = client_.exchange({.operation = FederatedServer::kJoin, .reads = true}, state.weights,
-                                       [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
+    const auto told = client_.exchange(
+        {.operation = FederatedServer::kJoin, .reads = true}, state.weights,
+        [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
     const auto joined = FederatedServer::Joined(int(told.front()[0]));
     if (joined != FederatedServer::kWorks) return joined;
     round_ = int64_t(told.front()[1]);
@@ -256,8 +262,11 @@ class Client final : public CentralReplica {
     const Philox draw(random_key(options_.rounds.seed, "clients that drop out"));
     if (options_.dropout > 0 && draw.uniform(uint64_t(round_), uint64_t(hub_.replica())) < options_.dropout) return;
     for (size_t b = 0; b < pull_.size(); ++b) at::sub_out(pull_[b], state.weights[b], anchor_[b]);
-    client_.exchange({.operation = FederatedServer::kAnswer, .tensors = pull_, .statistics = state.statistics,
-                      .numbers = {double(round_), samples_}}, {}, {});
+    client_.exchange({.operation = FederatedServer::kAnswer,
+                      .tensors = pull_,
+                      .statistics = state.statistics,
+                      .numbers = {double(round_), samples_}},
+                     {}, {});
   }
 
   const FederatedOptions options_;
@@ -265,7 +274,7 @@ class Client final : public CentralReplica {
   bool works_ = false;  ///< in round_
   bool has_left_ = false;
   int64_t round_ = 0;
-  double samples_ = 0;  ///< in it
+  double samples_ = 0;              ///< in it
   std::vector<at::Tensor> anchor_;  ///< the weights that the round began with
   std::vector<at::Tensor> pull_;    ///< of the step that goes on; at the end the client's update
 };
@@ -274,11 +283,16 @@ std::string describe(const FederatedOptions& options) {
   using Kind = ServerOptimizerOptions::Kind;
   const ServerOptimizerOptions& server = options.server;
   const RoundOptions& rounds = options.rounds;
-  const char* kind = server.kind == Kind::average ? "average" : server.kind == Kind::adam ? "adam" : server.kind == Kind::adagrad ? "adagrad" : "yogi";
-  return fmt::format("federated,clients={},seed={},fraction={},round_timeout={} s,local={},clip_norm={},dropout={},moments={},mu={},"
-                     "server_optimizer={},server_learning_rate={},server_momentum={},beta1={},beta2={},tau={}",
-                     rounds.clients, rounds.seed, rounds.fraction, rounds.timeout, text_of(options.local), options.clip_norm, options.dropout,
-                     text_of(options.moments), options.proximal, kind, server.learning_rate, server.momentum, server.beta1, server.beta2, server.tau);
+  const char* kind = server.kind == Kind::average   ? "average"
+                     : server.kind == Kind::adam    ? "adam"
+                     : server.kind == Kind::adagrad ? "adagrad"
+                                                    : "yogi";
+  return fmt::format(
+      "federated,clients={},seed={},fraction={},round_timeout={} s,local={},clip_norm={},dropout={},moments={},mu={},"
+      "server_optimizer={},server_learning_rate={},server_momentum={},beta1={},beta2={},tau={}",
+      rounds.clients, rounds.seed, rounds.fraction, rounds.timeout, text_of(options.local), options.clip_norm,
+      options.dropout, text_of(options.moments), options.proximal, kind, server.learning_rate, server.momentum,
+      server.beta1, server.beta2, server.tau);
 }
 
 class Federated final : public FederatedPolicy {
@@ -310,7 +324,8 @@ FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) 
   options.rounds.seed = facts.seed;
   options.rounds.rounds = update.has("rounds") ? update.get_int("rounds", 1, 1) : 0;
   options.rounds.fraction = update.get_double("fraction", 1, 0);
-  if (!(options.rounds.fraction <= 1)) update.fail("fraction", "it is the share of the clients in a round", "choose 0 to 1");
+  if (!(options.rounds.fraction <= 1))
+    update.fail("fraction", "it is the share of the clients in a round", "choose 0 to 1");
   options.rounds.timeout = update.get_seconds("round_timeout", 0);
   options.local = read_whole_length(update, "local", options.local, 1);
   options.clip_norm = update.get_double("clip_norm", options.clip_norm, 0);
@@ -328,12 +343,15 @@ constexpr double kUsualAdaptiveRate = 0.01;
 void read_averaging(const ConfigTable& update, FederatedOptions& options) {
   options.server.learning_rate = update.get_double("server_learning_rate", options.server.learning_rate, 0);
   options.server.momentum = update.get_double("server_momentum", options.server.momentum, 0);
-  if (!(options.server.momentum < 1)) update.fail("server_momentum", "it must be below 1, or speed grows without end", "0.9 is usual");
+  if (!(options.server.momentum < 1))
+    update.fail("server_momentum", "it must be below 1, or speed grows without end", "0.9 is usual");
 }
 
 }  // namespace
 
-std::unique_ptr<FederatedPolicy> federated(const FederatedOptions& options) { return std::make_unique<Federated>(options); }
+std::unique_ptr<FederatedPolicy> federated(const FederatedOptions& options) {
+  return std::make_unique<Federated>(options);
+}
 
 namespace {
 
@@ -363,7 +381,8 @@ std::unique_ptr<UpdatePolicy> read_fedadam(const ConfigTable& update, const RunF
     if (!(options.server.beta2 < 1)) update.fail("beta2", "it is the share that stays", "choose less than 1");
   }
   options.server.tau = update.get_double("tau", options.server.tau, 0);
-  if (!(options.server.tau > 0)) update.fail("tau", "updates are divided by it where they are 0", "choose a small number above 0");
+  if (!(options.server.tau > 0))
+    update.fail("tau", "updates are divided by it where they are 0", "choose a small number above 0");
   return federated(options);
 }
 

@@ -8,7 +8,10 @@
 
 namespace trireme {
 
-FederatedRounds::FederatedRounds(const RoundOptions& options) : options_(options), work_(size_t(options.clients), Work::idle) { select(0); }
+FederatedRounds::FederatedRounds(const RoundOptions& options)
+    : options_(options), work_(size_t(options.clients), Work::idle) {
+  select(0);
+}
 
 std::vector<int> FederatedRounds::selection(int64_t round) const {
   const auto wanted = std::max<int64_t>(1, std::llround(options_.fraction * options_.clients));
@@ -136,7 +139,8 @@ void record_fields(StateFields& fields, const std::string& prefix, std::vector<R
   if (!fields.reads()) return;
   auto next = refused_clients.begin();
   for (RoundRecord& record : records) {
-    if (record.refused < 0 || record.refused > refused_clients.end() - next) fields.refuse(prefix + "refused", "is not as many as the clients that are named");
+    if (record.refused < 0 || record.refused > refused_clients.end() - next)
+      fields.refuse(prefix + "refused", "is not as many as the clients that are named");
     record.refused_clients.assign(next, next + record.refused);
     next += record.refused;
   }

@@ -1,6 +1,7 @@
 // Which clients work in which round of federated learning, and when a round is over. No weights here.
 //
-// McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017: each round max(C K, 1) of K clients.
+// McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017: each round max(C
+// K, 1) of K clients.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,15 @@ namespace trireme {
 
 /// What happened in a round.
 struct RoundRecord {
-  int64_t round = 0;    ///< 0-based
+  int64_t round = 0;  ///< 0-based
   int selected = 0;
-  int answered = 0;     ///< and are in the new weights
-  int refused = 0;      ///< answered with values that are no numbers
+  int answered = 0;                       ///< and are in the new weights
+  int refused = 0;                        ///< answered with values that are no numbers
   std::vector<int> refused_clients = {};  ///< those
-  int clipped = 0;      ///< of those answered: their update was scaled down
-  int late = 0;         ///< answers to earlier rounds that came in this one, and were not used
-  double samples = 0;   ///< that the answers stand for
-  double seconds = 0;   ///< on the hub's clock: when the round was over
+  int clipped = 0;                        ///< of those answered: their update was scaled down
+  int late = 0;                           ///< answers to earlier rounds that came in this one, and were not used
+  double samples = 0;                     ///< that the answers stand for
+  double seconds = 0;                     ///< on the hub's clock: when the round was over
 };
 
 /// Copies them out or in, under names that begin with `prefix`.
@@ -44,7 +45,9 @@ class FederatedRounds {
   /// Round 0, in which nobody has begun, begins now instead, with clients that are here.
   void start(double now) { select(now); }
 
-  bool is_over() const { return stopped_ || (options_.rounds > 0 && round_ >= options_.rounds) || gone_ == options_.clients; }
+  bool is_over() const {
+    return stopped_ || (options_.rounds > 0 && round_ >= options_.rounds) || gone_ == options_.clients;
+  }
   int64_t round() const { return round_; }
   /// When the open round is over even if clients are missing; infinity: never.
   double deadline() const { return deadline_; }
@@ -75,8 +78,8 @@ class FederatedRounds {
   /// The client's work in the open round is lost; it begins it again.
   void begin_anew(int client);
 
-  /// Under names that begin with "rounds". The open round has as long left at `now`, when they are copied in, as it had when they were copied out;
-  /// clients that were lost are back.
+  /// Under names that begin with "rounds". The open round has as long left at `now`, when they are copied in, as it had
+  /// when they were copied out; clients that were lost are back.
   void fields(StateFields& fields, double now);
   /// The open round ends so much later.
   void delay(double seconds) { deadline_ += seconds; }

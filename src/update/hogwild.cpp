@@ -80,7 +80,7 @@ struct Shared {
   std::once_flag made;
   std::optional<PolicyState> saved;   ///< that the run goes on from; null: none, or it has been copied in under `made`
   std::vector<SharedBucket> weights;  ///< made under `made`
-  std::atomic<int64_t> steps{0};    ///< that have been added
+  std::atomic<int64_t> steps{0};      ///< that have been added
 
   std::mutex mutex;
   std::vector<RunningStatistics> statistics;  ///< guarded by mutex
@@ -102,10 +102,12 @@ struct Shared {
   std::vector<at::Tensor> copies_of_weights() const {
     std::vector<at::Tensor> copies;
     for (const SharedBucket& bucket : weights)
-      std::visit([&]<class T>(const LockFree<T>& shared) {
-        at::Tensor& copy = copies.emplace_back(at::empty({shared.size()}, c10::CppTypeToScalarType<T>::value));
-        shared.read(0, shared.size(), copy.data_ptr<T>(), copy.data_ptr<T>());
-      }, bucket);
+      std::visit(
+          [&]<class T>(const LockFree<T>& shared) {
+            at::Tensor& copy = copies.emplace_back(at::empty({shared.size()}, c10::CppTypeToScalarType<T>::value));
+            shared.read(0, shared.size(), copy.data_ptr<T>(), copy.data_ptr<T>());
+          },
+          bucket);
     return copies;
   }
 
@@ -129,12 +131,16 @@ class HogwildReplica final : public ReplicaPolicy {
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     steps_read_ = shared_.steps.load(kRelaxed);
-    each_stretch(facts, state, [](auto& shared, int64_t begin, int64_t count, auto* mine, auto* before) { shared.read(begin, count, mine, before); });
+    each_stretch(facts, state, [](auto& shared, int64_t begin, int64_t count, auto* mine, auto* before) {
+      shared.read(begin, count, mine, before);
+    });
     return {.wrote = true};
   }
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
-    each_stretch(facts, state, [](auto& shared, int64_t begin, int64_t count, auto* mine, auto* before) { shared.add(begin, count, mine, before); });
+    each_stretch(facts, state, [](auto& shared, int64_t begin, int64_t count, auto* mine, auto* before) {
+      shared.add(begin, count, mine, before);
+    });
     hub_.count_staleness(shared_.steps.fetch_add(1, kRelaxed) - steps_read_);
     if (state.statistics.empty()) return false;
     std::lock_guard lock(shared_.mutex);
@@ -163,9 +169,11 @@ class HogwildReplica final : public ReplicaPolicy {
   }
 
   template <class T, class Visit>
-  void each_stretch_of(LockFree<T>& shared, size_t bucket, const StepFacts& facts, const ReplicaState& state, const Visit& visit) const {
+  void each_stretch_of(LockFree<T>& shared, size_t bucket, const StepFacts& facts, const ReplicaState& state,
+                       const Visit& visit) const {
     T* const mine = state.weights[bucket].data_ptr<T>();
-    T* before = before_[bucket].data_ptr<T>();  // one stretch after the other: few rows of a large table stay in the cache
+    T* before =
+        before_[bucket].data_ptr<T>();  // one stretch after the other: few rows of a large table stay in the cache
     const auto on = [&](int64_t begin, int64_t count) {
       visit(shared, begin, count, mine + begin, before);
       before += count;
@@ -192,7 +200,9 @@ class Hogwild final : public UpdatePolicy {
   Stops stops() const override { return Stops::anywhere; }
   bool shares_memory() const override { return true; }
   bool takes_rows() const override { return true; }
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<HogwildReplica>(shared_, hub); }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override {
+    return std::make_unique<HogwildReplica>(shared_, hub);
+  }
 
  protected:
   void fields(StateFields& fields, double) override {
@@ -256,8 +266,10 @@ namespace {
 
 std::unique_ptr<UpdatePolicy> read_hogwild(const ConfigTable& update, const RunFacts& facts) {
   if (!facts.plain_sgd)
-    update.fail("policy", "hogwild adds what the steps of plain SGD change: another local optimizer carries over what others cannot see",
-                "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
+    update.fail(
+        "policy",
+        "hogwild adds what the steps of plain SGD change: another local optimizer carries over what others cannot see",
+        "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
   return hogwild();
 }
 

@@ -30,7 +30,8 @@ std::vector<int> Hub::checked(std::span<const int> members) const {
     return list;
   }
   const bool ascending = std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end();
-  if (!ascending || list.front() < 0 || list.back() >= replicas_ || !std::binary_search(list.begin(), list.end(), replica_))
+  if (!ascending || list.front() < 0 || list.back() >= replicas_ ||
+      !std::binary_search(list.begin(), list.end(), replica_))
     fail_run({fmt::format("replica {}", replica_), fmt::format("exchange among {}", fmt::join(list, ", ")),
               fmt::format("members must be ascending, among 0 to {}, and have the caller in them", replicas_ - 1), ""});
   return list;
@@ -46,7 +47,8 @@ void Hub::weighted_average(std::span<at::Tensor> tensors, double weight, std::sp
   if (members.size() == 1 || replicas_ == 1) return;
   const double all = total(weight, members);
   if (!(all > 0))
-    fail_run({"weighted average of replicas", fmt::format("weights add up to {}", all), "they must add up to more than 0", ""});
+    fail_run({"weighted average of replicas", fmt::format("weights add up to {}", all),
+              "they must add up to more than 0", ""});
   for (at::Tensor& tensor : tensors) {
     if (weight == 0) tensor.zero_();
     else tensor.mul_(weight);

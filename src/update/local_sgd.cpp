@@ -55,7 +55,9 @@ class LocalSgdReplica final : public ReplicaPolicy {
   }
 
  private:
-  std::optional<double> weight() const { return options_.weight_by_samples ? std::optional(samples_ > 0 ? samples_ : 1.0) : std::nullopt; }
+  std::optional<double> weight() const {
+    return options_.weight_by_samples ? std::optional(samples_ > 0 ? samples_ : 1.0) : std::nullopt;
+  }
 
   void average(std::span<at::Tensor> tensors, std::optional<double> weight) {
     if (weight) hub_.weighted_average(tensors, *weight);
@@ -100,7 +102,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
 
   const LocalSgdOptions options_;
   Cadence cadence_;
-  double samples_ = 0;  ///< since the last average
+  double samples_ = 0;                  ///< since the last average
   std::unique_ptr<Pending> under_way_;  ///< null: no average is, or it has arrived
   std::vector<at::Tensor> set_out_;     ///< the weights that it was begun with; empty: there is none to be taken
   std::vector<at::Tensor> means_;       ///< the average, where it has arrived before it is taken
@@ -111,12 +113,15 @@ class LocalSgd final : public UpdatePolicy {
  public:
   explicit LocalSgd(const LocalSgdOptions& options) : options_(options) {}
   std::string description() const override {
-    return fmt::format("local-sgd,every={},post_local_after={},weights={},moments={},overlap={},average_statistics={}", text_of(options_.every),
-                       text_of(options_.post_local_after), options_.weight_by_samples ? "samples" : "equal", text_of(options_.moments),
-                       options_.overlap, options_.average_statistics);
+    return fmt::format("local-sgd,every={},post_local_after={},weights={},moments={},overlap={},average_statistics={}",
+                       text_of(options_.every), text_of(options_.post_local_after),
+                       options_.weight_by_samples ? "samples" : "equal", text_of(options_.moments), options_.overlap,
+                       options_.average_statistics);
   }
   bool evaluates_together() const override { return true; }
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<LocalSgdReplica>(options_, hub); }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override {
+    return std::make_unique<LocalSgdReplica>(options_, hub);
+  }
 
  private:
   const LocalSgdOptions options_;
@@ -124,7 +129,9 @@ class LocalSgd final : public UpdatePolicy {
 
 }  // namespace
 
-const char* text_of(Moments moments) { return moments == Moments::kept ? "kept" : moments == Moments::reset ? "reset" : "averaged"; }
+const char* text_of(Moments moments) {
+  return moments == Moments::kept ? "kept" : moments == Moments::reset ? "reset" : "averaged";
+}
 
 void reset_moments(ReplicaState& state) {
   for (std::vector<at::Tensor>& moments : state.moments)
@@ -132,8 +139,10 @@ void reset_moments(ReplicaState& state) {
 }
 
 Moments read_moments(const ConfigTable& update, Moments fallback, bool may_average) {
-  const std::vector<std::string> words = {"kept", "reset", "averaged"};  // in another order than the enumeration: the last may be missing
-  const std::string word = update.get_choice("moments", text_of(fallback), may_average ? words : std::vector<std::string>{"kept", "reset"});
+  const std::vector<std::string> words = {
+      "kept", "reset", "averaged"};  // in another order than the enumeration: the last may be missing
+  const std::string word =
+      update.get_choice("moments", text_of(fallback), may_average ? words : std::vector<std::string>{"kept", "reset"});
   return word == "kept" ? Moments::kept : word == "reset" ? Moments::reset : Moments::averaged;
 }
 
@@ -151,7 +160,8 @@ std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const Ru
   options.overlap = update.get_int("overlap", options.overlap, 0);
   if (options.overlap == 0) return local_sgd(options);
   if (options.every.unit != Length::Unit::steps || double(options.overlap) > options.every.count)
-    update.fail("overlap", "an average must be in before the next one is begun", "give every in steps, and an overlap of no more");
+    update.fail("overlap", "an average must be in before the next one is begun",
+                "give every in steps, and an overlap of no more");
   if (options.weight_by_samples || options.moments != Moments::kept || options.post_local_after.count > 0)
     update.fail("overlap", "an average that comes later is of weights alone, which count alike",
                 "leave out weights, moments and post_local_after");

@@ -14,12 +14,13 @@
 namespace trireme {
 namespace {
 
-/// add: into the round that is open; its reply says which. wait (its number: a round): for the weights when that round is over; the reply says
-/// whether it is. leave: makes no more rounds. return: makes rounds again.
+/// add: into the round that is open; its reply says which. wait (its number: a round): for the weights when that round
+/// is over; the reply says whether it is. leave: makes no more rounds. return: makes rounds again.
 class RoundServer final : public CentralServer {
  public:
   static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::held;
-  static constexpr int kAdd = kFirstOperation, kWait = kFirstOperation + 1, kLeave = kFirstOperation + 2, kReturn = kFirstOperation + 3;
+  static constexpr int kAdd = kFirstOperation, kWait = kFirstOperation + 1, kLeave = kFirstOperation + 2,
+                       kReturn = kFirstOperation + 3;
 
   RoundServer(const PartialOptions& options, int replicas)
       : CentralServer(1), quorum_(options.quorum > 0 ? options.quorum : replicas), trains_(size_t(replicas), 1) {}
@@ -64,7 +65,9 @@ class RoundServer final : public CentralServer {
  private:
   void leave(int replica) { trains_[size_t(replica)] = 0; }
 
-  bool is_complete() const { return count_ > 0 && count_ >= std::min<int64_t>(quorum_, std::count(trains_.begin(), trains_.end(), 1)); }
+  bool is_complete() const {
+    return count_ > 0 && count_ >= std::min<int64_t>(quorum_, std::count(trains_.begin(), trains_.end(), 1));
+  }
 
   void add(const CentralRequest& request) {
     ++count_;
@@ -90,7 +93,7 @@ class RoundServer final : public CentralServer {
   // all belong to whoever visits the one shard
   const int quorum_;
   std::vector<int64_t> trains_;  ///< by replica: 1, or 0 where it makes no more rounds
-  int count_ = 0;  ///< added in this round
+  int count_ = 0;                ///< added in this round
   int64_t round_ = 0;
   std::vector<at::Tensor> sum_;
   std::vector<RunningStatistics> statistics_;
@@ -101,7 +104,8 @@ class PartialReplica final : public CentralReplica {
   PartialReplica(const PartialOptions& options, Hub& hub) : CentralReplica(hub, 1), cadence_(options.every) {}
 
   Before before_step(const StepFacts&, ReplicaState& state) override {
-    if (std::exchange(has_left_, false)) client_.exchange({.operation = RoundServer::kReturn}, {}, {});  // the run has become longer
+    if (std::exchange(has_left_, false))
+      client_.exchange({.operation = RoundServer::kReturn}, {}, {});  // the run has become longer
     if (waits_for_ < 0) return {};
     const bool is_over = wait(state);
     return {.wrote = is_over, .held = !is_over};
@@ -109,7 +113,8 @@ class PartialReplica final : public CentralReplica {
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     if (!cadence_.due_after(facts)) return false;
-    const auto told = client_.exchange({.operation = RoundServer::kAdd, .tensors = state.weights, .statistics = state.statistics}, {}, {});
+    const auto told = client_.exchange(
+        {.operation = RoundServer::kAdd, .tensors = state.weights, .statistics = state.statistics}, {}, {});
     waits_for_ = int64_t(told.front().front());
     return wait(state);
   }
@@ -142,10 +147,12 @@ class PartialReplica final : public CentralReplica {
   }
 
  private:
-  /// For the end of the round that it has been added to. Whether it is over, and the weights are the round's: else it is held.
+  /// For the end of the round that it has been added to. Whether it is over, and the weights are the round's: else it
+  /// is held.
   bool wait(ReplicaState& state) {
-    const auto told = client_.exchange({.operation = RoundServer::kWait, .numbers = {double(waits_for_)}, .reads = true}, state.weights,
-                                       [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
+    const auto told = client_.exchange(
+        {.operation = RoundServer::kWait, .numbers = {double(waits_for_)}, .reads = true}, state.weights,
+        [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
     if (told.front().front() == 0) return false;
     waits_for_ = -1;
     return true;
@@ -158,7 +165,9 @@ class PartialReplica final : public CentralReplica {
 
 }  // namespace
 
-std::string PartialOptions::description() const { return fmt::format("partial,every={},quorum={}", text_of(every), quorum); }
+std::string PartialOptions::description() const {
+  return fmt::format("partial,every={},quorum={}", text_of(every), quorum);
+}
 
 std::unique_ptr<UpdatePolicy> partial_average(const PartialOptions& options, int replicas) {
   return std::make_unique<CentralPolicy<RoundServer, PartialReplica, PartialOptions>>(options, replicas);

@@ -22,7 +22,8 @@ void ReplicaPolicy::resume(const PolicyState& saved, ReplicaState& state) {
   std::vector<int64_t> place(2);
   in.value("replica", place);
   if (place[0] != hub_.replica() || place[1] != hub_.replicas())
-    in.refuse("replica", fmt::format("it was of replica {} of {}, this is {} of {}", place[0], place[1], hub_.replica(), hub_.replicas()));
+    in.refuse("replica", fmt::format("it was of replica {} of {}, this is {} of {}", place[0], place[1], hub_.replica(),
+                                     hub_.replicas()));
   resumes_ = true;
   begin(state);
   fields(in, state);
@@ -40,7 +41,8 @@ PolicyState UpdatePolicy::state(double now) {
 
 void UpdatePolicy::resume(const PolicyState& saved, double now) {
   if (saved.policy != description())
-    fail_user({"update policy's state", fmt::format("\"{}\"", saved.policy), fmt::format("this run's policy is \"{}\"", description()),
+    fail_user({"update policy's state", fmt::format("\"{}\"", saved.policy),
+               fmt::format("this run's policy is \"{}\"", description()),
                "resume with the policy and options that the checkpoint was written under"});
   StateFields in(saved, "update policy's state");
   fields(in, now);

@@ -14,7 +14,9 @@ namespace {
 
 constexpr const char* kNext = "resume with the experiment that the checkpoint was written under, or start without it";
 
-[[noreturn]] void refuse_state(const std::string& where, const std::string& what, std::string why) { fail_user({where, what, std::move(why), kNext}); }
+[[noreturn]] void refuse_state(const std::string& where, const std::string& what, std::string why) {
+  fail_user({where, what, std::move(why), kNext});
+}
 
 template <class T>
 const T& found(const std::map<std::string, T>& values, const std::string& name, const std::string& where) {
@@ -24,7 +26,8 @@ const T& found(const std::map<std::string, T>& values, const std::string& name, 
 }
 
 template <class T>
-void refuse_unused(const std::map<std::string, T>& values, const std::set<std::string>& used, const std::string& where) {
+void refuse_unused(const std::map<std::string, T>& values, const std::set<std::string>& used,
+                   const std::string& where) {
   for (const auto& [name, value] : values)
     if (!used.contains(name)) refuse_state(where, fmt::format("\"{}\"", name), "the policy keeps no such value");
 }
@@ -32,7 +35,10 @@ void refuse_unused(const std::map<std::string, T>& values, const std::set<std::s
 }  // namespace
 
 PolicyStateParts parts_of(const PolicyState& state) {
-  nlohmann::json head = {{"policy", state.policy}, {"integers", state.integers}, {"reals", state.reals}, {"statistics", nlohmann::json::object()}};
+  nlohmann::json head = {{"policy", state.policy},
+                         {"integers", state.integers},
+                         {"reals", state.reals},
+                         {"statistics", nlohmann::json::object()}};
   PolicyStateParts parts;
   for (const auto& [name, values] : state.weights) parts.tensors.emplace_back("weights/" + name, values);
   for (const auto& [name, statistics] : state.statistics) {
@@ -64,7 +70,8 @@ PolicyState policy_state_from(const PolicyStateParts& parts, const std::string& 
     for (const auto& [name, count] : head.at("statistics").items()) {
       std::vector<RunningStatistics>& statistics = state.statistics[name];
       for (size_t i = 0; i < count.get<size_t>(); ++i)
-        statistics.push_back({take(fmt::format("statistics/{}/{}/mean", name, i)), take(fmt::format("statistics/{}/{}/variance", name, i))});
+        statistics.push_back({take(fmt::format("statistics/{}/{}/mean", name, i)),
+                              take(fmt::format("statistics/{}/{}/variance", name, i))});
     }
   } catch (const nlohmann::json::exception& error) {
     refuse_state(where, "the state of an update policy", fmt::format("its text cannot be read ({})", error.what()));
@@ -77,24 +84,31 @@ PolicyState policy_state_from(const PolicyStateParts& parts, const std::string& 
   return state;
 }
 
-void StateFields::refuse(const std::string& what, std::string why) const { refuse_state(where_, fmt::format("\"{}\"", what), std::move(why)); }
+void StateFields::refuse(const std::string& what, std::string why) const {
+  refuse_state(where_, fmt::format("\"{}\"", what), std::move(why));
+}
 
 template <class T>
-void StateFields::list(std::map<std::string, std::vector<T>>* out, const std::map<std::string, std::vector<T>>& in, const std::string& name,
-                       std::vector<T>& values) {
+void StateFields::list(std::map<std::string, std::vector<T>>* out, const std::map<std::string, std::vector<T>>& in,
+                       const std::string& name, std::vector<T>& values) {
   if (out) {
     check_internal(out->emplace(name, values).second, "a policy's values have names of their own");
     return;
   }
   const std::vector<T>& saved = found(in, name, where_);
-  if (!values.empty() && saved.size() != values.size()) refuse(name, fmt::format("the state has {} numbers, this run {}", saved.size(), values.size()));
+  if (!values.empty() && saved.size() != values.size())
+    refuse(name, fmt::format("the state has {} numbers, this run {}", saved.size(), values.size()));
   values = saved;
   used_.insert(name);
 }
 
-void StateFields::value(const std::string& name, std::vector<int64_t>& values) { list(out_ ? &out_->integers : nullptr, state_.integers, name, values); }
+void StateFields::value(const std::string& name, std::vector<int64_t>& values) {
+  list(out_ ? &out_->integers : nullptr, state_.integers, name, values);
+}
 
-void StateFields::value(const std::string& name, std::vector<double>& values) { list(out_ ? &out_->reals : nullptr, state_.reals, name, values); }
+void StateFields::value(const std::string& name, std::vector<double>& values) {
+  list(out_ ? &out_->reals : nullptr, state_.reals, name, values);
+}
 
 void StateFields::value(const std::string& name, int64_t& value) {
   std::vector<int64_t> one = {value};
@@ -132,19 +146,22 @@ void StateFields::weights(const std::string& name, std::span<at::Tensor> parts) 
   int64_t& next = next_element_.try_emplace(name, first_element_).first->second;
   for (at::Tensor& part : parts) {
     if (part.scalar_type() != saved.scalar_type())
-      refuse(name, fmt::format("the state has values of type {}, this run of type {}", c10::toString(saved.scalar_type()), c10::toString(part.scalar_type())));
-    if (next + part.numel() > saved.numel()) refuse(name, fmt::format("the state has {} elements, this run more", saved.numel()));
+      refuse(name, fmt::format("the state has values of type {}, this run of type {}",
+                               c10::toString(saved.scalar_type()), c10::toString(part.scalar_type())));
+    if (next + part.numel() > saved.numel())
+      refuse(name, fmt::format("the state has {} elements, this run more", saved.numel()));
     part.copy_(saved.narrow(0, next, part.numel()));
     next += part.numel();
   }
 }
 
-void StateFields::weights_if_any(const std::string& name, std::vector<at::Tensor>& parts, std::span<const at::Tensor> like,
-                                 std::optional<at::ScalarType> dtype) {
+void StateFields::weights_if_any(const std::string& name, std::vector<at::Tensor>& parts,
+                                 std::span<const at::Tensor> like, std::optional<at::ScalarType> dtype) {
   if (reads()) {
     parts.clear();
     if (!state_.weights.contains(name)) return;
-    for (const at::Tensor& part : like) parts.push_back(at::empty(part.sizes(), part.options().dtype(dtype.value_or(part.scalar_type()))));
+    for (const at::Tensor& part : like)
+      parts.push_back(at::empty(part.sizes(), part.options().dtype(dtype.value_or(part.scalar_type()))));
   }
   if (!parts.empty()) weights(name, parts);
 }
@@ -163,8 +180,11 @@ void StateFields::statistics_like(const std::string& name, std::vector<RunningSt
   this->statistics(name, saved);
   if (!reads()) return;
   const std::vector<at::Tensor> mine = tensors_of(statistics), theirs = tensors_of(saved);
-  const auto same = [](const at::Tensor& a, const at::Tensor& b) { return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type(); };
-  if (!std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), same)) refuse(name, "the state is of other batch norms than this run");
+  const auto same = [](const at::Tensor& a, const at::Tensor& b) {
+    return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
+  };
+  if (!std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), same))
+    refuse(name, "the state is of other batch norms than this run");
   statistics = std::move(saved);
 }
 
@@ -180,7 +200,8 @@ void StateFields::done() {
   for (const auto& [name, values] : state_.weights) {
     const auto next = next_element_.find(name);
     if (next == next_element_.end()) refuse(name, "the policy keeps no such value");
-    if (next->second != values.numel()) refuse(name, fmt::format("the state has {} elements, this run {}", values.numel(), next->second));
+    if (next->second != values.numel())
+      refuse(name, fmt::format("the state has {} elements, this run {}", values.numel(), next->second));
   }
 }
 

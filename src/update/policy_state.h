@@ -1,5 +1,5 @@
-// The state of an update policy as plain values, for checkpoints: counters, and tensors whose meaning does not depend on how a plan, a server's
-// shards or a policy's fragments cut the weights.
+// The state of an update policy as plain values, for checkpoints: counters, and tensors whose meaning does not depend
+// on how a plan, a server's shards or a policy's fragments cut the weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,18 +17,19 @@
 
 namespace trireme {
 
-/// What all replicas share of a policy, or one replica's part. Tensors are its own memory. Random numbers are drawn by counter: there is no
-/// other random state than the integers here.
+/// What all replicas share of a policy, or one replica's part. Tensors are its own memory. Random numbers are drawn by
+/// counter: there is no other random state than the integers here.
 struct PolicyState {
-  std::string policy;                                      ///< UpdatePolicy::description; of a replica's part: empty
-  std::map<std::string, std::vector<int64_t>> integers;    ///< one number or a list
-  std::map<std::string, std::vector<double>> reals;        ///< finite
-  std::map<std::string, at::Tensor> weights;               ///< flat: a value per element of ReplicaState::weights, bucket after bucket; float or double
+  std::string policy;                                    ///< UpdatePolicy::description; of a replica's part: empty
+  std::map<std::string, std::vector<int64_t>> integers;  ///< one number or a list
+  std::map<std::string, std::vector<double>> reals;      ///< finite
+  std::map<std::string, at::Tensor>
+      weights;  ///< flat: a value per element of ReplicaState::weights, bucket after bucket; float or double
   std::map<std::string, std::vector<RunningStatistics>> statistics;  ///< like ReplicaState::statistics
 };
 
-/// The same as a text (JSON) and named tensors, which a file or a message holds: "weights/NAME", "statistics/NAME/3/mean",
-/// "statistics/NAME/3/variance". Tensors are shared with the state.
+/// The same as a text (JSON) and named tensors, which a file or a message holds: "weights/NAME",
+/// "statistics/NAME/3/mean", "statistics/NAME/3/variance". Tensors are shared with the state.
 struct PolicyStateParts {
   std::string text;
   std::vector<std::pair<std::string, at::Tensor>> tensors;
@@ -60,7 +61,8 @@ class StateFields {
 
   /// Parts of the weights' elements, in their order; calls with the same name go on where the last one ended.
   void weights(const std::string& name, std::span<at::Tensor> parts);
-  /// Parts that may not be there: none are, or as many as `like`, which new ones are made like when they are read, but for `dtype`.
+  /// Parts that may not be there: none are, or as many as `like`, which new ones are made like when they are read, but
+  /// for `dtype`.
   void weights_if_any(const std::string& name, std::vector<at::Tensor>& parts, std::span<const at::Tensor> like,
                       std::optional<at::ScalarType> dtype = std::nullopt);
   /// Replaces those that are there when it reads.
@@ -76,7 +78,8 @@ class StateFields {
 
  private:
   template <class T>
-  void list(std::map<std::string, std::vector<T>>* out, const std::map<std::string, std::vector<T>>& in, const std::string& name, std::vector<T>& values);
+  void list(std::map<std::string, std::vector<T>>* out, const std::map<std::string, std::vector<T>>& in,
+            const std::string& name, std::vector<T>& values);
 
   PolicyState* const out_ = nullptr;
   const PolicyState& state_;

@@ -8,7 +8,7 @@ namespace trireme {
 
 const std::vector<const PolicyKind*>& update_policies() {
   static const std::vector<const PolicyKind*> policies{
-      &kSynchronous, &kLocalSgd, &kAsyncAverage, &kPartialAverage, &kEasgd,  &kEamsgd,  &kHogwild,
+      &kSynchronous, &kLocalSgd, &kAsyncAverage, &kPartialAverage,  &kEasgd,  &kEamsgd,  &kHogwild,
       &kDownpour,    &kShat,     &kDiloco,       &kStreamingDiloco, &kFedavg, &kFedprox, &kFedadam};
   return policies;
 }
@@ -23,7 +23,8 @@ std::string usual_federated_policy() { return kFedavg.name; }
 
 std::unique_ptr<UpdatePolicy> make_update_policy(const ConfigTable& update, const RunFacts& facts) {
   const std::string name = update.get_choice("policy", update.require_string("policy"), update_policy_names());
-  const auto policy = std::find_if(update_policies().begin(), update_policies().end(), [&](const PolicyKind* p) { return name == p->name; });
+  const auto policy = std::find_if(update_policies().begin(), update_policies().end(),
+                                   [&](const PolicyKind* p) { return name == p->name; });
   check_internal(policy != update_policies().end(), "get_choice returns one of its choices");
   return (*policy)->read(update, facts);
 }

@@ -8,7 +8,9 @@
 
 namespace trireme {
 
-ModelValues copy_of(const ModelValues& values) { return values_of({.weights = values.weights, .moments = {}, .statistics = values.statistics}); }
+ModelValues copy_of(const ModelValues& values) {
+  return values_of({.weights = values.weights, .moments = {}, .statistics = values.statistics});
+}
 
 ModelValues values_of(const ReplicaState& state) {
   ModelValues values;

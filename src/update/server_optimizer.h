@@ -1,6 +1,7 @@
 // What a federated server does with the clients' mean update.
 //
-// Reddi et al., "Adaptive federated optimization", 2021, algorithms 1 and 2, without bias correction, as there: D the mean update,
+// Reddi et al., "Adaptive federated optimization", 2021, algorithms 1 and 2, without bias correction, as there: D the
+// mean update,
 //     average:  m = momentum m + D;  w += rate m
 //     others:   m = beta1 m + (1 - beta1) D;  w += rate m / (sqrt(v) + tau)
 //     adagrad:  v += D^2      yogi:  v -= (1 - beta2) D^2 sign(v - D^2)      adam:  v = beta2 v + (1 - beta2) D^2
@@ -18,8 +19,8 @@ namespace trireme {
 struct ServerOptimizerOptions {
   enum class Kind { average, adagrad, adam, yogi } kind = Kind::average;
   double learning_rate = 1;
-  double momentum = 0;                ///< average
-  double beta1 = 0.9, beta2 = 0.99;   ///< others
+  double momentum = 0;               ///< average
+  double beta1 = 0.9, beta2 = 0.99;  ///< others
   double tau = 1e-3;
 };
 

@@ -18,7 +18,8 @@ class ScaledElasticServer final : public CentralServer {
  public:
   static constexpr int kPull = kFirstOperation;
 
-  ScaledElasticServer(const ShatOptions& options, int replicas) : CentralServer(options.shards), options_(options), replicas_(replicas) {}
+  ScaledElasticServer(const ShatOptions& options, int replicas)
+      : CentralServer(options.shards), options_(options), replicas_(replicas) {}
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
@@ -49,8 +50,11 @@ class ShatReplica final : public CentralReplica {
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     if (facts.step % options_.period != 0) return {};
-    client_.exchange({.operation = ScaledElasticServer::kPull, .tensors = state.weights, .statistics = state.statistics,
-                      .numbers = {is_first_ ? 1.0 : 0.0}, .reads = true},
+    client_.exchange({.operation = ScaledElasticServer::kPull,
+                      .tensors = state.weights,
+                      .statistics = state.statistics,
+                      .numbers = {is_first_ ? 1.0 : 0.0},
+                      .reads = true},
                      state.weights, [](at::Tensor& mine, const at::Tensor& distance) { mine.sub_(distance); });
     is_first_ = false;
     return {.wrote = true};

@@ -6,7 +6,8 @@
 
 namespace trireme {
 
-void average_statistics(std::span<RunningStatistics> statistics, std::optional<double> weight, std::span<const int> members, Hub& hub) {
+void average_statistics(std::span<RunningStatistics> statistics, std::optional<double> weight,
+                        std::span<const int> members, Hub& hub) {
   if (statistics.empty()) return;
   const auto average = [&](std::vector<at::Tensor>& tensors) {
     if (weight) hub.weighted_average(tensors, *weight, members);

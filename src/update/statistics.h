@@ -1,7 +1,7 @@
 // Batch norm's running statistics of several replicas as those of one.
 //
-// The variance of a union is the mean of the variances plus the variance of the means: averaging variances alone ignores that replicas'
-// means differ. (Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983.)
+// The variance of a union is the mean of the variances plus the variance of the means: averaging variances alone
+// ignores that replicas' means differ. (Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983.)
 #pragma once
 
 #include <span>
@@ -11,9 +11,10 @@
 
 namespace trireme {
 
-/// Becomes the statistics of the members' samples together, in place and equal on all. `weight`: this replica's, relative to the others';
-/// nullopt: all count alike. Two collectives.
-void average_statistics(std::span<RunningStatistics> statistics, std::optional<double> weight, std::span<const int> members, Hub& hub);
+/// Becomes the statistics of the members' samples together, in place and equal on all. `weight`: this replica's,
+/// relative to the others'; nullopt: all count alike. Two collectives.
+void average_statistics(std::span<RunningStatistics> statistics, std::optional<double> weight,
+                        std::span<const int> members, Hub& hub);
 
 /// Becomes those of a mixture that holds `share` (0 to 1) of `other` and the rest of `statistics`.
 void mix_statistics(std::span<RunningStatistics> statistics, std::span<const RunningStatistics> other, double share);

@@ -14,8 +14,9 @@ class StepTimes {
   virtual double seconds(int replica, int64_t step) const = 0;
 };
 
-/// Devices of given speeds whose steps vary: seconds * exp(jitter z - jitter^2 / 2), z standard normal, so that the mean stays; and with
-/// `straggle_probability` a step takes `straggle_factor` times that. Drawn by counter from (seed, replica, step).
+/// Devices of given speeds whose steps vary: seconds * exp(jitter z - jitter^2 / 2), z standard normal, so that the
+/// mean stays; and with `straggle_probability` a step takes `straggle_factor` times that. Drawn by counter from (seed,
+/// replica, step).
 struct ModelledSteps final : StepTimes {
   std::vector<double> base_seconds;  ///< by replica; the last one stands for all that follow
   double jitter = 0;

@@ -1,5 +1,6 @@
-// A bag of words: the mean of the words' vectors, and a linear layer (Joulin et al., "Bag of Tricks for Efficient Text Classification",
-// 2016: fastText without n-grams), with the parameter names of PyTorch's tutorial on text classification.
+// A bag of words: the mean of the words' vectors, and a linear layer (Joulin et al., "Bag of Tricks for Efficient Text
+// Classification", 2016: fastText without n-grams), with the parameter names of PyTorch's tutorial on text
+// classification.
 #include "model/layers/embedding.h"
 #include "model/layers/linear.h"
 #include "model/layers/masked_mean_sequence.h"
@@ -18,7 +19,8 @@ Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options) {
   const auto width = int64_t(options.at("width"));
   ModelBuilder b(spec.name);
   const NodeId tokens = b.input("data", spec.sample_shape), target = b.input("target", spec.target_shape);
-  const NodeId words = b.layer<Embedding>({tokens}, "embedding", vocabulary_of(spec), width, EmbeddingOptions{kBagOfWordsDeviation, kPadding});
+  const NodeId words = b.layer<Embedding>({tokens}, "embedding", vocabulary_of(spec), width,
+                                          EmbeddingOptions{kBagOfWordsDeviation, kPadding});
   const NodeId mean = b.layer<MaskedMeanSequence>({words, tokens}, "mean");
   return finish_with_loss(b, b.layer<Linear>({mean}, "fc", width, spec.classes), target, spec);
 }
@@ -27,8 +29,11 @@ Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options) {
 
 /// The mean of the words' vectors, and a linear layer (Joulin et al., 2016).
 std::vector<NamedModel> bag_of_words_models() {
-  return {{"bag-of-words", "the mean of the words' vectors, and a linear layer (Joulin et al., 2016)",
-           make_bag_of_words, {{"width", 100}}, {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
+  return {{"bag-of-words",
+           "the mean of the words' vectors, and a linear layer (Joulin et al., 2016)",
+           make_bag_of_words,
+           {{"width", 100}},
+           {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
 }
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
-// BERT's encoder with a classification head (Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
-// Understanding", 2018), named as Hugging Face's BertForSequenceClassification. Padding is not seen; all tokens are of type 0.
+// BERT's encoder with a classification head (Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for
+// Language Understanding", 2018), named as Hugging Face's BertForSequenceClassification. Padding is not seen; all
+// tokens are of type 0.
 #include <fmt/format.h>
 
 #include "model/layers/activation.h"
@@ -28,7 +29,8 @@ class Bert {
 
   NodeId embed(int64_t vocabulary, int64_t positions) {
     const std::string name = "bert.embeddings";
-    NodeId x = b_.layer<Embedding>({tokens_}, name + ".word_embeddings", vocabulary, width_, EmbeddingOptions{kBertDeviation});
+    NodeId x =
+        b_.layer<Embedding>({tokens_}, name + ".word_embeddings", vocabulary, width_, EmbeddingOptions{kBertDeviation});
     x = b_.layer<PositionEmbedding>({x}, name + ".position_embeddings", positions, width_, kBertDeviation);
     x = b_.layer<FirstRow>({x}, name + ".token_type_embeddings", kTokenTypes, width_, kBertDeviation);
     return drop(norm(x, name + ".LayerNorm"), name + ".dropout");
@@ -36,9 +38,10 @@ class Bert {
 
   NodeId layer(NodeId x, const std::string& name) {
     const std::string self = name + ".attention.self";
-    NodeId heads = b_.layer<Attention>({linear(x, self + ".query", width_), linear(x, self + ".key", width_, /*idle_bias=*/true),
-                                        linear(x, self + ".value", width_), tokens_},
-                                       self + ".heads", AttentionOptions{.heads = heads_, .dropout = dropout_, .padding = true});
+    NodeId heads =
+        b_.layer<Attention>({linear(x, self + ".query", width_), linear(x, self + ".key", width_, /*idle_bias=*/true),
+                             linear(x, self + ".value", width_), tokens_},
+                            self + ".heads", AttentionOptions{.heads = heads_, .dropout = dropout_, .padding = true});
     x = join(x, heads, name + ".attention.output");
     NodeId hidden = linear(x, name + ".intermediate.dense", kHiddenPerWidth * width_);
     return join(x, b_.layer<Activation>({hidden}, name + ".intermediate.gelu", Function::gelu), name + ".output");
@@ -52,7 +55,8 @@ class Bert {
   }
 
   NodeId linear(NodeId x, const std::string& name, int64_t out, bool idle_bias = false) {
-    return b_.layer<Linear>({x}, name, b_.shape(x).back(), out, LinearOptions{.deviation = kBertDeviation, .idle_bias = idle_bias});
+    return b_.layer<Linear>({x}, name, b_.shape(x).back(), out,
+                            LinearOptions{.deviation = kBertDeviation, .idle_bias = idle_bias});
   }
 
  private:
@@ -61,7 +65,9 @@ class Bert {
     branch = drop(linear(branch, name + ".dense", width_), name + ".dropout");
     return norm(b_.layer<Add>({x, branch}, name + ".add"), name + ".LayerNorm");
   }
-  NodeId norm(NodeId x, const std::string& name) { return b_.layer<LayerNorm>({x}, name, width_, LayerNormOptions{kBertEpsilon}); }
+  NodeId norm(NodeId x, const std::string& name) {
+    return b_.layer<LayerNorm>({x}, name, width_, LayerNormOptions{kBertEpsilon});
+  }
   NodeId drop(NodeId x, const std::string& name) { return dropout_after(b_, x, name, dropout_); }
 
   ModelBuilder& b_;
@@ -86,7 +92,9 @@ Model make_bert(const ModelSpec& spec, const ModelOptions& options) {
 /// Hugging Face's BertForSequenceClassification (Devlin et al., 2018).
 std::vector<NamedModel> bert_models() {
   using enum ModelOption::Kind;
-  return {{"bert", "Hugging Face's BertForSequenceClassification (Devlin et al., 2018)", make_bert,
+  return {{"bert",
+           "Hugging Face's BertForSequenceClassification (Devlin et al., 2018)",
+           make_bert,
            {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"positions", 512}, {"probability", 0.1, share}},
            {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
 }

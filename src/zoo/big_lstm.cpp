@@ -1,5 +1,5 @@
-// BigLSTM (Jozefowicz et al., "Exploring the Limits of Language Modeling", 2016): LSTM layers with projections and residuals
-// between them, and a softmax over a large vocabulary, of which training may look at a sample.
+// BigLSTM (Jozefowicz et al., "Exploring the Limits of Language Modeling", 2016): LSTM layers with projections and
+// residuals between them, and a softmax over a large vocabulary, of which training may look at a sample.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -21,22 +21,26 @@ Model make_big_lstm(const ModelSpec& spec, const ModelOptions& options) {
   const int64_t projection = size("projection"), vocabulary = vocabulary_of(spec), samples = size("samples");
   const double probability = options.at("probability");
   if (samples >= vocabulary)
-    fail_user({.where = fmt::format("model \"{}\"", spec.name), .what = fmt::format("option \"samples\" = {}", samples),
-               .why = fmt::format("the vocabulary has {} words", vocabulary), .next = "use fewer, or 0 for the whole softmax"});
+    fail_user({.where = fmt::format("model \"{}\"", spec.name),
+               .what = fmt::format("option \"samples\" = {}", samples),
+               .why = fmt::format("the vocabulary has {} words", vocabulary),
+               .next = "use fewer, or 0 for the whole softmax"});
   ModelBuilder b(spec.name);
   NodeId x = b.input("data", spec.sample_shape);
   const NodeId target = b.input("target", spec.target_shape);
   x = b.layer<Embedding>({x}, "encoder", vocabulary, projection);
   x = dropout_after(b, x, "drop.0", probability);
   for (int i = 0; i < int(size("layers")); ++i) {
-    const NodeId y = b.layer<Lstm>({x}, fmt::format("rnn.{}", i), projection, size("hidden"),
-                                   LstmOptions{.stateful = options.at("stateful") != 0, .module = "rnn", .index = i, .projection = projection});
+    const NodeId y = b.layer<Lstm>(
+        {x}, fmt::format("rnn.{}", i), projection, size("hidden"),
+        LstmOptions{.stateful = options.at("stateful") != 0, .module = "rnn", .index = i, .projection = projection});
     const NodeId dropped = dropout_after(b, y, fmt::format("drop.{}", i + 1), probability);
     x = b.layer<Add>({x, dropped}, fmt::format("add.{}", i));
   }
   if (samples == 0) return finish_with_loss(b, b.layer<Linear>({x}, "decoder", projection, vocabulary), target, spec);
-  const NodeId loss = b.layer<SampledSoftmax>({x, target}, "loss",
-                                              SampledSoftmaxOptions{.width = projection, .classes = vocabulary, .samples = samples, .module = "decoder"});
+  const NodeId loss = b.layer<SampledSoftmax>(
+      {x, target}, "loss",
+      SampledSoftmaxOptions{.width = projection, .classes = vocabulary, .samples = samples, .module = "decoder"});
   return b.finish(x, loss);
 }
 
@@ -45,9 +49,15 @@ Model make_big_lstm(const ModelSpec& spec, const ModelOptions& options) {
 /// LSTMs with projections (Jozefowicz et al., 2016). samples: classes that a training step compares with; 0: all.
 std::vector<NamedModel> big_lstm_models() {
   using enum ModelOption::Kind;
-  return {{"big-lstm", "language model of LSTMs with projections (Jozefowicz et al., 2016)", make_big_lstm,
-           {{"layers", 2, count}, {"hidden", 8192}, {"projection", 1024}, {"samples", 8192, size_or_none},
-            {"probability", 0.1, share}, {"stateful", 1, flag}},
+  return {{"big-lstm",
+           "language model of LSTMs with projections (Jozefowicz et al., 2016)",
+           make_big_lstm,
+           {{"layers", 2, count},
+            {"hidden", 8192},
+            {"projection", 1024},
+            {"samples", 8192, size_or_none},
+            {"probability", 0.1, share},
+            {"stateful", 1, flag}},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
 

@@ -17,11 +17,11 @@ inline constexpr int64_t kHiddenPerWidth = 4;
 /// A model's own knob.
 struct ModelOption {
   enum class Kind {
-    size,         ///< a whole number from 1 on
-    size_or_none, ///< or 0
-    count,        ///< of layers: a whole number from 1 on, not as large
-    share,        ///< at least 0, below 1
-    flag,         ///< 0 or 1
+    size,          ///< a whole number from 1 on
+    size_or_none,  ///< or 0
+    count,         ///< of layers: a whole number from 1 on, not as large
+    share,         ///< at least 0, below 1
+    flag,          ///< 0 or 1
   };
   const char* name;
   double usual;

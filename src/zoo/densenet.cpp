@@ -1,5 +1,5 @@
-// DenseNet-121 (Huang et al., "Densely Connected Convolutional Networks", 2016), named as torchvision names it: every layer reads
-// the outputs of all before it in its block.
+// DenseNet-121 (Huang et al., "Densely Connected Convolutional Networks", 2016), named as torchvision names it: every
+// layer reads the outputs of all before it in its block.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,8 +17,13 @@ constexpr int64_t kBottleneck = 4;  // channels of a layer's first convolution o
 
 NodeId convolve(ImageBuilder& net, NodeId x, const std::string& name, int64_t out, int64_t kernel, int64_t stride) {
   const double fan_in = double(net.channels(x) * kernel * kernel);
-  return net.conv(x, name, {.out = out, .kernel = kernel, .stride = stride, .padding = kernel / 2, .bias = false,
-                            .weight_init = Init::normal(0, std::sqrt(2 / fan_in))});  // He et al., 2015, "fan in"
+  return net.conv(x, name,
+                  {.out = out,
+                   .kernel = kernel,
+                   .stride = stride,
+                   .padding = kernel / 2,
+                   .bias = false,
+                   .weight_init = Init::normal(0, std::sqrt(2 / fan_in))});  // He et al., 2015, "fan in"
 }
 
 NodeId dense_layer(ImageBuilder& net, NodeId x, const std::string& name, int64_t growth, double probability) {
@@ -34,7 +39,8 @@ Model make_densenet121(const ModelSpec& spec, const ModelOptions& options) {
   x = net.max_pool(net.norm_relu(x, "features.norm0"), "features.pool0", {.kernel = 3, .stride = 2, .padding = 1});
   for (int block = 1; block <= 4; ++block) {
     for (int layer = 1; layer <= kBlockLayers[block - 1]; ++layer)
-      x = dense_layer(net, x, fmt::format("features.denseblock{}.denselayer{}", block, layer), growth, options.at("probability"));
+      x = dense_layer(net, x, fmt::format("features.denseblock{}.denselayer{}", block, layer), growth,
+                      options.at("probability"));
     if (block == 4) break;
     const std::string name = fmt::format("features.transition{}", block);
     x = convolve(net, net.norm_relu(x, name + ".norm"), name + ".conv", net.channels(x) / 2, 1, 1);
@@ -49,7 +55,9 @@ Model make_densenet121(const ModelSpec& spec, const ModelOptions& options) {
 /// torchvision's (Huang et al., 2016).
 std::vector<NamedModel> densenet_models() {
   using enum ModelOption::Kind;
-  return {{"densenet121", "torchvision's DenseNet of 121 layers (Huang et al., 2016)", make_densenet121,
+  return {{"densenet121",
+           "torchvision's DenseNet of 121 layers (Huang et al., 2016)",
+           make_densenet121,
            {{"growth", 32}, {"probability", 0, share}}}};
 }
 

@@ -1,7 +1,7 @@
-// GNMT (Wu et al., "Google's Neural Machine Translation System", 2016): a stack of LSTM layers that encodes, the first in both
-// directions, and one that decodes; residuals from the third layer on. The decoder's first layer asks the attention, whose
-// answer all layers above it read for the same position (as in later implementations, so that layers run one after the
-// other over a whole sentence; the paper feeds the first layer the answer for the position before).
+// GNMT (Wu et al., "Google's Neural Machine Translation System", 2016): a stack of LSTM layers that encodes, the first
+// in both directions, and one that decodes; residuals from the third layer on. The decoder's first layer asks the
+// attention, whose answer all layers above it read for the same position (as in later implementations, so that layers
+// run one after the other over a whole sentence; the paper feeds the first layer the answer for the position before).
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -19,13 +19,14 @@
 namespace trireme {
 namespace {
 
-constexpr int kFeatures = 2;         // the dim of features of [samples, positions, features]
-constexpr int kFirstResidual = 2;    // layer from which on residuals are added
-constexpr double kGnmtDeviation = 0.1;   // of the embeddings
+constexpr int kFeatures = 2;            // the dim of features of [samples, positions, features]
+constexpr int kFirstResidual = 2;       // layer from which on residuals are added
+constexpr double kGnmtDeviation = 0.1;  // of the embeddings
 
 class Gnmt {
  public:
-  Gnmt(ModelBuilder& b, int64_t width, int layers, double dropout) : b_(b), width_(width), layers_(layers), dropout_(dropout) {}
+  Gnmt(ModelBuilder& b, int64_t width, int layers, double dropout)
+      : b_(b), width_(width), layers_(layers), dropout_(dropout) {}
 
   NodeId embed(NodeId tokens, const std::string& side, int64_t vocabulary) {
     return b_.layer<Embedding>({tokens}, side + ".embedder", vocabulary, width_, EmbeddingOptions{kGnmtDeviation});
@@ -36,18 +37,20 @@ class Gnmt {
       return b_.layer<Lstm>({x, source}, name, width_, width_,
                             LstmOptions{.module = "encoder.rnn_layers.0", .padding = true, .reverse = reverse});
     };
-    x = b_.layer<Concat>({direction("encoder.rnn_layers.0", false), direction("encoder.rnn_layers.0.reverse", true)}, "encoder.concat",
-                         kFeatures);
+    x = b_.layer<Concat>({direction("encoder.rnn_layers.0", false), direction("encoder.rnn_layers.0.reverse", true)},
+                         "encoder.concat", kFeatures);
     for (int i = 1; i < layers_; ++i) x = residual(x, lstm(drop(x, "encoder", i), "encoder", i), "encoder", i);
     return x;
   }
 
   NodeId decode(NodeId x, NodeId memory, NodeId source) {
     x = lstm(drop(x, "decoder", 0), "decoder", 0);
-    const NodeId read = b_.layer<AdditiveAttention>({x, memory, source}, "decoder.attention",
-                                                    AdditiveAttentionOptions{.query_width = width_, .memory_width = width_, .units = width_});
+    const NodeId read = b_.layer<AdditiveAttention>(
+        {x, memory, source}, "decoder.attention",
+        AdditiveAttentionOptions{.query_width = width_, .memory_width = width_, .units = width_});
     for (int i = 1; i < layers_; ++i) {
-      const NodeId both = b_.layer<Concat>({drop(x, "decoder", i), read}, fmt::format("decoder.concat.{}", i), kFeatures);
+      const NodeId both =
+          b_.layer<Concat>({drop(x, "decoder", i), read}, fmt::format("decoder.concat.{}", i), kFeatures);
       x = residual(x, lstm(both, "decoder", i), "decoder", i);
     }
     return x;
@@ -60,7 +63,9 @@ class Gnmt {
   NodeId residual(NodeId x, NodeId y, const std::string& side, int i) {
     return i < kFirstResidual ? y : b_.layer<Add>({x, y}, fmt::format("{}.add.{}", side, i));
   }
-  NodeId drop(NodeId x, const std::string& side, int i) { return dropout_after(b_, x, fmt::format("{}.dropout.{}", side, i), dropout_); }
+  NodeId drop(NodeId x, const std::string& side, int i) {
+    return dropout_after(b_, x, fmt::format("{}.dropout.{}", side, i), dropout_);
+  }
 
   ModelBuilder& b_;
   int64_t width_;
@@ -71,11 +76,15 @@ class Gnmt {
 Model make_gnmt(const ModelSpec& spec, const ModelOptions& options) {
   require_tokens(spec);
   if (spec.task != LearningTask::translation)
-    fail_user({.where = fmt::format("model \"{}\"", spec.name), .what = fmt::format("a data set for {}", name_of(spec.task)),
-               .why = "it translates", .next = "use it with parallel text"});
+    fail_user({.where = fmt::format("model \"{}\"", spec.name),
+               .what = fmt::format("a data set for {}", name_of(spec.task)),
+               .why = "it translates",
+               .next = "use it with parallel text"});
   if (options.at("layers") < 2)
-    fail_user({.where = fmt::format("model \"{}\"", spec.name), .what = fmt::format("options.layers = {}", options.at("layers")),
-               .why = "its second layer joins what the first has read in both directions", .next = "use at least 2"});
+    fail_user({.where = fmt::format("model \"{}\"", spec.name),
+               .what = fmt::format("options.layers = {}", options.at("layers")),
+               .why = "its second layer joins what the first has read in both directions",
+               .next = "use at least 2"});
   const int64_t width = int64_t(options.at("width")), all = spec.sample_shape[0], ahead = all - spec.target_shape[0];
   ModelBuilder b(spec.name);
   Gnmt net(b, width, int(options.at("layers")), options.at("probability"));
@@ -92,7 +101,9 @@ Model make_gnmt(const ModelSpec& spec, const ModelOptions& options) {
 /// Translation (Wu et al., 2016). layers: to encode, and as many to decode.
 std::vector<NamedModel> gnmt_models() {
   using enum ModelOption::Kind;
-  return {{"gnmt", "translation by LSTMs with attention (Wu et al., 2016)", make_gnmt,
+  return {{"gnmt",
+           "translation by LSTMs with attention (Wu et al., 2016)",
+           make_gnmt,
            {{"layers", 8, count}, {"width", 1024}, {"probability", 0.2, share}},
            {{LearningTask::translation}, /*tokens=*/true}}};
 }

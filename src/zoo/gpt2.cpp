@@ -1,6 +1,7 @@
-// GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), named as Hugging Face's GPT2LMHeadModel:
-// queries, keys and values are one projection, weights of projections are [in, out]. Initial values as the paper's code: normal
-// with deviation 0.02, projections back to the residual stream smaller, the more of them there are.
+// GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), named as Hugging Face's
+// GPT2LMHeadModel: queries, keys and values are one projection, weights of projections are [in, out]. Initial values as
+// the paper's code: normal with deviation 0.02, projections back to the residual stream smaller, the more of them there
+// are.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -36,7 +37,8 @@ class Gpt2 {
  private:
   NodeId attention(NodeId x, const std::string& name) {
     x = projection(x, name + ".c_attn", width_, kGpt2Deviation, 3);
-    x = b_.layer<Attention>({x}, name + ".heads", AttentionOptions{.heads = heads_, .causal = true, .dropout = dropout_, .fused = true});
+    x = b_.layer<Attention>({x}, name + ".heads",
+                            AttentionOptions{.heads = heads_, .causal = true, .dropout = dropout_, .fused = true});
     return drop(projection(x, name + ".c_proj", width_, residual_deviation()), name + ".resid_dropout");
   }
   NodeId perceptron(NodeId x, const std::string& name) {
@@ -65,11 +67,13 @@ Model make_gpt2(const ModelSpec& spec, const ModelOptions& options) {
   NodeId x = b.input("data", spec.sample_shape);
   const NodeId target = b.input("target", spec.target_shape);
   x = b.layer<Embedding>({x}, "transformer.wte", vocabulary, width, EmbeddingOptions{kGpt2Deviation});
-  x = net.drop(b.layer<PositionEmbedding>({x}, "transformer.wpe", size("positions"), width, kGpt2Deviation), "transformer.drop");
+  x = net.drop(b.layer<PositionEmbedding>({x}, "transformer.wpe", size("positions"), width, kGpt2Deviation),
+               "transformer.drop");
   for (int64_t i = 0; i < size("layers"); ++i) x = net.block(x, fmt::format("transformer.h.{}", i));
   x = net.norm(x, "transformer.ln_f");
-  const NodeId logits = b.layer<Linear>({x}, "lm_head", width, vocabulary,
-                                        LinearOptions{.bias = false, .weight_name = "transformer.wte.weight", .deviation = kGpt2Deviation});
+  const NodeId logits = b.layer<Linear>(
+      {x}, "lm_head", width, vocabulary,
+      LinearOptions{.bias = false, .weight_name = "transformer.wte.weight", .deviation = kGpt2Deviation});
   return finish_with_loss(b, logits, target, spec);
 }
 
@@ -78,7 +82,9 @@ Model make_gpt2(const ModelSpec& spec, const ModelOptions& options) {
 /// Hugging Face's GPT2LMHeadModel (Radford et al., 2019).
 std::vector<NamedModel> gpt2_models() {
   using enum ModelOption::Kind;
-  return {{"gpt2", "Hugging Face's GPT2LMHeadModel (Radford et al., 2019)", make_gpt2,
+  return {{"gpt2",
+           "Hugging Face's GPT2LMHeadModel (Radford et al., 2019)",
+           make_gpt2,
            {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"positions", 1024}, {"probability", 0.1, share}},
            {{LearningTask::language}, /*tokens=*/true}}};
 }

@@ -39,7 +39,9 @@ NodeId ImageBuilder::max_pool(NodeId x, const std::string& name, MaxPool2dOption
   return b_.layer<MaxPool2d>({x}, name, options);
 }
 
-NodeId ImageBuilder::concat(std::vector<NodeId> inputs, const std::string& name) { return b_.layer<Concat>(std::move(inputs), name); }
+NodeId ImageBuilder::concat(std::vector<NodeId> inputs, const std::string& name) {
+  return b_.layer<Concat>(std::move(inputs), name);
+}
 
 NodeId ImageBuilder::dropout(NodeId x, const std::string& name, double probability) {
   return probability > 0 ? b_.layer<Dropout>({x}, name, probability) : x;

@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-/// Starts with the inputs "data" and "target" of `spec`, which must outlive it, and ends in the task's loss. The functions add
-/// layers called `name` that read `x` and give back their output.
+/// Starts with the inputs "data" and "target" of `spec`, which must outlive it, and ends in the task's loss. The
+/// functions add layers called `name` that read `x` and give back their output.
 class ImageBuilder {
  public:
   /// Errors: user error when the samples are no images.

@@ -17,9 +17,12 @@ Shape expected_output(const ModelSpec& spec) {
       shape.insert(shape.begin(), spec.classes);
       return shape;
     case LearningTask::language:
-    case LearningTask::translation: shape = spec.target_shape; break;
+    case LearningTask::translation:
+      shape = spec.target_shape;
+      break;
     case LearningTask::classification:
-    case LearningTask::regression: break;
+    case LearningTask::regression:
+      break;
   }
   shape.push_back(spec.classes);
   return shape;
@@ -32,8 +35,10 @@ void check_output(const std::filesystem::path& file, const Shape& output, const 
   fail_user({.where = file.string(),
              .what = fmt::format("its output is {} for a sample", to_string(output)),
              .why = fmt::format("{} with these data needs {}", name_of(spec.task), to_string(expected)),
-             .next = only_classes ? fmt::format("give the module a last layer of {} features in Python and save it again", spec.classes)
-                                  : "change what forward returns and save the module again"});
+             .next = only_classes
+                         ? fmt::format("give the module a last layer of {} features in Python and save it again",
+                                       spec.classes)
+                         : "change what forward returns and save the module again"});
 }
 
 /// Without data: the task that such an output is for, most often.
@@ -60,7 +65,9 @@ ImportedModel import_model(const std::filesystem::path& file, ModelSpec spec) {
     check_output(file, output, spec);
     return spec.target_shape;
   };
-  const auto add = [&](ModelBuilder& builder, NodeId output, NodeId target) { return add_loss(builder, output, target, spec); };
+  const auto add = [&](ModelBuilder& builder, NodeId output, NodeId target) {
+    return add_loss(builder, output, target, spec);
+  };
   return import_torchscript(file, {spec.sample_shape, spec.vocabulary}, {target_shape, add});
 }
 

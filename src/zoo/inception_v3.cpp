@@ -1,5 +1,5 @@
-// Inception-V3 (Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015), named as torchvision names it,
-// with its auxiliary head: a classifier after Mixed_6e whose loss counts 0.4 while training.
+// Inception-V3 (Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015), named as
+// torchvision names it, with its auxiliary head: a classifier after Mixed_6e whose loss counts 0.4 while training.
 
 #include "model/layers/adaptive_avg_pool2d.h"
 #include "model/layers/avg_pool2d.h"
@@ -14,8 +14,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kInceptionV3Epsilon = 1e-3;           // of its norms
-constexpr double kInceptionV3Deviation = 0.1;          // of initial weights
+constexpr double kInceptionV3Epsilon = 1e-3;   // of its norms
+constexpr double kInceptionV3Deviation = 0.1;  // of initial weights
 constexpr double kAuxiliaryWeight = 0.4;
 
 class InceptionV3 {
@@ -35,7 +35,8 @@ class InceptionV3 {
   /// torchvision's InceptionA.
   void block_a(const std::string& name, int64_t pool_features) {
     const NodeId one = conv(x_, name + ".branch1x1", {.out = 64});
-    const NodeId five = conv(conv(x_, name + ".branch5x5_1", {.out = 48}), name + ".branch5x5_2", {.out = 64, .kernel = 5, .padding = 2});
+    const NodeId five = conv(conv(x_, name + ".branch5x5_1", {.out = 48}), name + ".branch5x5_2",
+                             {.out = 64, .kernel = 5, .padding = 2});
     NodeId three = conv(x_, name + ".branch3x3dbl_1", {.out = 64});
     three = conv(three, name + ".branch3x3dbl_2", {.out = 96, .kernel = 3, .padding = 1});
     three = conv(three, name + ".branch3x3dbl_3", {.out = 96, .kernel = 3, .padding = 1});
@@ -48,7 +49,8 @@ class InceptionV3 {
     NodeId twice = conv(x_, name + ".branch3x3dbl_1", {.out = 64});
     twice = conv(twice, name + ".branch3x3dbl_2", {.out = 96, .kernel = 3, .padding = 1});
     twice = conv(twice, name + ".branch3x3dbl_3", {.out = 96, .kernel = 3, .stride = 2});
-    x_ = net_.concat({three, twice, net_.max_pool(x_, name + ".branch_pool", {.kernel = 3, .stride = 2})}, name + ".concat");
+    x_ = net_.concat({three, twice, net_.max_pool(x_, name + ".branch_pool", {.kernel = 3, .stride = 2})},
+                     name + ".concat");
   }
 
   /// InceptionC: `inner` channels between factorised 7x7 convolutions.
@@ -66,12 +68,13 @@ class InceptionV3 {
 
   /// InceptionD: halves the image.
   void block_d(const std::string& name) {
-    const NodeId three =
-        conv(conv(x_, name + ".branch3x3_1", {.out = 192}), name + ".branch3x3_2", {.out = 320, .kernel = 3, .stride = 2});
+    const NodeId three = conv(conv(x_, name + ".branch3x3_1", {.out = 192}), name + ".branch3x3_2",
+                              {.out = 320, .kernel = 3, .stride = 2});
     NodeId seven = row(conv(x_, name + ".branch7x7x3_1", {.out = 192}), name + ".branch7x7x3_2", 192);
     seven = conv(seven, name + ".branch7x7x3_3", column(192));
     seven = conv(seven, name + ".branch7x7x3_4", {.out = 192, .kernel = 3, .stride = 2});
-    x_ = net_.concat({three, seven, net_.max_pool(x_, name + ".branch_pool", {.kernel = 3, .stride = 2})}, name + ".concat");
+    x_ = net_.concat({three, seven, net_.max_pool(x_, name + ".branch_pool", {.kernel = 3, .stride = 2})},
+                     name + ".concat");
   }
 
   /// InceptionE.
@@ -79,7 +82,8 @@ class InceptionV3 {
     const NodeId one = conv(x_, name + ".branch1x1", {.out = 320});
     const NodeId three = both(conv(x_, name + ".branch3x3_1", {.out = 384}), name + ".branch3x3_2");
     NodeId twice = conv(x_, name + ".branch3x3dbl_1", {.out = 448});
-    twice = both(conv(twice, name + ".branch3x3dbl_2", {.out = 384, .kernel = 3, .padding = 1}), name + ".branch3x3dbl_3");
+    twice =
+        both(conv(twice, name + ".branch3x3dbl_2", {.out = 384, .kernel = 3, .padding = 1}), name + ".branch3x3dbl_3");
     x_ = net_.concat({one, three, twice, pool(name, 192)}, name + ".concat");
   }
 
@@ -95,15 +99,18 @@ class InceptionV3 {
   Model finish(double probability) {
     NodeId x = net_.builder().layer<GlobalAvgPool>({x_}, "avgpool");
     x = net_.dropout(x, "dropout", probability);
-    const NodeId logits = net_.linear(x, "fc", net_.spec().classes, {.weight_init = Init::normal(0, kInceptionV3Deviation)});
+    const NodeId logits =
+        net_.linear(x, "fc", net_.spec().classes, {.weight_init = Init::normal(0, kInceptionV3Deviation)});
     if (auxiliary_ < 0) return net_.finish(logits);
     ModelBuilder& b = net_.builder();
     const double smoothing = net_.spec().label_smoothing;
     const NodeId main = b.layer<SoftmaxCrossEntropy>({logits, net_.target()}, "loss_main",
                                                      SoftmaxCrossEntropyOptions{.label_smoothing = smoothing});
-    const NodeId aux = b.layer<SoftmaxCrossEntropy>({auxiliary_, net_.target()}, "loss_auxiliary",
-                                                    SoftmaxCrossEntropyOptions{.label_smoothing = smoothing, .reports = false});
-    const NodeId loss = b.layer<WeightedSum>({main, aux}, "loss", std::vector<double>{1, kAuxiliaryWeight}, std::vector<double>{1, 0});
+    const NodeId aux =
+        b.layer<SoftmaxCrossEntropy>({auxiliary_, net_.target()}, "loss_auxiliary",
+                                     SoftmaxCrossEntropyOptions{.label_smoothing = smoothing, .reports = false});
+    const NodeId loss =
+        b.layer<WeightedSum>({main, aux}, "loss", std::vector<double>{1, kAuxiliaryWeight}, std::vector<double>{1, 0});
     return b.finish(logits, loss);
   }
 
@@ -125,7 +132,8 @@ class InceptionV3 {
     return net_.concat({a, b}, name + ".concat");
   }
   NodeId pool(const std::string& name, int64_t features) {
-    const NodeId pooled = net_.builder().layer<AvgPool2d>({x_}, name + ".pool", AvgPool2dOptions{.kernel = 3, .stride = 1, .padding = 1});
+    const NodeId pooled =
+        net_.builder().layer<AvgPool2d>({x_}, name + ".pool", AvgPool2dOptions{.kernel = 3, .stride = 1, .padding = 1});
     return conv(pooled, name + ".branch_pool", {.out = features});
   }
 
@@ -153,10 +161,13 @@ Model make_inception_v3(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// torchvision's (Szegedy et al., 2015) for images of about 299 pixels. auxiliary: the auxiliary head, whose loss counts 0.4 in training.
+/// torchvision's (Szegedy et al., 2015) for images of about 299 pixels. auxiliary: the auxiliary head, whose loss
+/// counts 0.4 in training.
 std::vector<NamedModel> inception_v3_models() {
   using enum ModelOption::Kind;
-  return {{"inception-v3", "torchvision's Inception v3, for images of about 299 pixels (Szegedy et al., 2015)", make_inception_v3,
+  return {{"inception-v3",
+           "torchvision's Inception v3, for images of about 299 pixels (Szegedy et al., 2015)",
+           make_inception_v3,
            {{"auxiliary", 1, flag}, {"probability", 0.5, share}}}};
 }
 

@@ -1,5 +1,5 @@
-// A word-level language model of LSTM layers (Zaremba, Sutskever, Vinyals, "Recurrent Neural Network Regularization", 2014),
-// with the parameter names of PyTorch's example word_language_model.
+// A word-level language model of LSTM layers (Zaremba, Sutskever, Vinyals, "Recurrent Neural Network Regularization",
+// 2014), with the parameter names of PyTorch's example word_language_model.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -19,7 +19,8 @@ Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options) {
   if (spec.sample_shape.size() != 1)
     fail_user({.where = fmt::format("model \"{}\"", spec.name),
                .what = fmt::format("samples of shape {}", to_string(spec.sample_shape)),
-               .why = "it reads token ids [steps]", .next = "use it with a text, for example data.name = \"generated-text\""});
+               .why = "it reads token ids [steps]",
+               .next = "use it with a text, for example data.name = \"generated-text\""});
   const auto width = int64_t(options.at("width")), layers = int64_t(options.at("layers"));
   const double probability = options.at("probability");
   const bool stateful = options.at("stateful") != 0;
@@ -42,10 +43,13 @@ Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// A language model of LSTM layers over a stream of text. probability: of dropout; not stateful: every sample starts from zeros.
+/// A language model of LSTM layers over a stream of text. probability: of dropout; not stateful: every sample starts
+/// from zeros.
 std::vector<NamedModel> lstm_lm_models() {
   using enum ModelOption::Kind;
-  return {{"lstm-lm", "language model of LSTM layers over a stream of text", make_lstm_lm,
+  return {{"lstm-lm",
+           "language model of LSTM layers over a stream of text",
+           make_lstm_lm,
            {{"layers", 2, count}, {"width", 200}, {"probability", 0, share}, {"stateful", 1, flag}},
            {{LearningTask::language}, /*tokens=*/true}}};
 }

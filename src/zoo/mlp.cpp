@@ -25,8 +25,12 @@ class Chain {
     end_ = builder_.layer<Linear>({end_}, name, builder_.shape(end_).back(), out, std::move(options));
   }
   void relu(const std::string& name) { end_ = builder_.layer<Relu>({end_}, name); }
-  void dropout(const std::string& name, double probability) { end_ = builder_.layer<Dropout>({end_}, name, probability); }
-  void add_relu(const std::string& name, NodeId other) { end_ = builder_.layer<Add>({end_, other}, name, /*relu=*/true); }
+  void dropout(const std::string& name, double probability) {
+    end_ = builder_.layer<Dropout>({end_}, name, probability);
+  }
+  void add_relu(const std::string& name, NodeId other) {
+    end_ = builder_.layer<Add>({end_, other}, name, /*relu=*/true);
+  }
   NodeId end() const { return end_; }
 
   /// Ends in a linear layer `name` of the classes and the loss.
@@ -96,12 +100,15 @@ std::vector<NamedModel> mlp_models() {
   return {{"mlp", "fully connected layers", make_mlp, {{"hidden", 256}, {"depth", 2, count}}}};
 }
 
-/// Small models with one peculiarity each: a chain with a skip connection from its start to its end; dropout; two layers that share
-/// one weight.
+/// Small models with one peculiarity each: a chain with a skip connection from its start to its end; dropout; two
+/// layers that share one weight.
 std::vector<NamedModel> odd_mlp_models() {
   using enum ModelOption::Kind;
   return {{"skip", "a chain with a skip connection from its start to its end", make_skip, {{"hidden", 32}}},
-          {"dropout-mlp", "fully connected layers with dropout", make_dropout_mlp, {{"hidden", 64}, {"probability", 0.5, share}}},
+          {"dropout-mlp",
+           "fully connected layers with dropout",
+           make_dropout_mlp,
+           {{"hidden", 64}, {"probability", 0.5, share}}},
           {"tied-mlp", "fully connected layers of which two share one weight", make_tied_mlp, {{"hidden", 32}}}};
 }
 

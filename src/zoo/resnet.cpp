@@ -1,6 +1,6 @@
-// ResNets (He et al., "Deep Residual Learning for Image Recognition", 2015) and ResNeXt-50 (Xie et al., "Aggregated Residual
-// Transformations for Deep Neural Networks", 2017), named as torchvision names them. Norm, residual addition and ReLU are one
-// layer. Without batch norm the convolutions stand alone, and additions and ReLUs are layers.
+// ResNets (He et al., "Deep Residual Learning for Image Recognition", 2015) and ResNeXt-50 (Xie et al., "Aggregated
+// Residual Transformations for Deep Neural Networks", 2017), named as torchvision names them. Norm, residual addition
+// and ReLU are one layer. Without batch norm the convolutions stand alone, and additions and ReLUs are layers.
 #include <fmt/format.h>
 
 #include <vector>
@@ -52,8 +52,14 @@ class ResNetBuilder {
 
  private:
   NodeId conv(NodeId input, const std::string& name, int64_t out, int64_t kernel, int64_t stride, int64_t groups = 1) {
-    return net_.conv(input, name, {.out = out, .kernel = kernel, .stride = stride, .padding = kernel / 2, .groups = groups,
-                                   .bias = false, .he_fan_out = true});
+    return net_.conv(input, name,
+                     {.out = out,
+                      .kernel = kernel,
+                      .stride = stride,
+                      .padding = kernel / 2,
+                      .groups = groups,
+                      .bias = false,
+                      .he_fan_out = true});
   }
   /// The norm layer `name`, or without batch norm the ReLU `relu` where there is to be one.
   NodeId norm(NodeId input, const std::string& name, const std::string& relu, BatchNormOptions options) {
@@ -67,7 +73,8 @@ class ResNetBuilder {
   /// The end of a block, whose last norm is `norm`. The shortcut's layers come before it, as torchvision's do.
   void join(NodeId x, NodeId shortcut, const std::string& name, const std::string& norm) {
     ModelBuilder& b = net_.builder();
-    end_ = batch_norm_ ? b.layer<BatchNorm>({x, shortcut}, name + "." + norm, net_.channels(x), BatchNormOptions{.relu = true, .residual = true})
+    end_ = batch_norm_ ? b.layer<BatchNorm>({x, shortcut}, name + "." + norm, net_.channels(x),
+                                            BatchNormOptions{.relu = true, .residual = true})
                        : b.layer<Add>({x, shortcut}, name + ".add", /*relu=*/true);
   }
 
@@ -82,15 +89,17 @@ struct ResNetShape {
 };
 
 const std::map<int, ResNetShape>& shapes() {
-  static const std::map<int, ResNetShape> all{{18, {{2, 2, 2, 2}, false}}, {34, {{3, 4, 6, 3}, false}},
-                                              {50, {{3, 4, 6, 3}, true}},  {101, {{3, 4, 23, 3}, true}}};
+  static const std::map<int, ResNetShape> all{{18, {{2, 2, 2, 2}, false}},
+                                              {34, {{3, 4, 6, 3}, false}},
+                                              {50, {{3, 4, 6, 3}, true}},
+                                              {101, {{3, 4, 23, 3}, true}}};
   return all;
 }
 
 /// Which ResNet.
 struct ResNetKind {
-  int depth = 18;             ///< 18, 34, 50, 101
-  bool small_images = false;  ///< a 3x3 stem without pool, for CIFAR
+  int depth = 18;                        ///< 18, 34, 50, 101
+  bool small_images = false;             ///< a 3x3 stem without pool, for CIFAR
   int64_t groups = 1, group_width = 64;  ///< of bottleneck blocks: 32 and 4 make ResNeXt-50 32x4d
 };
 
@@ -98,7 +107,8 @@ Model make_resnet(const ModelSpec& spec, const ModelOptions& options, const ResN
   const auto width = int64_t(options.at("width"));
   const ResNetShape& shape = shapes().at(kind.depth);
   if (width * kind.group_width % kWidthOfBaseWidth != 0)
-    fail_user({.where = fmt::format("model \"{}\"", spec.name), .what = fmt::format("option \"width\" = {}", width),
+    fail_user({.where = fmt::format("model \"{}\"", spec.name),
+               .what = fmt::format("option \"width\" = {}", width),
                .why = fmt::format("a group would have {} / {} channels", width * kind.group_width, kWidthOfBaseWidth),
                .next = fmt::format("use a multiple of {}", kWidthOfBaseWidth / kind.group_width)});
   ResNetBuilder net(spec, options.at("batch_norm") != 0);
@@ -120,20 +130,23 @@ Model make_resnet_of(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// torchvision's, parameter names included (He et al., 2015); cifar-...: with a 3x3 stem and no max pool, for small images; ResNeXt-50 32x4d (Xie
-/// et al., 2017). Options: the channels of the first blocks; without batch norm convolutions, additions and ReLUs alone.
+/// torchvision's, parameter names included (He et al., 2015); cifar-...: with a 3x3 stem and no max pool, for small
+/// images; ResNeXt-50 32x4d (Xie et al., 2017). Options: the channels of the first blocks; without batch norm
+/// convolutions, additions and ReLUs alone.
 std::vector<NamedModel> resnet_models() {
   const std::vector<ModelOption> options{{"batch_norm", 1, ModelOption::Kind::flag}, {"width", 64}};
-  const char *usual = "torchvision's ResNet (He et al., 2015)", *small = "ResNet with a 3x3 stem and no max pool, for small images";
-  return {{"cifar-resnet18", small, make_resnet_of<18, true>, options},
-          {"cifar-resnet34", small, make_resnet_of<34, true>, options},
-          {"cifar-resnet50", small, make_resnet_of<50, true>, options},
-          {"cifar-resnet101", small, make_resnet_of<101, true>, options},
-          {"resnet18", usual, make_resnet_of<18>, options},
-          {"resnet34", usual, make_resnet_of<34>, options},
-          {"resnet50", usual, make_resnet_of<50>, options},
-          {"resnet101", usual, make_resnet_of<101>, options},
-          {"resnext50", "torchvision's ResNeXt-50 32x4d (Xie et al., 2017)", make_resnet_of<50, false, 32, 4>, options}};
+  const char *usual = "torchvision's ResNet (He et al., 2015)",
+             *small = "ResNet with a 3x3 stem and no max pool, for small images";
+  return {
+      {"cifar-resnet18", small, make_resnet_of<18, true>, options},
+      {"cifar-resnet34", small, make_resnet_of<34, true>, options},
+      {"cifar-resnet50", small, make_resnet_of<50, true>, options},
+      {"cifar-resnet101", small, make_resnet_of<101, true>, options},
+      {"resnet18", usual, make_resnet_of<18>, options},
+      {"resnet34", usual, make_resnet_of<34>, options},
+      {"resnet50", usual, make_resnet_of<50>, options},
+      {"resnet101", usual, make_resnet_of<101>, options},
+      {"resnext50", "torchvision's ResNeXt-50 32x4d (Xie et al., 2017)", make_resnet_of<50, false, 32, 4>, options}};
 }
 
 }  // namespace trireme

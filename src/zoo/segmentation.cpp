@@ -1,6 +1,7 @@
-// Networks for segmentation: U-Net (Ronneberger, Fischer, Brox, "U-Net: Convolutional Networks for Biomedical Image Segmentation",
-// 2015; with batch norm and padded convolutions, so that the output is as large as the image, whatever its size) and SegNet
-// (Badrinarayanan, Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture for Image Segmentation", 2015).
+// Networks for segmentation: U-Net (Ronneberger, Fischer, Brox, "U-Net: Convolutional Networks for Biomedical Image
+// Segmentation", 2015; with batch norm and padded convolutions, so that the output is as large as the image, whatever
+// its size) and SegNet (Badrinarayanan, Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture
+// for Image Segmentation", 2015).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@ namespace {
 
 /// A 3x3 convolution with norm and ReLU: "<name>.conv<i>", "<name>.bn<i>".
 NodeId convolve(ImageBuilder& net, NodeId x, const std::string& name, int i, int64_t out) {
-  x = net.conv(x, fmt::format("{}.conv{}", name, i), {.out = out, .kernel = 3, .padding = 1, .bias = false, .he_fan_out = true});
+  x = net.conv(x, fmt::format("{}.conv{}", name, i),
+               {.out = out, .kernel = 3, .padding = 1, .bias = false, .he_fan_out = true});
   return net.norm_relu(x, fmt::format("{}.bn{}", name, i));
 }
 
@@ -49,8 +51,9 @@ Model make_unet(const ModelSpec& spec, const ModelOptions& options) {
     const NodeId skip = skips[size_t(level)];
     // an odd height or width lost a row when it was halved: it grows back here, as with output_size in PyTorch
     const Size2d lost{net.height(skip) - 2 * net.height(x), net.width(skip) - 2 * net.width(x)};
-    x = net.builder().layer<ConvTranspose2d>({x}, name + ".up", ConvTranspose2dOptions{.in = net.channels(x), .out = width << level,
-                                                                                        .output_padding = lost});
+    x = net.builder().layer<ConvTranspose2d>(
+        {x}, name + ".up",
+        ConvTranspose2dOptions{.in = net.channels(x), .out = width << level, .output_padding = lost});
     x = twice(net, net.concat({skip, x}, name + ".concat"), name, width << level);
   }
   return net.finish(net.conv(x, "head", {.out = spec.classes}));
@@ -93,13 +96,20 @@ Model make_segnet(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// unet's depth: how often images are halved; an odd height or width grows back as with output_size in PyTorch's ConvTranspose2d.
+/// unet's depth: how often images are halved; an odd height or width grows back as with output_size in PyTorch's
+/// ConvTranspose2d.
 std::vector<NamedModel> segmentation_models() {
   const ModelUse use{{LearningTask::segmentation}};
-  return {{"unet", "an encoder and a decoder with connections across (Ronneberger et al., 2015)", make_unet,
-           {{"width", 64}, {"depth", 4, ModelOption::Kind::count}}, use},
-          {"segnet", "a decoder that unpools where the encoder pooled (Badrinarayanan et al., 2015)", make_segnet,
-           {{"width", 64}}, use}};
+  return {{"unet",
+           "an encoder and a decoder with connections across (Ronneberger et al., 2015)",
+           make_unet,
+           {{"width", 64}, {"depth", 4, ModelOption::Kind::count}},
+           use},
+          {"segnet",
+           "a decoder that unpools where the encoder pooled (Badrinarayanan et al., 2015)",
+           make_segnet,
+           {{"width", 64}},
+           use}};
 }
 
 }  // namespace trireme

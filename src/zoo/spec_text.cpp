@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-constexpr LearningTask kTasks[] = {LearningTask::classification, LearningTask::segmentation, LearningTask::language, LearningTask::translation,
-                                   LearningTask::regression};
+constexpr LearningTask kTasks[] = {LearningTask::classification, LearningTask::segmentation, LearningTask::language,
+                                   LearningTask::translation, LearningTask::regression};
 
 LearningTask task_of(const std::string& name) {
   for (LearningTask task : kTasks)
@@ -32,9 +32,10 @@ std::map<std::string, double> all_options(const ModelSpec& spec) {
 }  // namespace
 
 std::string to_text(const ModelSpec& spec) {
-  return nlohmann::json{{"name", spec.name},           {"options", all_options(spec)},       {"sample_shape", spec.sample_shape},
-                        {"classes", spec.classes},     {"target_shape", spec.target_shape},  {"vocabulary", spec.vocabulary},
-                        {"task", name_of(spec.task)}}
+  return nlohmann::json{
+      {"name", spec.name},         {"options", all_options(spec)},      {"sample_shape", spec.sample_shape},
+      {"classes", spec.classes},   {"target_shape", spec.target_shape}, {"vocabulary", spec.vocabulary},
+      {"task", name_of(spec.task)}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -49,7 +50,9 @@ ModelSpec spec_from_text(const std::string& text, const std::string& where) {
             .target_shape = j.at("target_shape").get<Shape>(),
             .vocabulary = j.at("vocabulary").get<int64_t>()};
   } catch (const std::exception& error) {
-    fail_user({.where = where, .what = "its description of the model cannot be read", .why = first_line(error),
+    fail_user({.where = where,
+               .what = "its description of the model cannot be read",
+               .why = first_line(error),
                .next = "give the model by an experiment whose model.weights is this file"});
   }
 }

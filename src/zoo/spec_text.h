@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// JSON of one line: name, all options with their values, sample and target shapes, classes, vocabulary, task. Label smoothing is the
-/// loss's affair and left out.
+/// JSON of one line: name, all options with their values, sample and target shapes, classes, vocabulary, task. Label
+/// smoothing is the loss's affair and left out.
 std::string to_text(const ModelSpec& spec);
 
 /// Errors: a user error that begins with `where`, for a text that to_text did not write.

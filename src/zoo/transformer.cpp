@@ -1,8 +1,9 @@
-// Transformers: a language model in the manner of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners",
-// 2019) and a classifier of images by patches (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020; with the mean of the
-// positions in place of a class token). Norms stand before their branches. Queries, keys and values have projections of their own,
-// so that each splits by heads. Keys have no bias: it adds the same to all scores of a query, which the softmax takes away again, so
-// its gradient is nothing but rounding, and under Adam it would wander with it.
+// Transformers: a language model in the manner of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask
+// Learners", 2019) and a classifier of images by patches (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020;
+// with the mean of the positions in place of a class token). Norms stand before their branches. Queries, keys and
+// values have projections of their own, so that each splits by heads. Keys have no bias: it adds the same to all scores
+// of a query, which the softmax takes away again, so its gradient is nothing but rounding, and under Adam it would
+// wander with it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -35,15 +36,21 @@ struct BlockOptions {
 };
 
 BlockOptions block_options(const ModelOptions& options, bool causal, Function activation) {
-  return {int64_t(options.at("layers")), int64_t(options.at("width")), int64_t(options.at("heads")), options.at("probability"),
-          causal, activation};
+  return {int64_t(options.at("layers")),
+          int64_t(options.at("width")),
+          int64_t(options.at("heads")),
+          options.at("probability"),
+          causal,
+          activation};
 }
 
 class TransformerBuilder {
  public:
   TransformerBuilder(ModelBuilder& builder, const BlockOptions& options) : b_(builder), o_(options) {}
 
-  NodeId dropout(NodeId x, const std::string& name) { return o_.dropout > 0 ? b_.layer<Dropout>({x}, name, o_.dropout) : x; }
+  NodeId dropout(NodeId x, const std::string& name) {
+    return o_.dropout > 0 ? b_.layer<Dropout>({x}, name, o_.dropout) : x;
+  }
 
   /// All blocks, "h.0", "h.1", ..., and the norm `last` after them.
   NodeId blocks(NodeId x, const std::string& last) {
@@ -60,7 +67,8 @@ class TransformerBuilder {
  private:
   NodeId attention(NodeId x, const std::string& name) {
     NodeId q = linear(x, name + ".q", o_.width), v = linear(x, name + ".v", o_.width);
-    NodeId k = b_.layer<Linear>({x}, name + ".k", o_.width, o_.width, LinearOptions{.bias = false, .deviation = kTransformerDeviation});
+    NodeId k = b_.layer<Linear>({x}, name + ".k", o_.width, o_.width,
+                                LinearOptions{.bias = false, .deviation = kTransformerDeviation});
     NodeId heads = b_.layer<Attention>({q, k, v}, name + ".heads",
                                        AttentionOptions{.heads = o_.heads, .causal = o_.causal, .dropout = o_.dropout});
     return dropout(residual(heads, name + ".c_proj"), name + ".drop");
@@ -96,16 +104,19 @@ NodeId embed(ModelBuilder& b, const ModelSpec& spec, NodeId x, int64_t width, in
   const Shape& shape = spec.sample_shape;
   if (shape.size() == 2) return b.layer<Linear>({x}, "embed", shape[1], width);
   if (shape.size() != 3)
-    fail_samples(spec, "it reads images [channels, height, width] or sequences [positions, features]", "use another dataset or model");
+    fail_samples(spec, "it reads images [channels, height, width] or sequences [positions, features]",
+                 "use another dataset or model");
   if (shape[1] % patch != 0 || shape[2] % patch != 0)
-    fail_samples(spec, fmt::format("patches of {0}x{0} pixels do not cover it", patch), "choose a patch that divides height and width");
+    fail_samples(spec, fmt::format("patches of {0}x{0} pixels do not cover it", patch),
+                 "choose a patch that divides height and width");
   x = b.layer<Conv2d>({x}, "embed", Conv2dOptions{.in = shape[0], .out = width, .kernel = patch, .stride = patch});
   return b.layer<ImageTokens>({x}, "tokens");
 }
 
 Model make_transformer_lm(const ModelSpec& spec, const ModelOptions& options) {
   if (spec.sample_shape.size() != 1)
-    fail_samples(spec, "it reads token ids [positions]", "use it with a text, for example data.name = \"generated-text\"");
+    fail_samples(spec, "it reads token ids [positions]",
+                 "use it with a text, for example data.name = \"generated-text\"");
   const BlockOptions o = block_options(options, /*causal=*/true, Function::gelu_tanh);
   const bool tied = options.at("tied") != 0;
   ModelBuilder b(spec.name);
@@ -115,8 +126,9 @@ Model make_transformer_lm(const ModelSpec& spec, const ModelOptions& options) {
   x = b.layer<Embedding>({x}, "wte", spec.classes, o.width, EmbeddingOptions{.deviation = kTransformerDeviation});
   x = b.layer<PositionEmbedding>({x}, "wpe", spec.sample_shape[0], o.width, kTransformerDeviation);
   x = transformer.blocks(transformer.dropout(x, "drop"), "ln_f");
-  const NodeId logits = b.layer<Linear>({x}, "lm_head", o.width, spec.classes,
-                                        LinearOptions{.bias = false, .weight_name = tied ? "wte.weight" : "", .deviation = kTransformerDeviation});
+  const NodeId logits = b.layer<Linear>(
+      {x}, "lm_head", o.width, spec.classes,
+      LinearOptions{.bias = false, .weight_name = tied ? "wte.weight" : "", .deviation = kTransformerDeviation});
   return finish_with_loss(b, logits, target, spec);
 }
 
@@ -139,15 +151,20 @@ Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& opt
 /// A language model in the manner of GPT-2, as long as the samples. tied: the head's weight is the embedding's.
 std::vector<NamedModel> transformer_lm_models() {
   using enum ModelOption::Kind;
-  return {{"transformer-lm", "a language model in the manner of GPT-2, as long as the samples", make_transformer_lm,
+  return {{"transformer-lm",
+           "a language model in the manner of GPT-2, as long as the samples",
+           make_transformer_lm,
            {{"layers", 4, count}, {"width", 128}, {"heads", 4}, {"probability", 0, share}, {"tied", 1, flag}},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
 
-/// An encoder over an image's patches (or a sequence of vectors) and the mean of its positions. patch: pixels of its side.
+/// An encoder over an image's patches (or a sequence of vectors) and the mean of its positions. patch: pixels of its
+/// side.
 std::vector<NamedModel> transformer_classifier_models() {
   using enum ModelOption::Kind;
-  return {{"transformer-classifier", "an encoder over an image's patches and the mean of its positions", make_transformer_classifier,
+  return {{"transformer-classifier",
+           "an encoder over an image's patches and the mean of its positions",
+           make_transformer_classifier,
            {{"layers", 4, count}, {"width", 64}, {"heads", 4}, {"patch", 4}, {"probability", 0, share}}}};
 }
 

@@ -1,5 +1,5 @@
-// VGG (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2014), named as torchvision
-// names it: features.<i> counts convolutions, norms, ReLUs and pools alike, classifier.<i> likewise.
+// VGG (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2014), named as
+// torchvision names it: features.<i> counts convolutions, norms, ReLUs and pools alike, classifier.<i> likewise.
 #include <fmt/format.h>
 
 #include <vector>
@@ -17,7 +17,8 @@ constexpr double kLinearDeviation = 0.01;
 
 /// Convolutions of the five groups.
 const std::map<int, std::vector<int>>& convolutions() {
-  static const std::map<int, std::vector<int>> groups{{11, {1, 1, 2, 2, 2}}, {13, {2, 2, 2, 2, 2}}, {16, {2, 2, 3, 3, 3}}, {19, {2, 2, 4, 4, 4}}};
+  static const std::map<int, std::vector<int>> groups{
+      {11, {1, 1, 2, 2, 2}}, {13, {2, 2, 2, 2, 2}}, {16, {2, 2, 3, 3, 3}}, {19, {2, 2, 4, 4, 4}}};
   return groups;
 }
 
@@ -29,7 +30,9 @@ NodeId features(ImageBuilder& net, const std::vector<int>& groups, int64_t width
   int64_t factor = 1;
   for (int count : groups) {
     for (int i = 0; i < count; ++i) {
-      x = net.conv(x, next(), {.out = width * factor, .kernel = 3, .padding = 1, .he_fan_out = true, .bias_init = Init::constant(0)});
+      x = net.conv(
+          x, next(),
+          {.out = width * factor, .kernel = 3, .padding = 1, .he_fan_out = true, .bias_init = Init::constant(0)});
       if (batch_norm) {
         x = net.norm_relu(x, next());
         ++index;  // the ReLU's
@@ -68,7 +71,8 @@ Model make_vgg_of(const ModelSpec& spec, const ModelOptions& options) {
 
 /// torchvision's (Simonyan and Zisserman, 2014).
 std::vector<NamedModel> vgg_models() {
-  const std::vector<ModelOption> options{{"width", 64}, {"hidden", 4096}, {"probability", 0.5, ModelOption::Kind::share}};
+  const std::vector<ModelOption> options{
+      {"width", 64}, {"hidden", 4096}, {"probability", 0.5, ModelOption::Kind::share}};
   const char *usual = "torchvision's VGG (Simonyan and Zisserman, 2014)", *normed = "torchvision's VGG with batch norm";
   return {{"vgg11", usual, make_vgg_of<11>, options},           {"vgg13", usual, make_vgg_of<13>, options},
           {"vgg16", usual, make_vgg_of<16>, options},           {"vgg19", usual, make_vgg_of<19>, options},

@@ -1,5 +1,5 @@
-// ViT (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020), named as torchvision names it. Queries, keys and values are one
-// projection, as PyTorch's MultiheadAttention has them.
+// ViT (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020), named as torchvision names it. Queries, keys and
+// values are one projection, as PyTorch's MultiheadAttention has them.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -46,12 +46,17 @@ class VisionTransformer {
                  .why = fmt::format("patches of {0}x{0} pixels do not cover it", o_.patch),
                  .next = "choose a patch that divides height and width"});
     const double fan_in = double(net_.channels(x) * o_.patch * o_.patch);
-    x = net_.conv(x, "conv_proj", {.out = o_.width, .kernel = o_.patch, .stride = o_.patch,
-                                   .weight_init = Init::normal(0, std::sqrt(1 / fan_in)), .bias_init = Init::constant(0)});
+    x = net_.conv(x, "conv_proj",
+                  {.out = o_.width,
+                   .kernel = o_.patch,
+                   .stride = o_.patch,
+                   .weight_init = Init::normal(0, std::sqrt(1 / fan_in)),
+                   .bias_init = Init::constant(0)});
     x = b_.layer<ImageTokens>({x}, "tokens");
     x = b_.layer<ClassToken>({x}, "class_token", o_.width);
-    x = b_.layer<PositionEmbedding>({x}, "encoder.positions", b_.shape(x)[0], o_.width, kPositionDeviation,
-                                    PositionEmbeddingOptions{.parameter_name = "encoder.pos_embedding", .batch_dim = true});
+    x = b_.layer<PositionEmbedding>(
+        {x}, "encoder.positions", b_.shape(x)[0], o_.width, kPositionDeviation,
+        PositionEmbeddingOptions{.parameter_name = "encoder.pos_embedding", .batch_dim = true});
     return net_.dropout(x, "encoder.dropout", o_.dropout);
   }
 
@@ -68,12 +73,17 @@ class VisionTransformer {
   }
 
  private:
-  NodeId norm(NodeId x, const std::string& name) { return b_.layer<LayerNorm>({x}, name, o_.width, LayerNormOptions{kVisionTransformerEpsilon}); }
+  NodeId norm(NodeId x, const std::string& name) {
+    return b_.layer<LayerNorm>({x}, name, o_.width, LayerNormOptions{kVisionTransformerEpsilon});
+  }
 
   NodeId attention(NodeId x, const std::string& name) {
     x = net_.linear(x, name + ".in_proj", o_.width,
-                    {.weight_name = name + ".in_proj_weight", .bias_name = name + ".in_proj_bias",
-                     .weight_init = xavier_uniform(o_.width, 3 * o_.width), .bias_init = Init::constant(0), .parts = 3});
+                    {.weight_name = name + ".in_proj_weight",
+                     .bias_name = name + ".in_proj_bias",
+                     .weight_init = xavier_uniform(o_.width, 3 * o_.width),
+                     .bias_init = Init::constant(0),
+                     .parts = 3});
     x = b_.layer<Attention>({x}, name + ".heads", AttentionOptions{.heads = o_.heads, .fused = true});
     return net_.linear(x, name + ".out_proj", o_.width, {.bias_init = Init::constant(0)});
   }
@@ -93,7 +103,8 @@ class VisionTransformer {
 
 Model make_vision_transformer(const ModelSpec& spec, const ModelOptions& options) {
   const auto size = [&](const char* key) { return int64_t(options.at(key)); };
-  const VitOptions o{size("layers"), size("width"), size("heads"), size("hidden"), size("patch"), options.at("probability")};
+  const VitOptions o{size("layers"), size("width"), size("heads"),
+                     size("hidden"), size("patch"), options.at("probability")};
   VisionTransformer net(spec, o);
   NodeId x = net.embed();
   for (int64_t i = 0; i < o.layers; ++i) x = net.block(x, fmt::format("encoder.layers.encoder_layer_{}", i));
@@ -102,13 +113,28 @@ Model make_vision_transformer(const ModelSpec& spec, const ModelOptions& options
 
 }  // namespace
 
-/// torchvision's VisionTransformer (Dosovitskiy et al., 2020), vit-tiny with width 192 and 3 heads. patch: pixels of its side.
+/// torchvision's VisionTransformer (Dosovitskiy et al., 2020), vit-tiny with width 192 and 3 heads. patch: pixels of
+/// its side.
 std::vector<NamedModel> vision_transformer_models() {
   using enum ModelOption::Kind;
-  return {{"vit-b16", "torchvision's VisionTransformer (Dosovitskiy et al., 2020)", make_vision_transformer,
-           {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"hidden", 3072}, {"patch", 16}, {"probability", 0, share}}},
-          {"vit-tiny", "vit-b16 with width 192 and 3 heads", make_vision_transformer,
-           {{"layers", 12, count}, {"width", 192}, {"heads", 3}, {"hidden", 768}, {"patch", 16}, {"probability", 0, share}}}};
+  return {{"vit-b16",
+           "torchvision's VisionTransformer (Dosovitskiy et al., 2020)",
+           make_vision_transformer,
+           {{"layers", 12, count},
+            {"width", 768},
+            {"heads", 12},
+            {"hidden", 3072},
+            {"patch", 16},
+            {"probability", 0, share}}},
+          {"vit-tiny",
+           "vit-b16 with width 192 and 3 heads",
+           make_vision_transformer,
+           {{"layers", 12, count},
+            {"width", 192},
+            {"heads", 3},
+            {"hidden", 768},
+            {"patch", 16},
+            {"probability", 0, share}}}};
 }
 
 }  // namespace trireme

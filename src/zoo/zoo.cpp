@@ -18,10 +18,10 @@ constexpr double kLargestSize = 1 << 24, kMostLayers = 10000;
 const std::vector<NamedModel>& named_models() {
   static const std::vector<NamedModel> all = [] {
     std::vector<NamedModel> models;
-    for (const auto family :
-         {mlp_models, mnist_convnet_models, resnet_models, vgg_models, densenet_models, inception_v3_models, vision_transformer_models,
-          segmentation_models, odd_mlp_models, inception_models, lstm_lm_models, transformer_lm_models, gpt2_models, big_lstm_models,
-          bag_of_words_models, bert_models, gnmt_models, transformer_classifier_models})
+    for (const auto family : {mlp_models, mnist_convnet_models, resnet_models, vgg_models, densenet_models,
+                              inception_v3_models, vision_transformer_models, segmentation_models, odd_mlp_models,
+                              inception_models, lstm_lm_models, transformer_lm_models, gpt2_models, big_lstm_models,
+                              bag_of_words_models, bert_models, gnmt_models, transformer_classifier_models})
       for (NamedModel& model : family()) models.push_back(std::move(model));
     return models;
   }();
@@ -31,14 +31,19 @@ const std::vector<NamedModel>& named_models() {
 const NamedModel& find_model(const std::string& name) {
   for (const NamedModel& model : named_models())
     if (name == model.name) return model;
-  fail_user({.where = "model", .what = fmt::format("\"{}\"", name), .why = "there is no model of that name",
+  fail_user({.where = "model",
+             .what = fmt::format("\"{}\"", name),
+             .why = "there is no model of that name",
              .next = fmt::format("known models: {}", fmt::join(model_names(), ", "))});
 }
 
 void check_option(const ModelOption& option, double value, const std::string& where) {
   using enum ModelOption::Kind;
   const auto refuse = [&](std::string why, const char* next) {
-    fail_user({.where = where, .what = fmt::format("option \"{}\" = {}", option.name, value), .why = std::move(why), .next = next});
+    fail_user({.where = where,
+               .what = fmt::format("option \"{}\" = {}", option.name, value),
+               .why = std::move(why),
+               .next = next});
   };
   if (option.kind == share) {
     if (!(value >= 0 && value < 1)) refuse("it must be at least 0 and below 1", "0 drops nothing, 0.1 is usual");
@@ -84,16 +89,22 @@ Model make_model(const ModelSpec& spec) {
   const NamedModel& model = find_model(spec.name);
   const std::string where = fmt::format("model \"{}\"", spec.name);
   if (spec.classes < 1)
-    fail_user({.where = where, .what = fmt::format("{} classes", spec.classes), .why = "it needs at least 1",
+    fail_user({.where = where,
+               .what = fmt::format("{} classes", spec.classes),
+               .why = "it needs at least 1",
                .next = "give the number of classes of the dataset"});
   ModelOptions options = model_options(spec.name);
   for (const auto& [key, value] : spec.options) {
-    const auto known = std::find_if(model.options.begin(), model.options.end(), [&](const ModelOption& option) { return key == option.name; });
+    const auto known = std::find_if(model.options.begin(), model.options.end(),
+                                    [&](const ModelOption& option) { return key == option.name; });
     if (known == model.options.end()) {
       std::vector<std::string> keys;
       for (const auto& option : options) keys.push_back(option.first);
-      fail_user({.where = where, .what = fmt::format("option \"{}\"", key), .why = "this model has no such option",
-                 .next = keys.empty() ? "it has none: remove it" : fmt::format("known options: {}", fmt::join(keys, ", "))});
+      fail_user(
+          {.where = where,
+           .what = fmt::format("option \"{}\"", key),
+           .why = "this model has no such option",
+           .next = keys.empty() ? "it has none: remove it" : fmt::format("known options: {}", fmt::join(keys, ", "))});
     }
     check_option(*known, value, where);
     options[key] = value;

@@ -78,7 +78,8 @@ TEST(Config, WrongTypesNameFileLineKeyValueAndReason) {
                [&] { c.table("model").get_bool("width", false); });
   expect_error(Blame::user, {"mnist.toml:8: strategies", "list of whole numbers"},
                [&] { c.get_ints("strategies", {}); });
-  expect_error(Blame::user, {"mnist.toml:2: batch", "a list of strings", "in brackets"}, [&] { c.get_strings("batch", {}); });
+  expect_error(Blame::user, {"mnist.toml:2: batch", "a list of strings", "in brackets"},
+               [&] { c.get_strings("batch", {}); });
   EXPECT_EQ(c.get_ints("batch", {}), std::vector<int64_t>{c.get_int("batch", 0)});  // one value stands for a list of it
   expect_error(Blame::user, {"mnist.toml:2: batch", "a table"}, [&] { c.table("batch"); });
   expect_error(Blame::user, {"mnist.toml:10: model", "[[name]]"}, [&] { c.tables("model"); });
@@ -119,7 +120,9 @@ TEST(Config, AMisspeltKeyBelowAnotherTableIsFound) {
   c.get_int("batch", 1);
   c.get_bool("overlaps", true);
   c.table("price").get_double("per_hour", 0);
-  expect_error(Blame::user, {"x.toml:4: price.overlps", "did you mean \"overlaps\"?", "Lines below [price] are keys of that table"}, [&] { c.finish(); });
+  expect_error(Blame::user,
+               {"x.toml:4: price.overlps", "did you mean \"overlaps\"?", "Lines below [price] are keys of that table"},
+               [&] { c.finish(); });
 }
 
 TEST(Config, AnElementOfAListIsNotToBeSet) {
@@ -137,7 +140,8 @@ TEST(Config, AKeyIsNeverTakenForItsTable) {
   c.override_with("optimizer.lr=0.1");
   c.table("optimizer").get_double("learning_rate", 0);
   c.table("optimizer").get_double("ema", 0);
-  expect_error(Blame::user, {"--set optimizer.lr=0.1", "did you mean \"optimizer.learning_rate\"?"}, [&] { c.finish(); });
+  expect_error(Blame::user, {"--set optimizer.lr=0.1", "did you mean \"optimizer.learning_rate\"?"},
+               [&] { c.finish(); });
   ConfigTable d = ConfigTable::from_string("[optimizer]\nxyz = 1\n", "x.toml");
   d.table("optimizer").get_double("ema", 0);
   expect_error(Blame::user, {"optimizer.xyz", "remove it"}, [&] { d.finish(); });
@@ -193,7 +197,8 @@ TEST(Config, OverridesAddKeysToTheTableThatAStringIsShortFor) {
   c.override_with("model.options.depth=2");
   EXPECT_EQ(c.to_json()["model"], nlohmann::json::parse(R"({"name": "segnet", "options": {"depth": 2}})"));
   EXPECT_EQ(c.where("model.name"), "--set model=segnet");
-  expect_error(Blame::user, {"--set name.x=1", "\"name\" is", "not a table", "set \"name\" itself"}, [&] { c.override_with("name.x=1"); });
+  expect_error(Blame::user, {"--set name.x=1", "\"name\" is", "not a table", "set \"name\" itself"},
+               [&] { c.override_with("name.x=1"); });
   c.override_with("model=5");
   expect_error(Blame::user, {"--set model.x=1", "not a table"}, [&] { c.override_with("model.x=1"); });
 }

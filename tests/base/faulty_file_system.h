@@ -1,6 +1,6 @@
-// A file system that stops or refuses at a chosen operation, and what a crash of the machine then leaves on the disk: bytes that were not
-// synced are lost, and names of a folder that was not synced. After LevelDB's fault injection: files lie in a real folder, so that what is
-// left is read as usual.
+// A file system that stops or refuses at a chosen operation, and what a crash of the machine then leaves on the disk:
+// bytes that were not synced are lost, and names of a folder that was not synced. After LevelDB's fault injection:
+// files lie in a real folder, so that what is left is read as usual.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,8 @@ namespace trireme::testing {
 class FaultyFileSystem final : public FileSystem {
  public:
   enum class Fault { crash, full_disk };
-  /// What the crash takes besides the process: nothing (only the process died), bytes, bytes (zeros stand in their place), names, both.
+  /// What the crash takes besides the process: nothing (only the process died), bytes, bytes (zeros stand in their
+  /// place), names, both.
   enum class Loss { nothing, bytes, bytes_to_zeros, names, bytes_and_names };
 
   struct Crash : std::runtime_error {
@@ -152,7 +153,7 @@ class FaultyFileSystem final : public FileSystem {
   int64_t operations_ = 0, fail_at_ = -1;
   Fault fault_ = Fault::crash;
   std::map<std::filesystem::path, std::shared_ptr<Bytes>> files_;  // that were created, by where they lie now
-  std::vector<Change> changes_;                                    // of names, in order, whose folder has not been synced since
+  std::vector<Change> changes_;  // of names, in order, whose folder has not been synced since
 };
 
 }  // namespace trireme::testing

@@ -46,7 +46,8 @@ TEST_F(FileSystemTest, ErrorsNameThePath) {
   FileSystem& files = real_file_system();
   files.create(folder_ / "x");
   expect_error(Blame::run, {(folder_ / "x").string(), "exists"}, [&] { files.create(folder_ / "x"); });
-  expect_error(Blame::user, {(folder_ / "no" / "x").string(), "create its folder"}, [&] { files.create(folder_ / "no" / "x"); });
+  expect_error(Blame::user, {(folder_ / "no" / "x").string(), "create its folder"},
+               [&] { files.create(folder_ / "no" / "x"); });
   expect_error(Blame::user, {"no/folder"}, [&] { files.create_folder(folder_ / "no" / "folder"); });
   expect_error(Blame::run, {(folder_ / "x").string()}, [&] { files.create_folder(folder_ / "x"); });
   expect_error(Blame::user, {"new"}, [&] { files.rename(folder_ / "no", folder_ / "new"); });

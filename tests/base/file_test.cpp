@@ -16,7 +16,9 @@ namespace fs = std::filesystem;
 
 class FileTest : public testing::Test {
  protected:
-  FileTest() : folder_(fs::path(testing::TempDir()) / ("file_test." + std::to_string(::getpid()))) { fs::create_directories(folder_); }
+  FileTest() : folder_(fs::path(testing::TempDir()) / ("file_test." + std::to_string(::getpid()))) {
+    fs::create_directories(folder_);
+  }
   ~FileTest() override { fs::remove_all(folder_); }
 
   size_t files() const { return size_t(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }

@@ -49,7 +49,8 @@ TEST_F(JsonFile, MissingAndCorruptFilesNameThePathAndTheByte) {
   expect_error(Blame::user, {"x.json", "is empty"}, [&] { read_json_file(folder_ / "x.json"); });
   for (const char* cut : {"{\"", "{\"a\": 1", "{\"a\": tr"}) {
     std::ofstream(folder_ / "x.json") << cut;
-    expect_error(Blame::user, {"x.json", fmt::format("ends too early, after byte {}: not valid JSON", std::strlen(cut))},
+    expect_error(Blame::user,
+                 {"x.json", fmt::format("ends too early, after byte {}: not valid JSON", std::strlen(cut))},
                  [&] { read_json_file(folder_ / "x.json"); });
   }
   expect_error(Blame::user, {"cannot be read", "directory"}, [&] { read_json_file(folder_); });

@@ -166,7 +166,9 @@ TEST(Cores, AreDividedWithoutLeavingAnyOut) {
       sum += share.size();
     }
     EXPECT_EQ(std::vector<int>(all.begin(), all.end()), usable) << parts;
-    if (parts <= int(usable.size())) { EXPECT_EQ(sum, usable.size()) << "no core is in two shares of " << parts; }
+    if (parts <= int(usable.size())) {
+      EXPECT_EQ(sum, usable.size()) << "no core is in two shares of " << parts;
+    }
   }
 }
 

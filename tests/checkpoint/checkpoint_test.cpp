@@ -25,7 +25,9 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using Loss = FaultyFileSystem::Loss;
 
-Model mlp(double hidden = 8) { return make_model({.name = "mlp", .sample_shape = {4}, .classes = 3, .options = {{"hidden", hidden}}}); }
+Model mlp(double hidden = 8) {
+  return make_model({.name = "mlp", .sample_shape = {4}, .classes = 3, .options = {{"hidden", hidden}}});
+}
 Model with_statistics() {
   return make_model({.name = "cifar-resnet18", .sample_shape = {3, 8, 8}, .classes = 3, .options = {{"width", 2}}});
 }
@@ -33,7 +35,8 @@ Model with_statistics() {
 /// Other values for each seed; everything that a state may hold.
 TrainingState state_of(const Model& model, int64_t seed) {
   at::manual_seed(uint64_t(seed));
-  TrainingState state{.updates = seed, .weights = {}, .optimizer = {}, .buffers = {}, .averaged_buffers = {}, .carried = {}};
+  TrainingState state{
+      .updates = seed, .weights = {}, .optimizer = {}, .buffers = {}, .averaged_buffers = {}, .carried = {}};
   for (const ParameterSpec& spec : model.parameters()) {
     state.weights[spec.name] = at::randn(spec.shape);
     for (int k = 0; k < 3; ++k) state.optimizer[spec.name].push_back(at::randn(spec.shape));
@@ -60,7 +63,8 @@ void expect_same(const TrainingState& a, const TrainingState& b) {
   ASSERT_EQ(a.optimizer.size(), b.optimizer.size());
   for (const auto& [name, states] : b.optimizer) {
     ASSERT_EQ(a.optimizer.at(name).size(), states.size()) << name;
-    for (size_t k = 0; k < states.size(); ++k) EXPECT_TRUE(at::equal(a.optimizer.at(name)[k], states[k])) << name << " " << k;
+    for (size_t k = 0; k < states.size(); ++k)
+      EXPECT_TRUE(at::equal(a.optimizer.at(name)[k], states[k])) << name << " " << k;
   }
 }
 
@@ -74,8 +78,16 @@ class Checkpoints : public ::testing::Test {
   /// Without a fault, and without the cost of syncing.
   CheckpointIndex write(int64_t step, const Model& model = mlp(), int64_t shard_bytes = kShardBytes) {
     FaultyFileSystem files(fresh_removed());
-    return write_checkpoint(files, folder_, {.step = step, .samples = 10 * step, .epoch = 0.5, .seconds = 1.5, .loss = 0.25, .seed = 7,
-                                             .experiment = "test", .plan = "data 2", .settings = {{"model", "mlp"}}},
+    return write_checkpoint(files, folder_,
+                            {.step = step,
+                             .samples = 10 * step,
+                             .epoch = 0.5,
+                             .seconds = 1.5,
+                             .loss = 0.25,
+                             .seed = 7,
+                             .experiment = "test",
+                             .plan = "data 2",
+                             .settings = {{"model", "mlp"}}},
                             model, state_of(model, step), shard_bytes);
   }
   fs::path fresh_removed() {
@@ -119,7 +131,8 @@ TEST_F(Checkpoints, WhatIsWrittenIsRead) {
     EXPECT_EQ(index.settings, (std::map<std::string, std::string>{{"batch", "10"}}));
     EXPECT_EQ(index.bytes(), written.bytes());
     // a checkpoint's weights are weights for anybody
-    EXPECT_EQ(read_weights(at_step(12) / "model.safetensors.index.json").tensors.size(), state.weights.size() + state.buffers.size());
+    EXPECT_EQ(read_weights(at_step(12) / "model.safetensors.index.json").tensors.size(),
+              state.weights.size() + state.buffers.size());
     fs::remove_all(at_step(12));
   }
 }
@@ -155,8 +168,8 @@ int64_t newest_whole(const fs::path& folder) {
   return newest;
 }
 
-/// The machine stops at each operation of writing a checkpoint and removing the older one, and loses what it may lose: then there is the
-/// old one or the new one, every byte of it, and the next one is written as if nothing had been.
+/// The machine stops at each operation of writing a checkpoint and removing the older one, and loses what it may lose:
+/// then there is the old one or the new one, every byte of it, and the next one is written as if nothing had been.
 TEST_F(Checkpoints, ACrashAtAnyOperationLeavesTheOldOneOrTheNewOne) {
   const Model model = mlp();
   const CheckpointSpec keep_one{.every = {1, Length::Unit::steps}, .keep = 1, .best = {}, .folder = {}, .where = {}};
@@ -232,7 +245,8 @@ TEST_F(Checkpoints, TheNewestAndTheBestAreKept) {
     fs::create_directory(folder_);
     for (const auto& [step, value] : values) {
       FaultyFileSystem files(fresh_removed());
-      CheckpointIndex index{.step = step, .test_loss = value, .metrics = {{"accuracy", value}, {"perplexity", value}}, .best = spec.best};
+      CheckpointIndex index{
+          .step = step, .test_loss = value, .metrics = {{"accuracy", value}, {"perplexity", value}}, .best = spec.best};
       if (value < 0) index.test_loss.reset(), index.metrics.clear();  // no evaluation
       write_checkpoint(files, folder_, index, model, state_of(model, step));
       remove_old_checkpoints(files, folder_, spec);
@@ -272,7 +286,8 @@ TEST_F(Checkpoints, DamageIsFoundAndNamed) {
   for (const CheckpointFile& file : index.files) {
     const fs::path path = at_step(10) / file.name;
     fs::resize_file(path, uint64_t(file.bytes - 1));
-    expect_damage({path.string(), std::to_string(file.bytes - 1), std::to_string(file.bytes), "cut short", "checkpoints verify"});
+    expect_damage(
+        {path.string(), std::to_string(file.bytes - 1), std::to_string(file.bytes), "cut short", "checkpoints verify"});
     fs::remove(path);
     expect_damage({path.string(), "missing", "checkpoints verify"});
     for (const int64_t byte : {int64_t{0}, file.bytes / 2, file.bytes - 1}) {

@@ -1,5 +1,6 @@
-// One contract, every backend: runs a function per rank over a chosen backend. Ranks are threads of this process; over mpi, whose ranks must
-// be processes, mpirun starts the whole test program several times and each process plays one rank.
+// One contract, every backend: runs a function per rank over a chosen backend. Ranks are threads of this process; over
+// mpi, whose ranks must be processes, mpirun starts the whole test program several times and each process plays one
+// rank.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -73,8 +74,9 @@ class MeetingFile {
   std::filesystem::path path_;
 };
 
-/// As run_ranks(n, body): a rank that throws aborts the world; the exception that came first is thrown again. `connect` makes a rank's
-/// communicator. No body begins before all ranks are connected: who leaves at once would end the connecting of others.
+/// As run_ranks(n, body): a rank that throws aborts the world; the exception that came first is thrown again. `connect`
+/// makes a rank's communicator. No body begins before all ranks are connected: who leaves at once would end the
+/// connecting of others.
 template <class Body>
 void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
                     std::unique_ptr<Communicator> (*connect)(const WorldOptions&) = &gloo_communicator) {
@@ -87,8 +89,8 @@ void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
     threads.emplace_back([&, rank] {
       std::unique_ptr<Communicator> communicator;
       try {
-        communicator = connect(
-            {.rank = rank, .size = n, .store_file = meeting.path(), .timeout_seconds = timeout_seconds});
+        communicator =
+            connect({.rank = rank, .size = n, .store_file = meeting.path(), .timeout_seconds = timeout_seconds});
         connected.arrive_and_wait();
         body(*communicator);
       } catch (const std::exception& error) {
@@ -117,11 +119,13 @@ void run_ranks_in_virtual_time(int n, Body body) {
   run_ranks(world, body);
 }
 
-/// This process' part: a world of all processes for each call; those that are no ranks of it look on, and wait for the others at the next.
+/// This process' part: a world of all processes for each call; those that are no ranks of it look on, and wait for the
+/// others at the next.
 template <class Body>
 void run_mpi_ranks(int n, Body body) {
   const ProcessPlace place = place_in_mpi().value();
-  const auto world = mpi_communicator({.rank = place.rank, .size = place.size, .meeting_seconds = 600, .timeout_seconds = 120});
+  const auto world =
+      mpi_communicator({.rank = place.rank, .size = place.size, .meeting_seconds = 600, .timeout_seconds = 120});
   if (place.rank >= n) return;
   try {
     if (n == place.size) return body(*world);

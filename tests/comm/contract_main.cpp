@@ -14,7 +14,8 @@ class FailurePrinter final : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
     std::ostringstream line;  // written at once: other processes write too
-    line << "rank " << rank_ << ": " << (result.file_name() ? result.file_name() : "") << ":" << result.line_number() << ": " << result.message() << "\n";
+    line << "rank " << rank_ << ": " << (result.file_name() ? result.file_name() : "") << ":" << result.line_number()
+         << ": " << result.message() << "\n";
     std::cerr << line.str();
   }
 

@@ -1,5 +1,5 @@
-// What every Communicator promises, checked against sums and copies computed the plain way from all ranks' inputs. One suite for all
-// backends; `mpirun -n 4 contract_test --gtest_filter='Mpi/*'` runs it over MPI.
+// What every Communicator promises, checked against sums and copies computed the plain way from all ranks' inputs. One
+// suite for all backends; `mpirun -n 4 contract_test --gtest_filter='Mpi/*'` runs it over MPI.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,19 +11,19 @@
 #include <thread>
 
 #include "base/error.h"
+#include "comm/backends.h"
 #include "comm/collective_queue.h"
 #include "comm/flight_recorder.h"
 #include "comm/formulas.h"
 #include "comm/single.h"
 #include "comm/virtual/virtual_time.h"
-#include "comm/backends.h"
 #include "support/start_all_reduce.h"
 
 namespace trireme {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Backend;
+using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::start_all_reduce;
 
@@ -52,12 +52,15 @@ INSTANTIATE_TEST_SUITE_P(Local, Collectives,
                          ::testing::Combine(::testing::Values(Backend::local), ::testing::Values(1, 2, 3, 4, 7, 8)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Gloo, Collectives,
-                         ::testing::Combine(::testing::Values(Backend::gloo), ::testing::Values(1, 2, 3, 5)), case_name);
+                         ::testing::Combine(::testing::Values(Backend::gloo), ::testing::Values(1, 2, 3, 5)),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(Mpi, Collectives,
                          ::testing::Combine(::testing::Values(Backend::mpi), ::testing::Values(1, 2, 3, 4)), case_name);
 
 INSTANTIATE_TEST_SUITE_P(Virtual, Collectives,
-                         ::testing::Combine(::testing::Values(Backend::virtual_time), ::testing::Values(1, 2, 3, 4, 7, 8)), case_name);
+                         ::testing::Combine(::testing::Values(Backend::virtual_time),
+                                            ::testing::Values(1, 2, 3, 4, 7, 8)),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(Nccl, Collectives,
                          ::testing::Combine(::testing::Values(Backend::nccl), ::testing::Values(1, 2, 4)), case_name);
 
@@ -84,8 +87,7 @@ TEST_P(Collectives, AllReduceSumsAndTakesTheMaximum) {
         at::Tensor sum = values(c.rank(), {length}, dtype);
         c.all_reduce(sum);
         EXPECT_TRUE(sum.equal(sum_of_values(n, {length}, dtype))) << dtype << " " << length;
-        EXPECT_EQ(c.count().bytes_sent - before.bytes_sent,
-                  all_reduce_bytes(length, sum.element_size(), n, c.rank()));
+        EXPECT_EQ(c.count().bytes_sent - before.bytes_sent, all_reduce_bytes(length, sum.element_size(), n, c.rank()));
         at::Tensor largest = values(c.rank(), {length}, dtype), expected = values(0, {length}, dtype);
         c.all_reduce(largest, ReduceOp::max);
         for (int r = 1; r < n; ++r) expected = at::maximum(expected, values(r, {length}, dtype));
@@ -253,7 +255,8 @@ TEST_P(Collectives, MessagesOfOneTagKeepTheirOrderAndTagsDoNotMix) {
 
 TEST_P(Contract, MessagesAreTheReceiversOwnMemoryAndKeepTheFormat) {
   run_ranks(backend, 2, [&](Communicator& c) {
-    const at::Tensor sent = at::arange(120, at::kFloat).reshape({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor sent =
+        at::arange(120, at::kFloat).reshape({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
     if (c.rank() == 0) {
       c.send(sent, 1, 0);
       c.send(sent.narrow(1, 1, 2), 1, 0);
@@ -314,7 +317,8 @@ TEST_P(Contract, SendsDoNotWaitForTheReceiver) {
   run_ranks(backend, 2, [&](Communicator& c) {
     const int other = 1 - c.rank();
     for (int i = 0; i < 3; ++i) c.send(at::full({kElements}, c.rank() * 10 + i, at::kFloat), other, i);
-    for (int i = 2; i >= 0; --i) EXPECT_TRUE(c.receive(other, i).equal(at::full({kElements}, other * 10 + i, at::kFloat)));
+    for (int i = 2; i >= 0; --i)
+      EXPECT_TRUE(c.receive(other, i).equal(at::full({kElements}, other * 10 + i, at::kFloat)));
   });
 }
 
@@ -396,7 +400,9 @@ TEST_P(Contract, AStartedCollectiveDoesNotHoldItsCaller) {
     if (c.rank() == 0) {
       handle = start_all_reduce(queue, tensor);
       if (VirtualTime* const time = c.virtual_time()) time->advance_to(started + 0.05);
-      else EXPECT_EQ(handle.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout) << "rank 1 has not begun";
+      else
+        EXPECT_EQ(handle.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout)
+            << "rank 1 has not begun";
       c.send(at::ones({1}), 1, 0);
     } else {
       c.receive(0, 0);
@@ -404,7 +410,9 @@ TEST_P(Contract, AStartedCollectiveDoesNotHoldItsCaller) {
     }
     const OperationDone done = handle.get();
     EXPECT_GE(done.begin, started);
-    if (c.rank() == 0) { EXPECT_GE(done.end - started, 0.05) << "rank 1 had not begun"; }
+    if (c.rank() == 0) {
+      EXPECT_GE(done.end - started, 0.05) << "rank 1 had not begun";
+    }
     EXPECT_LE(done.count.wait_seconds, done.end - done.begin);
     EXPECT_EQ(tensor.sum().item<float>(), 2000);
   });
@@ -467,7 +475,9 @@ TEST_P(Contract, AStartedCollectiveThatFailsEndsWhatComesAfterIt) {
       EXPECT_THAT(error_of([&] { start_all_reduce(queue, tensor).get(); }), HasSubstr("the memory is full"));
       return;
     }
-    std::future<OperationDone> failing = queue.start([](Communicator&) { fail_run({"rank 0", "the memory is full", "", ""}); });
+    std::future<OperationDone> failing = queue.start([](Communicator&) {
+      fail_run({"rank 0", "the memory is full", "", ""});
+    });
     std::future<OperationDone> after = start_all_reduce(queue, next);
     EXPECT_THAT(error_of([&] { failing.get(); }), HasSubstr("the memory is full"));
     EXPECT_THAT(error_of([&] { after.get(); }), HasSubstr("the memory is full"));

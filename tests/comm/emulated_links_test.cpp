@@ -16,15 +16,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_between(EmulatedLinks::Time from, EmulatedLinks::Time to) { return std::chrono::duration<double>(to - from).count(); }
+double seconds_between(EmulatedLinks::Time from, EmulatedLinks::Time to) {
+  return std::chrono::duration<double>(to - from).count();
+}
 
 /// Every rank's body on a thread of its own; seconds that all took.
 double run_ranks(int n, const LinkSpeed& speed, const std::function<void(Communicator&)>& body) {
   LocalWorld world(n, std::make_shared<EmulatedLinks>(n, LinkSchedule{speed, {}}));
   const auto begin = Clock::now();
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < n; ++rank)
-    threads.emplace_back([&, rank] { body(*world.communicator(rank)); });
+  for (int rank = 0; rank < n; ++rank) threads.emplace_back([&, rank] { body(*world.communicator(rank)); });
   for (std::thread& thread : threads) thread.join();
   return seconds_between(begin, Clock::now());
 }
@@ -32,11 +33,13 @@ double run_ranks(int n, const LinkSpeed& speed, const std::function<void(Communi
 TEST(EmulatedLinks, MessagesOfOneWorkerWaitForEachOther) {
   EmulatedLinks links(4, {{.bandwidth = 1e6, .latency = 0.5}, {}});
   const auto begin = Clock::now();
-  const auto first = links.message(0, 1, 1000000), second = links.message(0, 2, 1000000), other = links.message(3, 0, 1000000);
+  const auto first = links.message(0, 1, 1000000), second = links.message(0, 2, 1000000),
+             other = links.message(3, 0, 1000000);
   EXPECT_NEAR(seconds_between(begin, first), 1.5, 0.1);
   EXPECT_NEAR(seconds_between(begin, second), 2.5, 0.1) << "the sender's connection is taken";
   EXPECT_NEAR(seconds_between(begin, other), 1.5, 0.1) << "into a worker that sends: full duplex";
-  EXPECT_NEAR(seconds_between(begin, links.message(3, 1, 1000000)), 2.5, 0.1) << "the receiver's was taken, and the sender's";
+  EXPECT_NEAR(seconds_between(begin, links.message(3, 1, 1000000)), 2.5, 0.1)
+      << "the receiver's was taken, and the sender's";
   EXPECT_NEAR(seconds_between(begin, links.message(2, 2, 1000000)), 0, 0.1) << "to itself";
 }
 
@@ -45,7 +48,8 @@ TEST(EmulatedLinks, CollectivesTakeTheirBytesAndRounds) {
   const std::vector<int> ranks{0, 1, 2, 3};
   const std::vector<int64_t> bytes{1500000, 1500000, 1500000, 1500000};
   const auto begin = Clock::now();
-  EXPECT_NEAR(seconds_between(begin, links.collective(ranks, bytes, rounds_of(Collective::all_reduce, 4))), 1.5 + 4 * 0.25, 0.1);
+  EXPECT_NEAR(seconds_between(begin, links.collective(ranks, bytes, rounds_of(Collective::all_reduce, 4))),
+              1.5 + 4 * 0.25, 0.1);
   EXPECT_NEAR(seconds_between(begin, links.message(0, 1, 0)), 1.5 + 0.25, 0.1) << "after it";
   EXPECT_EQ(rounds_of(Collective::all_reduce, 2), 2);
   EXPECT_EQ(rounds_of(Collective::all_gather, 8), 3);
@@ -55,7 +59,8 @@ TEST(EmulatedLinks, CollectivesTakeTheirBytesAndRounds) {
 }
 
 TEST(EmulatedLinks, SpeedChangesAtItsStep) {
-  EmulatedLinks links(2, {{.bandwidth = 100, .latency = 1}, {{5, {.bandwidth = 10, .latency = 1}}, {9, {.bandwidth = 20, .latency = 2}}}});
+  EmulatedLinks links(2, {{.bandwidth = 100, .latency = 1},
+                          {{5, {.bandwidth = 10, .latency = 1}}, {9, {.bandwidth = 20, .latency = 2}}}});
   links.begin_step(4);
   EXPECT_EQ(links.speed().bandwidth, 100);
   links.begin_step(6);
@@ -75,51 +80,50 @@ TEST(EmulatedLinks, TransfersTakeAtLeastTheirTime) {
     double least;
     std::function<void(Communicator&)> body;
   };
-  const std::vector<Case> cases{
-      {"all_reduce", 2 * 0.5 * 0.010 + 2 * kLatency,
-       [=](Communicator& c) {
-         at::Tensor t = at::full({floats}, float(c.rank() + 1));
-         c.all_reduce(t);
-         EXPECT_TRUE(at::equal(t, at::full({floats}, 3.0f)));
-       }},
-      {"small all_reduce", 2 * kLatency,
-       [=](Communicator& c) {
-         at::Tensor t = at::full({1}, float(c.rank() + 1));
-         c.all_reduce(t);
-         EXPECT_EQ(t.item<float>(), 3);
-       }},
-      {"all_gather", 0.010 + kLatency,
-       [=](Communicator& c) {
-         std::vector<at::Tensor> outputs{at::empty({floats}), at::empty({floats})};
-         c.all_gather(at::full({floats}, float(c.rank())), outputs);
-         EXPECT_TRUE(at::equal(outputs[1], at::ones({floats})));
-       }},
-      {"reduce_scatter", 0.010 + kLatency,
-       [=](Communicator& c) {
-         const std::vector<at::Tensor> inputs{at::ones({floats}), at::full({floats}, 2.0f)};
-         at::Tensor output = at::empty({floats});
-         c.reduce_scatter(inputs, output);
-         EXPECT_TRUE(at::equal(output, at::full({floats}, float(2 * (c.rank() + 1)))));
-       }},
-      {"broadcast", 0.010 + kLatency,
-       [=](Communicator& c) {
-         at::Tensor t = at::full({floats}, float(c.rank()));
-         c.broadcast(t, 1);
-         EXPECT_TRUE(at::equal(t, at::ones({floats})));
-       }},
-      {"message there and back", 2 * (0.010 + kLatency),
-       [=](Communicator& c) {
-         if (c.rank() == 0) c.send(at::ones({floats}), 1, 7);
-         const at::Tensor t = c.receive(1 - c.rank(), 7);
-         if (c.rank() == 1) c.send(t, 0, 7);
-         EXPECT_TRUE(at::equal(t, at::ones({floats})));
-       }},
-      {"in a group", 0.010 + 2 * kLatency, [=](Communicator& c) {
-         const std::vector<int> both{0, 1};
-         at::Tensor t = at::full({floats}, float(c.rank() + 1));
-         c.group(both)->all_reduce(t);
-         EXPECT_TRUE(at::equal(t, at::full({floats}, 3.0f)));
-       }}};
+  const std::vector<Case> cases{{"all_reduce", 2 * 0.5 * 0.010 + 2 * kLatency,
+                                 [=](Communicator& c) {
+                                   at::Tensor t = at::full({floats}, float(c.rank() + 1));
+                                   c.all_reduce(t);
+                                   EXPECT_TRUE(at::equal(t, at::full({floats}, 3.0f)));
+                                 }},
+                                {"small all_reduce", 2 * kLatency,
+                                 [=](Communicator& c) {
+                                   at::Tensor t = at::full({1}, float(c.rank() + 1));
+                                   c.all_reduce(t);
+                                   EXPECT_EQ(t.item<float>(), 3);
+                                 }},
+                                {"all_gather", 0.010 + kLatency,
+                                 [=](Communicator& c) {
+                                   std::vector<at::Tensor> outputs{at::empty({floats}), at::empty({floats})};
+                                   c.all_gather(at::full({floats}, float(c.rank())), outputs);
+                                   EXPECT_TRUE(at::equal(outputs[1], at::ones({floats})));
+                                 }},
+                                {"reduce_scatter", 0.010 + kLatency,
+                                 [=](Communicator& c) {
+                                   const std::vector<at::Tensor> inputs{at::ones({floats}), at::full({floats}, 2.0f)};
+                                   at::Tensor output = at::empty({floats});
+                                   c.reduce_scatter(inputs, output);
+                                   EXPECT_TRUE(at::equal(output, at::full({floats}, float(2 * (c.rank() + 1)))));
+                                 }},
+                                {"broadcast", 0.010 + kLatency,
+                                 [=](Communicator& c) {
+                                   at::Tensor t = at::full({floats}, float(c.rank()));
+                                   c.broadcast(t, 1);
+                                   EXPECT_TRUE(at::equal(t, at::ones({floats})));
+                                 }},
+                                {"message there and back", 2 * (0.010 + kLatency),
+                                 [=](Communicator& c) {
+                                   if (c.rank() == 0) c.send(at::ones({floats}), 1, 7);
+                                   const at::Tensor t = c.receive(1 - c.rank(), 7);
+                                   if (c.rank() == 1) c.send(t, 0, 7);
+                                   EXPECT_TRUE(at::equal(t, at::ones({floats})));
+                                 }},
+                                {"in a group", 0.010 + 2 * kLatency, [=](Communicator& c) {
+                                   const std::vector<int> both{0, 1};
+                                   at::Tensor t = at::full({floats}, float(c.rank() + 1));
+                                   c.group(both)->all_reduce(t);
+                                   EXPECT_TRUE(at::equal(t, at::full({floats}, 3.0f)));
+                                 }}};
   for (const Case& test : cases) {
     const double took = run_ranks(2, {kBandwidth, kLatency}, test.body);
     EXPECT_GE(took, test.least) << test.name;

@@ -1,5 +1,5 @@
-// What the gloo backend does beyond the contract in contract_test.cpp: waiting, mismatches and ranks that go away. Ranks are threads
-// here; tests/process has them as processes.
+// What the gloo backend does beyond the contract in contract_test.cpp: waiting, mismatches and ranks that go away.
+// Ranks are threads here; tests/process has them as processes.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,10 +90,12 @@ TEST_F(Gloo, RanksThatDoNotComeAreNamed) {
 TEST_F(Gloo, ARankThatIsThereTwiceAndAnotherNumberOfRanksAreNamed) {
   const MeetingFile meeting;
   const auto come = [&](int rank, int size) {
-    return error_of([&] { gloo_communicator({.rank = rank, .size = size, .store_file = meeting.path(), .meeting_seconds = 0.3}); });
+    return error_of(
+        [&] { gloo_communicator({.rank = rank, .size = size, .store_file = meeting.path(), .meeting_seconds = 0.3}); });
   };
   EXPECT_THAT(come(1, 4), HasSubstr("rank 0, 2, 3 did not come"));
-  EXPECT_THAT(come(1, 4), HasSubstr("rank 1 of 4, meeting at " + meeting.path() + ": there is another process of this rank"));
+  EXPECT_THAT(come(1, 4),
+              HasSubstr("rank 1 of 4, meeting at " + meeting.path() + ": there is another process of this rank"));
   EXPECT_THAT(come(2, 3), HasSubstr("rank 1 takes itself for one of 4"));
 }
 
@@ -154,39 +156,44 @@ TEST_F(Gloo, MismatchesNameBothCalls) {
 }
 
 TEST_F(Gloo, FingerprintsHaveGroupAndNumber) {
-  expect_mismatch(2, "rank 0 called all_reduce(max) of Float [4], call 2 of ranks 0,1", "rank 1 called all_reduce(sum) of Float [4], call 2 of ranks 0,1",
-                  [](Communicator& c) {
+  expect_mismatch(2, "rank 0 called all_reduce(max) of Float [4], call 2 of ranks 0,1",
+                  "rank 1 called all_reduce(sum) of Float [4], call 2 of ranks 0,1", [](Communicator& c) {
                     at::Tensor tensor = at::ones({4});
                     c.barrier();
                     c.all_reduce(tensor, c.rank() == 0 ? ReduceOp::max : ReduceOp::sum);
                   });
 }
 
-/// Neither rank gets anything of the other's: each waits in a group of its own. Known within seconds, not after the timeout.
+/// Neither rank gets anything of the other's: each waits in a group of its own. Known within seconds, not after the
+/// timeout.
 TEST_F(Gloo, CallsInDifferentGroupsAreFoundWhileBothWait) {
   const auto start = std::chrono::steady_clock::now();
-  expect_mismatch(3, "rank 0 called barrier, call 1 of ranks 0,1,2", "rank 1 called all_reduce(sum) of Float [4], call 1 of ranks 0,1", [](Communicator& c) {
-    std::unique_ptr<Communicator> pair;
-    if (c.rank() < 2) pair = c.group(std::vector<int>{0, 1});
-    at::Tensor tensor = at::ones({4});
-    if (c.rank() == 1) pair->all_reduce(tensor);
-  });
-  expect_mismatch(2, "rank 0 called receive from rank 1, tag 3", "rank 1 called barrier, call 1 of ranks 0,1", [](Communicator& c) {
-    if (c.rank() == 0) c.receive(1, 3);
-  });
+  expect_mismatch(3, "rank 0 called barrier, call 1 of ranks 0,1,2",
+                  "rank 1 called all_reduce(sum) of Float [4], call 1 of ranks 0,1", [](Communicator& c) {
+                    std::unique_ptr<Communicator> pair;
+                    if (c.rank() < 2) pair = c.group(std::vector<int>{0, 1});
+                    at::Tensor tensor = at::ones({4});
+                    if (c.rank() == 1) pair->all_reduce(tensor);
+                  });
+  expect_mismatch(2, "rank 0 called receive from rank 1, tag 3", "rank 1 called barrier, call 1 of ranks 0,1",
+                  [](Communicator& c) {
+                    if (c.rank() == 0) c.receive(1, 3);
+                  });
   // a queue that has nothing to do changes nothing
-  expect_mismatch(2, "rank 0 called receive from rank 1, tag 3", "rank 1 called barrier, call 1 of ranks 0,1", [](Communicator& c) {
-    CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
-    at::Tensor tensor = at::ones({4});
-    start_all_reduce(queue, tensor).get();
-    if (c.rank() == 0) c.receive(1, 3);
-    else c.barrier();
-  });
+  expect_mismatch(2, "rank 0 called receive from rank 1, tag 3", "rank 1 called barrier, call 1 of ranks 0,1",
+                  [](Communicator& c) {
+                    CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
+                    at::Tensor tensor = at::ones({4});
+                    start_all_reduce(queue, tensor).get();
+                    if (c.rank() == 0) c.receive(1, 3);
+                    else c.barrier();
+                  });
   // whose part comes first is the other's
-  expect_mismatch(2, "rank 0 called broadcast(root 1) of Float [4]", "rank 1 called broadcast(root 0) of Float [4]", [](Communicator& c) {
-    at::Tensor tensor = at::ones({4});
-    c.broadcast(tensor, 1 - c.rank());
-  });
+  expect_mismatch(2, "rank 0 called broadcast(root 1) of Float [4]", "rank 1 called broadcast(root 0) of Float [4]",
+                  [](Communicator& c) {
+                    at::Tensor tensor = at::ones({4});
+                    c.broadcast(tensor, 1 - c.rank());
+                  });
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(12));
 }
 
@@ -216,7 +223,8 @@ TEST_F(Gloo, EveryRankHasARecorder) {
     const std::string other = std::to_string(1 - c.rank());
     EXPECT_THAT(flight_recorder(*alone)->read().last,
                 ::testing::ElementsAre("before the first step: all_reduce(sum) of Float [4], call 1 of ranks 0,1",
-                                       "before the first step: send to rank " + other + ", tag 5", "before the first step: receive from rank " + other + ", tag 5"));
+                                       "before the first step: send to rank " + other + ", tag 5",
+                                       "before the first step: receive from rank " + other + ", tag 5"));
     EXPECT_EQ(flight_recorder(c)->read().operation, "");
   });
 }

@@ -37,7 +37,9 @@ class Stranger {
   }
   ~Stranger() { ::close(socket_); }
   bool connected() const { return connected_; }
-  bool say(const std::string& bytes) { return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == ssize_t(bytes.size()); }
+  bool say(const std::string& bytes) {
+    return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == ssize_t(bytes.size());
+  }
   /// What comes within so many milliseconds.
   std::string hear(int milliseconds) {
     std::string heard;
@@ -206,7 +208,8 @@ TEST(KeyExchange, WhatWasHeardCannotBeSaidAgain) {
   Stranger stranger(port_of(server.endpoint()));
   stranger.say(heard);
   stranger.hear(300);
-  EXPECT_EQ(KeyClient(server.endpoint(), make_curve_keys(kToken), 30).add("times", 0), 1) << "the question counted once";
+  EXPECT_EQ(KeyClient(server.endpoint(), make_curve_keys(kToken), 30).add("times", 0), 1)
+      << "the question counted once";
 }
 
 }  // namespace

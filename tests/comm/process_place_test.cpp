@@ -22,7 +22,9 @@ std::optional<ProcessPlace> place_in(const Environment& environment) {
 }
 
 TEST(ProcessPlace, OneOfAnUnknownNumberIsAnError) {
-  expect_error(Blame::user, {"WORLD_SIZE", "is not set"}, [] { place_in({{"RANK", "1"}, {"MASTER_ADDR", "127.0.0.1"}}); });
+  expect_error(Blame::user, {"WORLD_SIZE", "is not set"}, [] {
+    place_in({{"RANK", "1"}, {"MASTER_ADDR", "127.0.0.1"}});
+  });
 }
 
 TEST(ProcessPlace, NobodyOrOneProcessIsNone) {
@@ -34,8 +36,12 @@ TEST(ProcessPlace, NobodyOrOneProcessIsNone) {
 }
 
 TEST(ProcessPlace, OfTorchrun) {
-  const Environment environment{{"RANK", "5"},             {"WORLD_SIZE", "8"},      {"LOCAL_RANK", "1"},
-                                {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29511"}};
+  const Environment environment{{"RANK", "5"},
+                                {"WORLD_SIZE", "8"},
+                                {"LOCAL_RANK", "1"},
+                                {"LOCAL_WORLD_SIZE", "4"},
+                                {"MASTER_ADDR", "node7"},
+                                {"MASTER_PORT", "29511"}};
   const auto place = place_in(environment);
   ASSERT_TRUE(place);
   EXPECT_EQ(place->rank, 5);
@@ -54,8 +60,11 @@ TEST(ProcessPlace, OfTorchrun) {
 }
 
 TEST(ProcessPlace, OfOpenMpi) {
-  Environment environment{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"PMIX_NAMESPACE", "3894214657"}};
+  Environment environment{{"OMPI_COMM_WORLD_RANK", "1"},
+                          {"OMPI_COMM_WORLD_SIZE", "4"},
+                          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                          {"PMIX_NAMESPACE", "3894214657"}};
   const auto place = place_in(environment);
   ASSERT_TRUE(place);
   EXPECT_EQ(place->address, "127.0.0.1");
@@ -70,9 +79,15 @@ TEST(ProcessPlace, OfOpenMpi) {
 }
 
 TEST(ProcessPlace, OfASlurmStep) {
-  Environment environment{{"SLURM_PROCID", "3"},  {"SLURM_STEP_NUM_TASKS", "4"},    {"SLURM_LOCALID", "1"}, {"SLURM_STEP_NUM_NODES", "2"},
-                          {"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "0"},           {"SLURM_STEP_NODELIST", "gpu[03-04]"},
-                          {"SLURM_NTASKS", "8"},  {"SLURM_LAUNCH_NODE_IPADDR", "10.9.8.7"}};
+  Environment environment{{"SLURM_PROCID", "3"},
+                          {"SLURM_STEP_NUM_TASKS", "4"},
+                          {"SLURM_LOCALID", "1"},
+                          {"SLURM_STEP_NUM_NODES", "2"},
+                          {"SLURM_JOB_ID", "12"},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_STEP_NODELIST", "gpu[03-04]"},
+                          {"SLURM_NTASKS", "8"},
+                          {"SLURM_LAUNCH_NODE_IPADDR", "10.9.8.7"}};
   const auto place = place_in(environment);
   ASSERT_TRUE(place);
   EXPECT_EQ(place->rank, 3);
@@ -87,8 +102,9 @@ TEST(ProcessPlace, OfASlurmStep) {
 TEST(ProcessPlace, RefusesNumbersThatCannotBe) {
   expect_error(Blame::user, {"RANK", "\"4\"", "from 0 to 3"}, [] { place_in({{"RANK", "4"}, {"WORLD_SIZE", "4"}}); });
   expect_error(Blame::user, {"WORLD_SIZE", "\"four\""}, [] { place_in({{"RANK", "0"}, {"WORLD_SIZE", "four"}}); });
-  expect_error(Blame::user, {"MASTER_PORT", "\"0\""},
-               [] { place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "0"}}); });
+  expect_error(Blame::user, {"MASTER_PORT", "\"0\""}, [] {
+    place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "0"}});
+  });
 }
 
 TEST(ProcessPlace, OneProcessSpeaksForACommand) {
@@ -105,14 +121,20 @@ TEST(ProcessPlace, OneProcessSpeaksForACommand) {
   // torchrun is started on each machine, perhaps with another command
   EXPECT_TRUE(speaks({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}}));
   EXPECT_FALSE(speaks({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}}));
-  EXPECT_FALSE(speaks({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}));
+  EXPECT_FALSE(
+      speaks({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}));
   EXPECT_FALSE(speaks({{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_LOCALID", "0"}}));
   EXPECT_TRUE(speaks({{"PMI_RANK", "x"}, {"PMI_SIZE", "4"}})) << "nobody else would say that it is no number";
 }
 
 TEST(ProcessPlace, FirstHostOfALargeList) {
-  for (const auto& [list, first] : std::map<std::string, std::string>{{"n1", "n1"}, {"n1,n2", "n1"}, {"n[1-3,7],m2", "n1"}, {"n[07,9]", "n07"},
-                                                                      {"rack[2-3]n5", "rack2n5"}, {"a,n[1-2]", "a"}, {"n[12]", "n12"}})
+  for (const auto& [list, first] : std::map<std::string, std::string>{{"n1", "n1"},
+                                                                      {"n1,n2", "n1"},
+                                                                      {"n[1-3,7],m2", "n1"},
+                                                                      {"n[07,9]", "n07"},
+                                                                      {"rack[2-3]n5", "rack2n5"},
+                                                                      {"a,n[1-2]", "a"},
+                                                                      {"n[12]", "n12"}})
     EXPECT_EQ(first_host(list), first) << list;
 }
 
@@ -126,7 +148,8 @@ TEST(Interfaces, OfThisMachine) {
     if (one.name != "lo" && one.address.find(':') == std::string::npos) EXPECT_NE(interface_towards(one.address), "");
   }
   check_interface("lo", "--interface");
-  expect_error(Blame::user, {"--interface", "nosuch0", "lo (127.0.0.1"}, [] { check_interface("nosuch0", "--interface"); });
+  expect_error(Blame::user, {"--interface", "nosuch0", "lo (127.0.0.1"},
+               [] { check_interface("nosuch0", "--interface"); });
   expect_error(Blame::user, {"no.such.host.invalid"}, [] { interface_towards("no.such.host.invalid"); });
 }
 

@@ -15,7 +15,8 @@ namespace trireme::testing {
 
 class ThroughGpu final : public Communicator {
  public:
-  ThroughGpu(std::unique_ptr<Communicator> inner, int gpu) : inner_(std::move(inner)), gpu_(at::kCUDA, static_cast<int8_t>(gpu)) {}
+  ThroughGpu(std::unique_ptr<Communicator> inner, int gpu)
+      : inner_(std::move(inner)), gpu_(at::kCUDA, static_cast<int8_t>(gpu)) {}
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }

@@ -13,12 +13,14 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Token, ComeFromTheToken) {
-  const CurveKeys keys = make_curve_keys("one token of many"), same = make_curve_keys("one token of many"), other = make_curve_keys("another token");
+  const CurveKeys keys = make_curve_keys("one token of many"), same = make_curve_keys("one token of many"),
+                  other = make_curve_keys("another token");
   EXPECT_EQ(keys.server_public, same.server_public);
   EXPECT_EQ(keys.client_secret, same.client_secret);
   EXPECT_NE(keys.server_public, other.server_public);
   EXPECT_NE(keys.server_secret, keys.client_secret);
-  for (const std::string* key : {&keys.server_secret, &keys.server_public, &keys.client_secret, &keys.client_public}) EXPECT_EQ(key->size(), 32u);
+  for (const std::string* key : {&keys.server_secret, &keys.server_public, &keys.client_secret, &keys.client_public})
+    EXPECT_EQ(key->size(), 32u);
   EXPECT_GE(random_token().size(), kLeastToken);
   EXPECT_NE(random_token(), random_token());
 }
@@ -39,14 +41,16 @@ TEST(Token, TokensAreReadAndNotTold) {
 }
 
 TEST(Token, OtherMachinesNeedAToken) {
-  for (const char* good : {"tcp://127.0.0.1:5555", "tcp://localhost:1", "tcp://[::1]:80", "tcp://127.3.2.1:*"}) check_endpoint(good, true, false);
+  for (const char* good : {"tcp://127.0.0.1:5555", "tcp://localhost:1", "tcp://[::1]:80", "tcp://127.3.2.1:*"})
+    check_endpoint(good, true, false);
   for (const char* good : {"tcp://*:5555", "tcp://10.0.0.1:5555", "tcp://eth0:5555"}) {
     check_endpoint(good, true, true);
     expect_error(Blame::user, {good, "token"}, [&] { check_endpoint(good, true, false); });
   }
   check_endpoint("tcp://far.example:5555", false, true);
   expect_error(Blame::user, {"token"}, [] { check_endpoint("tcp://127.evil.example:5555", false, false); });
-  for (const char* bad : {"127.0.0.1:5555", "tcp://127.0.0.1", "tcp://:5555", "udp://127.0.0.1:5555", "tcp://127.0.0.1:99999", "tcp://127.0.0.1:x"})
+  for (const char* bad : {"127.0.0.1:5555", "tcp://127.0.0.1", "tcp://:5555", "udp://127.0.0.1:5555",
+                          "tcp://127.0.0.1:99999", "tcp://127.0.0.1:x"})
     expect_error(Blame::user, {bad}, [&] { check_endpoint(bad, true, true); });
   expect_error(Blame::user, {"no port"}, [] { check_endpoint("tcp://127.0.0.1:*", false, true); });
 }

@@ -1,4 +1,5 @@
-// Backend `virtual` beyond the contract in contract_test.cpp: what its clocks show, on connections whose seconds are known.
+// Backend `virtual` beyond the contract in contract_test.cpp: what its clocks show, on connections whose seconds are
+// known.
 #include "comm/virtual/virtual_time.h"
 
 #include <ATen/ATen.h>
@@ -96,7 +97,8 @@ TEST(VirtualTime, BytesAreThoseOfTheWholeTensor) {
     std::vector<at::Tensor> halves{at::ones({1}, at::kInt), at::ones({2}, at::kInt)};
     at::Tensor half = at::ones({c.rank() + 1}, at::kInt);
     EXPECT_NEAR(seconds_of([&] { c.reduce_scatter(halves, half); }), 3, 1e-8);
-    std::vector<at::Tensor> sent{bytes(c.rank() == 0 ? 2 : 6), bytes(4)}, got{bytes(c.rank() == 0 ? 2 : 4), bytes(c.rank() == 0 ? 6 : 4)};
+    std::vector<at::Tensor> sent{bytes(c.rank() == 0 ? 2 : 6), bytes(4)},
+        got{bytes(c.rank() == 0 ? 2 : 4), bytes(c.rank() == 0 ? 6 : 4)};
     EXPECT_NEAR(seconds_of([&] { c.all_to_all(sent, got); }), 2.5, 1e-8) << "rank 1 holds more";
   });
 }

@@ -10,13 +10,14 @@
 namespace trireme {
 namespace {
 
-constexpr double kNear = 1e9, kFar = 1e8;          // bytes/s
+constexpr double kNear = 1e9, kFar = 1e8;                  // bytes/s
 constexpr double kNearLatency = 1e-5, kFarLatency = 1e-4;  // seconds
 
 Cluster cluster_of(int nodes, int per_node, bool shared = false) {
   Cluster cluster = Cluster::uniform(nodes * per_node);
   cluster.kinds.emplace_back();
-  for (int d = 0; d < cluster.size(); ++d) cluster.devices[size_t(d)].node = d / per_node, cluster.devices[size_t(d)].kind = 0;
+  for (int d = 0; d < cluster.size(); ++d)
+    cluster.devices[size_t(d)].node = d / per_node, cluster.devices[size_t(d)].kind = 0;
   cluster.nodes.assign(size_t(nodes), ClusterNode{.link = {kNear, kNearLatency, shared}});
   cluster.network = {kFar, kFarLatency, true};
   return cluster;
@@ -43,10 +44,14 @@ TEST(ClusterLinks, RingsWithinANode) {
     const ClusterLinks links(cluster_of(1, 8));
     const auto ranks = first(n);
     const double rounds = std::min(double(n - 1), std::ceil(std::log2(n))), part = double(n - 1) / n * bytes / kNear;
-    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, bytes, ranks, 1), links), 2 * rounds * kNearLatency + 2 * part, 1e-12);
-    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_gather, bytes, ranks, 1), links), rounds * kNearLatency + part, 1e-12);
-    EXPECT_NEAR(alone(links.collective(RedistributionKind::reduce_scatter, bytes, ranks, 1), links), rounds * kNearLatency + part, 1e-12);
-    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_to_all, bytes, ranks, 1), links), (n - 1) * kNearLatency + part, 1e-12);
+    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, bytes, ranks, 1), links),
+                2 * rounds * kNearLatency + 2 * part, 1e-12);
+    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_gather, bytes, ranks, 1), links),
+                rounds * kNearLatency + part, 1e-12);
+    EXPECT_NEAR(alone(links.collective(RedistributionKind::reduce_scatter, bytes, ranks, 1), links),
+                rounds * kNearLatency + part, 1e-12);
+    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_to_all, bytes, ranks, 1), links),
+                (n - 1) * kNearLatency + part, 1e-12);
   }
 }
 
@@ -54,17 +59,20 @@ TEST(ClusterLinks, ALibraryOfFlatRingsHasNoShorterWay) {
   const Cluster cluster = cluster_of(4, 4);
   const double bytes = 1e6, part = 2 * 15.0 / 16 * bytes / kFar;
   const ClusterLinks rings(cluster, {.flat_rings = true});
-  EXPECT_NEAR(alone(rings.collective(RedistributionKind::all_reduce, bytes, first(16), 1), rings), 2 * 15 * kFarLatency + part, 1e-12);
+  EXPECT_NEAR(alone(rings.collective(RedistributionKind::all_reduce, bytes, first(16), 1), rings),
+              2 * 15 * kFarLatency + part, 1e-12);
   EXPECT_NEAR(alone(rings.collective(RedistributionKind::all_reduce, bytes, first(4), 1), rings),
               2 * 3 * kNearLatency + 2 * 3.0 / 4 * bytes / kNear, 1e-12);
   const ClusterLinks any(cluster);
-  EXPECT_LT(alone(any.collective(RedistributionKind::all_reduce, bytes, first(16), 1), any), 2 * 15 * kFarLatency + part);
+  EXPECT_LT(alone(any.collective(RedistributionKind::all_reduce, bytes, first(16), 1), any),
+            2 * 15 * kFarLatency + part);
 }
 
 TEST(ClusterLinks, ARingIsNoFasterThanItsConnection) {
   const Cluster cluster = cluster_of(2, 1);
   const ClusterLinks links(cluster, {.connection = kFar / 4});
-  EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, 1e6, first(2), 1), links), 2 * kFarLatency + 4 * 1e6 / kFar, 1e-12);
+  EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, 1e6, first(2), 1), links),
+              2 * kFarLatency + 4 * 1e6 / kFar, 1e-12);
   // messages of other pairs are connections of their own
   EXPECT_NEAR(alone(links.message(0, 1, 1e6, 1), links), kFarLatency + 1e6 / kFar, 1e-12);
   const std::vector<int> pools = links.pools_of(0);
@@ -87,7 +95,8 @@ TEST(ClusterLinks, ASharedLinkCarriesEverybodysBytes) {
   EXPECT_NEAR(by_shared / by_own, 4, 1e-3);
 }
 
-/// reduce-scatter in the node + all-reduce across of what each has + all-gather in the node: a node's connection carries 2(m-1)/m S.
+/// reduce-scatter in the node + all-reduce across of what each has + all-gather in the node: a node's connection
+/// carries 2(m-1)/m S.
 TEST(ClusterLinks, TwoLevelsAcrossNodes) {
   const ClusterLinks links(cluster_of(4, 4));
   const double bytes = 1e8;
@@ -101,7 +110,8 @@ TEST(ClusterLinks, MessagesTakeTheNetworkBetweenNodesOnly) {
   EXPECT_NEAR(alone(links.message(1, 2, 1e6, 1), links), kFarLatency + 1e6 / kFar, 1e-12);
 }
 
-/// Several groups at once on one connection take as long as their bytes together, simulated one by one or as one that stands for all.
+/// Several groups at once on one connection take as long as their bytes together, simulated one by one or as one that
+/// stands for all.
 TEST(ClusterLinks, OneGroupStandsForSeveral) {
   const ClusterLinks links(cluster_of(4, 4));
   const std::vector<int> group{0, 4, 8, 12};
@@ -120,7 +130,8 @@ TEST(ClusterLinks, GivingIsEveryMembersPart) {
     std::vector<double> together(links.pools().size(), 0), parts = together;
     for (const Share& share : whole.shares) together[size_t(share.pool)] += share.amount;
     for (int rank : first(6))
-      for (const Share& share : links.giving(bytes, first(6), rank, 1).shares) parts[size_t(share.pool)] += share.amount;
+      for (const Share& share : links.giving(bytes, first(6), rank, 1).shares)
+        parts[size_t(share.pool)] += share.amount;
     for (size_t p = 0; p < parts.size(); ++p) EXPECT_NEAR(parts[p], together[p], 1e-6) << p << " " << shared;
   }
 }

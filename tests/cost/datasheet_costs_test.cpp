@@ -52,15 +52,16 @@ Model two_layers() {
   return builder.finish(x, loss);
 }
 
-const ShardingOption& option_of(const Model& model, NodeId node, int degree, const std::string& name, std::vector<ShardingOption>& all) {
+const ShardingOption& option_of(const Model& model, NodeId node, int degree, const std::string& name,
+                                std::vector<ShardingOption>& all) {
   all = model.node(node).layer->sharding_options(model.input_shapes(node), degree);
   for (const ShardingOption& option : all)
     if (option.name == name) return option;
   throw std::logic_error("no option " + name);
 }
 
-LayerCost cost_of(const LayerCosts& costs, const Model& model, const std::string& layer, int64_t samples, int degree = 1,
-                  const std::string& option = "replicate", int kind = -1) {
+LayerCost cost_of(const LayerCosts& costs, const Model& model, const std::string& layer, int64_t samples,
+                  int degree = 1, const std::string& option = "replicate", int kind = -1) {
   std::vector<ShardingOption> all;
   const NodeId node = model.find(layer);
   return costs.seconds(node, option_of(model, node, degree, option, all), degree, samples, kind);
@@ -124,8 +125,10 @@ TEST(DatasheetCosts, UpdatesAtTheSpeedOfMemory) {
   const Model model = two_layers();
   const Cluster cluster = cluster_of({device_of("A", 1e12)});
   // Adam: gradient read; weight and two states read and written
-  EXPECT_NEAR(DatasheetCosts(model, cluster, Precision::fp32, 2).update_seconds(1000000, 1), 10e-6 + 28e6 / 100e9, 1e-12);
-  EXPECT_NEAR(DatasheetCosts(model, cluster, Precision::fp32, 0).update_seconds(1000000, 4), 10e-6 + 24e6 / 100e9, 1e-12);
+  EXPECT_NEAR(DatasheetCosts(model, cluster, Precision::fp32, 2).update_seconds(1000000, 1), 10e-6 + 28e6 / 100e9,
+              1e-12);
+  EXPECT_NEAR(DatasheetCosts(model, cluster, Precision::fp32, 0).update_seconds(1000000, 4), 10e-6 + 24e6 / 100e9,
+              1e-12);
 }
 
 TEST(DatasheetCosts, RefusesDevicesThatItKnowsNothingOf) {
@@ -150,7 +153,8 @@ TEST(DatasheetCosts, MemoryIsThatOfTheShard) {
   EXPECT_EQ(rows.output, 100 * 10 * 4);
   EXPECT_EQ(rows.input_gradients, std::vector<int64_t>{100 * 128 * 4});
   const NodeId first = model.find("first");
-  EXPECT_EQ(costs.memory(first, option_of(model, first, 1, "replicate", all), 1, 100).input_gradients, std::vector<int64_t>{0});
+  EXPECT_EQ(costs.memory(first, option_of(model, first, 1, "replicate", all), 1, 100).input_gradients,
+            std::vector<int64_t>{0});
 }
 
 /// Samples per second of training on one device, without what lies between layers.
@@ -165,22 +169,24 @@ double throughput(const Model& model, const Cluster& cluster, Precision precisio
   return double(samples) / seconds;
 }
 
-/// NVIDIA and others publish about 360 to 400 images/s of ResNet-50 on a V100 in fp32. An approximation by datasheet is to be in the
-/// region, not to hit them.
+/// NVIDIA and others publish about 360 to 400 images/s of ResNet-50 on a V100 in fp32. An approximation by datasheet is
+/// to be in the region, not to hit them.
 TEST(DatasheetCosts, AreInTheRegionOfPublishedSpeeds) {
   const Model resnet = make_model({"resnet50", {3, 224, 224}, 1000, {}});
-  const double images = throughput(resnet, read_cluster(TRIREME_CLUSTERS "/dgx1-v100.cluster.toml"), Precision::fp32, 64);
+  const double images =
+      throughput(resnet, read_cluster(TRIREME_CLUSTERS "/dgx1-v100.cluster.toml"), Precision::fp32, 64);
   EXPECT_GT(images, 380 / 1.4);
   EXPECT_LT(images, 380 * 1.4);
   RecordProperty("resnet50_v100_images_per_second", int(images));
 }
 
 /// The work of one layer alone, under the option of that name.
-std::vector<OperatorWork> works_of(const Layer& layer, std::vector<Shape> inputs, int64_t samples, Pass pass, int degree = 1,
-                                   const std::string& name = "replicate") {
+std::vector<OperatorWork> works_of(const Layer& layer, std::vector<Shape> inputs, int64_t samples, Pass pass,
+                                   int degree = 1, const std::string& name = "replicate") {
   const size_t count = inputs.size();
   const std::vector<ShardingOption> options = layer.sharding_options(inputs, degree);
-  const auto option = std::find_if(options.begin(), options.end(), [&](const ShardingOption& o) { return o.name == name; });
+  const auto option =
+      std::find_if(options.begin(), options.end(), [&](const ShardingOption& o) { return o.name == name; });
   const double flops = layer.forward_flops(inputs) * double(samples) / (option->divides_work ? degree : 1);
   std::vector<int64_t> elements;
   for (size_t i = 0; i < count; ++i) elements.push_back(layer.integers_below(inputs, i) ? 8 : 4);
@@ -254,11 +260,14 @@ TEST(Operators, OfAttentionAreDividedByHeads) {
 TEST(Operators, TakeTheLongerOfComputingAndMemory) {
   const DeviceKind device = device_of("A", 1e12);
   const DeviceSpeed& speed = device.speeds.at("fp32");
-  EXPECT_DOUBLE_EQ(seconds_of({.operators = 1, .flops = 1e9, .bytes = 1, .multiplies = true}, device, speed), 10e-6 + 1.001e9 / 0.5e12);
-  EXPECT_DOUBLE_EQ(seconds_of({.operators = 1, .flops = 1e9, .bytes = 1e9, .multiplies = true}, device, speed), 10e-6 + 10e-3);
+  EXPECT_DOUBLE_EQ(seconds_of({.operators = 1, .flops = 1e9, .bytes = 1, .multiplies = true}, device, speed),
+                   10e-6 + 1.001e9 / 0.5e12);
+  EXPECT_DOUBLE_EQ(seconds_of({.operators = 1, .flops = 1e9, .bytes = 1e9, .multiplies = true}, device, speed),
+                   10e-6 + 10e-3);
   EXPECT_DOUBLE_EQ(seconds_of({.operators = 4, .flops = 4e9, .bytes = 1, .multiplies = true}, device, speed),
                    4 * (10e-6 + 1.001e9 / 0.5e12));
-  EXPECT_DOUBLE_EQ(seconds_of({.operators = 1, .flops = 1e9, .bytes = 1, .multiplies = false}, device, speed), 10e-6 + 1e9 / 1e12);
+  EXPECT_DOUBLE_EQ(seconds_of({.operators = 1, .flops = 1e9, .bytes = 1, .multiplies = false}, device, speed),
+                   10e-6 + 1e9 / 1e12);
   EXPECT_DOUBLE_EQ(seconds_of({.operators = 0, .flops = 1e9, .bytes = 1e9, .multiplies = true}, device, speed), 0);
 }
 

@@ -1,4 +1,5 @@
-// The end-to-end model: its formulas against each other, epochs to the target from tables, fits and noise scales, and their file.
+// The end-to-end model: its formulas against each other, epochs to the target from tables, fits and noise scales, and
+// their file.
 #include "cost/end_to_end.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ TEST(EndToEnd, TheGainOfAHybridIsItsStepSpeedupOverTheThreshold) {
   constexpr double kSamples = 1e6;
   for (int i = 0; i < 200; ++i) {
     const int n = draw.degree(), m = draw.degree();
-    const double batch = std::round(draw.between(1, 128)), t1 = draw.between(0.01, 1), t_n = t1 * draw.between(1, 3), su = draw.between(0.5, m);
+    const double batch = std::round(draw.between(1, 128)), t1 = draw.between(0.01, 1), t_n = t1 * draw.between(1, 3),
+                 su = draw.between(0.5, m);
     const double e_n = draw.between(1, 200);
     // a worker of m devices takes t_n/su for the batch of one; the global batch, and so E, is that of n devices
     const TrainingTime hybrid{t_n / su, kSamples / (batch * n), e_n};
@@ -44,7 +46,8 @@ TEST(EndToEnd, TheGainOfAHybridIsItsStepSpeedupOverTheThreshold) {
 }
 
 TEST(EndToEnd, TheWorkedExample) {
-  // two devices make a step 1.32 times as quick: the hybrid wins where doubling the batch costs more than 1/0.66 = 1.515 times the epochs
+  // two devices make a step 1.32 times as quick: the hybrid wins where doubling the batch costs more than 1/0.66
+  // = 1.515 times the epochs
   EXPECT_GT(1.32, (HybridChoice{2, 1, 0.6599}.threshold()));
   EXPECT_LT(1.32, (HybridChoice{2, 1, 0.6601}.threshold()));
   // a gain of 26.5 % needs 1.917 times the epochs
@@ -101,8 +104,15 @@ TEST(EpochsFile, KeepsWhatWasMeasured) {
   const auto path = std::filesystem::temp_directory_path() / ("trireme-epochs-" + std::to_string(::getpid()) + ".json");
   EpochsFile file;
   file.settings = {{"model", "m"}, {"target", 0.5}};
-  file.measurements = {{.point = {32, 2.5}, .trained = 2.5, .steps = 100, .seconds = 3, .learning_rate = 0.1, .micro_batches = 2, .noise_scale = 77},
-                       {.point = {64, {}}, .trained = 9, .steps = 50, .seconds = 4, .learning_rate = 0.2, .remark = "diverged"}};
+  file.measurements = {
+      {.point = {32, 2.5},
+       .trained = 2.5,
+       .steps = 100,
+       .seconds = 3,
+       .learning_rate = 0.1,
+       .micro_batches = 2,
+       .noise_scale = 77},
+      {.point = {64, {}}, .trained = 9, .steps = 50, .seconds = 4, .learning_rate = 0.2, .remark = "diverged"}};
   write_epochs_file(file, path);
   const EpochsFile again = read_epochs_file(path);
   EXPECT_EQ(again.source, "measured");
@@ -128,8 +138,8 @@ TEST(EpochsFlag, TakesThreeForms) {
   EXPECT_FALSE(table.at(8192).value);
   EXPECT_DOUBLE_EQ(*parse_epochs("noise=1000").at(1000).value, 2);
   EXPECT_DOUBLE_EQ(*parse_epochs("noise=1000,least=12").at(3000).value, 48);
-  for (const char* wrong : {"", "256", "a:4", "256:x", "2.5:4", "noise=0", "noise=", "noise=2,most=3", "0:4", "256:-1", "256:nan", "1e300:4", "1e18:4", "256:4,256:8",
-                            "noise=2,noise=3"})
+  for (const char* wrong : {"", "256", "a:4", "256:x", "2.5:4", "noise=0", "noise=", "noise=2,most=3", "0:4", "256:-1",
+                            "256:nan", "1e300:4", "1e18:4", "256:4,256:8", "noise=2,noise=3"})
     expect_error(Blame::user, {"epochs"}, [&] { parse_epochs(wrong); });
   expect_error(Blame::user, {"nowhere.json"}, [] { parse_epochs("nowhere.json"); });
 }

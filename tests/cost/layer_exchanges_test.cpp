@@ -1,4 +1,5 @@
-// What layers state to exchange within their calls (Layer::exchanges) against what calls really say, for every option that communicates.
+// What layers state to exchange within their calls (Layer::exchanges) against what calls really say, for every option
+// that communicates.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -114,8 +115,10 @@ void compare(const CallShapes& call, const CallInputs& inputs) {
 
 std::vector<LayerCase> all_cases() {
   std::vector<LayerCase> cases = layer_cases();
-  cases.push_back({"stateful_lstm", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true}), {{5, 6}}});
-  cases.push_back({"stateful_lstm_projection", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true, .projection = 4}),
+  cases.push_back(
+      {"stateful_lstm", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true}), {{5, 6}}});
+  cases.push_back({"stateful_lstm_projection",
+                   std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true, .projection = 4}),
                    {{5, 6}}});
   const MaxPool2dOptions max{.kernel = 3, .stride = 2, .padding = 1};
   const AvgPool2dOptions average{.kernel = 3, .stride = 2, .padding = 1};
@@ -142,8 +145,8 @@ TEST(StatedExchanges, IsWhatCallsSay) {
           heard.emplace(c.layer->kind());
         }
     }
-  for (const char* kind : {"avg_pool2d", "batch_norm", "conv2d", "lstm", "max_pool2d", "pixel_cross_entropy", "sampled_softmax",
-                           "softmax_cross_entropy", "stateful_lstm"})
+  for (const char* kind : {"avg_pool2d", "batch_norm", "conv2d", "lstm", "max_pool2d", "pixel_cross_entropy",
+                           "sampled_softmax", "softmax_cross_entropy", "stateful_lstm"})
     EXPECT_TRUE(heard.contains(kind)) << kind << " was not heard";
 }
 

@@ -1,4 +1,5 @@
-// What layers state that a call holds (Layer::memory) against what calls really hold, for every kind of layer and every way to split it.
+// What layers state that a call holds (Layer::memory) against what calls really hold, for every kind of layer and every
+// way to split it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,9 +33,9 @@ void expect_near(int64_t declared, int64_t measured, const char* what) {
 bool uses_onednn(const Layer& layer, Precision precision) {
   const std::string_view kind = layer.kind();
   if (kind == "conv2d" || kind == "conv_transpose2d") return true;
-  return precision == Precision::bf16 && (kind == "linear" || kind == "attention" || kind == "additive_attention" || kind == "lstm" ||
-                                          kind == "stateful_lstm" ||
-                                          kind == "masked_mean_sequence" || kind == "sampled_softmax");
+  return precision == Precision::bf16 &&
+         (kind == "linear" || kind == "attention" || kind == "additive_attention" || kind == "lstm" ||
+          kind == "stateful_lstm" || kind == "masked_mean_sequence" || kind == "sampled_softmax");
 }
 
 void expect_kept(const LayerMemory& declared, const LayerMemory& measured) {
@@ -47,7 +48,8 @@ void expect_kept(const LayerMemory& declared, const LayerMemory& measured) {
 }
 
 void expect_peaks(const LayerMemory& declared, const MeasuredCall& measured, bool at_least) {
-  const int64_t gradients = std::accumulate(declared.input_gradients.begin(), declared.input_gradients.end(), int64_t{0});
+  const int64_t gradients =
+      std::accumulate(declared.input_gradients.begin(), declared.input_gradients.end(), int64_t{0});
   const int64_t forward = declared.output + declared.saved + declared.forward_workspace;
   const int64_t backward = gradients + declared.backward_workspace;
   if (at_least) {
@@ -78,7 +80,10 @@ CallInputs inputs_of(const LayerCase& c, Precision precision) {
     const bool is_position = c.layer->kind() == "max_unpool2d" && i == 1;
     const bool is_integer = c.layer->integers_below(c.inputs, i) || is_position;
     const bool is_target = c.is_loss() && i == 1;
-    inputs.elements.push_back(is_position ? 1 : is_integer ? 8 : is_target ? master_size(precision) : compute_size(precision));
+    inputs.elements.push_back(is_position  ? 1
+                              : is_integer ? 8
+                              : is_target  ? master_size(precision)
+                                           : compute_size(precision));
     inputs.wanted.push_back(!is_integer && !is_target);
   }
   return inputs;
@@ -89,11 +94,14 @@ std::vector<LayerCase> all_cases() {
   std::vector<LayerCase> cases = layer_cases();
   cases.push_back({"first_row", std::make_shared<const FirstRow>("layer", 2, 12), {{8, 12}}});
   cases.push_back({"max_pool_indices", std::make_shared<const MaxPoolIndices>("layer", Size2d(2)), {{8, 4, 6}}});
-  cases.push_back({"stateful_lstm", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true}), {{5, 6}}});
-  cases.push_back({"stateful_lstm_projection", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true, .projection = 4}),
+  cases.push_back(
+      {"stateful_lstm", std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true}), {{5, 6}}});
+  cases.push_back({"stateful_lstm_projection",
+                   std::make_shared<const Lstm>("layer", 6, 8, LstmOptions{.stateful = true, .projection = 4}),
                    {{5, 6}}});
   const BatchNormOptions add_relu{.relu = true, .residual = true};
-  cases.push_back({"norm_add_relu_sequence", std::make_shared<const BatchNorm>("layer", 8, add_relu), {{8, 12}, {8, 12}}});
+  cases.push_back(
+      {"norm_add_relu_sequence", std::make_shared<const BatchNorm>("layer", 8, add_relu), {{8, 12}, {8, 12}}});
   return cases;
 }
 
@@ -123,11 +131,13 @@ TEST_P(StatedMemory, IsWhatACallHolds) {
 }
 
 TEST(StatedMemoryCases, AreAllOfTheZoo) {
-  const std::vector<ModelSpec> samples{
-      {"", {3, 64, 64}, 10, {}}, {"", {1, 28, 28}, 10, {}}, {"", {3, 299, 299}, 10, {}},
-      {"", {16}, 2, {}, LearningTask::classification, {}, 100},
-      {"", {16}, 10000, {}, LearningTask::language, {16}, 10000}, {"", {32}, 100, {}, LearningTask::translation, {16}, 100},
-      {"", {3, 64, 64}, 10, {}, LearningTask::segmentation, {64, 64}}};
+  const std::vector<ModelSpec> samples{{"", {3, 64, 64}, 10, {}},
+                                       {"", {1, 28, 28}, 10, {}},
+                                       {"", {3, 299, 299}, 10, {}},
+                                       {"", {16}, 2, {}, LearningTask::classification, {}, 100},
+                                       {"", {16}, 10000, {}, LearningTask::language, {16}, 10000},
+                                       {"", {32}, 100, {}, LearningTask::translation, {16}, 100},
+                                       {"", {3, 64, 64}, 10, {}, LearningTask::segmentation, {64, 64}}};
   std::set<std::string> measured;
   for (const LayerCase& c : all_cases()) measured.emplace(c.layer->kind());
   for (const std::string& name : model_names()) {
@@ -149,7 +159,8 @@ TEST(StatedMemoryCases, AreAllOfTheZoo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, StatedMemory, ::testing::ValuesIn(all_cases()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Layers, StatedMemory, ::testing::ValuesIn(all_cases()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace trireme::testing

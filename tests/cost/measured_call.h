@@ -33,7 +33,8 @@ inline at::ScalarType float_type(int64_t element) {
 inline at::Tensor drawn(const CallTensor& tensor, uint64_t seed, double low, double high) {
   at::Tensor values = at::empty(tensor.shape, at::kFloat);
   Philox random(random_key(seed, "measured call"));
-  for (int64_t i = 0; i < values.numel(); ++i) values.data_ptr<float>()[i] = float(low + (high - low) * random.uniform(uint64_t(i)));
+  for (int64_t i = 0; i < values.numel(); ++i)
+    values.data_ptr<float>()[i] = float(low + (high - low) * random.uniform(uint64_t(i)));
   return channels_last(values.to(float_type(tensor.element)));
 }
 
@@ -75,7 +76,8 @@ inline MeasuredCall measure_call(const CallShapes& shapes, const CallInputs& inp
     call.states.push_back(at::zeros(shape, float_type(shapes.compute)));
   }
   for (size_t d = 0; d < shapes.output.shape.size(); ++d) {
-    const int64_t size = shapes.output.shape[d], begin = shapes.option->output == Placement::shard(int(d)) ? size * call.tensor_index : 0;
+    const int64_t size = shapes.output.shape[d],
+                  begin = shapes.option->output == Placement::shard(int(d)) ? size * call.tensor_index : 0;
     call.output_box.push_back({begin, begin + size});
   }
 
@@ -97,7 +99,8 @@ inline MeasuredCall measure_call(const CallShapes& shapes, const CallInputs& inp
     memory.keeps_output = kept.contains(output.storage().data());
     memory.output = int64_t(output.storage().nbytes());
   }
-  for (const auto& [index, state] : call.next_states) held -= int64_t(state.storage().nbytes());  // the runtime's, not the call's
+  for (const auto& [index, state] : call.next_states)
+    held -= int64_t(state.storage().nbytes());  // the runtime's, not the call's
   memory.saved = held - memory.output;
 
   const at::Tensor output_gradient = at::ones_like(output);  // in the same order

@@ -12,8 +12,8 @@
 #include "plan/named.h"
 #include "probed_costs.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -37,9 +37,14 @@ Model model_of(const std::string& name) {
   if (name == "mlp") return make_model({name, {64}, kClasses, {{"hidden", 256}, {"depth", 4}}});
   if (name == "mnist-convnet") return make_model({name, {1, 28, 28}, kClasses, {}});
   if (name == "resnet") return make_model({"cifar-resnet18", {3, 16, 16}, kClasses, {{"width", 16}}});
-  if (name == "unet") return make_model({name, {3, 32, 32}, kClasses, {{"width", 8}, {"depth", 2}}, LearningTask::segmentation, {32, 32}});
+  if (name == "unet")
+    return make_model(
+        {name, {3, 32, 32}, kClasses, {{"width", 8}, {"depth", 2}}, LearningTask::segmentation, {32, 32}});
   if (name == "vit")
-    return make_model({"vit-tiny", {3, 32, 32}, kClasses, {{"layers", 4}, {"patch", 4}, {"width", 64}, {"heads", 4}, {"hidden", 256}}});
+    return make_model({"vit-tiny",
+                       {3, 32, 32},
+                       kClasses,
+                       {{"layers", 4}, {"patch", 4}, {"width", 64}, {"heads", 4}, {"hidden", 256}}});
   if (name == "lstm-lm") return make_model({name, {12}, kClasses, {{"width", 64}, {"probability", 0.2}}});
   if (name == "inception") return make_model({name, {3, 16, 16}, kClasses, {{"width", 32}}});
   if (name == "tied-mlp") return make_model({name, {64}, kClasses, {{"hidden", 256}}});
@@ -48,7 +53,8 @@ Model model_of(const std::string& name) {
 
 bool reads_tokens(const Model& model) {
   const auto& readers = model.consumers(0);
-  return std::any_of(readers.begin(), readers.end(), [&](NodeId id) { return model.node(id).layer->kind() == "embedding"; });
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](NodeId id) { return model.node(id).layer->kind() == "embedding"; });
 }
 
 Batch batch_for(const Model& model, int64_t samples) {
@@ -84,9 +90,13 @@ struct Compiled {
 Compiled compiled(const Case& c) {
   Model model = model_of(c.model);
   Plan plan = named_plan(c.strategy, model, Cluster::uniform(devices_of(c.strategy)), c.batch, {});
-  Program program = compile(model, plan, {.clip_gradients = c.clip_norm > 0, .layer_norms = c.optimizer.is_layerwise(),
-                                          .mixed_precision = c.precision == Precision::bf16, .bucket_bytes = c.bucket_bytes,
-                                          .first_bucket_bytes = c.bucket_bytes, .private_replicas = c.private_replicas});
+  Program program = compile(model, plan,
+                            {.clip_gradients = c.clip_norm > 0,
+                             .layer_norms = c.optimizer.is_layerwise(),
+                             .mixed_precision = c.precision == Precision::bf16,
+                             .bucket_bytes = c.bucket_bytes,
+                             .first_bucket_bytes = c.bucket_bytes,
+                             .private_replicas = c.private_replicas});
   return {std::move(model), std::move(plan), std::move(program)};
 }
 
@@ -100,7 +110,8 @@ std::vector<MemoryUse> measured(const Case& c, const Compiled& it) {
   run_worker_threads(world, [&](int rank) {
     Worker worker(rank, it.model, &it.program, nullptr, store, world, {.seed = 1, .optimizer = c.optimizer});
     for (int step = 0; step < it.program.greatest_lag + 3; ++step)
-      worker.train({.step = step, .batch = batch_for(it.model, c.batch), .learning_rate = 0.01, .clip_norm = c.clip_norm});
+      worker.train(
+          {.step = step, .batch = batch_for(it.model, c.batch), .learning_rate = 0.01, .clip_norm = c.clip_norm});
     worker.drain();
     worker.settle();
     uses[size_t(rank)] = memory_use(rank);
@@ -114,13 +125,18 @@ std::vector<MemoryUse> predicted(const Case& c, const Compiled& it, const LayerC
   std::iota(ranks.begin(), ranks.end(), 0);
   const auto data = reads_tokens(it.model) ? at::kLong : at::kFloat;
   return predict_memory(it.program, it.model, layers,
-                        {.batch = c.batch, .precision = c.precision, .optimizer = c.optimizer, .input_types = {data, at::kLong},
-                         .receivers = receivers}, ranks);
+                        {.batch = c.batch,
+                         .precision = c.precision,
+                         .optimizer = c.optimizer,
+                         .input_types = {data, at::kLong},
+                         .receivers = receivers},
+                        ranks);
 }
 
 std::string parts(const MemoryUse& use) {
   std::string text = fmt::format("{}:", use.peak);
-  for (size_t k = 0; k < kMemoryCategories; ++k) text += fmt::format(" {} {}", name_of(MemoryCategory(k)), use.at_peak[k]);
+  for (size_t k = 0; k < kMemoryCategories; ++k)
+    text += fmt::format(" {} {}", name_of(MemoryCategory(k)), use.at_peak[k]);
   return text;
 }
 
@@ -141,11 +157,13 @@ void expect_predicted(const Case& c) {
     if (double(most[rank].peak) > (1 + kTolerance) * double(least[rank].peak)) continue;
     EXPECT_NEAR(double(expected[rank].peak), peak, kTolerance * peak);
     for (size_t k = 0; k < kMemoryCategories; ++k)
-      EXPECT_NEAR(double(expected[rank].at_peak[k]), double(actual[rank].at_peak[k]), kTolerance * peak) << name_of(MemoryCategory(k));
+      EXPECT_NEAR(double(expected[rank].at_peak[k]), double(actual[rank].at_peak[k]), kTolerance * peak)
+          << name_of(MemoryCategory(k));
   }
 }
 
-const char* const kModels[] = {"mlp", "mnist-convnet", "resnet", "unet", "vit", "lstm-lm", "inception", "transformer-lm"};
+const char* const kModels[] = {"mlp", "mnist-convnet", "resnet",    "unet",
+                               "vit", "lstm-lm",       "inception", "transformer-lm"};
 const char* const kFew[] = {"mlp", "mnist-convnet", "vit", "lstm-lm", "inception"};
 
 OptimizerConfig momentum() {
@@ -190,33 +208,36 @@ TEST(MemoryPrediction, Tensor) {
 
 TEST(MemoryPrediction, Pipelines) {
   for (const char* model : kFew)
-    for (const char* strategy : {"pipeline=2,micro_batches=4", "pipeline=3,micro_batches=4,schedule=1f1b",
-                                 "pipeline=2,chunks=2,schedule=interleaved,micro_batches=4", "pipeline=2,schedule=zero-bubble,micro_batches=4",
-                                 "pipeline=3,schedule=pipedream,micro_batches=1", "pipeline=2,schedule=2bw,micro_batches=4"})
+    for (const char* strategy :
+         {"pipeline=2,micro_batches=4", "pipeline=3,micro_batches=4,schedule=1f1b",
+          "pipeline=2,chunks=2,schedule=interleaved,micro_batches=4", "pipeline=2,schedule=zero-bubble,micro_batches=4",
+          "pipeline=3,schedule=pipedream,micro_batches=1", "pipeline=2,schedule=2bw,micro_batches=4"})
       expect_predicted({model, strategy, 16, Precision::fp32, momentum()});
 }
 
 TEST(MemoryPrediction, Recompute) {
   for (const char* model : kFew)
-    for (const char* strategy : {"data=1,recompute=all", "data=1,micro_batches=3,recompute=except_last",
-                                 "pipeline=2,micro_batches=4,schedule=1f1b,recompute=all",
-                                 "pipeline=2,micro_batches=4,recompute=except_last"})
+    for (const char* strategy :
+         {"data=1,recompute=all", "data=1,micro_batches=3,recompute=except_last",
+          "pipeline=2,micro_batches=4,schedule=1f1b,recompute=all", "pipeline=2,micro_batches=4,recompute=except_last"})
       expect_predicted({model, strategy});
 }
 
 TEST(MemoryPrediction, Sharding) {
   for (const char* model : kFew)
     for (const char* strategy : {"data=2,sharding=zero1", "data=2,sharding=zero2", "data=3,sharding=zero3"})
-      for (Precision precision : {Precision::fp32, Precision::bf16}) expect_predicted({model, strategy, 12, precision, adam()});
-  for (const char* strategy : {"data=2,micro_batches=3,sharding=zero2", "data=2,pipeline=2,micro_batches=3,schedule=1f1b,sharding=zero3"})
+      for (Precision precision : {Precision::fp32, Precision::bf16})
+        expect_predicted({model, strategy, 12, precision, adam()});
+  for (const char* strategy :
+       {"data=2,micro_batches=3,sharding=zero2", "data=2,pipeline=2,micro_batches=3,schedule=1f1b,sharding=zero3"})
     expect_predicted({"mlp", strategy, 12, Precision::fp32, adam(), 1.0});
   expect_predicted({"tied-mlp", "data=2,pipeline=2,micro_batches=2,sharding=zero3", 12});
 }
 
 TEST(MemoryPrediction, PrivateReplicas) {
-  for (const char* strategy : {"data=2", "data=2,compression=bf16", "data=2,compression=powersgd", "tensor=2",
-                               "data=2,sharding=zero2,compression=bf16",
-                               "pipeline=3,schedule=pipedream,micro_batches=1"})
+  for (const char* strategy :
+       {"data=2", "data=2,compression=bf16", "data=2,compression=powersgd", "tensor=2",
+        "data=2,sharding=zero2,compression=bf16", "pipeline=3,schedule=pipedream,micro_batches=1"})
     for (const char* model : {"mlp", "mnist-convnet", "tied-mlp"})
       expect_predicted({model, strategy, 12, Precision::fp32, momentum(), 0, true});
 }
@@ -230,14 +251,17 @@ TEST(MemoryPrediction, Hybrids) {
 
 /// Ranks that are taken to be alike are.
 TEST(MemoryPrediction, OfARankAlone) {
-  for (const Case& c : {Case{"mlp", "data=2,pipeline=2,micro_batches=3"}, {"mlp", "data=3,sharding=zero3"}, {"vit", "data=2,tensor=2", 10},
+  for (const Case& c : {Case{"mlp", "data=2,pipeline=2,micro_batches=3"},
+                        {"mlp", "data=3,sharding=zero3"},
+                        {"vit", "data=2,tensor=2", 10},
                         {"mlp", "data=3,speeds=3:1:1"}}) {
     SCOPED_TRACE(c.strategy);
     const Compiled it = compiled(c);
     const testing::ProbedMemory layers(it.model, {.precision = c.precision});
     const auto all = predicted(c, it, layers, Receivers::one_late);
     for (int rank = 0; rank < it.plan.devices; ++rank) {
-      const MemoryUse alone = predict_memory(it.program, it.model, layers, {.batch = c.batch}, std::vector{rank}).front();
+      const MemoryUse alone =
+          predict_memory(it.program, it.model, layers, {.batch = c.batch}, std::vector{rank}).front();
       EXPECT_EQ(alone.peak, all[size_t(rank)].peak) << rank;
       EXPECT_EQ(alone.at_peak, all[size_t(rank)].at_peak) << rank;
     }

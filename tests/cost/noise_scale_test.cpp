@@ -1,5 +1,5 @@
-// Norms of gradients of parts and of whole batches as workers measure them, and the noise scale that follows, on linear regression with
-// Gaussian inputs, where both are known.
+// Norms of gradients of parts and of whole batches as workers measure them, and the noise scale that follows, on linear
+// regression with Gaussian inputs, where both are known.
 #include "cost/noise_scale.h"
 
 #include <ATen/ATen.h>
@@ -15,9 +15,9 @@
 #include "model/layers/mean_squared_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/gradient_norms.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 
 namespace trireme {
 namespace {
@@ -31,10 +31,12 @@ Model regression() {
   const NodeId data = b.input("data", {kFeatures}), target = b.input("target", {1});
   const NodeId y = b.layer<Linear>({data}, "linear", kFeatures, 1, LinearOptions{.bias = false});
   const NodeId loss = b.layer<MeanSquaredError>({y, target}, "loss");
-  return b.finish(y, loss).with_initial_values({.tensors = {{"linear.weight", at::zeros({1, kFeatures})}}, .report = ""});
+  return b.finish(y, loss).with_initial_values(
+      {.tensors = {{"linear.weight", at::zeros({1, kFeatures})}}, .report = ""});
 }
 
-/// Sample `i` of step `step`: x standard normal, the target sum(x)/sqrt(features) + normal. The distance to the best weights has length 1.
+/// Sample `i` of step `step`: x standard normal, the target sum(x)/sqrt(features) + normal. The distance to the best
+/// weights has length 1.
 void draw_sample(int64_t step, int64_t i, double* x, double& target) {
   const Philox random(random_key(kSeed, "sample"));
   target = random.normal(uint64_t(step * 1000 + i), 1000);
@@ -46,7 +48,8 @@ void draw_sample(int64_t step, int64_t i, double* x, double& target) {
 
 Batch batch_of(int64_t step, int64_t samples) {
   return {samples, [step](Range range) {
-            at::Tensor data = at::empty({range.size(), kFeatures}, at::kDouble), target = at::empty({range.size(), 1}, at::kDouble);
+            at::Tensor data = at::empty({range.size(), kFeatures}, at::kDouble),
+                       target = at::empty({range.size(), 1}, at::kDouble);
             for (int64_t i = 0; i < range.size(); ++i)
               draw_sample(step, range.begin + i, data.data_ptr<double>() + kFeatures * i, target.data_ptr<double>()[i]);
             return std::vector<at::Tensor>{data, target};
@@ -73,18 +76,21 @@ double squared_norm(int64_t step, const Indices& samples) {
 }
 
 /// Sums over all workers, by step; the weights stay 0.
-std::vector<GradientNorms> measured_norms(const std::string& strategy, int devices, int64_t samples, int64_t steps, bool private_replicas) {
+std::vector<GradientNorms> measured_norms(const std::string& strategy, int devices, int64_t samples, int64_t steps,
+                                          bool private_replicas) {
   const Model model = regression();
   const Plan plan = named_plan(strategy, model, Cluster::uniform(devices), samples, {});
   const Program program = compile(model, plan, {.keep_gradients = true, .private_replicas = private_replicas});
   EXPECT_EQ(obstacle_to_gradient_norms(program), "");
   LocalWorld world(devices);
   ParameterStore store(program, Precision::fp64);
-  std::vector<std::vector<GradientNorms>> of_ranks(static_cast<size_t>(devices), std::vector<GradientNorms>(static_cast<size_t>(steps)));
+  std::vector<std::vector<GradientNorms>> of_ranks(static_cast<size_t>(devices),
+                                                   std::vector<GradientNorms>(static_cast<size_t>(steps)));
   run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.gradient_norms = true});
     for (int64_t step = 0; step < steps; ++step)
-      of_ranks[size_t(rank)][size_t(step)] = worker.train({.step = step, .batch = batch_of(step, samples), .learning_rate = 0}).norms;
+      of_ranks[size_t(rank)][size_t(step)] =
+          worker.train({.step = step, .batch = batch_of(step, samples), .learning_rate = 0}).norms;
     worker.settle();
     worker.barrier();
   });
@@ -107,13 +113,14 @@ struct Case {
 };
 
 TEST(GradientNorms, AreThoseOfTheSamplesOfEachPiece) {
-  const std::vector<Case> cases{{"data", 2, 12, {from(0, 6), from(6, 12)}},
-                                {"data", 3, 10, {from(0, 4), from(4, 7), from(7, 10)}},
-                                {"data,micro_batches=2", 2, 12, {{0, 1, 2, 6, 7, 8}, {3, 4, 5, 9, 10, 11}}},  // half of each micro-batch
-                                {"data=1,micro_batches=3", 1, 12, {from(0, 4)}},
-                                {"zero1", 2, 12, {from(0, 6), from(6, 12)}},
-                                {"zero3", 2, 12, {from(0, 6), from(6, 12)}},
-                                {"zero2,micro_batches=2", 2, 12, {from(0, 3), from(3, 6), from(6, 9), from(9, 12)}}};
+  const std::vector<Case> cases{
+      {"data", 2, 12, {from(0, 6), from(6, 12)}},
+      {"data", 3, 10, {from(0, 4), from(4, 7), from(7, 10)}},
+      {"data,micro_batches=2", 2, 12, {{0, 1, 2, 6, 7, 8}, {3, 4, 5, 9, 10, 11}}},  // half of each micro-batch
+      {"data=1,micro_batches=3", 1, 12, {from(0, 4)}},
+      {"zero1", 2, 12, {from(0, 6), from(6, 12)}},
+      {"zero3", 2, 12, {from(0, 6), from(6, 12)}},
+      {"zero2,micro_batches=2", 2, 12, {from(0, 3), from(3, 6), from(6, 9), from(9, 12)}}};
   for (const Case& c : cases)
     for (bool private_replicas : {false, true}) {
       SCOPED_TRACE(std::string(c.strategy) + (private_replicas ? ", private" : ""));
@@ -147,8 +154,8 @@ TEST(GradientNorms, AreRefusedWherePiecesCannotBeToldApart) {
 }
 
 TEST(NoiseScale, IsThatOfLinearRegression) {
-  // x standard normal in d dims, residual r of variance 1 + 1: G = 2 delta with |delta| = 1, one sample's gradient 2 r x.
-  // E|2 r x|^2 = 4 ((d + 2) + d), so tr(Sigma) = 4 (d + 2 + d) - 4
+  // x standard normal in d dims, residual r of variance 1 + 1: G = 2 delta with |delta| = 1, one sample's gradient 2 r
+  // x. E|2 r x|^2 = 4 ((d + 2) + d), so tr(Sigma) = 4 (d + 2 + d) - 4
   constexpr double kSquare = 4, kCovariance = 4 * (2 * kFeatures + 2) - 4;
   constexpr int64_t kSteps = 400, kSamples = 48;
   struct Way {
@@ -158,7 +165,8 @@ TEST(NoiseScale, IsThatOfLinearRegression) {
   for (const Way& way : {Way{"data", 2}, Way{"data=1,micro_batches=4", 1}}) {
     SCOPED_TRACE(way.strategy);
     NoiseScaleEstimator estimator(1);
-    for (const GradientNorms& norms : measured_norms(way.strategy, way.devices, kSamples, kSteps, false)) estimator.add(norms, kSamples);
+    for (const GradientNorms& norms : measured_norms(way.strategy, way.devices, kSamples, kSteps, false))
+      estimator.add(norms, kSamples);
     ASSERT_TRUE(estimator.noise_scale());
     EXPECT_NEAR(*estimator.gradient_square() / kSquare, 1, 0.1);
     EXPECT_NEAR(*estimator.covariance() / kCovariance, 1, 0.1);
@@ -172,7 +180,9 @@ TEST(NoiseScale, ForgetsAndRefuses) {
   estimator.add({}, 8);
   EXPECT_FALSE(estimator.noise_scale()) << "nothing was measured";
   // |G|^2 = 1, tr(Sigma) = s: pieces of 2 have 1 + s/2, the batch of 8 has 1 + s/8
-  const auto norms = [](double s) { return GradientNorms{.squares = 1 + s / 8, .piece_squares = 4 * (1 + s / 2), .pieces = 4, .inverse_samples = 2}; };
+  const auto norms = [](double s) {
+    return GradientNorms{.squares = 1 + s / 8, .piece_squares = 4 * (1 + s / 2), .pieces = 4, .inverse_samples = 2};
+  };
   estimator.add(norms(100), 8);
   EXPECT_NEAR(*estimator.noise_scale(), 100, 1e-9);
   for (int i = 0; i < 40; ++i) estimator.add(norms(10), 8);

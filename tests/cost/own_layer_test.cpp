@@ -18,9 +18,9 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kFeatures = 8, kBatch = 4;
-constexpr double kFlops = 1e9;          // of a sample's forward
-constexpr double kExchanged = 12000;    // bytes of the one exchange of a forward
-constexpr int64_t kKept = 1 << 20;      // bytes that a call keeps for backward
+constexpr double kFlops = 1e9;        // of a sample's forward
+constexpr double kExchanged = 12000;  // bytes of the one exchange of a forward
+constexpr int64_t kKept = 1 << 20;    // bytes that a call keeps for backward
 
 /// y = 2 x by features, with the costs of something larger.
 class Doubled final : public Layer {
@@ -29,15 +29,25 @@ class Doubled final : public Layer {
 
   std::string_view kind() const override { return "doubled"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  std::vector<ParameterSpec> parameters() const override { return {{name() + ".weight", {kFeatures}, Init::constant(1)}}; }
+  std::vector<ParameterSpec> parameters() const override {
+    return {{name() + ".weight", {kFeatures}, Init::constant(1)}};
+  }
   std::vector<ShardingOption> sharding_options(std::span<const Shape>, int degree) const override {
     const Placement whole = Placement::replicate(), features = Placement::shard(1);
-    std::vector<ShardingOption> options{
-        {.name = "replicate", .inputs = {whole}, .output = whole, .input_gradients = {whole}, .parameters = {whole},
-         .parameter_gradients = {whole}}};
+    std::vector<ShardingOption> options{{.name = "replicate",
+                                         .inputs = {whole},
+                                         .output = whole,
+                                         .input_gradients = {whole},
+                                         .parameters = {whole},
+                                         .parameter_gradients = {whole}}};
     if (degree > 1)
-      options.push_back({.name = "features", .inputs = {features}, .output = features, .input_gradients = {features},
-                         .parameters = {Placement::shard(0)}, .parameter_gradients = {Placement::shard(0)}, .divides_work = true,
+      options.push_back({.name = "features",
+                         .inputs = {features},
+                         .output = features,
+                         .input_gradients = {features},
+                         .parameters = {Placement::shard(0)},
+                         .parameter_gradients = {Placement::shard(0)},
+                         .divides_work = true,
                          .communicates_over_tensor_axis = true});
     return options;
   }
@@ -53,7 +63,9 @@ class Doubled final : public Layer {
   std::vector<OperatorWork> work(const CallShapes&, double flops, Pass) const override {
     return {{.operators = 5, .flops = flops, .bytes = 0, .multiplies = false}};
   }
-  LayerExchanges exchanges(const CallShapes&) const override { return {{{RedistributionKind::all_reduce, kExchanged}}, {}}; }
+  LayerExchanges exchanges(const CallShapes&) const override {
+    return {{{RedistributionKind::all_reduce, kExchanged}}, {}};
+  }
   OutputType output_type() const override { return OutputType::master; }
   void to_script(ScriptWriter& w) const override { w.result(script_call("mul", {w.in(), "2"})); }
 };
@@ -62,8 +74,12 @@ struct OwnLayer : ::testing::Test {
   OwnLayer() : model(make()), node(model.find("own")) {
     cluster = Cluster::uniform(2);
     cluster.nodes = {ClusterNode{.link = {1e9, 1e-6, false}, .price_per_hour = 0, .instance = ""}};
-    cluster.kinds.push_back({.name = "made up", .speeds = {{"fp32", {.peak_flops = 1e12, .greatest_efficiency = 0.5, .half_work = 1e6}}},
-                             .memory_bandwidth = 100e9, .memory = int64_t{1} << 30, .launch = 1e-5, .source = "made up"});
+    cluster.kinds.push_back({.name = "made up",
+                             .speeds = {{"fp32", {.peak_flops = 1e12, .greatest_efficiency = 0.5, .half_work = 1e6}}},
+                             .memory_bandwidth = 100e9,
+                             .memory = int64_t{1} << 30,
+                             .launch = 1e-5,
+                             .source = "made up"});
     for (Device& device : cluster.devices) device.kind = 0;
   }
   static Model make() {
@@ -109,9 +125,7 @@ TEST_F(OwnLayer, StatesItsExchanges) {
   EXPECT_DOUBLE_EQ(sent, kExchanged);  // of an all-reduce of two workers each sends as much as it has
 }
 
-TEST_F(OwnLayer, WritesItselfDown) {
-  EXPECT_NE(script_source(model).find("torch.mul(x_0, 2)"), std::string::npos);
-}
+TEST_F(OwnLayer, WritesItselfDown) { EXPECT_NE(script_source(model).find("torch.mul(x_0, 2)"), std::string::npos); }
 
 }  // namespace
 }  // namespace trireme

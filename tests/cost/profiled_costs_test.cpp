@@ -75,7 +75,8 @@ TEST(InterpolatedCost, NoiseMakesNothingFree) {
 
 class Costs : public ::testing::Test {
  protected:
-  Model model = make_model({.name = "mlp", .sample_shape = {8}, .classes = 4, .options = {{"hidden", 8}, {"depth", 1}}});
+  Model model =
+      make_model({.name = "mlp", .sample_shape = {8}, .classes = 4, .options = {{"hidden", 8}, {"depth", 1}}});
   NodeId linear = model.input_count();
 
   ShardingOption option(NodeId node, int tensor, size_t index = 0) const {
@@ -113,7 +114,8 @@ TEST_F(Costs, MeasuresWhatIsMissingWhereItMay) {
     EXPECT_GT(cost.forward, 0);
   }
   EXPECT_EQ(costs.seconds(linear, option(linear, 1), 1, 8).basis, Basis::measured) << "sizes beyond the known ones too";
-  EXPECT_EQ(costs.seconds(linear, option(linear, 1), 1, 4).basis, Basis::interpolated) << "what lies between two of them is on their line";
+  EXPECT_EQ(costs.seconds(linear, option(linear, 1), 1, 4).basis, Basis::interpolated)
+      << "what lies between two of them is on their line";
   EXPECT_FALSE(costs.profile().layers.empty());
 }
 

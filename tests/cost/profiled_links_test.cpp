@@ -14,8 +14,12 @@ LinkMeasurement two_and_four() {
   LinkMeasurement links;
   links.hand_over = 1e-6;
   links.wake_up = 5e-5;
-  links.groups = {{2, {{"all_gather", line(1e-6, 10e9)}, {"redistribute all_gather", line(2e-6, 5e9)},
-                       {"redistribute all_to_all", line(2e-6, 4e9)}, {"send", {1e-6, 8e9, 0, {{1e6, 2e-4}, {2e6, 5e-4}}}}}, 1e-7},
+  links.groups = {{2,
+                   {{"all_gather", line(1e-6, 10e9)},
+                    {"redistribute all_gather", line(2e-6, 5e9)},
+                    {"redistribute all_to_all", line(2e-6, 4e9)},
+                    {"send", {1e-6, 8e9, 0, {{1e6, 2e-4}, {2e6, 5e-4}}}}},
+                   1e-7},
                   {4, {{"redistribute all_gather", line(4e-6, 2e9)}}, 1e-7}};
   return links;
 }

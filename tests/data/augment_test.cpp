@@ -21,7 +21,8 @@ constexpr int64_t kDraws = 20000;
 
 const std::vector<float> kBytesAsTheyAre = normalization_table({{0, 0, 0}, {1.0 / 255, 1.0 / 255, 1.0 / 255}});
 
-std::vector<float> rendered(const Image& image, const SampleView& view, ImageSize sample, const std::vector<float>& table) {
+std::vector<float> rendered(const Image& image, const SampleView& view, ImageSize sample,
+                            const std::vector<float>& table) {
   std::vector<float> out(static_cast<size_t>(sample.area() * image.channels), -99.0f);
   std::vector<uint8_t> scratch;
   render_image(image.view(), view, sample, table, out.data(), scratch);
@@ -34,7 +35,7 @@ TEST(PadAndCrop, DrawsWhatItAlwaysDrew) {
     int64_t dy, dx;
     bool flip;
   };
-  const Shift expected[] = {{-4, 1, true},  {-3, 4, false}, {4, 0, true},  {3, -3, false},
+  const Shift expected[] = {{-4, 1, true},   {-3, 4, false}, {4, 0, true},   {3, -3, false},
                             {-4, -1, false}, {4, -4, true},  {-1, 0, false}, {2, 3, true}};
   const Augmentation augmentation{.padding = 4, .flip = true};
   for (int64_t i = 0; i < 8; ++i) {
@@ -88,7 +89,9 @@ TEST(ResizedCrop, DrawsAreasEvenlyAndAspectsEvenlyOnALogScale) {
   EXPECT_NEAR(*least, 0.08, 0.003);
   EXPECT_GT(*most, 0.98);
   // areas up to 3/4 always lie inside the image: there the draw is even
-  const auto below = [&](double a) { return double(std::count_if(areas.begin(), areas.end(), [a](double v) { return v < a; })); };
+  const auto below = [&](double a) {
+    return double(std::count_if(areas.begin(), areas.end(), [a](double v) { return v < a; }));
+  };
   EXPECT_NEAR(below(0.3) / below(0.7), (0.3 - 0.08) / (0.7 - 0.08), 0.015);
   const double mean = std::accumulate(aspects.begin(), aspects.end(), 0.0) / double(kDraws);
   EXPECT_NEAR(mean, 0, 0.01);
@@ -112,7 +115,8 @@ TEST(ResizedCrop, AspectsAreRelativeToTheSample) {
   const RandomResizedCrop crop{.least_area = 0.2, .most_area = 0.3, .least_aspect = 1, .most_aspect = 1};
   const Augmentation augmentation{.resized_crop = crop};
   for (int64_t i = 0; i < 100; ++i) {
-    const Rectangle box = draw_view(augmentation, augmentation_random(1, 0), i, {480, 640}, {120, 160}, Fit::stretch).box;
+    const Rectangle box =
+        draw_view(augmentation, augmentation_random(1, 0), i, {480, 640}, {120, 160}, Fit::stretch).box;
     ASSERT_NEAR(double(box.width) / double(box.height), 160.0 / 120, 0.01);
   }
 }
@@ -133,7 +137,8 @@ TEST(RenderImage, ResizesMirrorsPadsAndCuts) {
             const int64_t v = y + dy, u = (flip ? 19 - x : x) + dx;
             const bool inside = v >= 0 && v < 18 && u >= 0 && u < 22, cut = y >= 2 && y < 6 && x >= 3 && x < 8;
             const float expected = inside && !cut ? float(whole[static_cast<size_t>((v * 22 + u) * 3 + c)]) : 0.0f;
-            ASSERT_NEAR(out[static_cast<size_t>((y * 20 + x) * 3 + c)], expected, 1e-4) << y << ", " << x << ", shift " << dy << ", " << dx;
+            ASSERT_NEAR(out[static_cast<size_t>((y * 20 + x) * 3 + c)], expected, 1e-4)
+                << y << ", " << x << ", shift " << dy << ", " << dx;
           }
     }
 }
@@ -159,7 +164,8 @@ TEST(Cutout, IsASquareAroundAPixelCutOffAtTheEdge) {
   const double even = double(kDraws) / 120;
   EXPECT_NEAR(double(seen[{2, 2}]), even, 5 * std::sqrt(even));
   EXPECT_NEAR(double(seen[{5, 5}]), even, 5 * std::sqrt(even));
-  EXPECT_NEAR(double(seen[{10, 12}]), 4 * even, 5 * std::sqrt(4 * even)) << "two rows and columns of centres reach the far edges";
+  EXPECT_NEAR(double(seen[{10, 12}]), 4 * even, 5 * std::sqrt(4 * even))
+      << "two rows and columns of centres reach the far edges";
 }
 
 /// Of a Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)); below 1/4 by Simpson's rule in a variable that has no pole.
@@ -238,25 +244,32 @@ TEST(RenderMask, TakesTheNearestPixel) {
 }
 
 TEST(CheckAugmentation, NamesTheKey) {
-  auto message = [](const Augmentation& a, bool masks = false) { return error_of([&] { check_augmentation(a, masks); }); };
+  auto message = [](const Augmentation& a, bool masks = false) {
+    return error_of([&] { check_augmentation(a, masks); });
+  };
   EXPECT_THAT(message({.padding = -1}), HasSubstr("data.augmentation.padding: -1"));
   EXPECT_THAT(message({.cutout = -1}), HasSubstr("data.augmentation.cutout: -1"));
   EXPECT_THAT(message({.mixup = -0.5}), HasSubstr("data.augmentation.mixup: -0.5"));
   EXPECT_THAT(message({.mixup = std::nan("")}), HasSubstr("data.augmentation.mixup: nan"));
   EXPECT_THAT(message({.mixup = 0.2}, true), HasSubstr("not for segmentation"));
   EXPECT_THAT(message({.cutout = 2}, true), HasSubstr("not for segmentation"));
-  EXPECT_THAT(message({.resized_crop = RandomResizedCrop{.least_area = 0}}), HasSubstr("data.augmentation.crop_area: 0"));
-  EXPECT_THAT(message({.resized_crop = RandomResizedCrop{.most_area = 1.5}}), HasSubstr("data.augmentation.crop_area: 1.5"));
-  EXPECT_THAT(message({.resized_crop = RandomResizedCrop{.least_aspect = 2}}), HasSubstr("data.augmentation.crop_aspect"));
-  check_augmentation({.padding = 4, .flip = true, .resized_crop = RandomResizedCrop{}, .cutout = 16, .mixup = 1}, false);
+  EXPECT_THAT(message({.resized_crop = RandomResizedCrop{.least_area = 0}}),
+              HasSubstr("data.augmentation.crop_area: 0"));
+  EXPECT_THAT(message({.resized_crop = RandomResizedCrop{.most_area = 1.5}}),
+              HasSubstr("data.augmentation.crop_area: 1.5"));
+  EXPECT_THAT(message({.resized_crop = RandomResizedCrop{.least_aspect = 2}}),
+              HasSubstr("data.augmentation.crop_aspect"));
+  check_augmentation({.padding = 4, .flip = true, .resized_crop = RandomResizedCrop{}, .cutout = 16, .mixup = 1},
+                     false);
 }
 
 TEST(CheckAugmentation, KnowsWhatIsTooLargeForTheImages) {
   auto message = [](const Augmentation& a) { return error_of([&] { check_augmentation_fits(a, {24, 32}); }); };
   check_augmentation_fits({.padding = 23, .cutout = 24}, {24, 32});
-  EXPECT_THAT(message({.padding = 24}),
-              HasSubstr("data.augmentation.padding: 24: images are 24x32 pixels: a crop could be nothing but padding; use less than 24"));
-  EXPECT_THAT(message({.cutout = 25}), HasSubstr("data.augmentation.cutout: 25: images are 24x32 pixels; use at most 24"));
+  EXPECT_THAT(message({.padding = 24}), HasSubstr("data.augmentation.padding: 24: images are 24x32 pixels: a crop "
+                                                  "could be nothing but padding; use less than 24"));
+  EXPECT_THAT(message({.cutout = 25}),
+              HasSubstr("data.augmentation.cutout: 25: images are 24x32 pixels; use at most 24"));
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ std::vector<int32_t> random_lengths(int64_t n, std::mt19937& random) {
   return lengths;
 }
 
-/// Share of the positions of batches that hold no token, for samples of `lengths` in this order: when each batch is padded to the
-/// longest of all samples, and when it is padded to its own longest only.
+/// Share of the positions of batches that hold no token, for samples of `lengths` in this order: when each batch is
+/// padded to the longest of all samples, and when it is padded to its own longest only.
 struct PaddingShare {
   double whole = 0;
   double own = 0;
@@ -85,7 +85,8 @@ TEST(BucketedOrder, HoldsLengthsTogetherWithinABatch) {
   for (int64_t k = 0; k < kPoolBatches; ++k) extents.push_back(extent_of(lengths, sampler.batch(2, k)));
   EXPECT_FALSE(std::is_sorted(extents.begin(), extents.end(), [](Extent a, Extent b) { return a.least < b.least; }))
       << "short batches do not come first";
-  std::sort(extents.begin(), extents.end(), [](Extent a, Extent b) { return a.least != b.least ? a.least < b.least : a.most < b.most; });
+  std::sort(extents.begin(), extents.end(),
+            [](Extent a, Extent b) { return a.least != b.least ? a.least < b.least : a.most < b.most; });
   for (size_t k = 1; k < extents.size(); ++k) EXPECT_LE(extents[k - 1].most, extents[k].least);
   EXPECT_EQ(sampler.batch(2, kPoolBatches).size(), 9u);
   EXPECT_TRUE(sampler.starts_anew(1)) << "bucketed samples do not continue each other";

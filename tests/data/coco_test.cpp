@@ -124,7 +124,8 @@ TEST(PaintPolygon, FillsThePixelsWhoseCentresLieInside) {
         inside += painted;
         // within 1e-9 of an edge both answers are right
         if (lies_inside(corners, u - 1e-9, v) != lies_inside(corners, u + 1e-9, v)) continue;
-        ASSERT_EQ(painted, lies_inside(corners, u, v)) << "seed " << seed << ", round " << round << " at " << y << ", " << x;
+        ASSERT_EQ(painted, lies_inside(corners, u, v))
+            << "seed " << seed << ", round " << round << " at " << y << ", " << x;
       }
   }
   EXPECT_GT(inside, 10000);
@@ -142,8 +143,8 @@ TEST(PaintPolygon, CoversARectangleOnce) {
 }
 
 json polygon_annotation(int64_t id, int64_t image, int64_t category, std::vector<double> corners, double area) {
-  return {{"id", id}, {"image_id", image}, {"category_id", category}, {"iscrowd", 0}, {"area", area}, {"segmentation", {corners}},
-          {"bbox", {0, 0, 1, 1}}};
+  return {{"id", id},     {"image_id", image},         {"category_id", category}, {"iscrowd", 0},
+          {"area", area}, {"segmentation", {corners}}, {"bbox", {0, 0, 1, 1}}};
 }
 
 json runs_annotation(int64_t id, int64_t image, int64_t category, const Image& mask, bool as_text, bool crowd) {
@@ -151,18 +152,22 @@ json runs_annotation(int64_t id, int64_t image, int64_t category, const Image& m
   json region{{"size", {mask.size.height, mask.size.width}}};
   if (as_text) region["counts"] = compressed(counts);
   else region["counts"] = counts;
-  return {{"id", id}, {"image_id", image}, {"category_id", category}, {"iscrowd", crowd ? 1 : 0}, {"area", 4}, {"segmentation", region}};
+  return {{"id", id},  {"image_id", image},     {"category_id", category}, {"iscrowd", crowd ? 1 : 0},
+          {"area", 4}, {"segmentation", region}};
 }
 
 /// Two images of 6x8 pixels and categories 3, 17 and 90, as in the official files with everything else that these have.
 json tiny_set() {
   return {{"info", {{"year", 2017}, {"images", {{"id", 5}}}}},
           {"licenses", {{{"id", 1}, {"name", "CC"}}}},
-          {"images", {{{"id", 42}, {"file_name", "b.png"}, {"height", 6}, {"width", 8}, {"license", 1}},
-                      {{"id", 7}, {"file_name", "a.png"}, {"height", 6}, {"width", 8}, {"date_captured", "2013"}}}},
+          {"images",
+           {{{"id", 42}, {"file_name", "b.png"}, {"height", 6}, {"width", 8}, {"license", 1}},
+            {{"id", 7}, {"file_name", "a.png"}, {"height", 6}, {"width", 8}, {"date_captured", "2013"}}}},
           {"annotations", json::array()},
-          {"categories", {{{"id", 90}, {"name", "toothbrush"}, {"supercategory", "indoor"}},
-                          {{"id", 3}, {"name", "car"}}, {{"id", 17}, {"name", "cat"}}}}};
+          {"categories",
+           {{{"id", 90}, {"name", "toothbrush"}, {"supercategory", "indoor"}},
+            {{"id", 3}, {"name", "car"}},
+            {{"id", 17}, {"name", "cat"}}}}};
 }
 
 std::vector<int> mask_of(const json& set, int64_t index) {
@@ -197,18 +202,18 @@ TEST(Coco, PaintsSmallThingsOverLargeOnesAndCrowdsUnderAll) {
   set["annotations"] = {polygon_annotation(1, 7, 90, {1, 1, 3, 1, 3, 3, 1, 3}, 4),
                         polygon_annotation(2, 7, 3, {0, 0, 6, 0, 6, 4, 0, 4}, 24),
                         runs_annotation(3, 7, 3, crowd, false, true), runs_annotation(4, 7, 17, patch, true, false)};
-  const std::vector<int> expected{1, 1, 1, 1, 1, 1, 255, 255,  //
-                                  1, 3, 3, 1, 1, 1, 255, 255,  //
-                                  1, 3, 3, 1, 1, 1, 255, 255,  //
-                                  1, 1, 1, 1, 1, 1, 255, 255,  //
-                                  0, 0, 0, 0, 0, 255, 255, 255,
-                                  2, 2, 0, 0, 0, 255, 255, 255};
+  const std::vector<int> expected{1, 1, 1, 1, 1, 1,   255, 255,  //
+                                  1, 3, 3, 1, 1, 1,   255, 255,  //
+                                  1, 3, 3, 1, 1, 1,   255, 255,  //
+                                  1, 1, 1, 1, 1, 1,   255, 255,  //
+                                  0, 0, 0, 0, 0, 255, 255, 255, 2, 2, 0, 0, 0, 255, 255, 255};
   EXPECT_EQ(mask_of(set, 0), expected);
   EXPECT_EQ(mask_of(set, 1), std::vector<int>(48, 0));
   // dump() sorts by key, so annotations came first so far
   const std::string late = "{\"categories\":" + set["categories"].dump() + ",\"images\":" + set["images"].dump() +
-                     ",\"annotations\":" + set["annotations"].dump() + "}";
-  EXPECT_EQ(CocoMasks(parse_coco(late, "i.json"), "").mask(0).pixels, CocoMasks(parse_coco(set.dump(), "i.json"), "").mask(0).pixels);
+                           ",\"annotations\":" + set["annotations"].dump() + "}";
+  EXPECT_EQ(CocoMasks(parse_coco(late, "i.json"), "").mask(0).pixels,
+            CocoMasks(parse_coco(set.dump(), "i.json"), "").mask(0).pixels);
 }
 
 TEST(Coco, JoinsThePolygonsOfAnObject) {
@@ -230,10 +235,13 @@ TEST(Coco, GivesThePlaceOfWhatIsWrong) {
     change(set);
     return error_of([&] { parse_coco(set.dump(), "i.json"); });
   };
-  auto of_annotation = [&](const char* key, const json& value) { return message([&](json& s) { s["annotations"][0][key] = value; }); };
+  auto of_annotation = [&](const char* key, const json& value) {
+    return message([&](json& s) { s["annotations"][0][key] = value; });
+  };
   const std::string place = "i.json: annotations[0] (id 1768): ";
   EXPECT_THAT(of_annotation("category_id", 5), HasSubstr(place + "category_id 5: no category has this id"));
-  EXPECT_THAT(of_annotation("category_id", "car"), HasSubstr(place + "\"category_id\" is \"car\": it must be a whole number"));
+  EXPECT_THAT(of_annotation("category_id", "car"),
+              HasSubstr(place + "\"category_id\" is \"car\": it must be a whole number"));
   EXPECT_THAT(of_annotation("image_id", 8), HasSubstr(place + "image_id 8: no image has this id"));
   EXPECT_THAT(of_annotation("image_id", 18446744073709551615u), HasSubstr("whole number"));
   EXPECT_THAT(of_annotation("segmentation", json::array()), HasSubstr(place + "a segmentation without polygons"));
@@ -245,12 +253,16 @@ TEST(Coco, GivesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(of_annotation("segmentation", {{"counts", {48}}}), HasSubstr("without \"size\""));
   EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}}), HasSubstr("without \"counts\""));
   EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", {-1, 49}}}), HasSubstr("a run of -1 pixels"));
-  EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", json::array()}}), HasSubstr("run lengths of 0 pixels"));
+  EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", json::array()}}),
+              HasSubstr("run lengths of 0 pixels"));
   EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", {40}}}),
               HasSubstr("run lengths of 40 pixels: the image has 8x6 = 48"));
-  EXPECT_THAT(of_annotation("segmentation", {{"size", {8, 6}}, {"counts", {48}}}), HasSubstr("a mask of 6x8 pixels: its image has 8x6"));
-  EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", "5T3!"}}), HasSubstr(place + "a strange character"));
-  EXPECT_THAT(message([](json& s) { s["images"][1].erase("width"); }), HasSubstr("i.json: images[1] (id 7): no \"width\""));
+  EXPECT_THAT(of_annotation("segmentation", {{"size", {8, 6}}, {"counts", {48}}}),
+              HasSubstr("a mask of 6x8 pixels: its image has 8x6"));
+  EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", "5T3!"}}),
+              HasSubstr(place + "a strange character"));
+  EXPECT_THAT(message([](json& s) { s["images"][1].erase("width"); }),
+              HasSubstr("i.json: images[1] (id 7): no \"width\""));
   EXPECT_THAT(message([](json& s) { s["images"][1]["height"] = 0; }), HasSubstr("8x0 pixels"));
   EXPECT_THAT(message([](json& s) { s["images"][1]["file_name"] = "../a.png"; }), HasSubstr("\"../a.png\""));
   EXPECT_THAT(message([](json& s) { s["images"][1]["id"] = 42; }), HasSubstr("two images of id 42"));
@@ -258,7 +270,8 @@ TEST(Coco, GivesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(message([](json& s) { s.erase("categories"); }), HasSubstr("i.json: no list \"categories\""));
   EXPECT_THAT(message([](json& s) { s["images"] = {{"id", 1}}; }), HasSubstr("no list \"images\""));
   EXPECT_THAT(message([](json& s) { s["annotations"].push_back(17); }), HasSubstr("annotations[1]: no \"image_id\""));
-  EXPECT_THAT(error_of([] { parse_coco("{\"images\": [", "i.json"); }), AllOf(HasSubstr("i.json: not valid JSON at byte 12 of 12")));
+  EXPECT_THAT(error_of([] { parse_coco("{\"images\": [", "i.json"); }),
+              AllOf(HasSubstr("i.json: not valid JSON at byte 12 of 12")));
   EXPECT_THAT(error_of([] { parse_coco("[1, 2]", "i.json"); }), HasSubstr("no list"));
   EXPECT_THAT(error_of([] { parse_coco("{\"images\": [1e999]}", "i.json"); }), HasSubstr("not valid JSON"));
   EXPECT_THAT(error_of([] { parse_coco("", "i.json"); }), HasSubstr("not valid JSON"));
@@ -266,20 +279,23 @@ TEST(Coco, GivesThePlaceOfWhatIsWrong) {
 
 TEST(Coco, BrokenAnnotationsTakeTheirImageOutWhenAsked) {
   json set = tiny_set();
-  set["annotations"] = {polygon_annotation(1, 7, 3, {0, 0, 2, 0}, 2), polygon_annotation(2, 42, 3, {0, 0, 2, 0, 2, 2}, 2),
+  set["annotations"] = {polygon_annotation(1, 7, 3, {0, 0, 2, 0}, 2),
+                        polygon_annotation(2, 42, 3, {0, 0, 2, 0, 2, 2}, 2),
                         polygon_annotation(3, 8, 3, {0, 0, 2, 0, 2, 2}, 2), 17};
   const CocoInstances coco = parse_coco(set.dump(), "i.json", true);
   EXPECT_EQ(coco.stray, 2);
   EXPECT_THAT(coco.images[0].problem, HasSubstr("annotations[0] (id 1): a polygon of 4 numbers"));
   EXPECT_EQ(coco.images[1].problem, "");
   const CocoMasks masks(coco, "");
-  EXPECT_THAT(error_of([&] { masks.mask(0); }), AllOf(HasSubstr("i.json: image \"a.png\""), HasSubstr("a polygon of 4 numbers")));
+  EXPECT_THAT(error_of([&] { masks.mask(0); }),
+              AllOf(HasSubstr("i.json: image \"a.png\""), HasSubstr("a polygon of 4 numbers")));
   EXPECT_EQ(masks.mask(1).size, (ImageSize{6, 8}));
 }
 
 TEST(Coco, NeverCrashesOnDamage) {
   json set = tiny_set();
-  set["annotations"] = {polygon_annotation(1, 7, 3, {0, 0, 2, 0, 2, 2}, 2), runs_annotation(4, 42, 17, empty_mask(6, 8), true, false)};
+  set["annotations"] = {polygon_annotation(1, 7, 3, {0, 0, 2, 0, 2, 2}, 2),
+                        runs_annotation(4, 42, 17, empty_mask(6, 8), true, false)};
   const std::string text = set.dump();
   const uint32_t seed = 13;
   std::mt19937 random(seed);

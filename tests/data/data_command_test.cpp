@@ -45,17 +45,21 @@ TEST(DataCommand, ListsInColumns) {
   const size_t column = out.str().find("handwritten digits");  // of the first set, MNIST
   EXPECT_GT(column, std::string("california-housing").size());
   int sets = 0;
-  for (std::string name, state; std::getline(lines, name) && !name.starts_with("searched:") && std::getline(lines, state); ++sets) {
+  for (std::string name, state;
+       std::getline(lines, name) && !name.starts_with("searched:") && std::getline(lines, state); ++sets) {
     EXPECT_EQ(name.find_first_not_of(' ', name.find(' ')), column) << name;
     EXPECT_EQ(state.find_first_not_of(' '), column) << state;
   }
-  const auto listed = [](const KnownSet& set) { return set.origin == DataOrigin::searched || set.origin == DataOrigin::generated; };
+  const auto listed = [](const KnownSet& set) {
+    return set.origin == DataOrigin::searched || set.origin == DataOrigin::generated;
+  };
   EXPECT_EQ(sets, std::count_if(known_sets().begin(), known_sets().end(), listed));
 }
 
 TEST(DataCommand, ListsTheNamesWhenASetIsUnknown) {
   std::ostringstream out;
-  EXPECT_THAT(error_of([&] { data_get("imagenet", {}, out); }), AllOf(HasSubstr("\"imagenet\""), HasSubstr("mnist, cifar10")));
+  EXPECT_THAT(error_of([&] { data_get("imagenet", {}, out); }),
+              AllOf(HasSubstr("\"imagenet\""), HasSubstr("mnist, cifar10")));
   EXPECT_THAT(error_of([&] { data_get("csv", {}, out); }), HasSubstr("no set of this name can be downloaded"));
   EXPECT_EQ(data_get("digits", {}, out), 0);
 }

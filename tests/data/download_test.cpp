@@ -34,7 +34,8 @@ class Download : public ::testing::Test {
 
   void get(std::vector<std::string> urls) {
     source_.urls = std::move(urls);
-    download({source_}, target(), [this](const DownloadProgress& p) { seen_.push_back(p); }, options_);
+    download(
+        {source_}, target(), [this](const DownloadProgress& p) { seen_.push_back(p); }, options_);
   }
   std::filesystem::path target() const { return folder_ / "data"; }
   std::string downloaded() const { return read_text(target() / "set.bin"); }
@@ -150,8 +151,9 @@ TEST_F(Download, NamesBothChecksums) {
   });
   write_file(folder_ / "wrong", wrong);
   std::string message = error_of([&] { get({server.url("/set.bin")}); }, Blame::run);
-  EXPECT_THAT(message, AllOf(HasSubstr("wrong checksum"), HasSubstr(source_.sha256), HasSubstr(sha256_of(folder_ / "wrong")),
-                             HasSubstr(server.url("/set.bin")), HasSubstr((target() / "set.bin").string())));
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("wrong checksum"), HasSubstr(source_.sha256), HasSubstr(sha256_of(folder_ / "wrong")),
+                    HasSubstr(server.url("/set.bin")), HasSubstr((target() / "set.bin").string())));
   EXPECT_FALSE(std::filesystem::exists(target() / "set.bin"));
   EXPECT_FALSE(part_exists());
 }
@@ -163,8 +165,8 @@ TEST_F(Download, TriesTheNextMirror) {
   EXPECT_EQ(absent.paths().size(), 1u) << "404 is final";
   std::filesystem::remove(target() / "set.bin");
   std::string message = error_of([&] { get({absent.url("/a/set.bin"), absent.url("/b/set.bin")}); }, Blame::run);
-  EXPECT_THAT(message, AllOf(HasSubstr(absent.url("/a/set.bin") + " answers HTTP 404"), HasSubstr("/b/set.bin answers HTTP 404"),
-                             HasSubstr("TRIREME_MIRROR")));
+  EXPECT_THAT(message, AllOf(HasSubstr(absent.url("/a/set.bin") + " answers HTTP 404"),
+                             HasSubstr("/b/set.bin answers HTTP 404"), HasSubstr("TRIREME_MIRROR")));
 }
 
 TEST_F(Download, RetriesAServerThatIsBusy) {
@@ -201,7 +203,8 @@ TEST_F(Download, SaysThatNobodyAnswers) {
     LocalServer server(whole_);
     dead = server.url("/set.bin");
   }
-  EXPECT_THAT(error_of([&] { get({dead}); }, Blame::run), AllOf(HasSubstr(dead), HasSubstr("onnect"), HasSubstr("check the network")));
+  EXPECT_THAT(error_of([&] { get({dead}); }, Blame::run),
+              AllOf(HasSubstr(dead), HasSubstr("onnect"), HasSubstr("check the network")));
 }
 
 TEST_F(Download, ReplacesMirrorsByABaseAddress) {

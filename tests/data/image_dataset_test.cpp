@@ -18,7 +18,8 @@ Images random_images(int64_t n, int64_t channels, int64_t height, int64_t width,
   std::mt19937 random(seed);
   Images images{.channels = channels, .height = height, .width = width, .pixels = {}, .labels = {}};
   for (int64_t i = 0; i < n; ++i) images.labels.push_back(static_cast<uint8_t>(i % 10));
-  for (int64_t i = 0; i < n * images.image_bytes(); ++i) images.pixels.push_back(static_cast<uint8_t>(1 + random() % 255));
+  for (int64_t i = 0; i < n * images.image_bytes(); ++i)
+    images.pixels.push_back(static_cast<uint8_t>(1 + random() % 255));
   return images;
 }
 
@@ -66,7 +67,8 @@ TEST(ImageDataset, AugmentsEachSampleAlikeInAnyBatch) {
   EXPECT_FALSE(at::equal(together, set.get(all, {.seed = 6, .epoch = 3, .augment = true}).data));
   at::Tensor plain = set.get(all, {.seed = 5, .epoch = 3, .augment = false}).data;
   EXPECT_FALSE(at::equal(together, plain));
-  EXPECT_TRUE(at::equal(plain, ImageDataset(set.images(), 10, kCifar).get(all, draw).data)) << "no augmentation configured";
+  EXPECT_TRUE(at::equal(plain, ImageDataset(set.images(), 10, kCifar).get(all, draw).data))
+      << "no augmentation configured";
 }
 
 /// Oracle: pad with libtorch, then look for the (dy, dx, flip) that explains each augmented image.

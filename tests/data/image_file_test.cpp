@@ -20,7 +20,9 @@ using ::testing::HasSubstr;
 
 Bytes bytes_of(const std::string& text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
 
-Image decode(const std::string& text, int64_t channels, int reduce = 1) { return decode_image(bytes_of(text), "a.img", channels, reduce); }
+Image decode(const std::string& text, int64_t channels, int reduce = 1) {
+  return decode_image(bytes_of(text), "a.img", channels, reduce);
+}
 
 /// Sample s of a row packed as in a PNG file.
 int unpacked(const uint8_t* row, int s, int bits) {
@@ -51,7 +53,8 @@ Colour colour_at(const PngSpec& spec, int y, int x) {
 std::vector<PngSpec> every_png() {
   std::vector<PngSpec> specs;
   uint32_t seed = 1;
-  for (int colour : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA, PNG_COLOR_TYPE_PALETTE})
+  for (int colour : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA,
+                     PNG_COLOR_TYPE_PALETTE})
     for (int bits : {1, 2, 4, 8, 16})
       for (bool interlaced : {false, true}) {
         const bool small = bits < 8, is_palette = colour == PNG_COLOR_TYPE_PALETTE;
@@ -90,14 +93,16 @@ TEST(DecodeMask, GivesTheNumbersAsTheyAreStored) {
     auto decode_it = [&] { return decode_mask(bytes_of(file), "m.png"); };
     const bool one_number = spec.colour == PNG_COLOR_TYPE_GRAY || spec.colour == PNG_COLOR_TYPE_PALETTE;
     if (!one_number || spec.bits == 16) {
-      EXPECT_THAT(error_of(decode_it), AllOf(HasSubstr("m.png: a mask of"), HasSubstr(one_number ? "16 bits" : "channels")));
+      EXPECT_THAT(error_of(decode_it),
+                  AllOf(HasSubstr("m.png: a mask of"), HasSubstr(one_number ? "16 bits" : "channels")));
       continue;
     }
     const Image mask = decode_it();
     ASSERT_EQ(mask.pixels.size(), 9u * 13);
     for (int y = 0; y < 9; ++y)
       for (int x = 0; x < 13; ++x)
-        ASSERT_EQ(mask.view().row(y)[x], unpacked(spec.rows.data() + static_cast<size_t>(y) * png_row_bytes(spec), x, spec.bits));
+        ASSERT_EQ(mask.view().row(y)[x],
+                  unpacked(spec.rows.data() + static_cast<size_t>(y) * png_row_bytes(spec), x, spec.bits));
   }
   const std::string jpeg = jpeg_bytes({.width = 8, .height = 8, .pixels = smooth_pixels(8, 8, 3)});
   EXPECT_THAT(error_of([&] { decode_mask(bytes_of(jpeg), "m.jpg"); }), HasSubstr("m.jpg: a JPEG as a mask"));
@@ -108,7 +113,8 @@ TEST(DecodeJpeg, IsNearTheOriginal) {
     for (J_COLOR_SPACE colour : {JCS_RGB, JCS_GRAYSCALE}) {
       const int channels = colour == JCS_RGB ? 3 : 1;
       const auto pixels = smooth_pixels(61, 43, channels);
-      const std::string file = jpeg_bytes({.width = 61, .height = 43, .colour = colour, .pixels = pixels, .progressive = progressive});
+      const std::string file =
+          jpeg_bytes({.width = 61, .height = 43, .colour = colour, .pixels = pixels, .progressive = progressive});
       const Image rgb = decode(file, 3), grey = decode(file, 1);
       ASSERT_EQ(rgb.size, (ImageSize{43, 61}));
       ASSERT_EQ(image_size(bytes_of(file), "a"), rgb.size);
@@ -123,7 +129,8 @@ TEST(DecodeJpeg, IsNearTheOriginal) {
 
 TEST(DecodeJpeg, TurnsInkIntoLight) {
   const auto pixels = smooth_pixels(32, 24, 4);
-  const std::string file = jpeg_bytes({.width = 32, .height = 24, .colour = JCS_CMYK, .pixels = pixels, .quality = 100});
+  const std::string file =
+      jpeg_bytes({.width = 32, .height = 24, .colour = JCS_CMYK, .pixels = pixels, .quality = 100});
   const Image rgb = decode(file, 3), grey = decode(file, 1);
   ASSERT_EQ(rgb.pixels.size(), 32u * 24 * 3);
   ASSERT_EQ(grey.pixels.size(), 32u * 24);
@@ -151,8 +158,13 @@ TEST(DecodeJpeg, ReducesToAPartOfItsSize) {
 TEST(DecodeImage, RefusesEveryTruncation) {
   const std::string files[] = {
       png_bytes({.width = 20, .height = 15, .rows = random_bytes(900, 5)}),
-      png_bytes({.width = 20, .height = 15, .colour = PNG_COLOR_TYPE_PALETTE, .bits = 4, .rows = random_bytes(150, 6),
-                 .palette = random_bytes(48, 7), .interlaced = true}),
+      png_bytes({.width = 20,
+                 .height = 15,
+                 .colour = PNG_COLOR_TYPE_PALETTE,
+                 .bits = 4,
+                 .rows = random_bytes(150, 6),
+                 .palette = random_bytes(48, 7),
+                 .interlaced = true}),
       jpeg_bytes({.width = 20, .height = 15, .pixels = random_bytes(900, 8)}),
       jpeg_bytes({.width = 20, .height = 15, .pixels = random_bytes(900, 9), .progressive = true})};
   for (const std::string& file : files) {
@@ -170,9 +182,10 @@ TEST(DecodeImage, RefusesEveryTruncation) {
 TEST(DecodeImage, NeverCrashesOnDamage) {
   const uint32_t seed = 20;
   std::mt19937 random(seed);
-  const std::string files[] = {png_bytes({.width = 20, .height = 15, .rows = random_bytes(900, 5), .interlaced = true}),
-                               jpeg_bytes({.width = 20, .height = 15, .pixels = random_bytes(900, 8)}),
-                               jpeg_bytes({.width = 20, .height = 15, .pixels = random_bytes(900, 9), .progressive = true})};
+  const std::string files[] = {
+      png_bytes({.width = 20, .height = 15, .rows = random_bytes(900, 5), .interlaced = true}),
+      jpeg_bytes({.width = 20, .height = 15, .pixels = random_bytes(900, 8)}),
+      jpeg_bytes({.width = 20, .height = 15, .pixels = random_bytes(900, 9), .progressive = true})};
   int refused = 0;
   for (const std::string& file : files)
     for (int round = 0; round < 300; ++round) {
@@ -194,7 +207,8 @@ TEST(DecodeImage, SaysWhatIsDamagedAndWhere) {
   std::string png = rgb_png(20, 15, random_bytes(900, 5));
   const size_t data = png.find("IDAT");
   png[data + 20] ^= 1;
-  EXPECT_THAT(error_of([&] { decode(png, 3); }), AllOf(HasSubstr("a.img: damaged PNG at byte"), HasSubstr("data.on_error")));
+  EXPECT_THAT(error_of([&] { decode(png, 3); }),
+              AllOf(HasSubstr("a.img: damaged PNG at byte"), HasSubstr("data.on_error")));
   EXPECT_THAT(error_of([] { decode("", 3); }), HasSubstr("a.img: an empty file"));
   EXPECT_THAT(error_of([] { decode("GIF89a", 3); }), AllOf(HasSubstr("neither JPEG nor PNG"), HasSubstr("0x47")));
   EXPECT_THAT(error_of([] { image_size({}, "b.jpg"); }), HasSubstr("b.jpg"));

@@ -46,7 +46,9 @@ class ImageFolders : public ::testing::Test {
 };
 
 TEST_F(ImageFolders, AreListedByClassAndName) {
-  for (const char* path : {"zebra/b.png", "zebra/a.JPEG", "ant/images/2.jpg", "ant/x.png", "ant/images/10.jpg", "Cat/1.png"}) image(path);
+  for (const char* path :
+       {"zebra/b.png", "zebra/a.JPEG", "ant/images/2.jpg", "ant/x.png", "ant/images/10.jpg", "Cat/1.png"})
+    image(path);
   write_file(folder_ / "ant/boxes.txt", "no image");
   write_file(folder_ / "words.txt", "no class");
   const ImageFolder train = list_image_folder(folder_.path());
@@ -62,21 +64,28 @@ TEST_F(ImageFolders, AreListedByClassAndName) {
 TEST_F(ImageFolders, MayListTheirClassesInAFile) {
   write_file(folder_ / "val_annotations.txt", "val_1.JPEG\tn02\t0\t1\t2\t3\r\nval_0.JPEG\tn01\n");
   image("images/val_0.JPEG");
-  EXPECT_THAT(paths_of(list_image_folder(folder_.path(), {"n01", "n02"})), ElementsAre("images/val_1.JPEG:1", "images/val_0.JPEG:0"));
-  EXPECT_THAT(error_of([&] { list_image_folder(folder_.path(), {"n01", "n03"}); }), HasSubstr("val_annotations.txt:1: class \"n02\""));
+  EXPECT_THAT(paths_of(list_image_folder(folder_.path(), {"n01", "n02"})),
+              ElementsAre("images/val_1.JPEG:1", "images/val_0.JPEG:0"));
+  EXPECT_THAT(error_of([&] {
+                list_image_folder(folder_.path(), {"n01", "n03"});
+              }),
+              HasSubstr("val_annotations.txt:1: class \"n02\""));
   write_file(folder_ / "val_annotations.txt", "val_1.JPEG\n");
-  EXPECT_THAT(error_of([&] { list_image_folder(folder_.path(), {"n01"}); }), HasSubstr("val_annotations.txt:1: no tab"));
+  EXPECT_THAT(error_of([&] { list_image_folder(folder_.path(), {"n01"}); }),
+              HasSubstr("val_annotations.txt:1: no tab"));
 }
 
 TEST_F(ImageFolders, NameWhatIsMissing) {
-  EXPECT_THAT(error_of([&] { list_image_folder(folder_ / "none"); }), AllOf(HasSubstr("none: no such folder"), HasSubstr("train/<class>")));
+  EXPECT_THAT(error_of([&] { list_image_folder(folder_ / "none"); }),
+              AllOf(HasSubstr("none: no such folder"), HasSubstr("train/<class>")));
   EXPECT_THAT(error_of([&] { list_image_folder(folder_.path()); }), HasSubstr("no folders in it"));
   write_file(folder_ / "cat/notes.txt", "");
   EXPECT_THAT(error_of([&] { list_image_folder(folder_.path()); }), HasSubstr("cat: no images"));
   image("cat/1.png");
   EXPECT_THAT(error_of([&] { list_image_folder(folder_.path(), {"dog"}); }), HasSubstr("cat: a class of its own"));
   std::filesystem::create_directory_symlink("..", folder_ / "cat/up");
-  EXPECT_THAT(error_of([&] { list_image_folder(folder_.path()); }), AllOf(HasSubstr("cat: cannot be listed"), HasSubstr("links")));
+  EXPECT_THAT(error_of([&] { list_image_folder(folder_.path()); }),
+              AllOf(HasSubstr("cat: cannot be listed"), HasSubstr("links")));
 }
 
 TEST_F(ImageFolders, OneClassIsNoClassification) {
@@ -88,7 +97,8 @@ TEST_F(ImageFolders, OneClassIsNoClassification) {
 TEST_F(ImageFolders, LinksThatLeadNowhereAreBrokenImages) {
   for (const char* path : {"train/a/1.png", "train/b/1.png", "val/a/1.png"}) image(path);
   std::filesystem::create_symlink("gone.png", folder_ / "train/a/2.png");
-  const TaskData data = open_data({.name = "folder", .path = folder_.path(), .image_size = {8, 8}, .on_error = OnError::skip});
+  const TaskData data =
+      open_data({.name = "folder", .path = folder_.path(), .image_size = {8, 8}, .on_error = OnError::skip});
   EXPECT_EQ(data.train->size(), 2);
   EXPECT_THAT(data.source, HasSubstr("1 of 3 training images left out (first: a/2.png: no such file"));
 }
@@ -108,7 +118,8 @@ TEST_F(ImageFolders, GiveSamplesOfOneSizeAndThreeChannels) {
   std::vector<uint8_t> ramp(12 * 6);
   for (size_t p = 0; p < ramp.size(); ++p) ramp[p] = static_cast<uint8_t>(20 * (p % 12));
   write_file(folder_ / "a/grey.png", grey_png(12, 6, ramp));
-  write_file(folder_ / "b/colour.jpg", jpeg_bytes({.width = 16, .height = 16, .pixels = std::vector<uint8_t>(768, 77)}));
+  write_file(folder_ / "b/colour.jpg",
+             jpeg_bytes({.width = 16, .height = 16, .pixels = std::vector<uint8_t>(768, 77)}));
   image("b/small.png", 9);
   const FolderDataset set(list_image_folder(folder_.path()), {{6, 6}, 3, kBytes});
   EXPECT_EQ(set.sample_shape(), (Shape{3, 6, 6}));
@@ -127,7 +138,8 @@ TEST_F(ImageFolders, GiveSamplesOfOneSizeAndThreeChannels) {
 TEST_F(ImageFolders, ServeManyThreadsAndAnyBatch) {
   for (int i = 0; i < 12; ++i) {
     const auto pixels = random_bytes(static_cast<size_t>(3 * 30 * (40 + i)), static_cast<uint32_t>(i));
-    write_file(folder_ / ("a/" + std::to_string(i) + ".jpg"), jpeg_bytes({.width = 40 + i, .height = 30, .pixels = pixels}));
+    write_file(folder_ / ("a/" + std::to_string(i) + ".jpg"),
+               jpeg_bytes({.width = 40 + i, .height = 30, .pixels = pixels}));
   }
   const FolderDataset set(list_image_folder(folder_.path()),
                           {{16, 16}, 3, kBytes, {.padding = 2, .flip = true, .resized_crop = RandomResizedCrop{}}});
@@ -138,7 +150,8 @@ TEST_F(ImageFolders, ServeManyThreadsAndAnyBatch) {
     std::vector<std::jthread> threads;
     for (size_t t = 0; t < got.size(); ++t)
       threads.emplace_back([&, t] {
-        for (int round = 0; round < 5; ++round) got[t] = set.get(std::vector<int64_t>{static_cast<int64_t>(t), 11}, draw).data;
+        for (int round = 0; round < 5; ++round)
+          got[t] = set.get(std::vector<int64_t>{static_cast<int64_t>(t), 11}, draw).data;
       });
   }
   for (size_t t = 0; t < got.size(); ++t) {
@@ -160,7 +173,8 @@ TEST_F(ImageFolders, DecodeLargeImagesSmallWithoutBeingFarOff) {
   const Image original{{300, 400}, 3, pixels};
   for (const Rectangle part : {Rectangle{0, 0, 300, 400}, {11, 33, 200, 210}, {0, 0, 60, 50}}) {
     const SampleView view{.box = part, .full = {24, 24}, .cut = {}};
-    const ViewedImage loaded = load_image(folder_ / "a.jpg", 3, [&](ImageSize) { return view; }, buffer);
+    const ViewedImage loaded = load_image(
+        folder_ / "a.jpg", 3, [&](ImageSize) { return view; }, buffer);
     const int64_t reduced = original.size.height / loaded.pixels.size.height;
     EXPECT_EQ(reduced, part.height >= 200 ? 4 : 1);
     const auto got = rendered(loaded), exact = rendered({original.view(), view});
@@ -170,7 +184,8 @@ TEST_F(ImageFolders, DecodeLargeImagesSmallWithoutBeingFarOff) {
 
 TEST_F(ImageFolders, HeadersTellSizesHoweverLongTheyAre) {
   const std::string jpeg = jpeg_bytes({.width = 70, .height = 50, .pixels = random_bytes(70 * 50 * 3, 1)});
-  const std::string thumbnail = std::string("\xff\xe1\xff\xff", 4) + std::string(65533, 'x');  // a segment with its length
+  const std::string thumbnail =
+      std::string("\xff\xe1\xff\xff", 4) + std::string(65533, 'x');  // a segment with its length
   write_file(folder_ / "a.jpg", jpeg.substr(0, 2) + thumbnail + thumbnail + jpeg.substr(2));
   write_file(folder_ / "b.jpg", jpeg.substr(0, jpeg.size() / 2));
   for (const char* name : {"a.jpg", "b.jpg"}) EXPECT_EQ(size_of_image(folder_ / name), (ImageSize{50, 70})) << name;
@@ -179,24 +194,28 @@ TEST_F(ImageFolders, HeadersTellSizesHoweverLongTheyAre) {
 }
 
 TEST_F(ImageFolders, FailOrSkipBrokenFiles) {
-  for (const char* path : {"train/a/1.png", "train/a/2.png", "train/b/1.png", "train/b/2.png", "val/a/1.png", "val/b/1.png"}) image(path);
+  for (const char* path :
+       {"train/a/1.png", "train/a/2.png", "train/b/1.png", "train/b/2.png", "val/a/1.png", "val/b/1.png"})
+    image(path);
   const std::string jpeg = jpeg_bytes({.width = 64, .height = 64, .pixels = random_bytes(64 * 64 * 3, 1)});
   write_file(folder_ / "train/b/1.png", jpeg.substr(0, jpeg.size() - 700));
   write_file(folder_ / "train/b/3.png", "no image at all");
   std::filesystem::create_symlink("gone.png", folder_ / "train/b/4.png");
   const DataSpec spec{.name = "folder", .path = folder_.path(), .image_size = {8, 8}};
   EXPECT_THAT(error_of([&] { open_data(spec); }),
-              AllOf(HasSubstr((folder_ / "train/b/3.png").string() + ": neither JPEG nor PNG: it starts with the byte 0x6e, the first of 2 broken"),
+              AllOf(HasSubstr((folder_ / "train/b/3.png").string() +
+                              ": neither JPEG nor PNG: it starts with the byte 0x6e, the first of 2 broken"),
                     HasSubstr("data.on_error = \"skip\"")));
   std::filesystem::remove(folder_ / "train/b/3.png");
-  EXPECT_THAT(error_of([&] { open_data(spec); }), AllOf(HasSubstr("train/b/4.png: no such file"), HasSubstr("data.on_error = \"skip\"")));
+  EXPECT_THAT(error_of([&] { open_data(spec); }),
+              AllOf(HasSubstr("train/b/4.png: no such file"), HasSubstr("data.on_error = \"skip\"")));
   std::filesystem::remove(folder_ / "train/b/4.png");
   TaskData data = open_data(spec);
   EXPECT_EQ(data.train->size(), 4);
   EXPECT_EQ(data.source, "images by folder, " + folder_.path().string() + ", 2 classes");
   EXPECT_THAT(error_of([&] { data.train->get(first(4), {}); }),
-              AllOf(HasSubstr((folder_ / "train/b/1.png").string() + ": damaged JPEG at byte"), HasSubstr("Premature end of JPEG file"),
-                    HasSubstr("data.on_error = \"skip\"")))
+              AllOf(HasSubstr((folder_ / "train/b/1.png").string() + ": damaged JPEG at byte"),
+                    HasSubstr("Premature end of JPEG file"), HasSubstr("data.on_error = \"skip\"")))
       << "only whoever decodes it all can tell";
   write_file(folder_ / "train/b/3.png", "no image at all");
   data = open_data({.name = "folder", .path = folder_.path(), .image_size = {8, 8}, .on_error = OnError::skip});

@@ -25,23 +25,31 @@ struct PngSpec {
   int width = 0, height = 0;
   int colour = PNG_COLOR_TYPE_RGB;
   int bits = 8;
-  std::vector<uint8_t> rows = {};      ///< packed as in the file: ceil(width * channels * bits / 8) bytes a row, big-endian samples
-  std::vector<uint8_t> palette = {};   ///< r, g, b of each index
-  bool transparency = false;           ///< a tRNS chunk: index 0 is transparent
+  std::vector<uint8_t> rows =
+      {};  ///< packed as in the file: ceil(width * channels * bits / 8) bytes a row, big-endian samples
+  std::vector<uint8_t> palette = {};  ///< r, g, b of each index
+  bool transparency = false;          ///< a tRNS chunk: index 0 is transparent
   bool interlaced = false;
 };
 
 inline int png_channels(int colour) {
   switch (colour) {
-    case PNG_COLOR_TYPE_GRAY_ALPHA: return 2;
-    case PNG_COLOR_TYPE_RGB: return 3;
-    case PNG_COLOR_TYPE_RGB_ALPHA: return 4;
-    default: return 1;
+    case PNG_COLOR_TYPE_GRAY_ALPHA:
+      return 2;
+    case PNG_COLOR_TYPE_RGB:
+      return 3;
+    case PNG_COLOR_TYPE_RGB_ALPHA:
+      return 4;
+    default:
+      return 1;
   }
 }
 
 inline size_t png_row_bytes(const PngSpec& spec) {
-  return (static_cast<size_t>(spec.width) * static_cast<size_t>(png_channels(spec.colour)) * static_cast<size_t>(spec.bits) + 7) / 8;
+  return (static_cast<size_t>(spec.width) * static_cast<size_t>(png_channels(spec.colour)) *
+              static_cast<size_t>(spec.bits) +
+          7) /
+         8;
 }
 
 inline std::string png_bytes(const PngSpec& spec) {
@@ -54,10 +62,12 @@ inline std::string png_bytes(const PngSpec& spec) {
         static_cast<std::string*>(png_get_io_ptr(p))->append(reinterpret_cast<char*>(data), n);
       },
       nullptr);
-  png_set_IHDR(png, info, static_cast<png_uint_32>(spec.width), static_cast<png_uint_32>(spec.height), spec.bits, spec.colour,
-               spec.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(png, info, static_cast<png_uint_32>(spec.width), static_cast<png_uint_32>(spec.height), spec.bits,
+               spec.colour, spec.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
   std::vector<png_color> colours;
-  for (size_t i = 0; i + 2 < spec.palette.size(); i += 3) colours.push_back({spec.palette[i], spec.palette[i + 1], spec.palette[i + 2]});
+  for (size_t i = 0; i + 2 < spec.palette.size(); i += 3)
+    colours.push_back({spec.palette[i], spec.palette[i + 1], spec.palette[i + 2]});
   if (!colours.empty()) png_set_PLTE(png, info, colours.data(), static_cast<int>(colours.size()));
   const png_byte transparent = 0;
   if (spec.transparency) png_set_tRNS(png, info, &transparent, 1, nullptr);

@@ -25,7 +25,8 @@ std::string npy(const std::string& header, const std::string& values) {
 }
 
 std::string header_of(const std::string& descr, const std::string& shape, bool fortran = false) {
-  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }\n";
+  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape +
+         ", }\n";
 }
 
 template <class T>
@@ -78,7 +79,8 @@ TEST(Npy, NamesTheByteOfABadHeader) {
   EXPECT_THAT(error_in("PK\3\4"), AllOf(HasSubstr("a.npy: no .npy"), HasSubstr("0x93")));
   EXPECT_THAT(error_in(std::string("\x93NUMPY\4\0\1\0{", 11)), AllOf(HasSubstr("version 4"), HasSubstr("byte 6")));
   EXPECT_THAT(error_in(std::string("\x93NUMPY\1\0", 8)), HasSubstr("truncated"));
-  EXPECT_THAT(error_in(npy(header_of("<f4", "(2,)"), "").substr(0, 30)), AllOf(HasSubstr("truncated"), HasSubstr("found 30 bytes")));
+  EXPECT_THAT(error_in(npy(header_of("<f4", "(2,)"), "").substr(0, 30)),
+              AllOf(HasSubstr("truncated"), HasSubstr("found 30 bytes")));
   EXPECT_THAT(error_in(npy("('descr', 1)", "")), HasSubstr("no '{' at byte 10"));
   EXPECT_THAT(error_in(npy("{'descr': '<f4', 'shape': (1,)}", floats(1))), HasSubstr("lacks \"fortran_order\""));
   EXPECT_THAT(error_in(npy("{'descr': '<f4', 'descr': '<f4'}", "")), HasSubstr("a second \"descr\" at byte 27"));
@@ -92,7 +94,8 @@ TEST(Npy, NamesTheByteOfABadHeader) {
 
 TEST(Npy, RefusesWhatTensorsCannotHold) {
   for (const char* type : {"|O", "<u2", "<U5", "<c8", "<M8[ns]", ""})
-    EXPECT_THAT(error_in(npy(header_of(type, "(1,)"), floats(4))), AllOf(HasSubstr("dtype"), HasSubstr("astype"))) << type;
+    EXPECT_THAT(error_in(npy(header_of(type, "(1,)"), floats(4))), AllOf(HasSubstr("dtype"), HasSubstr("astype")))
+        << type;
   EXPECT_THAT(error_in(npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", floats(1))),
               HasSubstr("plain numbers at byte 20"));
   EXPECT_THAT(error_in(npy(header_of("<f8", "(4000000000, 4000000000)"), "")), HasSubstr("2^48"));
@@ -100,7 +103,8 @@ TEST(Npy, RefusesWhatTensorsCannotHold) {
 }
 
 TEST(Npy, RefusesFilesOfAnotherSizeThanTheirHeaderSays) {
-  EXPECT_THAT(error_in(npy(header_of("<f4", "(3,)"), floats(2))), AllOf(HasSubstr("truncated .npy"), HasSubstr("[3] of Float")));
+  EXPECT_THAT(error_in(npy(header_of("<f4", "(3,)"), floats(2))),
+              AllOf(HasSubstr("truncated .npy"), HasSubstr("[3] of Float")));
   EXPECT_THAT(error_in(npy(header_of("<f4", "(3,)"), floats(4))), HasSubstr("surplus bytes"));
 }
 
@@ -117,7 +121,9 @@ class OpenTensors : public ::testing::Test {
     write_file(folder_ / name, npy(header_of(descr, shape), values));
   }
   DataSpec spec(const std::string& data, const std::string& target) {
-    return {.name = "tensors", .train_files = {folder_ / data, folder_ / target}, .test_files = {folder_ / data, folder_ / target}};
+    return {.name = "tensors",
+            .train_files = {folder_ / data, folder_ / target},
+            .test_files = {folder_ / data, folder_ / target}};
   }
   TemporaryFolder folder_;
 };
@@ -151,12 +157,15 @@ TEST_F(OpenTensors, TellsTheTaskFromTypesAndShapes) {
 
 TEST_F(OpenTensors, ReadsDataAndTargetFromOneFile) {
   const auto file = folder_ / "set.safetensors";
-  write_safetensors(file, {{"data", at::arange(6, at::kFloat).view({3, 2})}, {"target", at::tensor({2, 0, 1}, at::kLong)}});
+  write_safetensors(file,
+                    {{"data", at::arange(6, at::kFloat).view({3, 2})}, {"target", at::tensor({2, 0, 1}, at::kLong)}});
   const TaskData task = open_data({.name = "tensors", .test_limit = 1, .train_files = {file}, .test_files = {file}});
   EXPECT_THAT(task.source, AllOf(HasSubstr("samples of [2], classification"), HasSubstr("1 of 3 test samples")));
-  EXPECT_TRUE(at::equal(task.train->get(std::vector<int64_t>{2, 0}, {}).data, at::tensor({4.f, 5.f, 0.f, 1.f}).view({2, 2})));
+  EXPECT_TRUE(
+      at::equal(task.train->get(std::vector<int64_t>{2, 0}, {}).data, at::tensor({4.f, 5.f, 0.f, 1.f}).view({2, 2})));
   write_safetensors(file, {{"data", at::ones({3, 2})}});
-  EXPECT_THAT(error_of([&] { open_data({.name = "tensors", .train_files = {file}, .test_files = {file}}); }), HasSubstr("no tensor \"target\""));
+  EXPECT_THAT(error_of([&] { open_data({.name = "tensors", .train_files = {file}, .test_files = {file}}); }),
+              HasSubstr("no tensor \"target\""));
 }
 
 TEST_F(OpenTensors, NamesWhatDoesNotFit) {
@@ -165,20 +174,23 @@ TEST_F(OpenTensors, NamesWhatDoesNotFit) {
   write("three.npy", "<i4", "(3,)", bytes_of<int32_t>({0, 2, 1}));
   EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "class.npy")); }),
               AllOf(HasSubstr("class.npy: target of sample 3: -1"), HasSubstr("0 to 2")));
-  EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "three.npy")); }), HasSubstr("three.npy: data: 4 samples and 3 targets"));
+  EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "three.npy")); }),
+              HasSubstr("three.npy: data: 4 samples and 3 targets"));
   write("one.npy", "<i4", "(4,)", bytes_of<int32_t>({0, 0, -1, 0}));
   EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "one.npy")); }), HasSubstr("one.npy: 1 class"));
   DataSpec one = spec("x.npy", "three.npy");
   one.train_files.pop_back();
   EXPECT_THAT(error_of([&] { open_data(one); }), AllOf(HasSubstr("data.train: 1 file"), HasSubstr("two .npy")));
   write("same.npy", "<i4", "(4,)", bytes_of<int32_t>({0, 0, 0, 0}));
-  EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "same.npy")); }), AllOf(HasSubstr("same.npy: 1 class"), HasSubstr("at least two")));
+  EXPECT_THAT(error_of([&] { open_data(spec("x.npy", "same.npy")); }),
+              AllOf(HasSubstr("same.npy: 1 class"), HasSubstr("at least two")));
   DataSpec stated = spec("x.npy", "same.npy");
   stated.tensors.classes = 2;
   EXPECT_EQ(open_data(stated).train->classes(), 2);
   DataSpec task = spec("x.npy", "x.npy");
   task.tensors.task = LearningTask::classification;
-  EXPECT_THAT(error_of([&] { open_data(task); }), AllOf(HasSubstr("targets of shape [4, 3]"), HasSubstr("classification takes [n]")));
+  EXPECT_THAT(error_of([&] { open_data(task); }),
+              AllOf(HasSubstr("targets of shape [4, 3]"), HasSubstr("classification takes [n]")));
 }
 
 TEST_F(OpenTensors, NumbersAreNotRoundedToClassesOrTokens) {
@@ -188,18 +200,23 @@ TEST_F(OpenTensors, NumbersAreNotRoundedToClassesOrTokens) {
   write("infinite.npy", "<f8", "(4,)", bytes_of<double>({0, 1, 2, std::numeric_limits<double>::infinity()}));
   write("class.npy", "<f4", "(4,)", bytes_of<float>({0, 2, 1, 0}));
   write("huge.npy", "<i8", "(4,)", bytes_of<int64_t>({0, 2, 1'000'000'000'000, 0}));
-  const auto error = [&](const std::string& data, const std::string& target, LearningTask task, int64_t vocabulary = 0) {
+  const auto error = [&](const std::string& data, const std::string& target, LearningTask task,
+                         int64_t vocabulary = 0) {
     DataSpec s = spec(data, target);
     s.tensors.task = task;
     s.tensors.vocabulary = vocabulary;
     return error_of([&] { open_data(s); });
   };
   constexpr auto kClasses = LearningTask::classification, kNumbers = LearningTask::regression;
-  EXPECT_THAT(error("x.npy", "half.npy", kClasses), AllOf(HasSubstr("half.npy: target of sample 2: 0.5"), HasSubstr("whole numbers")));
+  EXPECT_THAT(error("x.npy", "half.npy", kClasses),
+              AllOf(HasSubstr("half.npy: target of sample 2: 0.5"), HasSubstr("whole numbers")));
   EXPECT_THAT(error("x.npy", "infinite.npy", kClasses), HasSubstr("target of sample 3: inf"));
-  EXPECT_THAT(error("x.npy", "infinite.npy", kNumbers), AllOf(HasSubstr("target of sample 3: inf"), HasSubstr("must be finite")));
-  EXPECT_THAT(error("nan.npy", "class.npy", kClasses), AllOf(HasSubstr("nan.npy: data of sample 1: nan"), HasSubstr("must be finite")));
-  EXPECT_THAT(error("nan.npy", "class.npy", kClasses, 20), AllOf(HasSubstr("data of sample 1: nan"), HasSubstr("whole numbers")));
+  EXPECT_THAT(error("x.npy", "infinite.npy", kNumbers),
+              AllOf(HasSubstr("target of sample 3: inf"), HasSubstr("must be finite")));
+  EXPECT_THAT(error("nan.npy", "class.npy", kClasses),
+              AllOf(HasSubstr("nan.npy: data of sample 1: nan"), HasSubstr("must be finite")));
+  EXPECT_THAT(error("nan.npy", "class.npy", kClasses, 20),
+              AllOf(HasSubstr("data of sample 1: nan"), HasSubstr("whole numbers")));
   EXPECT_THAT(error("x.npy", "huge.npy", kClasses), HasSubstr("huge.npy: more than 16,777,216 classes"));
   DataSpec whole = spec("x.npy", "class.npy");
   whole.tensors.task = kClasses;

@@ -59,7 +59,8 @@ TEST_F(OpenImages, FindsFoldersOfClassesByNameOrPath) {
   EXPECT_TRUE(at::equal(data.train->get(std::vector<int64_t>{0, 1}, {}).target, at::tensor({0, 1}, at::kLong)));
   std::filesystem::remove_all(folder_ / "cache/tiny-imagenet-100/val");
   EXPECT_THAT(error_of([&] { open_data({.name = "tiny-imagenet"}); }), HasSubstr("val: no such folder"));
-  EXPECT_THAT(error_of([&] { open_data({.name = "folder", .path = root}); }), HasSubstr("no folder val, valid, validation or test"));
+  EXPECT_THAT(error_of([&] { open_data({.name = "folder", .path = root}); }),
+              HasSubstr("no folder val, valid, validation or test"));
   write_classes("cache/tiny-imagenet-100", "test");
   EXPECT_EQ(open_data({.name = "folder", .path = root}).test->size(), 4);
 }
@@ -88,7 +89,8 @@ TEST_F(OpenImages, AugmentsAsTheSetOrTheSpecSays) {
               AllOf(HasSubstr("data.augmentation.cutout: 33"), HasSubstr("32x32")));
   EXPECT_THAT(too_large({.name = "cifar100", .augment = true, .augmentation = Augmentation{.padding = 32}}),
               HasSubstr("data.augmentation.padding: 32"));
-  EXPECT_THAT(mixed.source, AllOf(HasSubstr("CIFAR-100, "), HasSubstr("2 of 50,000 training images, 1 of 10,000 test images")));
+  EXPECT_THAT(mixed.source,
+              AllOf(HasSubstr("CIFAR-100, "), HasSubstr("2 of 50,000 training images, 1 of 10,000 test images")));
 }
 
 TEST_F(OpenImages, RefusesWhatCannotBeMeant) {
@@ -97,10 +99,16 @@ TEST_F(OpenImages, RefusesWhatCannotBeMeant) {
   auto message = [](const DataSpec& spec) { return error_of([&] { open_data(spec); }); };
   EXPECT_THAT(message({.name = "folder"}), HasSubstr("data.path: missing"));
   EXPECT_THAT(message({.name = "folder", .path = folder_ / "none"}), HasSubstr("none: no such folder"));
-  EXPECT_THAT(message({.name = "digits", .path = set}), AllOf(HasSubstr("data.path"), HasSubstr("digits is generated")));
-  EXPECT_THAT(message({.name = "cifar10", .image_size = {8, 8}}), HasSubstr("data.image_size: 8 x 8: cifar10 is no set of image files"));
+  EXPECT_THAT(message({.name = "digits", .path = set}),
+              AllOf(HasSubstr("data.path"), HasSubstr("digits is generated")));
+  EXPECT_THAT(message({.name = "cifar10", .image_size = {8, 8}}),
+              HasSubstr("data.image_size: 8 x 8: cifar10 is no set of image files"));
   std::filesystem::create_directories(set / "val");
-  EXPECT_THAT(message({.name = "folder", .augment = true, .path = set, .image_size = {8, 6}, .augmentation = Augmentation{.padding = 6}}),
+  EXPECT_THAT(message({.name = "folder",
+                       .augment = true,
+                       .path = set,
+                       .image_size = {8, 6},
+                       .augmentation = Augmentation{.padding = 6}}),
               AllOf(HasSubstr("data.augmentation.padding: 6"), HasSubstr("8x6")));
   EXPECT_THAT(message({.name = "folder", .path = set, .image_size = {8, 0}}), HasSubstr("data.image_size: 8 x 0"));
   EXPECT_THAT(message({.name = "folder", .path = set, .image_size = {8, 1 << 20}}), HasSubstr("sides are 1 to 16384"));
@@ -115,8 +123,8 @@ TEST_F(OpenImages, SaysWhereToGetSetsThatItCannotDownload) {
   for (const char* name : {"tiny-imagenet", "camvid", "coco"}) {
     const KnownSet& set = known_set(name);
     const std::string missing = error_of([&] { open_data({.name = name}); });
-    EXPECT_THAT(missing, AllOf(HasSubstr(set.title + ": not found"), HasSubstr(set.advice), HasSubstr(set.folders.front()),
-                               HasSubstr("--data-dir")));
+    EXPECT_THAT(missing, AllOf(HasSubstr(set.title + ": not found"), HasSubstr(set.advice),
+                               HasSubstr(set.folders.front()), HasSubstr("--data-dir")));
     EXPECT_THAT(error_of([&] { get_set(set, folder_ / "to"); }),
                 AllOf(HasSubstr("cannot be downloaded by trireme"), HasSubstr(set.advice)));
   }

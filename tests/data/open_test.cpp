@@ -76,7 +76,8 @@ TEST_F(OpenData, TakesTheFirstFolderAndTheFirstSamples) {
   TaskData task = open_data({.name = "mnist", .data_dir = folder_ / "given", .train_limit = 2, .test_limit = 1});
   EXPECT_EQ(task.train->size(), 2);
   EXPECT_EQ(task.test->size(), 1);
-  EXPECT_EQ(task.source, "MNIST, " + (folder_ / "given/mnist").string() + ", 2 of 3 training images, 1 of 2 test images");
+  EXPECT_EQ(task.source,
+            "MNIST, " + (folder_ / "given/mnist").string() + ", 2 of 3 training images, 1 of 2 test images");
 }
 
 TEST_F(OpenData, ReplacesMissingMnistByDigitsAndSaysSo) {
@@ -91,7 +92,8 @@ TEST_F(OpenData, ReplacesMissingMnistByDigitsAndSaysSo) {
 TEST_F(OpenData, DoesNotReplaceAnIncompleteSet) {
   write_mnist(folder_ / "cache/mnist");
   std::filesystem::remove(folder_ / "cache/mnist/t10k-labels-idx1-ubyte");
-  EXPECT_THAT(error_of([] { open_data({.name = "mnist"}); }), AllOf(HasSubstr("t10k-labels"), HasSubstr("no such file")));
+  EXPECT_THAT(error_of([] { open_data({.name = "mnist"}); }),
+              AllOf(HasSubstr("t10k-labels"), HasSubstr("no such file")));
 }
 
 TEST_F(OpenData, ListsTheFoldersSearchedForAMissingSet) {
@@ -101,11 +103,13 @@ TEST_F(OpenData, ListsTheFoldersSearchedForAMissingSet) {
 }
 
 TEST_F(OpenData, RefusesWhatCannotBeMeant) {
-  EXPECT_THAT(error_of([] { open_data({.name = "minst"}); }), AllOf(HasSubstr("\"minst\""), HasSubstr("mnist, cifar10, digits, ptb, generated-text")));
+  EXPECT_THAT(error_of([] { open_data({.name = "minst"}); }),
+              AllOf(HasSubstr("\"minst\""), HasSubstr("mnist, cifar10, digits, ptb, generated-text")));
   EXPECT_THAT(error_of([] { open_data({.name = "digits", .augment = true}); }), HasSubstr("data.augment"));
   EXPECT_THAT(error_of([] { open_data({.name = "digits", .train_limit = -1}); }), HasSubstr("data.train_limit: -1"));
   EXPECT_THAT(error_of([&] { open_data({.name = "mnist", .data_dir = folder_ / "no"}); }), HasSubstr("--data-dir"));
-  EXPECT_THAT(error_of([] { open_data({.name = "digits", .sequence = 35}); }), AllOf(HasSubstr("data.sequence: 35"), HasSubstr("no text")));
+  EXPECT_THAT(error_of([] { open_data({.name = "digits", .sequence = 35}); }),
+              AllOf(HasSubstr("data.sequence: 35"), HasSubstr("no text")));
   EXPECT_THAT(error_of([] { open_data({.name = "generated-text", .sequence = -1}); }), HasSubstr("data.sequence: -1"));
 }
 
@@ -113,8 +117,8 @@ TEST_F(OpenData, ReadsWordsOfAllFilesInTheTrainingTextsNumbers) {
   write_file(folder_ / "cache/ptb/ptb.train.txt", " the cat <unk> \n a cat \n");
   write_file(folder_ / "cache/ptb/ptb.test.txt", " a dog \n the\n");
   TaskData task = open_data({.name = "ptb", .sequence = 2});
-  EXPECT_THAT(task.source, AllOf(HasSubstr("Penn Treebank, " + (folder_ / "cache/ptb").string()), HasSubstr("5 different tokens"),
-                                 HasSubstr("sequences of 2")));
+  EXPECT_THAT(task.source, AllOf(HasSubstr("Penn Treebank, " + (folder_ / "cache/ptb").string()),
+                                 HasSubstr("5 different tokens"), HasSubstr("sequences of 2")));
   EXPECT_FALSE(task.generated);
   EXPECT_TRUE(task.train->is_stream());
   EXPECT_EQ(task.train->classes(), 5);
@@ -125,9 +129,11 @@ TEST_F(OpenData, ReadsWordsOfAllFilesInTheTrainingTextsNumbers) {
   EXPECT_TRUE(at::equal(train.target, at::tensor({1, 2, 3, 4}, at::kLong).view({2, 2})));
   EXPECT_TRUE(at::equal(test.data, at::tensor({4, 2, 3, 0}, at::kLong).view({2, 2})));
   EXPECT_TRUE(at::equal(test.target, at::tensor({2, 3, 0, 3}, at::kLong).view({2, 2})));
-  EXPECT_THAT(error_of([] { open_data({.name = "ptb", .sequence = 5}); }), AllOf(HasSubstr("data.sequence: 5"), HasSubstr("5 tokens")));
+  EXPECT_THAT(error_of([] { open_data({.name = "ptb", .sequence = 5}); }),
+              AllOf(HasSubstr("data.sequence: 5"), HasSubstr("5 tokens")));
   std::filesystem::remove(folder_ / "cache/ptb/ptb.test.txt");
-  EXPECT_THAT(error_of([] { open_data({.name = "ptb"}); }), AllOf(HasSubstr("ptb.test.txt"), HasSubstr("trireme data get ptb")));
+  EXPECT_THAT(error_of([] { open_data({.name = "ptb"}); }),
+              AllOf(HasSubstr("ptb.test.txt"), HasSubstr("trireme data get ptb")));
   std::filesystem::remove_all(folder_ / "cache");
   EXPECT_THAT(error_of([] { open_data({.name = "ptb"}); }), HasSubstr("Penn Treebank: not found"));
 }
@@ -139,7 +145,9 @@ TEST_F(OpenData, WritesATextOfItsOwn) {
   EXPECT_EQ(task.test->size(), 999);  // the last token is nobody's input
   EXPECT_EQ(task.train->sample_shape(), Shape{20});
   EXPECT_EQ(task.train->target_shape(), Shape{20});
-  EXPECT_EQ(task.source, "generated text, 64 different tokens, sequences of 20, 100 of 9,999 training sequences, 999 test sequences");
+  EXPECT_EQ(
+      task.source,
+      "generated text, 64 different tokens, sequences of 20, 100 of 9,999 training sequences, 999 test sequences");
 }
 
 TEST_F(OpenData, SaysHowMuchOfCifarIsThere) {

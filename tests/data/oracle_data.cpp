@@ -1,5 +1,5 @@
-// oracle_data: what the readers make of files that oracle_data.py writes. Reads a JSON list of questions, each a list of words, from
-// standard input and writes the list of answers.
+// oracle_data: what the readers make of files that oracle_data.py writes. Reads a JSON list of questions, each a list
+// of words, from standard input and writes the list of answers.
 //   csv FILE SEPARATOR             rows of fields
 //   npy FILE, npz FILE             dtype, shape and values as hexadecimal bytes, by name
 //   table TRAIN TEST TARGET        feature names, labels, and the encoded rows of both files
@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include <iostream>
-#include <numeric>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.h"
 #include "data/tables/npy.h"
@@ -24,7 +24,6 @@ namespace trireme {
 using nlohmann::json;
 
 namespace {
-
 
 json rows_of(const CsvTable& table) {
   json rows = json::array();
@@ -55,8 +54,9 @@ json encode(const std::string& train_file, const std::string& test_file, const s
   std::iota(test_rows.begin(), test_rows.end(), int64_t{0});
   const TableEncoder encoder(train, train_rows, {.target = target});
   const auto a = encoder.encode(train, train_rows), b = encoder.encode(test, test_rows);
-  return {{"features", encoder.feature_names()}, {"labels", encoder.labels()},          {"unknown", b.unknown_categories},
-          {"train", values_of(a.data)},          {"train_target", values_of(a.target)}, {"test", values_of(b.data)},
+  return {{"features", encoder.feature_names()}, {"labels", encoder.labels()},
+          {"unknown", b.unknown_categories},     {"train", values_of(a.data)},
+          {"train_target", values_of(a.target)}, {"test", values_of(b.data)},
           {"test_target", values_of(b.target)}};
 }
 

@@ -20,7 +20,8 @@ namespace {
 Image sample_of(const std::string& path, ImageSize size, Fit fit) {
   const std::vector<float> table = normalization_table({{0, 0, 0}, {1.0 / 255, 1.0 / 255, 1.0 / 255}});
   Image buffer, out{size, 3, std::vector<uint8_t>(static_cast<size_t>(3 * size.area()))};
-  const ViewedImage image = load_image(path, 3, [&](ImageSize whole) { return fit_image(whole, size, fit); }, buffer);
+  const ViewedImage image = load_image(
+      path, 3, [&](ImageSize whole) { return fit_image(whole, size, fit); }, buffer);
   std::vector<float> values(out.pixels.size());
   std::vector<uint8_t> scratch;
   render_image(image.pixels, image.view, size, table, values.data(), scratch);

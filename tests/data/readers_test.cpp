@@ -60,7 +60,8 @@ TEST(IdxReader, GivesTheBytePositionOfCorruptGzip) {
   broken[10] = static_cast<char>(0x07);  // the first byte after the header: block type 3 does not exist
   write_file(folder / "broken.gz", broken);
   EXPECT_THAT(error_of([&] { read_idx(folder / "broken.gz", 3, "mnist"); }),
-              AllOf(HasSubstr("broken.gz"), ::testing::ContainsRegex("corrupt gzip data at byte 1[01] of"), HasSubstr("block type")));
+              AllOf(HasSubstr("broken.gz"), ::testing::ContainsRegex("corrupt gzip data at byte 1[01] of"),
+                    HasSubstr("block type")));
 
   broken = bytes;
   broken[bytes.size() - 8] ^= 1;  // the checksum
@@ -113,7 +114,8 @@ TEST(IdxReader, ChecksLabelsAgainstImages) {
               AllOf(HasSubstr("label 10 of sample 1"), HasSubstr("0 to 9")));
   write_file(folder / "none", idx_images(0, 28, 28, ""));
   write_file(folder / "nolabels", idx_labels(""));
-  EXPECT_THAT(error_of([&] { read_idx_images(folder / "none", folder / "nolabels", 10, "mnist"); }), HasSubstr("no images"));
+  EXPECT_THAT(error_of([&] { read_idx_images(folder / "none", folder / "nolabels", 10, "mnist"); }),
+              HasSubstr("no images"));
   write_file(folder / "good", idx_labels(std::string{9, 0}));
   Images images = read_idx_images(folder / "images", folder / "good", 10, "mnist");
   EXPECT_EQ(images.count(), 2);
@@ -145,9 +147,11 @@ TEST(CifarReader, RefusesDamagedFiles) {
   TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { read_cifar_train(folder.path(), kCifar10); }),
               AllOf(HasSubstr("no training images"), HasSubstr("trireme data get cifar10")));
-  EXPECT_THAT(error_of([&] { read_cifar_test(folder.path(), kCifar10); }), AllOf(HasSubstr("test_batch.bin"), HasSubstr("no such file")));
+  EXPECT_THAT(error_of([&] { read_cifar_test(folder.path(), kCifar10); }),
+              AllOf(HasSubstr("test_batch.bin"), HasSubstr("no such file")));
   write_file(folder / "test_batch.bin", cifar_record(1).substr(0, 3000));
-  EXPECT_THAT(error_of([&] { read_cifar_test(folder.path(), kCifar10); }), AllOf(HasSubstr("3000 bytes"), HasSubstr("3073")));
+  EXPECT_THAT(error_of([&] { read_cifar_test(folder.path(), kCifar10); }),
+              AllOf(HasSubstr("3000 bytes"), HasSubstr("3073")));
   write_file(folder / "test_batch.bin", "");
   EXPECT_THAT(error_of([&] { read_cifar_test(folder.path(), kCifar10); }), HasSubstr("test_batch.bin: an empty file"));
   write_file(folder / "test_batch.bin", cifar_record(1) + cifar_record(10));
@@ -167,7 +171,8 @@ TEST(CifarReader, ReadsTheFinerOfTwoLabels) {
     write_file(folder / "test.bin", bytes);
     return error_of([&] { read_cifar_test(folder.path(), kCifar100); });
   };
-  EXPECT_THAT(message(cifar_record(1)), AllOf(HasSubstr("3073 bytes"), HasSubstr("3074"), HasSubstr("data get cifar100")));
+  EXPECT_THAT(message(cifar_record(1)),
+              AllOf(HasSubstr("3073 bytes"), HasSubstr("3074"), HasSubstr("data get cifar100")));
   EXPECT_THAT(message('\x13' + cifar_record(1) + '\x14' + cifar_record(1)),
               HasSubstr("coarse label 20 of record 1 (byte 3074): coarse labels are 0 to 19"));
   EXPECT_THAT(message('\x13' + cifar_record(100)), HasSubstr("label 100 of record 0 (byte 1): labels are 0 to 99"));

@@ -1,4 +1,5 @@
-// Where the tests of real data find it. Users say TRIREME_TEST_REAL_DATA, the folder to look in where TRIREME_DATA is not set.
+// Where the tests of real data find it. Users say TRIREME_TEST_REAL_DATA, the folder to look in where TRIREME_DATA is
+// not set.
 #pragma once
 
 #include <cstdlib>

@@ -22,7 +22,8 @@ std::vector<uint8_t> resized(const ImageView& image, ImageSize to) {
   return out;
 }
 
-/// Share of input pixel `j` in output `i` of an axis: a triangle around the output's centre, not yet divided by the sum of all.
+/// Share of input pixel `j` in output `i` of an axis: a triangle around the output's centre, not yet divided by the sum
+/// of all.
 double share(int64_t i, int64_t j, double scale) {
   const double radius = std::max(scale, 1.0);
   return std::max(0.0, 1 - std::abs(double(j) + 0.5 - (double(i) + 0.5) * scale) / radius);
@@ -30,7 +31,8 @@ double share(int64_t i, int64_t j, double scale) {
 
 /// Oracle: the two-dimensional weighted mean in double precision, no separation, no rounding.
 double mean_at(const ImageView& image, ImageSize to, int64_t y, int64_t x, int64_t c) {
-  const double down = double(image.size.height) / double(to.height), across = double(image.size.width) / double(to.width);
+  const double down = double(image.size.height) / double(to.height),
+               across = double(image.size.width) / double(to.width);
   double sum = 0, weights = 0;
   for (int64_t v = 0; v < image.size.height; ++v)
     for (int64_t u = 0; u < image.size.width; ++u) {
@@ -44,14 +46,20 @@ double mean_at(const ImageView& image, ImageSize to, int64_t y, int64_t x, int64
 TEST(ResizeBilinear, IsTheWeightedMeanUpAndDown) {
   uint32_t seed = 1;
   for (int64_t channels : {1, 3})
-    for (auto [from, to] : {std::pair<ImageSize, ImageSize>{{11, 7}, {5, 3}}, {{5, 3}, {11, 7}}, {{16, 16}, {4, 20}}, {{1, 9}, {3, 2}},
-                            {{8, 8}, {8, 5}}, {{37, 21}, {1, 1}}, {{2, 1}, {9, 9}}}) {
+    for (auto [from, to] : {std::pair<ImageSize, ImageSize>{{11, 7}, {5, 3}},
+                            {{5, 3}, {11, 7}},
+                            {{16, 16}, {4, 20}},
+                            {{1, 9}, {3, 2}},
+                            {{8, 8}, {8, 5}},
+                            {{37, 21}, {1, 1}},
+                            {{2, 1}, {9, 9}}}) {
       const Image image = random_image(from, channels, ++seed);
       const auto out = resized(image.view(), to);
       for (int64_t y = 0; y < to.height; ++y)
         for (int64_t x = 0; x < to.width; ++x)
           for (int64_t c = 0; c < channels; ++c)
-            ASSERT_NEAR(out[static_cast<size_t>((y * to.width + x) * channels + c)], mean_at(image.view(), to, y, x, c), 1.01)
+            ASSERT_NEAR(out[static_cast<size_t>((y * to.width + x) * channels + c)], mean_at(image.view(), to, y, x, c),
+                        1.01)
                 << from.height << "x" << from.width << " to " << to.height << "x" << to.width << ", seed " << seed;
     }
 }
@@ -89,7 +97,8 @@ TEST(NearestSource, IsThePixelUnderTheCentre) {
   for (int64_t from : {1, 2, 5, 7, 64})
     for (int64_t to : {1, 3, 5, 8, 100})
       for (int64_t i = 0; i < to; ++i)
-        ASSERT_EQ(nearest_source(i, from, to), static_cast<int64_t>(std::floor((double(i) + 0.5) * double(from) / double(to) + 1e-9)));
+        ASSERT_EQ(nearest_source(i, from, to),
+                  static_cast<int64_t>(std::floor((double(i) + 0.5) * double(from) / double(to) + 1e-9)));
 }
 
 }  // namespace

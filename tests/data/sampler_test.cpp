@@ -84,7 +84,8 @@ TEST(BatchSampler, StreamRowsGoOnFromStepToStep) {
     }
     auto order = epoch_of(sampler, 0);
     std::sort(order.begin(), order.end());
-    for (size_t i = 0; i < order.size(); ++i) ASSERT_EQ(order[i], static_cast<int64_t>(i)) << "each sample once, the last n % rows never";
+    for (size_t i = 0; i < order.size(); ++i)
+      ASSERT_EQ(order[i], static_cast<int64_t>(i)) << "each sample once, the last n % rows never";
     error_of([&] { sampler.batch(0, sampler.steps_per_epoch()); }, Blame::run);
   }
   EXPECT_TRUE(BatchSampler(10, 2, 0).starts_anew(3));

@@ -28,7 +28,8 @@ std::vector<int64_t> first(int64_t n) {
 /// Images whose pixels are 20 times their class, and their masks; class 11 is not labelled.
 class Masks : public ::testing::Test {
  protected:
-  void pair(const std::string& split, const std::string& name, const std::vector<uint8_t>& classes, int width, int height) {
+  void pair(const std::string& split, const std::string& name, const std::vector<uint8_t>& classes, int width,
+            int height) {
     std::vector<uint8_t> pixels;
     for (uint8_t c : classes) pixels.insert(pixels.end(), 3, static_cast<uint8_t>(20 * c + 20));
     write_file(folder_ / (split + "/" + name + ".png"), rgb_png(width, height, pixels));
@@ -57,7 +58,8 @@ TEST_F(Masks, BecomeClassesOfPixels) {
   EXPECT_EQ(data.source, "CamVid, " + folder_.path().string());
   const Samples samples = data.train->get(first(2), {});
   EXPECT_EQ(samples.target.dtype(), at::kLong);
-  EXPECT_TRUE(at::equal(samples.target, at::tensor({-1, -1, -1, 5, 5, 5, 0, 1, 2, 3, 10, -1}, at::kLong).view({2, 2, 3})));
+  EXPECT_TRUE(
+      at::equal(samples.target, at::tensor({-1, -1, -1, 5, 5, 5, 0, 1, 2, 3, 10, -1}, at::kLong).view({2, 2, 3})));
   EXPECT_NEAR(samples.data[1][0][0][2].item<double>(), (60 / 255.0 - 0.485) / 0.229, 1e-5);
   EXPECT_EQ(open_data({.name = "camvid", .train_limit = 1, .path = folder_.path()}).source,
             "CamVid, " + folder_.path().string() + ", 1 of 2 training images, 1 test image");
@@ -65,7 +67,11 @@ TEST_F(Masks, BecomeClassesOfPixels) {
 
 TEST_F(Masks, MayBePalettes) {
   pair("train", "a", {0, 1, 2, 3}, 2, 2);
-  const PngSpec palette{.width = 2, .height = 2, .colour = PNG_COLOR_TYPE_PALETTE, .bits = 4, .rows = {0xb2, 0x09},
+  const PngSpec palette{.width = 2,
+                        .height = 2,
+                        .colour = PNG_COLOR_TYPE_PALETTE,
+                        .bits = 4,
+                        .rows = {0xb2, 0x09},
                         .palette = random_bytes(48, 1)};
   write_file(folder_ / "trainannot/a.png", png_bytes(palette));
   pair("test", "t", {0, 0, 0, 0}, 2, 2);
@@ -83,7 +89,8 @@ TEST_F(Masks, MoveWithTheirImages) {
     const Samples samples = set.get(first(6), {.seed = 2, .epoch = epoch, .augment = true});
     changed += !at::equal(samples.data, plain);
     const at::Tensor shown = at::round(samples.data.select(1, 0)).to(at::kLong);  // 0: padding, else 20 * (class + 1)
-    const at::Tensor expected = at::where((shown == 0).logical_or(shown == 240), at::full_like(shown, -1), shown / 20 - 1);
+    const at::Tensor expected =
+        at::where((shown == 0).logical_or(shown == 240), at::full_like(shown, -1), shown / 20 - 1);
     EXPECT_TRUE(at::equal(samples.target, expected.to(at::kLong))) << epoch;
     ignored += (shown == 0).sum().item<int64_t>();
     const Samples one = set.get(std::vector<int64_t>{4}, {.seed = 2, .epoch = epoch, .augment = true});
@@ -101,7 +108,8 @@ TEST_F(Masks, AreStretchedToOneSize) {
   larger.image_size = {4, 6};
   const Samples samples = open_data(larger).train->get(first(1), {});
   EXPECT_EQ(samples.data.sizes(), (std::vector<int64_t>{1, 3, 4, 6}));
-  const at::Tensor rows = at::tensor({0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 3}, at::kLong);
+  const at::Tensor rows =
+      at::tensor({0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 3}, at::kLong);
   EXPECT_TRUE(at::equal(samples.target[0], rows.view({4, 6})));
 }
 
@@ -119,8 +127,8 @@ TEST_F(Masks, ThatDoNotFitAreNamed) {
   auto message = [&](int64_t i) { return error_of([&] { set.get(std::vector<int64_t>{i}, {}); }); };
   auto by_header = [&](int64_t i) { return error_of([&] { whole->check_headers(i); }); };
   const std::string masks = (folder_ / "trainannot/").string();
-  EXPECT_THAT(error_of([&] { open_data(spec()); }),
-              AllOf(HasSubstr(masks + "c.png: a mask of 6x8 pixels"), HasSubstr("has 8x6, the first of 3 broken samples;")));
+  EXPECT_THAT(error_of([&] { open_data(spec()); }), AllOf(HasSubstr(masks + "c.png: a mask of 6x8 pixels"),
+                                                          HasSubstr("has 8x6, the first of 3 broken samples;")));
   for (int64_t i : {0, 1}) EXPECT_NO_THROW(whole->check_headers(i)) << "a header tells nothing of pixels";
   auto without_advice = [](const std::string& line) { return line.substr(0, line.find(';')); };
   for (int64_t i : {2, 3, 4}) EXPECT_EQ(without_advice(by_header(i)), without_advice(message(i)));

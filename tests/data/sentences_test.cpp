@@ -25,8 +25,8 @@ using Sentences = std::vector<std::string>;
 
 TEST(Utf8, FindsTheFirstInvalidByte) {
   EXPECT_EQ(find_invalid_utf8("a\xc3\xbc\xe6\xbc\xa2\xf0\x9f\x98\x80"), std::string::npos);
-  for (const std::string bad : {"\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
-                                "\xc3", "\xe6\xbc", "\xc3x", "\xff"})
+  for (const std::string bad : {"\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                "\xf5\x80\x80\x80", "\xc3", "\xe6\xbc", "\xc3x", "\xff"})
     EXPECT_EQ(find_invalid_utf8("ab" + bad), 2u) << bad;
 }
 
@@ -42,14 +42,17 @@ TEST(Utf8, EncodesWhatItDecodes) {
 
 TEST(TextLines, EndAtLineFeedsOnly) {
   TemporaryFolder folder;
-  write_gzip(folder / "t.gz", "one\r\n\ntwo\xe2\x80\xa8still two\nba\xff""d");
+  write_gzip(folder / "t.gz",
+             "one\r\n\ntwo\xe2\x80\xa8still two\nba\xff"
+             "d");
   const auto lines = read_lines(folder / "t.gz", "advice");
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[0].text, "one");
   EXPECT_EQ(lines[1].text, "");
   EXPECT_EQ(lines[2].text, "two\xe2\x80\xa8still two");
-  EXPECT_THAT(error_of([&] { check_utf8(lines[3], "t.gz", "advice"); }),
-              AllOf(HasSubstr("t.gz:4:3"), HasSubstr("byte 0xff at position 24"), HasSubstr("not UTF-8"), HasSubstr("advice")));
+  EXPECT_THAT(
+      error_of([&] { check_utf8(lines[3], "t.gz", "advice"); }),
+      AllOf(HasSubstr("t.gz:4:3"), HasSubstr("byte 0xff at position 24"), HasSubstr("not UTF-8"), HasSubstr("advice")));
   write_file(folder / "empty", "");
   EXPECT_THAT(error_of([&] { read_lines(folder / "empty", "advice"); }), HasSubstr("no lines"));
 }
@@ -62,15 +65,16 @@ TEST(TextLines, AByteOrderMarkIsNoText) {
   EXPECT_EQ(lines[0].text, "good\tday");
   EXPECT_EQ(lines[0].position, 3);
   EXPECT_EQ(lines[2].text, "\xEF\xBB\xBFlater") << "only the first one is none";
-  EXPECT_THAT(error_of([&] { check_utf8(lines[1], folder / "marked", "advice"); }), HasSubstr(":2:5: byte 0xff at position 16"));
+  EXPECT_THAT(error_of([&] { check_utf8(lines[1], folder / "marked", "advice"); }),
+              HasSubstr(":2:5: byte 0xff at position 16"));
   write_file(folder / "nothing", "\xEF\xBB\xBF");
   EXPECT_THAT(error_of([&] { read_lines(folder / "nothing", "advice"); }), HasSubstr("no lines"));
 }
 
 TEST(SplitWords, TakesPunctuationApart) {
   EXPECT_THAT(split_13a("Hello, world! It's 3.5% of 1,000 - a 7-day &quot;test&quot;..."),
-              ElementsAre("Hello", ",", "world", "!", "It's", "3.5", "%", "of", "1,000", "-", "a", "7", "-", "day", "\"", "test", "\"",
-                          ".", ".", "."));
+              ElementsAre("Hello", ",", "world", "!", "It's", "3.5", "%", "of", "1,000", "-", "a", "7", "-", "day",
+                          "\"", "test", "\"", ".", ".", "."));
   EXPECT_TRUE(split_13a("  ").empty());
 }
 
@@ -81,10 +85,13 @@ TEST(CountedVocabulary, NumbersTheMostFrequentFirst) {
   EXPECT_THAT(words->encode("a b A c d e"), ElementsAre(4, 5, 6, 7, 8, kUnknownToken));
   EXPECT_EQ(words->decode(std::vector<int64_t>{2, 5, 4, 1, 0, 0}), "b a <unk>");
   EXPECT_EQ(words->decode(std::vector<int64_t>{5, 3, 4}), "b") << "what comes after the end is not decoded";
-  EXPECT_THAT(count_vocabulary(text, {.max_size = 6, .lower = true})->encode("A B c"), ElementsAre(4, 5, kUnknownToken));
+  EXPECT_THAT(count_vocabulary(text, {.max_size = 6, .lower = true})->encode("A B c"),
+              ElementsAre(4, 5, kUnknownToken));
   EXPECT_THAT(count_vocabulary(text, {.min_count = 2})->encode("a b c"), ElementsAre(4, 5, kUnknownToken));
-  EXPECT_THAT(count_vocabulary(Sentences{"so, so"}, {.unit = TokenUnit::punctuated_word})->encode("so,"), ElementsAre(4, 5));
-  EXPECT_THAT(error_of([&] { words->decode(std::vector<int64_t>{9}); }), AllOf(HasSubstr("token: 9"), HasSubstr("0 to 8")));
+  EXPECT_THAT(count_vocabulary(Sentences{"so, so"}, {.unit = TokenUnit::punctuated_word})->encode("so,"),
+              ElementsAre(4, 5));
+  EXPECT_THAT(error_of([&] { words->decode(std::vector<int64_t>{9}); }),
+              AllOf(HasSubstr("token: 9"), HasSubstr("0 to 8")));
   EXPECT_THAT(error_of([&] { count_vocabulary(text, {.max_size = 4}); }), HasSubstr("data.vocabulary: 4"));
   EXPECT_THAT(error_of([&] { count_vocabulary(text, {.min_count = 9}); }), HasSubstr("no tokens"));
 }
@@ -132,13 +139,19 @@ TEST(SentencePiece, TrainsTheSameModelAgainAndKeepsIt) {
 TEST(SentencePiece, SaysWhyAModelCannotBe) {
   if (!sentencepiece_available()) GTEST_SKIP() << "this build has no SentencePiece";
   TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { train_sentencepiece(piece_text(), {.size = 100000}, folder.path()); }),
-              ContainsRegex("^data.vocabulary: 100000 SentencePiece pieces \\(unigram\\): the training sentences have no more than "
-                            "[0-9]+ in them; set data.vocabulary = [0-9]+ or less, or take more sentences$"));
-  EXPECT_EQ(error_of([&] { train_sentencepiece(Sentences{"a b", "b c"}, {.size = 5, .kind = "bpe"}, folder.path()); }),
-            "data.vocabulary: 5 SentencePiece pieces (bpe): the training sentences' characters and the special ones are 8; set "
+  EXPECT_THAT(
+      error_of([&] { train_sentencepiece(piece_text(), {.size = 100000}, folder.path()); }),
+      ContainsRegex(
+          "^data.vocabulary: 100000 SentencePiece pieces \\(unigram\\): the training sentences have no more than "
+          "[0-9]+ in them; set data.vocabulary = [0-9]+ or less, or take more sentences$"));
+  EXPECT_EQ(error_of([&] {
+              train_sentencepiece(Sentences{"a b", "b c"}, {.size = 5, .kind = "bpe"}, folder.path());
+            }),
+            "data.vocabulary: 5 SentencePiece pieces (bpe): the training sentences' characters and the special ones "
+            "are 8; set "
             "data.vocabulary = 8 or more");  // a, b, c and the blank
-  EXPECT_THAT(error_of([&] { train_sentencepiece(piece_text(), {.size = 4}, folder.path()); }), HasSubstr("data.vocabulary: 4: 4 ids"));
+  EXPECT_THAT(error_of([&] { train_sentencepiece(piece_text(), {.size = 4}, folder.path()); }),
+              HasSubstr("data.vocabulary: 4: 4 ids"));
   write_file(folder / "a.model", "no model");
   EXPECT_THAT(error_of([&] { load_sentencepiece(folder / "a.model"); }), HasSubstr("no SentencePiece model"));
   EXPECT_THAT(error_of([&] { load_sentencepiece(folder / "b.model"); }), HasSubstr("no such file"));
@@ -148,7 +161,8 @@ std::string protobuf_field(int number, const std::string& bytes) {
   return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
 }
 
-/// A piece of a model as sentencepiece_model.proto has it: its text, its score and its type (1 normal, 2 unknown, 3 control).
+/// A piece of a model as sentencepiece_model.proto has it: its text, its score and its type (1 normal, 2 unknown, 3
+/// control).
 std::string piece(const std::string& text, float score, char type) {
   std::string bytes(sizeof score, '\0');
   std::memcpy(bytes.data(), &score, sizeof score);
@@ -158,8 +172,8 @@ std::string piece(const std::string& text, float score, char type) {
 TEST(SentencePiece, GivesTheSpecialPiecesOfAModelOurIds) {
   if (!sentencepiece_available()) GTEST_SKIP() << "this build has no SentencePiece";
   TemporaryFolder folder;  // a model with the library's own ids: <unk> 0, <s> 1, </s> 2 and no <pad>
-  write_file(folder / "a.model", piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3) + piece("\xe2\x96\x81", -1, 1) +
-                                     piece("a", -2, 1) + piece("b", -3, 1));
+  write_file(folder / "a.model", piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3) +
+                                     piece("\xe2\x96\x81", -1, 1) + piece("a", -2, 1) + piece("b", -3, 1));
   const auto tokenizer = load_sentencepiece(folder / "a.model");
   EXPECT_EQ(tokenizer->size(), 4 + 3);
   EXPECT_THAT(tokenizer->encode("ab b"), ElementsAre(4, 5, 6, 4, 6));
@@ -220,7 +234,9 @@ TEST(SentenceSet, FramesCutsAndPads) {
   const Samples samples = set.get(std::vector<int64_t>{1, 0}, {});
   EXPECT_TRUE(at::equal(samples.data, at::tensor({2, 5, 4, 5, 3, 2, 4, 5, 3, 0}, at::kLong).view({2, 5})));
   EXPECT_TRUE(at::equal(samples.target, at::tensor({0, 1}, at::kLong)));
-  EXPECT_THAT(error_of([&] { SentenceSet(text, {"neg", "pos"}, words, 5, "t.tsv"); }),
+  EXPECT_THAT(error_of([&] {
+                SentenceSet(text, {"neg", "pos"}, words, 5, "t.tsv");
+              }),
               AllOf(HasSubstr("t.tsv:4"), HasSubstr("label \"odd\"")));
   EXPECT_THAT(error_of([&] { SentenceSet(text, {"neg", "pos"}, words, 2, "t.tsv"); }), HasSubstr("data.sequence: 2"));
   error_of([&] { set.get(std::vector<int64_t>{2}, {}); }, Blame::run);
@@ -242,7 +258,8 @@ TEST(ParallelText, PairsLinesOfTwoFiles) {
 
 TEST(TranslationSet, LaysOutSourceDecoderInputAndTarget) {
   const ParallelText text{.source = {"a b", "b b b a"}, .target = {"x", "y x y x"}};
-  const std::shared_ptr<const Tokenizer> source = count_vocabulary(text.source, {}), target = count_vocabulary(text.target, {});
+  const std::shared_ptr<const Tokenizer> source = count_vocabulary(text.source, {}),
+                                         target = count_vocabulary(text.target, {});
   // b 4, a 5; x 4, y 5
   TranslationSet set(text, source, target, 3);
   EXPECT_EQ(set.task(), LearningTask::translation);
@@ -252,13 +269,15 @@ TEST(TranslationSet, LaysOutSourceDecoderInputAndTarget) {
   EXPECT_THAT(set.lengths(), ElementsAre(3 + 2, 3 + 3));
   const Samples samples = set.get(std::vector<int64_t>{0, 1}, {});
   EXPECT_TRUE(at::equal(samples.data, at::tensor({5, 4, 3, 2, 4, 0, 4, 4, 4, 2, 5, 4}, at::kLong).view({2, 6})));
-  EXPECT_TRUE(at::equal(samples.target, at::tensor({4, 3, 0, 5, 4, 5}, at::kLong).view({2, 3}))) << "a cut sentence has no end to learn";
+  EXPECT_TRUE(at::equal(samples.target, at::tensor({4, 3, 0, 5, 4, 5}, at::kLong).view({2, 3})))
+      << "a cut sentence has no end to learn";
   EXPECT_EQ(set.source_text(1), "b b b a");
   EXPECT_EQ(set.reference(1), "y x y x");
   EXPECT_EQ(set.decode(std::vector<int64_t>{5, 4, 3, 5}), "y x");
   // what the decoder is given is its target moved on by one
   const at::Tensor given = samples.data.narrow(1, 3, 3), wanted = samples.target;
-  EXPECT_TRUE(at::equal(given.narrow(1, 1, 2).masked_fill(wanted.narrow(1, 0, 2) == kEndToken, kEndToken), wanted.narrow(1, 0, 2)));
+  EXPECT_TRUE(at::equal(given.narrow(1, 1, 2).masked_fill(wanted.narrow(1, 0, 2) == kEndToken, kEndToken),
+                        wanted.narrow(1, 0, 2)));
   set.keep_first(1);
   EXPECT_EQ(set.size(), 1);
   EXPECT_THAT(error_of([&] { TranslationSet(text, source, target, 1); }), HasSubstr("data.sequence: 1"));
@@ -288,7 +307,8 @@ TEST(RepaddedSet, HoldsTheSameSamplesWithLessPadding) {
 
 TEST(RepaddedSet, CutsBothPartsOfATranslation) {
   const ParallelText text{.source = {"a b", "b b b a"}, .target = {"x", "y x y x x"}};
-  const std::shared_ptr<const Tokenizer> source = count_vocabulary(text.source, {}), target = count_vocabulary(text.target, {});
+  const std::shared_ptr<const Tokenizer> source = count_vocabulary(text.source, {}),
+                                         target = count_vocabulary(text.target, {});
   const auto whole = std::make_shared<TranslationSet>(text, source, target, 8);
   EXPECT_EQ(whole->parts(0), (PartLengths{3, 2}));
   EXPECT_EQ(whole->parts(1), (PartLengths{5, 6}));
@@ -312,18 +332,26 @@ class OpenSentences : public ::testing::Test {
 TEST_F(OpenSentences, LabelledTextTakesTokenizers) {
   write_file(folder_ / "train.tsv", "good\tfine film\nbad\tdull film\n");
   write_file(folder_ / "test.tsv", "bad\tdull dull dull dull\n");
-  DataSpec spec{.name = "labelled-text", .sequence = 5, .train_files = {folder_ / "train.tsv"}, .test_files = {folder_ / "test.tsv"}};
+  DataSpec spec{.name = "labelled-text",
+                .sequence = 5,
+                .train_files = {folder_ / "train.tsv"},
+                .test_files = {folder_ / "test.tsv"}};
   const TaskData words = open_data(spec);
-  EXPECT_THAT(words.source, AllOf(HasSubstr("7 different tokens, sentences of 5, 2 classes"), HasSubstr("1 longer sentences cut")));
-  EXPECT_TRUE(at::equal(words.test->get(std::vector<int64_t>{0}, {}).target, at::tensor({0}, at::kLong))) << "labels in byte order";
+  EXPECT_THAT(words.source,
+              AllOf(HasSubstr("7 different tokens, sentences of 5, 2 classes"), HasSubstr("1 longer sentences cut")));
+  EXPECT_TRUE(at::equal(words.test->get(std::vector<int64_t>{0}, {}).target, at::tensor({0}, at::kLong)))
+      << "labels in byte order";
   spec.text.tokenizer = "character";
   EXPECT_EQ(open_data(spec).train->vocabulary(), 4 + 9);  // " defilmnu"
   spec.text.tokenizer = "words";
-  EXPECT_THAT(error_of([&] { open_data(spec); }), AllOf(HasSubstr("data.tokenizer: \"words\""), HasSubstr("word, 13a, character")));
+  EXPECT_THAT(error_of([&] { open_data(spec); }),
+              AllOf(HasSubstr("data.tokenizer: \"words\""), HasSubstr("word, 13a, character")));
   spec.text = {.tokenizer = "word", .model = folder_ / "a.model"};
   EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("data.model"));
-  EXPECT_THAT(error_of([&] { open_data({.name = "digits", .text = {.tokenizer = "word"}}); }), HasSubstr("digits has no vocabulary"));
-  EXPECT_THAT(error_of([&] { open_data({.name = "digits", .train_files = {"a"}}); }), HasSubstr("digits has its own files"));
+  EXPECT_THAT(error_of([&] { open_data({.name = "digits", .text = {.tokenizer = "word"}}); }),
+              HasSubstr("digits has no vocabulary"));
+  EXPECT_THAT(error_of([&] { open_data({.name = "digits", .train_files = {"a"}}); }),
+              HasSubstr("digits has its own files"));
   spec.text = {};
   spec.test_files.clear();
   EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("1 training and 0 test files"));
@@ -346,18 +374,22 @@ TEST_F(OpenSentences, ParallelTextHasOneVocabularyOrTwo) {
 TEST_F(OpenSentences, PlainTextIsAStream) {
   write_file(folder_ / "train.txt", "a b\n\nb c\n");
   write_file(folder_ / "test.txt", "b d a\n");
-  const DataSpec spec{.name = "text", .sequence = 2, .train_files = {folder_ / "train.txt"}, .test_files = {folder_ / "test.txt"}};
+  const DataSpec spec{
+      .name = "text", .sequence = 2, .train_files = {folder_ / "train.txt"}, .test_files = {folder_ / "test.txt"}};
   const TaskData task = open_data(spec);
   EXPECT_TRUE(task.train->is_stream());
   // b 4, a 5, c 6: a b </s> b c </s>
-  EXPECT_TRUE(at::equal(task.train->get(std::vector<int64_t>{0, 1}, {}).data, at::tensor({5, 4, 3, 4}, at::kLong).view({2, 2})));
-  EXPECT_TRUE(at::equal(task.test->get(std::vector<int64_t>{0}, {}).target, at::tensor({kUnknownToken, 5}, at::kLong).view({1, 2})));
+  EXPECT_TRUE(at::equal(task.train->get(std::vector<int64_t>{0, 1}, {}).data,
+                        at::tensor({5, 4, 3, 4}, at::kLong).view({2, 2})));
+  EXPECT_TRUE(at::equal(task.test->get(std::vector<int64_t>{0}, {}).target,
+                        at::tensor({kUnknownToken, 5}, at::kLong).view({1, 2})));
   EXPECT_EQ(task.train->classes(), 7);
   write_file(folder_ / "train.txt", "\n \n\t\n");
   EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("train.txt: no words: there is nothing but empty lines"));
   write_gzip(folder_ / "train.txt", "a b c d\nb c d e f\n");
   std::filesystem::resize_file(folder_ / "train.txt", std::filesystem::file_size(folder_ / "train.txt") - 5);
-  EXPECT_THAT(error_of([&] { open_data(spec); }), AllOf(HasSubstr("train.txt: corrupt gzip data"), HasSubstr("cut short: get it again")));
+  EXPECT_THAT(error_of([&] { open_data(spec); }),
+              AllOf(HasSubstr("train.txt: corrupt gzip data"), HasSubstr("cut short: get it again")));
 }
 
 TEST_F(OpenSentences, RealSst2) {
@@ -371,7 +403,8 @@ TEST_F(OpenSentences, RealSst2) {
   // cut -f2 train.tsv | tr ' ' '\n' | sort -u | grep -c .
   EXPECT_EQ(task.train->vocabulary(), 14831 + 4);
   int64_t positive = 0;
-  for (int64_t i = 0; i < task.test->size(); ++i) positive += task.test->get(std::vector<int64_t>{i}, {}).target.item<int64_t>();
+  for (int64_t i = 0; i < task.test->size(); ++i)
+    positive += task.test->get(std::vector<int64_t>{i}, {}).target.item<int64_t>();
   EXPECT_EQ(positive, 909);  // grep -c '^1' test.tsv
 }
 
@@ -388,7 +421,8 @@ TEST_F(OpenSentences, RealMulti30k) {
   EXPECT_EQ(test.reference(1), "Ein Boston Terrier läuft über saftig-grünes Gras vor einem weißen Zaun.");
   const at::Tensor target = test.get(std::vector<int64_t>{1}, {}).target;
   EXPECT_EQ(test.decode({target.data_ptr<int64_t>(), static_cast<size_t>(target.numel())}),
-            "Ein Boston Terrier läuft über <unk> Gras vor einem weißen Zaun .") << "saftig-grünes is in no training sentence";
+            "Ein Boston Terrier läuft über <unk> Gras vor einem weißen Zaun .")
+      << "saftig-grünes is in no training sentence";
 }
 
 }  // namespace

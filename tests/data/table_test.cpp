@@ -25,7 +25,9 @@ std::vector<int64_t> rows_of(const CsvTable& table) {
   return rows;
 }
 
-TableEncoder learn(const CsvTable& table, TableOptions options = {}) { return TableEncoder(table, rows_of(table), std::move(options)); }
+TableEncoder learn(const CsvTable& table, TableOptions options = {}) {
+  return TableEncoder(table, rows_of(table), std::move(options));
+}
 
 void expect_near(const at::Tensor& found, const std::vector<double>& expected) {
   EXPECT_TRUE(at::allclose(found.to(at::kDouble).flatten(), at::tensor(expected, at::kDouble), 1e-6, 1e-6)) << found;
@@ -34,7 +36,8 @@ void expect_near(const at::Tensor& found, const std::vector<double>& expected) {
 TEST(Numbers, AreWholeFiniteDecimals) {
   EXPECT_EQ(parse_number("-12.5e1"), -125.0);
   EXPECT_EQ(parse_number("+3"), 3.0);
-  for (const char* text : {"", "1x", "0x10", "inf", "nan", "1,5", "+-1", "1 ", "1e999"}) EXPECT_FALSE(parse_number(text)) << text;
+  for (const char* text : {"", "1x", "0x10", "inf", "nan", "1,5", "+-1", "1 ", "1e999"})
+    EXPECT_FALSE(parse_number(text)) << text;
 }
 
 TEST(TableEncoder, StandardisesNumbersAndMarksFilledOnes) {
@@ -53,7 +56,8 @@ TEST(TableEncoder, StandardisesNumbersAndMarksFilledOnes) {
 }
 
 TEST(TableEncoder, TestRowsAreMeasuredByTheTrainingRows) {
-  const CsvTable train = parse_csv("x,c,y\n0,b,1\n2,a,2\n", "train.csv"), test = parse_csv("y,c,x\n5,z,3\n6,b,\n7,?,1\n", "test.csv");
+  const CsvTable train = parse_csv("x,c,y\n0,b,1\n2,a,2\n", "train.csv"),
+                 test = parse_csv("y,c,x\n5,z,3\n6,b,\n7,?,1\n", "test.csv");
   const auto encoded = learn(train, {.target_unit = 10}).encode(test, rows_of(test));  // mean 1, deviation 1, median 1
   expect_near(encoded.data, {2, 0, 0, 0, 0, 1, 0, 0, 0});
   expect_near(encoded.target, {0.5, 0.6, 0.7});
@@ -72,22 +76,30 @@ TEST(TableEncoder, TurnsCategoriesIntoOneFeatureEach) {
 
 TEST(TableEncoder, DoesAsIsStated) {
   const CsvTable table = parse_csv("zip,id,y,x\n1010,1,0.,3\n2020,2,1,4\n", "t.csv");
-  const TableEncoder encoder = learn(table, {.target = "y", .task = LearningTask::classification,
-                                             .kinds = {{"zip", ColumnKind::categorical}}, .left_out = {"id"}, .label_tail = "."});
+  const TableEncoder encoder = learn(table, {.target = "y",
+                                             .task = LearningTask::classification,
+                                             .kinds = {{"zip", ColumnKind::categorical}},
+                                             .left_out = {"id"},
+                                             .label_tail = "."});
   EXPECT_THAT(encoder.feature_names(), ElementsAre("zip = 1010", "zip = 2020", "x"));
   EXPECT_THAT(encoder.labels(), ElementsAre("0", "1"));
   EXPECT_THAT(error_of([&] { learn(table, {.target = "z"}); }), AllOf(HasSubstr("data.target"), HasSubstr("\"z\"")));
-  EXPECT_THAT(error_of([&] { learn(table, {.left_out = {"idd"}}); }), AllOf(HasSubstr("data.leave_out"), HasSubstr("did you mean \"id\"")));
+  EXPECT_THAT(error_of([&] { learn(table, {.left_out = {"idd"}}); }),
+              AllOf(HasSubstr("data.leave_out"), HasSubstr("did you mean \"id\"")));
   EXPECT_THAT(error_of([&] { learn(table, {.kinds = {{"q", ColumnKind::numeric}}}); }), HasSubstr("data.columns"));
 }
 
 TEST(TableEncoder, RefusesTablesThatCannotBeLearnedFrom) {
-  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n?,1\nNA,2\n", "t.csv")); }), AllOf(HasSubstr("column \"x\""), HasSubstr("no values")));
+  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n?,1\nNA,2\n", "t.csv")); }),
+              AllOf(HasSubstr("column \"x\""), HasSubstr("no values")));
   EXPECT_THAT(error_of([] { learn(parse_csv("y\n1\n2\n", "t.csv")); }), HasSubstr("no features"));
   EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1,a\n2,a\n", "t.csv")); }), HasSubstr("1 different labels"));
-  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1,1\nred,2\n", "t.csv"), {.kinds = {{"x", ColumnKind::numeric}}}); }),
+  EXPECT_THAT(error_of([] {
+                learn(parse_csv("x,y\n1,1\nred,2\n", "t.csv"), {.kinds = {{"x", ColumnKind::numeric}}});
+              }),
               AllOf(HasSubstr("t.csv:3:1"), HasSubstr("\"red\""), HasSubstr("holds numbers")));
-  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1e200,1\n2,2\n", "t.csv")); }), AllOf(HasSubstr("column \"x\""), HasSubstr("too large")));
+  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1e200,1\n2,2\n", "t.csv")); }),
+              AllOf(HasSubstr("column \"x\""), HasSubstr("too large")));
   EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1,1\n2,2\n", "t.csv"), {.target = "y", .left_out = {"y"}}); }),
               AllOf(HasSubstr("data.leave_out"), HasSubstr("\"y\""), HasSubstr("the target")));
   std::string many = "x,y\n";
@@ -98,14 +110,20 @@ TEST(TableEncoder, RefusesTablesThatCannotBeLearnedFrom) {
 /// Ten rows of which the column has nine numbers and, in line 7, something else.
 std::string nine_numbers_and(const std::string& value) {
   std::string text = "x,y\n";
-  for (int row = 0; row < 10; ++row) text += (row == 5 ? value : std::to_string(row)) + "," + std::to_string(row) + "\n";
+  for (int row = 0; row < 10; ++row)
+    text += (row == 5 ? value : std::to_string(row)) + "," + std::to_string(row) + "\n";
   return text;
 }
 
 TEST(TableEncoder, AValueThatIsNoNumberAmongNumbersIsAnErrorAndNoWord) {
   for (const auto& [value, named] : std::vector<std::pair<std::string, std::string>>{
-           {"oops", "\"oops\""}, {"inf", "\"inf\""}, {"-Infinity", "\"-Infinity\""}, {"1e999", "\"1e999\""},
-           {std::string("5\0", 2), "\"5\\x00\""}, {"5 m", "\"5 m\""}, {"N/A", "\"N/A\""},
+           {"oops", "\"oops\""},
+           {"inf", "\"inf\""},
+           {"-Infinity", "\"-Infinity\""},
+           {"1e999", "\"1e999\""},
+           {std::string("5\0", 2), "\"5\\x00\""},
+           {"5 m", "\"5 m\""},
+           {"N/A", "\"N/A\""},
            {std::string(500, 'w'), "\"" + std::string(60, 'w') + "...\""}}) {
     EXPECT_THAT(error_of([&] { learn(parse_csv(nine_numbers_and(value), "t.csv")); }),
                 AllOf(HasSubstr("t.csv:7:1: " + named + " in column \"x\""),
@@ -113,11 +131,13 @@ TEST(TableEncoder, AValueThatIsNoNumberAmongNumbersIsAnErrorAndNoWord) {
                       HasSubstr("missing = ["), HasSubstr("on_error = \"skip\"")));
   }
   const std::string oops = nine_numbers_and("oops");
-  EXPECT_THAT(error_of([&] { learn(parse_csv(oops, "t.csv"), {.target = "x"}); }), HasSubstr("t.csv:7:1: \"oops\" in column \"x\""))
+  EXPECT_THAT(error_of([&] { learn(parse_csv(oops, "t.csv"), {.target = "x"}); }),
+              HasSubstr("t.csv:7:1: \"oops\" in column \"x\""))
       << "targets too";
   EXPECT_EQ(learn(parse_csv(oops, "t.csv"), {.kinds = {{"x", ColumnKind::categorical}}}).feature_names().size(), 10u);
   EXPECT_EQ(learn(parse_csv(oops, "t.csv"), {.target = "x", .task = LearningTask::classification}).classes(), 10);
-  EXPECT_THAT(learn(parse_csv(oops, "t.csv", {.missing = {"-", "oops"}})).feature_names(), ElementsAre("x", "x missing"));
+  EXPECT_THAT(learn(parse_csv(oops, "t.csv", {.missing = {"-", "oops"}})).feature_names(),
+              ElementsAre("x", "x missing"));
   const CsvTable table = parse_csv(oops, "t.csv");
   const TableEncoder skipping = learn(table, {.on_error = OnError::skip});
   EXPECT_THAT(skipping.feature_names(), ElementsAre("x"));
@@ -127,12 +147,15 @@ TEST(TableEncoder, AValueThatIsNoNumberAmongNumbersIsAnErrorAndNoWord) {
 }
 
 TEST(TableEncoder, InfinitiesMakeNoWordsHoweverMany) {
-  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1,1\ninf,2\n-inf,3\n", "t.csv")); }), HasSubstr("t.csv:3:1: \"inf\" in column \"x\""));
-  EXPECT_THAT(learn(parse_csv("x,y\n1,1\nfew,2\n-inf,3\n", "t.csv")).feature_names(), ElementsAre("x = -inf", "x = 1", "x = few"));
+  EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n1,1\ninf,2\n-inf,3\n", "t.csv")); }),
+              HasSubstr("t.csv:3:1: \"inf\" in column \"x\""));
+  EXPECT_THAT(learn(parse_csv("x,y\n1,1\nfew,2\n-inf,3\n", "t.csv")).feature_names(),
+              ElementsAre("x = -inf", "x = 1", "x = few"));
 }
 
 TEST(TableEncoder, NamesOrSkipsRowsThatDoNotFit) {
-  const CsvTable train = parse_csv("x,y\n1,a\n2,b\n", "train.csv"), test = parse_csv("x,y\n1,a\nlow,b\n3,c\n4,?\n", "test.csv");
+  const CsvTable train = parse_csv("x,y\n1,a\n2,b\n", "train.csv"),
+                 test = parse_csv("x,y\n1,a\nlow,b\n3,c\n4,?\n", "test.csv");
   const auto encode = [&](int64_t row) { return [&, row] { learn(train).encode(test, std::vector<int64_t>{row}); }; };
   EXPECT_THAT(error_of(encode(1)), AllOf(HasSubstr("test.csv:3:1"), HasSubstr("\"low\"")));
   EXPECT_THAT(error_of(encode(2)), AllOf(HasSubstr("test.csv:4:3"), HasSubstr("label \"c\"")));
@@ -185,7 +208,8 @@ TEST(OpenCsv, SplitsOneFileOrTakesTwo) {
   spec.test_files = {folder / "test.csv"};
   spec.train_limit = 10;
   TaskData two = open_data(spec);
-  EXPECT_THAT(two.source, AllOf(HasSubstr("10 of 20 training rows"), HasSubstr("1 test value that no training row has")));
+  EXPECT_THAT(two.source,
+              AllOf(HasSubstr("10 of 20 training rows"), HasSubstr("1 test value that no training row has")));
   expect_near(two.test->get(std::vector<int64_t>{1}, {}).data, {(6 - 4.5) / std::sqrt(8.25), 1});
   spec.on_error = OnError::fail;
   EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("t.csv:22:4"));

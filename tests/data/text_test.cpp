@@ -45,12 +45,14 @@ TEST(TextStream, TargetsAreTheTokensOneFurtherOn) {
 
 TEST(TextStream, RefusesWindowsThatDoNotFit) {
   EXPECT_EQ(TextStream(counting(4), 4, 3).size(), 1);
-  EXPECT_THAT(error_of([] { TextStream(counting(4), 4, 4); }), AllOf(HasSubstr("data.sequence: 4"), HasSubstr("4 tokens"), HasSubstr("at most 3")));
+  EXPECT_THAT(error_of([] { TextStream(counting(4), 4, 4); }),
+              AllOf(HasSubstr("data.sequence: 4"), HasSubstr("4 tokens"), HasSubstr("at most 3")));
   EXPECT_THAT(error_of([] { TextStream(counting(4), 4, 0); }), HasSubstr("data.sequence: 0"));
 }
 
 TEST(TextStream, InStreamOrderRowsReadOnAndEveryTokenIsPredictedOnce) {
-  for (auto [tokens, window, rows] : {std::tuple<int64_t, int64_t, int64_t>{101, 5, 4}, {1000, 7, 10}, {64, 9, 1}, {50, 10, 4}}) {
+  for (auto [tokens, window, rows] :
+       {std::tuple<int64_t, int64_t, int64_t>{101, 5, 4}, {1000, 7, 10}, {64, 9, 1}, {50, 10, 4}}) {
     TextStream text(counting(tokens), tokens, window);
     BatchSampler sampler(text.size(), rows, 1, false, SampleOrder::stream);
     std::multiset<int64_t> predicted;
@@ -76,7 +78,8 @@ TEST(Words, AreNumberedAsTheyComeWithLinesEnded) {
   TemporaryFolder folder;
   write_file(folder / "train.txt", "  to be  or\tnot to be\n\n be\r\nthe end");
   Vocabulary vocabulary;
-  EXPECT_THAT(read_training_text(folder / "train.txt", vocabulary, "advice"), ElementsAre(0, 1, 2, 3, 0, 1, 4, 1, 4, 5, 6, 4));
+  EXPECT_THAT(read_training_text(folder / "train.txt", vocabulary, "advice"),
+              ElementsAre(0, 1, 2, 3, 0, 1, 4, 1, 4, 5, 6, 4));
   EXPECT_EQ(vocabulary.size(), 7);
   EXPECT_EQ(vocabulary.word(4), "<eos>");
   EXPECT_EQ(vocabulary.find("not"), 3);
@@ -100,7 +103,8 @@ TEST(Words, RefusesFilesWithoutAny) {
   Vocabulary vocabulary;
   write_file(folder / "empty.txt", " \n\n");
   EXPECT_THAT(error_of([&] { read_training_text(folder / "empty.txt", vocabulary, "advice"); }), HasSubstr("no words"));
-  EXPECT_THAT(error_of([&] { read_training_text(folder / "none.txt", vocabulary, "advice"); }), HasSubstr("no such file"));
+  EXPECT_THAT(error_of([&] { read_training_text(folder / "none.txt", vocabulary, "advice"); }),
+              HasSubstr("no such file"));
   write_file(folder / "latin.txt", "one\ncaf\xe9\n");
   EXPECT_THAT(error_of([&] { read_training_text(folder / "latin.txt", vocabulary, "advice"); }),
               AllOf(HasSubstr("latin.txt:2:4: byte 0xe9 at position 7"), HasSubstr("not UTF-8")));
@@ -136,7 +140,7 @@ TEST(GeneratedText, RewardsMemory) {
   const double two = entropy<Pair>(text, [&](size_t i) { return Pair{i > 1 ? text[i - 2] : -1, text[i - 1]}; });
   EXPECT_GT(blind, 3.8);
   EXPECT_LT(blind, std::log(double(kTextVocabulary)));
-  EXPECT_LT(last, 2.7);   // four topics of four successors
+  EXPECT_LT(last, 2.7);  // four topics of four successors
   EXPECT_LT(two, last - 0.5) << "two tokens tell more of the topic than one";
   EXPECT_GT(two, 1.2);
   std::set<Pair> seen;

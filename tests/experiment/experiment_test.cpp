@@ -17,8 +17,11 @@ class ExperimentFile : public ::testing::Test {
   ExperimentFile() : file_(std::filesystem::temp_directory_path() / "trireme_experiment_test.toml") {}
   ~ExperimentFile() override { std::filesystem::remove(file_); }
 
-  Experiment read(const std::string& top, const std::string& optimizer = "", const ExperimentOverrides& overrides = {}) {
-    std::ofstream(file_) << top << "\n[model]\nname = \"mlp\"\n[model.options]\nhidden = 8\n[data]\nname = \"digits\"\n[optimizer]\n" << optimizer << "\n";
+  Experiment read(const std::string& top, const std::string& optimizer = "",
+                  const ExperimentOverrides& overrides = {}) {
+    std::ofstream(file_)
+        << top << "\n[model]\nname = \"mlp\"\n[model.options]\nhidden = 8\n[data]\nname = \"digits\"\n[optimizer]\n"
+        << optimizer << "\n";
     return read_experiment(file_, overrides);
   }
   void refuse(const std::vector<std::string>& parts, const std::string& top, const std::string& optimizer = "",
@@ -60,10 +63,13 @@ TEST_F(ExperimentFile, Checkpoints) {
   EXPECT_FALSE(read("").checkpoint.wanted());
   const CheckpointSpec by_epoch = read("[checkpoint]\nevery = \"0.5 epochs\"").checkpoint;
   EXPECT_TRUE(by_epoch.wanted());
-  EXPECT_EQ(std::tuple(by_epoch.every.count, by_epoch.keep, by_epoch.best, by_epoch.folder, by_epoch.ends_on_failure), std::tuple(0.5, 3, "", "", false));
+  EXPECT_EQ(std::tuple(by_epoch.every.count, by_epoch.keep, by_epoch.best, by_epoch.folder, by_epoch.ends_on_failure),
+            std::tuple(0.5, 3, "", "", false));
   const CheckpointSpec full =
-      read("[checkpoint]\nevery = \"500 steps\"\nkeep = 0\nbest = \"loss\"\nfolder = \"/else\"\non_failure = \"end\"").checkpoint;
-  EXPECT_EQ(std::tuple(full.every.count, full.keep, full.best, full.folder, full.ends_on_failure), std::tuple(500., 0, "loss", "/else", true));
+      read("[checkpoint]\nevery = \"500 steps\"\nkeep = 0\nbest = \"loss\"\nfolder = \"/else\"\non_failure = \"end\"")
+          .checkpoint;
+  EXPECT_EQ(std::tuple(full.every.count, full.keep, full.best, full.folder, full.ends_on_failure),
+            std::tuple(500., 0, "loss", "/else", true));
   EXPECT_EQ(int(full.every.unit), int(Length::Unit::steps));
   refuse({"checkpoint.every", "is missing", "1 epochs"}, "[checkpoint]\nkeep = 2");
   refuse({"checkpoint.every", "0 steps"}, "[checkpoint]\nevery = \"0 steps\"");
@@ -103,7 +109,8 @@ limit = "300 MiB")");
   refuse({"worker", "2 workers are counted from 0 to 1"}, change + "worker = 2\nslower = 2");
   refuse({"slower", "at least 1"}, change + "worker = 1\nslower = 0.5");
   refuse({"slower"}, change + "worker = 1");
-  refuse({"at_step", "step 5"}, change + "worker = 1\nslower = 2\n[[cluster.worker.change]]\nat_step = 4\nworker = 0\nslower = 2");
+  refuse({"at_step", "step 5"},
+         change + "worker = 1\nslower = 2\n[[cluster.worker.change]]\nat_step = 4\nworker = 0\nslower = 2");
   refuse({"limit", "missing"}, "[[cluster.memory.change]]\nat_step = 5");
   refuse({"limit", "nothing fits"}, "[[cluster.memory.change]]\nat_step = 5\nlimit = \"0 B\"");
 }
@@ -123,7 +130,8 @@ strategies = ["single", "hybrid"]
 devices = [2, 4]
 time_limit = "2 min"
 device_memory = "2 GiB"
-micro_batches = 6)", R"(kind = "adamw"
+micro_batches = 6)",
+                            R"(kind = "adamw"
 learning_rate = 0.002
 beta1 = 0.8
 beta2 = 0.99
@@ -176,8 +184,9 @@ TEST_F(ExperimentFile, Defaults) {
 }
 
 TEST_F(ExperimentFile, DevicesAndReplicas) {
-  const Experiment e = read("devices = [2, 3]\ndevice_threads = [2, 1, 4]\ndevice_speeds = [1.0, 0.5, 2]\nreplicas = \"private\"\n"
-                            "frozen = [\"fc1.weight\", \"fc2.*\"]\nbatch_norm = \"deferred\"\ndevice_memory = \"1 MiB\"");
+  const Experiment e = read(
+      "devices = [2, 3]\ndevice_threads = [2, 1, 4]\ndevice_speeds = [1.0, 0.5, 2]\nreplicas = \"private\"\n"
+      "frozen = [\"fc1.weight\", \"fc2.*\"]\nbatch_norm = \"deferred\"\ndevice_memory = \"1 MiB\"");
   EXPECT_EQ(e.device_threads, (std::vector<int>{2, 1, 4}));
   EXPECT_EQ(e.device_speeds, (std::vector<double>{1, 0.5, 2}));
   EXPECT_TRUE(e.private_replicas);
@@ -217,11 +226,13 @@ TEST_F(ExperimentFile, SpeedsFollowThreads) {
   EXPECT_EQ(cluster_of(e, 2).devices[0].speed, cluster_of(e, 2).devices[1].speed);
   e = read("device_speeds = [1, 2]");
   EXPECT_EQ(threads_of(e, 3), (std::vector<int>{1, 1, 1}));
-  expect_error(Blame::user, {file_.string(), "device_speeds lists 2 of 3 devices", "fewer devices"}, [&] { cluster_of(e, 3); });
+  expect_error(Blame::user, {file_.string(), "device_speeds lists 2 of 3 devices", "fewer devices"},
+               [&] { cluster_of(e, 3); });
 }
 
 TEST_F(ExperimentFile, TextHasASequence) {
-  std::ofstream(file_) << "[model]\nname = \"lstm-lm\"\n[data]\nname = \"generated-text\"\nsequence = 20\n[optimizer]\n";
+  std::ofstream(file_)
+      << "[model]\nname = \"lstm-lm\"\n[data]\nname = \"generated-text\"\nsequence = 20\n[optimizer]\n";
   EXPECT_EQ(read_experiment(file_, {}).data.sequence, 20);
   ExperimentOverrides o;
   o.set = {"data.name=digits"};
@@ -236,8 +247,10 @@ TEST_F(ExperimentFile, TablesOfDataAndTranslation) {
   EXPECT_EQ(e.beam, 4);
   EXPECT_EQ(e.length_penalty, 1.5);
   for (const auto& [set, parts] : std::vector<std::pair<std::string, std::vector<std::string>>>{
-           {"data.workers=-1", {"at least 0"}}, {"data.workers=5000", {"5000 threads", "0 to 1024"}},
-           {"translation.beam=0", {"at least 1"}}, {"translation.length_penalty=-1", {"at least 0"}}}) {
+           {"data.workers=-1", {"at least 0"}},
+           {"data.workers=5000", {"5000 threads", "0 to 1024"}},
+           {"translation.beam=0", {"at least 1"}},
+           {"translation.length_penalty=-1", {"at least 0"}}}) {
     o.set = {set};
     SCOPED_TRACE(set);
     refuse(parts, "", "", o);
@@ -278,7 +291,8 @@ TEST_F(ExperimentFile, ModelsMustFitTheTask) {
   e.model_name = "lstm-lm";
   e.model_options = {};
   EXPECT_EQ(build_model(e, data_for(LearningTask::language, 8)).node(1).sample_shape, Shape{8});
-  expect_error(Blame::user, {"lstm-lm", "not for segmentation", "digits"}, [&] { build_model(e, data_for(LearningTask::segmentation)); });
+  expect_error(Blame::user, {"lstm-lm", "not for segmentation", "digits"},
+               [&] { build_model(e, data_for(LearningTask::segmentation)); });
 }
 
 TEST_F(ExperimentFile, TargetSmoothingAndBeamMustFitTheTask) {
@@ -288,7 +302,8 @@ TEST_F(ExperimentFile, TargetSmoothingAndBeamMustFitTheTask) {
   EXPECT_NO_THROW(build_model(e, data_for(LearningTask::regression))) << "an RMSE";
   e = RunSpec{read("label_smoothing = 0.1")};
   EXPECT_NO_THROW(build_model(e, data_for(LearningTask::classification)));
-  expect_error(Blame::user, {"label_smoothing", "0.1", "regression takes none"}, [&] { build_model(e, data_for(LearningTask::regression)); });
+  expect_error(Blame::user, {"label_smoothing", "0.1", "regression takes none"},
+               [&] { build_model(e, data_for(LearningTask::regression)); });
   e = RunSpec{read("")};
   e.beam = 4;
   expect_error(Blame::user, {"translation.beam", "4", "is for classification"},
@@ -321,7 +336,8 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"evaluate_every", "more than zero"}, "evaluate_every = \"0 steps\"");
   refuse({"time_limit", "2 parsecs"}, "time_limit = \"2 parsecs\"");
   refuse({"device_memory", "2 Gigs", "GiB"}, "device_memory = \"2 Gigs\"");
-  refuse({"trireme_experiment_test.toml:1", "target_accuracy", "is called target", "target = 0.98"}, "target_accuracy = 0.98");
+  refuse({"trireme_experiment_test.toml:1", "target_accuracy", "is called target", "target = 0.98"},
+         "target_accuracy = 0.98");
   refuse({"target", "must be finite"}, "target = inf");
   refuse({"label_smoothing", "below 1"}, "label_smoothing = 1.0");
   refuse({"label_smoothing", "at least 0"}, "label_smoothing = -0.1");
@@ -351,7 +367,8 @@ TEST_F(ExperimentFile, Refused) {
 TEST_F(ExperimentFile, KeysOfOtherDataSetsSayWhoTakesThem) {
   ExperimentOverrides o;
   for (const auto& [set, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
-           {"data.tokenizer=word", {"data.tokenizer", "digits does not take it", "sst2, multi30k, labelled-text, parallel-text, text do"}},
+           {"data.tokenizer=word",
+            {"data.tokenizer", "digits does not take it", "sst2, multi30k, labelled-text, parallel-text, text do"}},
            {"data.target=price", {"data.target", "digits does not take it, csv does"}},
            {"data.classes=3", {"data.classes", "tensors does"}},
            {"data.columns.age=numeric", {"data.columns", "csv does"}}}) {
@@ -409,7 +426,8 @@ TEST_F(ExperimentFile, OverridesOfAModelThatIsOnlyNamed) {
   o.set = {"model=mlp", "model.options.hidden=9"};
   EXPECT_EQ(read_experiment(file_, o).model_options, (std::map<std::string, double>{{"hidden", 9}}));
   o.set = {"model.options.wdith=4"};
-  expect_error(Blame::user, {"--set model.options.wdith=4", "model unet has no such option", "width"}, [&] { read_experiment(file_, o); });
+  expect_error(Blame::user, {"--set model.options.wdith=4", "model unet has no such option", "width"},
+               [&] { read_experiment(file_, o); });
 }
 
 TEST_F(ExperimentFile, Overrides) {
@@ -485,8 +503,10 @@ TEST_F(ExperimentFile, Weights) {
   const InitialWeights plain = *read("", "", with({"model.weights=a/b.pt"})).initial_weights;
   EXPECT_EQ(plain.path, file_.parent_path() / "a/b.pt") << "beside the experiment";
   EXPECT_EQ(plain.match.rule, MatchOptions::Rule::strict);
-  const InitialWeights part = *read("", "", with({"model.weights=/b.pt", "model.weights_match=partial", "model.weights_skip=fc.,conv1.",
-                                                  "model.weights_prefix=module."})).initial_weights;
+  const InitialWeights part = *read("", "",
+                                    with({"model.weights=/b.pt", "model.weights_match=partial",
+                                          "model.weights_skip=fc.,conv1.", "model.weights_prefix=module."}))
+                                   .initial_weights;
   EXPECT_EQ(part.path, "/b.pt");
   EXPECT_EQ(part.match.rule, MatchOptions::Rule::partial);
   EXPECT_EQ(part.match.skip, (std::vector<std::string>{"fc.", "conv1."}));

@@ -11,7 +11,6 @@
 namespace trireme {
 namespace {
 
-
 OptimizerSettings read(const std::string& text) {
   const ConfigTable table = ConfigTable::from_string(text, "file.toml");
   OptimizerSettings settings = read_optimizer(table);
@@ -32,12 +31,14 @@ double rate_at(const OptimizerSettings& s, int64_t step, int64_t batch = 128) {
 
 TEST(Schedule, Step) {
   const auto s = read("learning_rate = 0.8\nschedule = \"step\"\ndecay_every = \"3 epochs\"\ndecay_factor = 0.5");
-  for (int64_t step = 0; step < kTotal; ++step) EXPECT_DOUBLE_EQ(rate_at(s, step), 0.8 * std::pow(0.5, step / 30)) << step;
+  for (int64_t step = 0; step < kTotal; ++step)
+    EXPECT_DOUBLE_EQ(rate_at(s, step), 0.8 * std::pow(0.5, step / 30)) << step;
   EXPECT_DOUBLE_EQ(rate_at(read("learning_rate = 1\nschedule = \"step\"\ndecay_every = \"7 steps\""), 21), 1e-3);
 }
 
 TEST(Schedule, Multistep) {
-  const auto s = read("learning_rate = 1\nschedule = \"multistep\"\ndecay_at = [\"3 epochs\", \"45 steps\", \"9 epochs\"]");
+  const auto s =
+      read("learning_rate = 1\nschedule = \"multistep\"\ndecay_at = [\"3 epochs\", \"45 steps\", \"9 epochs\"]");
   for (int64_t step = 0; step < kTotal; ++step)
     EXPECT_DOUBLE_EQ(rate_at(s, step), step < 30 ? 1 : step < 45 ? 0.1 : step < 90 ? 0.01 : 0.001) << step;
 }
@@ -52,7 +53,8 @@ TEST(Schedule, Cosine) {
 
 TEST(Schedule, Polynomial) {
   const auto line = read("learning_rate = 0.5\nschedule = \"polynomial\"");
-  const auto square = read("learning_rate = 0.5\nschedule = \"polynomial\"\npower = 2\nminimum_learning_rate = 0.1\nwarmup = \"2 epochs\"");
+  const auto square = read(
+      "learning_rate = 0.5\nschedule = \"polynomial\"\npower = 2\nminimum_learning_rate = 0.1\nwarmup = \"2 epochs\"");
   for (int64_t step = 20; step < kTotal; ++step) {
     EXPECT_DOUBLE_EQ(rate_at(line, step), 0.5 * (1 - double(step) / 100));
     const double left = 1 - double(step - 20) / 80;
@@ -61,8 +63,9 @@ TEST(Schedule, Polynomial) {
 }
 
 TEST(Schedule, WarmUpLeadsIntoEveryKind) {
-  for (const char* schedule : {"schedule = \"constant\"", "schedule = \"step\"\ndecay_every = \"3 epochs\"",
-                               "schedule = \"multistep\"\ndecay_at = \"3 epochs\"", "schedule = \"cosine\"", "schedule = \"polynomial\""}) {
+  for (const char* schedule :
+       {"schedule = \"constant\"", "schedule = \"step\"\ndecay_every = \"3 epochs\"",
+        "schedule = \"multistep\"\ndecay_at = \"3 epochs\"", "schedule = \"cosine\"", "schedule = \"polynomial\""}) {
     const auto s = read(std::string(schedule) + "\nlearning_rate = 0.4\nwarmup = \"0.8 epochs\"");
     for (int64_t step = 0; step < 8; ++step) EXPECT_DOUBLE_EQ(rate_at(s, step), 0.05 * double(step + 1)) << schedule;
     EXPECT_DOUBLE_EQ(rate_at(s, 8), 0.4) << schedule;
@@ -75,7 +78,8 @@ TEST(Schedule, ScalesWithTheBatch) {
     const std::string text = std::string("learning_rate = 0.1") + schedule;
     const auto plain = read(text), scaled = read(text + "\nreference_batch = 256");
     for (int64_t step : {0, 5, 10, 50, 99})
-      for (int64_t batch : {64, 256, 8192}) EXPECT_DOUBLE_EQ(rate_at(scaled, step, batch), rate_at(plain, step) * double(batch) / 256);
+      for (int64_t batch : {64, 256, 8192})
+        EXPECT_DOUBLE_EQ(rate_at(scaled, step, batch), rate_at(plain, step) * double(batch) / 256);
   }
   Experiment e;
   e.batch = 512;
@@ -112,8 +116,9 @@ TEST(Kinds, Defaults) {
 }
 
 TEST(Kinds, TheirKeys) {
-  const auto s = read("kind = \"rmsprop\"\nlearning_rate = 0.2\nalpha = 0.8\ncentered = true\nmomentum = 0.7\nepsilon = 1e-4\n"
-                      "weight_decay = 0.01\nclip_norm = 2\nema = 0.99");
+  const auto s = read(
+      "kind = \"rmsprop\"\nlearning_rate = 0.2\nalpha = 0.8\ncentered = true\nmomentum = 0.7\nepsilon = 1e-4\n"
+      "weight_decay = 0.01\nclip_norm = 2\nema = 0.99");
   EXPECT_EQ(s.optimizer.kind, &kRmsprop);
   EXPECT_EQ(s.optimizer.learning_rate, 0.2);
   EXPECT_EQ(s.optimizer.alpha, 0.8);
@@ -148,7 +153,8 @@ TEST(Kinds, ValuesOutOfRange) {
   refuse({"alpha", "below 1"}, "kind = \"rmsprop\"\nalpha = 1.5");
   refuse({"weight_decay", "finite"}, "weight_decay = inf");
   refuse({"learning_rate", "must be a number"}, "learning_rate = nan");
-  refuse({"minimum_learning_rate", "above learning_rate"}, "schedule = \"cosine\"\nlearning_rate = 0.1\nminimum_learning_rate = 0.2");
+  refuse({"minimum_learning_rate", "above learning_rate"},
+         "schedule = \"cosine\"\nlearning_rate = 0.1\nminimum_learning_rate = 0.2");
   refuse({"reference_batch", "at least 0"}, "reference_batch = -1");
 }
 

@@ -1,4 +1,5 @@
-// Batches loaded ahead: what they hold does not depend on who loads them, errors reach the workers, and nothing stays behind.
+// Batches loaded ahead: what they hold does not depend on who loads them, errors reach the workers, and nothing stays
+// behind.
 #include "experiment/loader.h"
 
 #include <ATen/ATen.h>
@@ -22,7 +23,8 @@ class Recorded final : public Dataset {
   Samples get(std::span<const int64_t> indices, const Draw& draw) const override {
     if (pause.count() > 0) std::this_thread::sleep_for(pause);
     const auto n = int64_t(indices.size());
-    Samples samples{at::empty({n, 3, 2, 2}, at::TensorOptions().memory_format(at::MemoryFormat::ChannelsLast)), at::empty({n}, at::kLong)};
+    Samples samples{at::empty({n, 3, 2, 2}, at::TensorOptions().memory_format(at::MemoryFormat::ChannelsLast)),
+                    at::empty({n}, at::kLong)};
     for (int64_t i = 0; i < n; ++i) {
       if (indices[size_t(i)] == broken) throw std::runtime_error("sample is broken");
       const Philox random(random_key(draw.seed, "epoch/" + std::to_string(draw.epoch)));
@@ -91,7 +93,8 @@ TEST_F(Loading, ServesWorkersThatAreFarApart) {
   for (int threads : {0, 2}) {
     Loader loader(plan(), {.threads = threads, .readers = 3, .ahead_bytes = 1}, never);
     const auto first = read_all(loader, 0), second = read_all(loader, 1), third = read_all(loader, 2);
-    for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(at::equal(first[i], second[i]) && at::equal(first[i], third[i])) << i;
+    for (size_t i = 0; i < first.size(); ++i)
+      EXPECT_TRUE(at::equal(first[i], second[i]) && at::equal(first[i], third[i])) << i;
   }
 }
 
@@ -122,7 +125,8 @@ int64_t settled(const std::atomic<int64_t>& count, int64_t expected) {
 
 TEST_F(Loading, IsAheadByAsMuchAsMemoryAllows) {
   constexpr int64_t kSampleBytes = 3 * 2 * 2 * 4 + 8, kAll = (kBatches - 1) * kBatch + 5;
-  for (const auto& [bytes, batches] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3 * kBatch * kSampleBytes, 3}, {1 << 20, kBatches}}) {
+  for (const auto& [bytes, batches] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3 * kBatch * kSampleBytes, 3}, {1 << 20, kBatches}}) {
     set->loaded = 0;
     Loader loader(plan(), {.threads = 2, .ahead_bytes = bytes}, never);
     int64_t expected = std::min(kAll, batches * kBatch);

@@ -12,8 +12,12 @@ namespace {
 class BestPlans : public TinyTraining {
  protected:
   Finalist finalist(const std::string& name, int devices, double simulated, bool is_measured = true) {
-    return {.rated = {.plan = named_plan(name, build_model(experiment, data), Cluster::uniform(devices), experiment.batch, {}, 4), .prediction = {}, .objective = simulated},
-            .simulated = simulated, .is_measured = is_measured};
+    return {.rated = {.plan = named_plan(name, build_model(experiment, data), Cluster::uniform(devices),
+                                         experiment.batch, {}, 4),
+                      .prediction = {},
+                      .objective = simulated},
+            .simulated = simulated,
+            .is_measured = is_measured};
   }
   static std::string chosen(const std::vector<Finalist>& finalists, int devices = 0) {
     const Finalist* const found = to_run(finalists, devices);
@@ -24,15 +28,18 @@ class BestPlans : public TinyTraining {
 };
 
 TEST_F(BestPlans, OfMeasuredTimesTheSimplestOfThoseThatCannotBeToldApart) {
-  const Finalist pipeline = finalist("pipeline", 2, 1), zero1 = finalist("zero1", 2, 1.05), slow_tensor = finalist("tensor", 2, 1.19);
+  const Finalist pipeline = finalist("pipeline", 2, 1), zero1 = finalist("zero1", 2, 1.05),
+                 slow_tensor = finalist("tensor", 2, 1.19);
   EXPECT_EQ(chosen({pipeline, zero1}), "zero1 2");
-  EXPECT_EQ(chosen({pipeline, zero1, finalist("data", 2, 1.1), slow_tensor, finalist("single", 1, 1.15)}), "data 2") << "the quickest of equal ones";
+  EXPECT_EQ(chosen({pipeline, zero1, finalist("data", 2, 1.1), slow_tensor, finalist("single", 1, 1.15)}), "data 2")
+      << "the quickest of equal ones";
   EXPECT_EQ(chosen({pipeline, slow_tensor}), "tensor 2");
   EXPECT_EQ(chosen({pipeline, finalist("data", 2, 1 + 1.01 * kDoubt)}), "pipeline 2") << "slower for certain";
 }
 
 TEST_F(BestPlans, OfAllProcessesThatWereStarted) {
-  const Finalist single = finalist("single", 1, 1), data = finalist("data", 2, 1.5), pipeline = finalist("pipeline", 2, 1.4);
+  const Finalist single = finalist("single", 1, 1), data = finalist("data", 2, 1.5),
+                 pipeline = finalist("pipeline", 2, 1.4);
   EXPECT_EQ(chosen({single, pipeline, data}), "single 1");
   EXPECT_EQ(chosen({single, pipeline, data}, 2), "data 2");
   EXPECT_EQ(chosen({single}, 2), "none");

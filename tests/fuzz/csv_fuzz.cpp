@@ -33,6 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                     .comment = data[0] & 8 ? "|" : "",
                                     .on_error = data[0] & 16 ? trireme::OnError::skip : trireme::OnError::fail};
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
-  trireme::fuzz::expect_success_or_user_error([&] { use(trireme::parse_csv(text, "input", options), options.on_error); });
+  trireme::fuzz::expect_success_or_user_error(
+      [&] { use(trireme::parse_csv(text, "input", options), options.on_error); });
   return 0;
 }

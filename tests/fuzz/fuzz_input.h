@@ -19,7 +19,8 @@ namespace trireme::fuzz {
 /// A file in memory, written anew for each input; readers open it by its path.
 class InputFile {
  public:
-  InputFile() : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(descriptor_)) {
+  InputFile()
+      : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(descriptor_)) {
     if (descriptor_ < 0) std::abort();
   }
   ~InputFile() { ::close(descriptor_); }
@@ -37,8 +38,8 @@ class InputFile {
   std::filesystem::path path_;
 };
 
-/// Runs `read`. An error in one line, of that blame, is what a bad input should give; anything else that is thrown ends the fuzzer, which
-/// keeps the input.
+/// Runs `read`. An error in one line, of that blame, is what a bad input should give; anything else that is thrown ends
+/// the fuzzer, which keeps the input.
 template <class Function>
 void expect_success_or_error(Blame blame, Function&& read) {
   try {

@@ -6,7 +6,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int64_t kLargestImage = 1 << 16;
   const trireme::Bytes bytes(data, size);
   bool small = false;
-  trireme::fuzz::expect_success_or_user_error([&] { small = trireme::image_size(bytes, "input").area() <= kLargestImage; });
+  trireme::fuzz::expect_success_or_user_error(
+      [&] { small = trireme::image_size(bytes, "input").area() <= kLargestImage; });
   if (!small) return 0;
   for (const int64_t channels : {1, 3})
     for (const int reduce : {1, 8})

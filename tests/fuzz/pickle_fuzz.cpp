@@ -29,7 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static trireme::fuzz::InputFile file;
   const std::string bytes = archive(data, size);
   trireme::fuzz::expect_success_or_user_error([&] {
-    const trireme::Weights weights = trireme::read_state_dict(file.write(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+    const trireme::Weights weights =
+        trireme::read_state_dict(file.write(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
     // every element must lie in the file's memory; expanded tensors claim more elements than they have memory
     for (const auto& [name, tensor] : weights.tensors)
       if (tensor.numel() <= int64_t(size)) (void)tensor.clone();

@@ -1,5 +1,5 @@
-// Whole PyTorch archives: libtorch's zip reader and what we make of it. Checksums are taken out, as if the writer had left them out:
-// mutations of records get through.
+// Whole PyTorch archives: libtorch's zip reader and what we make of it. Checksums are taken out, as if the writer had
+// left them out: mutations of records get through.
 #include <algorithm>
 #include <string>
 

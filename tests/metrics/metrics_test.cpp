@@ -1,4 +1,5 @@
-// Metrics of an evaluation against their definitions: the loss layers' sums, batch by batch, on one side, all samples on the other.
+// Metrics of an evaluation against their definitions: the loss layers' sums, batch by batch, on one side, all samples
+// on the other.
 #include "metrics/metrics.h"
 
 #include <ATen/ATen.h>
@@ -50,7 +51,8 @@ class Metrics : public ::testing::Test {
 TEST_F(Metrics, Classification) {
   SCOPED_TRACE(fmt::format("seed {}", seed_));
   const at::Tensor logits = at::randn({20, 5}), labels = at::randint(5, {20}, at::kLong);
-  const auto metrics = evaluation_metrics(LearningTask::classification, sums_of(SoftmaxCrossEntropy("loss"), logits, labels));
+  const auto metrics =
+      evaluation_metrics(LearningTask::classification, sums_of(SoftmaxCrossEntropy("loss"), logits, labels));
   ASSERT_FALSE(metrics.empty());
   EXPECT_EQ(metrics.front().name, main_metric(LearningTask::classification));
   EXPECT_DOUBLE_EQ(value(metrics, "accuracy"), logits.argmax(1).eq(labels).sum().item<double>() / 20);
@@ -68,9 +70,11 @@ TEST_F(Metrics, FiveLargestOfManyClasses) {
   sums.classes = 6;
   EXPECT_NE(find_metric(evaluation_metrics(LearningTask::classification, sums), "top5_accuracy"), nullptr);
   sums.classes = 5;
-  EXPECT_EQ(evaluation_metrics(LearningTask::classification, sums).size(), 1u) << "all five of five classes say nothing";
+  EXPECT_EQ(evaluation_metrics(LearningTask::classification, sums).size(), 1u)
+      << "all five of five classes say nothing";
   sums.reported.clear();
-  EXPECT_TRUE(evaluation_metrics(LearningTask::classification, sums).empty()) << "a loss of one's own need not report anything";
+  EXPECT_TRUE(evaluation_metrics(LearningTask::classification, sums).empty())
+      << "a loss of one's own need not report anything";
 }
 
 TEST_F(Metrics, Segmentation) {
@@ -79,7 +83,8 @@ TEST_F(Metrics, Segmentation) {
   at::Tensor logits = at::randn({7, kClasses, 6, 4});
   logits.select(1, kAbsent).fill_(-100);
   const at::Tensor labels = at::randint(-1, kAbsent, {7, 6, 4}, at::kLong);  // -1 does not count
-  const auto metrics = evaluation_metrics(LearningTask::segmentation, sums_of(PixelCrossEntropy("loss"), logits, labels));
+  const auto metrics =
+      evaluation_metrics(LearningTask::segmentation, sums_of(PixelCrossEntropy("loss"), logits, labels));
   const at::Tensor counted = labels.ge(0), predicted = logits.argmax(1);
   double sum = 0;
   for (int64_t k = 0; k < kClasses; ++k) {
@@ -120,7 +125,8 @@ TEST_F(Metrics, TranslationCountsTokensAndNoPadding) {
   const at::Tensor logits = at::randn({9, 6, 7}, at::kDouble);
   at::Tensor labels = at::randint(1, 7, {9, 6}, at::kLong);
   for (int64_t i = 0; i < 9; ++i) labels[i].narrow(0, 1 + i % 6, 5 - i % 6).fill_(kPadding);
-  const at::Tensor counted = labels.ne(kPadding), logarithms = at::_log_softmax(logits, 2, false).gather(2, labels.unsqueeze(2)).squeeze(2);
+  const at::Tensor counted = labels.ne(kPadding),
+                   logarithms = at::_log_softmax(logits, 2, false).gather(2, labels.unsqueeze(2)).squeeze(2);
   const double expected = std::exp(-logarithms.masked_select(counted).mean().item<double>());
   for (double smoothing : {0.0, 0.2}) {  // which is part of the loss, and not of the perplexity
     const SoftmaxCrossEntropy loss("loss", {.ignore_index = kPadding, .label_smoothing = smoothing});
@@ -128,7 +134,8 @@ TEST_F(Metrics, TranslationCountsTokensAndNoPadding) {
     EXPECT_EQ(metrics.front().name, main_metric(LearningTask::translation));
     EXPECT_NEAR(value(metrics, "perplexity"), expected, 1e-9);
     const at::Tensor right = logits.argmax(2).eq(labels).logical_and(counted);
-    EXPECT_NEAR(value(metrics, "accuracy"), right.sum().item<double>() / counted.sum().item<double>(), 1e-12) << "of tokens";
+    EXPECT_NEAR(value(metrics, "accuracy"), right.sum().item<double>() / counted.sum().item<double>(), 1e-12)
+        << "of tokens";
   }
 }
 
@@ -142,7 +149,8 @@ TEST_F(Metrics, Regression) {
   EXPECT_NEAR(value(metrics, "mae"), error.abs().mean().item<double>(), 1e-12);
   const at::Tensor r2 = 1 - error.square().sum(0) / (target - target.mean(0)).square().sum(0);
   EXPECT_NEAR(value(metrics, "r2"), r2.mean().item<double>(), 1e-10);
-  const auto constant = evaluation_metrics(LearningTask::regression, sums_of(MeanSquaredError("loss"), output, at::ones({23, 3}, at::kDouble)));
+  const auto constant = evaluation_metrics(LearningTask::regression,
+                                           sums_of(MeanSquaredError("loss"), output, at::ones({23, 3}, at::kDouble)));
   EXPECT_TRUE(std::isnan(value(constant, "r2"))) << "there is nothing to explain";
 }
 
@@ -152,12 +160,15 @@ TEST_F(Metrics, RegressionFarFromZero) {
   const at::Tensor target = (at::randn({3000, 1}) + 1e6), output = target + 0.5 * at::randn({3000, 1});
   const at::Tensor t = target.to(at::kDouble), error = output.to(at::kDouble) - t;
   const double expected = 1 - error.square().sum().item<double>() / (t - t.mean()).square().sum().item<double>();
-  const double found = value(evaluation_metrics(LearningTask::regression, sums_of(MeanSquaredError("loss", {1e6 - 0.3}), output, target)), "r2");
+  const double found = value(
+      evaluation_metrics(LearningTask::regression, sums_of(MeanSquaredError("loss", {1e6 - 0.3}), output, target)),
+      "r2");
   EXPECT_NEAR(found, expected, 1e-9);
 }
 
 TEST_F(Metrics, OfNoSamplesThereAreNone) {
-  for (LearningTask task : {LearningTask::classification, LearningTask::segmentation, LearningTask::language, LearningTask::regression})
+  for (LearningTask task :
+       {LearningTask::classification, LearningTask::segmentation, LearningTask::language, LearningTask::regression})
     EXPECT_TRUE(evaluation_metrics(task, {}).empty());
 }
 
@@ -172,7 +183,8 @@ TEST(MetricKinds, SayHowToRead) {
   EXPECT_EQ(kind_of_metric("iou.12").title, "IoU of class 12");
   EXPECT_TRUE(kind_of_metric("iou.12").is_per_class);
   EXPECT_EQ(kind_of_metric("of_a_later_version").title, "of_a_later_version");
-  for (const char* name : {"accuracy", "top5_accuracy", "auc", "mean_iou", "bleu", "r2"}) EXPECT_TRUE(kind_of_metric(name).higher_is_better) << name;
+  for (const char* name : {"accuracy", "top5_accuracy", "auc", "mean_iou", "bleu", "r2"})
+    EXPECT_TRUE(kind_of_metric(name).higher_is_better) << name;
   for (const char* name : {"perplexity", "rmse", "mae"}) EXPECT_FALSE(kind_of_metric(name).higher_is_better) << name;
 }
 

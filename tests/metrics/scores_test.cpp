@@ -17,8 +17,10 @@ using Words = std::vector<std::string>;
 
 TEST(BleuTokens, FollowTheRulesOf13a) {
   EXPECT_EQ(bleu_tokens("Hello, world!"), (Words{"Hello", ",", "world", "!"}));
-  EXPECT_EQ(bleu_tokens("It costs $1,234.56 (about 3.5%)."), (Words{"It", "costs", "$", "1,234.56", "(", "about", "3.5", "%", ")", "."}));
-  EXPECT_EQ(bleu_tokens("a well-known 19-year-old's e-mail"), (Words{"a", "well-known", "19", "-", "year-old's", "e-mail"}));
+  EXPECT_EQ(bleu_tokens("It costs $1,234.56 (about 3.5%)."),
+            (Words{"It", "costs", "$", "1,234.56", "(", "about", "3.5", "%", ")", "."}));
+  EXPECT_EQ(bleu_tokens("a well-known 19-year-old's e-mail"),
+            (Words{"a", "well-known", "19", "-", "year-old's", "e-mail"}));
   EXPECT_EQ(bleu_tokens("&quot;a&amp;b&quot; &lt;x&gt;"), (Words{"\"", "a", "&", "b", "\"", "<", "x", ">"}));
   EXPECT_EQ(bleu_tokens("wait..."), (Words{"wait", ".", ".", "."}));
   EXPECT_EQ(bleu_tokens("größer, élan."), (Words{"größer", ",", "élan", "."}));
@@ -99,7 +101,8 @@ TEST(Auc, IsTheShareOfPairsInOrder) {
     std::vector<double> scores(size_t(2 + random() % 60));
     std::vector<int64_t> labels(scores.size());
     const unsigned values = 1 + random() % 20;  // few values: many ties
-    for (size_t i = 0; i < scores.size(); ++i) scores[i] = double(random() % values) - 3, labels[i] = int64_t(random() % 2);
+    for (size_t i = 0; i < scores.size(); ++i)
+      scores[i] = double(random() % values) - 3, labels[i] = int64_t(random() % 2);
     labels[0] = 0, labels[1] = 1;
     EXPECT_NEAR(area_under_roc(scores, labels), pairs_in_order(scores, labels), 1e-12);
   }
@@ -146,8 +149,8 @@ struct Language {
 };
 
 /// The best of all sentences of at most `longest` tokens.
-void search_all(const Language& language, int64_t sentence, const BeamOptions& o, std::vector<int64_t>& prefix, double log_probability,
-                double& best_score, std::vector<int64_t>& best) {
+void search_all(const Language& language, int64_t sentence, const BeamOptions& o, std::vector<int64_t>& prefix,
+                double log_probability, double& best_score, std::vector<int64_t>& best) {
   const auto offer = [&](double value, int64_t tokens) {
     const double score = value / std::pow((5 + double(tokens)) / 6, o.length_penalty);
     if (score > best_score) best_score = score, best = prefix;
@@ -170,7 +173,8 @@ TEST(BeamSearch, WideEnoughFindsTheBestOfAll) {
   for (double penalty : {0.0, 0.6, 2.0}) {
     SCOPED_TRACE(fmt::format("seed {}, length penalty {}", seed, penalty));
     const Language language(seed);
-    const BeamOptions options{.beam = 200, .length_penalty = penalty, .begin = kBegin, .end = kEnd, .longest = 4};  // of 121 sentences
+    const BeamOptions options{
+        .beam = 200, .length_penalty = penalty, .begin = kBegin, .end = kEnd, .longest = 4};  // of 121 sentences
     const auto found = beam_search(3, language.next(options.beam), options);
     for (int64_t sentence = 0; sentence < 3; ++sentence) {
       std::vector<int64_t> prefix, best;

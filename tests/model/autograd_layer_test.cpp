@@ -1,4 +1,5 @@
-// AutogradLayer: gradients of what a subclass computes, in and out of inference mode, on several threads; what it keeps, how long.
+// AutogradLayer: gradients of what a subclass computes, in and out of inference mode, on several threads; what it
+// keeps, how long.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
@@ -26,7 +27,9 @@ class Gated final : public AutogradLayer {
     return {{name() + ".weight", {kOut, kIn}, Init::normal(0, 1)}, {name() + ".unused", {2}, Init::constant(0)}};
   }
   Shape output_shape(std::span<const Shape>) const override { return {kOut}; }
-  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override { return {replicate_option(3, 2)}; }
+  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override {
+    return {replicate_option(3, 2)};
+  }
   double forward_flops(std::span<const Shape>) const override { return 2.0 * kIn * kOut; }
 
  protected:
@@ -57,9 +60,10 @@ struct Expected {
 
 /// By hand.
 Expected by_hand(const Problem& p) {
-  const at::Tensor product = at::matmul(p.inputs[0], p.parameters[0].t()), inner = p.output_gradient * p.inputs[1] * product.cos();
-  return {product.sin() * p.inputs[1] + p.inputs[2].unsqueeze(1), at::matmul(inner, p.parameters[0]), p.output_gradient * product.sin(),
-          at::matmul(inner.t(), p.inputs[0])};
+  const at::Tensor product = at::matmul(p.inputs[0], p.parameters[0].t()),
+                   inner = p.output_gradient * p.inputs[1] * product.cos();
+  return {product.sin() * p.inputs[1] + p.inputs[2].unsqueeze(1), at::matmul(inner, p.parameters[0]),
+          p.output_gradient * product.sin(), at::matmul(inner.t(), p.inputs[0])};
 }
 
 double distance(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
@@ -180,7 +184,9 @@ class Swish final : public AutogradLayer {
 
   std::string_view kind() const override { return "swish"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override { return {replicate_option(1)}; }
+  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override {
+    return {replicate_option(1)};
+  }
   double forward_flops(std::span<const Shape>) const override { return 1; }
 
  protected:
@@ -225,7 +231,9 @@ TEST(AutogradLayer, ImagesComeInChannelsLastOrder) {
   TestCall call;
   const at::Tensor output = layer.forward(call, {&x, 1});
   EXPECT_TRUE(output.is_contiguous(at::MemoryFormat::ChannelsLast));
-  EXPECT_TRUE(layer.backward(call, random_tensor({2, 3, 4, 5}, 2).contiguous()).at(0).is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_TRUE(layer.backward(call, random_tensor({2, 3, 4, 5}, 2).contiguous())
+                  .at(0)
+                  .is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ struct Case {
 
 Case random_case(std::mt19937& random) {
   auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
-  Case c{pick(1, 4), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 5), pick(1, 5), pick(1, 3), pick(1, 3), pick(0, 2), pick(0, 2)};
+  Case c{pick(1, 4), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 6), pick(1, 5),
+         pick(1, 5), pick(1, 3), pick(1, 3), pick(0, 2), pick(0, 2)};
   while (c.height + 2 * c.padding_y < c.kernel_y) ++c.padding_y;
   while (c.width + 2 * c.padding_x < c.kernel_x) ++c.padding_x;
   return c;
@@ -33,11 +34,12 @@ double largest_difference(const Case& c, at::ScalarType type, bool accumulate) {
   at::Tensor bias = at::randn({c.out}, options);
   // in contiguous order: oneDNN 2.6 overruns its memory on some of these shapes in channels_last order
   const at::Tensor plain_input = input.contiguous(), plain_weight = weight.contiguous();
-  at::Tensor expected = at::convolution(plain_input, plain_weight, bias, {c.stride_y, c.stride_x}, {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1);
+  at::Tensor expected = at::convolution(plain_input, plain_weight, bias, {c.stride_y, c.stride_x},
+                                        {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1);
   at::Tensor gradient = layout(at::randn(expected.sizes(), options));
-  auto [gx, gw, gb] = at::convolution_backward(gradient.contiguous(), plain_input, plain_weight, at::OptionalIntArrayRef(),
-                                               {c.stride_y, c.stride_x}, {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1,
-                                               {true, true, false});
+  auto [gx, gw, gb] = at::convolution_backward(
+      gradient.contiguous(), plain_input, plain_weight, at::OptionalIntArrayRef(), {c.stride_y, c.stride_x},
+      {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1, {true, true, false});
   ConvolutionProduct product(input, weight, {c.stride_y, c.stride_x}, c.padding_y, c.padding_x);
   double worst = (product.forward(bias) - expected).abs().max().item<double>();
   worst = std::max(worst, (product.input_gradient(gradient) - gx).abs().max().item<double>());
@@ -56,9 +58,10 @@ TEST(ConvolutionProduct, equals_direct_convolution_on_random_shapes) {
   at::manual_seed(seed);
   for (int i = 0; i < 200; ++i) {
     Case c = random_case(random);
-    SCOPED_TRACE(::testing::Message() << "case " << i << ": n " << c.n << " in " << c.in << " out " << c.out << " " << c.height << "x"
-                                    << c.width << " kernel " << c.kernel_y << "x" << c.kernel_x << " stride " << c.stride_y << "x" << c.stride_x
-                                    << " padding " << c.padding_y << "x" << c.padding_x);
+    SCOPED_TRACE(::testing::Message() << "case " << i << ": n " << c.n << " in " << c.in << " out " << c.out << " "
+                                      << c.height << "x" << c.width << " kernel " << c.kernel_y << "x" << c.kernel_x
+                                      << " stride " << c.stride_y << "x" << c.stride_x << " padding " << c.padding_y
+                                      << "x" << c.padding_x);
     ASSERT_LT(largest_difference(c, at::kDouble, i % 2), 1e-10);
     ASSERT_LT(largest_difference(c, at::kFloat, i % 2), 1e-3);
   }
@@ -93,7 +96,9 @@ TEST(ConvolutionProduct, bfloat16_agrees_with_float_within_its_rounding) {
 
 TEST(ConvolutionProduct, the_choice_depends_on_shapes_only) {
   auto pays = [](int64_t out, int64_t pixels, at::ScalarType type) {
-    return ConvolutionProduct(layout(at::zeros({1, 4, pixels, 1}, type)), layout(at::zeros({out, 4, 1, 1}, type)), 1, 0, 0).pays();
+    return ConvolutionProduct(layout(at::zeros({1, 4, pixels, 1}, type)), layout(at::zeros({out, 4, 1, 1}, type)), 1, 0,
+                              0)
+        .pays();
   };
   EXPECT_TRUE(pays(512, 1024, at::kBFloat16));
   EXPECT_FALSE(pays(64, 4096, at::kBFloat16));
@@ -103,8 +108,9 @@ TEST(ConvolutionProduct, the_choice_depends_on_shapes_only) {
 
 TEST(ConvolutionProduct, stands_in_where_onednn_overruns_its_memory) {
   auto pays = [](int64_t channels, int64_t kernel, Size2d stride) {
-    return ConvolutionProduct(layout(at::zeros({8, channels, 8, 8})), layout(at::zeros({8, channels, kernel, kernel})), stride,
-                              kernel / 2, kernel / 2).pays();
+    return ConvolutionProduct(layout(at::zeros({8, channels, 8, 8})), layout(at::zeros({8, channels, kernel, kernel})),
+                              stride, kernel / 2, kernel / 2)
+        .pays();
   };
   EXPECT_TRUE(pays(4, 1, 2));
   EXPECT_TRUE(pays(15, 1, 3));

@@ -1,4 +1,5 @@
-// Batch norm's running statistics under micro-batches: once per mini-batch ("deferred"), and left alone while recomputing.
+// Batch norm's running statistics under micro-batches: once per mini-batch ("deferred"), and left alone while
+// recomputing.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -39,7 +40,8 @@ at::Tensor forward(const BatchNorm& norm, Kept& kept, const at::Tensor& input, c
 }
 
 void expect_near(const Kept& got, const Kept& expected) {
-  for (size_t b : {0, 1}) EXPECT_LT((got.buffers[b] - expected.buffers[b]).abs().max().item<double>(), 1e-12) << "buffer " << b;
+  for (size_t b : {0, 1})
+    EXPECT_LT((got.buffers[b] - expected.buffers[b]).abs().max().item<double>(), 1e-12) << "buffer " << b;
 }
 
 TEST(DeferredNorm, TakesInAMiniBatchAtOnce) {
@@ -62,11 +64,13 @@ TEST(DeferredNorm, TakesInAMiniBatchAtOnce) {
       forward(norm, whole, batch, {.scope = BatchNormScope::local});
       for (int k = 0; k < micro_batches; ++k) {
         const Kept before{{deferred.buffers[0].clone(), deferred.buffers[1].clone()}, {}};
-        const at::Tensor output = forward(norm, deferred, parts[size_t(k)], {.micro_batch = k, .micro_batches = micro_batches});
+        const at::Tensor output =
+            forward(norm, deferred, parts[size_t(k)], {.micro_batch = k, .micro_batches = micro_batches});
         const at::Tensor expected = forward(norm, local, parts[size_t(k)], {.scope = BatchNormScope::local});
         EXPECT_TRUE(at::equal(output, expected)) << "each micro-batch is normalised on its own";
         if (k + 1 < micro_batches) {
-          EXPECT_TRUE(at::equal(deferred.buffers[0], before.buffers[0]) && at::equal(deferred.buffers[1], before.buffers[1]));
+          EXPECT_TRUE(at::equal(deferred.buffers[0], before.buffers[0]) &&
+                      at::equal(deferred.buffers[1], before.buffers[1]));
         }
       }
       expect_near(deferred, whole);
@@ -83,7 +87,8 @@ TEST(DeferredNorm, TakesInAMiniBatchAtOnce) {
   }
 }
 
-/// A step that was cut off leaves its sums behind; the next one starts afresh. Nothing but empty micro-batches changes nothing.
+/// A step that was cut off leaves its sums behind; the next one starts afresh. Nothing but empty micro-batches changes
+/// nothing.
 TEST(DeferredNorm, StartsAfreshWithEachStep) {
   const BatchNorm norm("norm", kChannels);
   const at::Tensor lost = random_tensor({2, kChannels, 3, 2}, 1), first = random_tensor({2, kChannels, 3, 2}, 2),

@@ -63,7 +63,8 @@ TEST_P(Gradient, EqualsDifferences) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor expected_gradient = differences(parameters[i], evaluate);
     if (c.name == "embedding_padding") expected_gradient[kPaddingRow].zero_();  // the row is held
-    EXPECT_LT((call.gradients.at(int(i)) - expected_gradient).abs().max().item<double>(), kTolerance) << "parameter " << i;
+    EXPECT_LT((call.gradients.at(int(i)) - expected_gradient).abs().max().item<double>(), kTolerance)
+        << "parameter " << i;
   }
 }
 
@@ -78,7 +79,8 @@ TEST_P(Gradient, AccumulatesOverMicroBatches) {
   for (auto& [i, gradient] : call.gradients) once.push_back(gradient.clone());
   c.layer->forward(call, inputs);
   c.layer->backward(call, weights);
-  for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::allclose(call.gradients.at(int(i)), 2 * once[i], 1e-12, 1e-12));
+  for (size_t i = 0; i < once.size(); ++i)
+    EXPECT_TRUE(at::allclose(call.gradients.at(int(i)), 2 * once[i], 1e-12, 1e-12));
 }
 
 TEST_P(Gradient, EmptyBatchGivesEmptyTensorsAndZeroGradients) {
@@ -124,13 +126,15 @@ TEST_P(Gradient, LowPrecisionFollowsDouble) {
     double size = expected.abs().max().item<double>();
     EXPECT_LT((output.to(at::kDouble) - expected).abs().max().item<double>(), tolerance * size) << c10::toString(type);
     at::Tensor weights = random_tensor(output.sizes(), kSeed).to(output.scalar_type());
-    auto expected_gradients = c.layer->backward(exact, weights.to(at::kDouble)), gradients = c.layer->backward(call, weights);
+    auto expected_gradients = c.layer->backward(exact, weights.to(at::kDouble)),
+         gradients = c.layer->backward(call, weights);
     for (size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i].defined()) {
         EXPECT_EQ(gradients[i].scalar_type(), type);
         // a ReLU near zero may open in one precision only: compare in the mean
         at::Tensor error = (gradients[i].to(at::kDouble) - expected_gradients[i]).abs().mean();
-        EXPECT_LT(error.item<double>(), tolerance * expected_gradients[i].abs().mean().item<double>()) << c10::toString(type);
+        EXPECT_LT(error.item<double>(), tolerance * expected_gradients[i].abs().mean().item<double>())
+            << c10::toString(type);
       }
   }
 }
@@ -161,7 +165,8 @@ TEST_P(SplitBackward, EqualsTheWhole) {
   }
   c.layer->backward_parameters(parts);
   ASSERT_EQ(parts.gradients.size(), whole.gradients.size());
-  for (auto& [i, gradient] : whole.gradients) EXPECT_TRUE(at::equal(parts.gradients.at(i), gradient)) << "parameter " << i;
+  for (auto& [i, gradient] : whole.gradients)
+    EXPECT_TRUE(at::equal(parts.gradients.at(i), gradient)) << "parameter " << i;
 }
 
 std::vector<LayerCase> splitting_cases() {

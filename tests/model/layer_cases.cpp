@@ -94,7 +94,8 @@ void fill_call(TestCall& call, const LayerCase& c, uint64_t seed) {
   for (size_t i = 0; i < c.inputs.size(); ++i) call.wanted_inputs.push_back(!c.is_integer(i));
   for (const ParameterSpec& spec : c.layer->parameters())
     call.parameters.push_back(random_tensor(spec.shape, seed + 100 + call.parameters.size()));
-  for (const BufferSpec& spec : c.layer->buffers()) call.buffers.push_back(at::full(spec.shape, spec.initial, at::kDouble));
+  for (const BufferSpec& spec : c.layer->buffers())
+    call.buffers.push_back(at::full(spec.shape, spec.initial, at::kDouble));
 }
 
 }  // namespace trireme::testing

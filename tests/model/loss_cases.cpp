@@ -16,7 +16,10 @@ std::vector<LayerCase> loss_cases() {
   return {
       {"cross_entropy_top5", entropy({}), {{24}, {}}, 24},
       {"cross_entropy_smoothing", entropy({.label_smoothing = 0.1}), {{24}, {}}, 24},
-      {"cross_entropy_tokens", entropy({.ignore_index = 0, .label_smoothing = 0.2, .mean = all_positions}), {{12, 8}, {12}}, 8},
+      {"cross_entropy_tokens",
+       entropy({.ignore_index = 0, .label_smoothing = 0.2, .mean = all_positions}),
+       {{12, 8}, {12}},
+       8},
       {"pixel_cross_entropy", std::make_shared<const PixelCrossEntropy>("layer"), {{5, 8, 3}, {8, 3}}, 5},
       {"mean_squared_error", std::make_shared<const MeanSquaredError>("layer"), {{8}, {8}}},
       {"weighted_sum", std::make_shared<const WeightedSum>("layer", training, evaluation), {{8, 5}, {8, 5}}},

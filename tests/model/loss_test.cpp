@@ -25,7 +25,11 @@ constexpr double kTolerance = 1e-12;
 
 /// Two images of 2x2 pixels, three classes; the largest logit of each pixel is 5 at the given class.
 at::Tensor logits_for(const at::Tensor& predicted) {
-  return at::one_hot(predicted, 3).to(at::kDouble).mul(5).permute({0, 3, 1, 2}).contiguous(at::MemoryFormat::ChannelsLast);
+  return at::one_hot(predicted, 3)
+      .to(at::kDouble)
+      .mul(5)
+      .permute({0, 3, 1, 2})
+      .contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 TEST(PixelCrossEntropy, CountsClassesAndLeavesNegativeLabelsOut) {
@@ -38,8 +42,9 @@ TEST(PixelCrossEntropy, CountsClassesAndLeavesNegativeLabelsOut) {
   const double right = std::log(std::exp(5.0) + 2) - 5, wrong = right + 5;
   EXPECT_NEAR(losses[0].item<double>(), (2 * right + wrong) / 3, kTolerance);
   EXPECT_NEAR(losses[1].item<double>(), (right + wrong) / 2, kTolerance);
-  const std::map<std::string, double> expected{{"intersection.0", 2}, {"union.0", 3}, {"intersection.1", 1}, {"union.1", 3},
-                                               {"intersection.2", 0}, {"union.2", 1}, {"correct", 2.0 / 3 + 0.5}};
+  const std::map<std::string, double> expected{
+      {"intersection.0", 2}, {"union.0", 3}, {"intersection.1", 1},     {"union.1", 3},
+      {"intersection.2", 0}, {"union.2", 1}, {"correct", 2.0 / 3 + 0.5}};
   EXPECT_EQ(call.metrics, expected);
   const at::Tensor gradient = loss.backward(call, at::ones({2}, at::kDouble)).at(0);
   EXPECT_EQ(gradient.permute({0, 2, 3, 1})[0][1][1].abs().max().item<double>(), 0);
@@ -51,7 +56,8 @@ TEST(PixelCrossEntropy, AnImageWithoutLabelsCostsNothing) {
   const PixelCrossEntropy loss("loss");
   TestCall call;
   call.wanted_inputs = {true, false};
-  const at::Tensor losses = loss.forward(call, std::vector{random_tensor({2, 3, 2, 2}, 1), at::full({2, 2, 2}, -1, at::kLong)});
+  const at::Tensor losses =
+      loss.forward(call, std::vector{random_tensor({2, 3, 2, 2}, 1), at::full({2, 2, 2}, -1, at::kLong)});
   EXPECT_EQ(losses.abs().max().item<double>(), 0);
   EXPECT_EQ(loss.backward(call, at::ones({2}, at::kDouble)).at(0).abs().max().item<double>(), 0);
 }
@@ -70,7 +76,9 @@ TEST(PixelCrossEntropy, RowsOnSeveralWorkersCountOnce) {
     call.tensor_degree = 3;
     call.tensor_index = group.rank();
     call.tensor = &group;
-    auto part = [&](const at::Tensor& t, int input) { return shard_of(t, options.back().inputs[size_t(input)], 3, group.rank()); };
+    auto part = [&](const at::Tensor& t, int input) {
+      return shard_of(t, options.back().inputs[size_t(input)], 3, group.rank());
+    };
     const at::Tensor own = loss.forward(call, std::vector{part(logits, 0), part(labels, 1)});
     EXPECT_LT((own - losses).abs().max().item<double>(), kTolerance);
     for (const auto& [name, value] : whole.metrics) EXPECT_NEAR(call.metrics.at(name), value, kTolerance) << name;
@@ -84,9 +92,9 @@ TEST(MeanSquaredError, ReportsWhatTheScoresAreMadeOf) {
   const at::Tensor losses = MeanSquaredError("loss").forward(call, std::vector{output, target});
   EXPECT_DOUBLE_EQ(losses[0].item<double>(), (1 + 0.25) / 2);
   EXPECT_DOUBLE_EQ(losses[1].item<double>(), 8);
-  const std::map<std::string, double> expected{{"squared_error", 17.25},  {"absolute_error", 5.5}, {"squared_error.0", 1},
-                                               {"squared_error.1", 16.25}, {"target.0", 5},         {"target.1", 3.5},
-                                               {"target_square.0", 13},    {"target_square.1", 7.25}};
+  const std::map<std::string, double> expected{
+      {"squared_error", 17.25}, {"absolute_error", 5.5}, {"squared_error.0", 1},  {"squared_error.1", 16.25},
+      {"target.0", 5},          {"target.1", 3.5},       {"target_square.0", 13}, {"target_square.1", 7.25}};
   EXPECT_EQ(call.metrics, expected);
 }
 
@@ -114,8 +122,10 @@ TEST(SoftmaxCrossEntropy, CountsTheLabelAmongTheLargestFive) {
   SoftmaxCrossEntropy("loss").forward(call, std::vector{ordered_logits(), labels});
   EXPECT_EQ(call.metrics, (std::map<std::string, double>{{"correct", 1}, {"top5", 2}}));
   TestCall ties;
-  SoftmaxCrossEntropy("loss").forward(ties, std::vector{at::zeros({3, 7}, at::kDouble), at::tensor({0, 4, 5}, at::kLong)});
-  EXPECT_EQ(ties.metrics, (std::map<std::string, double>{{"correct", 1}, {"top5", 2}})) << "the first among equals come first";
+  SoftmaxCrossEntropy("loss").forward(ties,
+                                      std::vector{at::zeros({3, 7}, at::kDouble), at::tensor({0, 4, 5}, at::kLong)});
+  EXPECT_EQ(ties.metrics, (std::map<std::string, double>{{"correct", 1}, {"top5", 2}}))
+      << "the first among equals come first";
   TestCall few, silent;
   SoftmaxCrossEntropy("loss").forward(few, std::vector{at::zeros({1, 5}, at::kDouble), at::tensor({4}, at::kLong)});
   EXPECT_EQ(few.metrics, (std::map<std::string, double>{{"correct", 0}}));
@@ -161,7 +171,8 @@ TEST(PixelCrossEntropy, NothingIsRightWhereLogitsAreNaN) {
 }
 
 TEST(SoftmaxCrossEntropy, TokensCountAlikeOverAllPositions) {
-  const at::Tensor logits = random_tensor({2, 4, 6}, 1), labels = at::tensor({1, 2, 3, 4, 5, 0, 0, 0}, at::kLong).view({2, 4});
+  const at::Tensor logits = random_tensor({2, 4, 6}, 1),
+                   labels = at::tensor({1, 2, 3, 4, 5, 0, 0, 0}, at::kLong).view({2, 4});
   const at::Tensor each = at::cross_entropy_loss(logits.transpose(1, 2), labels, {}, at::Reduction::None, 0);
   TestCall by_token, by_sample;
   const auto all_positions = SoftmaxCrossEntropyOptions::Mean::all_positions;
@@ -187,7 +198,8 @@ TEST(SoftmaxCrossEntropy, SharesOfLabelsEqualATensOnEveryPlan) {
     const SoftmaxCrossEntropy loss("loss", {.label_smoothing = smoothing});
     const at::Tensor leaf = logits.clone().requires_grad_();
     const at::Tensor expected =
-        at::cross_entropy_loss(leaf.transpose(1, 2), shares.transpose(1, 2), {}, at::Reduction::None, -100, smoothing).mean(1);
+        at::cross_entropy_loss(leaf.transpose(1, 2), shares.transpose(1, 2), {}, at::Reduction::None, -100, smoothing)
+            .mean(1);
     (expected * weights).sum().backward();
     const at::Tensor right = logits.argmax(2).eq(shares.argmax(2)).to(at::kDouble).mean(1).sum();
     const std::vector<Shape> shapes{{6, 12}, {6, 12}};
@@ -215,7 +227,8 @@ TEST(SoftmaxCrossEntropy, SharesOfLabelsEqualATensOnEveryPlan) {
 
 struct Sampling {
   SampledSoftmax layer{"loss", {.width = 6, .classes = 60, .samples = 12}};
-  at::Tensor states = random_tensor({4, 5, 6}, 1), labels = random_tensor({4, 5}, 2).mul(1000).to(at::kLong).remainder(60);
+  at::Tensor states = random_tensor({4, 5, 6}, 1),
+             labels = random_tensor({4, 5}, 2).mul(1000).to(at::kLong).remainder(60);
   std::vector<at::Tensor> parameters{random_tensor({60, 6}, 3), random_tensor({60}, 4)};
 
   at::Tensor losses(TestCall& call) {
@@ -330,17 +343,22 @@ std::string message_of(const Body& body) {
 }
 
 TEST(Losses, WrongUseIsNamed) {
-  auto shape = [](const Layer& layer, std::vector<Shape> inputs) { return message_of([&] { layer.output_shape(inputs); }); };
+  auto shape = [](const Layer& layer, std::vector<Shape> inputs) {
+    return message_of([&] { layer.output_shape(inputs); });
+  };
   const PixelCrossEntropy pixels("pixels");
   EXPECT_THAT(shape(pixels, {{3, 4, 4}, {4, 5}}), HasSubstr("one number per pixel"));
   TestCall call;
-  EXPECT_THAT(message_of([&] { pixels.forward(call, std::vector{at::zeros({1, 3, 2, 2}), at::full({1, 2, 2}, 3, at::kLong)}); }),
+  EXPECT_THAT(message_of([&] {
+                pixels.forward(call, std::vector{at::zeros({1, 3, 2, 2}), at::full({1, 2, 2}, 3, at::kLong)});
+              }),
               ::testing::AllOf(HasSubstr("\"pixels\""), HasSubstr("label 3"), HasSubstr("0 to 2")));
   EXPECT_THAT(shape(MeanSquaredError("mse"), {{3}, {2}}), HasSubstr("as many outputs"));
   EXPECT_THAT(message_of([] { WeightedSum("sum", {1, 2}, {1}); }), HasSubstr("one of each per input"));
   EXPECT_THAT(message_of([] { SampledSoftmax("loss", {.width = 4, .classes = 8, .samples = 8}); }),
               HasSubstr("fewer than there are classes"));
-  EXPECT_THAT(shape(SampledSoftmax("loss", {.width = 4, .classes = 8, .samples = 2}), {{5, 3}, {5}}), HasSubstr("[positions, 4]"));
+  EXPECT_THAT(shape(SampledSoftmax("loss", {.width = 4, .classes = 8, .samples = 2}), {{5, 3}, {5}}),
+              HasSubstr("[positions, 4]"));
   EXPECT_THAT(message_of([] { SoftmaxCrossEntropy("loss", {.label_smoothing = 1}); }), HasSubstr("label_smoothing 1"));
   EXPECT_THAT(shape(SoftmaxCrossEntropy("loss"), {{5, 8}, {8}}), HasSubstr("one per class of it"));
   Sampling s;

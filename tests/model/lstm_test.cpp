@@ -47,8 +47,9 @@ Expected oracle(const Problem& p, bool stateful) {
   }
   std::vector<at::Tensor> first;
   for (const at::Tensor& state : p.states) first.push_back((stateful ? state : at::zeros_like(state)).unsqueeze(0));
-  auto [output, h, c] = at::lstm(input, first, as_matrices, /*has_biases=*/true, /*num_layers=*/1, /*dropout=*/0, /*train=*/true,
-                                 /*bidirectional=*/false, /*batch_first=*/true);
+  auto [output, h, c] =
+      at::lstm(input, first, as_matrices, /*has_biases=*/true, /*num_layers=*/1, /*dropout=*/0, /*train=*/true,
+               /*bidirectional=*/false, /*batch_first=*/true);
   (output * p.weights).sum().backward();
   Expected expected{output.detach(), input.grad(), {h.detach().squeeze(0), c.detach().squeeze(0)}, {}};
   for (const at::Tensor& leaf : leaves) expected.parameter_gradients.push_back(leaf.grad());
@@ -131,7 +132,8 @@ TEST_P(LstmTest, WorkersByHiddenUnitEqualTheWholeLayer) {
       call.tensor_index = rank;
       for (const at::Tensor& parameter : first.parameters)
         call.parameters.push_back(shard_of(parameter, Placement::shard(1), degree, rank));
-      for (const at::Tensor& state : first.states) call.states.push_back(shard_of(state, Placement::shard(1), degree, rank));
+      for (const at::Tensor& state : first.states)
+        call.states.push_back(shard_of(state, Placement::shard(1), degree, rank));
       layer.forward(call, {&first.input, 1});
       if (stateful) call.states = {call.next_states.at(kH), call.next_states.at(kC)};
       outputs[size_t(rank)] = layer.forward(call, {&second.input, 1});
@@ -145,10 +147,12 @@ TEST_P(LstmTest, WorkersByHiddenUnitEqualTheWholeLayer) {
       return at::cat(parts, 1);
     };
     for (int i = 0; i < 4; ++i)
-      expect_equal(of_all([&](TestCall& call) { return call.gradients.at(i); }), whole_again.gradients.at(i), "parameter");
+      expect_equal(of_all([&](TestCall& call) { return call.gradients.at(i); }), whole_again.gradients.at(i),
+                   "parameter");
     if (!stateful) continue;
     for (int s : {kH, kC})
-      expect_equal(of_all([&](TestCall& call) { return call.next_states.at(s); }), whole_again.next_states.at(s), "state");
+      expect_equal(of_all([&](TestCall& call) { return call.next_states.at(s); }), whole_again.next_states.at(s),
+                   "state");
   }
 }
 
@@ -204,7 +208,8 @@ TEST(Lstm, AProjectingLayersWorkersCarryTheWholeH) {
   const at::Tensor inputs[] = {random_tensor({kRows, kSteps, kIn}, 1), random_tensor({kRows, kSteps, kIn}, 2)};
   const at::Tensor weights = random_tensor({kRows, kSteps, kProjection}, 3);
   std::vector<at::Tensor> parameters;
-  for (const ParameterSpec& spec : layer.parameters()) parameters.push_back(random_tensor(spec.shape, 10 + parameters.size()) * 0.5);
+  for (const ParameterSpec& spec : layer.parameters())
+    parameters.push_back(random_tensor(spec.shape, 10 + parameters.size()) * 0.5);
   const std::vector<at::Tensor> states{random_tensor({kRows, kProjection}, 4), random_tensor({kRows, kHidden}, 5)};
 
   // both calls as one sequence, by ATen; the gradient of the second part stops where it begins
@@ -230,8 +235,10 @@ TEST(Lstm, AProjectingLayersWorkersCarryTheWholeH) {
       call.tensor = &group;
       call.tensor_degree = degree;
       call.tensor_index = rank;
-      for (size_t i = 0; i < parameters.size(); ++i) call.parameters.push_back(shard_of(parameters[i], option.parameters[i], degree, rank));
-      for (size_t i = 0; i < states.size(); ++i) call.states.push_back(shard_of(states[i], option.states[i], degree, rank));
+      for (size_t i = 0; i < parameters.size(); ++i)
+        call.parameters.push_back(shard_of(parameters[i], option.parameters[i], degree, rank));
+      for (size_t i = 0; i < states.size(); ++i)
+        call.states.push_back(shard_of(states[i], option.states[i], degree, rank));
       layer.forward(call, {&inputs[0], 1});
       call.states = {call.next_states.at(kH), call.next_states.at(kC)};
       expect_equal(layer.forward(call, {&inputs[1], 1}), whole.narrow(1, kSteps, kSteps), "output");

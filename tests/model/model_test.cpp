@@ -83,17 +83,20 @@ TEST(Model, RefusesWrongGraphs) {
                 NodeId x = b.input("data", {6});
                 x = b.add(linear("a"), {x});
                 b.add(linear("a"), {x});
-              }), HasSubstr("\"a\""));
+              }),
+              HasSubstr("\"a\""));
   EXPECT_THAT(user_error([&] { ModelBuilder("m").add(linear("a"), {3}); }), HasSubstr("reads node 3"));
   EXPECT_THAT(user_error([&] {
                 ModelBuilder b("m");
                 b.add(linear("fc"), {b.input("data", {7})});
-              }), ::testing::AllOf(HasSubstr("\"fc\""), HasSubstr("[7]"), HasSubstr("6 input features")));
+              }),
+              ::testing::AllOf(HasSubstr("\"fc\""), HasSubstr("[7]"), HasSubstr("6 input features")));
   EXPECT_THAT(user_error([&] {
                 ModelBuilder b("m");
                 NodeId x = b.input("data", {3, 4, 4});
                 b.layer<Conv2d>({x}, "conv", Conv2dOptions{.in = 3, .out = 4, .kernel = 5});
-              }), ::testing::AllOf(HasSubstr("\"conv\""), HasSubstr("5x5")));
+              }),
+              ::testing::AllOf(HasSubstr("\"conv\""), HasSubstr("5x5")));
   EXPECT_THAT(user_error([&] { Dropout("drop", 1.0); }), HasSubstr("probability 1"));
 }
 
@@ -140,24 +143,24 @@ TEST(Dropout, DropsItsShareAndChangesWithStepSeedAndLayer) {
 
 TEST(BlockOf, IsTheRepeatedPieceOfANetwork) {
   const std::pair<const char*, const char*> expected[] = {
-      {"conv1", ""},                                                  // no block: the top
-      {"layer1.0.downsample.0", "layer1.0"},                          // ResNet
-      {"h.0.attn.q", "h.0"},                                          // GPT-2
+      {"conv1", ""},                          // no block: the top
+      {"layer1.0.downsample.0", "layer1.0"},  // ResNet
+      {"h.0.attn.q", "h.0"},                  // GPT-2
       {"bert.encoder.layer.11.attention.self.query", "bert.encoder.layer.11"},
-      {"features.28", "features.28"},                                 // VGG
-      {"features.3.conv.0.0", "features.3"},                          // MobileNet
-      {"inception3a.branch1.conv", "inception3a"},                    // GoogLeNet
+      {"features.28", "features.28"},               // VGG
+      {"features.3.conv.0.0", "features.3"},        // MobileNet
+      {"inception3a.branch1.conv", "inception3a"},  // GoogLeNet
       {"inception3a.branch2.0.conv", "inception3a"},
-      {"Mixed_5b.branch3x3dbl_1.conv", "Mixed_5b"},                   // Inception-V3
-      {"down.0.conv1", "down.0"},                                     // U-Net
-      {"features.conv0", "features"},                                 // DenseNet, from here on
+      {"Mixed_5b.branch3x3dbl_1.conv", "Mixed_5b"},  // Inception-V3
+      {"down.0.conv1", "down.0"},                    // U-Net
+      {"features.conv0", "features"},                // DenseNet, from here on
       {"features.denseblock1.denselayer12.conv1", "features.denseblock1.denselayer12"},
       {"features.transition2.norm", "features.transition2"},
-      {"encoder.layers.encoder_layer_0.ln_1", "encoder.layers.encoder_layer_0"},    // ViT
+      {"encoder.layers.encoder_layer_0.ln_1", "encoder.layers.encoder_layer_0"},  // ViT
       {"encoder.layers.encoder_layer_11.mlp.0", "encoder.layers.encoder_layer_11"},
       {"encoder.ln", "encoder"},
       {"trunk.stage2.norm.scale", "trunk.stage2"},
-      {"net.layer1", "net"},                                          // a layer is no piece of several
+      {"net.layer1", "net"},  // a layer is no piece of several
       {"net.player.conv", "net"},
       {"net.7up.conv", "net"},
   };

@@ -35,7 +35,8 @@ TEST(NormKernel, MomentsSurviveALargeMean) {
     for (int64_t r = 0; r < kRows; ++r)
       for (int64_t c = 0; c < channels; ++c) mean[size_t(c)] += double(x[size_t(r * channels + c)]) / kRows;
     for (int64_t r = 0; r < kRows; ++r)
-      for (int64_t c = 0; c < channels; ++c) m2[size_t(c)] += std::pow(double(x[size_t(r * channels + c)]) - mean[size_t(c)], 2);
+      for (int64_t c = 0; c < channels; ++c)
+        m2[size_t(c)] += std::pow(double(x[size_t(r * channels + c)]) - mean[size_t(c)], 2);
     for (auto [isa, table] : tables<float>()) {
       std::vector<double> got_mean(size_t(channels), -1), got_m2(size_t(channels), -1);
       table->moments(x.data(), kRows, channels, got_mean.data(), got_m2.data());
@@ -50,7 +51,8 @@ TEST(NormKernel, MomentsSurviveALargeMean) {
 TEST(NormKernel, BFloat16RoundsToNearestEvenAndKeepsNan) {
   // normalize with scale 1 and shift 0 only converts; at::Tensor::to is the oracle for the rounding of the sum
   constexpr int64_t kRows = 37, kChannels = 83;
-  at::Tensor x = random_tensor({kRows, kChannels}, 1).to(at::kBFloat16), residual = random_tensor({kRows, kChannels}, 2).to(at::kBFloat16);
+  at::Tensor x = random_tensor({kRows, kChannels}, 1).to(at::kBFloat16),
+             residual = random_tensor({kRows, kChannels}, 2).to(at::kBFloat16);
   x[0][0] = std::numeric_limits<float>::quiet_NaN();
   x[1][1] = std::numeric_limits<float>::infinity();
   at::Tensor expected = (x.to(at::kFloat) + residual.to(at::kFloat)).to(at::kBFloat16).to(at::kFloat);
@@ -58,8 +60,13 @@ TEST(NormKernel, BFloat16RoundsToNearestEvenAndKeepsNan) {
   auto bits = [](at::Tensor& t) { return static_cast<BFloat16Bits*>(t.data_ptr()); };
   for (auto [isa, table] : tables<BFloat16Bits>()) {
     at::Tensor y = at::empty_like(x);
-    table->normalize({.rows = kRows, .channels = kChannels, .coefficients = {zero.data(), one.data(), zero.data()},
-                      .input = bits(x), .residual = bits(residual), .output = bits(y), .relu = false});
+    table->normalize({.rows = kRows,
+                      .channels = kChannels,
+                      .coefficients = {zero.data(), one.data(), zero.data()},
+                      .input = bits(x),
+                      .residual = bits(residual),
+                      .output = bits(y),
+                      .relu = false});
     EXPECT_TRUE(at::equal(y.to(at::kFloat).nan_to_num(), expected.nan_to_num())) << isa;
     EXPECT_TRUE(std::isnan(y[0][0].item<float>())) << isa;
   }
@@ -84,7 +91,8 @@ TEST_P(AgainstTorch, AgreesWithinRounding) {
   at::Tensor output = layer.forward(call, inputs);
   auto gradients = layer.backward(call, gradient);
 
-  at::Tensor x = inputs[0].to(at::kDouble), gamma = call.parameters[0].to(at::kDouble), beta = call.parameters[1].to(at::kDouble);
+  at::Tensor x = inputs[0].to(at::kDouble), gamma = call.parameters[0].to(at::kDouble),
+             beta = call.parameters[1].to(at::kDouble);
   at::Tensor mean = at::zeros({kChannels}, at::kDouble), variance = at::ones({kChannels}, at::kDouble);
   auto [y, saved_mean, saved_inverse] = at::native_batch_norm(x, gamma, beta, mean, variance, true, 0.1, 1e-5);
   if (residual) y = y + inputs[1].to(at::kDouble);
@@ -93,10 +101,14 @@ TEST_P(AgainstTorch, AgreesWithinRounding) {
     y = at::relu(y);
     gy = at::where(output.to(at::kDouble) > 0, gy, at::zeros_like(gy));
   }
-  auto [gx, ggamma, gbeta] = at::native_batch_norm_backward(gy, x, gamma, mean, variance, saved_mean, saved_inverse, true, 1e-5, {true, true, true});
-  double unit = type == at::kDouble ? 1e-13 : type == at::kFloat ? 2e-6 : 1.0 / 256;  // half a unit in the last place of bf16
+  auto [gx, ggamma, gbeta] = at::native_batch_norm_backward(gy, x, gamma, mean, variance, saved_mean, saved_inverse,
+                                                            true, 1e-5, {true, true, true});
+  double unit = type == at::kDouble  ? 1e-13
+                : type == at::kFloat ? 2e-6
+                                     : 1.0 / 256;  // half a unit in the last place of bf16
   auto near = [&](const at::Tensor& got, const at::Tensor& want, double relative, const char* what) {
-    at::Tensor excess = (got.to(at::kDouble) - want).abs() - relative * (want.abs() + (type == at::kBFloat16 ? 1e-2 : 1.0));
+    at::Tensor excess =
+        (got.to(at::kDouble) - want).abs() - relative * (want.abs() + (type == at::kBFloat16 ? 1e-2 : 1.0));
     EXPECT_LE(excess.max().item<double>(), 0) << what;
   };
   double fine = type == at::kDouble ? 1e-12 : 1e-4;
@@ -116,8 +128,8 @@ TEST_P(AgainstTorch, AgreesWithinRounding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, AgainstTorch,
-                         ::testing::Combine(::testing::Values(at::kFloat, at::kDouble, at::kBFloat16), ::testing::Bool(),
-                                            ::testing::Bool()));
+                         ::testing::Combine(::testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
+                                            ::testing::Bool(), ::testing::Bool()));
 
 }  // namespace
 }  // namespace trireme::testing

@@ -34,7 +34,12 @@ std::vector<LayerCase> sequence_cases() {
       {"linear_transposed", linear({.transposed = true}), {{8}}},
       {"linear_parts_transposed", linear({.parts = 3, .transposed = true}), {{4, 8}}},
       {"attention_fused", attention({.heads = 8, .fused = true}), {{6, 3, 16}}},
-      {"attention_fused_causal", attention({.heads = 4, .causal = true, .fused = true, .padding = true}), {{6, 3, 8}, {6}}, 0, 0, 3},
+      {"attention_fused_causal",
+       attention({.heads = 4, .causal = true, .fused = true, .padding = true}),
+       {{6, 3, 8}, {6}},
+       0,
+       0,
+       3},
       {"attention_padding", attention({.heads = 8, .padding = true}), {{8, 16}, {5, 16}, {5, 16}, {5}}, 0, 0, 3},
       {"position_embedding_table", positions(10, {}), {sequence}},
       {"position_embedding_batch_dim", positions(8, {.parameter_name = "table", .batch_dim = true}), {sequence}},
@@ -43,7 +48,12 @@ std::vector<LayerCase> sequence_cases() {
       {"lstm_projection_reverse", lstm({.projection = 4, .reverse = true}), {{4, 6}}},
       {"lstm_padding", lstm({.padding = true, .reverse = true}), {{5, 6}, {5}}, 3},
       {"lstm_padding_projection", lstm({.projection = 4, .padding = true}), {{5, 6}, {5}}, 3},
-      {"additive_attention", additive({.query_width = 6, .memory_width = 4, .units = 5}), {{8, 6}, {5, 4}, {5}}, 0, 0, 3},
+      {"additive_attention",
+       additive({.query_width = 6, .memory_width = 4, .units = 5}),
+       {{8, 6}, {5, 4}, {5}},
+       0,
+       0,
+       3},
   };
 }
 

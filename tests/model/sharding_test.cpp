@@ -52,16 +52,19 @@ Result run_worker(const LayerCase& c, const ShardingOption& option, int degree, 
 }
 
 /// Every worker reports the same, or a summand where the output is a sum.
-void expect_metrics(const std::vector<Result>& results, const ShardingOption& option, const std::map<std::string, double>& expected) {
+void expect_metrics(const std::vector<Result>& results, const ShardingOption& option,
+                    const std::map<std::string, double>& expected) {
   std::map<std::string, double> sums;
   for (const Result& r : results) {
-    for (const auto& [name, value] : r.metrics) sums[name] += option.output.is_partial() ? value : value / double(results.size());
+    for (const auto& [name, value] : r.metrics)
+      sums[name] += option.output.is_partial() ? value : value / double(results.size());
     if (!option.output.is_partial()) {
       EXPECT_EQ(r.metrics, results[0].metrics);
     }
   }
   ASSERT_EQ(sums.size(), expected.size());
-  for (const auto& [name, value] : expected) EXPECT_NEAR(sums.at(name), value, kTolerance * std::max(1.0, std::abs(value))) << name;
+  for (const auto& [name, value] : expected)
+    EXPECT_NEAR(sums.at(name), value, kTolerance * std::max(1.0, std::abs(value))) << name;
 }
 
 template <class Part>
@@ -101,14 +104,16 @@ TEST_P(Sharding, EveryOptionEqualsTheWholeLayer) {
       expect_equal(gather(results, option.output, [](const Result& r) { return r.output; }), output, "output");
       for (size_t i = 0; i < inputs.size(); ++i)
         if (input_gradients[i].defined())
-          expect_equal(gather(results, option.input_gradients[i], [&](const Result& r) { return r.input_gradients[i]; }),
-                       input_gradients[i], "input gradient " + std::to_string(i));
+          expect_equal(
+              gather(results, option.input_gradients[i], [&](const Result& r) { return r.input_gradients[i]; }),
+              input_gradients[i], "input gradient " + std::to_string(i));
       for (size_t i = 0; i < whole.parameters.size(); ++i)
-        expect_equal(gather(results, option.parameter_gradients[i], [&](const Result& r) { return r.parameter_gradients[i]; }),
-                     whole.gradients.at(int(i)), "parameter gradient " + std::to_string(i));
+        expect_equal(
+            gather(results, option.parameter_gradients[i], [&](const Result& r) { return r.parameter_gradients[i]; }),
+            whole.gradients.at(int(i)), "parameter gradient " + std::to_string(i));
       for (size_t i = 0; i < whole.buffers.size(); ++i)
-        expect_equal(gather(results, option.buffers[i], [&](const Result& r) { return r.buffers[i]; }), whole.buffers[i],
-                     "buffer " + std::to_string(i));
+        expect_equal(gather(results, option.buffers[i], [&](const Result& r) { return r.buffers[i]; }),
+                     whole.buffers[i], "buffer " + std::to_string(i));
       expect_metrics(results, option, whole.metrics);
     }
   }
@@ -150,23 +155,27 @@ TEST_P(DataShards, GlobalBatchNormAndDropoutEqualOneDevice) {
     for (const at::Tensor& x : inputs) local.push_back(channels_last(x.narrow(0, first, shares[rank])));
     results[rank].output = c.layer->forward(call, local);
     results[rank].input_gradients = c.layer->backward(call, channels_last(weights.narrow(0, first, shares[rank])));
-    for (size_t i = 0; i < call.parameters.size(); ++i) results[rank].parameter_gradients.push_back(call.gradients.at(int(i)));
+    for (size_t i = 0; i < call.parameters.size(); ++i)
+      results[rank].parameter_gradients.push_back(call.gradients.at(int(i)));
     results[rank].buffers = call.buffers;
   });
   const Placement by_sample = Placement::shard(0);
   expect_equal(gather(results, by_sample, [](const Result& r) { return r.output; }), output, "output");
   for (size_t i = 0; i < inputs.size(); ++i)
-    expect_equal(gather(results, by_sample, [&](const Result& r) { return r.input_gradients[i]; }), input_gradients[i], "input");
+    expect_equal(gather(results, by_sample, [&](const Result& r) { return r.input_gradients[i]; }), input_gradients[i],
+                 "input");
   for (size_t i = 0; i < whole.parameters.size(); ++i)
     expect_equal(gather(results, Placement::partial(), [&](const Result& r) { return r.parameter_gradients[i]; }),
                  whole.gradients.at(int(i)), "parameter");
   for (const Result& r : results)
-    for (size_t i = 0; i < whole.buffers.size(); ++i) expect_equal(r.buffers[i], whole.buffers[i], "running statistics");
+    for (size_t i = 0; i < whole.buffers.size(); ++i)
+      expect_equal(r.buffers[i], whole.buffers[i], "running statistics");
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, DataShards,
-                         ::testing::Combine(::testing::Values("norm", "norm_relu", "norm_add_relu", "norm_features", "norm_sequence",
-                                                              "dropout", "dropout_features", "dropout_sequence", "drop_samples", "drop_channels",
+                         ::testing::Combine(::testing::Values("norm", "norm_relu", "norm_add_relu", "norm_features",
+                                                              "norm_sequence", "dropout", "dropout_features",
+                                                              "dropout_sequence", "drop_samples", "drop_channels",
                                                               "attention_dropout"),
                                             ::testing::Values(std::vector<int64_t>{2, 1}, std::vector<int64_t>{3, 0},
                                                               std::vector<int64_t>{2, 2, 1})));

@@ -33,7 +33,8 @@ struct Chain {
   Chain& add(std::shared_ptr<const Layer> layer) {
     std::vector<Shape> inputs{outputs_.empty() ? input : outputs_.back()};
     auto* norm = dynamic_cast<const BatchNorm*>(layer.get());
-    if (norm && norm->sharding_options(std::vector{inputs[0], inputs[0]}, 1)[0].inputs.size() == 2) inputs.push_back(outputs_[0]);
+    if (norm && norm->sharding_options(std::vector{inputs[0], inputs[0]}, 1)[0].inputs.size() == 2)
+      inputs.push_back(outputs_[0]);
     outputs_.push_back(layer->output_shape(inputs));
     layers.push_back({layer->name(), layer, inputs});
     return *this;
@@ -89,14 +90,15 @@ Outcome run(const Chain& chain, const at::Tensor& input, const std::function<at:
   }
   Outcome outcome{outputs.back(), gradients[0], {}, {}};
   for (size_t i = 0; i < n; ++i) {
-    for (size_t p = 0; p < calls[i].parameters.size(); ++p) outcome.parameter_gradients.push_back(calls[i].gradients.at(int(p)));
+    for (size_t p = 0; p < calls[i].parameters.size(); ++p)
+      outcome.parameter_gradients.push_back(calls[i].gradients.at(int(p)));
     for (const at::Tensor& b : calls[i].buffers) outcome.buffers.push_back(b);
   }
   return outcome;
 }
 
-std::vector<Outcome> run_split(const Chain& chain, const at::Tensor& input, const at::Tensor& weights, int degree, uint64_t seed,
-                               bool defer = false) {
+std::vector<Outcome> run_split(const Chain& chain, const at::Tensor& input, const at::Tensor& weights, int degree,
+                               uint64_t seed, bool defer = false) {
   const LayerCase& last = chain.layers.back();
   const auto options = last.layer->sharding_options(last.inputs, degree);
   const Placement output = find_height(options)->output;
@@ -132,7 +134,8 @@ void expect_split_equals_whole(const Chain& chain, int degree, int64_t batch, ui
     return assemble(tensors, placement);
   };
   const bool sums = whole.output.dim() == 2;  // global average pooling
-  expect_near(gather(sums ? Placement::partial() : kRows, [](const Outcome& o) { return o.output; }), whole.output, "output");
+  expect_near(gather(sums ? Placement::partial() : kRows, [](const Outcome& o) { return o.output; }), whole.output,
+              "output");
   expect_near(gather(kRows, [](const Outcome& o) { return o.input_gradient; }), whole.input_gradient, "input gradient");
   for (size_t p = 0; p < whole.parameter_gradients.size(); ++p)
     expect_near(gather(Placement::partial(), [&](const Outcome& o) { return o.parameter_gradients[p]; }),
@@ -140,7 +143,8 @@ void expect_split_equals_whole(const Chain& chain, int degree, int64_t batch, ui
   for (size_t b = 0; b < whole.buffers.size(); ++b)
     for (const Outcome& o : parts) {
       expect_near(o.buffers[b], whole.buffers[b], "running statistics");
-      EXPECT_TRUE(at::equal(o.buffers[b], parts[0].buffers[b])) << "running statistics are the same bits on all workers";
+      EXPECT_TRUE(at::equal(o.buffers[b], parts[0].buffers[b]))
+          << "running statistics are the same bits on all workers";
     }
 }
 
@@ -178,18 +182,25 @@ TEST(Height, ConvolutionsOnRandomShapes) {
     // mostly the padding that keeps the size, so that most cases can be split
     const int64_t padding = pick(0, 4) ? span / 2 : pick(0, span / 2 + 1);
     const int64_t height = degree * stride * pick(1, 5) + (pick(0, 9) ? 0 : 1);
-    const Size2d columns{pick(0, 2) ? kernel : pick(1, 4), pick(0, 2) ? stride : pick(1, 3)};  // kernel and stride along the width
+    const Size2d columns{pick(0, 2) ? kernel : pick(1, 4),
+                         pick(0, 2) ? stride : pick(1, 3)};  // kernel and stride along the width
     const int64_t width = pick(columns.height, 9);
-    const int64_t in = groups * pick(1, 3), out = groups * (pick(0, 3) ? pick(1, 3) : 40);  // many outputs: one matrix product
+    const int64_t in = groups * pick(1, 3),
+                  out = groups * (pick(0, 3) ? pick(1, 3) : 40);  // many outputs: one matrix product
     if (height + 2 * padding < span) continue;
-    SCOPED_TRACE(::testing::Message() << "case " << i << ": degree " << degree << " kernel " << kernel << " stride " << stride
-                                    << " dilation " << dilation << " padding " << padding << " along the width " << to_string(columns)
-                                    << " groups " << groups << " in " << in << " out " << out << " " << height << "x" << width);
+    SCOPED_TRACE(::testing::Message() << "case " << i << ": degree " << degree << " kernel " << kernel << " stride "
+                                      << stride << " dilation " << dilation << " padding " << padding
+                                      << " along the width " << to_string(columns) << " groups " << groups << " in "
+                                      << in << " out " << out << " " << height << "x" << width);
     Chain chain({in, height, width});
-    chain.add(std::make_shared<Conv2d>(
-        "conv", Conv2dOptions{.in = in, .out = out, .kernel = {kernel, columns.height}, .stride = {stride, columns.width},
-                              .padding = {padding, columns.height / 2}, .groups = groups, .bias = pick(0, 1) == 1,
-                              .dilation = {dilation, 1}}));
+    chain.add(std::make_shared<Conv2d>("conv", Conv2dOptions{.in = in,
+                                                             .out = out,
+                                                             .kernel = {kernel, columns.height},
+                                                             .stride = {stride, columns.width},
+                                                             .padding = {padding, columns.height / 2},
+                                                             .groups = groups,
+                                                             .bias = pick(0, 1) == 1,
+                                                             .dilation = {dilation, 1}}));
     const auto options = chain.layers[0].layer->sharding_options(chain.layers[0].inputs, degree);
     const bool is_offered = find_height(options) != nullptr;
     ASSERT_EQ(is_offered, fits(kernel, stride, padding, height, degree, dilation));
@@ -211,14 +222,15 @@ TEST(Height, PoolsOnRandomShapes) {
     const int64_t kernel = pick(1, 5), stride = pick(1, 3), padding = pick(0, kernel / 2);
     const Shape image{pick(1, 5), degree * stride * pick(1, 4), pick(kernel, 9)};
     if (image[1] + 2 * padding < kernel) continue;
-    SCOPED_TRACE(::testing::Message() << "case " << i << ": degree " << degree << " kernel " << kernel << " stride " << stride
-                                    << " padding " << padding << " image " << to_string(image));
+    SCOPED_TRACE(::testing::Message() << "case " << i << ": degree " << degree << " kernel " << kernel << " stride "
+                                      << stride << " padding " << padding << " image " << to_string(image));
     Chain highest(image), mean(image), highest_up(image), own_mean(image);
     highest.add(std::make_shared<MaxPool2d>("pool", MaxPool2dOptions{kernel, stride, padding}));
     mean.add(std::make_shared<AvgPool2d>("pool", AvgPool2dOptions{kernel, stride, padding}));
     // rounded up, and without padding in the mean: not offered everywhere, but right where offered
     highest_up.add(std::make_shared<MaxPool2d>("pool", MaxPool2dOptions{kernel, stride, padding, /*ceil_mode=*/true}));
-    own_mean.add(std::make_shared<AvgPool2d>("pool", AvgPool2dOptions{kernel, stride, padding, false, /*count_include_pad=*/false}));
+    own_mean.add(std::make_shared<AvgPool2d>(
+        "pool", AvgPool2dOptions{kernel, stride, padding, false, /*count_include_pad=*/false}));
     for (const Chain& chain : {highest_up, own_mean}) {
       if (!find_height(chain.layers[0].layer->sharding_options(chain.layers[0].inputs, degree))) continue;
       ++offered_elsewhere;
@@ -242,7 +254,8 @@ Chain network() {
   Chain chain({3, 48, 8});
   chain.add(std::make_shared<Conv2d>("conv1", Conv2dOptions{.in = 3, .out = 4, .kernel = 3, .padding = 1}))
       .add(std::make_shared<BatchNorm>("norm1", 4, BatchNormOptions{.relu = true}))
-      .add(std::make_shared<Conv2d>("conv2", Conv2dOptions{.in = 4, .out = 4, .kernel = 7, .padding = 3, .bias = false}))
+      .add(
+          std::make_shared<Conv2d>("conv2", Conv2dOptions{.in = 4, .out = 4, .kernel = 7, .padding = 3, .bias = false}))
       .add(std::make_shared<BatchNorm>("norm2", 4, BatchNormOptions{.relu = true, .residual = true}))
       .add(std::make_shared<MaxPool2d>("pool1", MaxPool2dOptions{3, 2, 1}))
       .add(std::make_shared<Conv2d>("conv3", Conv2dOptions{.in = 4, .out = 6, .kernel = 1, .stride = 2}))
@@ -256,7 +269,8 @@ TEST(Height, ANetworkOfAllLayers) {
   for (int degree : {2, 3, 4})
     for (int64_t batch : {3, 1, 0})
       for (bool defer : {false, true}) {
-        SCOPED_TRACE(::testing::Message() << degree << " workers, batch of " << batch << (defer ? ", split backward" : ""));
+        SCOPED_TRACE(::testing::Message()
+                     << degree << " workers, batch of " << batch << (defer ? ", split backward" : ""));
         expect_split_equals_whole(network(), degree, batch, 17, defer);
       }
 }
@@ -274,7 +288,8 @@ TEST(Height, ANetworkAgainstDifferences) {
   const double expected = (objective(input + kStep * direction) - objective(input - kStep * direction)) / (2 * kStep);
   double got = 0;
   const auto parts = run_split(chain, input, weights, 3, 5);
-  for (int i = 0; i < 3; ++i) got += (parts[size_t(i)].input_gradient * shard_of(direction, kRows, 3, i)).sum().item<double>();
+  for (int i = 0; i < 3; ++i)
+    got += (parts[size_t(i)].input_gradient * shard_of(direction, kRows, 3, i)).sum().item<double>();
   EXPECT_NEAR(got, expected, 1e-6 * std::abs(expected));
 }
 
@@ -289,7 +304,8 @@ TEST(Height, LowPrecisionKeepsTypeAndOrder) {
       auto options = conv.sharding_options(std::vector<Shape>{{8, 6, 5}}, 3);
       TestCall whole;
       whole.parameters = {weight, bias};
-      const at::Tensor expected = conv.forward(whole, std::vector{input}), expected_gradient = conv.backward(whole, gradient)[0];
+      const at::Tensor expected = conv.forward(whole, std::vector{input}),
+                       expected_gradient = conv.backward(whole, gradient)[0];
       std::vector<at::Tensor> outputs(3), gradients(3);
       run_ranks(3, [&](Communicator& group) {
         const int r = group.rank();
@@ -328,7 +344,8 @@ TEST(Height, GlobalBatchNormOverBothAxes) {
   };
   TestCall whole;
   prepare(whole);
-  const at::Tensor expected = norm.forward(whole, std::vector{input}), expected_gradient = norm.backward(whole, gradient)[0];
+  const at::Tensor expected = norm.forward(whole, std::vector{input}),
+                   expected_gradient = norm.backward(whole, gradient)[0];
   const auto options = norm.sharding_options(std::vector<Shape>{{4, 6, 5}}, 2);
   for (int64_t first_shard : {2, 3}) {  // the second has one sample or none
     std::vector<TestCall> calls(4);
@@ -344,7 +361,8 @@ TEST(Height, GlobalBatchNormOverBothAxes) {
       call.tensor = tensor.get();
       call.data = data.get();
       auto part = [&](const at::Tensor& x) {
-        return channels_last(x.narrow(0, d * first_shard, d ? 3 - first_shard : first_shard).narrow(2, 3 * t, 3)).clone();
+        return channels_last(x.narrow(0, d * first_shard, d ? 3 - first_shard : first_shard).narrow(2, 3 * t, 3))
+            .clone();
       };
       outputs[size_t(r)] = norm.forward(call, std::vector{part(input)});
       gradients[size_t(r)] = norm.backward(call, part(gradient))[0];
@@ -387,9 +405,10 @@ TEST(Height, OfferedOnlyWhereRowsDivide) {
   auto offers = [](const Layer& layer, std::vector<Shape> inputs, int degree) {
     return find_height(layer.sharding_options(inputs, degree)) != nullptr;
   };
-  const Conv2d same("conv", {.in = 4, .out = 4, .kernel = 7, .padding = 3}), valid("conv", {.in = 4, .out = 4, .kernel = 3});
-  EXPECT_TRUE(offers(same, {{4, 12, 5}}, 4));    // 3 rows each, 3 from either side
-  EXPECT_FALSE(offers(same, {{4, 8, 5}}, 4));    // 2 rows each: the halo reaches past the neighbours
+  const Conv2d same("conv", {.in = 4, .out = 4, .kernel = 7, .padding = 3}),
+      valid("conv", {.in = 4, .out = 4, .kernel = 3});
+  EXPECT_TRUE(offers(same, {{4, 12, 5}}, 4));  // 3 rows each, 3 from either side
+  EXPECT_FALSE(offers(same, {{4, 8, 5}}, 4));  // 2 rows each: the halo reaches past the neighbours
   EXPECT_FALSE(offers(same, {{4, 13, 5}}, 4));
   EXPECT_FALSE(offers(same, {{4, 12, 5}}, 1));
   EXPECT_FALSE(offers(valid, {{4, 10, 5}}, 2));  // 10 rows become 8
@@ -433,7 +452,8 @@ TEST(SplitBackward, ConvolutionsComputeTheSameBits) {
       }
       for (size_t step : {0, 1}) EXPECT_TRUE(at::equal(input_gradients[0][step], input_gradients[1][step]));
       ASSERT_EQ(split.gradients.size(), plain.parameters.size());
-      for (auto& [i, gradient] : plain.gradients) EXPECT_TRUE(at::equal(split.gradients.at(i), gradient)) << "parameter " << i;
+      for (auto& [i, gradient] : plain.gradients)
+        EXPECT_TRUE(at::equal(split.gradients.at(i), gradient)) << "parameter " << i;
     }
 }
 

@@ -21,10 +21,8 @@ class TestCall : public LayerCall {
   bool wants_gradient(int) override { return true; }
   void add_gradient(int index, const at::Tensor& gradient) override {
     GradientTarget target = gradient_target(index);
-    if (target.accumulate)
-      target.tensor.add_(gradient);
-    else
-      target.tensor.copy_(gradient);
+    if (target.accumulate) target.tensor.add_(gradient);
+    else target.tensor.copy_(gradient);
   }
   GradientTarget gradient_target(int index) override {
     at::Tensor& gradient = gradients[index];

@@ -19,14 +19,21 @@ std::vector<LayerCase> transformer_cases() {
   const Shape sequence{8, 12};
   auto attention = [](AttentionOptions o) { return std::make_shared<const Attention>("layer", o); };
   auto activation = [](Function f) { return std::make_shared<const Activation>("layer", f); };
-  auto group_norm = [](int64_t c, int64_t g) { return std::make_shared<const GroupNorm>("layer", c, GroupNormOptions{.groups = g}); };
+  auto group_norm = [](int64_t c, int64_t g) {
+    return std::make_shared<const GroupNorm>("layer", c, GroupNormOptions{.groups = g});
+  };
   auto loss = [](SoftmaxCrossEntropyOptions o) { return std::make_shared<const SoftmaxCrossEntropy>("layer", o); };
-  const AttentionOptions twelve{.heads = 12}, causal{.heads = 4, .causal = true}, drops{.heads = 8, .causal = true, .dropout = 0.3};
+  const AttentionOptions twelve{.heads = 12}, causal{.heads = 4, .causal = true},
+      drops{.heads = 8, .causal = true, .dropout = 0.3};
   return {
       {"linear_long_sequence", std::make_shared<const Linear>("layer", 24, 8), {{12, 24}}},
       {"embedding", std::make_shared<const Embedding>("layer", 24, 8), {{}}, 0, 24},
       {"embedding_sequence", std::make_shared<const Embedding>("layer", 8, 12), {{24}}, 0, 8},
-      {"embedding_padding", std::make_shared<const Embedding>("layer", 8, 12, EmbeddingOptions{.padding = 5}), {{24}}, 0, 8},
+      {"embedding_padding",
+       std::make_shared<const Embedding>("layer", 8, 12, EmbeddingOptions{.padding = 5}),
+       {{24}},
+       0,
+       8},
       {"position_embedding", std::make_shared<const PositionEmbedding>("layer", 8, 12), {sequence}},
       {"layer_norm", std::make_shared<const LayerNorm>("layer", 12), {sequence}},
       {"layer_norm_twelve", std::make_shared<const LayerNorm>("layer", 7), {{12, 7}}},

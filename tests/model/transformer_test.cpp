@@ -55,11 +55,14 @@ const Oracles& oracles() {
       {"mean_sequence", [](Tensors x, Tensors) { return x[0].mean(1); }},
       {"image_tokens", [](Tensors x, Tensors) { return x[0].flatten(2).transpose(1, 2); }},
       {"cross_entropy_sequence",
-       [](Tensors x, Tensors) { return at::cross_entropy_loss(x[0].transpose(1, 2), x[1], {}, at::Reduction::None).mean(1); }},
+       [](Tensors x, Tensors) {
+         return at::cross_entropy_loss(x[0].transpose(1, 2), x[1], {}, at::Reduction::None).mean(1);
+       }},
       {"cross_entropy_ignore",
        [](Tensors x, Tensors) {
          std::vector<at::Tensor> losses;
-         for (int64_t i = 0; i < x[0].size(0); ++i) losses.push_back(at::cross_entropy_loss(x[0][i], x[1][i], {}, at::Reduction::Mean, 2));
+         for (int64_t i = 0; i < x[0].size(0); ++i)
+           losses.push_back(at::cross_entropy_loss(x[0][i], x[1][i], {}, at::Reduction::Mean, 2));
          return at::stack(losses);
        }},
   };
@@ -159,7 +162,8 @@ TEST(Transformer, AWorkerWithIgnoredPositionsOnlyDividesByTheWholeSequencesCount
     const int64_t first = 6 * group.rank();
     at::Tensor own = c.layer->forward(call, std::vector{inputs[0].narrow(1, first, 6), inputs[1].narrow(1, first, 6)});
     EXPECT_LT((own - losses).abs().max().item<double>(), kTolerance);
-    EXPECT_LT((c.layer->backward(call, weights).at(0) - gradient.narrow(1, first, 6)).abs().max().item<double>(), kTolerance);
+    EXPECT_LT((c.layer->backward(call, weights).at(0) - gradient.narrow(1, first, 6)).abs().max().item<double>(),
+              kTolerance);
     EXPECT_DOUBLE_EQ(call.metrics.at("correct"), whole.metrics.at("correct"));
   });
 }
@@ -179,7 +183,9 @@ TEST(Transformer, WrongUseIsNamed) {
   TestCall call;
   call.parameters = {at::zeros({4, 2})};
   Embedding embedding("tokens", 4, 2);
-  EXPECT_THAT(message_of([&] { embedding.forward(call, std::vector{at::full({1, 3}, 4, at::kLong)}); }),
+  EXPECT_THAT(message_of([&] {
+                embedding.forward(call, std::vector{at::full({1, 3}, 4, at::kLong)});
+              }),
               ::testing::AllOf(HasSubstr("\"tokens\""), HasSubstr("index 4"), HasSubstr("rows 0 to 3")));
   auto shapes = [](AttentionOptions options, std::vector<Shape> inputs) {
     return message_of([&] { Attention("layer", options).output_shape(inputs); });
@@ -192,7 +198,9 @@ TEST(Transformer, WrongUseIsNamed) {
   EXPECT_THAT(shapes({.heads = 2, .padding = true}, {{5, 8}, {6, 8}, {6, 8}, {5}}), HasSubstr("one token per key"));
   EXPECT_THAT(message_of([] { Attention("layer", {.heads = 2, .dropout = 1}); }), HasSubstr("dropout 1"));
   EXPECT_THAT(message_of([] { GroupNorm("layer", 10, {.groups = 4}); }), HasSubstr("4 groups of 10 channels"));
-  EXPECT_THAT(message_of([] { SoftmaxCrossEntropy("loss").output_shape(std::vector<Shape>{{6, 10}, {5}}); }),
+  EXPECT_THAT(message_of([] {
+                SoftmaxCrossEntropy("loss").output_shape(std::vector<Shape>{{6, 10}, {5}});
+              }),
               HasSubstr("one number per position"));
 }
 

@@ -41,7 +41,8 @@ TEST_P(MaxIndices, LeadBackToWhereTheMaximaWere) {
     Shape sizes;
     Size2d window;
   };
-  for (const Case& c : {Case{{2, 5, 6, 8}, 2}, Case{{1, 3, 7, 9}, {3, 2}}, Case{{2, 1, 5, 5}, 5}, Case{{0, 4, 4, 4}, 2}}) {
+  for (const Case& c :
+       {Case{{2, 5, 6, 8}, 2}, Case{{1, 3, 7, 9}, {3, 2}}, Case{{2, 1, 5, 5}, 5}, Case{{0, 4, 4, 4}, 2}}) {
     const at::Tensor images = random_tensor(c.sizes, 3).to(GetParam());
     const at::Tensor indices = run(MaxPoolIndices("indices", c.window), {images});
     EXPECT_EQ(indices.scalar_type(), at::kByte);
@@ -71,7 +72,8 @@ TEST(MaxIndicesShards, PartsOfAnImageGiveTheSamePositions) {
     ASSERT_EQ(options.size(), 3u);
     for (const ShardingOption& option : options)
       for (int r = 0; r < degree; ++r)
-        EXPECT_TRUE(at::equal(run(layer, {shard_of(images, option.inputs[0], degree, r)}), shard_of(whole, option.output, degree, r)))
+        EXPECT_TRUE(at::equal(run(layer, {shard_of(images, option.inputs[0], degree, r)}),
+                              shard_of(whole, option.output, degree, r)))
             << option.name;
   }
 }
@@ -93,7 +95,8 @@ std::vector<std::string> option_names(const std::string& name, int degree) {
 
 TEST(Vision, OptionsCarryTheFieldsNames) {
   using ::testing::ElementsAre;
-  EXPECT_THAT(option_names("conv_transpose", 4), ElementsAre("replicate", "output_channels", "input_channels", "height"));
+  EXPECT_THAT(option_names("conv_transpose", 4),
+              ElementsAre("replicate", "output_channels", "input_channels", "height"));
   EXPECT_THAT(option_names("conv_transpose_overlap", 4), ElementsAre("replicate", "output_channels", "input_channels"));
   EXPECT_THAT(option_names("conv_transpose_groups", 4), ElementsAre("replicate", "groups"));
   EXPECT_THAT(option_names("upsample_nearest", 2), ElementsAre("replicate", "channels", "height"));
@@ -118,13 +121,21 @@ std::string message_of(const Body& body) {
 }
 
 TEST(Vision, WrongUseIsNamed) {
-  auto shape = [](const Layer& layer, std::vector<Shape> inputs) { return message_of([&] { layer.output_shape(inputs); }); };
-  EXPECT_THAT(message_of([] { ConvTranspose2d("up", {.in = 4, .out = 4, .output_padding = 2}); }), HasSubstr("less than the stride"));
+  auto shape = [](const Layer& layer, std::vector<Shape> inputs) {
+    return message_of([&] { layer.output_shape(inputs); });
+  };
+  EXPECT_THAT(message_of([] { ConvTranspose2d("up", {.in = 4, .out = 4, .output_padding = 2}); }),
+              HasSubstr("less than the stride"));
   EXPECT_THAT(message_of([] { ConvTranspose2d("up", {.in = 4, .out = 6, .groups = 4}); }), HasSubstr("\"up\""));
   EXPECT_THAT(shape(ConvTranspose2d("up", {.in = 4, .out = 4}), {{3, 2, 2}}), HasSubstr("the 4 input channels"));
-  EXPECT_THAT(shape(ConvTranspose2d("up", {.in = 4, .out = 4, .padding = 4}), {{4, 2, 2}}), HasSubstr("cuts everything away"));
-  EXPECT_THAT(shape(Conv2d("conv", {.in = 3, .out = 4, .kernel = {1, 3}, .dilation = {1, 3}}), {{3, 9, 6}}), HasSubstr("1x7 pixels"));
-  EXPECT_THAT(message_of([] { MaxPool2d("pool", {.kernel = {3, 2}, .padding = {1, 2}}); }), HasSubstr("at most half the kernel"));
+  EXPECT_THAT(shape(ConvTranspose2d("up", {.in = 4, .out = 4, .padding = 4}), {{4, 2, 2}}),
+              HasSubstr("cuts everything away"));
+  EXPECT_THAT(shape(Conv2d("conv", {.in = 3, .out = 4, .kernel = {1, 3}, .dilation = {1, 3}}), {{3, 9, 6}}),
+              HasSubstr("1x7 pixels"));
+  EXPECT_THAT(message_of([] {
+                MaxPool2d("pool", {.kernel = {3, 2}, .padding = {1, 2}});
+              }),
+              HasSubstr("at most half the kernel"));
   EXPECT_THAT(shape(AvgPool2d("pool", {.kernel = {2, 5}}), {{3, 9, 4}}), HasSubstr("2x5 window"));
   EXPECT_THAT(message_of([] { Upsample2d("up", {.align_corners = true}); }), HasSubstr("only bilinear"));
   EXPECT_THAT(message_of([] { Upsample2d("up", {.size = {3, 0}}); }), HasSubstr("must be positive"));
@@ -132,7 +143,9 @@ TEST(Vision, WrongUseIsNamed) {
   EXPECT_THAT(shape(MaxPoolIndices("indices", 3), {{4, 2, 9}}), HasSubstr("smaller than the window"));
   EXPECT_THAT(shape(MaxUnpool2d("unpool"), {{4, 2, 2}, {4, 2, 3}}), HasSubstr("both must be equal"));
   EXPECT_THAT(shape(MaxUnpool2d("unpool", {.size = {3, 4}}), {{4, 2, 2}, {4, 2, 2}}), HasSubstr("at least 4x4"));
-  EXPECT_THAT(message_of([] { run(MaxUnpool2d("unpool"), {at::zeros({1, 1, 2, 2}), at::full({1, 1, 2, 2}, 4, at::kByte)}); }),
+  EXPECT_THAT(message_of([] {
+                run(MaxUnpool2d("unpool"), {at::zeros({1, 1, 2, 2}), at::full({1, 1, 2, 2}, 4, at::kByte)});
+              }),
               HasSubstr("positions 0 to 3"));
   EXPECT_THAT(shape(Slice("part", {.begin = 2, .end = 6}), {{5, 3}}), HasSubstr("within 0 to 5"));
   EXPECT_THAT(shape(Slice("part", {.begin = 0, .end = 1, .dim = 3}), {{5, 3}}), HasSubstr("1 to 2"));

@@ -47,7 +47,8 @@ Model random_graph(std::mt19937_64& random) {
 /// Whether the loss can be reached from `from`.
 bool is_live(const Model& model, NodeId from) {
   const auto& consumers = model.consumers(from);
-  return from == model.loss() || std::any_of(consumers.begin(), consumers.end(), [&](NodeId id) { return is_live(model, id); });
+  return from == model.loss() ||
+         std::any_of(consumers.begin(), consumers.end(), [&](NodeId id) { return is_live(model, id); });
 }
 
 /// Live nodes that can be reached from `from` without entering `wall`.
@@ -91,7 +92,8 @@ std::vector<BranchRegion> by_definition(const Model& model) {
   std::vector<BranchRegion> regions;
   for (NodeId fork = 0; fork < NodeId(model.nodes().size()); ++fork) {
     const auto& consumers = model.consumers(fork);
-    const auto readers = std::count_if(consumers.begin(), consumers.end(), [&](NodeId id) { return is_live(model, id); });
+    const auto readers =
+        std::count_if(consumers.begin(), consumers.end(), [&](NodeId id) { return is_live(model, id); });
     if (readers < 2 || (!regions.empty() && fork < regions.back().join)) continue;
     const NodeId join = join_of(model, fork);
     if (join < 0) continue;
@@ -136,7 +138,8 @@ TEST(FindBranches, OfKnownModels) {
     ASSERT_EQ(region.branches.size(), 4u);
     for (const auto& branch : region.branches) {
       const std::string name = inception.node(branch.front()).name, prefix = name.substr(0, name.find("branch") + 7);
-      for (NodeId id : branch) EXPECT_TRUE(inception.node(id).name.starts_with(prefix)) << inception.node(id).name << " " << prefix;
+      for (NodeId id : branch)
+        EXPECT_TRUE(inception.node(id).name.starts_with(prefix)) << inception.node(id).name << " " << prefix;
     }
   }
 }
@@ -165,7 +168,8 @@ TEST(BranchesPlan, InceptionOnTwoAndThreeWorkers) {
     EXPECT_EQ(plan.micro_batches, 1);
     for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
       const std::string& name = model.node(id).name;
-      const bool outside = name.find(".branch") == name.npos, heaviest = name.find(".branch2") != name.npos;  // 3x3 convolutions
+      const bool outside = name.find(".branch") == name.npos,
+                 heaviest = name.find(".branch2") != name.npos;  // 3x3 convolutions
       EXPECT_TRUE(plan.layers[size_t(id)].stage == 0 || (!outside && !heaviest)) << name;
     }
     EXPECT_EQ(plan.in_short(model), devices == 1 ? "one device" : fmt::format("{} stages", devices));
@@ -187,12 +191,15 @@ TEST(BranchesPlan, SecondsDecide) {
 }
 
 TEST(BranchesPlan, Errors) {
-  const Model inception = make_model({"inception", {3, 32, 32}, 10, {{"width", 8}}}), mlp = make_model({"mlp", {6}, 4, {}});
-  expect_error(Blame::user, {"strategy branches", "5 devices", "the widest block of model inception has 4 branches", "at most 4"},
+  const Model inception = make_model({"inception", {3, 32, 32}, 10, {{"width", 8}}}),
+              mlp = make_model({"mlp", {6}, 4, {}});
+  expect_error(Blame::user,
+               {"strategy branches", "5 devices", "the widest block of model inception has 4 branches", "at most 4"},
                [&] { named_plan("branches", inception, Cluster::uniform(5), 32, {}); });
   expect_error(Blame::user, {"strategy branches", "model mlp", "side by side"},
                [&] { named_plan("branches", mlp, Cluster::uniform(2), 32, {}); });
-  expect_error(Blame::user, {"2 chunks", "pipeline"}, [&] { named_plan("branches,chunks=2", inception, Cluster::uniform(2), 32, {}); });
+  expect_error(Blame::user, {"2 chunks", "pipeline"},
+               [&] { named_plan("branches,chunks=2", inception, Cluster::uniform(2), 32, {}); });
 }
 
 }  // namespace

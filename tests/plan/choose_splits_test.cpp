@@ -32,8 +32,9 @@ class AllCombinations {
  public:
   AllCombinations(const Model& model, int degree, double samples) : model_(model), degree_(degree), samples_(samples) {
     for (NodeId id = 0; id < NodeId(model.nodes().size()); ++id)
-      options_.push_back(id < model.input_count() ? std::vector<ShardingOption>(1)
-                                                  : model.node(id).layer->sharding_options(model.input_shapes(id), degree));
+      options_.push_back(id < model.input_count()
+                             ? std::vector<ShardingOption>(1)
+                             : model.node(id).layer->sharding_options(model.input_shapes(id), degree));
     for (NodeId id = 0; id < NodeId(model.nodes().size()); ++id)
       flops_.push_back(id < model.input_count() ? 0 : model.node(id).layer->forward_flops(model.input_shapes(id)));
   }
@@ -45,13 +46,15 @@ class AllCombinations {
       const Node& node = model_.node(id);
       const ShardingOption& option = *choice[size_t(id)];
       total += 3 * flops_[size_t(id)] * samples_ / nominal.flops / (option.divides_work ? degree_ : 1);
-      total += 3 * 4 * double(element_count(node.sample_shape)) * samples_ / nominal.bytes / (option.output.is_shard() ? degree_ : 1);
+      total += 3 * 4 * double(element_count(node.sample_shape)) * samples_ / nominal.bytes /
+               (option.output.is_shard() ? degree_ : 1);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (node.inputs[i] < model_.input_count()) continue;
         const Placement given = choice[size_t(node.inputs[i])]->output;
         const double elements = double(element_count(model_.node(node.inputs[i]).sample_shape)) * samples_;
         total += seconds_to_move(given, option.inputs[i], degree_, elements, nominal);
-        total += seconds_to_move(option.input_gradients[i], given.is_shard() ? given : Placement::replicate(), degree_, elements, nominal);
+        total += seconds_to_move(option.input_gradients[i], given.is_shard() ? given : Placement::replicate(), degree_,
+                                 elements, nominal);
       }
     }
     return total;
@@ -109,7 +112,8 @@ TEST(ChooseSplits, EqualsTryingAllCombinations) {
     for (double hidden : {8, 64, 1024})
       for (int degree : {2, 4})
         for (int64_t samples : {1, 64, 4096}) {
-          SCOPED_TRACE(std::string(name) + " " + std::to_string(hidden) + " " + std::to_string(degree) + " " + std::to_string(samples));
+          SCOPED_TRACE(std::string(name) + " " + std::to_string(hidden) + " " + std::to_string(degree) + " " +
+                       std::to_string(samples));
           const Model model = make_model({name, {8}, 4, {{"hidden", hidden}}});
           AllCombinations all(model, degree, double(samples));
           const double found = all.cost_of(choose_splits(model, degree, samples)), best = all.best();
@@ -182,7 +186,8 @@ TEST(ChooseSplits, SequenceBetweenLayersThatDivideTheirWeights) {
 }
 
 TEST(ChooseSplits, ErrorsNameTheDims) {
-  const Model images = make_model({"cifar-resnet18", {3, 24, 24}, 10, {{"width", 8}}}), mlp = make_model({"mlp", {6}, 4, {}});
+  const Model images = make_model({"cifar-resnet18", {3, 24, 24}, 10, {{"width", 8}}}),
+              mlp = make_model({"mlp", {6}, 4, {}});
   expect_error(Blame::user, {"split=height", "tensor degree of 5", "the heights are 24, 12, 6, 3"},
                [&] { named_plan("tensor=5,split=height", images, Cluster::uniform(5), 64, {}); });
   expect_error(Blame::user, {"split=height", "mlp has no images"},

@@ -90,7 +90,8 @@ source = "list B"
 class ClusterFile : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ =
+        std::filesystem::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::create_directories(folder_);
     write("prices.toml", kPrices);
   }
@@ -108,7 +109,8 @@ class ClusterFile : public ::testing::Test {
     EXPECT_NE(at, std::string::npos) << from;
     return base.replace(at, from.size(), to);
   }
-  void expect_refused(const char* base, const std::string& from, const std::string& to, const std::vector<std::string>& parts) const {
+  void expect_refused(const char* base, const std::string& from, const std::string& to,
+                      const std::vector<std::string>& parts) const {
     SCOPED_TRACE(from + " -> " + to);
     const std::string text = changed(base, from, to);
     expect_error(Blame::user, parts, [&] { read(text); });
@@ -202,14 +204,18 @@ TEST_F(ClusterFile, ChosenDevicesKeepTheirNodes) {
 
 TEST_F(ClusterFile, RefusesWhatIsWrongInDevices) {
   expect_refused(kTwoNodes, "name = \"two nodes\"", "", {"a.cluster.toml", "\"name\" is missing"});
-  expect_refused(kTwoNodes, "15.7 TFLOP/s", "15.7 TFLOP", {"a.cluster.toml:5: device.V100.flops.fp32", "\"15.7 TFLOP\"", "TFLOP/s"});
+  expect_refused(kTwoNodes, "15.7 TFLOP/s", "15.7 TFLOP",
+                 {"a.cluster.toml:5: device.V100.flops.fp32", "\"15.7 TFLOP\"", "TFLOP/s"});
   expect_refused(kTwoNodes, "15.7 TFLOP/s", "0 TFLOP/s", {":5: device.V100.flops.fp32", "more than zero"});
   expect_refused(kTwoNodes, "15.7 TFLOP/s", "1e-300 FLOP/s", {":5: device.V100.flops.fp32", "that slow", "TFLOP/s"});
   expect_refused(kTwoNodes, "launch = \"8 us\"", "launch = \"8000 s\"", {"device.V100.launch", "an hour"});
   expect_refused(kTwoNodes, "fp32 = \"15.7", "fp23 = \"15.7", {":5: device.V100.flops.fp23", "unknown key", "fp32"});
-  expect_refused(kTwoNodes, "flops = { fp32 = \"15.7 TFLOP/s\", bf16 = \"125 TFLOP/s\" }", "flops = {}", {":5", "one precision at least"});
-  expect_refused(kTwoNodes, "flops = { fp32 = \"15.7 TFLOP/s\", bf16 = \"125 TFLOP/s\" }", "", {"device.V100.flops", "missing"});
-  expect_refused(kTwoNodes, "fp32 = 0.9", "fp32 = 1.5", {":6: device.V100.greatest_efficiency.fp32", "1.5", "share of the peak"});
+  expect_refused(kTwoNodes, "flops = { fp32 = \"15.7 TFLOP/s\", bf16 = \"125 TFLOP/s\" }", "flops = {}",
+                 {":5", "one precision at least"});
+  expect_refused(kTwoNodes, "flops = { fp32 = \"15.7 TFLOP/s\", bf16 = \"125 TFLOP/s\" }", "",
+                 {"device.V100.flops", "missing"});
+  expect_refused(kTwoNodes, "fp32 = 0.9", "fp32 = 1.5",
+                 {":6: device.V100.greatest_efficiency.fp32", "1.5", "share of the peak"});
   expect_refused(kTwoNodes, "fp32 = 0.9", "fp32 = 0", {"greatest_efficiency.fp32", "share of the peak"});
   expect_refused(kTwoNodes, "fp32 = 0.9, ", "", {"device.V100.greatest_efficiency.fp32", "missing"});
   expect_refused(kTwoNodes, "bf16 = \"2 GFLOP\"", "bf16 = 2", {":7: device.V100.half_work.bf16", "2 GFLOP"});
@@ -218,27 +224,37 @@ TEST_F(ClusterFile, RefusesWhatIsWrongInDevices) {
   expect_refused(kTwoNodes, "memory = \"16 GiB\"", "", {"device.V100.memory", "missing"});
   expect_refused(kTwoNodes, "launch = \"8 us\"", "", {"device.V100.launch", "missing"});
   expect_refused(kTwoNodes, "source = \"datasheet\"", "", {"device.V100.source", "missing"});
-  expect_refused(kTwoNodes, "source = \"datasheet\"", "source = \"datasheet\"\nspeed = 3", {"device.V100.speed", "unknown key"});
-  expect_error(Blame::user, {"device", "there is no device", "[device.NAME]"}, [&] { read("name = \"x\"\n[[node]]\ndevice = \"V100\"\n"); });
-  expect_refused(kMixed, "flops = { fp32 = \"1 TFLOP/s\" }", "flops = { fp64 = \"1 TFLOP/s\" }", {"no precision in common"});
+  expect_refused(kTwoNodes, "source = \"datasheet\"", "source = \"datasheet\"\nspeed = 3",
+                 {"device.V100.speed", "unknown key"});
+  expect_error(Blame::user, {"device", "there is no device", "[device.NAME]"},
+               [&] { read("name = \"x\"\n[[node]]\ndevice = \"V100\"\n"); });
+  expect_refused(kMixed, "flops = { fp32 = \"1 TFLOP/s\" }", "flops = { fp64 = \"1 TFLOP/s\" }",
+                 {"no precision in common"});
 }
 
 TEST_F(ClusterFile, RefusesWhatIsWrongInNodesAndLinks) {
-  expect_refused(kTwoNodes, "device = \"V100\"", "device = \"V10\"", {":15: node[0].device", "no such device", "did you mean \"V100\"?"});
+  expect_refused(kTwoNodes, "device = \"V100\"", "device = \"V10\"",
+                 {":15: node[0].device", "no such device", "did you mean \"V100\"?"});
   expect_refused(kTwoNodes, "device = \"V100\"\n", "", {"node[0]"});
   expect_refused(kTwoNodes, "devices = 8", "devices = 0", {":16: node[0].devices", "at least 1"});
   expect_refused(kTwoNodes, "devices = 8", "devices = 4000000000", {":16: node[0].devices", "at most"});
   expect_refused(kTwoNodes, "count = 2", "count = 1000000", {":14: node[0].count", "at most"});
   expect_refused(kTwoNodes, "count = 2", "count = -1", {":14: node[0].count", "at least 1"});
-  expect_refused(kTwoNodes, "link = { bandwidth = \"150 GB/s\", latency = \"5 us\" }", "", {"node[0].link", "missing", "add it to the file"});
-  expect_refused(kTwoNodes, "bandwidth = \"150 GB/s\"", "bandwidth = \"0 GB/s\"", {":17: node[0].link.bandwidth", "more than zero"});
+  expect_refused(kTwoNodes, "link = { bandwidth = \"150 GB/s\", latency = \"5 us\" }", "",
+                 {"node[0].link", "missing", "add it to the file"});
+  expect_refused(kTwoNodes, "bandwidth = \"150 GB/s\"", "bandwidth = \"0 GB/s\"",
+                 {":17: node[0].link.bandwidth", "more than zero"});
   expect_refused(kTwoNodes, ", latency = \"5 us\"", "", {"node[0].link.latency", "missing"});
-  expect_refused(kTwoNodes, "[network]\nbandwidth = \"25 Gbit/s\"\nlatency = \"30 us\"", "", {"\"network\" is missing"});
-  expect_refused(kTwoNodes, "compute_slowdown = 1.1", "compute_slowdown = 0.9", {"overlap.compute_slowdown", "at least 1"});
+  expect_refused(kTwoNodes, "[network]\nbandwidth = \"25 Gbit/s\"\nlatency = \"30 us\"", "",
+                 {"\"network\" is missing"});
+  expect_refused(kTwoNodes, "compute_slowdown = 1.1", "compute_slowdown = 0.9",
+                 {"overlap.compute_slowdown", "at least 1"});
   expect_refused(kTwoNodes, "compute_slowdown = 1.1", "compute_slowdown = inf", {"overlap.compute_slowdown", "finite"});
   expect_refused(kTwoNodes, "description", "overlaps = false\ndescription", {"overlap", "remove one of the two"});
-  expect_refused(kMixed, "{ device = \"CPU\" }", "{ device = \"CPUs\" }", {"node[0].devices[1].device", "did you mean \"CPU\"?"});
-  expect_refused(kMixed, "devices = [{ device = \"GPU\", count = 2 }, { device = \"CPU\" }]", "devices = []", {"node[0].device"});
+  expect_refused(kMixed, "{ device = \"CPU\" }", "{ device = \"CPUs\" }",
+                 {"node[0].devices[1].device", "did you mean \"CPU\"?"});
+  expect_refused(kMixed, "devices = [{ device = \"GPU\", count = 2 }, { device = \"CPU\" }]", "devices = []",
+                 {"node[0].device"});
   expect_error(Blame::user, {"not valid TOML"}, [&] { read("name = \n"); });
   expect_error(Blame::user, {"nowhere.cluster.toml"}, [&] { read_cluster(folder_ / "nowhere.cluster.toml"); });
 }
@@ -251,7 +267,8 @@ TEST_F(ClusterFile, RefusesWhatIsWrongInPrices) {
   expect_refused(kTwoNodes, "source = \"a list\"", "source = \"\"", {"price.source", "where it is from"});
   expect_refused(kTwoNodes, "price_per_hour = 24.48", "price_per_hour = 0", {"price_per_hour", "more than zero"});
   expect_refused(kTwoNodes, "price_per_hour = 24.48", "price_per_hour = inf", {"price_per_hour", "finite"});
-  expect_refused(kMixed, "\"with-cpus\"", "\"with-cpu\"", {"node[1].instance", "no such instance", "did you mean \"with-cpus\"?"});
+  expect_refused(kMixed, "\"with-cpus\"", "\"with-cpu\"",
+                 {"node[1].instance", "no such instance", "did you mean \"with-cpus\"?"});
   expect_refused(kMixed, "[price]", "[price]\ncurrency = \"USD\"", {"price.currency", "EUR"});
   expect_refused(kMixed, "table = \"prices.toml\"", "table = \"price.toml\"", {"price.toml"});
 }
@@ -277,9 +294,9 @@ TEST_F(ClusterFile, ReadsPrices) {
 
 TEST(ClusterExamples, AllRead) {
   const std::vector<std::pair<std::string, int>> sizes{
-      {"dgx1-v100", 8}, {"8xa100", 8}, {"2xrtx3070", 2}, {"azure-4x4-v100", 16}, {"aws-2x8-v100", 16}, {"8xp40", 8}, {"8xp100-pcie", 8},
-      {"16x4-v100-10g", 64}, {"16x4-v100-25g", 64}, {"64xcpu-1g", 64}, {"mixed-gpu-cpu", 14}, {"selene", 3072}, {"32xdgx1-v100", 256},
-      {"tpu-v3-8", 8}};
+      {"dgx1-v100", 8},      {"8xa100", 8},      {"2xrtx3070", 2},      {"azure-4x4-v100", 16}, {"aws-2x8-v100", 16},
+      {"8xp40", 8},          {"8xp100-pcie", 8}, {"16x4-v100-10g", 64}, {"16x4-v100-25g", 64},  {"64xcpu-1g", 64},
+      {"mixed-gpu-cpu", 14}, {"selene", 3072},   {"32xdgx1-v100", 256}, {"tpu-v3-8", 8}};
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(TRIREME_CLUSTERS))
     files += entry.path().string().ends_with(".cluster.toml");
@@ -295,7 +312,8 @@ TEST(ClusterExamples, AllRead) {
 
 TEST(ClusterDates, AreIso) {
   for (const char* good : {"2023-06", "2023-06-30", "1999-12-01", "2024-02-29"}) EXPECT_TRUE(is_iso_date(good)) << good;
-  for (const char* bad : {"", "2023", "2023-13", "2023-00", "2023-06-32", "2026-02-31", "2023-02-29", "2023-06-31", "2023/06", "23-06-01", "2023-06-3", "2023-6-30", "june"})
+  for (const char* bad : {"", "2023", "2023-13", "2023-00", "2023-06-32", "2026-02-31", "2023-02-29", "2023-06-31",
+                          "2023/06", "23-06-01", "2023-06-3", "2023-6-30", "june"})
     EXPECT_FALSE(is_iso_date(bad)) << bad;
 }
 

@@ -15,7 +15,9 @@ using Orders = std::vector<std::vector<int>>;
 Cluster cluster_of(const std::vector<std::vector<int>>& nodes) {
   Cluster cluster;
   for (const std::vector<int>& kinds : nodes) {
-    for (int kind : kinds) cluster.devices.push_back({.memory = 1 << 20, .speed = 1.0 / (1 + kind), .kind = kind, .node = int(cluster.nodes.size())});
+    for (int kind : kinds)
+      cluster.devices.push_back(
+          {.memory = 1 << 20, .speed = 1.0 / (1 + kind), .kind = kind, .node = int(cluster.nodes.size())});
     cluster.nodes.push_back({.link = {.bandwidth = 1e9, .latency = 1e-6}, .price_per_hour = 1});
   }
   return cluster;
@@ -42,10 +44,11 @@ TEST(DeviceOrders, NodesOfAnotherPriceAreOfAnotherSort) {
 
 TEST(DeviceOrders, ManySortsAreTakenByWhatTheyCanDo) {
   Cluster cluster = cluster_of({{3}, {2}, {1}, {0}, {4}});
-  cluster.devices[0].memory = 1 << 30;        // the roomiest
-  cluster.nodes[1].price_per_hour = 0.01;     // the cheapest for its speed
+  cluster.devices[0].memory = 1 << 30;     // the roomiest
+  cluster.nodes[1].price_per_hour = 0.01;  // the cheapest for its speed
   const Orders orders = device_orders(cluster, 2);
-  EXPECT_EQ(orders, (Orders{{0, 1}, {3, 2}, {1, 3}})) << "the file's, which are also the roomiest, the quickest, the cheapest";
+  EXPECT_EQ(orders, (Orders{{0, 1}, {3, 2}, {1, 3}}))
+      << "the file's, which are also the roomiest, the quickest, the cheapest";
 }
 
 TEST(DeviceOrders, AreOrdersOfTheClustersDevices) {

@@ -27,15 +27,21 @@ struct Expected {
 };
 
 /// On 4 devices, a batch of 32, 10 layers.
-const Expected kExpected[] = {
-    {"single", 1, 1, 1, 1, 1, "gpipe"},          {"data", 1, 1, 4, 1, 1, "gpipe"},
-    {"tensor", 1, 1, 1, 4, 1, "gpipe"},          {"pipeline", 4, 4, 1, 1, 16, "gpipe"},
-    {"hybrid:tensor", 1, 1, 2, 2, 1, "gpipe"},   {"hybrid:pipeline", 2, 2, 2, 1, 8, "gpipe"},
-    {"gpipe", 4, 4, 1, 1, 16, "gpipe"},          {"1f1b", 4, 4, 1, 1, 16, "1f1b"},
-    {"interleaved", 8, 4, 1, 1, 16, "interleaved"}, {"zero-bubble", 4, 4, 1, 1, 16, "zero-bubble"},
-    {"pipedream", 4, 4, 1, 1, 1, "pipedream"},   {"2bw", 4, 4, 1, 1, 16, "2bw"},
-    {"zero1", 1, 1, 4, 1, 1, "gpipe"},           {"zero2", 1, 1, 4, 1, 1, "gpipe"},
-    {"zero3", 1, 1, 4, 1, 1, "gpipe"}};
+const Expected kExpected[] = {{"single", 1, 1, 1, 1, 1, "gpipe"},
+                              {"data", 1, 1, 4, 1, 1, "gpipe"},
+                              {"tensor", 1, 1, 1, 4, 1, "gpipe"},
+                              {"pipeline", 4, 4, 1, 1, 16, "gpipe"},
+                              {"hybrid:tensor", 1, 1, 2, 2, 1, "gpipe"},
+                              {"hybrid:pipeline", 2, 2, 2, 1, 8, "gpipe"},
+                              {"gpipe", 4, 4, 1, 1, 16, "gpipe"},
+                              {"1f1b", 4, 4, 1, 1, 16, "1f1b"},
+                              {"interleaved", 8, 4, 1, 1, 16, "interleaved"},
+                              {"zero-bubble", 4, 4, 1, 1, 16, "zero-bubble"},
+                              {"pipedream", 4, 4, 1, 1, 1, "pipedream"},
+                              {"2bw", 4, 4, 1, 1, 16, "2bw"},
+                              {"zero1", 1, 1, 4, 1, 1, "gpipe"},
+                              {"zero2", 1, 1, 4, 1, 1, "gpipe"},
+                              {"zero3", 1, 1, 4, 1, 1, "gpipe"}};
 
 TEST(NamedPlan, WhatTheNamesMean) {
   const Model model = mlp(4);
@@ -73,18 +79,18 @@ TEST(NamedPlan, ChunksGoRoundTheWorkers) {
 
 TEST(NamedPlan, MicroBatches) {
   EXPECT_EQ(make("data", 4).micro_batches, 1);
-  EXPECT_EQ(make("pipeline", 2).micro_batches, 8);                    // 4 per stage
-  EXPECT_EQ(make("pipeline", 2, 5).micro_batches, 5);                 // never more than samples
-  EXPECT_EQ(make("hybrid:pipeline", 4, 6).micro_batches, 3);          // of a data shard
+  EXPECT_EQ(make("pipeline", 2).micro_batches, 8);            // 4 per stage
+  EXPECT_EQ(make("pipeline", 2, 5).micro_batches, 5);         // never more than samples
+  EXPECT_EQ(make("hybrid:pipeline", 4, 6).micro_batches, 3);  // of a data shard
   EXPECT_EQ(make("pipeline", 2, 32, 3).micro_batches, 3);
-  EXPECT_EQ(make("data", 2, 32, 3).micro_batches, 1);                 // asked for pipelines only
+  EXPECT_EQ(make("data", 2, 32, 3).micro_batches, 1);  // asked for pipelines only
   EXPECT_EQ(make("pipeline=2,micro_batches=5", 2, 32, 3).micro_batches, 5);
   EXPECT_EQ(make("1f1b,micro_batches=5", 2, 32, 3).micro_batches, 5);
   EXPECT_EQ(make("1f1b", 2, 32, 3).micro_batches, 3);
-  EXPECT_EQ(make("pipedream", 2, 32, 3).micro_batches, 1);            // every mini-batch has its own update
-  EXPECT_EQ(make("pipedream,micro_batches=2", 2).micro_batches, 2);   // the schedule refuses it, not the plan
-  EXPECT_EQ(make("interleaved", 2, 5).micro_batches, 4);              // a multiple of the pipeline's depth
-  EXPECT_EQ(make("pipeline,speeds=1:9", 2, 5).micro_batches, 5);      // one worker per stage: nothing is divided by speed
+  EXPECT_EQ(make("pipedream", 2, 32, 3).micro_batches, 1);           // every mini-batch has its own update
+  EXPECT_EQ(make("pipedream,micro_batches=2", 2).micro_batches, 2);  // the schedule refuses it, not the plan
+  EXPECT_EQ(make("interleaved", 2, 5).micro_batches, 4);             // a multiple of the pipeline's depth
+  EXPECT_EQ(make("pipeline,speeds=1:9", 2, 5).micro_batches, 5);  // one worker per stage: nothing is divided by speed
   // shards of 1 : 9: of 4 samples the slow one gets none, of 5 one (0.5 is rounded up)
   EXPECT_EQ(make("data=2,pipeline=2,speeds=1:9:1:9", 4, 32).micro_batches, 6);
 }
@@ -112,7 +118,9 @@ TEST(NamedPlan, KeysReachThePlan) {
 
 TEST(NamedPlan, RecomputeLabelsAreBlocks) {
   const Model model = make_model({"resnet18", {3, 32, 32}, 10, {{"width", 8}}});
-  const auto label = [&](const Plan& plan, const char* layer) { return plan.layers[size_t(model.find(layer))].recompute; };
+  const auto label = [&](const Plan& plan, const char* layer) {
+    return plan.layers[size_t(model.find(layer))].recompute;
+  };
   const Plan all = named_plan("data,recompute=all", model, Cluster::uniform(2), 32, {});
   EXPECT_TRUE(all.recompute_last);
   EXPECT_EQ(label(all, "conv1"), "top");
@@ -151,27 +159,36 @@ TEST(NamedPlan, SpeedsOfTheCluster) {
   cluster.devices[0].speed = 3;
   const Plan plan = named_plan("data", mlp(), cluster, 32, {});
   EXPECT_EQ(plan.speeds, (std::vector<double>{3, 1}));
-  EXPECT_EQ(named_plan("data,speeds=1:2", mlp(), cluster, 32, {}).speeds, (std::vector<double>{1, 2}));  // spelled out wins
+  EXPECT_EQ(named_plan("data,speeds=1:2", mlp(), cluster, 32, {}).speeds,
+            (std::vector<double>{1, 2}));  // spelled out wins
   EXPECT_TRUE(named_plan("single", mlp(), cluster, 32, {}).speeds.empty());
   const Model model = mlp();
   const LayerSeconds equal(model.nodes().size(), 1.0);  // 6 layers: 4 for the first at twice the speed
   const Plan pipeline = named_plan("pipeline,speeds=2:1", model, Cluster::uniform(2), 32, equal);
-  EXPECT_EQ(std::count_if(pipeline.layers.begin() + model.input_count(), pipeline.layers.end(), [](const LayerPlan& l) { return l.stage == 0; }), 4);
+  EXPECT_EQ(std::count_if(pipeline.layers.begin() + model.input_count(), pipeline.layers.end(),
+                          [](const LayerPlan& l) { return l.stage == 0; }),
+            4);
 }
 
 TEST(NamedPlan, KeysThatDoNotFit) {
-  expect_error(Blame::user, {"chunks=2", "under schedule gpipe a worker has one stage", "schedule=interleaved"}, [] { make("gpipe,chunks=2", 2); });
+  expect_error(Blame::user, {"chunks=2", "under schedule gpipe a worker has one stage", "schedule=interleaved"},
+               [] { make("gpipe,chunks=2", 2); });
   expect_error(Blame::user, {"2 chunks per worker", "a pipeline of at least 2"}, [] { make("data,chunks=2", 2); });
   expect_error(Blame::user, {"strategy interleaved", "a pipeline of at least 2"}, [] { make("interleaved", 1); });
-  expect_error(Blame::user, {"vertical_sync = true with schedule 1f1b", "only pipedream"}, [] { make("1f1b,vertical_sync=1", 2); });
-  expect_error(Blame::user, {"3 speeds", "the plan is for 2 devices", "one speed per device"}, [] { make("data,speeds=1:2:3", 2); });
-  expect_error(Blame::user, {"layer fc1: speeds", "the slowest of 2 data shards would get none of 4 samples", "differ less"},
+  expect_error(Blame::user, {"vertical_sync = true with schedule 1f1b", "only pipedream"},
+               [] { make("1f1b,vertical_sync=1", 2); });
+  expect_error(Blame::user, {"3 speeds", "the plan is for 2 devices", "one speed per device"},
+               [] { make("data,speeds=1:2:3", 2); });
+  expect_error(Blame::user,
+               {"layer fc1: speeds", "the slowest of 2 data shards would get none of 4 samples", "differ less"},
                [] { make("data,speeds=1:99", 2, 4); });
 }
 
 TEST(NamedPlan, Errors) {
-  expect_error(Blame::user, {"\"xyz\"", "neither a known plan nor a degree", "hybrid:tensor", "compression=bf16"}, [] { make("xyz", 2); });
-  expect_error(Blame::user, {"\"dada\"", "neither a known plan nor a degree", "did you mean \"data\""}, [] { make("dada", 2); });
+  expect_error(Blame::user, {"\"xyz\"", "neither a known plan nor a degree", "hybrid:tensor", "compression=bf16"},
+               [] { make("xyz", 2); });
+  expect_error(Blame::user, {"\"dada\"", "neither a known plan nor a degree", "did you mean \"data\""},
+               [] { make("dada", 2); });
   expect_error(Blame::user, {"\"data=x\""}, [] { make("data=x", 2); });
   expect_error(Blame::user, {"\"data=0\""}, [] { make("data=0,tensor=2", 2); });
   expect_error(Blame::user, {"\"data=2.5\""}, [] { make("data=2.5", 2); });
@@ -180,13 +197,18 @@ TEST(NamedPlan, Errors) {
   expect_error(Blame::user, {"\"data=99999999999\""}, [] { make("data=99999999999", 2); });
   expect_error(Blame::user, {"\"\"", "neither a known plan nor a degree"}, [] { make("", 1); });
   expect_error(Blame::user, {"\"data=2\"", "twice"}, [] { make("data=1,data=2", 2); });
-  expect_error(Blame::user, {"data 2 x tensor 2 x pipeline 1 = 4", "has 3 devices"}, [] { make("data=2,tensor=2", 3); });
-  expect_error(Blame::user, {"data 65536 x tensor 65536 x pipeline 1 = 4294967296"}, [] { make("data=65536,tensor=65536", 2); });
-  expect_error(Blame::user, {"strategy hybrid:tensor", "3 devices", "even number of at least 4"}, [] { make("hybrid:tensor", 3); });
+  expect_error(Blame::user, {"data 2 x tensor 2 x pipeline 1 = 4", "has 3 devices"},
+               [] { make("data=2,tensor=2", 3); });
+  expect_error(Blame::user, {"data 65536 x tensor 65536 x pipeline 1 = 4294967296"},
+               [] { make("data=65536,tensor=65536", 2); });
+  expect_error(Blame::user, {"strategy hybrid:tensor", "3 devices", "even number of at least 4"},
+               [] { make("hybrid:tensor", 3); });
   expect_error(Blame::user, {"strategy hybrid:pipeline", "2 devices", "--devices"}, [] { make("hybrid:pipeline", 2); });
-  expect_error(Blame::user, {"tensor degree 5", "divides no layer of model mlp", "another degree"}, [] { make("tensor", 5); });
+  expect_error(Blame::user, {"tensor degree 5", "divides no layer of model mlp", "another degree"},
+               [] { make("tensor", 5); });
   expect_error(Blame::user, {"7 pipeline stages", "only 6 layers", "fewer stages"}, [] { make("pipeline", 7); });
-  expect_error(Blame::user, {"strategy data", "data degree 4", "batch = 3 has fewer samples"}, [] { make("data", 4, 3); });
+  expect_error(Blame::user, {"strategy data", "data degree 4", "batch = 3 has fewer samples"},
+               [] { make("data", 4, 3); });
 }
 
 TEST(NamedPlan, HybridIsTwoStrategies) {
@@ -196,7 +218,8 @@ TEST(NamedPlan, HybridIsTwoStrategies) {
   EXPECT_EQ(expand_strategy("data"), std::vector<std::string>{"data"});
 }
 
-double greatest_stage(const Model& model, const std::vector<int>& stage_of, const std::vector<double>& speeds, const LayerSeconds& seconds) {
+double greatest_stage(const Model& model, const std::vector<int>& stage_of, const std::vector<double>& speeds,
+                      const LayerSeconds& seconds) {
   std::vector<double> sums(speeds.size(), 0.0);
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
     sums[size_t(stage_of[size_t(id)])] += seconds[size_t(id)] / speeds[size_t(stage_of[size_t(id)])];
@@ -204,7 +227,8 @@ double greatest_stage(const Model& model, const std::vector<int>& stage_of, cons
 }
 
 /// Tries every way to cut the layers from `from` on into non-empty runs for the stages from `stage` on.
-double best_by_trying(const Model& model, NodeId from, size_t stage, const std::vector<double>& speeds, const LayerSeconds& seconds) {
+double best_by_trying(const Model& model, NodeId from, size_t stage, const std::vector<double>& speeds,
+                      const LayerSeconds& seconds) {
   const auto end = NodeId(model.nodes().size());
   if (stage + 1 == speeds.size()) {
     double sum = 0;
@@ -234,7 +258,8 @@ TEST(BalanceStages, EqualsTryingAllCuts) {
     const bool equal = round % 2 == 0;
     for (double& speed : speeds) speed = equal ? 1 : double(1 + random() % 4);
     auto stage_of = balance_stages(model, stages, seconds, equal ? std::vector<double>{} : speeds);
-    EXPECT_NEAR(greatest_stage(model, stage_of, speeds, seconds), best_by_trying(model, model.input_count(), 0, speeds, seconds), 1e-9);
+    EXPECT_NEAR(greatest_stage(model, stage_of, speeds, seconds),
+                best_by_trying(model, model.input_count(), 0, speeds, seconds), 1e-9);
     std::vector<bool> used(size_t(stages), false);
     for (NodeId id = model.input_count(); id < NodeId(seconds.size()); ++id) {
       used[size_t(stage_of[size_t(id)])] = true;

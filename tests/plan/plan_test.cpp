@@ -20,7 +20,9 @@ constexpr int64_t kBatch = 12;
 
 Model mlp() { return make_model({"mlp", {6}, 4, {{"hidden", 8}, {"depth", 2}}}); }
 
-Plan hybrid(const Model& model) { return named_plan("data=2,tensor=2,pipeline=2,micro_batches=2", model, Cluster::uniform(8), kBatch, {}); }
+Plan hybrid(const Model& model) {
+  return named_plan("data=2,tensor=2,pipeline=2,micro_batches=2", model, Cluster::uniform(8), kBatch, {});
+}
 
 /// Validates `plan` after `edit` and expects the error.
 void refuse(const std::vector<std::string>& parts, const std::function<void(Plan&, const Model&)>& edit) {
@@ -42,8 +44,10 @@ TEST(Validate, AcceptsNamedPlans) {
 TEST(Validate, PlanForAnotherModel) {
   const Model model = mlp(), other = make_model({"mlp", {6}, 4, {{"hidden", 16}}});
   const Plan plan = named_plan("single", other, Cluster::uniform(1), kBatch, {});
-  expect_error(Blame::user, {"p.json", "a plan for model mlp", other.fingerprint(), model.fingerprint(), "use a plan made for this model"},
-               [&] { validate(plan, model, kBatch, "p.json"); });
+  expect_error(
+      Blame::user,
+      {"p.json", "a plan for model mlp", other.fingerprint(), model.fingerprint(), "use a plan made for this model"},
+      [&] { validate(plan, model, kBatch, "p.json"); });
 }
 
 TEST(Validate, Devices) {
@@ -78,15 +82,23 @@ TEST(Validate, StagesMayShareAllOfTheirWorkers) {
 }
 
 TEST(Validate, Extras) {
-  refuse({"vertical_sync = true with schedule gpipe", "only pipedream"}, [](Plan& p, const Model&) { p.vertical_sync = true; });
-  refuse({"compression: rank = 0", "at least 1"}, [](Plan& p, const Model&) { p.compression = {Compression::Kind::powersgd, 0}; });
-  refuse({"7 cluster_devices", "the plan is for 8 devices"}, [](Plan& p, const Model&) { p.cluster_devices.assign(7, 1); });
-  refuse({"cluster_devices: 5", "there twice"}, [](Plan& p, const Model&) { p.cluster_devices = {1, 2, 3, 4, 5, 6, 7, 5}; });
-  refuse({"cluster_devices: -1", "count from 0"}, [](Plan& p, const Model&) { p.cluster_devices = {0, 1, 2, 3, 4, 5, 6, -1}; });
+  refuse({"vertical_sync = true with schedule gpipe", "only pipedream"},
+         [](Plan& p, const Model&) { p.vertical_sync = true; });
+  refuse({"compression: rank = 0", "at least 1"}, [](Plan& p, const Model&) {
+    p.compression = {Compression::Kind::powersgd, 0};
+  });
+  refuse({"7 cluster_devices", "the plan is for 8 devices"},
+         [](Plan& p, const Model&) { p.cluster_devices.assign(7, 1); });
+  refuse({"cluster_devices: 5", "there twice"},
+         [](Plan& p, const Model&) { p.cluster_devices = {1, 2, 3, 4, 5, 6, 7, 5}; });
+  refuse({"cluster_devices: -1", "count from 0"},
+         [](Plan& p, const Model&) { p.cluster_devices = {0, 1, 2, 3, 4, 5, 6, -1}; });
   refuse({"7 speeds", "the plan is for 8 devices"}, [](Plan& p, const Model&) { p.speeds.assign(7, 1); });
   for (double bad : {0.0, -1.0, double(INFINITY), double(NAN)})
-    refuse({"speed", "must be a positive number"}, [&](Plan& p, const Model&) { p.speeds = {1, 1, 1, 1, 1, 1, 1, bad}; });
-  refuse({"layer fc1: speeds", "none of 6 samples"}, [](Plan& p, const Model&) { p.speeds = {1, 1, 20, 20, 1, 1, 1, 1}; });
+    refuse({"speed", "must be a positive number"},
+           [&](Plan& p, const Model&) { p.speeds = {1, 1, 1, 1, 1, 1, 1, bad}; });
+  refuse({"layer fc1: speeds", "none of 6 samples"},
+         [](Plan& p, const Model&) { p.speeds = {1, 1, 20, 20, 1, 1, 1, 1}; });
 }
 
 TEST(Mesh, SharesAreTheSpeedsOfTensorGroups) {
@@ -121,13 +133,15 @@ TEST(OptionOf, IsTheOneOfThatName) {
 TEST(Validate, MicroBatches) {
   refuse({"micro_batches = 0", "at least one"}, [](Plan& p, const Model&) { p.micro_batches = 0; });
   refuse({"micro_batches = 13", "the batch has only 12 samples"}, [](Plan& p, const Model&) { p.micro_batches = 13; });
-  refuse({"data degree 2", "batch = 12 in 12 micro-batches leaves 1 samples each"}, [](Plan& p, const Model&) { p.micro_batches = 12; });
+  refuse({"data degree 2", "batch = 12 in 12 micro-batches leaves 1 samples each"},
+         [](Plan& p, const Model&) { p.micro_batches = 12; });
 }
 
 TEST(Validate, Layers) {
   refuse({"layer fc1: stage 2", "the plan has 2 stages"}, [](Plan& p, const Model& m) { fc1(p, m).stage = 2; });
   refuse({"layer fc1: stage -1"}, [](Plan& p, const Model& m) { fc1(p, m).stage = -1; });
-  refuse({"layer fc1", "data 2 x tensor 3 must equal the 4 workers of stage 0"}, [](Plan& p, const Model& m) { fc1(p, m).tensor = 3; });
+  refuse({"layer fc1", "data 2 x tensor 3 must equal the 4 workers of stage 0"},
+         [](Plan& p, const Model& m) { fc1(p, m).tensor = 3; });
   refuse({"layer fc1", "data 0 x tensor 2"}, [](Plan& p, const Model& m) { fc1(p, m).data = 0; });
   refuse({"layer fc1: split \"diagonal\"", "tensor degree of 2", "possible here: replicate, columns, rows"},
          [](Plan& p, const Model& m) { fc1(p, m).split = "diagonal"; });
@@ -173,15 +187,17 @@ TEST(PlanJson, WhatIsUsualIsNotWritten) {
   const nlohmann::json json = to_json(hybrid(model), model);
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_EQ(keys, (std::vector<std::string>{"devices", "layers", "micro_batches", "model", "model_fingerprint", "name", "schedule",
-                                            "stages", "trireme_plan"}));
+  EXPECT_EQ(keys, (std::vector<std::string>{"devices", "layers", "micro_batches", "model", "model_fingerprint", "name",
+                                            "schedule", "stages", "trireme_plan"}));
   EXPECT_FALSE(json.at("layers").at(0).contains("recompute"));
 }
 
 TEST(PlanJson, RoundTripOfEverything) {
   const Model model = mlp();
-  for (Compression compression : {Compression{}, Compression{Compression::Kind::bf16}, Compression{Compression::Kind::powersgd, 7}})
-    for (auto sharding : {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3}) {
+  for (Compression compression :
+       {Compression{}, Compression{Compression::Kind::bf16}, Compression{Compression::Kind::powersgd, 7}})
+    for (auto sharding :
+         {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3}) {
       Plan plan = hybrid(model);
       plan.schedule = "pipedream";
       plan.vertical_sync = true;
@@ -226,9 +242,11 @@ TEST(PlanJson, Refused) {
   refuse_json({"not a plan", "trireme_plan", "compare with a plan.json"}, [](auto& j) { j.erase("trireme_plan"); });
   refuse_json({"not a plan", "stages"}, [](auto& j) { j.erase("stages"); });
   refuse_json({"not a plan", "this is an array"}, [](auto& j) { j = nlohmann::json::array(); });
-  refuse_json({"model \"resnet18\"", "its fingerprint is that of mlp", "correct the name"}, [](auto& j) { j["model"] = "resnet18"; });
+  refuse_json({"model \"resnet18\"", "its fingerprint is that of mlp", "correct the name"},
+              [](auto& j) { j["model"] = "resnet18"; });
   refuse_json({"devices = \"eight\"", "whole number"}, [](auto& j) { j["devices"] = "eight"; });
-  refuse_json({"layer \"fc9\"", "no layer of that name", "correct the name"}, [](auto& j) { j["layers"][0]["layer"] = "fc9"; });
+  refuse_json({"layer \"fc9\"", "no layer of that name", "correct the name"},
+              [](auto& j) { j["layers"][0]["layer"] = "fc9"; });
   refuse_json({"layer \"data\"", "no layer of that name"}, [](auto& j) { j["layers"][0]["layer"] = "data"; });
   refuse_json({"layer \"relu1\"", "is listed twice"}, [](auto& j) { j["layers"][0]["layer"] = "relu1"; });
   refuse_json({"layer \"fc1\"", "is missing", "add an entry"}, [](auto& j) { j["layers"].erase(0); });
@@ -239,13 +257,22 @@ TEST(PlanJson, Refused) {
 TEST(PlanJson, RefusedExtras) {
   refuse_json({"vertical_sync = 1", "true or false"}, [](auto& j) { j["vertical_sync"] = 1; });
   refuse_json({"recompute_last = \"no\"", "true or false"}, [](auto& j) { j["recompute_last"] = "no"; });
-  refuse_json({"optimizer_sharding = \"zero4\"", "did you mean \"zero"}, [](auto& j) { j["optimizer_sharding"] = "zero4"; });
-  refuse_json({"optimizer_sharding = 1", "known are none, zero1, zero2, zero3"}, [](auto& j) { j["optimizer_sharding"] = 1; });
-  refuse_json({"compression = \"powersdg\"", "did you mean \"powersgd\""}, [](auto& j) { j["compression"] = "powersdg"; });
-  refuse_json({"compression: kind = \"zip\"", "known are none, bf16, powersgd"}, [](auto& j) { j["compression"] = {{"kind", "zip"}}; });
-  refuse_json({"compression", "rnak", "did you mean \"rank\""}, [](auto& j) { j["compression"] = {{"kind", "powersgd"}, {"rnak", 1}}; });
+  refuse_json({"optimizer_sharding = \"zero4\"", "did you mean \"zero"},
+              [](auto& j) { j["optimizer_sharding"] = "zero4"; });
+  refuse_json({"optimizer_sharding = 1", "known are none, zero1, zero2, zero3"},
+              [](auto& j) { j["optimizer_sharding"] = 1; });
+  refuse_json({"compression = \"powersdg\"", "did you mean \"powersgd\""},
+              [](auto& j) { j["compression"] = "powersdg"; });
+  refuse_json({"compression: kind = \"zip\"", "known are none, bf16, powersgd"}, [](auto& j) {
+    j["compression"] = {{"kind", "zip"}};
+  });
+  refuse_json({"compression", "rnak", "did you mean \"rank\""}, [](auto& j) {
+    j["compression"] = {{"kind", "powersgd"}, {"rnak", 1}};
+  });
   refuse_json({"rank with bf16", "only powersgd"}, [](auto& j) { j["compression"] = {{"kind", "bf16"}, {"rank", 1}}; });
-  refuse_json({"rank = 1.5", "whole number"}, [](auto& j) { j["compression"] = {{"kind", "powersgd"}, {"rank", 1.5}}; });
+  refuse_json({"rank = 1.5", "whole number"}, [](auto& j) {
+    j["compression"] = {{"kind", "powersgd"}, {"rank", 1.5}};
+  });
   refuse_json({"not a plan", "kind"}, [](auto& j) { j["compression"] = {{"rank", 1}}; });
   refuse_json({"cluster_devices = 3", "a list of numbers"}, [](auto& j) { j["cluster_devices"] = 3; });
   refuse_json({"cluster_devices = 1.5", "whole number"}, [](auto& j) { j["cluster_devices"] = {1.5, 2}; });
@@ -279,7 +306,9 @@ TEST(PlanFile, Read) {
 
 TEST(InShort, SaysWhatDiffers) {
   const Model model = mlp();
-  auto text = [&](const char* name, int devices) { return named_plan(name, model, Cluster::uniform(devices), kBatch, {}).in_short(model); };
+  auto text = [&](const char* name, int devices) {
+    return named_plan(name, model, Cluster::uniform(devices), kBatch, {}).in_short(model);
+  };
   EXPECT_EQ(text("single", 4), "one device");
   EXPECT_EQ(text("data", 3), "data 3");
   EXPECT_EQ(text("tensor", 2), "tensor 2");
@@ -296,18 +325,22 @@ TEST(InShort, SaysWhatDiffers) {
   elsewhere.cluster_devices = {5, 6, 7, 2};
   EXPECT_EQ(elsewhere.in_short(model), "data 4, on devices 5-7, 2");
   Plan edited = named_plan("data", model, Cluster::uniform(4), kBatch, {});
-  for (NodeId id = model.find("fc2"); id < NodeId(model.nodes().size()); ++id) edited.layers[size_t(id)] = {0, 1, 4, "replicate"};
+  for (NodeId id = model.find("fc2"); id < NodeId(model.nodes().size()); ++id)
+    edited.layers[size_t(id)] = {0, 1, 4, "replicate"};
   EXPECT_EQ(edited.in_short(model), "data 4, then tensor 4 from fc2");
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
     edited.layers[size_t(id)] = id % 2 ? LayerPlan{0, 1, 4, "replicate"} : LayerPlan{0, 4, 1, "replicate"};
   const std::string many = edited.in_short(model);
   EXPECT_EQ(std::ranges::count(many, ','), 4) << many;
-  EXPECT_NE(many.find(fmt::format(", then {} more", int(model.nodes().size()) - model.input_count() - 1 - 3)), many.npos) << many;
+  EXPECT_NE(many.find(fmt::format(", then {} more", int(model.nodes().size()) - model.input_count() - 1 - 3)),
+            many.npos)
+      << many;
 }
 
 TEST(PlanFile, DegreesWhoseProductOverflowsAreRefused) {
   // 6 * 715827883 is 2 modulo 2^32
-  refuse({"data 6 x tensor 715827883 must equal"}, [](Plan& p, const Model& m) { fc1(p, m).data = 6, fc1(p, m).tensor = 715827883; });
+  refuse({"data 6 x tensor 715827883 must equal"},
+         [](Plan& p, const Model& m) { fc1(p, m).data = 6, fc1(p, m).tensor = 715827883; });
 }
 
 TEST(PlanFile, UnknownKeysAndBrokenNumbersAreRefused) {
@@ -321,7 +354,8 @@ TEST(PlanFile, UnknownKeysAndBrokenNumbersAreRefused) {
   refuse_json({"p.json", "micro_batchs", "did you mean \"micro_batches\""}, [](auto& j) { j["micro_batchs"] = 4; });
   refuse_json({"p.json", "slpit", "did you mean \"split\""}, [](auto& j) { j["layers"][0]["slpit"] = "rows"; });
   refuse_json({"worker = 1.5", "whole number"}, [](auto& j) { j["stages"][0]["workers"][1] = 1.5; });
-  refuse_json({"worker = 99999999999999", "whole number"}, [](auto& j) { j["stages"][0]["workers"][1] = 99999999999999; });
+  refuse_json({"worker = 99999999999999", "whole number"},
+              [](auto& j) { j["stages"][0]["workers"][1] = 99999999999999; });
   refuse_json({"devices = 18446744073709551615"}, [](auto& j) { j["devices"] = UINT64_MAX; });
 }
 

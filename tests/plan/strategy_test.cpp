@@ -9,7 +9,8 @@ namespace {
 using Texts = std::vector<std::string>;
 
 TEST(ParseStrategy, NameAndKeys) {
-  const Strategy s = parse_strategy("1f1b,recompute=except_last,micro_batches=6,compression=powersgd:2,speeds=2:1:0.5", "test");
+  const Strategy s =
+      parse_strategy("1f1b,recompute=except_last,micro_batches=6,compression=powersgd:2,speeds=2:1:0.5", "test");
   EXPECT_EQ(s.name, "1f1b");
   EXPECT_FALSE(s.devices());
   EXPECT_EQ(s.micro_batches, 6);
@@ -20,14 +21,16 @@ TEST(ParseStrategy, NameAndKeys) {
 }
 
 TEST(ParseStrategy, DegreesInAnyOrder) {
-  const Strategy s = parse_strategy("schedule=interleaved,pipeline=2,sharding=zero1,chunks=3,data=4,vertical_sync=0", "test");
+  const Strategy s =
+      parse_strategy("schedule=interleaved,pipeline=2,sharding=zero1,chunks=3,data=4,vertical_sync=0", "test");
   EXPECT_EQ(s.name, "");
   EXPECT_EQ(s.devices(), 8);
   EXPECT_EQ(s.schedule, "interleaved");
   EXPECT_EQ(s.chunks, 3);
   EXPECT_EQ(s.sharding, OptimizerSharding::zero1);
   EXPECT_EQ(s.vertical_sync, false);
-  EXPECT_EQ(parse_strategy("compression=powersgd,data=2", "test").compression, (Compression{Compression::Kind::powersgd, 4}));
+  EXPECT_EQ(parse_strategy("compression=powersgd,data=2", "test").compression,
+            (Compression{Compression::Kind::powersgd, 4}));
   EXPECT_EQ(parse_strategy("compression=none,recompute=none,data=2", "test").recompute, Strategy::Recompute::none);
 }
 
@@ -42,8 +45,9 @@ TEST(Strategies, ListsFollowFromTheRegistry) {
   EXPECT_EQ(single_strategy(), "single");
   EXPECT_EQ(usual_strategy(), "data");
   EXPECT_EQ(compared_strategies(), (Names{"single", "data", "tensor", "pipeline", "hybrid"}));
-  EXPECT_EQ(strategies_to_beat(), (Names{"single", "data", "tensor", "pipeline", "1f1b", "interleaved", "zero-bubble", "hybrid:tensor",
-                                         "hybrid:pipeline", "zero1", "zero2", "zero3", "zero3,recompute=all"}));
+  EXPECT_EQ(strategies_to_beat(),
+            (Names{"single", "data", "tensor", "pipeline", "1f1b", "interleaved", "zero-bubble", "hybrid:tensor",
+                   "hybrid:pipeline", "zero1", "zero2", "zero3", "zero3,recompute=all"}));
   EXPECT_EQ(memory_savers(), (Names{"zero1", "zero2", "zero3", "data,recompute=all", "1f1b,recompute=all"}));
   EXPECT_EQ(strategies_of_own_rule(), Names{"branches"});
   EXPECT_EQ(planned_strategies(), (Names{"hybrid-static", "asa", "exact"}));
@@ -72,7 +76,8 @@ void refuse(const std::string& text, std::vector<std::string> parts) {
 TEST(ParseStrategy, Refused) {
   refuse("1fb1", {"\"1fb1\"", "neither a known plan nor a degree", "did you mean \"1f1b\""});
   refuse("completely-else", {"known: single, data", "zero3", "schedule=1f1b"});
-  refuse("data,compresion=bf16", {"\"compresion=bf16\"", "neither a degree nor another key", "did you mean \"compression\""});
+  refuse("data,compresion=bf16",
+         {"\"compresion=bf16\"", "neither a degree nor another key", "did you mean \"compression\""});
   refuse("data=2,tensro=2", {"\"tensro=2\"", "did you mean \"tensor\""});
   refuse("data,x=2", {"\"x=2\"", "keys are data, tensor"});
   refuse("data,", {"\"\"", "neither a degree"});
@@ -93,7 +98,8 @@ TEST(ParseStrategy, Refused) {
   refuse("data,speeds=1:inf", {"must be positive numbers"});
   refuse("data,micro_batches=2.5", {"must be a whole number of at least 1", "micro_batches=2"});
   refuse("data,micro_batches=2,micro_batches=3", {"micro_batches is given twice"});
-  refuse("data,tensor=2", {"\"tensor=2\"", "data already says how many devices each axis has", "spell out all degrees"});
+  refuse("data,tensor=2",
+         {"\"tensor=2\"", "data already says how many devices each axis has", "spell out all degrees"});
   refuse("1f1b,schedule=gpipe", {"1f1b already says the schedule"});
   refuse("zero1,sharding=zero2", {"zero1 already says the sharding"});
   refuse("exakt", {"did you mean \"exact\"?"});
@@ -117,9 +123,10 @@ TEST(JoinStrategies, KeysBelongToWhatStandsBefore) {
             (Texts{"data=2,tensor=2", "single", "mine.json", "data", "data"}));
   EXPECT_EQ(join({"1f1b", "recompute=all", "micro_batches=4", "data", "compression=bf16"}),
             (Texts{"1f1b,recompute=all,micro_batches=4", "data,compression=bf16"}));
-  EXPECT_EQ(join({"data", "data=2", "tensor=2"}), (Texts{"data", "data=2,tensor=2"}));       // a degree after a name
+  EXPECT_EQ(join({"data", "data=2", "tensor=2"}), (Texts{"data", "data=2,tensor=2"}));  // a degree after a name
   EXPECT_EQ(join({"data", "recompute=all", "data=2"}), (Texts{"data,recompute=all", "data=2"}));
-  EXPECT_EQ(join({"data=2", "sharding=zero1", "tensor=2", "data=4"}), (Texts{"data=2,sharding=zero1,tensor=2", "data=4"}));
+  EXPECT_EQ(join({"data=2", "sharding=zero1", "tensor=2", "data=4"}),
+            (Texts{"data=2,sharding=zero1,tensor=2", "data=4"}));
   EXPECT_EQ(join({"pipeline=2", "micro_batches=2", "pipeline=2", "micro_batches=4"}),
             (Texts{"pipeline=2,micro_batches=2", "pipeline=2,micro_batches=4"}));
   EXPECT_EQ(join({"a/b=c.json", "data"}), (Texts{"a/b=c.json", "data"}));

@@ -16,8 +16,11 @@ constexpr int kSeeds = 60;
 
 struct Case {
   explicit Case(uint64_t seed)
-      : random(seed), model(random_model(random, 4 + int(random() % 10), 8, random() % 2 == 0, random() % 4 == 0)),
-        cluster(random_cluster(random, 1 << random() % 4)), costs(model, seed), request{.model = model, .cluster = cluster, .costs = costs} {
+      : random(seed),
+        model(random_model(random, 4 + int(random() % 10), 8, random() % 2 == 0, random() % 4 == 0)),
+        cluster(random_cluster(random, 1 << random() % 4)),
+        costs(model, seed),
+        request{.model = model, .cluster = cluster, .costs = costs} {
     request.batch = 16;
     request.layer_classes = each_its_own(model);
   }
@@ -33,8 +36,10 @@ struct Case {
 RatedPlan uniform_plan(const PlanRequest& request, int data, int tensor) {
   RatedPlan rated{named_plan("data", request.model, request.cluster, request.batch, {}), {}, 0};
   const ModelFacts facts(request);
-  const std::vector<std::string> splits = choose_splits(request.model, tensor, std::max<int64_t>(1, request.batch / data));
-  for (NodeId node = facts.first_layer(); node < facts.end(); ++node) rated.plan.layers[size_t(node)] = {0, data, tensor, splits[size_t(node)]};
+  const std::vector<std::string> splits =
+      choose_splits(request.model, tensor, std::max<int64_t>(1, request.batch / data));
+  for (NodeId node = facts.first_layer(); node < facts.end(); ++node)
+    rated.plan.layers[size_t(node)] = {0, data, tensor, splits[size_t(node)]};
   rated.prediction = StepModel(facts).predict(rated.plan);
   return rated;
 }
@@ -69,7 +74,8 @@ TEST(Asa, KeepsWithinMemoryOrSaysThatNothingFits) {
     const auto asa = plan_asa(c.request);
     if (asa) {
       ++fitting;
-      EXPECT_LE(asa->prediction.fullest(), double(c.cluster.devices[0].memory) * (1 + kLimitRounding)) << "seed " << seed;
+      EXPECT_LE(asa->prediction.fullest(), double(c.cluster.devices[0].memory) * (1 + kLimitRounding))
+          << "seed " << seed;
     } else {
       ++none;
       EXPECT_FALSE(plan_hybrid_static(c.request)) << "seed " << seed;
@@ -96,7 +102,8 @@ TEST(Asa, FreeLinksGiveTheLeastComputing) {
       work.emplace_back();
       std::string block;
       for (NodeId node = c.model.input_count(); node < NodeId(c.model.nodes().size()); ++node) {
-        const LayerCost cost = c.costs.seconds(node, option_of(uniform.plan, c.model, node), tensor, c.request.batch * tensor / devices);
+        const LayerCost cost =
+            c.costs.seconds(node, option_of(uniform.plan, c.model, node), tensor, c.request.batch * tensor / devices);
         if (work.back().empty() || block_of(c.model.node(node).name) != block) work.back().push_back(0);
         block = block_of(c.model.node(node).name);
         work.back().back() += (devices == 1 ? 1 : cost.crowding) * (cost.forward + cost.backward);
@@ -109,7 +116,8 @@ TEST(Asa, FreeLinksGiveTheLeastComputing) {
       least += best;
     }
     const auto names = c.model.parameters();
-    const bool tied = std::any_of(names.begin(), names.end(), [](const ParameterSpec& p) { return p.name == "shared"; });
+    const bool tied =
+        std::any_of(names.begin(), names.end(), [](const ParameterSpec& p) { return p.name == "shared"; });
     if (!tied) {
       EXPECT_NEAR(asa->prediction.seconds, least, 1e-9 * least) << "seed " << seed;
     }

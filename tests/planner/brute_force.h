@@ -1,5 +1,5 @@
-// The cost models straight from their definitions, and all plans of small graphs: what the planner is held against. Nothing here comes
-// from src/planner but the structs that describe a problem.
+// The cost models straight from their definitions, and all plans of small graphs: what the planner is held against.
+// Nothing here comes from src/planner but the structs that describe a problem.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();  // what is n
 /// Evaluates plans straight from the definition.
 class PipeDreamBruteForce {
  public:
-  PipeDreamBruteForce(const LayerGraph& graph, const PipeDreamCosts& costs) : graph_(graph), costs_(costs), below_(graph.layers.size()) {
+  PipeDreamBruteForce(const LayerGraph& graph, const PipeDreamCosts& costs)
+      : graph_(graph), costs_(costs), below_(graph.layers.size()) {
     for (size_t v = 0; v < below_.size(); ++v)
       for (int p : graph.edges.predecessors[v]) below_[v] |= below_[size_t(p)] | 1u << p;
   }
@@ -129,7 +130,8 @@ inline void check_pipedream_stages(const LayerGraph& graph, const PipeDreamCosts
 }
 
 /// The largest load of nodes on devices, `is_cpu` of each; infinity where it is not allowed.
-inline double largest_load(const PlacementProblem& problem, const std::vector<int>& device, const std::vector<bool>& is_cpu) {
+inline double largest_load(const PlacementProblem& problem, const std::vector<int>& device,
+                           const std::vector<bool>& is_cpu) {
   std::vector<double> load(is_cpu.size(), 0), bytes(is_cpu.size(), 0);
   for (size_t v = 0; v < device.size(); ++v) {
     const size_t mine = size_t(device[v]);
@@ -153,12 +155,14 @@ inline double largest_load(const PlacementProblem& problem, const std::vector<in
   return worst;
 }
 
-/// Devices in the order of the data: every mix of accelerators and CPUs, every assignment of colours that no forward edge runs against.
+/// Devices in the order of the data: every mix of accelerators and CPUs, every assignment of colours that no forward
+/// edge runs against.
 class MaxLoadBruteForce {
  public:
   explicit MaxLoadBruteForce(const PlacementProblem& problem) : problem_(problem), device_(problem.nodes.size(), -1) {
     std::map<int, std::vector<int>> colors;
-    for (size_t v = 0; v < problem.nodes.size(); ++v) colors[problem.nodes[v].color.value_or(-1 - int(v))].push_back(int(v));
+    for (size_t v = 0; v < problem.nodes.size(); ++v)
+      colors[problem.nodes[v].color.value_or(-1 - int(v))].push_back(int(v));
     for (const auto& [color, nodes] : colors) classes_.push_back(nodes);
   }
 
@@ -189,7 +193,8 @@ class MaxLoadBruteForce {
   bool is_ordered() const {
     for (size_t v = 0; v < device_.size(); ++v)
       for (int next : problem_.edges.successors[v])
-        if (!problem_.nodes[size_t(next)].backward && device_[size_t(next)] >= 0 && device_[v] > device_[size_t(next)]) return false;
+        if (!problem_.nodes[size_t(next)].backward && device_[size_t(next)] >= 0 && device_[v] > device_[size_t(next)])
+          return false;
     return true;
   }
 
@@ -225,11 +230,13 @@ inline double simulated_latency(const PlacementProblem& problem, const DevicePla
     for (size_t v = 0; v < count; ++v)
       for (int reader : problem.edges.successors[v]) {
         const size_t device = size_t(placement[size_t(reader)]);
-        if (device == 0) next[size_t(reader)] = std::max(next[size_t(reader)], ready[v] + problem.nodes[size_t(reader)].cpu);
+        if (device == 0)
+          next[size_t(reader)] = std::max(next[size_t(reader)], ready[v] + problem.nodes[size_t(reader)].cpu);
         else if (placement[v] != placement[size_t(reader)]) start[device] = std::max(start[device], ready[v]);
       }
     for (size_t v = 0; v < count; ++v)
-      next[v] = std::max(next[v], placement[v] == 0 ? problem.nodes[v].cpu : start[size_t(placement[v])] + load[size_t(placement[v])]);
+      next[v] = std::max(
+          next[v], placement[v] == 0 ? problem.nodes[v].cpu : start[size_t(placement[v])] + load[size_t(placement[v])]);
     if (next == ready) {
       double latency = 0;
       for (double time : ready) latency = std::max(latency, time);

@@ -42,7 +42,8 @@ TEST(OrderIdeals, AreThoseOfTheDefinition) {
       const unsigned set = bits(ideals, i, count);
       EXPECT_TRUE(expected.contains(set));
       EXPECT_EQ(sums[i], double(set));
-      for (const auto& step : ideals.steps_down(i)) EXPECT_EQ(bits(ideals, size_t(step.smaller), count), set & ~(1u << step.vertex));
+      for (const auto& step : ideals.steps_down(i))
+        EXPECT_EQ(bits(ideals, size_t(step.smaller), count), set & ~(1u << step.vertex));
       for (size_t j = 0; j < ideals.size(); ++j) {
         EXPECT_EQ(ideals.is_subset(i, j), (set & ~bits(ideals, j, count)) == 0);
         EXPECT_FALSE(i > j && ideals.is_subset(i, j)) << "a larger set came first";

@@ -34,7 +34,8 @@ void expect_proven(const Timed& found) {
 
 TEST(Inception, InPipeDreamsModel) {
   TRIREME_PROFILE_OR_SKIP(file, "pipedream/inception_v3.txt");
-  for (const auto& [devices, objective] : {std::pair(4, 0.226585532), std::pair(8, 0.119514656), std::pair(16, 0.064884844)}) {
+  for (const auto& [devices, objective] :
+       {std::pair(4, 0.226585532), std::pair(8, 0.119514656), std::pair(16, 0.064884844)}) {
     SCOPED_TRACE(devices);
     const Timed found = timed([&] { return plan_pipedream(read_layer_graph(file), {devices, 1e9, false, {}}); });
     expect_proven(found);

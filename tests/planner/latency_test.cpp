@@ -68,12 +68,12 @@ TEST(Latency, KnownCases) {
   const auto plan = [&] { return plan_latency(problem, "file", Deadline(std::nullopt)).objective; };
   EXPECT_NEAR(plan(), 10, 1e-9);  // one device: the sum
   problem.accelerators = 4;
-  EXPECT_NEAR(plan(), 8, 1e-9);   // nothing to send: the critical path
+  EXPECT_NEAR(plan(), 8, 1e-9);  // nothing to send: the critical path
   for (PlacementNode& node : problem.nodes) node.send = 50;
   EXPECT_NEAR(plan(), 10, 1e-9);  // sending is dear: all on one again
   problem.memory = 20;
   problem.cpus = 1;
-  EXPECT_LE(plan(), 210);         // two accelerators cannot hold four apart, and CPUs can
+  EXPECT_LE(plan(), 210);  // two accelerators cannot hold four apart, and CPUs can
 }
 
 }  // namespace

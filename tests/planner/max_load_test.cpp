@@ -16,7 +16,8 @@ TEST(MaxLoad, FindsTheOptimumOfRandomGraphs) {
   int infeasible = 0;
   for (int round = 0; round < 150; ++round) {
     SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));
-    PlacementProblem problem = random_placement(random, round < 140 ? 1 + int(random() % 5) : 6 + int(random() % 4), random() % 3 != 0);
+    PlacementProblem problem =
+        random_placement(random, round < 140 ? 1 + int(random() % 5) : 6 + int(random() % 4), random() % 3 != 0);
     if (problem.nodes.size() > 12) problem.accelerators = std::min(problem.accelerators, 2), problem.cpus = 1;
     if (problem.accelerators > 0 && random() % 3 == 0) {
       problem.cpus = 0;
@@ -103,7 +104,8 @@ TEST(MaxLoad, SaysHowManyBytesAreMissing) {
   problem.edges = make_dag(3, std::vector<std::pair<int, int>>{{0, 1}, {1, 2}});
   problem.accelerators = 2;
   problem.memory = 1000;
-  expect_error(Blame::user, {"f.json", "2 x", "200 bytes", "missing per device", "1200 bytes"}, [&] { plan_max_load(problem, "f.json"); });
+  expect_error(Blame::user, {"f.json", "2 x", "200 bytes", "missing per device", "1200 bytes"},
+               [&] { plan_max_load(problem, "f.json"); });
   problem.memory = 1200;
   EXPECT_DOUBLE_EQ(plan_max_load(problem, "f.json").objective, 2);
   problem.accelerators = 0;

@@ -1,4 +1,5 @@
-// The planner against brute force on larger graphs than the unit tests take: 7 to 9 layers, up to 4 devices, all three cost models.
+// The planner against brute force on larger graphs than the unit tests take: 7 to 9 layers, up to 4 devices, all three
+// cost models.
 #include "../base/expect_error.h"
 #include "brute_force.h"
 #include "planner/graph_files/max_load.h"
@@ -29,7 +30,9 @@ TEST(Oracle, OfPipeDreamsModel) {
   for (int round = 0; round < kRounds; ++round) {
     SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));
     const LayerGraph graph = random_profile(random, layers(random));
-    PipeDreamCosts costs{.devices = 2 + int(random() % 3), .bandwidth = 1e6 * (0.1 + draw(random, 10)), .straight = random() % 4 == 0,
+    PipeDreamCosts costs{.devices = 2 + int(random() % 3),
+                         .bandwidth = 1e6 * (0.1 + draw(random, 10)),
+                         .straight = random() % 4 == 0,
                          .memory = {}};
     if (random() % 3 == 0) costs.memory = draw(random, 4e6);
     const GraphPlan plan = plan_pipedream(graph, costs);

@@ -18,7 +18,8 @@ TEST(PipeDream, FindsTheOptimumOfRandomGraphs) {
     SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));
     const int nodes = round < 140 ? 1 + int(random() % 6) : 7 + int(random() % 3);
     const LayerGraph graph = random_profile(random, nodes);
-    PipeDreamCosts costs{.devices = 1 + int(random() % 4), .bandwidth = kBandwidth * (0.1 + draw(random, 10)),
+    PipeDreamCosts costs{.devices = 1 + int(random() % 4),
+                         .bandwidth = kBandwidth * (0.1 + draw(random, 10)),
                          .straight = random() % 4 == 0,
                          .memory = {}};
     if (nodes > 6) costs.devices = std::min(costs.devices, 3);
@@ -37,7 +38,8 @@ TEST(PipeDream, NeverGetsWorseWithMore) {
   for (int round = 0; round < 60; ++round) {
     SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));
     const LayerGraph graph = random_profile(random, 4 + int(random() % 12));
-    const PipeDreamCosts costs{.devices = 1 + int(random() % 6), .bandwidth = kBandwidth, .straight = false, .memory = draw(random, 4e6)};
+    const PipeDreamCosts costs{
+        .devices = 1 + int(random() % 6), .bandwidth = kBandwidth, .straight = false, .memory = draw(random, 4e6)};
     const double least = plan_pipedream(graph, costs).objective * (1 - 1e-12);
     PipeDreamCosts more = costs;
     more.devices += 1 + int(random() % 3);

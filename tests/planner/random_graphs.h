@@ -40,8 +40,8 @@ inline LayerGraph random_profile(Random& random, int nodes) {
   return graph;
 }
 
-/// Forward nodes and, with `training`, their mirror image as backward nodes of the same colours; some colours hold several forward
-/// nodes, some nodes take no time, some run on a CPU only.
+/// Forward nodes and, with `training`, their mirror image as backward nodes of the same colours; some colours hold
+/// several forward nodes, some nodes take no time, some run on a CPU only.
 inline PlacementProblem random_placement(Random& random, int nodes, bool training) {
   PlacementProblem problem;
   const auto forward = random_edges(random, nodes, 15 + random() % 60);
@@ -58,7 +58,10 @@ inline PlacementProblem random_placement(Random& random, int nodes, bool trainin
       node.bytes = random() % 4 == 0 ? 0 : draw(random, 100);
       node.send = draw(random, 0.5);
       node.on_accelerator = random() % 12 != 0;
-      if (training) node.color = copy == 1 ? problem.nodes[size_t(v)].color : random() % 5 == 0 ? int(random() % uint64_t(nodes)) : v;
+      if (training)
+        node.color = copy == 1           ? problem.nodes[size_t(v)].color
+                     : random() % 5 == 0 ? int(random() % uint64_t(nodes))
+                                         : v;
       problem.nodes.push_back(std::move(node));
     }
   if (training)

@@ -9,10 +9,12 @@ namespace trireme {
 namespace {
 
 const std::string kProfile =
-    "node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000\n"
+    "node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, "
+    "parameter_size=0.000\n"
     "node2 -- LSTM(8, 8, bias=True) -- forward_compute_time=1.500, backward_compute_time=2.5, "
     "activation_size=[64.0; 8.0; 8.0], parameter_size=512.000\n"
-    "node3 -- Linear -- forward_compute_time=1e1, backward_compute_time=20, activation_size=40.0, parameter_size=7 -- stage_id=1\r\n"
+    "node3 -- Linear -- forward_compute_time=1e1, backward_compute_time=20, activation_size=40.0, parameter_size=7 -- "
+    "stage_id=1\r\n"
     "\tnode1 -- node2\n"
     "\tnode2 -- node3\n";
 
@@ -31,13 +33,15 @@ TEST(LayerProfileFile, IsRead) {
 }
 
 TEST(LayerProfileFile, WrongLinesAreNamed) {
-  const std::string node = "a -- A -- forward_compute_time=1, backward_compute_time=1, activation_size=1, parameter_size=1\n";
+  const std::string node =
+      "a -- A -- forward_compute_time=1, backward_compute_time=1, activation_size=1, parameter_size=1\n";
   const auto refused = [](const std::string& text, const std::vector<std::string>& parts) {
     expect_error(Blame::user, parts, [&] { parse_layer_graph(text, "p.txt"); });
   };
   refused("", {"p.txt", "no nodes"});
   refused(node + "nonsense\n", {"p.txt:2", "nonsense", "neither a node"});
-  refused("a -- A -- forward_compute_time=1, activation_size=1, parameter_size=1\n", {"p.txt:1", "backward_compute_time is missing"});
+  refused("a -- A -- forward_compute_time=1, activation_size=1, parameter_size=1\n",
+          {"p.txt:1", "backward_compute_time is missing"});
   const std::string rest = "backward_compute_time=1, activation_size=1, parameter_size=1\n";
   refused("a -- A -- forward_compute_time=x, " + rest, {"p.txt:1", "\"x\"", "not a number"});
   refused("a -- A -- forward_compute_time=-1, " + rest, {"p.txt:1", "\"-1\""});
@@ -54,7 +58,10 @@ TEST(LayerProfileFile, WrongLinesAreNamed) {
   b.front() = 'b';
   refused(node + b + "\ta -- b\n\tb -- a\n", {"p.txt", "cycle", "->"});
   refused(std::string(5000, 'x'), {"p.txt:1", "..."});
-  refused(std::string("\x7f""ELF\0\r\x01", 7), {"p.txt:1", "?ELF???", "neither a node"});
+  refused(std::string("\x7f"
+                      "ELF\0\r\x01",
+                      7),
+          {"p.txt:1", "?ELF???", "neither a node"});
 }
 
 nlohmann::json workload() {
@@ -103,8 +110,12 @@ TEST(PlacementFile, WrongValuesAreNamedByTheirPath) {
   refused({"w.json", "nodes[1].id", "two nodes 7"}, [](Json& j) { j["nodes"][1]["id"] = 7; });
   refused({"w.json", "edges[0].destId", "no node 8"}, [](Json& j) { j["edges"][0]["destId"] = 8; });
   refused({"w.json", "edges[0].cost", "missing"}, [](Json& j) { j["edges"][0].erase("cost"); });
-  refused({"w.json", "edges[1].cost", "one cost"}, [](Json& j) { j["edges"].push_back({{"sourceId", 7}, {"destId", 9}, {"cost", 1}}); });
-  refused({"w.json", "last -> 7", "backward node"}, [](Json& j) { j["edges"].push_back({{"sourceId", 9}, {"destId", 7}, {"cost", 1}}); });
+  refused({"w.json", "edges[1].cost", "one cost"}, [](Json& j) {
+    j["edges"].push_back({{"sourceId", 7}, {"destId", 9}, {"cost", 1}});
+  });
+  refused({"w.json", "last -> 7", "backward node"}, [](Json& j) {
+    j["edges"].push_back({{"sourceId", 9}, {"destId", 7}, {"cost", 1}});
+  });
   refused({"w.json", "cycle"}, [](Json& j) {
     j["nodes"][0]["isBackwardNode"] = 1;
     j["edges"].push_back({{"sourceId", 9}, {"destId", 7}, {"cost", 1}});

@@ -1,4 +1,5 @@
-// Ranks as processes over gloo: that they communicate, and what the living learn when one of them fails, dies or freezes.
+// Ranks as processes over gloo: that they communicate, and what the living learn when one of them fails, dies or
+// freezes.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -98,7 +99,8 @@ int slow_role(const ChildTask& task) {
   return tensor[0].item<float>() == float(task.size * task.size) ? 0 : 1;
 }
 
-/// words: a port, and whether rank 1 says that what it does may take any time: longer than who lives and does nothing is waited for.
+/// words: a port, and whether rank 1 says that what it does may take any time: longer than who lives and does nothing
+/// is waited for.
 int long_role(const ChildTask& task) {
   WorldOptions options = options_of(task);
   options.store_file.clear();
@@ -322,8 +324,10 @@ TEST_F(GlooProcesses, CallsThatDoNotMatchAreShownWithWhatCameBefore) {
     for (size_t at = output.find(line); at != output.npos; at = output.find(line, at + 1))
       calls.push_back(output.substr(at + line.size(), output.find('\n', at) - at - line.size()));
     ASSERT_EQ(calls.size(), 10u) << output;
-    for (int k = 0; k < 9; ++k) EXPECT_EQ(calls[size_t(k)], "all_reduce(sum) of Float [8], call " + std::to_string(4 + k) + " of ranks 0,1,2");
-    EXPECT_EQ(calls[9], std::string(rank == 2 ? "broadcast(root 0)" : "all_reduce(sum)") + " of Float [8], call 13 of ranks 0,1,2");
+    for (int k = 0; k < 9; ++k)
+      EXPECT_EQ(calls[size_t(k)], "all_reduce(sum) of Float [8], call " + std::to_string(4 + k) + " of ranks 0,1,2");
+    EXPECT_EQ(calls[9], std::string(rank == 2 ? "broadcast(root 0)" : "all_reduce(sum)") +
+                            " of Float [8], call 13 of ranks 0,1,2");
   }
 }
 

@@ -40,8 +40,8 @@ std::unique_ptr<UpdatePolicy> policy_named(const std::string& name) {
 std::string in_words(const ToyResult& result, const HubCounts& counts) {
   std::string text;
   for (const double w : result.weights) text += std::to_string(w * 1e6) + " ";
-  return text + "sent " + std::to_string(counts.bytes_sent) + " received " + std::to_string(counts.bytes_received) + " in " +
-         std::to_string(counts.collectives) + " collectives and " + std::to_string(counts.visits) + " visits";
+  return text + "sent " + std::to_string(counts.bytes_sent) + " received " + std::to_string(counts.bytes_received) +
+         " in " + std::to_string(counts.collectives) + " collectives and " + std::to_string(counts.visits) + " visits";
 }
 
 std::unique_ptr<Communicator> connect(const ChildTask& task) {

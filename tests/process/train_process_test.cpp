@@ -1,5 +1,5 @@
-// Training in processes that share no memory: the same weights and losses as in threads and on one device, and per device the bytes
-// that ZeRO's formulas say.
+// Training in processes that share no memory: the same weights and losses as in threads and on one device, and per
+// device the bytes that ZeRO's formulas say.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -24,15 +24,15 @@ namespace {
 using testing::ChildEnd;
 using testing::Children;
 using testing::ChildTask;
+using testing::expect_same;
 using testing::kBatch;
 using testing::kClasses;
-using testing::expect_same;
 using testing::ragged_batches;
 using testing::random_batches;
 
-constexpr double kOfThreads = 1e-12;   // relative to the same plan in threads: sums in another order
+constexpr double kOfThreads = 1e-12;  // relative to the same plan in threads: sums in another order
 constexpr double kOfOneDevice = 1e-10;
-constexpr double kRounded = 1e-6;      // compression moves the weights by more than that
+constexpr double kRounded = 1e-6;  // compression moves the weights by more than that
 constexpr double kLearningRate = 0.02;
 constexpr double kTimeLimit = 40;
 
@@ -57,8 +57,8 @@ std::unique_ptr<Communicator> world_of(const ChildTask& task) {
 
 // ---- what the children do ----
 
-/// words: model, strategy. Trains over the ragged batches in double; writes the losses, how many segments it recomputed and what it
-/// holds of every bucket.
+/// words: model, strategy. Trains over the ragged batches in double; writes the losses, how many segments it recomputed
+/// and what it holds of every bucket.
 int train_role(const ChildTask& task) {
   at::set_num_threads(1);
   const Model model = testing::small_model(task.words.at(0));
@@ -148,7 +148,8 @@ class Buckets {
   void add(BucketId bucket, int64_t begin, const at::Tensor& piece) {
     at::Tensor values = values_.at(size_t(bucket)).narrow(0, begin, piece.numel());
     at::Tensor known = known_[size_t(bucket)].narrow(0, begin, piece.numel());
-    EXPECT_TRUE(at::equal(values.masked_select(known), piece.masked_select(known))) << "holders differ in bucket " << bucket;
+    EXPECT_TRUE(at::equal(values.masked_select(known), piece.masked_select(known)))
+        << "holders differ in bucket " << bucket;
     values.copy_(piece);
     known.fill_(true);
   }
@@ -180,7 +181,9 @@ class Buckets {
 
 void read_result(const std::string& path, Trained& trained, Buckets& buckets) {
   std::ifstream file(path, std::ios::binary);
-  const auto read = [&](void* data, size_t bytes) { return bool(file.read(static_cast<char*>(data), std::streamsize(bytes))); };
+  const auto read = [&](void* data, size_t bytes) {
+    return bool(file.read(static_cast<char*>(data), std::streamsize(bytes)));
+  };
   for (double& loss : trained.losses) {
     double part = 0;
     ASSERT_TRUE(read(&part, sizeof part)) << path;
@@ -208,7 +211,8 @@ std::vector<Snapshot> in_threads(const Model& model, const Plan& plan) {
 
 void expect_run(const Trained& trained, const std::vector<Snapshot>& expected, double tolerance) {
   for (size_t step = 0; step < expected.size(); ++step)
-    EXPECT_NEAR(trained.losses[step], expected[step].loss, tolerance * std::abs(expected[step].loss)) << "step " << step;
+    EXPECT_NEAR(trained.losses[step], expected[step].loss, tolerance * std::abs(expected[step].loss))
+        << "step " << step;
   expect_same({trained.last}, {expected.back()}, tolerance);
 }
 
@@ -269,8 +273,9 @@ INSTANTIATE_TEST_SUITE_P(DataAndPipeline, ExactProcesses,
                                            Case{"mlp", "data=2,pipeline=2,schedule=1f1b,micro_batches=3", 4}));
 INSTANTIATE_TEST_SUITE_P(Zero, ExactProcesses,
                          ::testing::Values(Case{"mlp", "zero1", 4}, Case{"transformer-lm", "zero1", 2},
-                                           Case{"mlp", "zero2", 2}, Case{"convnet", "zero2", 4}, Case{"mlp", "zero3", 4},
-                                           Case{"resnet-bn", "zero3", 2}, Case{"mlp", "zero2,micro_batches=3", 2},
+                                           Case{"mlp", "zero2", 2}, Case{"convnet", "zero2", 4},
+                                           Case{"mlp", "zero3", 4}, Case{"resnet-bn", "zero3", 2},
+                                           Case{"mlp", "zero2,micro_batches=3", 2},
                                            Case{"transformer-lm", "zero3,micro_batches=3", 2},
                                            Case{"mlp", "data=2,pipeline=2,micro_batches=2,sharding=zero1", 4}));
 INSTANTIATE_TEST_SUITE_P(Tensor, ExactProcesses,
@@ -283,7 +288,8 @@ INSTANTIATE_TEST_SUITE_P(Tensor, ExactProcesses,
 // models with dropout: the masks must come out the same once more
 INSTANTIATE_TEST_SUITE_P(
     Recompute, ExactProcesses,
-    ::testing::Values(Case{"dropout-mlp", "data=2,recompute=all", 2}, Case{"transformer-lm", "data=2,micro_batches=3,recompute=all", 2},
+    ::testing::Values(Case{"dropout-mlp", "data=2,recompute=all", 2},
+                      Case{"transformer-lm", "data=2,micro_batches=3,recompute=all", 2},
                       Case{"transformer-lm", "data=2,micro_batches=3,recompute=except_last", 2},
                       Case{"dropout-mlp", "pipeline=2,micro_batches=3,schedule=1f1b,recompute=except_last", 2},
                       Case{"transformer-lm", "tensor=2,micro_batches=2,recompute=all", 2},
@@ -302,7 +308,8 @@ TEST_P(ExactProcesses, TrainAsOneDevice) {
 
 class CompressingProcesses : public TrainProcesses {};
 INSTANTIATE_TEST_SUITE_P(Plans, CompressingProcesses,
-                         ::testing::Values(Case{"mlp", "data,compression=bf16", 2}, Case{"convnet", "data,compression=bf16", 3},
+                         ::testing::Values(Case{"mlp", "data,compression=bf16", 2},
+                                           Case{"convnet", "data,compression=bf16", 3},
                                            Case{"mlp", "zero2,compression=bf16", 2},
                                            Case{"mlp", "data,compression=powersgd:2", 2},
                                            Case{"convnet", "data,compression=powersgd:2", 3},

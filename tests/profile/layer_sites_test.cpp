@@ -42,11 +42,13 @@ TEST(LayerSites, TellEqualLayersToBeEqual) {
   EXPECT_EQ(key("b", 1, "replicate"), key("c", 1, "replicate"));
   EXPECT_NE(key("a", 1, "replicate"), key("b", 1, "replicate")) << "the first layer gives no gradient of the data";
   EXPECT_EQ(key("b", 2, "columns"), key("c", 2, "columns"));
-  const std::set<std::string> different{key("b", 1, "replicate"), key("b", 2, "columns"), key("b", 4, "columns"), key("b", 2, "rows")};
+  const std::set<std::string> different{key("b", 1, "replicate"), key("b", 2, "columns"), key("b", 4, "columns"),
+                                        key("b", 2, "rows")};
   EXPECT_EQ(different.size(), 4u);
   EXPECT_EQ(key("b", 1, "replicate"), key("b", 2, "replicate")) << "every worker computes everything";
   const LayerSites narrow(model, {.precision = Precision::bf16});
-  EXPECT_NE(narrow.key(model.find("b"), option_of(narrow, model.find("b"), 1, "replicate"), 1), key("b", 1, "replicate"));
+  EXPECT_NE(narrow.key(model.find("b"), option_of(narrow, model.find("b"), 1, "replicate"), 1),
+            key("b", 1, "replicate"));
 }
 
 TEST(LayerSites, AskForEqualCallsOnce) {
@@ -81,18 +83,27 @@ TEST(LayerSites, KnowWhatInputsHold) {
   EXPECT_EQ(sites.value(1).below, 8) << "labels, as many as logits";
   EXPECT_EQ(sites.site(model.loss()).output.type, at::kFloat) << "losses are not rounded";
 
-  const Model language = make_model({.name = "lstm-lm", .sample_shape = {6}, .classes = 9, .options = {{"width", 8}},
-                                     .task = LearningTask::language, .target_shape = {6}});
+  const Model language = make_model({.name = "lstm-lm",
+                                     .sample_shape = {6},
+                                     .classes = 9,
+                                     .options = {{"width", 8}},
+                                     .task = LearningTask::language,
+                                     .target_shape = {6}});
   const LayerSites tokens(language, {});
   EXPECT_EQ(tokens.value(0).below, 9);
   EXPECT_EQ(tokens.value(1).below, 9);
 
-  const Model segnet = make_model({.name = "segnet", .sample_shape = {3, 32, 32}, .classes = 5, .options = {{"width", 8}},
-                                   .task = LearningTask::segmentation, .target_shape = {32, 32}});
+  const Model segnet = make_model({.name = "segnet",
+                                   .sample_shape = {3, 32, 32},
+                                   .classes = 5,
+                                   .options = {{"width", 8}},
+                                   .task = LearningTask::segmentation,
+                                   .target_shape = {32, 32}});
   const LayerSites pixels(segnet, {});
   EXPECT_EQ(pixels.value(1).below, 5);
   const auto nodes = segnet.nodes();
-  const auto found = std::find_if(nodes.begin(), nodes.end(), [](const Node& n) { return n.layer && n.layer->kind() == "max_unpool2d"; });
+  const auto found = std::find_if(nodes.begin(), nodes.end(),
+                                  [](const Node& n) { return n.layer && n.layer->kind() == "max_unpool2d"; });
   ASSERT_NE(found, nodes.end());
   const ValueKind positions = pixels.site(NodeId(found - nodes.begin())).inputs.at(1);
   EXPECT_EQ(positions.type, at::kByte);

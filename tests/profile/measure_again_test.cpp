@@ -21,7 +21,7 @@ LayerMeasurement measured(double forward, double backward, double crowding) {
 TEST(MeasureAgain, KeepsTheFasterForwardAndBackwardEachByItself) {
   LayerMeasurement kept = measured(1, 4, 1.5);  // together 7.5
   kept.memory.output = 99;
-  keep_fastest(kept, measured(2, 2, 2));        // together 8
+  keep_fastest(kept, measured(2, 2, 2));  // together 8
   EXPECT_EQ(kept.forward.median, 1);
   EXPECT_EQ(kept.backward.median, 2);
   EXPECT_DOUBLE_EQ(kept.backward_input, 1.2);
@@ -55,7 +55,8 @@ TEST(MeasureAgain, MeasuresEveryGroupTwiceMoreWithinItsTimeAndNoneBeyondIt) {
   groups[0].measured = measure_layers(sites, groups[0].requests, {.passes = 1, .most = 1});
   const std::vector<LayerMeasurement> before = groups[0].measured;
   measure_again(sites, groups, 0, 1);
-  for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(groups[0].measured[i].runs, before[i].runs) << "no time, no laps";
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(groups[0].measured[i].runs, before[i].runs) << "no time, no laps";
   groups[0].seconds = 0;
   measure_again(sites, groups, 60, 1);
   for (size_t i = 0; i < before.size(); ++i) {

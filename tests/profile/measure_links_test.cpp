@@ -10,8 +10,8 @@ TEST(MeasureLinks, EveryOperationHasALineThatNeverFalls) {
   ASSERT_EQ(links.groups.size(), 1u);
   const GroupMeasurement& group = links.groups[0];
   std::vector<std::string> names{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send"};
-  for (RedistributionKind kind : {RedistributionKind::all_reduce, RedistributionKind::all_gather, RedistributionKind::reduce_scatter,
-                                  RedistributionKind::all_to_all})
+  for (RedistributionKind kind : {RedistributionKind::all_reduce, RedistributionKind::all_gather,
+                                  RedistributionKind::reduce_scatter, RedistributionKind::all_to_all})
     names.push_back(redistribution_line(kind));
   EXPECT_EQ(group.lines.size(), names.size());
   for (const std::string& name : names) {

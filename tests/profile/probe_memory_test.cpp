@@ -2,12 +2,12 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include "base/memory.h"
 #include "model/layers/attention.h"
 #include "model/layers/conv2d.h"
 #include "model/layers/flatten.h"
 #include "model/layers/linear.h"
 #include "model/layers/relu.h"
-#include "base/memory.h"
 #include "profile/measure_layers.h"
 #include "runtime/worker_threads.h"
 
@@ -113,7 +113,8 @@ TEST(ProbeMemory, AttentionKeepsHeadsAndWeights) {
   constexpr int64_t kPositions = 10, kWidth = 24, kHeads = 3;
   const Attention layer("attention", {.heads = kHeads});
   const LayerMemory m = memory_of(site_of(layer, {{kPositions, kWidth}, {kPositions, kWidth}, {kPositions, kWidth}}));
-  const int64_t value = kSamples * kPositions * kWidth * kFloat, weights = kSamples * kHeads * kPositions * kPositions * kFloat;
+  const int64_t value = kSamples * kPositions * kWidth * kFloat,
+                weights = kSamples * kHeads * kPositions * kPositions * kFloat;
   EXPECT_EQ(m.output, value);
   EXPECT_EQ(m.saved, 3 * value + weights) << "queries, keys, values head by head, and what the softmax gave";
   EXPECT_EQ(m.keeps_input, (std::vector<bool>{false, false, false}));

@@ -18,36 +18,75 @@ std::vector<ModelSpec> small_zoo() {
   using enum LearningTask;
   const Shape image{3, 32, 32}, words{8};
   std::vector<ModelSpec> specs;
-  for (const char* name : {"mlp", "skip", "dropout-mlp", "inception", "resnet50", "cifar-resnet18", "vgg11", "vgg11-bn", "densenet121"})
+  for (const char* name :
+       {"mlp", "skip", "dropout-mlp", "inception", "resnet50", "cifar-resnet18", "vgg11", "vgg11-bn", "densenet121"})
     specs.push_back({.name = name, .sample_shape = image, .classes = 8});
   for (ModelSpec& spec : specs)
     for (const char* option : {"width", "hidden", "growth"})
       if (model_options(spec.name).count(option)) spec.options[option] = 8;
   specs.push_back({.name = "mnist-convnet", .sample_shape = {1, 28, 28}, .classes = 8});
-  specs.push_back({.name = "mlp", .sample_shape = {8}, .classes = 4, .options = {{"hidden", 8}}, .task = regression, .target_shape = {4}});
-  specs.push_back({.name = "cifar-resnet18", .sample_shape = image, .classes = 8, .options = {{"width", 8}, {"batch_norm", 0}}});
-  specs.push_back({.name = "vit-tiny", .sample_shape = image, .classes = 8,
-                   .options = {{"layers", 1}, {"width", 16}, {"heads", 4}, {"hidden", 32}, {"patch", 8}, {"probability", 0.1}}});
-  specs.push_back({.name = "transformer-classifier", .sample_shape = image, .classes = 8, .options = {{"layers", 1}, {"width", 16}}});
+  specs.push_back({.name = "mlp",
+                   .sample_shape = {8},
+                   .classes = 4,
+                   .options = {{"hidden", 8}},
+                   .task = regression,
+                   .target_shape = {4}});
+  specs.push_back(
+      {.name = "cifar-resnet18", .sample_shape = image, .classes = 8, .options = {{"width", 8}, {"batch_norm", 0}}});
+  specs.push_back(
+      {.name = "vit-tiny",
+       .sample_shape = image,
+       .classes = 8,
+       .options = {{"layers", 1}, {"width", 16}, {"heads", 4}, {"hidden", 32}, {"patch", 8}, {"probability", 0.1}}});
+  specs.push_back({.name = "transformer-classifier",
+                   .sample_shape = image,
+                   .classes = 8,
+                   .options = {{"layers", 1}, {"width", 16}}});
   for (const char* name : {"unet", "segnet"})
-    specs.push_back({.name = name, .sample_shape = image, .classes = 8, .options = {{"width", 8}}, .task = segmentation, .target_shape = {32, 32}});
+    specs.push_back({.name = name,
+                     .sample_shape = image,
+                     .classes = 8,
+                     .options = {{"width", 8}},
+                     .task = segmentation,
+                     .target_shape = {32, 32}});
   const std::map<std::string, double> transformer{{"layers", 1}, {"width", 16}, {"heads", 4}, {"positions", 8}};
   specs.push_back({.name = "bert", .sample_shape = words, .classes = 8, .options = transformer, .vocabulary = 16});
-  specs.push_back({.name = "gpt2", .sample_shape = words, .classes = 16, .options = transformer, .task = language, .target_shape = words});
-  specs.push_back({.name = "lstm-lm", .sample_shape = words, .classes = 16, .options = {{"width", 16}}, .task = language, .target_shape = words});
-  specs.push_back({.name = "big-lstm", .sample_shape = words, .classes = 16, .options = {{"hidden", 16}, {"projection", 8}, {"samples", 4}},
-                   .task = language, .target_shape = words});
-  specs.push_back({.name = "gnmt", .sample_shape = {16}, .classes = 16, .options = {{"layers", 3}, {"width", 16}}, .task = translation,
-                   .target_shape = {8}, .vocabulary = 16});
+  specs.push_back({.name = "gpt2",
+                   .sample_shape = words,
+                   .classes = 16,
+                   .options = transformer,
+                   .task = language,
+                   .target_shape = words});
+  specs.push_back({.name = "lstm-lm",
+                   .sample_shape = words,
+                   .classes = 16,
+                   .options = {{"width", 16}},
+                   .task = language,
+                   .target_shape = words});
+  specs.push_back({.name = "big-lstm",
+                   .sample_shape = words,
+                   .classes = 16,
+                   .options = {{"hidden", 16}, {"projection", 8}, {"samples", 4}},
+                   .task = language,
+                   .target_shape = words});
+  specs.push_back({.name = "gnmt",
+                   .sample_shape = {16},
+                   .classes = 16,
+                   .options = {{"layers", 3}, {"width", 16}},
+                   .task = translation,
+                   .target_shape = {8},
+                   .vocabulary = 16});
   return specs;
 }
 
-void measure_all(const ModelSpec& spec, const SiteOptions& options, std::set<std::string>& seen, std::set<std::string>& kinds) {
+void measure_all(const ModelSpec& spec, const SiteOptions& options, std::set<std::string>& seen,
+                 std::set<std::string>& kinds) {
   SCOPED_TRACE(spec.name);
   const Model model = make_model(spec);
   const LayerSites sites(model, options);
   std::vector<LayerRequest> requests = requests_for(sites, {1, 2, 4}, kSamples);
-  std::erase_if(requests, [&](const LayerRequest& r) { return !seen.insert(sites.key(r.node, r.option, r.tensor)).second; });
+  std::erase_if(requests,
+                [&](const LayerRequest& r) { return !seen.insert(sites.key(r.node, r.option, r.tensor)).second; });
   const auto measured = measure_layers(sites, requests, kOnce);
   ASSERT_EQ(measured.size(), requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {

@@ -22,12 +22,19 @@ Profile sample_profile() {
   m.backward_weight = 0.9e-3;
   m.crowding = 1.25;
   m.runs = 7;
-  m.memory = {.output = 4096, .output_shares_input = -1, .saved = 128, .keeps_input = {true, false}, .keeps_output = true,
-              .forward_workspace = 64, .backward_workspace = 32, .input_gradients = {4096, 0}};
+  m.memory = {.output = 4096,
+              .output_shares_input = -1,
+              .saved = 128,
+              .keeps_input = {true, false},
+              .keeps_output = true,
+              .forward_workspace = 64,
+              .backward_workspace = 32,
+              .input_gradients = {4096, 0}};
   profile.layers["conv2d [3, 8, 8]:Float"][4] = m;
   m.memory.output_shares_input = 0;
   profile.layers["conv2d [3, 8, 8]:Float"][8] = m;
-  profile.links.groups = {{2, {{"all_reduce", {1e-6, 5e9, 0.1, {{1e3, 2e-6}, {1e6, 3e-4}}}}}, 2e-6}, {4, {{"send", {3e-6, 4e9, 0.2, {}}}}, 5e-6}};
+  profile.links.groups = {{2, {{"all_reduce", {1e-6, 5e9, 0.1, {{1e3, 2e-6}, {1e6, 3e-4}}}}}, 2e-6},
+                          {4, {{"send", {3e-6, 4e9, 0.2, {}}}}, 5e-6}};
   profile.links.hand_over = 1.5e-6;
   profile.links.wake_up = 50e-6;
   profile.links.compute_slowdown = 1.1;
@@ -98,7 +105,8 @@ TEST(Fingerprint, NamesWhatDiffers) {
   other.libtorch = "2.1";
   EXPECT_EQ(difference(other, here), "cores 8, here 2; libtorch 2.1, here 1.13");
   check_same_machine(here, here, "x.json");
-  expect_error(Blame::user, {"x.json", "another machine", "cores 8, here 2", "--out"}, [&] { check_same_machine(other, here, "x.json"); });
+  expect_error(Blame::user, {"x.json", "another machine", "cores 8, here 2", "--out"},
+               [&] { check_same_machine(other, here, "x.json"); });
   EXPECT_GE(fingerprint_of_this_machine().cores, 1);
 }
 

@@ -18,7 +18,8 @@ std::vector<int64_t> ddp_buckets(const Model& model, int64_t cap) {
   std::vector<int64_t> groups;
   size_t next = 0;
   for (int count : group_sizes(bytes, cap, 1 << 20)) {
-    groups.push_back(std::accumulate(bytes.begin() + std::ptrdiff_t(next), bytes.begin() + std::ptrdiff_t(next) + count, int64_t{0}));
+    groups.push_back(std::accumulate(bytes.begin() + std::ptrdiff_t(next), bytes.begin() + std::ptrdiff_t(next) + count,
+                                     int64_t{0}));
     next += size_t(count);
   }
   EXPECT_EQ(next, bytes.size());
@@ -34,10 +35,10 @@ TEST(GroupSizes, ResNet18AsDdp) {
 
 TEST(GroupSizes, Edges) {
   EXPECT_EQ(group_sizes({}, 10, 1), std::vector<int>{});
-  EXPECT_EQ(group_sizes({3}, 10, 5), std::vector<int>{1});               // never full: still a group
+  EXPECT_EQ(group_sizes({3}, 10, 5), std::vector<int>{1});                  // never full: still a group
   EXPECT_EQ(group_sizes({5, 10, 10}, 10, 5), (std::vector<int>{1, 1, 1}));  // closes when it reaches the cap
   EXPECT_EQ(group_sizes({4, 1, 9, 1, 2}, 10, 5), (std::vector<int>{2, 2, 1}));
-  EXPECT_EQ(group_sizes({100, 1, 1}, 10, 5), (std::vector<int>{1, 2}));     // a parameter is never split
+  EXPECT_EQ(group_sizes({100, 1, 1}, 10, 5), (std::vector<int>{1, 2}));  // a parameter is never split
 }
 
 Program compiled(const Model& model, const std::string& name, int devices, CompileOptions options = {}) {
@@ -86,8 +87,8 @@ TEST(Buckets, CoverAllParametersOnce) {
 TEST(Buckets, HoldersAndContributors) {
   const Model model = make_model({"mlp", {6}, 4, {{"hidden", 8}}});
   Plan plan = named_plan("data=2,tensor=2", model, Cluster::uniform(4), 16, {});
-  for (const auto& [name, split] : std::map<std::string, std::string>{{"fc1", "columns"}, {"relu1", "channels"}, {"fc2", "rows"},
-                                                                      {"relu2", "replicate"}, {"fc3", "replicate"}})
+  for (const auto& [name, split] : std::map<std::string, std::string>{
+           {"fc1", "columns"}, {"relu1", "channels"}, {"fc2", "rows"}, {"relu2", "replicate"}, {"fc3", "replicate"}})
     plan.layers[size_t(model.find(name))].split = split;
   const Program program = compile(model, plan, {});
   for (const Bucket& bucket : program.buckets)

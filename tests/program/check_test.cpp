@@ -1,4 +1,5 @@
-// The checker: programs that end pass, spoilt ones are refused with the ranks and instructions that wait for each other.
+// The checker: programs that end pass, spoilt ones are refused with the ranks and instructions that wait for each
+// other.
 #include "program/check.h"
 
 #include <fmt/format.h>
@@ -43,7 +44,8 @@ void refuse(const Case& c, const std::vector<std::string>& parts) {
 }
 
 std::vector<Instruction>::iterator find(std::vector<Instruction>& list, OpCode code, bool adjoint = false) {
-  return std::find_if(list.begin(), list.end(), [&](const Instruction& i) { return i.code == code && i.adjoint == adjoint; });
+  return std::find_if(list.begin(), list.end(),
+                      [&](const Instruction& i) { return i.code == code && i.adjoint == adjoint; });
 }
 
 /// Nothing where the strategy does not suit the model.
@@ -64,7 +66,8 @@ TEST(Check, AcceptsEveryNamedPlan) {
       const auto plan = plan_if_suitable(strategy, model);
       if (!plan) continue;
       ++plans;
-      for (bool clip : {false, true}) EXPECT_NO_THROW(compile(model, *plan, {.clip_gradients = clip})) << name << " " << strategy;
+      for (bool clip : {false, true})
+        EXPECT_NO_THROW(compile(model, *plan, {.clip_gradients = clip})) << name << " " << strategy;
     }
   }
   EXPECT_GE(plans, 20);
@@ -77,7 +80,8 @@ TEST(Check, AcceptsEveryNamedPlan) {
   }
 }
 
-/// Every schedule with every way to hold the parameters, clipped or not; the tied parameter lies on the first and the last stage.
+/// Every schedule with every way to hold the parameters, clipped or not; the tied parameter lies on the first and the
+/// last stage.
 TEST(Check, AcceptsEveryScheduleAndSharding) {
   for (const char* name : {"mlp", "tied-mlp"}) {
     const Model model = make_model({name, {6}, 4, {{"hidden", 8}}});
@@ -91,7 +95,7 @@ TEST(Check, AcceptsEveryScheduleAndSharding) {
       plan.schedule = schedule.name;
       using enum OptimizerSharding;
       for (OptimizerSharding sharding : {none, zero1, zero2, zero3}) {
-        if (!schedule.flushes && sharding >= zero2) continue;          // refused: no whole old versions
+        if (!schedule.flushes && sharding >= zero2) continue;  // refused: no whole old versions
         plan.optimizer_sharding = sharding;
         for (bool clip : {false, true})
           for (bool copies : {false, true})
@@ -102,8 +106,8 @@ TEST(Check, AcceptsEveryScheduleAndSharding) {
   }
 }
 
-/// The two stages that hold a tied parameter come to it at different times, the second one only after the first has sent:
-/// a gather that waits for both would hang. Refused, not hung.
+/// The two stages that hold a tied parameter come to it at different times, the second one only after the first has
+/// sent: a gather that waits for both would hang. Refused, not hung.
 TEST(Check, GathersOfATiedParameterThatWaitForEachOther) {
   Model model = make_model({"tied-mlp", {6}, 4, {{"hidden", 8}}});
   Plan plan = named_plan("data=2,pipeline=2,micro_batches=4", model, Cluster::uniform(4), 16, {});
@@ -132,7 +136,8 @@ TEST(Check, DroppedSend) {
   auto& list = c.list(0);
   list.erase(find(list, OpCode::send));
   // rank 1 waits for the activation, rank 0 for the gradient that rank 1 would give later
-  refuse(c, {"would deadlock", "rank 0 at instruction", "receive gradient of", "rank 1 at instruction", "micro-batch 0"});
+  refuse(c,
+         {"would deadlock", "rank 0 at instruction", "receive gradient of", "rank 1 at instruction", "micro-batch 0"});
 }
 
 TEST(Check, DroppedGradientSend) {
@@ -195,7 +200,8 @@ TEST(Check, ClippingNeedsAll) {
 
 TEST(Check, LayersThatCommunicateNeedTheirGroup) {
   Model model = make_model({"cifar-resnet18", {3, 8, 8}, 4, {{"width", 4}}});
-  Program program = compile(model, named_plan("data", model, Cluster::uniform(2), 16, {}), {.batch_norm = BatchNormScope::global});
+  Program program =
+      compile(model, named_plan("data", model, Cluster::uniform(2), 16, {}), {.batch_norm = BatchNormScope::global});
   Case c{std::move(model), std::move(program)};
   auto& list = c.list(1);
   list.erase(find(list, OpCode::backward));

@@ -27,8 +27,9 @@ Plan plan_for(const Model& model, const std::string& name, int devices) {
 }
 
 int count(const std::vector<Instruction>& list, OpCode code, int adjoint = -1) {
-  return int(std::count_if(list.begin(), list.end(),
-                           [&](const Instruction& i) { return i.code == code && (adjoint < 0 || i.adjoint == bool(adjoint)); }));
+  return int(std::count_if(list.begin(), list.end(), [&](const Instruction& i) {
+    return i.code == code && (adjoint < 0 || i.adjoint == bool(adjoint));
+  }));
 }
 
 TEST(Compile, UnknownSchedule) {
@@ -43,8 +44,8 @@ TEST(Compile, EveryMicroBatchOncePerSegment) {
   const Model model = mlp();
   for (int p : {1, 2, 3})
     for (int m : {1, 2, 5}) {
-      const Program program =
-          compile(model, plan_for(model, "pipeline=" + std::to_string(p) + ",micro_batches=" + std::to_string(m), p), {});
+      const Program program = compile(
+          model, plan_for(model, "pipeline=" + std::to_string(p) + ",micro_batches=" + std::to_string(m), p), {});
       EXPECT_EQ(program.micro_batches, m);
       std::map<std::tuple<OpCode, int, int>, int> seen;
       for (const auto& list : program.lists)
@@ -106,8 +107,8 @@ TEST(Compile, EveryLayerASegmentForProfiling) {
 /// fc1 by columns, fc2 by rows, over `degree` workers: Megatron's pair.
 Plan megatron(const Model& model, int degree) {
   Plan plan = plan_for(model, "tensor", degree);
-  const std::map<std::string, std::string> splits{{"fc1", "columns"}, {"relu1", "channels"}, {"fc2", "rows"},
-                                                  {"relu2", "replicate"}, {"fc3", "columns"}, {"loss", "replicate"}};
+  const std::map<std::string, std::string> splits{{"fc1", "columns"},     {"relu1", "channels"}, {"fc2", "rows"},
+                                                  {"relu2", "replicate"}, {"fc3", "columns"},    {"loss", "replicate"}};
   for (const auto& [layer, split] : splits) plan.layers[size_t(model.find(layer))].split = split;
   return plan;
 }
@@ -122,10 +123,12 @@ std::vector<RedistributionKind> kinds(const Program& program, bool adjoint) {
   return found;
 }
 
-/// Shoeybi et al.: a column/row pair costs one all-reduce forward (after the rows) and one backward (before the columns).
+/// Shoeybi et al.: a column/row pair costs one all-reduce forward (after the rows) and one backward (before the
+/// columns).
 TEST(Moves, MegatronsPair) {
   using enum RedistributionKind;
-  const Model small = mlp();  // fc1 reads the data: nobody needs its input's gradient, so its backward all-reduce falls away
+  const Model small =
+      mlp();  // fc1 reads the data: nobody needs its input's gradient, so its backward all-reduce falls away
   const Program first = compile(small, megatron(small, 2), {});
   EXPECT_EQ(kinds(first, false), (std::vector{all_reduce, all_gather}));
   // backward: fc3's input gradient is summed; a gathered value's gradient is sliced without traffic
@@ -133,8 +136,8 @@ TEST(Moves, MegatronsPair) {
 
   const Model deep = make_model({"mlp", {6}, 4, {{"hidden", 8}, {"depth", 4}}});
   Plan plan = plan_for(deep, "tensor", 2);
-  const std::map<std::string, std::string> splits{{"fc1", "replicate"}, {"relu1", "replicate"}, {"fc2", "columns"},
-                                                  {"relu2", "channels"}, {"fc3", "rows"},       {"relu3", "replicate"},
+  const std::map<std::string, std::string> splits{{"fc1", "replicate"},  {"relu1", "replicate"}, {"fc2", "columns"},
+                                                  {"relu2", "channels"}, {"fc3", "rows"},        {"relu3", "replicate"},
                                                   {"fc4", "replicate"},  {"relu4", "replicate"}, {"fc5", "replicate"},
                                                   {"loss", "replicate"}};
   for (const auto& [layer, split] : splits) plan.layers[size_t(deep.find(layer))].split = split;
@@ -178,9 +181,11 @@ TEST(Moves, SkipConnectionsSkipStages) {
     if (program.values[size_t(move.from)].node != start || to.layout.mesh.workers != std::vector<int>{2}) continue;
     ++direct;
     auto touches = [&](int rank) {
-      return std::count_if(program.instructions(rank).begin(), program.instructions(rank).end(), [&](const Instruction& i) {
-        return i.index == m && (i.code == OpCode::send || i.code == OpCode::receive || i.code == OpCode::redistribute);
-      });
+      return std::count_if(
+          program.instructions(rank).begin(), program.instructions(rank).end(), [&](const Instruction& i) {
+            return i.index == m &&
+                   (i.code == OpCode::send || i.code == OpCode::receive || i.code == OpCode::redistribute);
+          });
     };
     EXPECT_EQ(touches(0), 4);  // two micro-batches, forward and backward
     EXPECT_EQ(touches(1), 0);
@@ -194,7 +199,8 @@ TEST(Moves, AreSharedByConsumersOfOneLayout) {
   const Model model = make_model({"skip", {6}, 4, {{"hidden", 8}}});
   Plan plan = plan_for(model, "pipeline=2,micro_batches=1", 2);
   const NodeId start = model.find("relu0");
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].stage = id <= start ? 0 : 1;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    plan.layers[size_t(id)].stage = id <= start ? 0 : 1;
   const Program program = compile(model, plan, {});
   EXPECT_EQ(count(program.instructions(0), OpCode::send, false), 1);
   EXPECT_EQ(count(program.instructions(0), OpCode::receive, true), 1);
@@ -211,14 +217,16 @@ TEST(Moves, TargetsAreLoadedWhereTheyAreNeeded) {
 TEST(Buffers, AreSharedBeforeEvaluation) {
   const Model model = make_model({"cifar-resnet18", {3, 8, 8}, 4, {{"width", 4}}});
   auto synchronizations = [&](const char* name, int devices, bool training) {
-    return count(compile(model, plan_for(model, name, devices), {.training = training}).instructions(0), OpCode::synchronize_buffers);
+    return count(compile(model, plan_for(model, name, devices), {.training = training}).instructions(0),
+                 OpCode::synchronize_buffers);
   };
   EXPECT_EQ(synchronizations("data", 2, false), 20);
   EXPECT_EQ(synchronizations("data", 2, true), 0);
   EXPECT_EQ(synchronizations("single", 1, false), 0);
 }
 
-/// Positions of maxima travel to a later stage, and no gradient of them comes back; what only they depend on is not trained.
+/// Positions of maxima travel to a later stage, and no gradient of them comes back; what only they depend on is not
+/// trained.
 TEST(Compile, PositionsOfMaximaHaveNoGradient) {
   ModelBuilder b("unpool");
   const NodeId data = b.input("data", {2, 4, 4}), target = b.input("target", {});
@@ -231,7 +239,8 @@ TEST(Compile, PositionsOfMaximaHaveNoGradient) {
   const NodeId logits = b.layer<Linear>({b.layer<Flatten>({large}, "flatten")}, "fc", 64, 4);
   const Model model = b.finish(logits, b.layer<SoftmaxCrossEntropy>({logits, target}, "loss"));
   Plan plan = plan_for(model, "pipeline=2,micro_batches=2", 2);
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].stage = id >= inner ? 1 : 0;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    plan.layers[size_t(id)].stage = id >= inner ? 1 : 0;
   validate(plan, model, 16, "test");
   const Program program = compile(model, plan, {});
   int forwards = 0, of_pool = 0;

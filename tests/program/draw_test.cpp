@@ -55,8 +55,12 @@ TEST(Clock, SegmentsShareTheirStagesUnitByFlops) {
   for (int i = 0; i < 3; ++i) p.ops[size_t(i)].node = made.model.input_count() + i;
   p.segments = {{0, {0, 1}}, {0, {2}}};  // layers of equal work
   p.segment_buckets = {{0}, {0}};
-  p.lists = {{{OpCode::forward, 0, 0}, {OpCode::forward, 1, 0}, {OpCode::recompute, 1, 0}, {OpCode::backward, 1, 0},
-              {OpCode::backward_input, 0, 0}, {OpCode::backward_weight, 0, 0}}};
+  p.lists = {{{OpCode::forward, 0, 0},
+              {OpCode::forward, 1, 0},
+              {OpCode::recompute, 1, 0},
+              {OpCode::backward, 1, 0},
+              {OpCode::backward_input, 0, 0},
+              {OpCode::backward_weight, 0, 0}}};
   complete(p, made.model);
   const auto stretches = unit_clock(p, made.model).ranks[0];
   const std::vector<double> ends{1, 4.0 / 3, 2, 8.0 / 3, 10.0 / 3};  // the two forwards are one stretch
@@ -147,7 +151,8 @@ TEST(Draw, DrawingForTheReport) {
   EXPECT_EQ(row["workers"], nlohmann::json({2, 3}));
   ASSERT_EQ(row["boxes"].size(), 4u);
   EXPECT_EQ(row["boxes"][1],
-            nlohmann::json({{"begin", 2.0}, {"end", 4.0}, {"kind", "backward"}, {"stage", 1}, {"micro_batch", 0}, {"batch", 0}}));
+            nlohmann::json(
+                {{"begin", 2.0}, {"end", 4.0}, {"kind", "backward"}, {"stage", 1}, {"micro_batch", 0}, {"batch", 0}}));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Executing a program without tensors: who waits for whom, when things begin, what is left over. Expected times are worked out by hand.
+// Executing a program without tensors: who waits for whom, when things begin, what is left over. Expected times are
+// worked out by hand.
 #include "program/engine.h"
 
 #include <gmock/gmock.h>
@@ -12,8 +13,8 @@ namespace trireme {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using testing::HandMade;
+using ::testing::IsEmpty;
 using testing::Recorder;
 using Event = Recorder::Event;
 
@@ -34,10 +35,14 @@ TEST(Engine, TimesOfAPipeline) {
   const HandMade made = testing::pipeline({"F0 F1 B0 B1", "F0 B0 F1 B1"});
   Recorder clock(2, [](int rank, const Instruction& i) {
     switch (i.code) {
-      case OpCode::forward: return rank == 0 ? 1.0 : 3.0;
-      case OpCode::backward: return rank == 0 ? 2.0 : 4.0;
-      case OpCode::send: return 0.5;
-      default: return 0.25;  // receive
+      case OpCode::forward:
+        return rank == 0 ? 1.0 : 3.0;
+      case OpCode::backward:
+        return rank == 0 ? 2.0 : 4.0;
+      case OpCode::send:
+        return 0.5;
+      default:
+        return 0.25;  // receive
     }
   });
   const EngineEnd end = clock.run(made);
@@ -46,9 +51,9 @@ TEST(Engine, TimesOfAPipeline) {
                           Event{2, 0, 1.5, 2.5}, Event{3, 0, 2.5, 3},      // forward 1, send
                           Event{4, 0, 9.25, 9.5}, Event{5, 0, 9.5, 11.5},  // gradient 0 is sent until 9.25
                           Event{6, 0, 17, 17.25}, Event{7, 0, 17.25, 19.25}));
-  EXPECT_THAT(clock.events[1],
-              ElementsAre(Event{0, 0, 1.5, 1.75}, Event{1, 0, 1.75, 4.75}, Event{2, 0, 4.75, 8.75}, Event{3, 0, 8.75, 9.25},
-                          Event{4, 0, 9.25, 9.5}, Event{5, 0, 9.5, 12.5}, Event{6, 0, 12.5, 16.5}, Event{7, 0, 16.5, 17}));
+  EXPECT_THAT(clock.events[1], ElementsAre(Event{0, 0, 1.5, 1.75}, Event{1, 0, 1.75, 4.75}, Event{2, 0, 4.75, 8.75},
+                                           Event{3, 0, 8.75, 9.25}, Event{4, 0, 9.25, 9.5}, Event{5, 0, 9.5, 12.5},
+                                           Event{6, 0, 12.5, 16.5}, Event{7, 0, 16.5, 17}));
   EXPECT_EQ(end.seconds, 19.25);
   EXPECT_EQ(end.executed, 16);
   EXPECT_THAT(end.standstills, IsEmpty());
@@ -69,7 +74,8 @@ HandMade redistributing(Placement tensor_from, Placement tensor_to, Placement da
   return made;
 }
 
-/// When each rank begins its second forward: forwards take rank + 1 seconds, the redistribution 0.5 and of rank 1 and 3 two.
+/// When each rank begins its second forward: forwards take rank + 1 seconds, the redistribution 0.5 and of rank 1 and 3
+/// two.
 std::vector<double> second_forwards(const HandMade& made) {
   Recorder clock(4, [](int rank, const Instruction& i) {
     if (i.code == OpCode::redistribute) return rank % 2 == 1 ? 2.0 : 0.5;
@@ -99,7 +105,8 @@ TEST(Engine, CommunicatingLayersJoinTheirAxis) {
   made.program.ops[0].communicates = true;
   Recorder clock(3, [](int rank, const Instruction&) { return rank + 1.0; });
   clock.run(made);
-  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(clock.events[size_t(rank)], ElementsAre(Event{0, 0, 0, 3}, Event{1, 0, 3, 6}));
+  for (int rank = 0; rank < 3; ++rank)
+    EXPECT_THAT(clock.events[size_t(rank)], ElementsAre(Event{0, 0, 0, 3}, Event{1, 0, 3, 6}));
 }
 
 TEST(Engine, ReplicasOfAStageReceiveFromTheirLikeOnly) {
@@ -178,10 +185,12 @@ TEST(Engine, EachGatherTakesOnePrefetchOfEveryHolder) {
   HandMade made = testing::pipeline({""}, 2);
   made.program.private_replicas = true;
   made.program.optimizer_sharding = OptimizerSharding::zero3;
-  const Instruction prefetch{OpCode::prefetch_weights, 0}, gather{OpCode::gather_weights, 0}, release{OpCode::release_weights, 0};
+  const Instruction prefetch{OpCode::prefetch_weights, 0}, gather{OpCode::gather_weights, 0},
+      release{OpCode::release_weights, 0};
   made.program.lists = {{prefetch, gather, release, prefetch, gather}, {prefetch, prefetch, gather, release, gather}};
   made.program.list_of_rank = {0, 1};
-  Recorder clock(2, [](int rank, const Instruction& i) { return i.code == OpCode::prefetch_weights ? 1.0 + 2 * rank : 0.5; });
+  Recorder clock(
+      2, [](int rank, const Instruction& i) { return i.code == OpCode::prefetch_weights ? 1.0 + 2 * rank : 0.5; });
   EXPECT_THAT(clock.run(made).leftovers, IsEmpty());
   // rank 0 prefetches until 1 and 5, rank 1 until 3 and 6
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::gather_weights, 0), 3);
@@ -227,9 +236,11 @@ TEST(Engine, LagsFillAndDrain) {
     for (const Event& event : clock.events[size_t(rank)])
       batches[event.index].push_back(event.step - list[size_t(event.index)].lag);
     EXPECT_EQ(batches.size(), list.size());
-    for (const auto& [index, of_instruction] : batches) EXPECT_THAT(of_instruction, ElementsAre(0, 1, 2)) << rank << " " << index;
+    for (const auto& [index, of_instruction] : batches)
+      EXPECT_THAT(of_instruction, ElementsAre(0, 1, 2)) << rank << " " << index;
   }
-  // stage 0: F0 0-1, F1 1-2, B0 at 4-6, F2 6-7, B1 7-9 ..., stage 1: F0 1-2, B0 2-4, F1 4-5, B1 5-7, F2 7-8, B2 8-10; B2 10-12
+  // stage 0: F0 0-1, F1 1-2, B0 at 4-6, F2 6-7, B1 7-9 ..., stage 1: F0 1-2, B0 2-4, F1 4-5, B1 5-7, F2 7-8, B2 8-10;
+  // B2 10-12
   EXPECT_EQ(end.seconds, 12);
 }
 

@@ -29,13 +29,15 @@ inline Model chain(int layers) {
   return builder.finish(x, builder.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
 }
 
-/// One segment of one op (layer `fc<stage>`) with one bucket per stage, on a data mesh; neighbours are joined by move `stage`.
+/// One segment of one op (layer `fc<stage>`) with one bucket per stage, on a data mesh; neighbours are joined by move
+/// `stage`.
 inline HandMade stages(int count, const std::vector<std::vector<int>>& workers_of_stage) {
   HandMade made{chain(count), {}};
   Program& p = made.program;
   const auto layout_of = [&](int stage) {
     const auto& workers = workers_of_stage[size_t(stage)];
-    return Layout{{workers, int(workers.size()), 1}, workers.size() > 1 ? Placement::shard(0) : Placement::replicate(), {}};
+    return Layout{
+        {workers, int(workers.size()), 1}, workers.size() > 1 ? Placement::shard(0) : Placement::replicate(), {}};
   };
   for (int s = 0; s < count; ++s) {
     const Layout layout = layout_of(s);
@@ -60,8 +62,9 @@ inline HandMade stages(int count, const std::vector<std::vector<int>>& workers_o
   return made;
 }
 
-/// The instructions of a worker from words: kind and micro-batch, then ":stage" if it is not `stage`, then "@lag" if it is not 0.
-/// F forward, B backward, I and W its parts, R recompute: with the messages to and from the neighbouring stages. U update of all.
+/// The instructions of a worker from words: kind and micro-batch, then ":stage" if it is not `stage`, then "@lag" if it
+/// is not 0. F forward, B backward, I and W its parts, R recompute: with the messages to and from the neighbouring
+/// stages. U update of all.
 inline std::vector<Instruction> instructions(const std::string& words, int stage, int last_stage) {
   std::vector<Instruction> list;
   std::istringstream stream(words);
@@ -88,13 +91,18 @@ inline std::vector<Instruction> instructions(const std::string& words, int stage
         put(word[0] == 'B' ? OpCode::backward : OpCode::backward_input, s, micro_batch);
         if (s > 0) put(OpCode::send, s - 1, micro_batch, true);
         break;
-      case 'W': put(OpCode::backward_weight, s, micro_batch); break;
-      case 'R': put(OpCode::recompute, s, micro_batch); break;
+      case 'W':
+        put(OpCode::backward_weight, s, micro_batch);
+        break;
+      case 'R':
+        put(OpCode::recompute, s, micro_batch);
+        break;
       case 'U':
         put(OpCode::reduce_gradients, s, -1);
         put(OpCode::optimizer_step, s, -1);
         break;
-      default: ADD_FAILURE() << "unknown word " << word;
+      default:
+        ADD_FAILURE() << "unknown word " << word;
     }
   }
   return list;
@@ -150,7 +158,8 @@ class Recorder : public EngineCosts {
     friend bool operator==(const Event&, const Event&) = default;
   };
   using Duration = std::function<double(int rank, const Instruction&)>;
-  explicit Recorder(int ranks, Duration duration = [](int, const Instruction&) { return 0.0; })
+  explicit Recorder(
+      int ranks, Duration duration = [](int, const Instruction&) { return 0.0; })
       : events(size_t(ranks)), duration_(std::move(duration)) {}
 
   /// Executes the program, completed as it is now.
@@ -163,7 +172,9 @@ class Recorder : public EngineCosts {
     for (const Execution& e : together)
       demand.fixed = std::max(demand.fixed, duration_(e.rank, program_.instructions(e.rank)[size_t(e.index)]));
   }
-  void end(const Execution& e, double now) override { events[size_t(e.rank)].push_back({e.index, e.step, e.begin, now}); }
+  void end(const Execution& e, double now) override {
+    events[size_t(e.rank)].push_back({e.index, e.step, e.begin, now});
+  }
 
   std::vector<std::vector<Event>> events;  ///< by rank
 

@@ -62,7 +62,9 @@ Role role_in(const testing::HandMade& made, int rank, List list) {
   return role_of(made.program, rank, made.program.sites[size_t(list)].sites[0]);
 }
 
-const Channel& channel_of(const testing::HandMade& made, const Role& role) { return made.program.channels[size_t(role.channel)]; }
+const Channel& channel_of(const testing::HandMade& made, const Role& role) {
+  return made.program.channels[size_t(role.channel)];
+}
 
 TEST(Rendezvous, WhoExchangesWithinAStageJoins) {
   const unsigned seed = std::random_device{}();
@@ -83,7 +85,8 @@ TEST(Rendezvous, WhoExchangesWithinAStageJoins) {
     // and where nothing can move, nobody waits
     if (from.mesh == to.mesh && classify(from, to) <= RedistributionKind::slice) {
       for (int worker : mesh.workers)
-        EXPECT_EQ(int(role_in(made, worker, redistributes).part), int(Part::alone)) << to_string(from) << " -> " << to_string(to);
+        EXPECT_EQ(int(role_in(made, worker, redistributes).part), int(Part::alone))
+            << to_string(from) << " -> " << to_string(to);
     }
     const Role first = role_in(made, 0, redistributes);
     alone += first.part == Part::alone;

@@ -33,11 +33,16 @@ struct StageTime {
   int64_t forward = 1, backward_input = 1, backward_weight = 1;  ///< a whole backward takes both
   int64_t of(TaskKind kind) const {
     switch (kind) {
-      case TaskKind::forward: return forward;
-      case TaskKind::backward: return backward_input + backward_weight;
-      case TaskKind::backward_input: return backward_input;
-      case TaskKind::backward_weight: return backward_weight;
-      case TaskKind::update: return 0;
+      case TaskKind::forward:
+        return forward;
+      case TaskKind::backward:
+        return backward_input + backward_weight;
+      case TaskKind::backward_input:
+        return backward_input;
+      case TaskKind::backward_weight:
+        return backward_weight;
+      case TaskKind::update:
+        return 0;
     }
     return 0;
   }
@@ -56,8 +61,7 @@ class Clock {
   Clock(const Schedule& schedule, int depth, int chunks, int micro_batches, int steps, std::vector<StageTime> times)
       : depth_(depth), stages_(depth * chunks), times_(std::move(times)), events_(size_t(depth)) {
     times_.resize(size_t(stages_), times_.back());
-    for (int s = 0; s < depth; ++s)
-      lists_.push_back(deeds_of(schedule, {s, depth, chunks, micro_batches}, steps));
+    for (int s = 0; s < depth; ++s) lists_.push_back(deeds_of(schedule, {s, depth, chunks, micro_batches}, steps));
     for (bool moved = true; moved;) {
       moved = false;
       for (int s = 0; s < depth; ++s)

@@ -62,7 +62,8 @@ int most_in_flight(const std::vector<Deed>& deeds, TaskKind closes) {
 
 const StageTime kTwice{1, 1, 1};  // a whole backward takes twice the forward
 
-// --- Lists --------------------------------------------------------------------------------------------------------------
+// --- Lists
+// --------------------------------------------------------------------------------------------------------------
 
 TEST(Schedules, DoEveryMicroBatchOnce) {
   for (const Schedule& schedule : known_schedules()) {
@@ -88,7 +89,8 @@ TEST(Schedules, UpdateOnceAllGradientsOfABatchAreThereAndBatchByBatch) {
       std::map<int, int> gradients;  // by batch
       int updates = 0;
       for (const Deed& deed : deeds_of(schedule, place, 12)) {
-        if (deed.task.kind == TaskKind::backward || deed.task.kind == TaskKind::backward_weight) ++gradients[deed.batch];
+        if (deed.task.kind == TaskKind::backward || deed.task.kind == TaskKind::backward_weight)
+          ++gradients[deed.batch];
         if (deed.task.kind != TaskKind::update) continue;
         EXPECT_EQ(deed.batch, updates++);
         EXPECT_EQ(gradients[deed.batch], place.micro_batches * place.chunks);
@@ -124,8 +126,8 @@ TEST(Gpipe, GoesThroughItsStagesAndBack) {
 }
 
 TEST(Gpipe, KeepsTorchgpipesClock) {
-  // torchgpipe's clock_cycles(m, n): per clock the (micro-batch, partition) pairs that run forward; backward runs them in
-  // reverse.
+  // torchgpipe's clock_cycles(m, n): per clock the (micro-batch, partition) pairs that run forward; backward runs them
+  // in reverse.
   using Cycles = std::vector<std::vector<std::pair<int, int>>>;
   const std::vector<std::tuple<int, int, Cycles>> published = {
       {1, 1, {{{0, 0}}}},
@@ -152,10 +154,9 @@ TEST(Gpipe, KeepsTorchgpipesClock) {
 
 TEST(OneForwardOneBackward, OrdersAsPublished) {
   // PipeDream-Flush, p = 4, m = 8.
-  const std::vector<std::string> published = {"F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7 U",
-                                              "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 B6 B7 U",
-                                              "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 B7 U",
-                                              "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 U"};
+  const std::vector<std::string> published = {
+      "F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7 U", "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 B6 B7 U",
+      "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 B7 U", "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 U"};
   EXPECT_EQ(texts_of(kOneForwardOneBackward, 4, 1, 8), published);
   EXPECT_EQ(text_of(kOneForwardOneBackward, {0, 1, 1, 3}), "F0 B0 F1 B1 F2 B2 U");
   EXPECT_EQ(text_of(kOneForwardOneBackward, {0, 4, 1, 2}), "F0 F1 B0 B1 U");
@@ -206,20 +207,23 @@ TEST(TwoBufferedWeights, UpdatesBehindTheLastBackwardOfABatch) {
   EXPECT_EQ(text_of(kTwoBufferedWeights, {0, 1, 1, 2}), "F0 B0 F1 B1 U");
 }
 
-// --- Memory -------------------------------------------------------------------------------------------------------------
+// --- Memory
+// -------------------------------------------------------------------------------------------------------------
 
 TEST(Schedules, KeepAsManyMicroBatchesInFlightAsPublished) {
   const auto at_most = [](const Schedule& schedule, const PipelinePlace& place) {
     const bool splits = schedule.name == "zero-bubble";
     return most_in_flight(deeds_of(schedule, place, 15), splits ? TaskKind::backward_input : TaskKind::backward);
   };
-  for_each_place(kGpipe, [&](const PipelinePlace& at) { EXPECT_EQ(at_most(kGpipe, at), at.micro_batches * at.chunks); });
+  for_each_place(kGpipe,
+                 [&](const PipelinePlace& at) { EXPECT_EQ(at_most(kGpipe, at), at.micro_batches * at.chunks); });
   for (const Schedule* schedule : {&kOneForwardOneBackward, &kZeroBubble})
     for_each_place(*schedule, [&](const PipelinePlace& at) {
       EXPECT_EQ(at_most(*schedule, at), std::min(at.micro_batches, at.depth - at.position));
     });
   for (const Schedule* schedule : {&kPipedream, &kTwoBufferedWeights})
-    for_each_place(*schedule, [&](const PipelinePlace& at) { EXPECT_EQ(at_most(*schedule, at), at.depth - at.position); });
+    for_each_place(*schedule,
+                   [&](const PipelinePlace& at) { EXPECT_EQ(at_most(*schedule, at), at.depth - at.position); });
   const std::vector<int> interleaved = {11, 9, 7, 5};  // p = 4, v = 2, m = 8
   for (int s = 0; s < 4; ++s) EXPECT_EQ(at_most(kInterleaved, {s, 4, 2, 8}), interleaved[size_t(s)]);
 }
@@ -230,14 +234,17 @@ TEST(Schedules, AreInFlightAsThePlannerIsTold) {
     const TaskKind closes = schedule.splits_backward ? TaskKind::backward_weight : TaskKind::backward;
     for_each_place(schedule, [&](const PipelinePlace& at) {
       if (at.chunks > 1 && !schedule.chunked) return;
-      EXPECT_EQ(schedule.in_flight(at, at.depth * at.chunks - at.position), most_in_flight(deeds_of(schedule, at, 1), closes)) << schedule.name;
+      EXPECT_EQ(schedule.in_flight(at, at.depth * at.chunks - at.position),
+                most_in_flight(deeds_of(schedule, at, 1), closes))
+          << schedule.name;
     });
   }
 }
 
 TEST(ZeroBubble, KeepsNoMoreUntilTheWeightGradientThanTheFirstPositionOf1f1b) {
   for_each_place(kZeroBubble, [&](const PipelinePlace& at) {
-    EXPECT_EQ(most_in_flight(deeds_of(kZeroBubble, at, 2), TaskKind::backward_weight), std::min(at.micro_batches, at.depth));
+    EXPECT_EQ(most_in_flight(deeds_of(kZeroBubble, at, 2), TaskKind::backward_weight),
+              std::min(at.micro_batches, at.depth));
   });
 }
 
@@ -281,7 +288,8 @@ TEST(Pipedream, ForwardTakesTheNewestVersion) {
   });
 }
 
-// --- Time ---------------------------------------------------------------------------------------------------------------
+// --- Time
+// ---------------------------------------------------------------------------------------------------------------
 
 TEST(Schedules, TakeThePublishedTimeWithEqualStages) {
   for (int p = 1; p <= 6; ++p)
@@ -291,7 +299,8 @@ TEST(Schedules, TakeThePublishedTimeWithEqualStages) {
       EXPECT_EQ(Clock(kOneForwardOneBackward, p, 1, m, 1, {kTwice}).time(), (m + p - 1) * 3);
       for (int v : {2, 3, 4}) {
         if (!fits(kInterleaved, {0, p, v, m})) continue;
-        // A stage takes 1/v of the time, so m v of them are one worker's work and a share (p - 1)/(v m + p - 1) is bubble.
+        // A stage takes 1/v of the time, so m v of them are one worker's work and a share (p - 1)/(v m + p - 1) is
+        // bubble.
         EXPECT_EQ(Clock(kInterleaved, p, v, m, 1, {kTwice}).time(), (v * m + p - 1) * 3) << "v=" << v;
       }
     }
@@ -402,7 +411,8 @@ TEST(Clock, GetsStuckWhereTasksWaitForEachOther) {
   EXPECT_TRUE(Clock(crossed, 2, 1, 2, 1, {kTwice}).stuck());
 }
 
-// --- Misfits ------------------------------------------------------------------------------------------------------------
+// --- Misfits
+// ------------------------------------------------------------------------------------------------------------
 
 struct MisfitCase {
   std::string_view schedule;
@@ -412,24 +422,41 @@ struct MisfitCase {
 
 TEST(Schedules, SayWhyAPipelineDoesNotFitAndWhatToDo) {
   const std::vector<MisfitCase> cases = {
-      {"1f1b", {0, 2, 3, 4}, "it runs one stage per worker, here are 3",
+      {"1f1b",
+       {0, 2, 3, 4},
+       "it runs one stage per worker, here are 3",
        "give every worker one stage or use schedule \"interleaved\""},
-      {"zero-bubble", {0, 2, 2, 4}, "it runs one stage per worker, here are 2",
+      {"zero-bubble",
+       {0, 2, 2, 4},
+       "it runs one stage per worker, here are 2",
        "give every worker one stage or use schedule \"interleaved\""},
-      {"interleaved", {0, 4, 1, 8}, "it needs at least two stages per worker",
+      {"interleaved",
+       {0, 4, 1, 8},
+       "it needs at least two stages per worker",
        "with one stage per worker use schedule \"1f1b\""},
-      {"interleaved", {0, 4, 2, 6}, "6 micro-batches are not a multiple of the pipeline's depth 4",
+      {"interleaved",
+       {0, 4, 2, 6},
+       "6 micro-batches are not a multiple of the pipeline's depth 4",
        "use 4 or 8 micro-batches"},
-      {"interleaved", {0, 4, 2, 3}, "3 micro-batches are not a multiple of the pipeline's depth 4", "use 4 micro-batches"},
-      {"pipedream", {0, 4, 1, 4},
+      {"interleaved",
+       {0, 4, 2, 3},
+       "3 micro-batches are not a multiple of the pipeline's depth 4",
+       "use 4 micro-batches"},
+      {"pipedream",
+       {0, 4, 1, 4},
        "every mini-batch is a unit with an update of its own, here it is cut into 4 micro-batches",
        "use 1 micro-batch, or schedule \"2bw\", which has one update for all of them"},
-      {"pipedream", {0, 2, 2, 1}, "it runs one stage per worker, here are 2",
+      {"pipedream",
+       {0, 2, 2, 1},
+       "it runs one stage per worker, here are 2",
        "give every worker one stage or use schedule \"interleaved\""},
-      {"2bw", {0, 4, 1, 3},
+      {"2bw",
+       {0, 4, 1, 3},
        "3 micro-batches are fewer than the pipeline's depth 4, so two versions of the weights are not enough",
        "use at least 4 micro-batches or schedule \"1f1b\""},
-      {"2bw", {0, 2, 2, 4}, "it runs one stage per worker, here are 2",
+      {"2bw",
+       {0, 2, 2, 4},
+       "it runs one stage per worker, here are 2",
        "give every worker one stage or use schedule \"interleaved\""}};
   for (const MisfitCase& c : cases) {
     const Schedule::Misfit misfit = find_schedule(c.schedule, "plan").misfit(c.place);
@@ -440,7 +467,7 @@ TEST(Schedules, SayWhyAPipelineDoesNotFitAndWhatToDo) {
 
 TEST(Schedules, HaveNothingToSayWhereThePipelineFits) {
   const std::vector<std::pair<std::string_view, PipelinePlace>> cases = {
-      {"gpipe", {0, 4, 3, 1}},       {"1f1b", {0, 4, 1, 1}},      {"interleaved", {0, 4, 2, 8}},
+      {"gpipe", {0, 4, 3, 1}},       {"1f1b", {0, 4, 1, 1}},        {"interleaved", {0, 4, 2, 8}},
       {"interleaved", {0, 4, 3, 4}}, {"zero-bubble", {0, 4, 1, 2}}, {"pipedream", {0, 4, 1, 1}},
       {"2bw", {0, 4, 1, 4}},         {"2bw", {0, 1, 1, 1}}};
   for (const auto& [name, place] : cases) {
@@ -458,7 +485,8 @@ TEST(Schedules, AreFoundByName) {
     EXPECT_FALSE(schedule.description.empty());
   }
   EXPECT_EQ(names, (std::vector<std::string_view>{"gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw"}));
-  expect_error(Blame::user, {"my.plan.json", "schedule \"1f2b\"", "is not known", "did you mean \"1f1b\"?", "pipedream"},
+  expect_error(Blame::user,
+               {"my.plan.json", "schedule \"1f2b\"", "is not known", "did you mean \"1f1b\"?", "pipedream"},
                [] { find_schedule("1f2b", "my.plan.json"); });
   expect_error(Blame::user, {"schedule \"zigzag\"", "known are gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw"},
                [] { find_schedule("zigzag", "plan"); });
@@ -469,8 +497,10 @@ TEST(Schedules, HaveRoles) {
   EXPECT_EQ(lean_schedule().name, "1f1b");
   EXPECT_EQ(chunked_schedule().name, "interleaved");
   EXPECT_EQ(look_up_schedule("1f2b"), nullptr);
-  EXPECT_EQ(schedule_names([](const Schedule& s) { return s.is_plain(); }), (std::vector<std::string>{"gpipe", "1f1b"}));
-  EXPECT_EQ(schedule_names([](const Schedule& s) { return s.has_vertical_sync; }), std::vector<std::string>{"pipedream"});
+  EXPECT_EQ(schedule_names([](const Schedule& s) { return s.is_plain(); }),
+            (std::vector<std::string>{"gpipe", "1f1b"}));
+  EXPECT_EQ(schedule_names([](const Schedule& s) { return s.has_vertical_sync; }),
+            std::vector<std::string>{"pipedream"});
   for (const Schedule& schedule : known_schedules()) {
     EXPECT_EQ(schedule.step_rule == nullptr, !schedule.flushes) << schedule.name;
     EXPECT_EQ(schedule.step_rule == nullptr, schedule.in_flight == nullptr) << schedule.name;
@@ -484,9 +514,12 @@ TEST(Schedules, TakeTheTimeOfTheirStepRule) {
     for_each_place(schedule, [&](const PipelinePlace& at) {
       if (at.position > 0 || (at.chunks > 1 && !schedule.chunked)) return;
       const StepRule rule = schedule.step_rule(at);
-      const double waited_for = double(kTwice.forward + kTwice.backward_input), weights = double(kTwice.backward_weight);
-      const double fill = rule.fill_compute * waited_for + rule.fill_weight * weights, main = rule.main_compute * waited_for + rule.main_weight * weights;
-      EXPECT_EQ(double(Clock(schedule, at.depth, at.chunks, at.micro_batches, 1, {kTwice}).time()), at.depth * fill + main)
+      const double waited_for = double(kTwice.forward + kTwice.backward_input),
+                   weights = double(kTwice.backward_weight);
+      const double fill = rule.fill_compute * waited_for + rule.fill_weight * weights,
+                   main = rule.main_compute * waited_for + rule.main_weight * weights;
+      EXPECT_EQ(double(Clock(schedule, at.depth, at.chunks, at.micro_batches, 1, {kTwice}).time()),
+                at.depth * fill + main)
           << schedule.name << " p=" << at.depth << " v=" << at.chunks << " m=" << at.micro_batches;
       EXPECT_LE(rule.least_weight * weights + at.micro_batches * waited_for, fill + main) << schedule.name;
     });

@@ -18,7 +18,9 @@ std::map<int, double> ends_of(SharedResources& clock) {
   return ends;
 }
 
-void begin(SharedResources& clock, int id, double fixed, std::vector<Share> shares = {}) { clock.begin(id, fixed, shares); }
+void begin(SharedResources& clock, int id, double fixed, std::vector<Share> shares = {}) {
+  clock.begin(id, fixed, shares);
+}
 
 TEST(SharedResources, FixedTimesPass) {
   SharedResources clock({});

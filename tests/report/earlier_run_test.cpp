@@ -27,8 +27,13 @@ void write_steps(RunFolder& folder, int64_t first, int64_t last) {
     report.point = {step, step * 128, double(step) / 7, loss_of(step)};
     folder.on_step(report);
     if (step % 2 == 0)
-      folder.on_evaluation({step, step * 128, double(step) / 10, double(step) / 7, loss_of(step) / 2,
-                            {{"mean_iou", 0.5}, {"pixel_accuracy", loss_of(step)}, {"iou.0", 0.1}, {"iou.2", kNan}, {"iou.10", 0.3}}});
+      folder.on_evaluation(
+          {step,
+           step * 128,
+           double(step) / 10,
+           double(step) / 7,
+           loss_of(step) / 2,
+           {{"mean_iou", 0.5}, {"pixel_accuracy", loss_of(step)}, {"iou.0", 0.1}, {"iou.2", kNan}, {"iou.10", 0.3}}});
   }
 }
 
@@ -39,12 +44,14 @@ TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
     RunFolder folder(path);
     write_steps(folder, 1, 7);
   }
-  std::ofstream(path / "metrics.jsonl", std::ios::app) << "{\"kind\": \"final\", \"step\": 3, \"auc\": 1}\n{\"kind\": \"step\", \"step\": 8, \"lo";
+  std::ofstream(path / "metrics.jsonl", std::ios::app)
+      << "{\"kind\": \"final\", \"step\": 3, \"auc\": 1}\n{\"kind\": \"step\", \"step\": 8, \"lo";
   const EarlierRun earlier = take_back_to(path, {.step = 5}, {"mean_iou", "pixel_accuracy"});
   ASSERT_EQ(earlier.curve.size(), 5u);
   for (int64_t step = 1; step <= 5; ++step) {
     const CurvePoint& point = earlier.curve[size_t(step - 1)];
-    EXPECT_EQ(std::tuple(point.step, point.samples, point.seconds, point.loss), std::tuple(step, step * 128, double(step) / 7, loss_of(step)));
+    EXPECT_EQ(std::tuple(point.step, point.samples, point.seconds, point.loss),
+              std::tuple(step, step * 128, double(step) / 7, loss_of(step)));
   }
   ASSERT_EQ(earlier.evaluations.size(), 2u);
   const EvaluationPoint& last = earlier.evaluations.back();

@@ -118,13 +118,14 @@ TEST(Html, HasAColourForEveryKindOfEvent) {
 
 TEST(Html, ShowsWhatEachBlockGot) {
   const std::string html = html_report(sample_result());
-  EXPECT_EQ(data_of(html).at("rows").at(2).at("blocks").at(2), nlohmann::json::parse(
-      R"({"block": "layer1.1", "layers": 4, "stage": 1, "strategy": "one device"})"));
+  EXPECT_EQ(data_of(html).at("rows").at(2).at("blocks").at(2),
+            nlohmann::json::parse(R"({"block": "layer1.1", "layers": 4, "stage": 1, "strategy": "one device"})"));
   EXPECT_EQ(data_of(html).at("rows").at(4).at("blocks"), nlohmann::json::array()) << "it had no plan";
   const size_t begin = html.find("What each block got</caption>");
   ASSERT_NE(begin, html.npos);
   const std::string table = html.substr(begin, html.find("</table>", begin) - begin);
-  EXPECT_EQ(count(table, "<tr>"), 1u + 1 + 2 + 2 + 3) << "blocks that follow each other and got the same share a line: " << table;
+  EXPECT_EQ(count(table, "<tr>"), 1u + 1 + 2 + 2 + 3)
+      << "blocks that follow each other and got the same share a line: " << table;
   for (const char* cell : {"<td>layer1.0 to top</td><td class=\"n\">14</td><td>one device</td>",
                            "<td>top</td><td class=\"n\">2</td><td>data 2, tensor 2</td>",
                            "<td class=\"n\">1</td><td>layer1.1 to top</td><td class=\"n\">6</td><td>one device</td>"})
@@ -137,7 +138,8 @@ TEST(Html, HasAColourForEveryKindOfParallelism) {
   const size_t begin = html.find("GOT_KINDS = {");
   const std::string colours = html.substr(begin, html.find("};", begin) - begin);
   for (const char* kind : {"data", "tensor", "both", "copies", "stage", "alone"})
-    EXPECT_TRUE(std::regex_search(colours, std::regex(std::string(" ") + kind + ": \\{ name: \"[^\"]+\", colour: \"#[0-9a-f]{6}\"")))
+    EXPECT_TRUE(std::regex_search(
+        colours, std::regex(std::string(" ") + kind + ": \\{ name: \"[^\"]+\", colour: \"#[0-9a-f]{6}\"")))
         << kind;
 }
 
@@ -148,7 +150,8 @@ TEST(Html, CarriesSchedulesAsListsOfBoxes) {
   EXPECT_DOUBLE_EQ(schedule.at("bubble"), 1.0 / 3);
   EXPECT_EQ(schedule.at("rows").at(1).at("label"), "worker 1, stage 1");
   // begin, end, kind, stage, micro-batch, batch
-  EXPECT_EQ(schedule.at("rows").at(1).at("boxes"), nlohmann::json::parse(R"([[1, 2, "forward", 1, 0, 0], [2, 3, "forward", 1, 1, 0],
+  EXPECT_EQ(schedule.at("rows").at(1).at("boxes"),
+            nlohmann::json::parse(R"([[1, 2, "forward", 1, 0, 0], [2, 3, "forward", 1, 1, 0],
                                                                             [3, 5, "backward", 1, 1, 0], [5, 7, "backward", 1, 0, 0]])"));
 }
 
@@ -158,7 +161,8 @@ TEST(Html, CarriesWhatReplicasTook) {
   EXPECT_EQ(rows.at(4).at("replicas").at("staleness"), nlohmann::json(std::vector<int>(8, 10)));
   EXPECT_EQ(rows.at(4).at("replicas").at("clock"), "modelled");
   EXPECT_EQ(rows.at(0).at("name"), "local-sgd") << "lines over workers are told apart by it";
-  for (const char* id : {"workers-section", "workers-time", "workers-metric", "workers-shared", "h-workers-metric", "staleness-section", "staleness"}) {
+  for (const char* id : {"workers-section", "workers-time", "workers-metric", "workers-shared", "h-workers-metric",
+                         "staleness-section", "staleness"}) {
     EXPECT_EQ(count(html, fmt::format(" id=\"{}\"", id)), 1u) << id;
     EXPECT_GE(count(html, fmt::format("\"{}\"", id)), 2u) << "the script draws there: " << id;
   }
@@ -166,14 +170,17 @@ TEST(Html, CarriesWhatReplicasTook) {
 
 TEST(Html, StandsWithoutRows) { EXPECT_NE(html_report({}).find("Not measured"), std::string::npos); }
 
-/// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there, with TRIREME_SAMPLE=segmentation or policies another one's.
+/// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there, with TRIREME_SAMPLE=segmentation or
+/// policies another one's.
 TEST(Html, WritesTheSampleWhereAsked) {
   const char* path = std::getenv("TRIREME_SAMPLE_REPORT");
   if (!path) GTEST_SKIP() << "TRIREME_SAMPLE_REPORT names no file";
   std::ofstream out(path);
   const char* sample = std::getenv("TRIREME_SAMPLE");
   const std::string name = sample ? sample : "";
-  out << html_report(name == "segmentation" ? testing::segmentation_sample() : name == "policies" ? testing::policies_sample() : sample_result());
+  out << html_report(name == "segmentation" ? testing::segmentation_sample()
+                     : name == "policies"   ? testing::policies_sample()
+                                            : sample_result());
   EXPECT_TRUE(out.good());
 }
 

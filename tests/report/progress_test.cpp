@@ -14,8 +14,12 @@ struct Screen {
   std::string text;
   int writes = 0;
   ProgressOptions options(bool terminal, int width = 80) {
-    return {.terminal = terminal, .width = width, .redraw_seconds = 0.1, .log_seconds = 5,
-            .write = [this](std::string_view t) { text += t, ++writes; }, .now = [this] { return time; }};
+    return {.terminal = terminal,
+            .width = width,
+            .redraw_seconds = 0.1,
+            .log_seconds = 5,
+            .write = [this](std::string_view t) { text += t, ++writes; },
+            .now = [this] { return time; }};
   }
 };
 

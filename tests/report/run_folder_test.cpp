@@ -59,7 +59,8 @@ TEST(RunFolder, HoldsEveryFileInTheEnd) {
 TEST(RunFolder, WritesWeightsWholeOrNotAtAll) {
   TemporaryFolder root;
   RunFolder folder(root.path() / "run");
-  folder.on_weights({.tensors = {{"fc.weight", at::arange(6, at::kFloat).view({2, 3})}}, .metadata = {{"format", "pt"}}});
+  folder.on_weights(
+      {.tensors = {{"fc.weight", at::arange(6, at::kFloat).view({2, 3})}}, .metadata = {{"format", "pt"}}});
   const Weights read = read_safetensors(folder.path() / "weights.safetensors");
   EXPECT_TRUE(at::equal(read.tensors.at("fc.weight"), at::arange(6, at::kFloat).view({2, 3})));
   EXPECT_EQ(read.metadata.at("format"), "pt");
@@ -74,7 +75,8 @@ TEST(RunFolder, KeepsWhereTheWeightsCameFrom) {
   result.initial_values = {"x.pt: 3 of 4 tensors", "  1 missing <fc.bias>"};
   folder.finish(result);
   EXPECT_EQ(from_json(json::parse(read_text(folder.path() / "run.json"))).initial_values, result.initial_values);
-  EXPECT_NE(read_text(folder.path() / "report.html").find("x.pt: 3 of 4 tensors;   1 missing &lt;fc.bias&gt;"), std::string::npos);
+  EXPECT_NE(read_text(folder.path() / "report.html").find("x.pt: 3 of 4 tensors;   1 missing &lt;fc.bias&gt;"),
+            std::string::npos);
 }
 
 TEST(RunFolder, WritesEveryMetric) {
@@ -90,13 +92,15 @@ TEST(RunFolder, WritesEveryMetric) {
   std::vector<json> lines;
   for (std::string line; std::getline(metrics, line);) lines.push_back(json::parse(line));
   ASSERT_EQ(lines.size(), 3u);
-  EXPECT_EQ(lines[1], json::parse(R"({"kind": "test", "step": 1, "samples": 128, "epoch": 0.1, "seconds": 0.01, "loss": 0.5,
+  EXPECT_EQ(lines[1],
+            json::parse(R"({"kind": "test", "step": 1, "samples": 128, "epoch": 0.1, "seconds": 0.01, "loss": 0.5,
                                       "perplexity": 42.5, "accuracy": 0.25, "r2": null})"));
   EXPECT_EQ(lines[2], json::parse(R"({"kind": "final", "step": 400, "bleu": 5.5})"));
   std::string events;
   for (const auto& entry : fs::directory_iterator(folder.path()))
     if (entry.path().filename().string().starts_with("events.out")) events = read_text(entry.path());
-  for (const char* tag : {"test/loss", "test/perplexity", "test/accuracy", "test/bleu"}) EXPECT_NE(events.find(tag), std::string::npos) << tag;
+  for (const char* tag : {"test/loss", "test/perplexity", "test/accuracy", "test/bleu"})
+    EXPECT_NE(events.find(tag), std::string::npos) << tag;
   EXPECT_EQ(events.find("test/r2"), std::string::npos) << "there is none";
 }
 

@@ -36,7 +36,8 @@ TEST(RunJson, HoldsTheNamesThatScriptsRelyOn) {
   EXPECT_EQ(row.at("communication").at("bytes_per_step"), 4811304);
   const json& memory = row.at("memory_bytes").at(1);
   int64_t sum = 0;
-  for (const char* name : {"weights", "gradients", "optimizer", "activations", "buffers"}) sum += memory.at(name).get<int64_t>();
+  for (const char* name : {"weights", "gradients", "optimizer", "activations", "buffers"})
+    sum += memory.at(name).get<int64_t>();
   EXPECT_EQ(memory.at("peak"), sum) << "the split is the one at the peak";
   EXPECT_TRUE(row.at("test").at("loss").is_number());
   EXPECT_EQ(row.at("test").at("metrics").at(0).at("name"), "accuracy");
@@ -57,7 +58,8 @@ TEST(RunJson, WritesNullForWhatWasNotMeasured) {
   json row = to_json(sample_result()).at("rows").at(4);
   EXPECT_EQ(row.at("status"), "timed out");
   EXPECT_EQ(row.at("reason"), "no step in 60 s; raise --time-limit");
-  for (const char* name : {"step_seconds", "epoch_seconds", "samples_per_second", "scaling_efficiency", "test", "to_target"})
+  for (const char* name :
+       {"step_seconds", "epoch_seconds", "samples_per_second", "scaling_efficiency", "test", "to_target"})
     EXPECT_TRUE(row.at(name).is_null()) << name;
   EXPECT_TRUE(row.at("communication").at("bytes_per_step").is_null());
   EXPECT_TRUE(row.at("memory_bytes").empty());
@@ -94,7 +96,8 @@ TEST(RunJson, ExperimentsComeBackWhole) {
 
 TEST(RunJson, MetricsKeepTheirOrderAndMayBeUndefined) {
   RunResult row = sample_result().rows[0];
-  row.test->metrics = {{"mean_iou", 0.4}, {"pixel_accuracy", 0.8}, {"iou.0", 0.5}, {"iou.10", std::nan("")}, {"iou.2", 0.3}};
+  row.test->metrics = {
+      {"mean_iou", 0.4}, {"pixel_accuracy", 0.8}, {"iou.0", 0.5}, {"iou.10", std::nan("")}, {"iou.2", 0.3}};
   row.final_metrics = {{"bleu", 5.5}};
   const json j = json::parse(json_text(row_to_json(row)));
   EXPECT_TRUE(j.at("test").at("metrics").at(3).at("value").is_null());
@@ -124,11 +127,13 @@ TEST(RunJson, ChangesOfPlan) {
 TEST(RunJson, Checkpoints) {
   RunResult row = sample_result().rows[0];
   EXPECT_FALSE(row_from_json(row_to_json(row)).checkpoints);
-  row.checkpoints = CheckpointReport{.written = 5, .failed = 1, .newest_step = 500, .bytes = 12345, .stall_seconds = 0.25, .write_seconds = 3.5};
+  row.checkpoints = CheckpointReport{
+      .written = 5, .failed = 1, .newest_step = 500, .bytes = 12345, .stall_seconds = 0.25, .write_seconds = 3.5};
   const auto back = row_from_json(json::parse(json_text(row_to_json(row)))).checkpoints;
   ASSERT_TRUE(back);
-  EXPECT_EQ(std::tuple(back->written, back->failed, back->newest_step, back->bytes, back->stall_seconds, back->write_seconds),
-            std::tuple(5, 1, 500, 12345, 0.25, 3.5));
+  EXPECT_EQ(
+      std::tuple(back->written, back->failed, back->newest_step, back->bytes, back->stall_seconds, back->write_seconds),
+      std::tuple(5, 1, 500, 12345, 0.25, 3.5));
 }
 
 /// Schema 1 had one metric and a target of its own name.

@@ -1,7 +1,7 @@
 #include "sample.h"
 
-#include <nlohmann/json.hpp>
 #include <stdlib.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <fstream>
@@ -54,7 +54,11 @@ RunResult ok_row(const char* strategy, const char* plan, int devices, double ste
   for (int s = 1; s <= kSteps; ++s)
     row.curve.push_back({s, 128 * s, s * step, 2.3 * std::exp(-s / 60.0) + 0.05 + 0.02 * std::sin(s * 1.7)});
   for (int s = 100; s <= kSteps; s += 100)
-    row.evaluations.push_back({s, 128 * s, s / 469.0, s * step, 0.3 * std::exp(-s / 150.0) + 0.04,
+    row.evaluations.push_back({s,
+                               128 * s,
+                               s / 469.0,
+                               s * step,
+                               0.3 * std::exp(-s / 150.0) + 0.04,
                                {{"accuracy", 0.99 - 0.1 * std::exp(-s / 90.0)}}});
   row.test = row.test_at_equal_samples = row.evaluations.back();
   row.test_at_equal_time = row.evaluations[2];
@@ -67,16 +71,19 @@ RunResult ok_row(const char* strategy, const char* plan, int devices, double ste
 /// Two stages, two micro-batches, forwards first.
 nlohmann::json sample_schedule() {
   const auto box = [](double begin, double end, const char* kind, int stage, int micro_batch) {
-    return nlohmann::json{{"begin", begin}, {"end", end},     {"kind", kind},
-                          {"stage", stage}, {"micro_batch", micro_batch}, {"batch", 0}};
+    return nlohmann::json{
+        {"begin", begin}, {"end", end}, {"kind", kind}, {"stage", stage}, {"micro_batch", micro_batch}, {"batch", 0}};
   };
   nlohmann::json first = {box(0, 1, "forward", 0, 0), box(1, 2, "forward", 0, 1), box(5, 7, "backward", 0, 1),
                           box(7, 9, "backward", 0, 0)};
   nlohmann::json second = {box(1, 2, "forward", 1, 0), box(2, 3, "forward", 1, 1), box(3, 5, "backward", 1, 1),
                            box(5, 7, "backward", 1, 0)};
   const auto row = [](const char* label, int number, nlohmann::json boxes) {
-    return nlohmann::json{
-        {"label", label}, {"workers", {number}}, {"stages", {number}}, {"bubble", 1.0 / 3}, {"boxes", std::move(boxes)}};
+    return nlohmann::json{{"label", label},
+                          {"workers", {number}},
+                          {"stages", {number}},
+                          {"bubble", 1.0 / 3},
+                          {"boxes", std::move(boxes)}};
   };
   return {{"unit", "one forward of a worker"},
           {"makespan", 9.0},
@@ -103,11 +110,15 @@ ExperimentResult sample_result() {
   result.rows = {ok_row("single", "single", 1, 0.0212), ok_row("data", "data 2", 2, 0.0113),
                  ok_row("pipeline", "pipeline 2, gpipe, 2 micro-batches", 2, 0.0154),
                  ok_row("hybrid", "data 2 x tensor 2", 4, 0.0251)};
-  result.rows[0].blocks = {{"layer1.0", 7, 0, "one device"}, {"layer1.1", 5, 0, "one device"}, {"top", 2, 0, "one device"}};
-  result.rows[1].blocks = {{"layer1.0", 7, 0, "data 2"}, {"layer1.1", 5, 0, "data 2"}, {"top", 2, 0, "data 2, tensor 2"}};
+  result.rows[0].blocks = {
+      {"layer1.0", 7, 0, "one device"}, {"layer1.1", 5, 0, "one device"}, {"top", 2, 0, "one device"}};
+  result.rows[1].blocks = {
+      {"layer1.0", 7, 0, "data 2"}, {"layer1.1", 5, 0, "data 2"}, {"top", 2, 0, "data 2, tensor 2"}};
   // the stages' border is inside a block
-  result.rows[2].blocks = {
-      {"layer1.0", 7, 0, "one device"}, {"layer1.1", 1, 0, "one device"}, {"layer1.1", 4, 1, "one device"}, {"top", 2, 1, "one device"}};
+  result.rows[2].blocks = {{"layer1.0", 7, 0, "one device"},
+                           {"layer1.1", 1, 0, "one device"},
+                           {"layer1.1", 4, 1, "one device"},
+                           {"top", 2, 1, "one device"}};
   result.rows[3].blocks = {{"layer1.0", 7, 0, "data 2 x tensor 2"},
                            {"layer1.1", 5, 0, "data 2 x tensor 2, data 2 x 2 copies"},
                            {"top", 2, 0, "tensor 4"}};
@@ -132,7 +143,11 @@ ExperimentResult segmentation_sample() {
     row.loading_share = 0.123;
     const auto change = [](EvaluationPoint& e) {
       const double iou = e.main()->value - 0.5;
-      e.metrics = {{"mean_iou", iou}, {"pixel_accuracy", iou + 0.3}, {"iou.0", iou + 0.1}, {"iou.1", std::nan("")}, {"iou.2", iou - 0.1}};
+      e.metrics = {{"mean_iou", iou},
+                   {"pixel_accuracy", iou + 0.3},
+                   {"iou.0", iou + 0.1},
+                   {"iou.1", std::nan("")},
+                   {"iou.2", iou - 0.1}};
     };
     for (EvaluationPoint& e : row.evaluations) change(e);
     for (auto* e : {&row.test, &row.test_at_equal_samples, &row.test_at_equal_time})
@@ -153,7 +168,8 @@ ExperimentResult policies_sample() {
       row.timeline.reset();
       for (EvaluationPoint& point : row.evaluations) point.metrics[0].value -= 0.0005 * workers;
       row.test = row.evaluations.back();
-      row.replicas = ReplicaReport{.replicas = workers, .clock = "modelled", .idle_share = 0.05, .bytes = workers * 3 * kMi};
+      row.replicas =
+          ReplicaReport{.replicas = workers, .clock = "modelled", .idle_share = 0.05, .bytes = workers * 3 * kMi};
       if (policy[0] == 'a') row.replicas->staleness.assign(size_t(workers), 10);
       result.rows.push_back(std::move(row));
     }

@@ -8,10 +8,12 @@
 namespace trireme::testing {
 
 ExperimentResult sample_result();
-/// The same of a segmentation: several metrics, of three classes too, and a share of time for loading that is worth showing.
+/// The same of a segmentation: several metrics, of three classes too, and a share of time for loading that is worth
+/// showing.
 ExperimentResult segmentation_sample();
 
-/// Two update policies on 1, 8 and 64 workers, on the modelled clock; those on 1 never found weights that others had changed.
+/// Two update policies on 1, 8 and 64 workers, on the modelled clock; those on 1 never found weights that others had
+/// changed.
 ExperimentResult policies_sample();
 
 /// A fresh folder below the system's temporary one, removed with everything in it at the end.

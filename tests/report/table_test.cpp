@@ -53,7 +53,8 @@ TEST(Table, AlignsNumbersToTheRight) {
 
 TEST(Table, TellsWhyRowsFailedAndWhatToMind) {
   std::string text = comparison_table(sample_result(), {.width = 200});
-  EXPECT_NE(text.find("tensor on 2 devices: timed out: no step in 60 s; raise --time-limit"), std::string::npos) << text;
+  EXPECT_NE(text.find("tensor on 2 devices: timed out: no step in 60 s; raise --time-limit"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("ok [1]"), std::string::npos);
   EXPECT_NE(text.find("[1] 4 workers share 2 cores"), std::string::npos);
 }
@@ -79,7 +80,8 @@ TEST(Table, ShowsTheMetricsOfTheTask) {
   ExperimentResult result = segmentation_sample();
   result.rows[0].final_metrics = {{"bleu", 12.345}};
   const std::vector<std::string> lines = lines_of(comparison_table(result, {.width = 1000}));
-  for (const char* title : {"pixel accuracy", "BLEU", "loading"}) EXPECT_NE(lines[0].find(title), std::string::npos) << title;
+  for (const char* title : {"pixel accuracy", "BLEU", "loading"})
+    EXPECT_NE(lines[0].find(title), std::string::npos) << title;
   EXPECT_NE(lines[1].find("loss / mean IoU"), std::string::npos) << lines[1];
   EXPECT_NE(lines[3].find("0.0608 / 48.9 %"), std::string::npos) << lines[3];
   EXPECT_NE(lines[3].find("78.9 %"), std::string::npos) << lines[3];
@@ -93,7 +95,8 @@ TEST(Table, ShowsTheMetricsOfTheTask) {
 }
 
 TEST(Table, NamesWhoFirstReachedTheTarget) {
-  EXPECT_NE(summary(sample_result())[2].find("First at a test accuracy of 98.0 %: data on 2 devices"), std::string::npos);
+  EXPECT_NE(summary(sample_result())[2].find("First at a test accuracy of 98.0 %: data on 2 devices"),
+            std::string::npos);
   EXPECT_NE(summary(segmentation_sample())[2].find("First at a test mean IoU of 30.0 %"), std::string::npos);
 }
 
@@ -114,7 +117,8 @@ TEST(Table, PricesHaveThreeDigitsHoweverSmall) {
 }
 
 TEST(Table, SaysWhatReplicasTook) {
-  EXPECT_EQ(cells_of(sample_result(), "trained for").at(0), "no such column") << "plans make the same steps: the time of one is enough";
+  EXPECT_EQ(cells_of(sample_result(), "trained for").at(0), "no such column")
+      << "plans make the same steps: the time of one is enough";
   ExperimentResult result = testing::policies_sample();
   EXPECT_EQ(cells_of(result, "trained for").at(3), "8.48");  // 400 steps of 21.2 ms
   EXPECT_EQ(cells_of(result, "waiting for others").at(1), "5.0");
@@ -128,14 +132,18 @@ TEST(Table, SaysWhatReplicasTook) {
 
 TEST(Table, NamesTheFastestOfEachClock) {
   ExperimentResult result = testing::policies_sample();
-  EXPECT_NE(summary(result)[1].find("Fastest by the modelled clock: async-average on 64 devices, 155 ms per epoch"), std::string::npos) << summary(result)[1];
+  EXPECT_NE(summary(result)[1].find("Fastest by the modelled clock: async-average on 64 devices, 155 ms per epoch"),
+            std::string::npos)
+      << summary(result)[1];
   const ExperimentResult real = sample_result();
   result.rows.insert(result.rows.end(), real.rows.begin(), real.rows.end());
-  EXPECT_NE(summary(result)[3].find("Fastest: data on 2 devices, 11.3 ms per step, 1.88 times"), std::string::npos) << summary(result)[3];
+  EXPECT_NE(summary(result)[3].find("Fastest: data on 2 devices, 11.3 ms per step, 1.88 times"), std::string::npos)
+      << summary(result)[3];
 }
 
 TEST(Table, IsPlainAsciiWhereAsked) {
-  for (char c : comparison_table(sample_result(), {.width = 90, .utf8 = false})) EXPECT_LT(static_cast<unsigned char>(c), 128);
+  for (char c : comparison_table(sample_result(), {.width = 90, .utf8 = false}))
+    EXPECT_LT(static_cast<unsigned char>(c), 128);
 }
 
 TEST(Table, ShowsNothingMeasuredAsNothing) {

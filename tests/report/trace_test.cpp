@@ -15,7 +15,8 @@ using nlohmann::json;
 TEST(Trace, HoldsEachEventAtItsTime) {
   ExperimentResult result = testing::sample_result();
   Timeline timeline{.step = 3, .workers = 2, .events = {}};
-  timeline.events = {{0, EventKind::forward, "forward a", 1, 0.001, 0.003, 0}, {1, EventKind::send, "", -1, 0.0005, 0.002, 4096}};
+  timeline.events = {{0, EventKind::forward, "forward a", 1, 0.001, 0.003, 0},
+                     {1, EventKind::send, "", -1, 0.0005, 0.002, 4096}};
   result.rows = {result.rows[1]};
   result.rows[0].timeline = timeline;
   json trace = json::parse(trace_json(result).dump());
@@ -40,10 +41,10 @@ TEST(Trace, HoldsEachEventAtItsTime) {
 TEST(Trace, PutsOverlappingEventsOnLanesOfTheirOwn) {
   Timeline timeline{.step = 1, .workers = 1, .events = {}};
   auto add = [&](double begin, double end) { timeline.events.push_back({0, EventKind::other, "", -1, begin, end, 0}); };
-  add(0, 4);    // outer
-  add(1, 2);    // nests
-  add(3, 6);    // overlaps the outer one
-  add(4, 5);    // follows the outer one
+  add(0, 4);  // outer
+  add(1, 2);  // nests
+  add(3, 6);  // overlaps the outer one
+  add(4, 5);  // follows the outer one
   EXPECT_EQ(event_lanes(timeline), (std::vector<int>{0, 0, 1, 0}));
 }
 

@@ -44,7 +44,8 @@ Rows product(const Rows& a, const Rows& b, bool transpose_a, bool transpose_b) {
   Rows c = zeros(rows, columns);
   for (size_t i = 0; i < rows; ++i)
     for (size_t j = 0; j < columns; ++j)
-      for (size_t k = 0; k < inner; ++k) c[i][j] += (transpose_a ? a[k][i] : a[i][k]) * (transpose_b ? b[j][k] : b[k][j]);
+      for (size_t k = 0; k < inner; ++k)
+        c[i][j] += (transpose_a ? a[k][i] : a[i][k]) * (transpose_b ? b[j][k] : b[k][j]);
   return c;
 }
 
@@ -122,16 +123,20 @@ TEST(PowerSgd, IsThePapersAlgorithm) {
   const Bucket bucket = make_bucket(kWorkers, {{12, 3, 2, 2}, {9}, {8, 10}});
   const std::vector<Shape> matrices{{12, 12}, {8, 10}};
   const std::vector<int64_t> offsets{bucket.shards[0].offset, bucket.shards[2].offset};
-  auto piece = [&](int rank, int step, int m) { return draw(matrices[size_t(m)], fmt::format("{}/{}/{}", rank, step, m)); };
+  auto piece = [&](int rank, int step, int m) {
+    return draw(matrices[size_t(m)], fmt::format("{}/{}/{}", rank, step, m));
+  };
   auto vector = [&](int rank, int step) { return draw({9}, fmt::format("{}/{}/vector", rank, step)); };
-  const auto sums = reduce_steps(kWorkers, 2, bucket, kRank, at::kDouble, kSteps, [&](int rank, int step, at::Tensor& flat) {
-    for (int m = 0; m < 2; ++m)
-      flat.narrow(0, offsets[size_t(m)], element_count(matrices[size_t(m)])).copy_(piece(rank, step, m).flatten());
-    flat.narrow(0, bucket.shards[1].offset, 9).copy_(vector(rank, step));
-  });
+  const auto sums =
+      reduce_steps(kWorkers, 2, bucket, kRank, at::kDouble, kSteps, [&](int rank, int step, at::Tensor& flat) {
+        for (int m = 0; m < 2; ++m)
+          flat.narrow(0, offsets[size_t(m)], element_count(matrices[size_t(m)])).copy_(piece(rank, step, m).flatten());
+        flat.narrow(0, bucket.shards[1].offset, 9).copy_(vector(rank, step));
+      });
   for (int m = 0; m < 2; ++m) {
     const Shape& shape = matrices[size_t(m)];
-    PaperPowerSgd paper{zeros(size_t(shape[1]), kRank), std::vector<Rows>(2, zeros(size_t(shape[0]), size_t(shape[1])))};
+    PaperPowerSgd paper{zeros(size_t(shape[1]), kRank),
+                        std::vector<Rows>(2, zeros(size_t(shape[0]), size_t(shape[1])))};
     const Philox first(random_key(kSeed, fmt::format("powersgd/0/{}", m == 0 ? 0 : 2)));
     for (size_t i = 0; i < paper.q.size(); ++i)
       for (size_t j = 0; j < kRank; ++j) paper.q[i][j] = first.normal(i * kRank + j);
@@ -169,8 +174,9 @@ TEST(PowerSgd, ErrorFeedbackLosesNothing) {
   auto part = [&](int rank) { return draw({24 * 16}, fmt::format("part{}", rank)); };
   const at::Tensor sum = part(0) + part(1);
   constexpr int kSteps = 400;
-  const auto sums = reduce_steps(2, 2, bucket, 1, at::kFloat, kSteps,
-                                 [&](int rank, int, at::Tensor& flat) { flat.narrow(0, 0, 24 * 16).copy_(part(rank)); });
+  const auto sums = reduce_steps(2, 2, bucket, 1, at::kFloat, kSteps, [&](int rank, int, at::Tensor& flat) {
+    flat.narrow(0, 0, 24 * 16).copy_(part(rank));
+  });
   at::Tensor total = at::zeros({24 * 16}, at::kDouble);
   std::vector<double> errors;
   for (int step = 0; step < kSteps; ++step) {
@@ -198,7 +204,8 @@ TEST(PowerSgd, SeesGradientsAgainAfterZeros) {
 
 TEST(PowerSgd, NanStaysVisible) {
   const Bucket bucket = make_bucket(2, {{16, 16}});
-  const auto sums = reduce_steps(2, 2, bucket, 2, at::kFloat, 1, [&](int, int, at::Tensor& flat) { flat.fill_(std::nan("")); });
+  const auto sums =
+      reduce_steps(2, 2, bucket, 2, at::kFloat, 1, [&](int, int, at::Tensor& flat) { flat.fill_(std::nan("")); });
   EXPECT_TRUE(sums[0].isnan().all().item<bool>());
 }
 
@@ -206,9 +213,11 @@ TEST(PowerSgd, SendsFactorsOnly) {
   constexpr int kWorkers = 4, kRank = 2;
   const Bucket bucket = make_bucket(kWorkers, {{64, 3, 3, 3}, {64}, {4, 3}});
   int64_t bytes = 0;
-  reduce_steps(kWorkers, kWorkers, bucket, kRank, at::kFloat, 1, [](int, int, at::Tensor& flat) { flat.fill_(1); }, &bytes);
+  reduce_steps(
+      kWorkers, kWorkers, bucket, kRank, at::kFloat, 1, [](int, int, at::Tensor& flat) { flat.fill_(1); }, &bytes);
   // P and what is sent as it is; then Q
-  const int64_t expected = all_reduce_bytes(64 * kRank + 64 + 12, 4, kWorkers, 0) + all_reduce_bytes(27 * kRank, 4, kWorkers, 0);
+  const int64_t expected =
+      all_reduce_bytes(64 * kRank + 64 + 12, 4, kWorkers, 0) + all_reduce_bytes(27 * kRank, 4, kWorkers, 0);
   EXPECT_EQ(bytes, expected);
   EXPECT_LT(bytes, all_reduce_bytes(bucket.elements, 4, kWorkers, 0) / 5);
 }

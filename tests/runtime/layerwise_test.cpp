@@ -1,5 +1,5 @@
-// LARS, LAMB and averaged weights with private replicas: buckets whose slices cut through parameters, of which some have other holders
-// than others, against whole parameters in double.
+// LARS, LAMB and averaged weights with private replicas: buckets whose slices cut through parameters, of which some
+// have other holders than others, against whole parameters in double.
 #include "runtime/layerwise.h"
 
 #include <ATen/ATen.h>
@@ -84,7 +84,8 @@ std::vector<std::vector<Whole>> reference(const Program& program, const Optimize
       } else {
         m = c.beta1 * m + (1 - c.beta1) * g;
         v = c.beta2 * v + (1 - c.beta2) * g * g;
-        const at::Tensor r = m / (1 - std::pow(c.beta1, t)) / ((v / (1 - std::pow(c.beta2, t))).sqrt() + c.epsilon) + decay * w;
+        const at::Tensor r =
+            m / (1 - std::pow(c.beta1, t)) / ((v / (1 - std::pow(c.beta2, t))).sqrt() + c.epsilon) + decay * w;
         if (!frozen) w = w - kLearningRate * (adapted && norm(r) > 0 ? norm(w) / norm(r) : 1) * r;
       }
       weighted = c.ema * weighted + w;
@@ -95,7 +96,8 @@ std::vector<std::vector<Whole>> reference(const Program& program, const Optimize
   return result;
 }
 
-void layerwise_step(Replicas& replicas, const Program& program, const OptimizerConfig& optimizer, Communicator& world, int64_t batch) {
+void layerwise_step(Replicas& replicas, const Program& program, const OptimizerConfig& optimizer, Communicator& world,
+                    int64_t batch) {
   const int rank = world.rank();
   auto trains = [&](const Bucket& bucket) { return holds(bucket, rank) && !bucket.contributors.empty(); };
   const bool each = program.optimizer_sharding >= Level::zero2;
@@ -127,7 +129,8 @@ void expect_bucket(const Program& program, BucketId b, const at::Tensor& flat, c
       begin[shard.parameter] += shard.size();
       if (other != b) continue;
       const at::Tensor expected = (truth[size_t(shard.parameter)].*part).narrow(0, offset, shard.size());
-      EXPECT_LE((flat.narrow(0, shard.offset, shard.size()).to(at::kDouble) - expected).abs().max().item<double>(), tolerance)
+      EXPECT_LE((flat.narrow(0, shard.offset, shard.size()).to(at::kDouble) - expected).abs().max().item<double>(),
+                tolerance)
           << "bucket " << b << ", parameter " << shard.parameter;
     }
 }
@@ -199,7 +202,8 @@ TEST(UpdatePart, NeedsFactors) {
   at::Tensor master = at::ones({16});
   std::vector<at::Tensor> state = make_optimizer_state(lars(), 16, master.options());
   const std::vector<at::Tensor> gradients{at::ones({16})};
-  const SliceUpdate work{.slice = {0, 16}, .gradients = gradients, .master = &master, .state = state, .learning_rate = 1};
+  const SliceUpdate work{
+      .slice = {0, 16}, .gradients = gradients, .master = &master, .state = state, .learning_rate = 1};
   expect_error(Blame::run, {"internal error", "after it has measured"},
                [&] { update_part(lars(), program, program.buckets[0], 0, work, {}); });
 }

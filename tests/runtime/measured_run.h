@@ -8,8 +8,8 @@
 
 #include "base/memory.h"
 #include "plan/plan.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 
 namespace trireme::testing {
 

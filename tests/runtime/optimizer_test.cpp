@@ -11,7 +11,6 @@
 namespace trireme {
 namespace {
 
-
 at::Tensor draw(int64_t n, uint64_t key, at::ScalarType type) {
   at::Tensor t = at::empty({n}, at::kDouble);
   Philox random(key);
@@ -25,8 +24,8 @@ double norm(const std::vector<double>& values) {
   return std::sqrt(squares);
 }
 
-/// One parameter, element by element. torch.optim.SGD, Adam, AdamW, Adagrad and RMSprop: documentation of PyTorch 1.13. LARS: You,
-/// Gitman, Ginsburg 2017, equation 6 and algorithm 1. LAMB: You et al. 2019, algorithm 2, phi(x) = x.
+/// One parameter, element by element. torch.optim.SGD, Adam, AdamW, Adagrad and RMSprop: documentation of PyTorch 1.13.
+/// LARS: You, Gitman, Ginsburg 2017, equation 6 and algorithm 1. LAMB: You et al. 2019, algorithm 2, phi(x) = x.
 struct Reference {
   OptimizerConfig c;
   std::vector<double> w, a, b, m;
@@ -64,7 +63,9 @@ struct Reference {
   }
 
  private:
-  double lars_rate(const std::vector<double>& g) const { return c.trust * norm(w) / (norm(g) + c.weight_decay * norm(w)); }
+  double lars_rate(const std::vector<double>& g) const {
+    return c.trust * norm(w) / (norm(g) + c.weight_decay * norm(w));
+  }
 
   void sgd(const std::vector<double>& g, double lr, int64_t t) {
     for (size_t i = 0; i < w.size(); ++i) {
@@ -78,7 +79,8 @@ struct Reference {
     for (size_t i = 0; i < w.size(); ++i) {
       a[i] = c.beta1 * a[i] + (1 - c.beta1) * g[i];
       b[i] = c.beta2 * b[i] + (1 - c.beta2) * g[i] * g[i];
-      r[i] = a[i] / (1 - std::pow(c.beta1, double(t))) / (std::sqrt(b[i] / (1 - std::pow(c.beta2, double(t)))) + c.epsilon);
+      r[i] = a[i] / (1 - std::pow(c.beta1, double(t))) /
+             (std::sqrt(b[i] / (1 - std::pow(c.beta2, double(t)))) + c.epsilon);
       if (c.kind == &kLamb) r[i] += c.weight_decay * w[i];
     }
     const double ratio = c.kind == &kLamb ? norm(w) / norm(r) : 1;
@@ -112,7 +114,8 @@ std::vector<OptimizerConfig> configs() {
   all.push_back({.kind = &kRmsprop});
   all.push_back({.kind = &kRmsprop, .momentum = 0.9, .weight_decay = 0.1, .epsilon = 1e-3, .alpha = 0.9});
   all.push_back({.kind = &kRmsprop, .epsilon = 1e-3, .alpha = 0.8, .centered = true});
-  all.push_back({.kind = &kRmsprop, .momentum = 0.5, .weight_decay = 0.01, .epsilon = 1e-3, .alpha = 0.9, .centered = true});
+  all.push_back(
+      {.kind = &kRmsprop, .momentum = 0.5, .weight_decay = 0.01, .epsilon = 1e-3, .alpha = 0.9, .centered = true});
   all.push_back({.kind = &kLars, .momentum = 0.9, .weight_decay = 0.05, .trust = 0.02});
   all.push_back({.kind = &kLars, .trust = 0.1});
   all.push_back({.kind = &kLamb, .epsilon = 1e-6});
@@ -136,7 +139,8 @@ void check(const OptimizerConfig& config, Range slice, int contributors, at::Sca
   const at::Tensor before = master.clone();
   std::vector<at::Tensor> state = make_optimizer_state(config, kStateOffset + slice.size() + 1, before.options());
   ASSERT_EQ(int(state.size()), optimizer_state_count(config));
-  Reference reference{config, {}, std::vector<double>(n, config.initial_accumulator), std::vector<double>(n), std::vector<double>(n)};
+  Reference reference{
+      config, {}, std::vector<double>(n, config.initial_accumulator), std::vector<double>(n), std::vector<double>(n)};
   for (int64_t i = slice.begin; i < slice.end; ++i) reference.w.push_back(master[i].item<double>());
   for (int64_t step = 1; step <= 4; ++step) {
     const double lr = 0.1 / double(step), scale = step == 2 ? 0.5 : 1;
@@ -145,10 +149,18 @@ void check(const OptimizerConfig& config, Range slice, int contributors, at::Sca
     for (int c = 0; c < contributors; ++c) {
       gradients.push_back(draw(length, uint64_t(100 * step + c), type));
       at::Tensor wide = gradients.back().to(at::kDouble);
-      for (int64_t i = slice.begin; i < slice.end; ++i) sum[size_t(i - slice.begin)] += scale * wide.data_ptr<double>()[i];
+      for (int64_t i = slice.begin; i < slice.end; ++i)
+        sum[size_t(i - slice.begin)] += scale * wide.data_ptr<double>()[i];
     }
-    SliceUpdate work{.slice = slice, .gradients = gradients, .gradient_offset = slice.begin, .gradient_scale = scale,
-                     .master = &master, .state = state, .state_offset = kStateOffset, .learning_rate = lr, .step = step};
+    SliceUpdate work{.slice = slice,
+                     .gradients = gradients,
+                     .gradient_offset = slice.begin,
+                     .gradient_scale = scale,
+                     .master = &master,
+                     .state = state,
+                     .state_offset = kStateOffset,
+                     .learning_rate = lr,
+                     .step = step};
     if (config.is_layerwise()) work.trust = trust_ratio(config, measure_slice(config, work));
     update_slice(config, work);
     reference.step(sum, lr, step);
@@ -157,20 +169,21 @@ void check(const OptimizerConfig& config, Range slice, int contributors, at::Sca
   for (int64_t i = 0; i < length; ++i) {
     if (i < slice.begin || i >= slice.end)
       ASSERT_EQ(master[i].item<double>(), before[i].item<double>()) << "outside of the slice at " << i;
-    else
-      ASSERT_NEAR(wide.data_ptr<double>()[i], reference.w[size_t(i - slice.begin)], tolerance) << "at " << i;
+    else ASSERT_NEAR(wide.data_ptr<double>()[i], reference.w[size_t(i - slice.begin)], tolerance) << "at " << i;
   }
   if (config.ema == 0) return;
   wide = state.back().to(at::kDouble);
   const std::vector<double> average = reference.average();
-  for (size_t i = 0; i < n; ++i) ASSERT_NEAR(wide.data_ptr<double>()[kStateOffset + int64_t(i)], average[i], tolerance) << "at " << i;
+  for (size_t i = 0; i < n; ++i)
+    ASSERT_NEAR(wide.data_ptr<double>()[kStateOffset + int64_t(i)], average[i], tolerance) << "at " << i;
 }
 
 TEST(Optimizer, FormulasOfPyTorchAndThePapers) {
   int number = 0;
   for (const OptimizerConfig& config : configs()) {
     SCOPED_TRACE("configuration " + std::to_string(number++));
-    for (Range slice : {Range{0, 16}, Range{3, 4}, Range{1, 18}, Range{7, 2054}, Range{0, 2048}, Range{5, 2054}, Range{16, 4500}})
+    for (Range slice :
+         {Range{0, 16}, Range{3, 4}, Range{1, 18}, Range{7, 2054}, Range{0, 2048}, Range{5, 2054}, Range{16, 4500}})
       for (int contributors : {1, 2, 3}) {
         check(config, slice, contributors, at::kDouble, 1e-12);
         check(config, slice, contributors, at::kFloat, 1e-5);
@@ -191,8 +204,12 @@ TEST(Optimizer, GradientOffset) {
   OptimizerConfig config;
   at::Tensor a = draw(64, 1, at::kFloat), b = a.clone(), gradient = draw(64, 2, at::kFloat);
   std::vector<at::Tensor> whole{gradient}, part{gradient.narrow(0, 20, 30).clone()};
-  update_slice(config, {.slice = {20, 50}, .gradients = whole, .gradient_offset = 20, .master = &a, .state = {}, .learning_rate = 1});
-  update_slice(config, {.slice = {20, 50}, .gradients = part, .gradient_offset = 0, .master = &b, .state = {}, .learning_rate = 1});
+  update_slice(
+      config,
+      {.slice = {20, 50}, .gradients = whole, .gradient_offset = 20, .master = &a, .state = {}, .learning_rate = 1});
+  update_slice(
+      config,
+      {.slice = {20, 50}, .gradients = part, .gradient_offset = 0, .master = &b, .state = {}, .learning_rate = 1});
   EXPECT_TRUE(at::equal(a, b));
 }
 
@@ -224,8 +241,13 @@ TEST(Optimizer, Bfloat16GradientsAndComputeCopy) {
   at::Tensor master = draw(n, 1, at::kFloat), compute = at::full({n}, 3, at::kBFloat16);
   std::vector<at::Tensor> gradients{draw(n, 2, at::kBFloat16)};
   at::Tensor expected = master - 0.5 * gradients[0].to(at::kFloat);
-  update_slice(config, {.slice = slice, .gradients = gradients, .gradient_offset = 5, .master = &master, .compute = &compute,
-                        .state = {}, .learning_rate = 0.5});
+  update_slice(config, {.slice = slice,
+                        .gradients = gradients,
+                        .gradient_offset = 5,
+                        .master = &master,
+                        .compute = &compute,
+                        .state = {},
+                        .learning_rate = 0.5});
   EXPECT_TRUE(at::allclose(master.narrow(0, 5, slice.size()), expected.narrow(0, 5, slice.size()), 1e-6, 1e-6));
   EXPECT_TRUE(at::equal(compute.narrow(0, 5, slice.size()), master.narrow(0, 5, slice.size()).to(at::kBFloat16)));
   EXPECT_EQ(compute[4].item<float>(), 3);
@@ -243,7 +265,12 @@ TEST(Optimizer, ComputeCopyRoundsToNearestEven) {
   std::memcpy(master.data_ptr(), bits.data(), size_t(n) * 4);
   std::vector<at::Tensor> gradients{at::zeros({n}, at::kFloat)};
   OptimizerConfig config;
-  update_slice(config, {.slice = {0, n}, .gradients = gradients, .master = &master, .compute = &compute, .state = {}, .learning_rate = 0});
+  update_slice(config, {.slice = {0, n},
+                        .gradients = gradients,
+                        .master = &master,
+                        .compute = &compute,
+                        .state = {},
+                        .learning_rate = 0});
   for (int64_t i = 0; i < n; ++i)
     EXPECT_EQ(static_cast<const uint16_t*>(compute.data_ptr())[i], expected[size_t(i)]) << std::hex << bits[size_t(i)];
 }
@@ -251,8 +278,9 @@ TEST(Optimizer, ComputeCopyRoundsToNearestEven) {
 TEST(Optimizer, StateTensors) {
   std::vector<int> counts;
   for (const OptimizerConfig& config : configs()) counts.push_back(optimizer_state_count(config));
-  EXPECT_EQ(counts, (std::vector<int>{0, 0, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 3, 1, 0, 2, 2,  // with averaged weights one more
-                                      1, 1, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 4, 2, 1, 3, 3}));
+  EXPECT_EQ(counts,
+            (std::vector<int>{0, 0, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 3, 1, 0, 2, 2,  // with averaged weights one more
+                              1, 1, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 4, 2, 1, 3, 3}));
 }
 
 TEST(Optimizer, Names) {
@@ -278,13 +306,19 @@ TEST(TrustRatio, WithoutNorms) {
 /// Sums of squares may be taken piece by piece: lengths that are no multiple of a vector register's.
 TEST(MeasureSlice, AddsUpOverPieces) {
   for (at::ScalarType type : {at::kFloat, at::kDouble})
-    for (const OptimizerConfig& config : {OptimizerConfig{.kind = &kLars}, OptimizerConfig{.kind = &kLamb, .weight_decay = 0.1}}) {
+    for (const OptimizerConfig& config :
+         {OptimizerConfig{.kind = &kLars}, OptimizerConfig{.kind = &kLamb, .weight_decay = 0.1}}) {
       constexpr int64_t kLength = 5003;
       at::Tensor master = draw(kLength, 1, type);
       const std::vector<at::Tensor> gradients{draw(kLength, 2, type)};
       auto measure = [&](std::vector<at::Tensor>& state, Range range) {
-        return measure_slice(config, {.slice = range, .gradients = gradients, .gradient_offset = range.begin, .gradient_scale = 0.5,
-                                      .master = &master, .state = state, .state_offset = range.begin});
+        return measure_slice(config, {.slice = range,
+                                      .gradients = gradients,
+                                      .gradient_offset = range.begin,
+                                      .gradient_scale = 0.5,
+                                      .master = &master,
+                                      .state = state,
+                                      .state_offset = range.begin});
       };
       std::vector<at::Tensor> once = make_optimizer_state(config, kLength, master.options());
       std::vector<at::Tensor> pieces = make_optimizer_state(config, kLength, master.options());
@@ -311,7 +345,11 @@ TEST(Optimizer, CenteredRmspropOfAConstantGradient) {
   std::vector<at::Tensor> state = make_optimizer_state(config, 64, master.options());
   const std::vector<at::Tensor> gradients{draw(64, 3, at::kFloat)};
   for (int64_t step = 1; step <= 60; ++step)
-    update_slice(config, {.slice = {0, 64}, .gradients = gradients, .master = &master, .state = state, .learning_rate = 1e-6,
+    update_slice(config, {.slice = {0, 64},
+                          .gradients = gradients,
+                          .master = &master,
+                          .state = state,
+                          .learning_rate = 1e-6,
                           .step = step});
   EXPECT_TRUE(at::isfinite(master).all().item<bool>());
 }

@@ -10,8 +10,8 @@
 #include "../base/expect_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -28,7 +28,8 @@ struct Ran {
 struct Training {
   explicit Training(const std::string& degrees, CompileOptions options = {})
       : model(make_model({"mlp", {kFeatures}, 4, {{"hidden", 700}, {"depth", 4}}})),
-        plan(named_plan(degrees, model, Cluster::uniform(2), kSamples, {})), program(compile(model, plan, with_replicas(options))) {}
+        plan(named_plan(degrees, model, Cluster::uniform(2), kSamples, {})),
+        program(compile(model, plan, with_replicas(options))) {}
 
   static CompileOptions with_replicas(CompileOptions options) {
     options.private_replicas = true;
@@ -49,10 +50,11 @@ struct Training {
         if (is_last && rank == 1) std::this_thread::sleep_for(std::chrono::duration<double>(late));
         const auto load = [step](Range range) {
           const at::Tensor rows = at::arange(range.begin + step, range.end + step, at::kFloat).view({-1, 1});
-          return std::vector<at::Tensor>{at::sin(rows * at::arange(1, kFeatures + 1, at::kFloat)), rows.view(-1).remainder(4).to(at::kLong)};
+          return std::vector<at::Tensor>{at::sin(rows * at::arange(1, kFeatures + 1, at::kFloat)),
+                                         rows.view(-1).remainder(4).to(at::kLong)};
         };
-        ran.outcomes[size_t(rank)] =
-            worker.train({.step = step, .batch = {kSamples, load}, .learning_rate = 0.1, .clip_norm = clip, .trace = is_last});
+        ran.outcomes[size_t(rank)] = worker.train(
+            {.step = step, .batch = {kSamples, load}, .learning_rate = 0.1, .clip_norm = clip, .trace = is_last});
       }
       worker.settle();
       worker.barrier();
@@ -95,7 +97,8 @@ bool is_handed_over_early(const StepOutcome& outcome) {
 TEST(Overlap, AnExchangeBeginsBeforeTheLastGradientIsThere) {
   const Training training("data=2");
   bool has_begun = false;
-  for (int attempt = 0; attempt < 10 && !has_begun; ++attempt) {  // the backward left is short: a busy machine may wake up the exchange's thread too late
+  for (int attempt = 0; attempt < 10 && !has_begun;
+       ++attempt) {  // the backward left is short: a busy machine may wake up the exchange's thread too late
     const Ran ran = training.run(true);
     for (const StepOutcome& outcome : ran.outcomes) {
       EXPECT_TRUE(is_handed_over_early(outcome));
@@ -124,14 +127,15 @@ TEST(Overlap, TheBackwardGoesOnWhileGradientsTravel) {
 }
 
 TEST(Overlap, GivesTheSameWeightsAndBytes) {
-  for (const char* degrees : {"data=2", "data=2,micro_batches=4", "data=2,compression=bf16", "data=2,compression=powersgd:2", "tensor=2",
-                              "pipeline=2,micro_batches=2"})
+  for (const char* degrees : {"data=2", "data=2,micro_batches=4", "data=2,compression=bf16",
+                              "data=2,compression=powersgd:2", "tensor=2", "pipeline=2,micro_batches=2"})
     for (const double clip : {0.0, 0.01}) {
       SCOPED_TRACE(fmt::format("{}, clip {}", degrees, clip));
       const Training training(degrees, {.clip_gradients = clip > 0});
       const Ran beside = training.run(true, 0, clip), one_after_the_other = training.run(false, 0, clip);
       ASSERT_EQ(beside.parameters.size(), one_after_the_other.parameters.size());
-      for (size_t p = 0; p < beside.parameters.size(); ++p) EXPECT_TRUE(at::equal(beside.parameters[p], one_after_the_other.parameters[p])) << p;
+      for (size_t p = 0; p < beside.parameters.size(); ++p)
+        EXPECT_TRUE(at::equal(beside.parameters[p], one_after_the_other.parameters[p])) << p;
       for (size_t r = 0; r < 2; ++r) {
         EXPECT_EQ(beside.outcomes[r].bytes_sent, one_after_the_other.outcomes[r].bytes_sent);
         EXPECT_NEAR(seconds_of(beside.outcomes[r]), beside.outcomes[r].end - beside.outcomes[r].begin, 1e-6);

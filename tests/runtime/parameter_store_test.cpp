@@ -1,17 +1,17 @@
 // Initial values are those of the model, whatever the plan; shards are slices of the full tensor.
-#include "runtime/replicas/flat_shard.h"
 #include "runtime/replicas/parameter_store.h"
+#include "runtime/replicas/flat_shard.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
+#include "../support/set_parameter.h"
 #include "base/memory.h"
 #include "plan/named.h"
 #include "program/compile.h"
 #include "runtime/precision.h"
-#include "../support/set_parameter.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -25,7 +25,8 @@ struct Shared {
   ParameterStore store;
   std::vector<std::unique_ptr<Replicas>> workers;
   Shared(const Program& program, Precision precision) : world(program.devices), store(program, precision) {
-    for (int rank = 0; rank < program.devices; ++rank) workers.push_back(shared_replicas(rank, program, store, world, {}));
+    for (int rank = 0; rank < program.devices; ++rank)
+      workers.push_back(shared_replicas(rank, program, store, world, {}));
   }
 };
 
@@ -36,20 +37,24 @@ Values initial(const Model& model, const std::string& degrees, int devices, Prec
   for (auto& worker : shared.workers) worker->initialize(seed);
   const ParameterStore& store = shared.store;
   Values values;
-  for (int p = 0; p < int(program.parameters.size()); ++p) values[program.parameters[size_t(p)].spec.name] = store.full_parameter(p);
+  for (int p = 0; p < int(program.parameters.size()); ++p)
+    values[program.parameters[size_t(p)].spec.name] = store.full_parameter(p);
   return values;
 }
 
 TEST(ParameterStore, InitialValuesDoNotDependOnThePlan) {
-  const Model models[] = {make_model({"mnist-convnet", {1, 16, 16}, 4, {}}), make_model({"tied-mlp", {6}, 4, {{"hidden", 8}}}),
+  const Model models[] = {make_model({"mnist-convnet", {1, 16, 16}, 4, {}}),
+                          make_model({"tied-mlp", {6}, 4, {{"hidden", 8}}}),
                           make_model({"cifar-resnet18", {3, 8, 8}, 4, {{"width", 4}}})};
   for (const Model& model : models)
     for (Precision precision : {Precision::fp32, Precision::fp64, Precision::bf16}) {
       const Values expected = initial(model, "single", 1, precision);
       EXPECT_EQ(expected.size(), model.parameters().size());
-      for (const char* degrees : {"data=4", "tensor=4", "data=2,tensor=2", "pipeline=4,micro_batches=2", "tensor=2,pipeline=2,micro_batches=2"}) {
+      for (const char* degrees : {"data=4", "tensor=4", "data=2,tensor=2", "pipeline=4,micro_batches=2",
+                                  "tensor=2,pipeline=2,micro_batches=2"}) {
         SCOPED_TRACE(model.name() + " " + degrees);
-        for (const auto& [name, value] : initial(model, degrees, 4, precision)) EXPECT_TRUE(at::equal(value, expected.at(name))) << name;
+        for (const auto& [name, value] : initial(model, degrees, 4, precision))
+          EXPECT_TRUE(at::equal(value, expected.at(name))) << name;
       }
     }
 }
@@ -57,7 +62,8 @@ TEST(ParameterStore, InitialValuesDoNotDependOnThePlan) {
 TEST(ParameterStore, FloatIsTheRoundedDouble) {
   const Model model = make_model({"mnist-convnet", {1, 16, 16}, 4, {}});
   const Values wide = initial(model, "single", 1, Precision::fp64);
-  for (const auto& [name, value] : initial(model, "single", 1, Precision::fp32)) EXPECT_TRUE(at::equal(value, wide.at(name).to(at::kFloat))) << name;
+  for (const auto& [name, value] : initial(model, "single", 1, Precision::fp32))
+    EXPECT_TRUE(at::equal(value, wide.at(name).to(at::kFloat))) << name;
 }
 
 TEST(ParameterStore, SeedAndNameDecide) {
@@ -69,7 +75,8 @@ TEST(ParameterStore, SeedAndNameDecide) {
 
 /// Moments of PyTorch's defaults: uniform in ±1/sqrt(fan in); He's normal with variance 2 / fan out; norms 1 and 0.
 TEST(ParameterStore, Distributions) {
-  const Values net = initial(make_model({"cifar-resnet18", {3, 8, 8}, 10, {{"width", 16}}}), "single", 1, Precision::fp64);
+  const Values net =
+      initial(make_model({"cifar-resnet18", {3, 8, 8}, 10, {{"width", 16}}}), "single", 1, Precision::fp64);
   const at::Tensor& conv = net.at("layer3.0.conv2.weight");  // 64 x 64 x 3 x 3: 36864 values
   EXPECT_NEAR(conv.mean().item<double>(), 0, 4 * std::sqrt(2.0 / (64 * 9) / 36864));
   EXPECT_NEAR(conv.var().item<double>(), 2.0 / (64 * 9), 0.05 * 2.0 / (64 * 9));
@@ -86,7 +93,8 @@ TEST(ParameterStore, Distributions) {
 
 TEST(ParameterStore, SetAndReadBack) {
   const Model model = make_model({"mnist-convnet", {1, 16, 16}, 4, {}});
-  const Program program = compile(model, named_plan("data=2,tensor=2", model, Cluster::uniform(4), 16, {}), {.mixed_precision = true});
+  const Program program =
+      compile(model, named_plan("data=2,tensor=2", model, Cluster::uniform(4), 16, {}), {.mixed_precision = true});
   Shared shared(program, Precision::bf16);
   ParameterStore& store = shared.store;
   for (int p = 0; p < int(program.parameters.size()); ++p) {
@@ -96,7 +104,8 @@ TEST(ParameterStore, SetAndReadBack) {
     EXPECT_FALSE(store.full_gradient(p).defined());
   }
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
-    EXPECT_TRUE(at::equal(store.bucket(b).compute[0].to(at::kFloat), store.bucket(b).master[0].to(at::kBFloat16).to(at::kFloat)));
+    EXPECT_TRUE(at::equal(store.bucket(b).compute[0].to(at::kFloat),
+                          store.bucket(b).master[0].to(at::kBFloat16).to(at::kFloat)));
 }
 
 TEST(ParameterStore, ConvolutionsLieInChannelsLastOrder) {
@@ -105,15 +114,17 @@ TEST(ParameterStore, ConvolutionsLieInChannelsLastOrder) {
   ParameterStore store(program, Precision::fp32);
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
     for (const ParameterShard& shard : program.buckets[size_t(b)].shards)
-      EXPECT_TRUE(view_of_shard(store.bucket(b).master[0], shard).is_contiguous(
-          shard.box.size() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+      EXPECT_TRUE(
+          view_of_shard(store.bucket(b).master[0], shard)
+              .is_contiguous(shard.box.size() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
 }
 
 int64_t held(int device) { return memory_use(device).total(); }
 
 TEST(ParameterStore, ChargesEachHolderItsSliceAndGivesItBack) {
   const Model model = make_model({"mlp", {64}, 4, {{"hidden", 64}}});
-  const Program program = compile(model, named_plan("data", model, Cluster::uniform(2), 16, {}), {.keep_gradients = true});
+  const Program program =
+      compile(model, named_plan("data", model, Cluster::uniform(2), 16, {}), {.keep_gradients = true});
   {
     ParameterStore store(program, Precision::fp32);
     int64_t elements = 0;
@@ -142,7 +153,8 @@ TEST(ParameterStore, OneThatDoesNotFitGivesEverythingBack) {
 }
 
 TEST(Precision, Names) {
-  for (Precision p : {Precision::fp32, Precision::bf16, Precision::fp64}) EXPECT_EQ(parse_precision(name_of(p), "precision"), p);
+  for (Precision p : {Precision::fp32, Precision::bf16, Precision::fp64})
+    EXPECT_EQ(parse_precision(name_of(p), "precision"), p);
   EXPECT_THROW(parse_precision("fp16", "precision"), Error);
   EXPECT_EQ(master_type(Precision::bf16), at::kFloat);
   EXPECT_EQ(compute_type(Precision::bf16), at::kBFloat16);

@@ -1,5 +1,5 @@
-// Private replicas against one plain copy of the weights trained in double: every level of optimizer sharding, hand-made
-// buckets.
+// Private replicas against one plain copy of the weights trained in double: every level of optimizer sharding,
+// hand-made buckets.
 #include "runtime/replicas/private_replicas.h"
 
 #include <ATen/ATen.h>
@@ -21,7 +21,8 @@ namespace {
 
 const std::vector<Level> kLevels{Level::none, Level::zero1, Level::zero2, Level::zero3};
 
-/// Weights by bucket and version, and sums of squares of all gradients by batch: one copy, in double, PyTorch's formulas.
+/// Weights by bucket and version, and sums of squares of all gradients by batch: one copy, in double, PyTorch's
+/// formulas.
 struct Reference {
   std::vector<std::vector<at::Tensor>> weights;
   std::vector<double> squares;
@@ -52,7 +53,8 @@ Reference reference(const Program& program, const OptimizerConfig& c, int64_t ba
       } else {
         m = c.beta1 * m + (1 - c.beta1) * g;
         v = c.beta2 * v + (1 - c.beta2) * g * g;
-        w = w - kLearningRate * (m / (1 - std::pow(c.beta1, t))) / ((v / (1 - std::pow(c.beta2, t))).sqrt() + c.epsilon);
+        w = w -
+            kLearningRate * (m / (1 - std::pow(c.beta1, t))) / ((v / (1 - std::pow(c.beta2, t))).sqrt() + c.epsilon);
       }
       result.weights.back().push_back(w.clone());
     }
@@ -134,7 +136,8 @@ TEST_P(EveryLevel, EqualsOneCopy) {
 
 TEST_P(EveryLevel, EqualsOneCopyInSinglePrecision) {
   const Program program = make_program(3, GetParam(), mixed_buckets(), 2);
-  expect_same(program, train(program, Precision::fp32, momentum(), 5), reference(program, momentum(), 5, at::kFloat), 1e-5);
+  expect_same(program, train(program, Precision::fp32, momentum(), 5), reference(program, momentum(), 5, at::kFloat),
+              1e-5);
 }
 
 /// Each bucket's `field`, put together from all holders' pieces; all that is given twice must agree.
@@ -192,7 +195,8 @@ TEST_P(EveryLevel, Bfloat16KeepsMastersAndGradients) {
         const at::Tensor master = assemble(program, b, replicas, &ReplicaPiece::master);
         const at::Tensor compute = assemble(program, b, replicas, &ReplicaPiece::compute);
         const at::Tensor reduced = assemble(program, b, replicas, &ReplicaPiece::reduced);
-        EXPECT_LE((master.to(at::kDouble) - truth.weights[size_t(b)][4]).abs().max().item<double>(), 1e-5) << "bucket " << b;
+        EXPECT_LE((master.to(at::kDouble) - truth.weights[size_t(b)][4]).abs().max().item<double>(), 1e-5)
+            << "bucket " << b;
         EXPECT_EQ(compute.scalar_type(), bucket.full_precision ? at::kFloat : at::kBFloat16);
         EXPECT_TRUE(at::equal(compute, master.to(compute.scalar_type()))) << "bucket " << b;
         EXPECT_EQ(reduced.defined(), !bucket.contributors.empty()) << "bucket " << b;
@@ -205,7 +209,8 @@ TEST_P(EveryLevel, Bfloat16KeepsMastersAndGradients) {
     for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
       if (holds(program.buckets[size_t(b)], rank)) {
         const at::Tensor weights = read_weights(*mine, b, program.buckets[size_t(b)].contributors.empty() ? 0 : 4);
-        EXPECT_TRUE(at::equal(weights, at::arange(weights.numel(), at::kFloat).to(weights.scalar_type()))) << "bucket " << b;
+        EXPECT_TRUE(at::equal(weights, at::arange(weights.numel(), at::kFloat).to(weights.scalar_type())))
+            << "bucket " << b;
       }
     world.barrier();
   });
@@ -233,7 +238,8 @@ TEST_P(EveryLevel, KeepsTheSumOfTheGradients) {
           const at::Tensor part = contribution(bucket, b, int(s), rank, 2, micro);
           if (part.defined()) sum.narrow(0, bucket.shards[s].offset, part.numel()).add_(part);
         }
-    EXPECT_TRUE(at::allclose(assemble(program, b, replicas, &ReplicaPiece::reduced), sum, 1e-13, 1e-13)) << "bucket " << b;
+    EXPECT_TRUE(at::allclose(assemble(program, b, replicas, &ReplicaPiece::reduced), sum, 1e-13, 1e-13))
+        << "bucket " << b;
   }
 }
 
@@ -245,10 +251,10 @@ TEST_P(EveryLevel, OneWorkerNeedsNoOthers) {
 TEST(PrivateReplicas, OldVersionsStayForAWhile) {
   for (Level level : {Level::none, Level::zero1})
     for (Precision precision : {Precision::fp64, Precision::bf16}) {
-      const Program program =
-          make_program(2, level, {{{0, 1}, {0, 1}, {{7, 7}, {20}}, 3}, {{0, 1}, {}, {{8}}, 3}});
+      const Program program = make_program(2, level, {{{0, 1}, {0, 1}, {{7, 7}, {20}}, 3}, {{0, 1}, {}, {{8}}, 3}});
       const Seen newest = train(program, precision, momentum(), 5);
-      if (precision == Precision::fp64) expect_same(program, newest, reference(program, momentum(), 5, at::kDouble), 1e-12);
+      if (precision == Precision::fp64)
+        expect_same(program, newest, reference(program, momentum(), 5, at::kDouble), 1e-12);
       testing::run_ranks(2, [&](Communicator& world) {
         const int rank = world.rank();
         const auto replicas = private_replicas(rank, program, precision, world, momentum());
@@ -257,7 +263,8 @@ TEST(PrivateReplicas, OldVersionsStayForAWhile) {
         for (int64_t t = 0; t < 5; ++t) {
           train_step(*replicas, program, rank, t, &squares);
           for (int64_t v = std::max<int64_t>(0, t - 1); v <= t + 1; ++v) {
-            EXPECT_TRUE(at::equal(replicas->weights(0, v), newest.weights[size_t(rank)][0][size_t(v)])) << t << " " << v;
+            EXPECT_TRUE(at::equal(replicas->weights(0, v), newest.weights[size_t(rank)][0][size_t(v)]))
+                << t << " " << v;
             EXPECT_TRUE(at::equal(replicas->weights(1, v), newest.weights[size_t(rank)][1][0]));
           }
         }
@@ -273,8 +280,9 @@ TEST(PrivateReplicas, RefusesWhatTheCompilerMustRefuse) {
         2, [&](Communicator& world) { private_replicas(world.rank(), program, Precision::fp32, world, momentum()); });
   };
   for (Level level : {Level::zero2, Level::zero3})
-    expect_error(Blame::run, {"internal error", "versions"},
-                 [&] { construct(make_program(2, level, {{{0, 1}, {0, 1}, {{8}}, 2}})); });
+    expect_error(Blame::run, {"internal error", "versions"}, [&] {
+      construct(make_program(2, level, {{{0, 1}, {0, 1}, {{8}}, 2}}));
+    });
   for (Level level : {Level::zero1, Level::zero2, Level::zero3}) {
     Program program = make_program(2, level, {{{0, 1}, {0, 1}, {{8}}}});
     program.compression = {Compression::Kind::powersgd, 2};
@@ -285,9 +293,9 @@ TEST(PrivateReplicas, RefusesWhatTheCompilerMustRefuse) {
 /// zero3 sends slices without copying them: a late reader must still find the values of its own step.
 TEST(PrivateReplicas, LateReadersSeeTheirOwnStep) {
   constexpr int64_t kBatches = 12;
-  const Program program = make_program(4, Level::zero3, {{{0, 1, 2, 3}, {0, 1, 2, 3}, {{300}}},
-                                                         {{0, 1, 2, 3}, {2}, {{70, 3}}},
-                                                         {{0, 1, 3}, {0, 3}, {{64}}}});
+  const Program program = make_program(
+      4, Level::zero3,
+      {{{0, 1, 2, 3}, {0, 1, 2, 3}, {{300}}}, {{0, 1, 2, 3}, {2}, {{70, 3}}}, {{0, 1, 3}, {0, 3}, {{64}}}});
   const Reference truth = reference(program, momentum(), kBatches, at::kDouble);
   testing::run_ranks(4, [&](Communicator& world) {
     const int rank = world.rank();
@@ -351,7 +359,8 @@ TEST(PrivateReplicas, RoundedGradientsTakeHalfTheBytes) {
 }
 
 TEST(PrivateReplicas, MisuseIsRefused) {
-  const Program program = make_program(2, Level::zero3, {{{0, 1}, {0, 1}, {{64}}}, {{0, 1}, {}, {{16}}}, {{0}, {0}, {{16}}}});
+  const Program program =
+      make_program(2, Level::zero3, {{{0, 1}, {0, 1}, {{64}}}, {{0, 1}, {}, {{16}}}, {{0}, {0}, {{16}}}});
   testing::run_ranks(2, [&](Communicator& world) {
     const auto replicas = private_replicas(world.rank(), program, Precision::fp32, world, momentum());
     replicas->initialize(kSeed);

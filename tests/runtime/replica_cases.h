@@ -39,7 +39,8 @@ inline Program make_program(int devices, Level level, const std::vector<BucketSh
     bucket.full_precision = shape.full_precision;
     for (const Shape& s : shape.shards) {
       const int parameter = int(program.parameters.size());
-      program.parameters.push_back({{fmt::format("p{}", parameter), s, Init::normal(0, 1)}, !shape.contributors.empty()});
+      program.parameters.push_back(
+          {{fmt::format("p{}", parameter), s, Init::normal(0, 1)}, !shape.contributors.empty()});
       bucket.shards.push_back({parameter, whole(s), bucket.elements});
       bucket.elements += (element_count(s) + kBucketAlignment - 1) / kBucketAlignment * kBucketAlignment;
     }
@@ -89,7 +90,8 @@ inline void add_gradient(Replicas& replicas, const Program& program, BucketId b,
   }
 }
 
-/// One step as a compiled program would order it: whole gradients are reduced once, divided ones after each micro-batch.
+/// One step as a compiled program would order it: whole gradients are reduced once, divided ones after each
+/// micro-batch.
 inline void train_step(Replicas& replicas, const Program& program, int rank, int64_t batch, double* squares) {
   const bool each = program.optimizer_sharding == Level::zero2 || program.optimizer_sharding == Level::zero3;
   const auto buckets = BucketId(program.buckets.size());

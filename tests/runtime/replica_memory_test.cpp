@@ -29,7 +29,8 @@ std::pair<int64_t, int64_t> memory_of(Level level, int n, const OptimizerConfig&
           replicas->gather(b);
           const at::Tensor gradient = replicas->gradient(b);
           if (gradient.defined()) gradient.fill_(1);
-          for (size_t s = 0; s < shapes[size_t(b)].shards.size(); ++s) replicas->written(b, int(s)) = gradient.defined();
+          for (size_t s = 0; s < shapes[size_t(b)].shards.size(); ++s)
+            replicas->written(b, int(s)) = gradient.defined();
           replicas->release(b);
           if (level >= Level::zero2 || micro == 1) replicas->reduce(b, micro == 1);
         }
@@ -70,7 +71,8 @@ TEST(ReplicaMemory, AsTheFormulasSay) {
         constexpr double kSmall = 40000;
         const auto [rest, peak] = memory_of(level, n, optimizer, shapes);
         EXPECT_NEAR(double(rest), expected, 0.05 * expected) << "level " << int(level) << " n " << n << " k " << k;
-        EXPECT_LE(double(peak), 1.02 * (expected + passing) + kSmall) << "level " << int(level) << " n " << n << " k " << k;
+        EXPECT_LE(double(peak), 1.02 * (expected + passing) + kSmall)
+            << "level " << int(level) << " n " << n << " k " << k;
         EXPECT_GE(double(peak), 0.98 * (expected + passing)) << "level " << int(level) << " n " << n << " k " << k;
       }
 }

@@ -1,4 +1,5 @@
-// Tables of which a step reads and changes some rows only: the same bits as updates of the whole, and nothing else is touched.
+// Tables of which a step reads and changes some rows only: the same bits as updates of the whole, and nothing else is
+// touched.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -9,9 +10,9 @@
 #include "base/random.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/replica_view.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -20,24 +21,34 @@ namespace {
 constexpr int64_t kSamples = 6, kPositions = 5, kVocabulary = 40;
 
 Model bag_of_words() {
-  return make_model({.name = "bag-of-words", .sample_shape = {kPositions}, .classes = 3, .options = {{"width", 7}}, .vocabulary = kVocabulary});
+  return make_model({.name = "bag-of-words",
+                     .sample_shape = {kPositions},
+                     .classes = 3,
+                     .options = {{"width", 7}},
+                     .vocabulary = kVocabulary});
 }
 Model language_model(const std::string& name, std::map<std::string, double> options) {
   options["width"] = 8;
-  return make_model({.name = name, .sample_shape = {kPositions}, .classes = kVocabulary, .options = std::move(options),
-                     .task = LearningTask::language, .target_shape = {kPositions}});
+  return make_model({.name = name,
+                     .sample_shape = {kPositions},
+                     .classes = kVocabulary,
+                     .options = std::move(options),
+                     .task = LearningTask::language,
+                     .target_shape = {kPositions}});
 }
 
 /// Tokens below `below`, some of them again and again, keyed by step.
 Batch batch_of(const Model& model, int64_t step, int64_t below) {
   const bool predicts_tokens = model.node(1).sample_shape == Shape{kPositions};
   return {kSamples, [=](Range range) {
-            at::Tensor tokens = at::empty({range.size(), kPositions}, at::kLong), target = at::empty({range.size()}, at::kLong);
+            at::Tensor tokens = at::empty({range.size(), kPositions}, at::kLong),
+                       target = at::empty({range.size()}, at::kLong);
             const Philox draw(random_key(9, "tokens " + std::to_string(step)));
             for (int64_t i = 0; i < range.size(); ++i) {
               const int64_t sample = range.begin + i;
               target[i] = sample % 3;
-              for (int64_t j = 0; j < kPositions; ++j) tokens[i][j] = int64_t(draw.uniform(uint64_t(sample * kPositions + j)) * double(below));
+              for (int64_t j = 0; j < kPositions; ++j)
+                tokens[i][j] = int64_t(draw.uniform(uint64_t(sample * kPositions + j)) * double(below));
             }
             return std::vector<at::Tensor>{tokens, predicts_tokens ? tokens.remainder(kVocabulary) : target};
           }};
@@ -48,10 +59,11 @@ struct Trained {
   std::vector<RowTable> tables;  ///< of all workers
 };
 
-using Between = std::function<void(ParameterStore& store, const Program& program, int64_t step)>;  ///< on the first worker before a step
+using Between = std::function<void(ParameterStore& store, const Program& program,
+                                   int64_t step)>;  ///< on the first worker before a step
 
 Trained run(const Model& model, const std::string& degrees, int devices, const OptimizerConfig& optimizer, bool whole,
-        int64_t below = kVocabulary, const Between& between = {}) {
+            int64_t below = kVocabulary, const Between& between = {}) {
   const Plan plan = named_plan(degrees, model, Cluster::uniform(devices), kSamples, {});
   const Program program = compile(model, plan, {.keep_gradients = whole});
   LocalWorld world(devices);
@@ -93,14 +105,17 @@ TEST(RowSet, KeepsDistinctRowsOfTheTable) {
 }
 
 TEST(TrackedRows, SameBitsAsUpdatesOfTheWhole) {
-  for (const Model& model : {bag_of_words(), language_model("lstm-lm", {}), language_model("transformer-lm", {{"tied", 0}, {"heads", 2}})})
-    for (const auto& [degrees, devices] : {std::pair<std::string, int>{"data=1", 1}, {"data=1,micro_batches=3", 1},
+  for (const Model& model :
+       {bag_of_words(), language_model("lstm-lm", {}), language_model("transformer-lm", {{"tied", 0}, {"heads", 2}})})
+    for (const auto& [degrees, devices] : {std::pair<std::string, int>{"data=1", 1},
+                                           {"data=1,micro_batches=3", 1},
                                            {"pipeline=2,micro_batches=2,schedule=1f1b", 2}}) {
       SCOPED_TRACE(model.name() + " " + degrees);
       const Trained sparse = run(model, degrees, devices, {}, false), dense = run(model, degrees, devices, {}, true);
       EXPECT_EQ(sparse.tables.size(), 1u);
       EXPECT_TRUE(dense.tables.empty());
-      for (const auto& [name, weights] : dense.weights) EXPECT_TRUE(at::equal(weights, sparse.weights.at(name))) << name;
+      for (const auto& [name, weights] : dense.weights)
+        EXPECT_TRUE(at::equal(weights, sparse.weights.at(name))) << name;
     }
 }
 
@@ -109,19 +124,23 @@ TEST(TrackedRows, WhatNoBatchNamesIsNotEvenRead) {
   const Model model = bag_of_words();
   const Trained plain = run(model, "data=1", 1, {}, false, kBelow);
   int64_t checked = 0;
-  const Trained marked = run(model, "data=1", 1, {}, false, kBelow, [&](ParameterStore& store, const Program& program, int64_t step) {
-    for (size_t b = 0; b < program.buckets.size(); ++b)
-      for (const ParameterShard& shard : program.buckets[b].shards) {
-        if (program.parameters[size_t(shard.parameter)].spec.name != "embedding.weight") continue;
-        at::Tensor gradient = store.bucket(BucketId(b)).gradients[0].narrow(0, shard.offset, shard.size()).view({kVocabulary, kWidth});
-        if (step > 0) {
-          EXPECT_EQ(gradient.narrow(0, 0, kBelow).abs().max().item<float>(), 0) << "what an update has used";
-          EXPECT_EQ(gradient.narrow(0, kBelow, kVocabulary - kBelow).min().item<float>(), 5);
-          ++checked;
-        }
-        gradient.narrow(0, kBelow, kVocabulary - kBelow).fill_(5);
-      }
-  });
+  const Trained marked =
+      run(model, "data=1", 1, {}, false, kBelow, [&](ParameterStore& store, const Program& program, int64_t step) {
+        for (size_t b = 0; b < program.buckets.size(); ++b)
+          for (const ParameterShard& shard : program.buckets[b].shards) {
+            if (program.parameters[size_t(shard.parameter)].spec.name != "embedding.weight") continue;
+            at::Tensor gradient = store.bucket(BucketId(b))
+                                      .gradients[0]
+                                      .narrow(0, shard.offset, shard.size())
+                                      .view({kVocabulary, kWidth});
+            if (step > 0) {
+              EXPECT_EQ(gradient.narrow(0, 0, kBelow).abs().max().item<float>(), 0) << "what an update has used";
+              EXPECT_EQ(gradient.narrow(0, kBelow, kVocabulary - kBelow).min().item<float>(), 5);
+              ++checked;
+            }
+            gradient.narrow(0, kBelow, kVocabulary - kBelow).fill_(5);
+          }
+      });
   EXPECT_EQ(checked, 3);
   for (const auto& [name, weights] : plain.weights) EXPECT_TRUE(at::equal(weights, marked.weights.at(name))) << name;
 }
@@ -136,7 +155,8 @@ TEST(TrackedRows, WhereEveryRowMayChangeNoneAre) {
     EXPECT_TRUE(run(bag_of_words(), "data=1", 1, optimizer, false).tables.empty());
   EXPECT_TRUE(run(bag_of_words(), "data=2", 2, {}, false).tables.empty());
   EXPECT_TRUE(run(bag_of_words(), "tensor=2", 2, {}, false).tables.empty());
-  EXPECT_TRUE(run(language_model("transformer-lm", {{"tied", 1}, {"heads", 2}}), "data=1", 1, {}, false).tables.empty());
+  EXPECT_TRUE(
+      run(language_model("transformer-lm", {{"tied", 1}, {"heads", 2}}), "data=1", 1, {}, false).tables.empty());
   const Trained tracked = run(bag_of_words(), "data=1", 1, {}, false);
   ASSERT_EQ(tracked.tables.size(), 1u);
   EXPECT_EQ(tracked.tables[0].rows, kVocabulary);

@@ -1,5 +1,5 @@
-// Memory that real workers take for a step: private replicas against ZeRO's formulas, recomputation and schedules against what
-// their micro-batches keep.
+// Memory that real workers take for a step: private replicas against ZeRO's formulas, recomputation and schedules
+// against what their micro-batches keep.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,8 @@ TEST(ReplicasOfWorkers, TakeTheBytesOfTheFormula) {
         Plan plan = named_plan(fmt::format("data={}", n), model, Cluster::uniform(n), 8, {});
         plan.optimizer_sharding = level.sharding;
         // buckets of a layer each, so that the peak of zero3 has something to stay below
-        const Program program = compile(model, plan, {.bucket_bytes = 64 << 10, .first_bucket_bytes = 64 << 10, .private_replicas = true});
+        const Program program =
+            compile(model, plan, {.bucket_bytes = 64 << 10, .first_bucket_bytes = 64 << 10, .private_replicas = true});
         double largest = 0;
         for (const Bucket& bucket : program.buckets) largest = std::max(largest, double(bucket.elements * kBytes));
         ASSERT_LT(largest, 0.4 * p);
@@ -73,11 +74,12 @@ TEST(ReplicasOfWorkers, TakeTheBytesOfTheFormula) {
       }
 }
 
-// -- Activations. A stage is a chain of `hidden` times Linear and ReLU of kWidth features, and a linear layer to kNarrow ones, so that
-// what passes between stages hardly counts. A unit u is one activation of a micro-batch, kSamples * kWidth floats.
+// -- Activations. A stage is a chain of `hidden` times Linear and ReLU of kWidth features, and a linear layer to
+// kNarrow ones, so that what passes between stages hardly counts. A unit u is one activation of a micro-batch, kSamples
+// * kWidth floats.
 //
-// Linear keeps its input and ReLU its output, which are the same tensors: a micro-batch in flight holds `hidden` units. On top of
-// what is kept, backward holds two: the gradient that goes into a layer and the one that comes out.
+// Linear keeps its input and ReLU its output, which are the same tensors: a micro-batch in flight holds `hidden` units.
+// On top of what is kept, backward holds two: the gradient that goes into a layer and the one that comes out.
 
 constexpr int64_t kWidth = 256, kNarrow = 4, kSamples = 16;  // of a micro-batch
 constexpr double kUnit = double(kSamples * kWidth * kBytes);
@@ -99,10 +101,12 @@ Model deep(int stages, int hidden) {
 
 enum class Recompute { none, all, except_last };
 
-/// A stage per worker. Every kGroup hidden layers are a run that is recomputed, the linear layer at the end with the last ones.
-Plan plan_for(const Model& model, int stages, int hidden, const std::string& schedule, int micro_batches, Recompute recompute) {
-  Plan plan = named_plan(stages == 1 ? "single" : fmt::format("pipeline={},micro_batches={}", stages, micro_batches), model,
-                         Cluster::uniform(stages), kSamples * micro_batches, {});
+/// A stage per worker. Every kGroup hidden layers are a run that is recomputed, the linear layer at the end with the
+/// last ones.
+Plan plan_for(const Model& model, int stages, int hidden, const std::string& schedule, int micro_batches,
+              Recompute recompute) {
+  Plan plan = named_plan(stages == 1 ? "single" : fmt::format("pipeline={},micro_batches={}", stages, micro_batches),
+                         model, Cluster::uniform(stages), kSamples * micro_batches, {});
   plan.schedule = schedule;
   plan.micro_batches = micro_batches;
   plan.recompute_last = recompute == Recompute::all;
@@ -123,7 +127,8 @@ Plan plan_for(const Model& model, int stages, int hidden, const std::string& sch
 std::vector<double> peaks(const Model& model, const Plan& plan) {
   const Program program = compile(model, plan, {});
   std::vector<double> units;
-  for (const MemoryUse& use : measure_run(model, plan, program, ones_batch(kSamples * plan.micro_batches, kNarrow)).rest)
+  for (const MemoryUse& use :
+       measure_run(model, plan, program, ones_batch(kSamples * plan.micro_batches, kNarrow)).rest)
     units.push_back(double(use.at_peak[size_t(MemoryCategory::activations)]) / kUnit);
   return units;
 }
@@ -146,12 +151,14 @@ TEST(Activations, InFlightAsTheScheduleSays) {
   for (int s = 0; s < kStages; ++s) {
     const double ratio = (flush[6][size_t(s)] - kGradients) / (gpipe[6][size_t(s)] - kGradients);
     EXPECT_NEAR(ratio, (kStages - s) / 6.0, 0.2 * (kStages - s) / 6.0) << s;
-    EXPECT_NEAR(flush[6][size_t(s)], flush[4][size_t(s)], kTolerance * flush[4][size_t(s)]) << "does not grow with m >= p";
+    EXPECT_NEAR(flush[6][size_t(s)], flush[4][size_t(s)], kTolerance * flush[4][size_t(s)])
+        << "does not grow with m >= p";
   }
 }
 
-/// With recomputation a micro-batch in flight keeps the inputs of its groups, of which the first is narrow: groups - 1 units. While one
-/// is in backward, a group's kGroup activations are there again. The last micro-batch under "except_last" holds `hidden` as usual.
+/// With recomputation a micro-batch in flight keeps the inputs of its groups, of which the first is narrow: groups - 1
+/// units. While one is in backward, a group's kGroup activations are there again. The last micro-batch under
+/// "except_last" holds `hidden` as usual.
 struct Predicted {
   int hidden;
   double inputs() const { return double(hidden) / kGroup - 1; }
@@ -159,10 +166,11 @@ struct Predicted {
 
   /// `in_flight` micro-batches, all of them recomputed.
   double all(int in_flight) const { return in_flight * inputs() + again(); }
-  /// `in_flight` micro-batches, the last of them whole. Under gpipe backward begins with that one; under 1f1b it ends with it, so
-  /// that another one is recomputed beside it if there is one.
+  /// `in_flight` micro-batches, the last of them whole. Under gpipe backward begins with that one; under 1f1b it ends
+  /// with it, so that another one is recomputed beside it if there is one.
   double except_last(int in_flight, bool last_first) const {
-    if (last_first || in_flight == 1) return std::max((in_flight - 1) * inputs() + hidden + kGradients, in_flight * inputs() + again());
+    if (last_first || in_flight == 1)
+      return std::max((in_flight - 1) * inputs() + hidden + kGradients, in_flight * inputs() + again());
     return (in_flight - 1) * inputs() + again() + hidden;
   }
 };
@@ -188,7 +196,9 @@ TEST(RecomputedActivations, OfAPipeline) {
       SCOPED_TRACE(fmt::format("{}, stage {}", schedule, s));
       const bool is_gpipe = schedule == std::string("gpipe");
       const int in_flight = is_gpipe ? kMicroBatches : std::min(kMicroBatches, kStages - s);
-      auto peak = [&](Recompute r) { return peaks(model, plan_for(model, kStages, kHidden, schedule, kMicroBatches, r))[size_t(s)]; };
+      auto peak = [&](Recompute r) {
+        return peaks(model, plan_for(model, kStages, kHidden, schedule, kMicroBatches, r))[size_t(s)];
+      };
       const double none = in_flight * kHidden + kGradients, except_last = predicted.except_last(in_flight, is_gpipe);
       EXPECT_NEAR(peak(Recompute::none), none, kTolerance * none);
       EXPECT_NEAR(peak(Recompute::all), predicted.all(in_flight), kTolerance * predicted.all(in_flight));

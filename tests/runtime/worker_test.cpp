@@ -91,9 +91,8 @@ TEST_F(WorkerMemory, EqualsTheFormula) {
   momentum.momentum = 0.9;
   adam.kind = &kAdam;
   const Model model = mlp();
-  for (const auto& [degrees, devices] : std::vector<std::pair<std::string, int>>{{"data=1", 1}, {"data=3", 3}, {"tensor=2", 2},
-                                                                                 {"data=2,tensor=2", 4},
-                                                                                 {"pipeline=2,micro_batches=2", 2}})
+  for (const auto& [degrees, devices] : std::vector<std::pair<std::string, int>>{
+           {"data=1", 1}, {"data=3", 3}, {"tensor=2", 2}, {"data=2,tensor=2", 4}, {"pipeline=2,micro_batches=2", 2}})
     for (const OptimizerConfig& optimizer : {OptimizerConfig{}, momentum, adam})
       for (double clip : {0.0, 1.0}) {
         SCOPED_TRACE(degrees + " clip " + std::to_string(clip));
@@ -103,7 +102,8 @@ TEST_F(WorkerMemory, EqualsTheFormula) {
           int64_t slices = 0, flats = 0;
           for (const Bucket& bucket : test.program.buckets) {
             slices += bucket.slice_of(d).size();
-            if (std::find(bucket.contributors.begin(), bucket.contributors.end(), d) != bucket.contributors.end()) flats += bucket.elements;
+            if (std::find(bucket.contributors.begin(), bucket.contributors.end(), d) != bucket.contributors.end())
+              flats += bucket.elements;
           }
           const MemoryUse& use = ran.during[size_t(d)];
           EXPECT_EQ(of(use, MemoryCategory::weights), 4 * slices);
@@ -118,9 +118,10 @@ TEST_F(WorkerMemory, EqualsTheFormula) {
 TEST_F(WorkerMemory, RunningStatisticsAreBuffers) {
   const Model model = make_model({"cifar-resnet18", {3, 8, 8}, 4, {{"width", 4}}});
   const Case test = make(model, "data", 2);
-  const Batch images{kSamples, [](Range range) {
-                       return std::vector<at::Tensor>{at::ones({range.size(), 3, 8, 8}), at::zeros({range.size()}, at::kLong)};
-                     }};
+  const Batch images{
+      kSamples, [](Range range) {
+        return std::vector<at::Tensor>{at::ones({range.size(), 3, 8, 8}), at::zeros({range.size()}, at::kLong)};
+      }};
   int64_t elements = 0;
   for (const Node& node : model.nodes())
     if (node.layer)
@@ -173,7 +174,8 @@ TEST_F(WorkerMemory, LimitDuringAStepEndsAllWorkers) {
 
 /// One worker's bad sample ends all within a second, and it is the cause that is reported, not "another worker failed".
 TEST_F(WorkerMemory, AFailureEndsAllAndIsTheOneReported) {
-  for (const char* degrees : {"data=4", "tensor=4", "pipeline=4,micro_batches=4", "data=2,pipeline=2,micro_batches=3", "data=2,tensor=2"})
+  for (const char* degrees :
+       {"data=4", "tensor=4", "pipeline=4,micro_batches=4", "data=2,pipeline=2,micro_batches=3", "data=2,tensor=2"})
     for (int round = 0; round < 5; ++round) {
       SCOPED_TRACE(degrees);
       const Case test = make(mlp(), degrees, 4);
@@ -230,7 +232,8 @@ TEST_F(WorkerMemory, OutcomeOfAStep) {
     EXPECT_NEAR(o.compute_seconds + o.exposed_seconds + o.waiting_seconds, wall, 1e-6);
     EXPECT_LE(o.hidden_seconds, o.compute_seconds + 1e-9);
     EXPECT_EQ(o.loss_sum > 0, rank >= 2) << "the last stage has the loss";
-    const auto waits = std::count_if(o.events.begin(), o.events.end(), [](const Event& e) { return e.kind == EventKind::wait; });
+    const auto waits =
+        std::count_if(o.events.begin(), o.events.end(), [](const Event& e) { return e.kind == EventKind::wait; });
     ASSERT_EQ(o.events.size() - size_t(waits), test.program.instructions(rank).size());
     double end = o.begin;
     for (const Event& event : o.events) {
@@ -243,14 +246,16 @@ TEST_F(WorkerMemory, OutcomeOfAStep) {
   }
 }
 
-/// One activation of a boundary forward and its gradient backward, 4 bytes an element, and the halves of two all-reduced
-/// buckets (reduce-scatter and all-gather) by formula.
+/// One activation of a boundary forward and its gradient backward, 4 bytes an element, and the halves of two
+/// all-reduced buckets (reduce-scatter and all-gather) by formula.
 TEST_F(WorkerMemory, BytesSent) {
   const Case pipeline = make(mlp(), "pipeline=2,micro_batches=4", 2);
   const Ran piped = run(pipeline, batch_of());
   ASSERT_EQ(pipeline.program.redistributions.size(), 1u);
   const int64_t boundary =
-      4 * kSamples * element_count(pipeline.model.node(pipeline.program.values[size_t(pipeline.program.redistributions[0].from)].node).sample_shape);
+      4 * kSamples *
+      element_count(pipeline.model.node(pipeline.program.values[size_t(pipeline.program.redistributions[0].from)].node)
+                        .sample_shape);
   EXPECT_EQ(piped.outcomes[0].bytes_sent, boundary);
   EXPECT_EQ(piped.outcomes[1].bytes_sent, boundary);
 
@@ -260,15 +265,17 @@ TEST_F(WorkerMemory, BytesSent) {
   EXPECT_EQ(run(data, batch_of()).outcomes[0].bytes_sent, 2 * 4 * elements / 2);
 }
 
-/// Layers compute in bfloat16, which has 8 bits of a number; what they are compared with, and the comparison, keep float's 24.
+/// Layers compute in bfloat16, which has 8 bits of a number; what they are compared with, and the comparison, keep
+/// float's 24.
 TEST_F(WorkerMemory, TargetsAndLossesAreFloatUnderBf16) {
   constexpr int64_t kValues = 2;
   const Model model = make_model({"mlp", {kFeatures}, kValues, {{"hidden", 8}}, LearningTask::regression, {kValues}});
   // 10 + k / 1024: bfloat16's neighbours of 10 are 1 / 16 apart
   const at::Tensor targets = at::arange(kSamples * kValues, at::kFloat).view({kSamples, kValues}).div(1024).add(10);
-  const Batch batch{kSamples, [&](Range range) {
-                      return std::vector<at::Tensor>{at::ones({range.size(), kFeatures}), targets.slice(0, range.begin, range.end)};
-                    }};
+  const Batch batch{
+      kSamples, [&](Range range) {
+        return std::vector<at::Tensor>{at::ones({range.size(), kFeatures}), targets.slice(0, range.begin, range.end)};
+      }};
   for (const char* degrees : {"data=2", "tensor=2", "pipeline=2,micro_batches=2"}) {
     SCOPED_TRACE(degrees);
     const Ran ran = run(make(model, degrees, 2, {.mixed_precision = true}), batch, {}, 0, Precision::bf16);
@@ -298,9 +305,15 @@ TEST(Profile, SecondsOfEveryLayer) {
 
 /// Nothing that reads the data is an embedding: a slice hands the tokens on.
 TEST(Profile, IsToldOfTokens) {
-  const Model model = make_model({.name = "gnmt", .sample_shape = {6}, .classes = 9, .options = {{"layers", 2}, {"width", 4}},
-                                  .task = LearningTask::translation, .target_shape = {3}, .vocabulary = 9});
-  for (const double seconds : profile_layers(model, Precision::fp32, 2, 1, /*tokens=*/true)) EXPECT_TRUE(std::isfinite(seconds));
+  const Model model = make_model({.name = "gnmt",
+                                  .sample_shape = {6},
+                                  .classes = 9,
+                                  .options = {{"layers", 2}, {"width", 4}},
+                                  .task = LearningTask::translation,
+                                  .target_shape = {3},
+                                  .vocabulary = 9});
+  for (const double seconds : profile_layers(model, Precision::fp32, 2, 1, /*tokens=*/true))
+    EXPECT_TRUE(std::isfinite(seconds));
 }
 
 }  // namespace

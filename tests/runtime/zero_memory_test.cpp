@@ -1,9 +1,10 @@
-// ZeRO's memory at the buckets that training uses by default, on a model that fills several of them: weights, gradients and optimizer
-// state of real workers against the paper's formula (Rajbhandari et al., SC 2020, section 5), in float32: P, P and K P elements of
-// 4 bytes, where a level divides something, by the number of workers.
+// ZeRO's memory at the buckets that training uses by default, on a model that fills several of them: weights, gradients
+// and optimizer state of real workers against the paper's formula (Rajbhandari et al., SC 2020, section 5), in float32:
+// P, P and K P elements of 4 bytes, where a level divides something, by the number of workers.
 //
-// What comes on top for a while, and nothing else: from the first backward of a bucket's layers to its reduction its whole gradient
-// (zero2, zero3), and during it its whole weights (zero3): one bucket at a time, so the largest one at the peak.
+// What comes on top for a while, and nothing else: from the first backward of a bucket's layers to its reduction its
+// whole gradient (zero2, zero3), and during it its whole weights (zero3): one bucket at a time, so the largest one at
+// the peak.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -96,7 +97,8 @@ TEST_P(DefaultBuckets, TakeTheBytesOfTheFormula) {
     OptimizerConfig optimizer;
     optimizer.kind = states.kind;
     optimizer.momentum = states.momentum;
-    for (const MemoryUse& use : testing::measure_run(model, plan, program, testing::ones_batch(kSamples, kFeatures), optimizer).rest)
+    for (const MemoryUse& use :
+         testing::measure_run(model, plan, program, testing::ones_batch(kSamples, kFeatures), optimizer).rest)
       expect_formula(use, level, n, p, states.per_element, largest_bucket(program));
   }
 }

@@ -14,7 +14,8 @@ namespace {
 Cluster cluster_of(int nodes, int devices, double bandwidth, double network) {
   Cluster cluster = Cluster::uniform(nodes * devices);
   cluster.kinds.emplace_back();
-  for (int d = 0; d < cluster.size(); ++d) cluster.devices[size_t(d)].node = d / devices, cluster.devices[size_t(d)].kind = 0;
+  for (int d = 0; d < cluster.size(); ++d)
+    cluster.devices[size_t(d)].node = d / devices, cluster.devices[size_t(d)].kind = 0;
   cluster.nodes.assign(size_t(nodes), ClusterNode{.link = {bandwidth, 1e-6, false}});
   cluster.network = {network, 1e-5, true};
   return cluster;
@@ -28,9 +29,9 @@ TEST(Folding, GivesTheSameStepTime) {
   spec.options = {{"hidden", 32}, {"depth", 4}};
   const Model model = make_model(spec);
   const int64_t batch = 64;
-  for (const char* strategy : {"data=8,tensor=1,pipeline=1", "data=4,tensor=2,pipeline=1", "data=2,tensor=2,pipeline=2,micro_batches=4",
-                               "data=4,tensor=1,pipeline=2,micro_batches=2", "data=1,tensor=4,pipeline=2,micro_batches=4",
-                               "zero1", "zero3"})
+  for (const char* strategy :
+       {"data=8,tensor=1,pipeline=1", "data=4,tensor=2,pipeline=1", "data=2,tensor=2,pipeline=2,micro_batches=4",
+        "data=4,tensor=1,pipeline=2,micro_batches=2", "data=1,tensor=4,pipeline=2,micro_batches=4", "zero1", "zero3"})
     for (int per_node : {2, 4, 8}) {
       const Cluster cluster = cluster_of(8 / per_node, per_node, 1e8, 1e7);
       const Plan plan = named_plan(strategy, model, cluster, batch, {});
@@ -46,14 +47,21 @@ TEST(Folding, GivesTheSameStepTime) {
       const double whole = simulate(program, model, all, links).step_seconds;
       const double folded = simulate(program, model, few, links, {.ranks = chosen}).step_seconds;
       // slices of buckets differ by some elements
-      EXPECT_NEAR(folded, whole, (plan.optimizer_sharding == OptimizerSharding::none ? 1e-9 : 1e-4) * whole) << strategy << ", " << per_node << " devices a node, " << chosen.size() << " ranks";
+      EXPECT_NEAR(folded, whole, (plan.optimizer_sharding == OptimizerSharding::none ? 1e-9 : 1e-4) * whole)
+          << strategy << ", " << per_node << " devices a node, " << chosen.size() << " ranks";
     }
 }
 
-/// Steps of a split LSTM, global batch norm over the data axis: what layers say is counted once, whoever stands for whom.
+/// Steps of a split LSTM, global batch norm over the data axis: what layers say is counted once, whoever stands for
+/// whom.
 TEST(Folding, KeepsWhatLayersSay) {
-  ModelSpec words{.name = "lstm-lm", .sample_shape = {6}, .classes = 16, .options = {{"width", 8}, {"layers", 2}},
-                  .task = LearningTask::language, .target_shape = {6}, .vocabulary = 16};
+  ModelSpec words{.name = "lstm-lm",
+                  .sample_shape = {6},
+                  .classes = 16,
+                  .options = {{"width", 8}, {"layers", 2}},
+                  .task = LearningTask::language,
+                  .target_shape = {6},
+                  .vocabulary = 16};
   ModelSpec images{.name = "cifar-resnet18", .sample_shape = {3, 32, 32}, .classes = 8, .options = {{"width", 8}}};
   const int64_t batch = 64;
   for (const ModelSpec& spec : {words, images}) {

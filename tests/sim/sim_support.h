@@ -46,7 +46,8 @@ class FlopCosts final : public LayerCosts {
   FlopCosts(const Model& model, double flops_per_second) : model_(model), speed_(flops_per_second) {}
   LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int) const override {
     const double divided = option.divides_work ? tensor : 1;
-    const double forward = model_.node(node).layer->forward_flops(model_.input_shapes(node)) * double(samples) / divided / speed_;
+    const double forward =
+        model_.node(node).layer->forward_flops(model_.input_shapes(node)) * double(samples) / divided / speed_;
     LayerCost cost;
     cost.forward = forward;
     cost.backward = 2 * forward;
@@ -54,7 +55,9 @@ class FlopCosts final : public LayerCosts {
     return cost;
   }
   LayerMemory memory(NodeId, const ShardingOption&, int, int64_t) const override { return {}; }
-  double update_seconds(int64_t elements, int contributors, int) const override { return 1e-9 * double(elements) * (2 + contributors); }
+  double update_seconds(int64_t elements, int contributors, int) const override {
+    return 1e-9 * double(elements) * (2 + contributors);
+  }
 
  private:
   const Model& model_;

@@ -53,7 +53,8 @@ class FixedTimes : public EngineCosts {
   FixedTimes(const Program& program, MadeUpCosts& costs) : program_(program), costs_(costs) {}
   void begin(std::span<const Execution> together, Demand& demand) override {
     for (const Execution& e : together)
-      demand.fixed = std::max(demand.fixed, costs_.of(e.rank, program_.instructions(e.rank)[size_t(e.index)]).demand.fixed);
+      demand.fixed =
+          std::max(demand.fixed, costs_.of(e.rank, program_.instructions(e.rank)[size_t(e.index)]).demand.fixed);
   }
 
  private:
@@ -62,13 +63,25 @@ class FixedTimes : public EngineCosts {
 };
 
 TEST(Simulate, HasFixedTimesWhereNothingIsShared) {
-  const std::vector<std::pair<std::string, int>> plans{
-      {"single", 1}, {"data", 4}, {"tensor", 2}, {"gpipe", 2}, {"1f1b", 2}, {"pipedream", 2}, {"2bw", 2}, {"zero-bubble", 2},
-      {"data=2,tensor=2", 4}, {"data=2,pipeline=2,micro_batches=4", 4}, {"zero1", 2}, {"zero2", 3}, {"zero3", 3}, {"1f1b,recompute=all", 2}};
+  const std::vector<std::pair<std::string, int>> plans{{"single", 1},
+                                                       {"data", 4},
+                                                       {"tensor", 2},
+                                                       {"gpipe", 2},
+                                                       {"1f1b", 2},
+                                                       {"pipedream", 2},
+                                                       {"2bw", 2},
+                                                       {"zero-bubble", 2},
+                                                       {"data=2,tensor=2", 4},
+                                                       {"data=2,pipeline=2,micro_batches=4", 4},
+                                                       {"zero1", 2},
+                                                       {"zero2", 3},
+                                                       {"zero3", 3},
+                                                       {"1f1b,recompute=all", 2}};
   for (const auto& [strategy, devices] : plans)
     for (unsigned seed : {1u, 2u, 3u}) {
       const Compiled c = compiled(strategy, devices, 24);
-      // of a group that acts together the engine here takes the longest, the simulation the common cost: the same for all ranks
+      // of a group that acts together the engine here takes the longest, the simulation the common cost: the same for
+      // all ranks
       MadeUpCosts costs([seed](int, const Instruction& i) {
         std::mt19937 random(seed * 7919u + unsigned(i.code) * 131u + unsigned(i.index) * 17u + unsigned(i.adjoint));
         return std::uniform_real_distribution<double>(0, 1)(random);
@@ -102,7 +115,8 @@ TEST(Simulate, PipelinesOfEqualStages) {
     }
 }
 
-/// A slow worker takes its factor longer, on a device of its own and on a core; a share that is smaller by as much takes as long as before.
+/// A slow worker takes its factor longer, on a device of its own and on a core; a share that is smaller by as much
+/// takes as long as before.
 TEST(Simulate, SlowWorkers) {
   const FreeLinks own;
   const LinksOfSpeed cores(2, 4, 0, 0);
@@ -127,7 +141,8 @@ TEST(Simulate, SlowWorkers) {
 TEST(Simulate, ReductionsGoOnBesideBackward) {
   Model model = mlp(64);
   const Plan plan = named_plan("data", model, Cluster::uniform(2), 8, {});
-  const Program program = compile(model, plan, {.bucket_bytes = 4096, .first_bucket_bytes = 1024, .private_replicas = true});
+  const Program program =
+      compile(model, plan, {.bucket_bytes = 4096, .first_bucket_bytes = 1024, .private_replicas = true});
   ASSERT_GE(program.buckets.size(), 3u);
   const double reduction = 3;
   MadeUpCosts costs([&](int, const Instruction& i) -> double {
@@ -183,7 +198,10 @@ struct SplitLstm {
   static constexpr int64_t kBatch = 3;
   static constexpr double kSteps = 5, kState = kBatch * 8 * 4;  ///< bytes of h
 
-  SplitLstm() : model(make()), plan(named_plan("tensor", model, Cluster::uniform(2), kBatch, {})), program(compile(model, plan, {})) {
+  SplitLstm()
+      : model(make()),
+        plan(named_plan("tensor", model, Cluster::uniform(2), kBatch, {})),
+        program(compile(model, plan, {})) {
     for (OpId id = 0; id < OpId(program.ops.size()); ++id)
       if (program.ops[size_t(id)].node == model.find("lstm")) lstm = id;
   }

@@ -12,8 +12,9 @@
 
 namespace trireme::testing {
 
-/// Calls `body(communicator)` for all ranks of the world at once and joins them. A rank that throws aborts the world, so that the
-/// others end too; the exception that came first is thrown again here. GoogleTest's EXPECT macros may be used inside.
+/// Calls `body(communicator)` for all ranks of the world at once and joins them. A rank that throws aborts the world,
+/// so that the others end too; the exception that came first is thrown again here. GoogleTest's EXPECT macros may be
+/// used inside.
 template <class Body>
 void run_ranks(LocalWorld& world, Body body) {
   const int n = world.size();

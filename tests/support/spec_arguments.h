@@ -25,8 +25,8 @@ inline LearningTask parse_task(const std::string& name) {
   throw std::runtime_error("no such task: " + name);
 }
 
-/// `args`: MODEL SHAPE CLASSES, then `options` further on OPTION=VALUE: the model's own, or target=SHAPE of a sample's target,
-/// vocabulary=N, task=NAME.
+/// `args`: MODEL SHAPE CLASSES, then `options` further on OPTION=VALUE: the model's own, or target=SHAPE of a sample's
+/// target, vocabulary=N, task=NAME.
 inline ModelSpec parse_spec(char** args, char** options, char** end) {
   ModelSpec spec{.name = args[0], .sample_shape = parse_shape(args[1]), .classes = std::atoi(args[2]), .options = {}};
   if (reads_tokens(spec.name)) {

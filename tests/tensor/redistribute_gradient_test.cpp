@@ -1,6 +1,7 @@
-// Every pair of placements on both axes, on meshes of 1 to 8 workers with equal and unequal shares: values against the full tensor,
-// gradients of a weighted sum of the result by finite differences against the redistribution between the gradients' layouts.
-// Regions are worked out here once more; values are small integers in double, so that sums are exact.
+// Every pair of placements on both axes, on meshes of 1 to 8 workers with equal and unequal shares: values against the
+// full tensor, gradients of a weighted sum of the result by finite differences against the redistribution between the
+// gradients' layouts. Regions are worked out here once more; values are small integers in double, so that sums are
+// exact.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -79,20 +80,27 @@ class Draw {
   /// Half of the time on the same mesh, or on the same workers in other rows.
   Mesh other(const Mesh& from) {
     switch (below(4)) {
-      case 0: case 1: return from;
-      case 2: return factorised(from.workers);
-      default: return mesh();
+      case 0:
+      case 1:
+        return from;
+      case 2:
+        return factorised(from.workers);
+      default:
+        return mesh();
     }
   }
 
   Layout layout(const Mesh& mesh, Kind data, Kind tensor, int dims) {
     const int first = below(dims);
-    const int second = data == Kind::shard && tensor == Kind::shard ? (first + 1 + below(dims - 1)) % dims : below(dims);
+    const int second =
+        data == Kind::shard && tensor == Kind::shard ? (first + 1 + below(dims - 1)) % dims : below(dims);
     return {mesh, placement(data, first), placement(tensor, second)};
   }
 
  private:
-  static Placement placement(Kind kind, int dim) { return kind == Kind::shard ? Placement::shard(dim) : Placement{kind, 0}; }
+  static Placement placement(Kind kind, int dim) {
+    return kind == Kind::shard ? Placement::shard(dim) : Placement{kind, 0};
+  }
 
   Mesh factorised(const std::vector<int>& workers) {
     const int n = int(workers.size());
@@ -109,7 +117,8 @@ class Draw {
 };
 
 /// A tensor per index on the axes where `varies`; what all others hold is equal.
-std::vector<at::Tensor> draw_locals(const Layout& layout, const Shape& shape, bool data_varies, bool tensor_varies, at::Tensor* sum) {
+std::vector<at::Tensor> draw_locals(const Layout& layout, const Shape& shape, bool data_varies, bool tensor_varies,
+                                    at::Tensor* sum) {
   std::map<Index, at::Tensor> drawn;
   std::vector<at::Tensor> locals;
   for (size_t w = 0; w < layout.mesh.workers.size(); ++w) {
@@ -124,10 +133,11 @@ std::vector<at::Tensor> draw_locals(const Layout& layout, const Shape& shape, bo
   return locals;
 }
 
-/// As the compiler lays out gradients: a shard's like the shard, a summand's whole, that of something replicated as the consumer
-/// gives it (summands where each worker used it in another way), and as the producer needs it: whole.
+/// As the compiler lays out gradients: a shard's like the shard, a summand's whole, that of something replicated as the
+/// consumer gives it (summands where each worker used it in another way), and as the producer needs it: whole.
 Layout gradient_of(Layout layout, bool data_partial, bool tensor_partial) {
-  if (!layout.data.is_shard()) layout.data = layout.data.is_replicate() && data_partial ? Placement::partial() : Placement::replicate();
+  if (!layout.data.is_shard())
+    layout.data = layout.data.is_replicate() && data_partial ? Placement::partial() : Placement::replicate();
   if (!layout.tensor.is_shard())
     layout.tensor = layout.tensor.is_replicate() && tensor_partial ? Placement::partial() : Placement::replicate();
   return layout;
@@ -139,12 +149,16 @@ struct Case {
   at::Tensor full;
   std::vector<at::Tensor> locals, weights;
 
-  std::string text() const { return to_string(from) + " -> " + to_string(to) + " of " + to_string(shape) + ", gradient " + to_string(gradient_from); }
+  std::string text() const {
+    return to_string(from) + " -> " + to_string(to) + " of " + to_string(shape) + ", gradient " +
+           to_string(gradient_from);
+  }
 };
 
 Case draw_case(Draw& draw, const std::array<Kind, 4>& kinds) {
   Case c;
-  const bool two_shards = (kinds[0] == Kind::shard && kinds[1] == Kind::shard) || (kinds[2] == Kind::shard && kinds[3] == Kind::shard);
+  const bool two_shards =
+      (kinds[0] == Kind::shard && kinds[1] == Kind::shard) || (kinds[2] == Kind::shard && kinds[3] == Kind::shard);
   const int dims = two_shards ? 2 + draw.below(3) : 1 + draw.below(4);
   for (int d = 0; d < dims; ++d) c.shape.push_back(draw.below(20) == 0 ? 0 : 1 + draw.below(9));
   const Mesh mesh = draw.mesh();
@@ -153,7 +167,8 @@ Case draw_case(Draw& draw, const std::array<Kind, 4>& kinds) {
   c.gradient_from = gradient_of(c.to, draw.below(2), draw.below(2));
   c.gradient_to = gradient_of(c.from, false, false);
   c.locals = draw_locals(c.from, c.shape, c.from.data.is_partial(), c.from.tensor.is_partial(), &c.full);
-  c.weights = draw_locals(c.gradient_from, c.shape, !c.gradient_from.data.is_replicate(), !c.gradient_from.tensor.is_replicate(), nullptr);
+  c.weights = draw_locals(c.gradient_from, c.shape, !c.gradient_from.data.is_replicate(),
+                          !c.gradient_from.tensor.is_replicate(), nullptr);
   return c;
 }
 
@@ -187,7 +202,8 @@ void expect_value(const Case& c, const std::vector<at::Tensor>& results) {
   }
   EXPECT_TRUE(at::equal(sum, c.full));
   if (c.to.data.is_partial() || c.to.tensor.is_partial()) return;
-  for (size_t w = 0; w < results.size(); ++w) EXPECT_TRUE(at::equal(results[w], region(c.full, c.to, w))) << "position " << w;
+  for (size_t w = 0; w < results.size(); ++w)
+    EXPECT_TRUE(at::equal(results[w], region(c.full, c.to, w))) << "position " << w;
 }
 
 /// Sum of weights * result, as the consumers that the gradient's layout describes would take it.
@@ -208,7 +224,8 @@ std::vector<size_t> copies_of(const Layout& layout, size_t position) {
   std::vector<size_t> copies;
   for (size_t w = 0; w < layout.mesh.workers.size(); ++w) {
     const Index other = index_of(layout.mesh, w);
-    if ((layout.data.is_replicate() || other[0] == at[0]) && (layout.tensor.is_replicate() || other[1] == at[1])) copies.push_back(w);
+    if ((layout.data.is_replicate() || other[0] == at[0]) && (layout.tensor.is_replicate() || other[1] == at[1]))
+      copies.push_back(w);
   }
   return copies;
 }
@@ -274,7 +291,8 @@ TEST(RedistributeGradient, IsTheMoveBetweenTheGradientsLayouts) {
         apart += classify(c.from, c.to) == RedistributionKind::send_receive;
         expect_value(c, jobs[2 * i].results);
         for (const Derivative& d : derivatives[i]) {
-          const double expected = (weighted_sum(c, jobs[d.raised].results) - weighted_sum(c, jobs[d.lowered].results)) / (2 * kStep);
+          const double expected =
+              (weighted_sum(c, jobs[d.raised].results) - weighted_sum(c, jobs[d.lowered].results)) / (2 * kStep);
           for (size_t copy : copies_of(c.from, d.position)) {
             const double given = jobs[2 * i + 1].results[copy].reshape(-1)[d.element].item<double>();
             EXPECT_NEAR(given, expected, kTolerance) << "position " << copy << ", element " << d.element;

@@ -110,12 +110,14 @@ struct Move {
   std::vector<at::Tensor> results;  // under to, filled in by the run
 };
 
-/// Bytes that the communicator of `worker` counts for Redistributor::run: those of the transfers, or of the ring where it takes the all-reduce.
+/// Bytes that the communicator of `worker` counts for Redistributor::run: those of the transfers, or of the ring where
+/// it takes the all-reduce.
 int64_t redistribution_bytes(int worker, const Move& move, int64_t bytes_per_element) {
   const std::vector<int> group = all_reduce_group(move.from, move.to, worker);
   if (group.empty()) return bytes_sent_by(worker, plan_transfers(move.from, move.to, move.shape), bytes_per_element);
   const auto rank = int(std::find(group.begin(), group.end(), worker) - group.begin());
-  return all_reduce_bytes(element_count(shape_of(move.from.box_of(worker, move.shape))), bytes_per_element, int(group.size()), rank);
+  return all_reduce_bytes(element_count(shape_of(move.from.box_of(worker, move.shape))), bytes_per_element,
+                          int(group.size()), rank);
 }
 
 /// Runs all moves, each worker its part of one after the other, and compares what was counted with the plan.
@@ -131,8 +133,7 @@ void run_moves(int world, std::vector<Move>& moves, bool with_all_reduce) {
       const at::Tensor result =
           with_all_reduce ? redistributor.run(local, move.from, move.to, move.shape, static_cast<int64_t>(i))
                           : redistribute(local, move.from, move.to, move.shape, c.rank(), c, static_cast<int64_t>(i));
-      const int64_t expected = with_all_reduce
-                                   ? redistribution_bytes(c.rank(), move, 8)
+      const int64_t expected = with_all_reduce ? redistribution_bytes(c.rank(), move, 8)
                                : move.from == move.to
                                    ? 0
                                    : bytes_sent_by(c.rank(), plan_transfers(move.from, move.to, move.shape), 8);
@@ -182,7 +183,8 @@ TEST_P(RandomMoves, KeepTheValue) {
   }
 }
 
-/// The layout of the gradient of a value: a Partial value's gradient is Replicate; a Replicate value's is Partial or Replicate.
+/// The layout of the gradient of a value: a Partial value's gradient is Replicate; a Replicate value's is Partial or
+/// Replicate.
 Layout gradient_of(Layout layout, bool replicate_stays) {
   for (Placement* placement : {&layout.data, &layout.tensor}) {
     if (placement->is_partial()) {
@@ -195,8 +197,8 @@ Layout gradient_of(Layout layout, bool replicate_stays) {
 }
 
 /// <value, gradient> from what the workers hold: over all workers, but one of those that hold both whole.
-double inner_product(const std::vector<at::Tensor>& values, const Layout& layout, const std::vector<at::Tensor>& gradients,
-                     const Layout& gradient_layout) {
+double inner_product(const std::vector<at::Tensor>& values, const Layout& layout,
+                     const std::vector<at::Tensor>& gradients, const Layout& gradient_layout) {
   double product = 0;
   for (const int worker : layout.mesh.workers) {
     const int d = layout.mesh.data_index(worker), t = layout.mesh.tensor_index(worker);
@@ -235,7 +237,8 @@ TEST_P(RandomMoves, HaveTheMoveBetweenTheGradientsLayoutsAsAdjoint) {
 
 const Mesh kFour{{0, 1, 2, 3}, 2, 2};
 Layout on(const Mesh& mesh, Placement data, Placement tensor) { return {mesh, data, tensor}; }
-const Placement R = Placement::replicate(), S0 = Placement::shard(0), S1 = Placement::shard(1), P = Placement::partial();
+const Placement R = Placement::replicate(), S0 = Placement::shard(0), S1 = Placement::shard(1),
+                P = Placement::partial();
 
 TEST(Classify, NamesTheStandardMoves) {
   EXPECT_EQ(classify(on(kFour, S0, R), on(kFour, S0, R)), Kind::none);
@@ -274,8 +277,8 @@ TEST(Redistribute, ReturnsLocalItselfWhenNothingMoves) {
 TEST(Redistribute, KeepsChannelsLast) {
   const at::Tensor full = at::arange(4 * 6 * 5 * 5, at::kFloat).reshape({4, 6, 5, 5});
   const Shape shape = full.sizes().vec();
-  const Layout layouts[] = {on(kFour, S0, R), on(kFour, S0, S1), on(kFour, S0, P), on(kFour, R, R), on(kFour, R, S0),
-                            on(Mesh{{4, 5}, 2, 1}, S0, R)};
+  const Layout layouts[] = {on(kFour, S0, R), on(kFour, S0, S1), on(kFour, S0, P),
+                            on(kFour, R, R),  on(kFour, R, S0),  on(Mesh{{4, 5}, 2, 1}, S0, R)};
   run_ranks(6, [&](Communicator& c) {
     Redistributor redistributor(c, c.rank());
     for (const Layout& from : layouts) {

@@ -25,7 +25,9 @@ struct MadeUpPlan {
   int64_t memory = 0;           ///< bytes of each worker
 };
 
-double slowness_of(const std::vector<double>& slowness, int worker) { return size_t(worker) < slowness.size() ? slowness[size_t(worker)] : 1; }
+double slowness_of(const std::vector<double>& slowness, int worker) {
+  return size_t(worker) < slowness.size() ? slowness[size_t(worker)] : 1;
+}
 
 double step_seconds(const MadeUpPlan& plan, double bandwidth, const std::vector<double>& compute) {
   return *std::max_element(compute.begin(), compute.end()) + plan.sent / bandwidth;
@@ -63,25 +65,31 @@ class MadeUpPlans final : public Forecaster {
   std::map<std::string, Plan> plans_;
 };
 
-/// One that sends much, 0.12 s over fast links and 0.50 s over slow ones, and one that computes for longer, 0.18 s and 0.19 s.
+/// One that sends much, 0.12 s over fast links and 0.50 s over slow ones, and one that computes for longer, 0.18 s and
+/// 0.19 s.
 std::map<std::string, MadeUpPlan> communicator_and_computer() {
   return {{"communicating", {{0, 1}, {0.1, 0.1}, 2.5e6, 300}}, {"computing", {{0, 1}, {0.18, 0.18}, 0.05e6, 200}}};
 }
 
 /// The same work, 0.2 s, shared out in different ways.
 std::map<std::string, MadeUpPlan> ways_to_share() {
-  return {{"equal", {{0, 1}, {0.1, 0.1}, 0.5e6, 300}}, {"three to one", {{0, 1}, {0.15, 0.05}, 0.5e6, 300}},
-          {"worker 0 alone", {{0}, {0.2}, 0, 600}}, {"worker 1 alone", {{1}, {0.2}, 0, 600}}};
+  return {{"equal", {{0, 1}, {0.1, 0.1}, 0.5e6, 300}},
+          {"three to one", {{0, 1}, {0.15, 0.05}, 0.5e6, 300}},
+          {"worker 0 alone", {{0}, {0.2}, 0, 600}},
+          {"worker 1 alone", {{1}, {0.2}, 0, 600}}};
 }
 
 struct World {
-  explicit World(std::map<std::string, MadeUpPlan> plans = communicator_and_computer(), std::string first = "communicating")
+  explicit World(std::map<std::string, MadeUpPlan> plans = communicator_and_computer(),
+                 std::string first = "communicating")
       : forecaster(std::move(plans)), plan(std::move(first)) {}
 
   MadeUpPlans forecaster;
   std::function<double(int64_t step)> bandwidth = [](int64_t) { return kFast; };
   std::function<double(int64_t step)> noise = [](int64_t) { return 1.0; };
-  std::function<double(int64_t step)> machine = [](int64_t) { return 1.0; };  ///< everything takes so many times as long
+  std::function<double(int64_t step)> machine = [](int64_t) {
+    return 1.0;
+  };  ///< everything takes so many times as long
   std::function<std::vector<double>(int64_t step)> slowness = [](int64_t) { return std::vector<double>(); };
   std::function<double(int64_t step, int worker)> worker_noise = [](int64_t, int) { return 1.0; };
   std::function<int64_t(int64_t step)> memory = [](int64_t) { return 0; };
@@ -99,7 +107,8 @@ struct World {
     const double all = machine(step) * noise(step);
     for (size_t rank = 0; rank < current.compute.size(); ++rank) {
       const int worker = current.workers[rank];
-      measured.compute.push_back(current.compute[rank] * slowness_of(slowness(step), worker) * all * worker_noise(step, worker));
+      measured.compute.push_back(current.compute[rank] * slowness_of(slowness(step), worker) * all *
+                                 worker_noise(step, worker));
     }
     measured.seconds = step_seconds(current, bandwidth(step) / all, measured.compute);
     return measured;
@@ -114,7 +123,8 @@ struct World {
       MeasuredStep measured = measure(step);
       measured.steps_left = steps - step;
       measured.plan = count;
-      if (probes_next) measured.links = LinkEstimate{1e-4, measured.compute.size() > 1 ? measured_bandwidth(bandwidth(step)) : 0};
+      if (probes_next)
+        measured.links = LinkEstimate{1e-4, measured.compute.size() > 1 ? measured_bandwidth(bandwidth(step)) : 0};
       const Adapter::Wish wish = adapter.after_step(measured);
       probes_next = wish.links;
       probes += wish.links ? 1 : 0;
@@ -160,7 +170,8 @@ TEST(PlanAdapter, ALinkThatRecoversIsSeenByAPlanThatCommunicates) {
   world.bandwidth = [](int64_t step) { return step < 200 ? kFast : kSlow; };
   world.run(400);
   ASSERT_EQ(world.plan, "computing");
-  // the computing plan's steps hardly change: nobody notices, and nothing is lost by it but what the communicating plan would save
+  // the computing plan's steps hardly change: nobody notices, and nothing is lost by it but what the communicating plan
+  // would save
   World back;
   back.bandwidth = [](int64_t step) { return step < 100 ? kFast : step < 160 ? kFast / 4 : kFast; };
   back.run(400);
@@ -202,7 +213,7 @@ TEST(PlanAdapter, SmallGainsAreNotWorthAChange) {
   for (const double least : {0.04, 0.06}) {
     World world;
     world.bandwidth = [](int64_t step) { return step < 200 ? kFast : kFast / 3; };  // 0.16 s
-    world.forecaster.error["computing"] = 0.84;                                       // of 0.18 s: 5 % less
+    world.forecaster.error["computing"] = 0.84;                                     // of 0.18 s: 5 % less
     world.run(1000, {.untried = least});
     EXPECT_GT(world.probes, 0);
     EXPECT_EQ(world.changes.empty(), least > 0.05);
@@ -231,11 +242,14 @@ TEST(PlanAdapter, WrongForecastsAreFoundOut) {
   World one;
   one.forecaster.error["computing"] = 0.4;  // 0.18 s as 0.072 s
   one.machine = [](int64_t) { return 1.5; };
-  one.bandwidth = [](int64_t step) { return step < 200 ? kFast : kFast / 3; };  // the communicating plan takes 0.24 s, the computing plan 0.27 s
+  one.bandwidth = [](int64_t step) {
+    return step < 200 ? kFast : kFast / 3;
+  };  // the communicating plan takes 0.24 s, the computing plan 0.27 s
   one.run(2000);
   ASSERT_EQ(one.changes.size(), 2u) << "there, and back for good";
   EXPECT_EQ(one.plan, "communicating");
-  EXPECT_GE(one.changes[1] - one.changes[0], AdaptationOptions{}.settling + AdaptationOptions{}.window * AdaptationOptions{}.windows);
+  EXPECT_GE(one.changes[1] - one.changes[0],
+            AdaptationOptions{}.settling + AdaptationOptions{}.window * AdaptationOptions{}.windows);
 }
 
 TEST(PlanAdapter, AMachineThatSlowsDownChangesNothing) {
@@ -303,7 +317,9 @@ TEST(PlanAdapter, WorkersAreComparedWithEachOther) {
   all.run(600);
   EXPECT_TRUE(all.changes.empty());
   EXPECT_EQ(all.known.slowness, (std::vector<double>{}));
-  World four({{"equal", {{0, 1, 2, 3}, {0.1, 0.1, 0.1, 0.1}, 0.5e6, 0}}, {"without 2", {{0, 1, 3}, {0.134, 0.134, 0.134}, 0.5e6, 0}}}, "equal");
+  World four({{"equal", {{0, 1, 2, 3}, {0.1, 0.1, 0.1, 0.1}, 0.5e6, 0}},
+              {"without 2", {{0, 1, 3}, {0.134, 0.134, 0.134}, 0.5e6, 0}}},
+             "equal");
   four.machine = [](int64_t step) { return step < 200 ? 1.0 : 1.5; };
   four.slowness = [](int64_t step) { return std::vector<double>{1, 1, step < 200 ? 1.0 : 2.0, 1}; };
   four.run(600);
@@ -364,8 +380,10 @@ TEST(PlanAdapter, WhereNothingFitsOneLineSaysWhatIsMissing) {
   world.run(1000);
   EXPECT_TRUE(world.changes.empty());
   ASSERT_EQ(world.warnings.size(), 1u);
-  EXPECT_THAT(world.warnings[0], HasSubstr("after step 100 no plan fits 150 B per worker: thinker, the nearest, lacks 50 B; the run goes on "
-                                           "under communicating, which lacks 150 B"));
+  EXPECT_THAT(
+      world.warnings[0],
+      HasSubstr("after step 100 no plan fits 150 B per worker: thinker, the nearest, lacks 50 B; the run goes on "
+                "under communicating, which lacks 150 B"));
 }
 
 TEST(PlanAdapter, MemoryThatComesBackBringsTheFasterPlanBack) {

@@ -38,7 +38,8 @@ struct Script final : Adapter {
   Wish after_step(const MeasuredStep& step) override {
     if (step.links) links.push_back(*step.links);
     Wish wish{.links = step.step == probe_after, .change = {}};
-    if (next < plans.size() && step.step >= plans[next].first) wish.change = PlanSwitch{plans[next++].second, "the script says so"};
+    if (next < plans.size() && step.step >= plans[next].first)
+      wish.change = PlanSwitch{plans[next++].second, "the script says so"};
     return wish;
   }
 };
@@ -52,7 +53,9 @@ class ChangingPlans : public TinyTraining {
     experiment.optimizer = {.kind = &kAdamW, .learning_rate = 0.01, .epsilon = 1e-3, .ema = 0.9};
     train_set->pause = std::chrono::milliseconds(1);  // so that the adapter is heard before the run is over
   }
-  Plan plan(const std::string& name, int devices) { return make_plan(name, experiment, build_model(experiment, data), devices); }
+  Plan plan(const std::string& name, int devices) {
+    return make_plan(name, experiment, build_model(experiment, data), devices);
+  }
   RunResult run(const Plan& first, Losses& observer, Adapter* adapter) {
     return train(experiment, build_model(experiment, data), data, first, observer, interrupted, adapter);
   }
@@ -70,7 +73,10 @@ TEST_F(ChangingPlans, CurveEvaluationsAndWeightsAreThoseOfOneDevice) {
     Losses expected, actual;
     const RunResult single = run(plan("single", 1), expected, nullptr);
     Script script;
-    script.plans = {{4, plan("pipeline", 2)}, {15, plan("single", 1)}, {25, plan("data", 3)}, {35, plan("tensor", 2)},
+    script.plans = {{4, plan("pipeline", 2)},
+                    {15, plan("single", 1)},
+                    {25, plan("data", 3)},
+                    {35, plan("tensor", 2)},
                     {40, plan("zero3", 2)}};
     script.probe_after = 8;
     const RunResult r = run(plan("data", 2), actual, &script);
@@ -81,7 +87,8 @@ TEST_F(ChangingPlans, CurveEvaluationsAndWeightsAreThoseOfOneDevice) {
     EXPECT_EQ(r.plan.find("data 2 -> "), 0u) << r.plan;
     EXPECT_EQ(r.devices, r.changes.size() < 3 ? 2 : 3);
     EXPECT_EQ(int(r.memory.size()), r.devices);
-    for (const LinkEstimate& links : script.links) EXPECT_TRUE(links.bandwidth == 0 || links.bandwidth > 1e6) << "one worker has none";
+    for (const LinkEstimate& links : script.links)
+      EXPECT_TRUE(links.bandwidth == 0 || links.bandwidth > 1e6) << "one worker has none";
     int64_t before = 0;
     for (const PlanChange& change : r.changes) {
       EXPECT_GT(change.step, before);
@@ -92,7 +99,8 @@ TEST_F(ChangingPlans, CurveEvaluationsAndWeightsAreThoseOfOneDevice) {
     EXPECT_EQ(r.changes[0].from, "data 2");
     EXPECT_EQ(r.changes[1].from, r.changes[0].to);
     ASSERT_EQ(actual.losses.size(), 60u);
-    for (size_t s = 0; s < 60; ++s) EXPECT_NEAR(actual.losses[s], expected.losses[s], 1e-10 * std::abs(expected.losses[s])) << s;
+    for (size_t s = 0; s < 60; ++s)
+      EXPECT_NEAR(actual.losses[s], expected.losses[s], 1e-10 * std::abs(expected.losses[s])) << s;
     ASSERT_EQ(r.evaluations.size(), single.evaluations.size());
     for (size_t e = 0; e < r.evaluations.size(); ++e) {
       EXPECT_EQ(r.evaluations[e].step, single.evaluations[e].step);
@@ -110,19 +118,26 @@ TEST_F(ChangingPlans, CurveEvaluationsAndWeightsAreThoseOfOneDevice) {
 TEST_F(ChangingPlans, CheckpointsAreWrittenUnderEveryPlan) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(::testing::TempDir()) / ("adaptive_run_test." + std::to_string(::getpid()));
-  experiment.checkpoint = {.every = {5, Length::Unit::steps}, .keep = 0, .best = {}, .folder = {}, .where = "tiny.toml: checkpoint"};
+  experiment.checkpoint = {
+      .every = {5, Length::Unit::steps}, .keep = 0, .best = {}, .folder = {}, .where = "tiny.toml: checkpoint"};
   const Model model = build_model(experiment, data);
   Losses expected, actual;
   run(plan("single", 1), expected, nullptr);
   Script script;
-  script.plans = {{4, plan("pipeline", 2)}, {12, plan("zero3", 3)}, {20, plan("single", 1)}, {30, plan("data", 4)}, {40, plan("tensor", 2)}};
-  const RunResult r = train(experiment, model, data, plan("data", 2), actual, interrupted, &script, {.folder = folder, .resumed = {}, .files = nullptr});
+  script.plans = {{4, plan("pipeline", 2)},
+                  {12, plan("zero3", 3)},
+                  {20, plan("single", 1)},
+                  {30, plan("data", 4)},
+                  {40, plan("tensor", 2)}};
+  const RunResult r = train(experiment, model, data, plan("data", 2), actual, interrupted, &script,
+                            {.folder = folder, .resumed = {}, .files = nullptr});
   ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
   ASSERT_GE(r.changes.size(), 2u);
   ASSERT_TRUE(r.checkpoints);
   EXPECT_EQ(std::pair(r.checkpoints->written, r.checkpoints->failed), std::pair(int64_t{12}, int64_t{0}));
   ASSERT_EQ(actual.losses.size(), 60u);
-  for (size_t s = 0; s < 60; ++s) EXPECT_NEAR(actual.losses[s], expected.losses[s], 1e-10 * std::abs(expected.losses[s])) << s;
+  for (size_t s = 0; s < 60; ++s)
+    EXPECT_NEAR(actual.losses[s], expected.losses[s], 1e-10 * std::abs(expected.losses[s])) << s;
   std::set<std::string> plans;
   for (int64_t step = 5; step < 60; step += 5) {
     Resumption resumption = open_resumption(folder / checkpoint_name(step), experiment, model, data);
@@ -133,7 +148,9 @@ TEST_F(ChangingPlans, CheckpointsAreWrittenUnderEveryPlan) {
     ASSERT_EQ(resumed.status, RunStatus::ok) << resumed.reason;
     ASSERT_EQ(rest.losses.size(), size_t(60 - step));
     for (size_t s = 0; s < rest.losses.size(); ++s)
-      EXPECT_NEAR(rest.losses[s], expected.losses[s + size_t(step)], 1e-10 * std::abs(expected.losses[s + size_t(step)])) << step << " " << s;
+      EXPECT_NEAR(rest.losses[s], expected.losses[s + size_t(step)],
+                  1e-10 * std::abs(expected.losses[s + size_t(step)]))
+          << step << " " << s;
   }
   EXPECT_GE(plans.size(), 3u) << "checkpoints were written under several plans";
   fs::remove_all(folder);
@@ -170,7 +187,8 @@ TEST_F(ChangingPlans, AStopEndsAChangeToo) {
 }
 
 const Forecast* find(const Outlook& outlook, const std::string& name) {
-  const auto found = std::find_if(outlook.forecasts.begin(), outlook.forecasts.end(), [&](const Forecast& f) { return f.name == name; });
+  const auto found = std::find_if(outlook.forecasts.begin(), outlook.forecasts.end(),
+                                  [&](const Forecast& f) { return f.name == name; });
   return found == outlook.forecasts.end() ? nullptr : &*found;
 }
 
@@ -195,7 +213,8 @@ TEST_F(ChangingPlans, ForecastsFollowTheLinks) {
     return forecast ? *forecast : Forecast{};
   };
   const int64_t bytes = model.parameter_count() * 8;
-  EXPECT_NEAR(of("data", 1e6).step_seconds - of("data", 1e9).step_seconds, double(bytes) / 1e6, 0.2 * double(bytes) / 1e6);
+  EXPECT_NEAR(of("data", 1e6).step_seconds - of("data", 1e9).step_seconds, double(bytes) / 1e6,
+              0.2 * double(bytes) / 1e6);
   EXPECT_NEAR(of("single", 1e6).step_seconds, of("single", 1e9).step_seconds, 1e-9);
   EXPECT_EQ(of("tensor", 1e9).bytes_to_move, 0) << "each worker has all of it";
   EXPECT_EQ(of("hybrid:tensor", 1e9).name, "") << "takes 4";
@@ -219,7 +238,8 @@ TEST_F(ChangingPlans, ForecastsFollowWorkersAndMemory) {
   slow.slowness = {4, 1, 1};
   const Outlook outlook = forecaster.outlook(slow, "data");
   const Forecast* same = find(outlook, "data");
-  EXPECT_GT(same->compute[0], 1.5 * equal.compute[0]) << "4 times as long where each has a core, less where they take turns";
+  EXPECT_GT(same->compute[0], 1.5 * equal.compute[0])
+      << "4 times as long where each has a core, less where they take turns";
   EXPECT_GT(same->step_seconds, 1.2 * equal.step_seconds);
   const Forecast* alone = find(outlook, "one device on worker 1");
   ASSERT_TRUE(alone) << "worker 0 is slow";
@@ -253,13 +273,16 @@ TEST_F(ChangingPlans, WhichWorkersGoOnDoesNotMatterToTheCurve) {
       return {.change = plans[next++]};
     }
   } adapter;
-  adapter.plans = {{plan("data,speeds=1:0.3", 2), "slow", {}}, {plan("single", 1), "slower", {1}}, {plan("pipeline", 2), "back", {1, 0}}};
+  adapter.plans = {{plan("data,speeds=1:0.3", 2), "slow", {}},
+                   {plan("single", 1), "slower", {1}},
+                   {plan("pipeline", 2), "back", {1, 0}}};
   const RunResult r = run(plan("data", 2), actual, &adapter);
   ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
   ASSERT_GE(r.changes.size(), 2u);
   EXPECT_EQ(r.changes[1].to, "one device on worker 1");
   ASSERT_EQ(actual.losses.size(), 60u);
-  for (size_t s = 0; s < 60; ++s) EXPECT_NEAR(actual.losses[s], expected.losses[s], 1e-10 * std::abs(expected.losses[s])) << s;
+  for (size_t s = 0; s < 60; ++s)
+    EXPECT_NEAR(actual.losses[s], expected.losses[s], 1e-10 * std::abs(expected.losses[s])) << s;
   for (const auto& [name, tensor] : expected.weights.at(0).tensors)
     EXPECT_TRUE(at::allclose(actual.weights.at(0).tensors.at(name), tensor, 1e-9, 1e-12)) << name;
 }
@@ -312,14 +335,17 @@ TEST_F(ChangingPlans, LessMemory) {
   Losses fits;
   EXPECT_EQ(run(forecaster.plan(adapter.current()), fits, nullptr).status, RunStatus::ok) << "with the limit enforced";
   ASSERT_EQ(adaptive.losses.size(), 60u);
-  for (size_t s = 0; s < 60; ++s) EXPECT_NEAR(adaptive.losses[s], expected.losses[s], 1e-10 * std::abs(expected.losses[s])) << s;
+  for (size_t s = 0; s < 60; ++s)
+    EXPECT_NEAR(adaptive.losses[s], expected.losses[s], 1e-10 * std::abs(expected.losses[s])) << s;
 
   experiment.memory_changes = {{.at_step = 10, .limit = 2000}};
   PlanAdapter no_way(forecaster, data4.name, forecaster.at_first(), {.off = 1e9, .unequal = 1e9, .probes = false});
   const RunResult goes_on = run(data4, hopeless, &no_way);
   EXPECT_EQ(goes_on.status, RunStatus::ok) << goes_on.reason;
   EXPECT_TRUE(goes_on.changes.empty());
-  EXPECT_EQ(std::count_if(goes_on.warnings.begin(), goes_on.warnings.end(), [](const std::string& w) { return w.find("no plan fits") != w.npos; }), 1);
+  EXPECT_EQ(std::count_if(goes_on.warnings.begin(), goes_on.warnings.end(),
+                          [](const std::string& w) { return w.find("no plan fits") != w.npos; }),
+            1);
 }
 
 }  // namespace

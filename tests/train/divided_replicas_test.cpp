@@ -1,5 +1,5 @@
-// Replicas whose inner plans divide optimizer state, gradients and weights over their workers (zero1 to zero3), beside the same inner plans that
-// divide nothing.
+// Replicas whose inner plans divide optimizer state, gradients and weights over their workers (zero1 to zero3), beside
+// the same inner plans that divide nothing.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -43,15 +43,17 @@ class DividedReplicas : public Replicas {
     ASSERT_EQ(divided.row.curve.size(), whole.row.curve.size());
   }
   void use(const OptimizerKind& kind) {
-    experiment.optimizer = {.kind = &kind, .learning_rate = &kind == &kSgd ? 0.1 : 0.01, .momentum = &kind == &kSgd ? 0.9 : 0};
+    experiment.optimizer = {
+        .kind = &kind, .learning_rate = &kind == &kSgd ? 0.1 : 0.01, .momentum = &kind == &kSgd ? 0.9 : 0};
   }
 };
 
 TEST_F(DividedReplicas, AverageAsUndividedOnesDoInRealTime) {
   for (const auto* kind : {&kSgd, &kAdam}) {
     use(*kind);
-    for (const char* policy : {"local-sgd,every=1 steps", "local-sgd,every=3 steps,moments=averaged", "local-sgd,every=2 steps,moments=reset",
-                               "local-sgd,every=3 steps,overlap=1", "diloco,every_steps=3", "fedavg,rounds=3"}) {
+    for (const char* policy : {"local-sgd,every=1 steps", "local-sgd,every=3 steps,moments=averaged",
+                               "local-sgd,every=2 steps,moments=reset", "local-sgd,every=3 steps,overlap=1",
+                               "diloco,every_steps=3", "fedavg,rounds=3"}) {
       const Outcome whole = run_inside(policy, "data=2", 4);
       for (const std::string level : kLevels) {
         SCOPED_TRACE(fmt::format("{} under {} with {}", policy, level, kind->name));
@@ -63,8 +65,10 @@ TEST_F(DividedReplicas, AverageAsUndividedOnesDoInRealTime) {
 
 TEST_F(DividedReplicas, EveryPolicyTrainsThemAsUndividedOnes) {
   modelled(0.01);
-  for (const char* policy : {"async-average", "partial", "easgd,period=2", "eamsgd,period=2,momentum=0.5", "downpour,push_every=2,fetch_every=2",
-                             "shat,period=2", "streaming-diloco,every_steps=4,fragments=2,outer_gradients=full", "fedprox,rounds=3", "fedadam,rounds=3"}) {
+  for (const char* policy :
+       {"async-average", "partial", "easgd,period=2", "eamsgd,period=2,momentum=0.5",
+        "downpour,push_every=2,fetch_every=2", "shat,period=2",
+        "streaming-diloco,every_steps=4,fragments=2,outer_gradients=full", "fedprox,rounds=3", "fedadam,rounds=3"}) {
     const Outcome whole = run_inside(policy, "data=2", 4);
     for (const std::string level : kLevels) {
       SCOPED_TRACE(std::string(policy) + " under " + level);
@@ -76,11 +80,13 @@ TEST_F(DividedReplicas, EveryPolicyTrainsThemAsUndividedOnes) {
 TEST_F(DividedReplicas, DivideAlongTensorAndPipelineShapesToo) {
   use(kAdam);
   experiment.model_options = {{"hidden", 16}, {"depth", 4}};
-  for (const char* inner : {"data=2,tensor=2", "data=2,pipeline=2,schedule=gpipe,micro_batches=2", "data=2,pipeline=2,schedule=1f1b,micro_batches=2"}) {
+  for (const char* inner : {"data=2,tensor=2", "data=2,pipeline=2,schedule=gpipe,micro_batches=2",
+                            "data=2,pipeline=2,schedule=1f1b,micro_batches=2"}) {
     const Outcome whole = run_inside("local-sgd,every=3 steps,moments=averaged", inner, 8);
     for (const std::string level : kLevels) {
       SCOPED_TRACE(std::string(inner) + " under " + level);
-      expect_same(run_inside("local-sgd,every=3 steps,moments=averaged", inner + (",sharding=" + level), 8), whole, 1e-10);
+      expect_same(run_inside("local-sgd,every=3 steps,moments=averaged", inner + (",sharding=" + level), 8), whole,
+                  1e-10);
     }
   }
 }
@@ -104,7 +110,8 @@ TEST_F(DividedReplicas, AreEqualInEveryPrecision) {
 TEST_F(DividedReplicas, MomentsBeginWithTheFirstStep) {
   experiment.optimizer = {.kind = &kAdagrad, .learning_rate = 0.05, .initial_accumulator = 0.5};
   const Outcome whole = run_inside("fedavg,rounds=3", "data=2", 4);
-  for (const std::string level : kLevels) expect_same(run_inside("fedavg,rounds=3", "data=2,sharding=" + level, 4), whole, 1e-12);
+  for (const std::string level : kLevels)
+    expect_same(run_inside("fedavg,rounds=3", "data=2,sharding=" + level, 4), whole, 1e-12);
 }
 
 TEST_F(DividedReplicas, LeaveFrozenWeightsAlone) {
@@ -112,7 +119,8 @@ TEST_F(DividedReplicas, LeaveFrozenWeightsAlone) {
   for (const auto& frozen : {std::vector<std::string>{"fc1.*"}, {"fc2.weight"}}) {
     experiment.frozen = frozen;
     const Outcome whole = run_inside("local-sgd,every=2 steps", "data=2", 4);
-    for (const std::string level : kLevels) expect_same(run_inside("local-sgd,every=2 steps", "data=2,sharding=" + level, 4), whole, 1e-12);
+    for (const std::string level : kLevels)
+      expect_same(run_inside("local-sgd,every=2 steps", "data=2,sharding=" + level, 4), whole, 1e-12);
   }
 }
 
@@ -182,7 +190,8 @@ class DividedResuming : public DividedReplicas {
     CheckpointUse use{.folder = folder, .resumed = {}, .files = nullptr};
     if (!from.empty()) use.resumed = open_resumption(from, experiment, model, data).checkpoint;
     Keeping observer;
-    RunResult row = train(experiment, model, data, plan_with_agreement(strategy, experiment, model, 4), observer, interrupted, nullptr, std::move(use));
+    RunResult row = train(experiment, model, data, plan_with_agreement(strategy, experiment, model, 4), observer,
+                          interrupted, nullptr, std::move(use));
     EXPECT_EQ(row.status, RunStatus::ok) << row.reason;
     return {row, observer.weights, observer.steps};
   }
@@ -193,7 +202,8 @@ class DividedResuming : public DividedReplicas {
 TEST_F(DividedResuming, GoOnBitForBit) {
   use(kAdam);
   experiment.length = {8, Length::Unit::steps};
-  experiment.checkpoint = {.every = {3, Length::Unit::steps}, .keep = 0, .best = {}, .folder = {}, .where = "tiny.toml: checkpoint"};
+  experiment.checkpoint = {
+      .every = {3, Length::Unit::steps}, .keep = 0, .best = {}, .folder = {}, .where = "tiny.toml: checkpoint"};
   for (const Precision precision : {Precision::fp64, Precision::bf16})
     for (const char* policy : {"local-sgd,every=2 steps", "diloco,every_steps=2"})
       for (const std::string level : kLevels) {
@@ -217,15 +227,18 @@ TEST_F(DividedReplicas, MaySendTheirGradientsAsBfloat16) {
 }
 
 TEST_F(DividedReplicas, RefusesWhatMakesNoSense) {
-  expect_error(Blame::user, {"hogwild", "zero1", "write to one memory"}, [&] { run("hogwild,inner=data=2,sharding=zero1", 4); });
+  expect_error(Blame::user, {"hogwild", "zero1", "write to one memory"},
+               [&] { run("hogwild,inner=data=2,sharding=zero1", 4); });
   expect_error(Blame::user, {"data=2,compression=bf16", "whole weights and moments each"},
                [&] { run("local-sgd,every=2 steps,inner=data=2,compression=bf16", 4); });
-  expect_error(Blame::user, {"zero1", "powersgd"}, [&] { run("local-sgd,every=2 steps,inner=data=2,sharding=zero1,compression=powersgd:2", 4); });
+  expect_error(Blame::user, {"zero1", "powersgd"},
+               [&] { run("local-sgd,every=2 steps,inner=data=2,sharding=zero1,compression=powersgd:2", 4); });
   const Model model = build_model(experiment, data);
   Plan plan = plan_with_agreement("hogwild,inner=data=2", experiment, model, 4);  // as a file may say it
   plan.optimizer_sharding = OptimizerSharding::zero3;
   Keeping observer;
-  expect_error(Blame::user, {"hogwild", "zero3", "write to one memory"}, [&] { train(experiment, model, data, plan, observer, interrupted); });
+  expect_error(Blame::user, {"hogwild", "zero3", "write to one memory"},
+               [&] { train(experiment, model, data, plan, observer, interrupted); });
 }
 
 }  // namespace

@@ -99,8 +99,8 @@ TEST_F(MeasuredEpochs, RatesAndMicroBatchesFollowTheBatch) {
   expect_error(Blame::user, {"--batches", "2"}, [&] { micro_batches_for(experiment, 2, {.devices = 4}); });
 }
 
-/// Steps in closed form: every sample of a worker takes a second, a worker of M devices is su(M) times as fast, n workers wait for each
-/// other's gradients.
+/// Steps in closed form: every sample of a worker takes a second, a worker of M devices is su(M) times as fast, n
+/// workers wait for each other's gradients.
 struct World {
   std::map<int, double> tensor = {}, pipeline = {};  ///< su by M; none: no such plan
   double waiting = 0.1;
@@ -122,7 +122,8 @@ struct World {
 };
 
 TEST(Projection, AgreesWithTheRule) {
-  const auto epochs = EpochsToTarget::table({{64, 4.0}, {2048, 4.0}, {4096, 7.0}, {8192, 16.0}, {16384, 23.0}}, "assumed");
+  const auto epochs =
+      EpochsToTarget::table({{64, 4.0}, {2048, 4.0}, {4096, 7.0}, {8192, 16.0}, {16384, 23.0}}, "assumed");
   for (double su : {1.05, 1.2, 1.32, 1.6, 1.9}) {
     SCOPED_TRACE(su);
     const World world{.tensor = {{2, su}}, .pipeline = {{2, su * 0.9}}};
@@ -136,7 +137,8 @@ TEST(Projection, AgreesWithTheRule) {
       ASSERT_TRUE(rows[i].data && rows[i].hybrid);
       EXPECT_EQ(rows[i].hybrid->strategy, "data=" + std::to_string(half) + ",tensor=2");
       EXPECT_EQ(rows[i].hybrid->batch, 64 * half);
-      const HybridChoice choice{2, world.efficiency(n) / world.efficiency(half), *epochs.at(64 * half).value / *epochs.at(64 * n).value};
+      const HybridChoice choice{2, world.efficiency(n) / world.efficiency(half),
+                                *epochs.at(64 * half).value / *epochs.at(64 * n).value};
       EXPECT_NEAR(*rows[i].data->seconds() / *rows[i].hybrid->seconds(), su / choice.threshold(), 1e-9) << n;
       EXPECT_EQ(*rows[i].hybrid->seconds() < *rows[i].data->seconds(), su > choice.threshold()) << n;
       if (first == 0 && su > choice.threshold()) first = n;
@@ -179,7 +181,8 @@ TEST(Projection, WhatDoesNotGetThereLoses) {
 TEST(Projection, OfAFixedGlobalBatch) {
   const World world{.tensor = {{2, 1.5}, {4, 2.0}}, .pipeline = {{2, 1.7}}};
   const auto epochs = EpochsToTarget::of({.noise_scale = 100, .least_epochs = 3});
-  const auto rows = project({.devices = {8, 32}, .batch = 16, .per_worker = false, .epoch_samples = 1600}, epochs, world);
+  const auto rows =
+      project({.devices = {8, 32}, .batch = 16, .per_worker = false, .epoch_samples = 1600}, epochs, world);
   EXPECT_EQ(rows[0].data->batch, 16);
   EXPECT_EQ(rows[0].hybrid->batch, 16);
   EXPECT_DOUBLE_EQ(*rows[0].data->epochs.value, 3 * 1.16);
@@ -193,9 +196,11 @@ TEST(Projection, OfAFixedGlobalBatch) {
 TEST(Projection, MultipliesWhatIsForOneWorker) {
   const World world{.tensor = {}, .pipeline = {}};
   const auto step = [&](const std::string& strategy, int devices, int64_t batch) {
-    return strategy == "branches" ? std::optional(double(batch) / (devices == 2 ? 1.3 : 1.1)) : world(strategy, devices, batch);
+    return strategy == "branches" ? std::optional(double(batch) / (devices == 2 ? 1.3 : 1.1))
+                                  : world(strategy, devices, batch);
   };
-  const auto rows = project({.devices = {2, 16}, .batch = 4, .epoch_samples = 400}, EpochsToTarget::of({.noise_scale = 50}), step);
+  const auto rows =
+      project({.devices = {2, 16}, .batch = 4, .epoch_samples = 400}, EpochsToTarget::of({.noise_scale = 50}), step);
   EXPECT_EQ(rows[0].hybrid->strategy, "branches");
   EXPECT_FALSE(rows[0].hybrid->by_product);
   EXPECT_NEAR(rows[0].hybrid->step_seconds, 4 / 1.3, 1e-12);

@@ -15,11 +15,13 @@ Model small_model(const std::string& name) {
   if (name == "mlp") return make_model({"mlp", {6}, kClasses, {{"hidden", 8}, {"depth", 2}}});
   if (name == "convnet") return make_model({"mnist-convnet", {1, 16, 16}, kClasses, {}});
   if (name == "resnet") return make_model({"cifar-resnet18", {3, 8, 8}, kClasses, {{"width", 4}, {"batch_norm", 0}}});
-  // larger images than without norms: the last blocks' statistics over two or three values would magnify rounding a thousandfold
+  // larger images than without norms: the last blocks' statistics over two or three values would magnify rounding a
+  // thousandfold
   if (name == "resnet-bn") return make_model({"cifar-resnet18", {3, 16, 16}, kClasses, {{"width", 4}}});
   if (name == "inception") return make_model({name, {3, 8, 8}, kClasses, {{"width", 8}, {"batch_norm", 0}}});
   if (name == "lstm-lm") return make_model({name, {3}, kClasses, {{"width", 8}, {"probability", 0.2}}});
-  if (name == "transformer-classifier") return make_model({name, {3, 8, 8}, kClasses, {{"layers", 2}, {"width", 8}, {"heads", 2}, {"probability", 0.2}}});
+  if (name == "transformer-classifier")
+    return make_model({name, {3, 8, 8}, kClasses, {{"layers", 2}, {"width", 8}, {"heads", 2}, {"probability", 0.2}}});
   if (name == "dropout-mlp") return make_model({name, {6}, kClasses, {{"hidden", 8}, {"probability", 0.3}}});
   if (name == "transformer-lm")
     return make_model({name, {8}, kClasses, {{"layers", 2}, {"width", 8}, {"heads", 4}, {"probability", 0.2}}});
@@ -64,14 +66,18 @@ std::vector<Recipe> recipes() {
   adam.weight_decay = 0.02;
   adamw.kind = &kAdamW;
   adamw.weight_decay = 0.1;
-  // Adam divides by the gradient's own size: a larger epsilon keeps rounding of gradients near zero from growing to whole steps
+  // Adam divides by the gradient's own size: a larger epsilon keeps rounding of gradients near zero from growing to
+  // whole steps
   adam.epsilon = adamw.epsilon = 1e-3;
-  return {{"sgd", sgd, 0}, {"nesterov, weight decay, clipping", nesterov, 0.3}, {"adam", adam, 0},
-          {"momentum", momentum, 0}, {"adamw, clipping", adamw, 0.3}};
+  return {{"sgd", sgd, 0},
+          {"nesterov, weight decay, clipping", nesterov, 0.3},
+          {"adam", adam, 0},
+          {"momentum", momentum, 0},
+          {"adamw, clipping", adamw, 0.3}};
 }
 
-std::vector<Snapshot> run_recipe(const Model& model, const Plan& plan, const Recipe& recipe, const Comparison& comparison,
-                                 bool one_pass) {
+std::vector<Snapshot> run_recipe(const Model& model, const Plan& plan, const Recipe& recipe,
+                                 const Comparison& comparison, bool one_pass) {
   LockstepOptions options;
   options.steps = int64_t(comparison.batches.size());
   options.precision = comparison.precision;
@@ -102,10 +108,12 @@ void expect_same(const std::vector<Snapshot>& actual, const std::vector<Snapshot
       EXPECT_LE(relative_difference(actual[s].parameters[a], expected[s].parameters[e]), tolerance) << name;
       ASSERT_EQ(actual[s].averages[a].defined(), expected[s].averages[e].defined()) << name;
       if (expected[s].averages[e].defined()) {
-        EXPECT_LE(relative_difference(actual[s].averages[a], expected[s].averages[e]), tolerance) << "average of " << name;
+        EXPECT_LE(relative_difference(actual[s].averages[a], expected[s].averages[e]), tolerance)
+            << "average of " << name;
       }
       if (!actual[s].gradients[a].defined() || !expected[s].gradients[e].defined()) continue;
-      EXPECT_LE(relative_difference(actual[s].gradients[a], expected[s].gradients[e]), tolerance) << "gradient of " << name;
+      EXPECT_LE(relative_difference(actual[s].gradients[a], expected[s].gradients[e]), tolerance)
+          << "gradient of " << name;
     }
   }
 }
@@ -118,14 +126,17 @@ bool has_batch_norm(const Model& model) {
 }
 
 /// The reference is the same for many plans.
-const std::vector<Snapshot>& reference(const Model& model, int micro_batches, const Recipe& recipe, const Comparison& comparison) {
+const std::vector<Snapshot>& reference(const Model& model, int micro_batches, const Recipe& recipe,
+                                       const Comparison& comparison) {
   static std::map<std::string, std::vector<Snapshot>> known;
   std::ostringstream key;
-  key << model.fingerprint() << '|' << model.name() << '|' << micro_batches << '|' << recipe.name << '|' << int(comparison.precision);
+  key << model.fingerprint() << '|' << model.name() << '|' << micro_batches << '|' << recipe.name << '|'
+      << int(comparison.precision);
   for (int64_t n : comparison.batches) key << '|' << n;
   auto it = known.find(key.str());
   if (it == known.end())
-    it = known.emplace(key.str(), run_recipe(model, single_plan(model, micro_batches), recipe, comparison, false)).first;
+    it =
+        known.emplace(key.str(), run_recipe(model, single_plan(model, micro_batches), recipe, comparison, false)).first;
   return it->second;
 }
 
@@ -151,15 +162,16 @@ Plan plan_of(const std::string& degrees, const Model& model) {
 }
 
 std::vector<std::string> all_degrees() {
-  std::vector<std::string> all{"data=1", "data=1,micro_batches=3", "data=2", "data=3", "data=4", "data=2,micro_batches=2",
-                               "tensor=2", "tensor=4", "tensor=2,micro_batches=3"};
+  std::vector<std::string> all{
+      "data=1",   "data=1,micro_batches=3",  "data=2", "data=3", "data=4", "data=2,micro_batches=2", "tensor=2",
+      "tensor=4", "tensor=2,micro_batches=3"};
   for (int m = 1; m <= 8; ++m) all.push_back(fmt::format("pipeline=2,micro_batches={}", m));
   for (int m : {1, 2, 3, 5, 8}) all.push_back(fmt::format("pipeline=3,micro_batches={}", m));
   for (int m : {1, 4, 7}) all.push_back(fmt::format("pipeline=4,micro_batches={}", m));
-  for (const char* mixed : {"data=2,tensor=2", "data=3,tensor=2", "data=2,pipeline=2,micro_batches=1",
-                            "data=2,pipeline=2,micro_batches=3", "data=3,pipeline=2,micro_batches=4",
-                            "tensor=2,pipeline=2,micro_batches=3", "tensor=4,pipeline=2,micro_batches=2",
-                            "data=2,tensor=2,pipeline=2,micro_batches=2"})
+  for (const char* mixed :
+       {"data=2,tensor=2", "data=3,tensor=2", "data=2,pipeline=2,micro_batches=1", "data=2,pipeline=2,micro_batches=3",
+        "data=3,pipeline=2,micro_batches=4", "tensor=2,pipeline=2,micro_batches=3",
+        "tensor=4,pipeline=2,micro_batches=2", "data=2,tensor=2,pipeline=2,micro_batches=2"})
     all.emplace_back(mixed);
   return all;
 }

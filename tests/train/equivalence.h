@@ -1,5 +1,5 @@
-// "Same seed, any plan, same curve": trains a few steps under a plan and on one device and compares losses, gradients and
-// parameters. Everything is small so that the whole matrix takes minutes.
+// "Same seed, any plan, same curve": trains a few steps under a plan and on one device and compares losses, gradients
+// and parameters. Everything is small so that the whole matrix takes minutes.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,15 +14,15 @@
 
 namespace trireme::testing {
 
-constexpr int64_t kBatch = 16;    ///< for which plans are made and validated
+constexpr int64_t kBatch = 16;  ///< for which plans are made and validated
 constexpr int64_t kClasses = 4;
 
-/// Batch sizes of consecutive steps: none divides by every degree, and the last is shorter than most data degrees and numbers
-/// of micro-batches, so that workers have no samples.
+/// Batch sizes of consecutive steps: none divides by every degree, and the last is shorter than most data degrees and
+/// numbers of micro-batches, so that workers have no samples.
 inline std::vector<int64_t> ragged_batches() { return {13, 7, 2}; }
 
-/// "mlp", "convnet", "resnet" (without batch norm), "resnet-bn", "skip", "dropout-mlp", "tied-mlp", "inception", "lstm-lm",
-/// "transformer-lm", "transformer-classifier".
+/// "mlp", "convnet", "resnet" (without batch norm), "resnet-bn", "skip", "dropout-mlp", "tied-mlp", "inception",
+/// "lstm-lm", "transformer-lm", "transformer-classifier".
 Model small_model(const std::string& name);
 
 /// Samples keyed by step, the same for every plan.
@@ -45,8 +45,8 @@ struct Comparison {
 };
 
 /// Numbers of one run.
-std::vector<Snapshot> run_recipe(const Model& model, const Plan& plan, const Recipe& recipe, const Comparison& comparison,
-                                 bool one_pass);
+std::vector<Snapshot> run_recipe(const Model& model, const Plan& plan, const Recipe& recipe,
+                                 const Comparison& comparison, bool one_pass);
 
 /// One device; `micro_batches` only where they change the result (batch norm).
 Plan single_plan(const Model& model, int micro_batches = 1);

@@ -1,5 +1,5 @@
-// "Same seed, any plan, same curve" for layers that are imported from TorchScript: every rule by which operators are split, opaque layers
-// under data parallelism and in pipelines.
+// "Same seed, any plan, same curve" for layers that are imported from TorchScript: every rule by which operators are
+// split, opaque layers under data parallelism and in pipelines.
 #include "../model/import/script_modules.h"
 #include "equivalence.h"
 #include "zoo/imported.h"
@@ -18,7 +18,9 @@ struct Source {
 };
 
 /// Sequences of 8 positions with 12 features: what moves, cuts, joins and mixes them.
-const Source kSequence{"sequence", {8, 12}, R"(
+const Source kSequence{"sequence",
+                       {8, 12},
+                       R"(
 def forward(self, x: Tensor):
   x = x * self.scale + self.table[:, 0:12]
   moved = torch.roll(x, [3], [1]).permute(0, 2, 1).contiguous().permute(0, 2, 1)
@@ -31,7 +33,9 @@ def forward(self, x: Tensor):
   wide = torch.where(heads > 0, heads, heads.exp() - 1) / (1 + heads.abs())
   padded = torch.constant_pad_nd(wide, [0, 0, 1, 1], 0.5)[:, 1:9]
   return torch.linear(padded.transpose(1, 2).reshape(x.size(0), 96).tanh(), self.weight).clamp(-3, 3)
-)", {{"scale", {12}}, {"bias", {8, 8}}, {"weight", {4, 96}}}, {{"table", at::ones({8, 16}, at::kDouble)}}};
+)",
+                       {{"scale", {12}}, {"bias", {8, 8}}, {"weight", {4, 96}}},
+                       {{"table", at::ones({8, 16}, at::kDouble)}}};
 
 /// Images: channel weights, norms with fixed statistics, shuffles that have no rule.
 const Source kImage{"image",
@@ -59,31 +63,40 @@ def forward(self, x: Tensor):
 
 /// Token ids: a table with a row for padding, bags, columns written in place, batch norm of sequences.
 Source tokens() {
-  const Tensors statistics{{"running_mean", at::zeros({12}, at::kDouble)}, {"running_var", at::ones({12}, at::kDouble)}};
-  const auto table = make_module("def forward(self, x: Tensor):\n  return torch.embedding(self.weight, x, 1, False, False)\n",
-                                 {{"weight", {kClasses, 12}}}, {}, {}, "Embedding");
+  const Tensors statistics{{"running_mean", at::zeros({12}, at::kDouble)},
+                           {"running_var", at::ones({12}, at::kDouble)}};
+  const auto table =
+      make_module("def forward(self, x: Tensor):\n  return torch.embedding(self.weight, x, 1, False, False)\n",
+                  {{"weight", {kClasses, 12}}}, {}, {}, "Embedding");
   const auto bag = make_module(R"(
 def forward(self, x: Tensor):
   offsets = torch.arange(0, x.numel(), x.size(1))
   return torch.embedding_bag(self.weight, x.reshape([-1]), offsets, False, 1, False, None, False, 3)[0]
-)", {{"weight", {kClasses, 12}}}, {}, {}, "EmbeddingBag");
+)",
+                               {{"weight", {kClasses, 12}}}, {}, {}, "EmbeddingBag");
   const auto norm = make_module(R"(
 def forward(self, x: Tensor):
   return torch.batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, self.training, 0.1, 1e-5, True)
-)", {{"weight", {12}}, {"bias", {12}}}, statistics, {}, "BatchNorm");
-  return {"tokens", {8}, R"(
+)",
+                                {{"weight", {12}}, {"bias", {12}}}, statistics, {}, "BatchNorm");
+  return {"tokens", {8},
+          R"(
 def forward(self, x: Tensor):
   y = self.embed.forward(x) + self.position
   y[:, 0] = y[:, 1] * 0.5
   y[:, 3:5, 2:4] = 1.0
   y = self.bn.forward(y.transpose(1, 2))
   return torch.linear(torch.tanh(y.mean(2) + self.bag.forward(x)), self.weight)
-)", {{"position", {8, 12}}, {"weight", {kClasses, 12}}}, {}, {{"embed", table}, {"bag", bag}, {"bn", norm}}, kClasses};
+)",      {{"position", {8, 12}}, {"weight", {kClasses, 12}}},
+          {},       {{"embed", table}, {"bag", bag}, {"bn", norm}},
+          kClasses};
 }
 
 Model imported(const Source& source) {
   const SavedModule file(make_module(source.forward, source.parameters, source.buffers, source.children));
-  return import_model(file.path, {.name = source.name, .sample_shape = source.sample, .classes = kClasses, .vocabulary = source.vocabulary})
+  return import_model(
+             file.path,
+             {.name = source.name, .sample_shape = source.sample, .classes = kClasses, .vocabulary = source.vocabulary})
       .model;
 }
 

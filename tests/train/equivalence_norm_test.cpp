@@ -1,4 +1,5 @@
-// The matrix of plans for ResNet-18 with global batch norm. Under micro-batches the reference is one device with as many.
+// The matrix of plans for ResNet-18 with global batch norm. Under micro-batches the reference is one device with as
+// many.
 #include "equivalence.h"
 
 namespace trireme::testing {
@@ -25,7 +26,8 @@ TEST(LocalBatchNorm, DiffersUnderDataShards) {
   const Comparison local{.batches = {12}, .batch_norm = BatchNormScope::local};
   const double single = run_recipe(model, single_plan(model), recipes()[0], local, false)[0].loss;
   const double sharded = run_recipe(model, plan_of("data=2", model), recipes()[0], local, false)[0].loss;
-  const double piped = run_recipe(model, plan_of("pipeline=2,micro_batches=1", model), recipes()[0], local, false)[0].loss;
+  const double piped =
+      run_recipe(model, plan_of("pipeline=2,micro_batches=1", model), recipes()[0], local, false)[0].loss;
   EXPECT_GT(std::abs(sharded - single), 1e-6);
   EXPECT_NEAR(piped, single, 1e-10 * single);
 }

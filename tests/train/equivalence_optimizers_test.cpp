@@ -1,26 +1,28 @@
-// "Same seed, any plan, same curve" for what needs norms of full parameters, which are spread over workers (LARS, LAMB), for optimizers
-// with state of other shapes, and for averaged weights: in training and in evaluation.
+// "Same seed, any plan, same curve" for what needs norms of full parameters, which are spread over workers (LARS,
+// LAMB), for optimizers with state of other shapes, and for averaged weights: in training and in evaluation.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <mutex>
 
+#include "../support/set_parameter.h"
 #include "base/memory.h"
 #include "equivalence.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
-#include "../support/set_parameter.h"
+#include "runtime/worker_threads.h"
 
 namespace trireme::testing {
 namespace {
 
-
 /// Epsilons and accumulators are large: see recipes().
 std::vector<Recipe> new_recipes() {
-  return {{"adagrad", {.kind = &kAdagrad, .weight_decay = 0.02, .epsilon = 1e-3, .rate_decay = 0.1, .initial_accumulator = 0.1}, 0},
+  return {{"adagrad",
+           {.kind = &kAdagrad, .weight_decay = 0.02, .epsilon = 1e-3, .rate_decay = 0.1, .initial_accumulator = 0.1},
+           0},
           {"rmsprop, centered, ema",
-           {.kind = &kRmsprop, .momentum = 0.8, .epsilon = 1e-2, .alpha = 0.9, .centered = true, .ema = 0.8}, 0},
+           {.kind = &kRmsprop, .momentum = 0.8, .epsilon = 1e-2, .alpha = 0.9, .centered = true, .ema = 0.8},
+           0},
           {"lars", {.kind = &kLars, .momentum = 0.9, .weight_decay = 0.05, .trust = 0.5}, 0},
           {"lars, clipping, ema", {.kind = &kLars, .weight_decay = 0.05, .trust = 0.5, .ema = 0.6}, 0.3},
           {"lamb, ema", {.kind = &kLamb, .weight_decay = 0.05, .epsilon = 1e-3, .ema = 0.9}, 0},
@@ -30,9 +32,18 @@ std::vector<Recipe> new_recipes() {
 
 /// Each way of lying about in pieces: slices of shared buckets, shards, stages, private copies, divided copies.
 std::vector<std::string> ways() {
-  return {"data=1,micro_batches=3", "data=3", "tensor=2", "tensor=4", "pipeline=3,micro_batches=3", "data=2,tensor=2",
-          "data=2,tensor=2,pipeline=2,micro_batches=2", "data=3,sharding=zero1", "data=3,sharding=zero2", "data=3,sharding=zero3",
-          "data=2,tensor=2,sharding=zero1", "data=2,pipeline=2,micro_batches=2,sharding=zero3",
+  return {"data=1,micro_batches=3",
+          "data=3",
+          "tensor=2",
+          "tensor=4",
+          "pipeline=3,micro_batches=3",
+          "data=2,tensor=2",
+          "data=2,tensor=2,pipeline=2,micro_batches=2",
+          "data=3,sharding=zero1",
+          "data=3,sharding=zero2",
+          "data=3,sharding=zero3",
+          "data=2,tensor=2,sharding=zero1",
+          "data=2,pipeline=2,micro_batches=2,sharding=zero3",
           "data=2,pipeline=2,micro_batches=3,schedule=1f1b"};
 }
 
@@ -46,8 +57,9 @@ TEST(NewOptimizers, OfAnMlp) {
 TEST(NewOptimizers, OfTiedParameters) {
   const Model model = small_model("tied-mlp");
   for (const Recipe& recipe : new_recipes())
-    for (const char* way : {"pipeline=2,micro_batches=2", "pipeline=3,micro_batches=3", "data=2,pipeline=2,micro_batches=2", "tensor=2",
-                            "data=2,pipeline=2,micro_batches=2,sharding=zero1", "data=2,pipeline=2,micro_batches=2,sharding=zero3"})
+    for (const char* way :
+         {"pipeline=2,micro_batches=2", "pipeline=3,micro_batches=3", "data=2,pipeline=2,micro_batches=2", "tensor=2",
+          "data=2,pipeline=2,micro_batches=2,sharding=zero1", "data=2,pipeline=2,micro_batches=2,sharding=zero3"})
       expect_equivalent(model, plan_of(way, model), recipe, {});
 }
 
@@ -66,13 +78,17 @@ TEST(NewOptimizers, OfOtherModels) {
 TEST(NewOptimizers, OfPrivateCopies) {
   const Model model = small_model("tied-mlp");
   for (const Recipe& recipe : new_recipes()) {
-    LockstepOptions options{.steps = 3, .precision = Precision::fp64, .worker = {.seed = 3, .optimizer = recipe.optimizer},
-                            .learning_rate = 0.02, .clip_norm = recipe.clip_norm};
+    LockstepOptions options{.steps = 3,
+                            .precision = Precision::fp64,
+                            .worker = {.seed = 3, .optimizer = recipe.optimizer},
+                            .learning_rate = 0.02,
+                            .clip_norm = recipe.clip_norm};
     const auto expected = run_lockstep(model, single_plan(model), random_batches(model, ragged_batches()), options);
     options.private_replicas = true;
     for (const char* way : {"data=1", "data=3", "data=2,tensor=2", "data=2,pipeline=2,micro_batches=2"}) {
       SCOPED_TRACE(fmt::format("{}, {}", recipe.name, way));
-      expect_same(run_lockstep(model, plan_of(way, model), random_batches(model, ragged_batches()), options), expected, 1e-10);
+      expect_same(run_lockstep(model, plan_of(way, model), random_batches(model, ragged_batches()), options), expected,
+                  1e-10);
     }
   }
 }
@@ -104,15 +120,22 @@ TEST(LayerWise, InSinglePrecision) {
     }
 }
 
-/// Without flush gradients are older than the weights whose norms are taken: the same on one worker per stage as on two.
+/// Without flush gradients are older than the weights whose norms are taken: the same on one worker per stage as on
+/// two.
 TEST(LayerWise, WithoutFlush) {
   const Model model = small_model("mlp");
   for (const Recipe& recipe : {new_recipes()[2], new_recipes()[4]}) {
-    LockstepOptions options{.steps = 5, .precision = Precision::fp64, .worker = {.seed = 3, .optimizer = recipe.optimizer},
-                            .learning_rate = 0.02, .one_pass = true};
+    LockstepOptions options{.steps = 5,
+                            .precision = Precision::fp64,
+                            .worker = {.seed = 3, .optimizer = recipe.optimizer},
+                            .learning_rate = 0.02,
+                            .one_pass = true};
     const auto batches = random_batches(model, {16});
-    const auto one = run_lockstep(model, plan_of("pipeline=2,schedule=pipedream,micro_batches=1", model), batches, options).back();
-    const auto two = run_lockstep(model, plan_of("data=2,pipeline=2,schedule=pipedream,micro_batches=1", model), batches, options).back();
+    const auto one =
+        run_lockstep(model, plan_of("pipeline=2,schedule=pipedream,micro_batches=1", model), batches, options).back();
+    const auto two =
+        run_lockstep(model, plan_of("data=2,pipeline=2,schedule=pipedream,micro_batches=1", model), batches, options)
+            .back();
     ASSERT_EQ(one.names, two.names);
     for (size_t p = 0; p < one.names.size(); ++p) {
       EXPECT_LE(relative_difference(two.parameters[p], one.parameters[p]), 1e-10) << one.names[p];
@@ -132,10 +155,12 @@ struct Evaluated {
 constexpr int64_t kTestBatch = 5;
 
 /// Steps on `batches`, with an evaluation after each where asked.
-Evaluated train_and_evaluate(const Model& model, const Plan& plan, Precision precision, const OptimizerConfig& optimizer, bool evaluates,
-                             bool private_replicas = false) {
-  CompileOptions options{.layer_norms = optimizer.is_layerwise(), .mixed_precision = precision == Precision::bf16,
-                         .batch_norm = BatchNormScope::global, .private_replicas = private_replicas};
+Evaluated train_and_evaluate(const Model& model, const Plan& plan, Precision precision,
+                             const OptimizerConfig& optimizer, bool evaluates, bool private_replicas = false) {
+  CompileOptions options{.layer_norms = optimizer.is_layerwise(),
+                         .mixed_precision = precision == Precision::bf16,
+                         .batch_norm = BatchNormScope::global,
+                         .private_replicas = private_replicas};
   const Program training = compile(model, plan, options);
   options.training = false;
   const Program evaluation = compile(model, plan, options);
@@ -170,7 +195,8 @@ Evaluated train_and_evaluate(const Model& model, const Plan& plan, Precision pre
 TEST(AveragedWeights, AreEvaluatedUnderEveryPlan) {
   const OptimizerConfig optimizer{.kind = &kAdam, .epsilon = 1e-3, .ema = 0.7};
   for (const auto& [name, more] : std::vector<std::pair<std::string, std::vector<std::string>>>{
-           {"mlp", ways()}, {"resnet-bn", {"data=2", "tensor=2", "pipeline=2,micro_batches=1", "data=3,sharding=zero3"}}}) {
+           {"mlp", ways()},
+           {"resnet-bn", {"data=2", "tensor=2", "pipeline=2,micro_batches=1", "data=3,sharding=zero3"}}}) {
     const Model model = small_model(name);
     const auto expected = train_and_evaluate(model, single_plan(model), Precision::fp64, optimizer, true);
     for (const std::string& way : more) {
@@ -218,7 +244,8 @@ TEST(AveragedWeights, AsWeightsOfTheirOwn) {
   double loss = 0;
   run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, nullptr, &program, store, world, {});
-    for (int p = 0; rank == 0 && p < int(program.parameters.size()); ++p) set_parameter(store, program, p, trained.averages[size_t(p)]);
+    for (int p = 0; rank == 0 && p < int(program.parameters.size()); ++p)
+      set_parameter(store, program, p, trained.averages[size_t(p)]);
     worker.barrier();
     const double part = worker.evaluate({.batch = batch, .starts_stream = true}).loss_sum;
     std::lock_guard lock(mutex);
@@ -297,7 +324,8 @@ TEST(AveragedWeights, TakeTheMemoryOfAState) {
         });
         return bytes;
       };
-      const auto momentum = bytes_of({.momentum = 0.9}), average = bytes_of({.ema = 0.9}), both = bytes_of({.momentum = 0.9, .ema = 0.9});
+      const auto momentum = bytes_of({.momentum = 0.9}), average = bytes_of({.ema = 0.9}),
+                 both = bytes_of({.momentum = 0.9, .ema = 0.9});
       EXPECT_EQ(average, momentum);
       for (size_t r = 0; r < both.size(); ++r) {
         EXPECT_GT(average[r], 0);

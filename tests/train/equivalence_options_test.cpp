@@ -1,5 +1,6 @@
-// Options of plans and of what they train: layers that the loss does not depend on, parameters that few workers use, compressed
-// gradients, branches on workers of their own, running statistics of deferred batch norm, devices of unequal speed.
+// Options of plans and of what they train: layers that the loss does not depend on, parameters that few workers use,
+// compressed gradients, branches on workers of their own, running statistics of deferred batch norm, devices of unequal
+// speed.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -16,8 +17,8 @@
 #include "program/clock.h"
 #include "program/compile.h"
 #include "program/engine.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "train/trainer.h"
 
 namespace trireme::testing {
@@ -45,12 +46,13 @@ Plan with_apart(Plan plan, const Model& model, const std::string& prefix, int st
 
 std::vector<Plan> plans_with_unused(const Model& model) {
   std::vector<Plan> plans;
-  for (const char* text : {"data=1", "data=3", "tensor=2", "data=2,tensor=2", "pipeline=2,micro_batches=3", "data=2,sharding=zero1",
-                           "data=3,sharding=zero2", "data=3,sharding=zero3", "data=2,recompute=all", "data=2,compression=none",
-                           "pipeline=2,micro_batches=3,schedule=zero-bubble"})
+  for (const char* text :
+       {"data=1", "data=3", "tensor=2", "data=2,tensor=2", "pipeline=2,micro_batches=3", "data=2,sharding=zero1",
+        "data=3,sharding=zero2", "data=3,sharding=zero3", "data=2,recompute=all", "data=2,compression=none",
+        "pipeline=2,micro_batches=3,schedule=zero-bubble"})
     plans.push_back(plan_of(text, model));
-  for (const char* text : {"pipeline=2,micro_batches=3", "pipeline=2,micro_batches=2,schedule=1f1b", "data=2,pipeline=2,micro_batches=2",
-                           "data=2,pipeline=2,micro_batches=2,sharding=zero3"})
+  for (const char* text : {"pipeline=2,micro_batches=3", "pipeline=2,micro_batches=2,schedule=1f1b",
+                           "data=2,pipeline=2,micro_batches=2", "data=2,pipeline=2,micro_batches=2,sharding=zero3"})
     for (int stage : {0, 1}) plans.push_back(with_apart(plan_of(text, model), model, "dead", stage));
   return plans;
 }
@@ -92,22 +94,28 @@ TEST(Unused, ParametersStayAsTheyAre) {
 /// Every batch leaves workers without samples.
 TEST(UsedOnOneRank, SmallBatches) {
   const Model model = small_model("mlp");
-  for (const char* text : {"data=3", "data=4", "data=3,sharding=zero1", "data=3,sharding=zero2", "data=3,sharding=zero3",
-                           "data=3,tensor=2", "data=3,pipeline=2,micro_batches=2", "data=3,micro_batches=2"})
-    for (const Recipe& recipe : recipes()) expect_equivalent(model, plan_of(text, model), recipe, {.batches = {2, 1, 2}});
+  for (const char* text :
+       {"data=3", "data=4", "data=3,sharding=zero1", "data=3,sharding=zero2", "data=3,sharding=zero3",
+        "data=3,tensor=2", "data=3,pipeline=2,micro_batches=2", "data=3,micro_batches=2"})
+    for (const Recipe& recipe : recipes())
+      expect_equivalent(model, plan_of(text, model), recipe, {.batches = {2, 1, 2}});
 }
 
 /// All but the last layer are frozen: no other stage has anything to train or to send back.
 TEST(UsedOnOneRank, OnlyTheLastStageIsTrained) {
   const Model model = small_model("mlp");
   const auto batches = random_batches(model, ragged_batches());
-  LockstepOptions options{.steps = 3, .precision = Precision::fp64, .worker = {.seed = 3, .optimizer = recipes()[1].optimizer}, .clip_norm = 0.3,
+  LockstepOptions options{.steps = 3,
+                          .precision = Precision::fp64,
+                          .worker = {.seed = 3, .optimizer = recipes()[1].optimizer},
+                          .clip_norm = 0.3,
                           .frozen = {"fc1.*", "fc2.*"}};
   const auto expected = run_lockstep(model, single_plan(model), batches, options);
-  for (const char* text : {"pipeline=2,micro_batches=3", "pipeline=3,micro_batches=3,schedule=1f1b", "pipeline=3,micro_batches=3,schedule=zero-bubble",
-                           "pipeline=2,micro_batches=2,schedule=interleaved", "data=2,pipeline=2,micro_batches=2,sharding=zero1",
-                           "data=2,pipeline=2,micro_batches=2,sharding=zero3", "data=2,pipeline=2,micro_batches=2,compression=bf16",
-                           "pipeline=2,micro_batches=3,recompute=all"}) {
+  for (const char* text :
+       {"pipeline=2,micro_batches=3", "pipeline=3,micro_batches=3,schedule=1f1b",
+        "pipeline=3,micro_batches=3,schedule=zero-bubble", "pipeline=2,micro_batches=2,schedule=interleaved",
+        "data=2,pipeline=2,micro_batches=2,sharding=zero1", "data=2,pipeline=2,micro_batches=2,sharding=zero3",
+        "data=2,pipeline=2,micro_batches=2,compression=bf16", "pipeline=2,micro_batches=3,recompute=all"}) {
     SCOPED_TRACE(text);
     const Plan plan = plan_of(text, model);
     const bool rounds = plan.compression.kind == Compression::Kind::bf16;
@@ -116,7 +124,8 @@ TEST(UsedOnOneRank, OnlyTheLastStageIsTrained) {
       const auto actual = run_lockstep(model, plan, batches, options);
       expect_same(actual, expected, rounds ? 1e-2 : 1e-10);
       for (size_t p = 0; p < expected[0].names.size(); ++p)
-        EXPECT_EQ(at::equal(actual[0].parameters[p], actual[2].parameters[p]), !expected[0].names[p].starts_with("fc3"));
+        EXPECT_EQ(at::equal(actual[0].parameters[p], actual[2].parameters[p]),
+                  !expected[0].names[p].starts_with("fc3"));
     }
     options.one_pass = false;
   }
@@ -131,7 +140,8 @@ struct Training {
 };
 
 /// Trains on one batch over and over with private replicas, and looks at every holder's weights after each step.
-Training train_on_one_batch(const Model& model, const Plan& plan, Precision precision, int64_t samples, int64_t steps, double rate) {
+Training train_on_one_batch(const Model& model, const Plan& plan, Precision precision, int64_t samples, int64_t steps,
+                            double rate) {
   const Program program = compile(model, plan, {.private_replicas = true});
   const Batch batch = random_batches(model, {samples})(0);
   OptimizerConfig optimizer;
@@ -157,7 +167,8 @@ Training train_on_one_batch(const Model& model, const Plan& plan, Precision prec
         const auto& holders = program.buckets[size_t(b)].holders;
         const at::Tensor first = replicas[size_t(holders[0])]->pieces(b).at(0).master;
         for (int holder : holders)
-          training.replicas_equal = training.replicas_equal && at::equal(first, replicas[size_t(holder)]->pieces(b).at(0).master);
+          training.replicas_equal =
+              training.replicas_equal && at::equal(first, replicas[size_t(holder)]->pieces(b).at(0).master);
       }
       worker.barrier();
     }
@@ -195,8 +206,9 @@ constexpr int64_t kSteps = 40;
 constexpr double kRate = 0.05;
 
 TEST(Compressed, GradientsTrainAsWell) {
-  // Rounding to bfloat16 moves each element by up to 2^-8 of itself, this way or that, and most of it cancels out over the elements.
-  // With rank 2 a part of the gradient comes steps later (error feedback): the curve lags behind, by a tenth as measured.
+  // Rounding to bfloat16 moves each element by up to 2^-8 of itself, this way or that, and most of it cancels out over
+  // the elements. With rank 2 a part of the gradient comes steps later (error feedback): the curve lags behind, by a
+  // tenth as measured.
   constexpr double kRounded = 1e-3, kLowRank = 0.15, kFallen = 0.2;  // of the first loss
   const Model model = classifier();
   for (const char* degrees : {"data=2", "data=3", "data=2,tensor=2"}) {
@@ -234,7 +246,8 @@ TEST(Compressed, GradientsAreSmaller) {
   }
 }
 
-/// A gradient of b samples has rank b: factors of that rank lose nothing. Neither does a rank for which factors do not pay.
+/// A gradient of b samples has rank b: factors of that rank lose nothing. Neither does a rank for which factors do not
+/// pay.
 TEST(Compressed, NothingIsLostAtFullRank) {
   const Model model = classifier();
   for (const char* degrees : {"data=2", "data=3", "data=2,tensor=2"})
@@ -246,7 +259,8 @@ TEST(Compressed, NothingIsLostAtFullRank) {
       EXPECT_LT(largest_gap(training, plain), 1e-6 * plain.losses[0]);
       EXPECT_LT(plain.losses.back(), 0.9 * plain.losses.front());
       EXPECT_TRUE(training.replicas_equal);
-      EXPECT_EQ(double(training.bytes[0]) < 0.9 * double(plain.bytes[0]), rank == 4) << "factors are sent where they pay";
+      EXPECT_EQ(double(training.bytes[0]) < 0.9 * double(plain.bytes[0]), rank == 4)
+          << "factors are sent where they pay";
     }
 }
 
@@ -263,7 +277,8 @@ class ForwardTimes : public EngineCosts {
   void end(const Execution& e, double now) override {
     const Instruction& i = at(e);
     if (i.code != OpCode::forward || i.micro_batch != 0) return;
-    for (OpId id : program_.segments[size_t(i.index)].ops) times[program_.ops[size_t(id)].node] = {e.rank, e.begin, now};
+    for (OpId id : program_.segments[size_t(i.index)].ops)
+      times[program_.ops[size_t(id)].node] = {e.rank, e.begin, now};
   }
 
   struct Time {
@@ -291,7 +306,9 @@ class ForwardTimes : public EngineCosts {
   const Model& model_;
 };
 
-bool overlap(double begin, double end, double other_begin, double other_end) { return begin < other_end && other_begin < end; }
+bool overlap(double begin, double end, double other_begin, double other_end) {
+  return begin < other_end && other_begin < end;
+}
 
 TEST(Branches, OfOneBlockRunAtOnce) {
   const Model model = small_model("inception");
@@ -310,8 +327,8 @@ TEST(Branches, OfOneBlockRunAtOnce) {
           serial += a.end - a.begin;
           for (size_t other = 0; other < r; ++other)
             for (const Stretch& b : units.ranks[other])
-              met = met || (a.code == OpCode::forward && b.code == OpCode::forward && a.micro_batch == 0 && b.micro_batch == 0 &&
-                            overlap(a.begin, a.end, b.begin, b.end));
+              met = met || (a.code == OpCode::forward && b.code == OpCode::forward && a.micro_batch == 0 &&
+                            b.micro_batch == 0 && overlap(a.begin, a.end, b.begin, b.end));
         }
       EXPECT_LT(units.makespan, 0.999 * serial);
       EXPECT_TRUE(met) << "two workers compute at once";
@@ -357,8 +374,10 @@ TEST(Skips, GoStraightToTheStageThatReadsThem) {
         EXPECT_EQ(program.values[size_t(move.to)].layout.mesh.workers, std::vector<int>{2});
         ++found[{rank, i.code, i.adjoint}];
       }
-    const std::map<std::tuple<int, OpCode, bool>, int> expected{{{0, OpCode::send, false}, kMicroBatches}, {{2, OpCode::receive, false}, kMicroBatches},
-                                                                {{2, OpCode::send, true}, kMicroBatches}, {{0, OpCode::receive, true}, kMicroBatches}};
+    const std::map<std::tuple<int, OpCode, bool>, int> expected{{{0, OpCode::send, false}, kMicroBatches},
+                                                                {{2, OpCode::receive, false}, kMicroBatches},
+                                                                {{2, OpCode::send, true}, kMicroBatches},
+                                                                {{0, OpCode::receive, true}, kMicroBatches}};
     EXPECT_EQ(found, expected);
     for (const Recipe& recipe : {recipes()[0], recipes()[1]}) expect_equivalent(model, plan, recipe, {});
   }
@@ -367,7 +386,8 @@ TEST(Skips, GoStraightToTheStageThatReadsThem) {
 // -- batch norm's running statistics
 
 /// After one step, of the first batch norm on each rank that has it.
-std::vector<std::vector<at::Tensor>> running_statistics(const Model& model, const Plan& plan, BatchNormScope scope, at::Tensor* weight) {
+std::vector<std::vector<at::Tensor>> running_statistics(const Model& model, const Plan& plan, BatchNormScope scope,
+                                                        at::Tensor* weight) {
   const Program program = compile(model, plan, {.batch_norm = scope});
   OpId norm = -1;
   for (OpId id = OpId(program.ops.size()) - 1; id >= 0; --id)
@@ -409,9 +429,10 @@ void expect_statistics(const std::vector<at::Tensor>& actual, const std::vector<
 TEST(DeferredNorm, TakesInTheMiniBatchAtOnce) {
   const Model model = small_model("resnet-bn");
   const at::Tensor images = random_batches(model, {kBatch})(0).load({0, kBatch})[0];
-  for (const char* text : {"data=1", "data=1,micro_batches=4", "pipeline=2,micro_batches=4", "pipeline=2,micro_batches=4,schedule=1f1b",
-                           "data=1,micro_batches=4,recompute=all", "pipeline=2,micro_batches=4,recompute=all",
-                           "pipeline=2,micro_batches=4,recompute=except_last"}) {
+  for (const char* text :
+       {"data=1", "data=1,micro_batches=4", "pipeline=2,micro_batches=4", "pipeline=2,micro_batches=4,schedule=1f1b",
+        "data=1,micro_batches=4,recompute=all", "pipeline=2,micro_batches=4,recompute=all",
+        "pipeline=2,micro_batches=4,recompute=except_last"}) {
     SCOPED_TRACE(text);
     at::Tensor weight;
     const Plan plan = plan_of(text, model);
@@ -430,7 +451,8 @@ TEST(DeferredNorm, OfEachDataShard) {
   const Model model = small_model("resnet-bn");
   const at::Tensor images = random_batches(model, {kBatch})(0).load({0, kBatch})[0];
   at::Tensor weight;
-  const auto kept = running_statistics(model, plan_of("data=2,micro_batches=2", model), BatchNormScope::deferred, &weight);
+  const auto kept =
+      running_statistics(model, plan_of("data=2,micro_batches=2", model), BatchNormScope::deferred, &weight);
   for (int64_t r = 0; r < kShards; ++r) {
     std::vector<at::Tensor> mine;
     for (int64_t k = 0; k < kMicroBatches; ++k) mine.push_back(images.narrow(0, (k * kShards + r) * kShare, kShare));
@@ -444,12 +466,14 @@ TEST(DeferredNorm, OfEachDataShard) {
 TEST(DeviceThreads, AreThoseOfTheirWorker) {
   LocalWorld world(2);
   std::vector<int> threads(2);
-  run_worker_threads(world, [&](int rank) {
-    const auto communicator = world.communicator(rank);
-    communicator->barrier();  // both are set
-    threads[size_t(rank)] = at::get_num_threads();
-    communicator->barrier();
-  }, {2, 1});
+  run_worker_threads(world,
+                     [&](int rank) {
+                       const auto communicator = world.communicator(rank);
+                       communicator->barrier();  // both are set
+                       threads[size_t(rank)] = at::get_num_threads();
+                       communicator->barrier();
+                     },
+                     {2, 1});
   EXPECT_EQ(threads, (std::vector<int>{2, 1}));
 }
 
@@ -472,15 +496,20 @@ TEST(DeviceThreads, DivideTheSamples) {
   std::vector<std::vector<Range>> loaded(2);
   LocalWorld world(2);
   ParameterStore store(program, Precision::fp32);
-  run_worker_threads(world, [&](int rank) {
-    Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3});
-    worker.train({.batch = {experiment.batch, [&, rank](Range range) {
-                              loaded[size_t(rank)].push_back(range);
-                              return all.load(range);
-                            }}, .learning_rate = 0.1});
-    worker.settle();
-    worker.barrier();
-  }, threads_of(experiment, 2));
+  run_worker_threads(
+      world,
+      [&](int rank) {
+        Worker worker(rank, model, &program, nullptr, store, world, {.seed = 3});
+        worker.train({.batch = {experiment.batch,
+                                [&, rank](Range range) {
+                                  loaded[size_t(rank)].push_back(range);
+                                  return all.load(range);
+                                }},
+                      .learning_rate = 0.1});
+        worker.settle();
+        worker.barrier();
+      },
+      threads_of(experiment, 2));
   EXPECT_EQ(loaded[0], (std::vector<Range>{{0, 12}}));
   EXPECT_EQ(loaded[1], (std::vector<Range>{{12, 18}}));
   expect_equivalent(model, plan, recipes()[1], {.batches = {18, 7, 2}});

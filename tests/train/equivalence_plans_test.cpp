@@ -9,10 +9,12 @@
 namespace trireme::testing {
 namespace {
 
-LayerPlan& layer(Plan& plan, const Model& model, const std::string& name) { return plan.layers.at(size_t(model.find(name))); }
+LayerPlan& layer(Plan& plan, const Model& model, const std::string& name) {
+  return plan.layers.at(size_t(model.find(name)));
+}
 
-/// Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014: convolutions split over the batch,
-/// fully connected layers over their features.
+/// Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014: convolutions split over the
+/// batch, fully connected layers over their features.
 Plan one_weird_trick(const Model& model) {
   Plan plan = plan_of("data=4", model);
   plan.name = "one weird trick";
@@ -46,7 +48,8 @@ TEST(EditedPlans, StagesThatAreNotContiguous) {
   Plan plan = plan_of("pipeline=3,micro_batches=3", model);
   plan.name = "ends and middle";
   int turn = 0;
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) plan.layers[size_t(id)].stage = turn++ % 3;
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    plan.layers[size_t(id)].stage = turn++ % 3;
   validate(plan, model, kBatch, "test");
   for (const Recipe& recipe : recipes()) expect_equivalent(model, plan, recipe, {});
 }
@@ -78,7 +81,8 @@ class RandomPlan {
     std::shuffle(ranks.begin(), ranks.end(), random_);
     const int stages = std::min(plan_.devices, below(3) + 1);
     plan_.stages.resize(size_t(stages));
-    for (size_t i = 0; i < ranks.size(); ++i) plan_.stages[i < size_t(stages) ? i : size_t(below(stages))].push_back(ranks[i]);
+    for (size_t i = 0; i < ranks.size(); ++i)
+      plan_.stages[i < size_t(stages) ? i : size_t(below(stages))].push_back(ranks[i]);
     for (auto& stage : plan_.stages) std::sort(stage.begin(), stage.end());
     plan_.schedule = std::vector<std::string>{"gpipe", "1f1b", "zero-bubble"}[size_t(below(3))];
     plan_.optimizer_sharding = OptimizerSharding(std::max(0, below(8) - 4));
@@ -145,7 +149,8 @@ TEST(RandomPlans, Convnet) { try_random_plans("convnet", 25, {}); }
 TEST(RandomPlans, Resnet) { try_random_plans("resnet", 15, {}); }
 TEST(RandomPlans, ResnetWithGlobalBatchNorm) { try_random_plans("resnet-bn", 15, {}); }
 
-/// Replicas cannot differ: all holders of a parameter share one copy. What is left to show is that runs repeat bit for bit.
+/// Replicas cannot differ: all holders of a parameter share one copy. What is left to show is that runs repeat bit for
+/// bit.
 TEST(BitExact, TwoRunsOfAPlan) {
   for (const char* name : {"mlp", "convnet", "resnet-bn"})
     for (const char* degrees : {"data=3", "tensor=4", "data=2,tensor=2", "data=2,pipeline=2,micro_batches=3"})
@@ -154,7 +159,8 @@ TEST(BitExact, TwoRunsOfAPlan) {
         const Model model = small_model(name);
         const Plan plan = plan_of(degrees, model);
         const Comparison c{.precision = precision};
-        auto first = run_recipe(model, plan, recipes()[1], c, true), second = run_recipe(model, plan, recipes()[1], c, true);
+        auto first = run_recipe(model, plan, recipes()[1], c, true),
+             second = run_recipe(model, plan, recipes()[1], c, true);
         for (size_t s = 0; s < first.size(); ++s) {
           EXPECT_EQ(first[s].loss, second[s].loss);
           for (size_t p = 0; p < first[s].parameters.size(); ++p)
@@ -167,7 +173,8 @@ TEST(BitExact, TwoRunsOfAPlan) {
 TEST(BitExact, DegenerateGpipeIsPlainTraining) {
   const Model model = small_model("convnet");
   auto plain = run_recipe(model, plan_of("data=1", model), recipes()[3], {.precision = Precision::fp32}, true);
-  auto piped = run_recipe(model, plan_of("pipeline=1,micro_batches=1", model), recipes()[3], {.precision = Precision::fp32}, true);
+  auto piped = run_recipe(model, plan_of("pipeline=1,micro_batches=1", model), recipes()[3],
+                          {.precision = Precision::fp32}, true);
   for (size_t s = 0; s < plain.size(); ++s)
     for (size_t p = 0; p < plain[s].parameters.size(); ++p)
       EXPECT_TRUE(at::equal(plain[s].parameters[p], piped[s].parameters[p]));
@@ -184,7 +191,8 @@ TEST(Bfloat16, LossStaysWithSingle) {
       const Comparison c{.precision = Precision::bf16, .batches = {13, 7, 2, 13, 7, 2, 13, 7}};
       auto expected = run_recipe(model, single_plan(model), recipes()[3], c, true);
       auto actual = run_recipe(model, plan_of(degrees, model), recipes()[3], c, true);
-      for (size_t s = 0; s < expected.size(); ++s) EXPECT_NEAR(actual[s].loss, expected[s].loss, kTolerance * expected[s].loss);
+      for (size_t s = 0; s < expected.size(); ++s)
+        EXPECT_NEAR(actual[s].loss, expected[s].loss, kTolerance * expected[s].loss);
     }
 }
 

@@ -1,23 +1,25 @@
-// Schedules, optimizer sharding, recompute, unequal shares: flushing ones give one device's curve; those without flush the curve of
-// a serial loop with old weights.
+// Schedules, optimizer sharding, recompute, unequal shares: flushing ones give one device's curve; those without flush
+// the curve of a serial loop with old weights.
+#include "../support/set_parameter.h"
 #include "base/memory.h"
 #include "equivalence.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "schedule/schedule.h"
-#include "../support/set_parameter.h"
 
 namespace trireme::testing {
 namespace {
 
 /// Each `variant` after each of `degrees`, with the recipes in turn.
-void try_all(const std::vector<std::string>& models, const std::vector<std::string>& degrees, const std::vector<std::string>& variants) {
+void try_all(const std::vector<std::string>& models, const std::vector<std::string>& degrees,
+             const std::vector<std::string>& variants) {
   size_t turn = 0;
   for (const std::string& name : models) {
     const Model model = small_model(name);
     for (const std::string& d : degrees)
-      for (const std::string& v : variants) expect_equivalent(model, plan_of(d + "," + v, model), recipes()[turn++ % recipes().size()], {});
+      for (const std::string& v : variants)
+        expect_equivalent(model, plan_of(d + "," + v, model), recipes()[turn++ % recipes().size()], {});
   }
 }
 
@@ -36,7 +38,8 @@ TEST(FlushSchedules, GradientAccumulation) {
 TEST(FlushSchedules, Interleaved) {
   try_all({"skip", "convnet", "resnet"}, {"pipeline=2", "data=2,pipeline=2"},
           {"schedule=interleaved,chunks=2,micro_batches=2", "schedule=interleaved,chunks=2,micro_batches=6"});
-  try_all({"convnet", "resnet-bn"}, {"pipeline=2", "pipeline=3", "tensor=2,pipeline=2"}, {"schedule=interleaved,chunks=3,micro_batches=6"});
+  try_all({"convnet", "resnet-bn"}, {"pipeline=2", "pipeline=3", "tensor=2,pipeline=2"},
+          {"schedule=interleaved,chunks=3,micro_batches=6"});
 }
 
 TEST(FlushSchedules, ZeroBubble) {
@@ -47,16 +50,23 @@ TEST(FlushSchedules, ZeroBubble) {
 
 TEST(OptimizerSharding, AllLevels) {
   const std::vector<std::string> levels{"sharding=zero1", "sharding=zero2", "sharding=zero3"};
-  try_all(kDense, {"data=2", "data=3", "data=2,tensor=2", "data=2,pipeline=2,micro_batches=3,schedule=1f1b", "data=2,micro_batches=3"}, levels);
+  try_all(kDense,
+          {"data=2", "data=3", "data=2,tensor=2", "data=2,pipeline=2,micro_batches=3,schedule=1f1b",
+           "data=2,micro_batches=3"},
+          levels);
   try_all({"convnet", "resnet-bn"}, {"data=3", "data=2,pipeline=2,micro_batches=2"}, levels);
 }
 
 TEST(PrivateReplicas, GiveTheCurveOfSharedOnes) {
   for (const char* name : {"mlp", "skip", "dropout-mlp", "tied-mlp", "convnet"})
-    for (const char* degrees : {"data=3", "tensor=2", "data=2,tensor=2", "data=2,pipeline=2,micro_batches=3", "tensor=2,pipeline=2,micro_batches=2"}) {
+    for (const char* degrees : {"data=3", "tensor=2", "data=2,tensor=2", "data=2,pipeline=2,micro_batches=3",
+                                "tensor=2,pipeline=2,micro_batches=2"}) {
       SCOPED_TRACE(std::string(name) + ", " + degrees);
       const Model model = small_model(name);
-      LockstepOptions options{.steps = 3, .precision = Precision::fp64, .worker = {.seed = 3, .optimizer = recipes()[1].optimizer}, .clip_norm = 0.3};
+      LockstepOptions options{.steps = 3,
+                              .precision = Precision::fp64,
+                              .worker = {.seed = 3, .optimizer = recipes()[1].optimizer},
+                              .clip_norm = 0.3};
       const auto batches = random_batches(model, ragged_batches());
       const auto expected = run_lockstep(model, single_plan(model), batches, options);
       options.private_replicas = true;
@@ -65,10 +75,12 @@ TEST(PrivateReplicas, GiveTheCurveOfSharedOnes) {
 }
 
 TEST(Recompute, GivesTheSameCurve) {
-  try_all(kDense, {"data=1", "data=2", "tensor=2", "pipeline=2,micro_batches=4", "pipeline=3,micro_batches=4,schedule=1f1b",
-                   "data=2,pipeline=2,micro_batches=3,schedule=zero-bubble", "data=2,micro_batches=2,sharding=zero3"},
+  try_all(kDense,
+          {"data=1", "data=2", "tensor=2", "pipeline=2,micro_batches=4", "pipeline=3,micro_batches=4,schedule=1f1b",
+           "data=2,pipeline=2,micro_batches=3,schedule=zero-bubble", "data=2,micro_batches=2,sharding=zero3"},
           {"recompute=all", "recompute=except_last"});
-  try_all({"convnet", "resnet-bn"}, {"data=2", "pipeline=2,micro_batches=4"}, {"recompute=all", "recompute=except_last"});
+  try_all({"convnet", "resnet-bn"}, {"data=2", "pipeline=2,micro_batches=4"},
+          {"recompute=all", "recompute=except_last"});
 }
 
 TEST(UnequalSpeeds, GiveTheSameCurve) {
@@ -98,7 +110,9 @@ TEST(UnequalStages, FifteenToOne) {
 class SerialGradient {
  public:
   SerialGradient(const Model& model, std::function<Batch(int64_t)> batches)
-      : model_(model), program_(compile(model, single_plan(model), {.keep_gradients = true})), batches_(std::move(batches)) {}
+      : model_(model),
+        program_(compile(model, single_plan(model), {.keep_gradients = true})),
+        batches_(std::move(batches)) {}
 
   struct Result {
     double loss = 0;
@@ -135,9 +149,11 @@ class SerialGradient {
   std::function<Batch(int64_t)> batches_;
 };
 
-/// w(t+1) = w(t) - rate * g(w of delay steps ago), momentum on top; `delays` by parameter (Narayanan et al. 2019 and 2021).
-std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<int>& delays, int64_t steps, double rate, double momentum,
-                                        const std::function<Batch(int64_t)>& batches, int64_t drain_every) {
+/// w(t+1) = w(t) - rate * g(w of delay steps ago), momentum on top; `delays` by parameter (Narayanan et al. 2019 and
+/// 2021).
+std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<int>& delays, int64_t steps, double rate,
+                                        double momentum, const std::function<Batch(int64_t)>& batches,
+                                        int64_t drain_every) {
   SerialGradient serial(model, batches);
   std::vector<std::vector<at::Tensor>> versions{serial.initial()};
   std::vector<at::Tensor> velocity;
@@ -145,7 +161,8 @@ std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<in
   std::vector<Snapshot> result(static_cast<size_t>(steps));
   for (int64_t t = 0; t < steps; ++t) {
     std::vector<at::Tensor> used, next;
-    const int64_t empty = drain_every > 0 ? t / drain_every * drain_every : 0;  // the batch before which the pipeline was empty
+    const int64_t empty =
+        drain_every > 0 ? t / drain_every * drain_every : 0;  // the batch before which the pipeline was empty
     for (size_t p = 0; p < delays.size(); ++p) used.push_back(versions[size_t(std::max(empty, t - delays[p]))][p]);
     auto [loss, gradients] = serial.at(used, t);
     for (size_t p = 0; p < delays.size(); ++p) {
@@ -161,7 +178,8 @@ std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<in
 }
 
 /// Runs `plan` and the serial loop; the weights are compared when the pipeline has run empty, the losses at every step.
-void expect_delayed(const Model& model, const Plan& plan, bool private_replicas, bool vertical = false, int64_t drain_every = 0) {
+void expect_delayed(const Model& model, const Plan& plan, bool private_replicas, bool vertical = false,
+                    int64_t drain_every = 0) {
   SCOPED_TRACE(model.name() + ", " + plan.name);
   constexpr int64_t kSteps = 9;
   const auto batches = random_batches(model, {13, 7, 16});
@@ -176,23 +194,30 @@ void expect_delayed(const Model& model, const Plan& plan, bool private_replicas,
 
   OptimizerConfig optimizer;
   optimizer.momentum = 0.9;
-  LockstepOptions options{.steps = kSteps, .precision = Precision::fp64, .worker = {.seed = 3, .optimizer = optimizer}, .learning_rate = 0.05};
+  LockstepOptions options{.steps = kSteps,
+                          .precision = Precision::fp64,
+                          .worker = {.seed = 3, .optimizer = optimizer},
+                          .learning_rate = 0.05};
   options.private_replicas = private_replicas;
   options.drain_every = drain_every;
   auto actual = run_lockstep(model, plan, batches, options);
   const auto expected = serial_with_delay(model, delays, kSteps, 0.05, 0.9, batches, drain_every);
   ASSERT_EQ(actual.back().names, expected.back().names);
   for (size_t p = 0; p < delays.size(); ++p)
-    EXPECT_LE(relative_difference(actual.back().parameters[p], expected.back().parameters[p]), 1e-10) << expected.back().names[p];
-  for (size_t s = 0; s < expected.size(); ++s) EXPECT_NEAR(actual[s].loss, expected[s].loss, 1e-10 * expected[s].loss) << s;
+    EXPECT_LE(relative_difference(actual.back().parameters[p], expected.back().parameters[p]), 1e-10)
+        << expected.back().names[p];
+  for (size_t s = 0; s < expected.size(); ++s)
+    EXPECT_NEAR(actual[s].loss, expected[s].loss, 1e-10 * expected[s].loss) << s;
 }
 
 TEST(NoFlush, PipedreamIsSerialWithDelayedWeights) {
   for (const char* name : {"mlp", "skip", "dropout-mlp", "convnet"})
-    for (const char* degrees : {"pipeline=1", "pipeline=2", "pipeline=3", "pipeline=4", "data=2,pipeline=2", "data=2,tensor=2,pipeline=2"})
+    for (const char* degrees :
+         {"pipeline=1", "pipeline=2", "pipeline=3", "pipeline=4", "data=2,pipeline=2", "data=2,tensor=2,pipeline=2"})
       for (bool private_replicas : {false, true}) {
         const Model model = small_model(name);
-        expect_delayed(model, plan_of(std::string(degrees) + ",schedule=pipedream,micro_batches=1", model), private_replicas);
+        expect_delayed(model, plan_of(std::string(degrees) + ",schedule=pipedream,micro_batches=1", model),
+                       private_replicas);
       }
 }
 
@@ -200,14 +225,17 @@ TEST(NoFlush, VerticalSync) {
   for (const char* name : {"mlp", "skip", "convnet"})
     for (const char* degrees : {"pipeline=2", "pipeline=4", "data=2,pipeline=3"}) {
       const Model model = small_model(name);
-      expect_delayed(model, plan_of(std::string(degrees) + ",schedule=pipedream,micro_batches=1,vertical_sync=1", model), false, true);
+      expect_delayed(model,
+                     plan_of(std::string(degrees) + ",schedule=pipedream,micro_batches=1,vertical_sync=1", model),
+                     false, true);
     }
 }
 
 TEST(NoFlush, TwoBufferedWeightsAreSerialWithDelayOne) {
   for (const char* name : {"mlp", "skip", "dropout-mlp", "convnet"})
-    for (const char* degrees : {"pipeline=1,micro_batches=3", "pipeline=2,micro_batches=2", "pipeline=2,micro_batches=5",
-                                "pipeline=3,micro_batches=4", "pipeline=4,micro_batches=4", "data=2,pipeline=2,micro_batches=3"})
+    for (const char* degrees :
+         {"pipeline=1,micro_batches=3", "pipeline=2,micro_batches=2", "pipeline=2,micro_batches=5",
+          "pipeline=3,micro_batches=4", "pipeline=4,micro_batches=4", "data=2,pipeline=2,micro_batches=3"})
       for (bool private_replicas : {false, true}) {
         const Model model = small_model(name);
         expect_delayed(model, plan_of(std::string(degrees) + ",schedule=2bw", model), private_replicas);
@@ -216,8 +244,9 @@ TEST(NoFlush, TwoBufferedWeightsAreSerialWithDelayOne) {
 
 /// An evaluation empties the pipeline: the next batches begin with the newest weights.
 TEST(NoFlush, RunsEmptyInBetween) {
-  for (const char* text : {"pipeline=3,schedule=pipedream,micro_batches=1", "pipeline=2,schedule=2bw,micro_batches=3",
-                           "pipeline=1,schedule=2bw,micro_batches=2", "data=2,pipeline=2,schedule=pipedream,micro_batches=1"})
+  for (const char* text :
+       {"pipeline=3,schedule=pipedream,micro_batches=1", "pipeline=2,schedule=2bw,micro_batches=3",
+        "pipeline=1,schedule=2bw,micro_batches=2", "data=2,pipeline=2,schedule=pipedream,micro_batches=1"})
     for (int64_t every : {1, 2, 4})
       for (bool private_replicas : {false, true}) {
         const Model model = small_model("skip");
@@ -235,20 +264,25 @@ TEST(NoFlush, KeepAsManyVersionsAsTheirDelayNeeds) {
     return of_stage;
   };
   EXPECT_EQ(versions("pipeline=3,schedule=pipedream,micro_batches=1"), (std::map<int, int>{{0, 3}, {1, 2}, {2, 1}}));
-  EXPECT_EQ(versions("pipeline=3,schedule=pipedream,micro_batches=1,vertical_sync=1"), (std::map<int, int>{{0, 3}, {1, 3}, {2, 3}}));
+  EXPECT_EQ(versions("pipeline=3,schedule=pipedream,micro_batches=1,vertical_sync=1"),
+            (std::map<int, int>{{0, 3}, {1, 3}, {2, 3}}));
   EXPECT_EQ(versions("pipeline=3,schedule=2bw,micro_batches=3"), (std::map<int, int>{{0, 2}, {1, 2}, {2, 2}}));
   EXPECT_EQ(versions("pipeline=3,schedule=1f1b,micro_batches=3"), (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}}));
 }
 
 /// Frozen parameters keep their values, get no gradient and are the same for all plans.
 TEST(Frozen, StayAsTheyAre) {
-  for (const char* degrees : {"data=1", "data=3", "tensor=2", "pipeline=2,micro_batches=3", "data=2,sharding=zero1", "data=2,sharding=zero3",
-                              "pipeline=2,schedule=zero-bubble,micro_batches=3", "data=2,recompute=all"})
+  for (const char* degrees :
+       {"data=1", "data=3", "tensor=2", "pipeline=2,micro_batches=3", "data=2,sharding=zero1", "data=2,sharding=zero3",
+        "pipeline=2,schedule=zero-bubble,micro_batches=3", "data=2,recompute=all"})
     for (const auto& frozen : {std::vector<std::string>{"fc1.*"}, {"fc2.weight"}, {"fc1.weight", "fc3.*"}}) {
       SCOPED_TRACE(degrees);
       const Model model = small_model("mlp");
-      LockstepOptions options{.steps = 3, .precision = Precision::fp64,
-                              .worker = {.seed = 3, .optimizer = recipes()[1].optimizer}, .clip_norm = 0.3, .frozen = frozen};
+      LockstepOptions options{.steps = 3,
+                              .precision = Precision::fp64,
+                              .worker = {.seed = 3, .optimizer = recipes()[1].optimizer},
+                              .clip_norm = 0.3,
+                              .frozen = frozen};
       const auto batches = random_batches(model, ragged_batches());
       const auto expected = run_lockstep(model, single_plan(model), batches, options);
       const auto actual = run_lockstep(model, plan_of(degrees, model), batches, options);

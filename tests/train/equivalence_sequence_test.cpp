@@ -14,18 +14,20 @@ TEST(Transformers, EveryDegree) {
   for (const char* name : {"transformer-lm", "transformer-classifier"}) {
     const Model model = small_model(name);
     size_t turn = 0;
-    for (const char* degrees : {"data=1,micro_batches=3", "data=3", "tensor=2", "data=2,tensor=2", "pipeline=2,micro_batches=3",
-                                "pipeline=3,micro_batches=4,schedule=1f1b", "tensor=2,pipeline=2,micro_batches=3,schedule=zero-bubble",
-                                "pipeline=2,chunks=2,schedule=interleaved,micro_batches=4", "data=2,sharding=zero1", "data=2,sharding=zero3",
-                                "pipeline=2,micro_batches=2,data=2,sharding=zero3", "tensor=2,recompute=all",
-                                "data=2,pipeline=2,micro_batches=3,schedule=1f1b,recompute=except_last"})
+    for (const char* degrees :
+         {"data=1,micro_batches=3", "data=3", "tensor=2", "data=2,tensor=2", "pipeline=2,micro_batches=3",
+          "pipeline=3,micro_batches=4,schedule=1f1b", "tensor=2,pipeline=2,micro_batches=3,schedule=zero-bubble",
+          "pipeline=2,chunks=2,schedule=interleaved,micro_batches=4", "data=2,sharding=zero1", "data=2,sharding=zero3",
+          "pipeline=2,micro_batches=2,data=2,sharding=zero3", "tensor=2,recompute=all",
+          "data=2,pipeline=2,micro_batches=3,schedule=1f1b,recompute=except_last"})
       expect_equivalent(model, plan_of(degrees, model), recipes()[turn++ % recipes().size()], {});
   }
 }
 
 /// Every sharding option of every layer: all layers that have an option of one name use it together.
 TEST(Splits, EveryOptionOfEveryLayer) {
-  for (const char* name : {"transformer-lm", "transformer-classifier", "lstm-lm", "inception", "convnet", "resnet-bn"}) {
+  for (const char* name :
+       {"transformer-lm", "transformer-classifier", "lstm-lm", "inception", "convnet", "resnet-bn"}) {
     const Model model = small_model(name);
     const Comparison comparison{.batches = name == std::string("lstm-lm") ? kEven : std::vector<int64_t>{5}};
     for (int degree : {2, 4}) {
@@ -54,10 +56,11 @@ TEST(State, GoesOnUnderEveryPlan) {
   const Model model = small_model("lstm-lm");
   size_t turn = 0;
   for (const char* degrees :
-       {"data=2", "data=3", "data=2,micro_batches=2", "tensor=2", "tensor=4", "data=2,tensor=2", "pipeline=2,micro_batches=3",
-        "pipeline=3,micro_batches=2,schedule=1f1b", "data=2,pipeline=2,micro_batches=2,schedule=zero-bubble",
-        "tensor=2,pipeline=2,micro_batches=2", "pipeline=2,chunks=2,schedule=interleaved,micro_batches=2", "data=2,sharding=zero3",
-        "data=2,recompute=all", "pipeline=2,micro_batches=3,recompute=except_last", "data=2,speeds=2:1"})
+       {"data=2", "data=3", "data=2,micro_batches=2", "tensor=2", "tensor=4", "data=2,tensor=2",
+        "pipeline=2,micro_batches=3", "pipeline=3,micro_batches=2,schedule=1f1b",
+        "data=2,pipeline=2,micro_batches=2,schedule=zero-bubble", "tensor=2,pipeline=2,micro_batches=2",
+        "pipeline=2,chunks=2,schedule=interleaved,micro_batches=2", "data=2,sharding=zero3", "data=2,recompute=all",
+        "pipeline=2,micro_batches=3,recompute=except_last", "data=2,speeds=2:1"})
     expect_equivalent(model, plan_of(degrees, model), recipes()[turn++ % recipes().size()], {.batches = kEven});
 }
 
@@ -82,7 +85,8 @@ TEST(State, IsCarriedThroughPipelinesWithoutFlush) {
   LockstepOptions options{.steps = 4, .precision = Precision::fp64, .worker = {.seed = 3}, .learning_rate = 0};
   const auto batches = random_batches(model, kEven);
   const auto expected = run_lockstep(model, single_plan(model), batches, options);
-  const auto actual = run_lockstep(model, plan_of("pipeline=3,schedule=pipedream,micro_batches=1", model), batches, options);
+  const auto actual =
+      run_lockstep(model, plan_of("pipeline=3,schedule=pipedream,micro_batches=1", model), batches, options);
   for (size_t s = 0; s < expected.size(); ++s) EXPECT_NEAR(actual[s].loss, expected[s].loss, 1e-12);
 }
 

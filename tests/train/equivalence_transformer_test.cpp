@@ -14,7 +14,8 @@ Plan with_splits(const std::string& degrees, const Model& model, const Splits& s
   Plan plan = plan_of(degrees, model);
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
     const std::string& name = model.node(id).name;
-    auto found = std::find_if(splits.begin(), splits.end(), [&](const auto& split) { return name.ends_with(split.first); });
+    auto found =
+        std::find_if(splits.begin(), splits.end(), [&](const auto& split) { return name.ends_with(split.first); });
     EXPECT_NE(found, splits.end()) << name;
     plan.layers[size_t(id)].split = found->second;
   }
@@ -24,9 +25,9 @@ Plan with_splits(const std::string& degrees, const Model& model, const Splits& s
 
 /// Shoeybi et al., "Megatron-LM", 2019: whole activations between the regions that are split.
 Splits megatron() {
-  return {{"wte", "vocabulary"},     {".q", "columns"},      {".k", "columns"},    {".v", "columns"},  {".heads", "heads"},
-          {".c_proj", "rows"},       {".c_fc", "columns"},   {".gelu", "features"}, {"lm_head", "columns"}, {"loss", "vocabulary"},
-          {"", "replicate"}};
+  return {{"wte", "vocabulary"},  {".q", "columns"},      {".k", "columns"},    {".v", "columns"},
+          {".heads", "heads"},    {".c_proj", "rows"},    {".c_fc", "columns"}, {".gelu", "features"},
+          {"lm_head", "columns"}, {"loss", "vocabulary"}, {"", "replicate"}};
 }
 
 /// Korthikanti et al., 2022: norms, dropout and additions between them split by sequence.
@@ -45,12 +46,15 @@ const std::vector<std::string>& tensor_degrees() {
 void expect_equivalent_at_all_degrees(const Splits& splits) {
   const Model model = small_model("transformer-lm");
   for (const std::string& degrees : tensor_degrees())
-    for (const Recipe& recipe : {recipes()[0], recipes()[1]}) expect_equivalent(model, with_splits(degrees, model, splits), recipe, {});
+    for (const Recipe& recipe : {recipes()[0], recipes()[1]})
+      expect_equivalent(model, with_splits(degrees, model, splits), recipe, {});
 }
 
 TEST(Transformer, MegatronsTensorParallelism) { expect_equivalent_at_all_degrees(megatron()); }
 
-TEST(Transformer, SequenceParallelismBetween) { expect_equivalent_at_all_degrees(megatron_with_sequence_parallelism()); }
+TEST(Transformer, SequenceParallelismBetween) {
+  expect_equivalent_at_all_degrees(megatron_with_sequence_parallelism());
+}
 
 TEST(Transformer, EverythingBySequence) {
   // tied weights would have to lie alike, and the embedding and the head do
@@ -59,8 +63,8 @@ TEST(Transformer, EverythingBySequence) {
 
 TEST(Transformer, NamedPlans) {
   const Model model = small_model("transformer-lm");
-  for (const char* degrees : {"data=2", "data=3", "tensor=2", "tensor=4", "pipeline=2,micro_batches=3", "data=2,tensor=2",
-                              "data=2,tensor=2,pipeline=2,micro_batches=2"})
+  for (const char* degrees : {"data=2", "data=3", "tensor=2", "tensor=4", "pipeline=2,micro_batches=3",
+                              "data=2,tensor=2", "data=2,tensor=2,pipeline=2,micro_batches=2"})
     for (const Recipe& recipe : recipes()) expect_equivalent(model, plan_of(degrees, model), recipe, {});
 }
 
@@ -70,7 +74,9 @@ TEST(Transformer, AnySplitOfAnyLayer) {
   std::mt19937 random(seed);
   const Model model = small_model("transformer-lm");
   for (int draw = 0; draw < 16; ++draw) {
-    Plan plan = plan_of(std::vector{"tensor=2", "tensor=4", "data=2,tensor=2", "tensor=2,pipeline=2,micro_batches=2"}[size_t(draw % 4)], model);
+    Plan plan = plan_of(
+        std::vector{"tensor=2", "tensor=4", "data=2,tensor=2", "tensor=2,pipeline=2,micro_batches=2"}[size_t(draw % 4)],
+        model);
     plan.name = "drawn " + std::to_string(draw);
     for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
       LayerPlan& layer = plan.layers[size_t(id)];
@@ -79,8 +85,9 @@ TEST(Transformer, AnySplitOfAnyLayer) {
     }
     // the two users of the tied weight must hold it alike
     const std::string& embedding = plan.layers[size_t(model.find("wte"))].split;
-    plan.layers[size_t(model.find("lm_head"))].split =
-        embedding == "vocabulary" ? "columns" : embedding == "hidden" ? "rows" : embedding;
+    plan.layers[size_t(model.find("lm_head"))].split = embedding == "vocabulary" ? "columns"
+                                                       : embedding == "hidden"   ? "rows"
+                                                                                 : embedding;
     validate(plan, model, kBatch, "test");
     std::string splits;
     for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)

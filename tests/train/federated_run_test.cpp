@@ -55,7 +55,9 @@ TEST_F(FederatedRun, ABrokenClientIsNamedAndTheRestCounts) {
       EXPECT_EQ(round.refused_clients, broken) << round.round;
     }
     ASSERT_FALSE(outcome.row.warnings.empty());
-    EXPECT_THAT(outcome.row.warnings.back(), HasSubstr(fmt::format("12 updates were refused, as they were not finite: of client {}", broken.front())));
+    EXPECT_THAT(
+        outcome.row.warnings.back(),
+        HasSubstr(fmt::format("12 updates were refused, as they were not finite: of client {}", broken.front())));
   }
 }
 
@@ -129,7 +131,8 @@ TEST_F(FederatedRun, ARunThatIsStoppedSaysHowGoodItsWeightsAre) {
   for (const char* strategy : {"fedavg", "easgd", "local-sgd,every=2 steps"}) {
     interrupted = false;
     Stopping observer(interrupted);
-    const RunResult row = train(experiment, model, data, plan_with_agreement(strategy, experiment, model, 2), observer, interrupted);
+    const RunResult row =
+        train(experiment, model, data, plan_with_agreement(strategy, experiment, model, 2), observer, interrupted);
     EXPECT_EQ(row.status, RunStatus::interrupted) << strategy;
     ASSERT_TRUE(row.test) << strategy;
     EXPECT_TRUE(std::isfinite(row.test->loss)) << strategy;
@@ -139,7 +142,8 @@ TEST_F(FederatedRun, ARunThatIsStoppedSaysHowGoodItsWeightsAre) {
 
 TEST_F(FederatedRun, AnEndlessPullHoldsTheWeightsWhereTheyWere) {
   // rate mu = 1 takes each local step back to the round's weights: of its steps (here 11) the last one is left
-  const Outcome free = run("fedprox,rounds=1,mu=0", 2), held = run("fedprox,rounds=1,mu=10", 2), one = run("fedprox,rounds=1,mu=0,local=1 steps", 2);
+  const Outcome free = run("fedprox,rounds=1,mu=0", 2), held = run("fedprox,rounds=1,mu=10", 2),
+                one = run("fedprox,rounds=1,mu=0,local=1 steps", 2);
   experiment.optimizer.learning_rate = 1e-12;
   const Outcome before = run("fedprox,rounds=1,mu=0", 2);
   EXPECT_LT(largest_difference(before.weights, held.weights), largest_difference(before.weights, free.weights) / 3);

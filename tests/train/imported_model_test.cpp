@@ -1,4 +1,5 @@
-// A TorchScript file as an experiment's model: how it is named, that training begins with its values, and what a user is told.
+// A TorchScript file as an experiment's model: how it is named, that training begins with its values, and what a user
+// is told.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/jit/api/module.h>
@@ -50,10 +51,12 @@ class ImportedModels : public ::testing::Test {
   /// Four numbers in, `classes` out, with batch norm at its beginning.
   torch::jit::Module classifier(int64_t classes = 4, const std::string& mode = "self.training",
                                 const std::string& function = "torch.tanh") {
-    const Tensors statistics{{"running_mean", at::full({4}, 0.2, at::kDouble)}, {"running_var", at::full({4}, 1.5, at::kDouble)}};
+    const Tensors statistics{{"running_mean", at::full({4}, 0.2, at::kDouble)},
+                             {"running_var", at::full({4}, 1.5, at::kDouble)}};
     const torch::jit::Module norm =
         make_module(replaced(kNorm, "MODE", mode), {{"weight", {4}}, {"bias", {4}}}, statistics, {}, "BatchNorm");
-    return make_module(replaced(kForward, "FUNCTION", function), {{"first", {8, 4}}, {"second", {classes, 8}}}, {}, {{"bn", norm}});
+    return make_module(replaced(kForward, "FUNCTION", function), {{"first", {8, 4}}, {"second", {classes, 8}}}, {},
+                       {{"bn", norm}});
   }
 
   RunSpec read(const std::string& text, std::vector<std::string> set = {}) {
@@ -87,9 +90,11 @@ TEST_F(ImportedModels, AreNamedInOneWordOrInATable) {
 }
 
 TEST_F(ImportedModels, FilesThatAreNotThere) {
-  expect_error(Blame::user, {"own.toml:1: model", "no.pt", "there is no file", "torch.jit.script"}, [&] { read("model = \"no.pt\""); });
+  expect_error(Blame::user, {"own.toml:1: model", "no.pt", "there is no file", "torch.jit.script"},
+               [&] { read("model = \"no.pt\""); });
   fs::create_directories(folder_ / "folder.pt");
-  expect_error(Blame::user, {"own.toml:1: model", "folder.pt is a folder", "name a file"}, [&] { read("model = \"folder.pt\""); });
+  expect_error(Blame::user, {"own.toml:1: model", "folder.pt is a folder", "name a file"},
+               [&] { read("model = \"folder.pt\""); });
   classifier().save((folder_ / "own.pt").string());
   expect_error(Blame::user, {"model.options", "a model in a file has none"},
                [&] { read("[model]\nname = \"own.pt\"\noptions.hidden = 3"); });
@@ -97,11 +102,14 @@ TEST_F(ImportedModels, FilesThatAreNotThere) {
 
 TEST_F(ImportedModels, OutputsThatDoNotFitTheData) {
   RunSpec e = experiment_for(classifier(/*classes=*/10));
-  expect_error(Blame::user, {"own.pt", "its output is [10]", "needs [4]", "a last layer of 4 features"}, [&] { build_model(e, data_); });
+  expect_error(Blame::user, {"own.pt", "its output is [10]", "needs [4]", "a last layer of 4 features"},
+               [&] { build_model(e, data_); });
 }
 
-/// Losses of steps of plain gradient descent by libtorch on the module itself, in double, and at last that of the test set.
-std::vector<double> train_module(const torch::jit::Module& original, const RunSpec& e, const TaskData& data, int64_t steps) {
+/// Losses of steps of plain gradient descent by libtorch on the module itself, in double, and at last that of the test
+/// set.
+std::vector<double> train_module(const torch::jit::Module& original, const RunSpec& e, const TaskData& data,
+                                 int64_t steps) {
   torch::jit::Module module = copy_to_run(original, /*training=*/true);
   const auto loss_of = [&](const Dataset& set, const std::vector<int64_t>& indices) {
     const Samples samples = set.get(indices, {});
@@ -143,7 +151,8 @@ TEST_F(ImportedModels, TrainFromTheFilesValuesAsLibtorchDoesUnderEveryPlan) {
     const RunResult row = train(e, model, data_, make_plan(plan, e, model, devices), observer_, interrupted_);
     ASSERT_EQ(row.status, RunStatus::ok) << row.reason;
     ASSERT_EQ(row.curve.size(), size_t(kSteps));
-    for (size_t s = 0; s < size_t(kSteps); ++s) EXPECT_NEAR(row.curve[s].loss, expected[s], 1e-10) << plan << ", step " << s;
+    for (size_t s = 0; s < size_t(kSteps); ++s)
+      EXPECT_NEAR(row.curve[s].loss, expected[s], 1e-10) << plan << ", step " << s;
     EXPECT_NEAR(row.test->loss, expected.back(), 1e-10) << plan << ", by the running statistics";
   }
 }

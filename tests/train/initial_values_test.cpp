@@ -12,8 +12,8 @@
 #include "model/weights/read_weights.h"
 #include "model/weights/safetensors.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "train/trained_weights.h"
 #include "zoo/zoo.h"
 
@@ -28,7 +28,12 @@ constexpr double kSize = 2;  // of weights times the root of what they add up
 std::vector<ModelSpec> specs() {
   using enum LearningTask;
   return {{.name = "cifar-resnet18", .sample_shape = {3, 16, 16}, .classes = kClasses, .options = {{"width", 4}}},
-          {.name = "lstm-lm", .sample_shape = {5}, .classes = kClasses, .options = {{"width", 8}, {"stateful", 0}}, .task = language, .target_shape = {5}},
+          {.name = "lstm-lm",
+           .sample_shape = {5},
+           .classes = kClasses,
+           .options = {{"width", 8}, {"stateful", 0}},
+           .task = language,
+           .target_shape = {5}},
           {.name = "gpt2",
            .sample_shape = {6},
            .classes = kClasses,
@@ -38,18 +43,21 @@ std::vector<ModelSpec> specs() {
            .vocabulary = kClasses}};
 }
 
-/// Values that no seed draws, as a file has them: matrices of about the size of drawn ones, norms and statistics above zero.
+/// Values that no seed draws, as a file has them: matrices of about the size of drawn ones, norms and statistics above
+/// zero.
 TensorMap file_of(const Model& model) {
   TensorMap weights;
   const auto values = [](const std::string& name, const Shape& shape, double low, double high) {
     at::Tensor tensor = at::empty(shape);
     const Philox random(random_key(7, name));
-    for (int64_t i = 0; i < tensor.numel(); ++i) tensor.data_ptr<float>()[i] = float(low + (high - low) * random.uniform(uint64_t(i)));
+    for (int64_t i = 0; i < tensor.numel(); ++i)
+      tensor.data_ptr<float>()[i] = float(low + (high - low) * random.uniform(uint64_t(i)));
     return tensor;
   };
   for (const ParameterSpec& spec : model.parameters()) {
     const double fan_in = double(element_count(spec.shape)) / double(spec.shape[0]), size = kSize / std::sqrt(fan_in);
-    weights[spec.name] = spec.full_precision ? values(spec.name, spec.shape, 0.5, 1) : values(spec.name, spec.shape, -size, size);
+    weights[spec.name] =
+        spec.full_precision ? values(spec.name, spec.shape, 0.5, 1) : values(spec.name, spec.shape, -size, size);
   }
   for (const BufferSpec& spec : model.buffers()) weights[spec.name] = values(spec.name, spec.shape, 0.5, 1);
   return in_file_shapes(model, weights);
@@ -76,15 +84,9 @@ struct Case {
   int devices = 1;
   bool own_replicas = false;
 };
-const std::vector<Case> kCases{{"single"},
-                               {"data", 3},
-                               {"tensor", 2},
-                               {"pipeline=2,micro_batches=2", 2},
-                               {"data", 2, true},
-                               {"zero1", 2, true},
-                               {"zero2", 3, true},
-                               {"zero3", 2, true},
-                               {"pipeline=2,schedule=pipedream", 2}};
+const std::vector<Case> kCases{
+    {"single"},         {"data", 3},        {"tensor", 2},      {"pipeline=2,micro_batches=2", 2},   {"data", 2, true},
+    {"zero1", 2, true}, {"zero2", 3, true}, {"zero3", 2, true}, {"pipeline=2,schedule=pipedream", 2}};
 
 /// What the workers hold before any step, and the loss of an evaluation.
 struct Beginning {
@@ -92,7 +94,8 @@ struct Beginning {
   double loss = 0;
 };
 
-Beginning beginning(const Model& model, const Case& c, Precision precision, const CompileOptions& wanted = {}, double ema = 0) {
+Beginning beginning(const Model& model, const Case& c, Precision precision, const CompileOptions& wanted = {},
+                    double ema = 0) {
   const Plan plan = named_plan(c.plan, model, Cluster::uniform(c.devices), kBatch, {});
   CompileOptions options = wanted;
   options.mixed_precision = precision == Precision::bf16;
@@ -119,7 +122,8 @@ Beginning beginning(const Model& model, const Case& c, Precision precision, cons
 
 void expect_equal(const TensorMap& actual, const TensorMap& expected) {
   ASSERT_EQ(actual.size(), expected.size());
-  for (const auto& [name, tensor] : expected) EXPECT_TRUE(at::equal(actual.at(name).to(tensor.scalar_type()), tensor)) << name;
+  for (const auto& [name, tensor] : expected)
+    EXPECT_TRUE(at::equal(actual.at(name).to(tensor.scalar_type()), tensor)) << name;
 }
 
 TEST_F(InitialValues, WorkersBeginWithTheFileUnderEveryPlan) {
@@ -142,7 +146,10 @@ TEST_F(InitialValues, FrozenAndAveragedWeightsToo) {
   const Model model = from_file(plain, file);
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.plan);
-    expect_equal(in_file_shapes(model, beginning(model, c, Precision::fp32, {.frozen = {"conv1.weight", "layer1.*"}}, 0.9).weights), file);
+    expect_equal(
+        in_file_shapes(model,
+                       beginning(model, c, Precision::fp32, {.frozen = {"conv1.weight", "layer1.*"}}, 0.9).weights),
+        file);
   }
 }
 
@@ -151,7 +158,8 @@ TEST_F(InitialValues, EvaluationsComputeWithTheFile) {
   for (const ModelSpec& spec : specs()) {
     const Model plain = make_model(spec);
     const Model model = from_file(plain, file_of(plain));
-    const double expected = beginning(model, kCases[0], Precision::fp64).loss, drawn = beginning(plain, kCases[0], Precision::fp64).loss;
+    const double expected = beginning(model, kCases[0], Precision::fp64).loss,
+                 drawn = beginning(plain, kCases[0], Precision::fp64).loss;
     ASSERT_GT(std::abs(drawn - expected), 0.02 * expected) << "the test sees a difference";
     for (const Case& c : kCases)
       for (const auto& [precision, tolerance] : {std::pair{Precision::fp64, 1e-10}, std::pair{Precision::bf16, 0.01}}) {
@@ -169,7 +177,8 @@ TEST_F(InitialValues, FineTuningIsTheSameUnderEveryPlan) {
     // batch norm over few values makes much of rounding
     const Comparison comparison{.tolerance = 1e-9, .batches = {12, 9, 8}};
     const Recipe recipe{"adam, ema", {.kind = &kAdam, .epsilon = 1e-3, .ema = 0.8}};
-    for (const char* degrees : {"data=3", "tensor=2", "data=2,tensor=2", "data=2,sharding=zero1", "data=2,sharding=zero3"}) {
+    for (const char* degrees :
+         {"data=3", "tensor=2", "data=2,tensor=2", "data=2,sharding=zero1", "data=2,sharding=zero3"}) {
       SCOPED_TRACE(spec.name + " " + degrees);
       expect_equivalent(model, plan_of(degrees, model), recipe, comparison);
     }
@@ -187,11 +196,13 @@ TEST_F(InitialValues, PartOfAFile) {
   write_safetensors(folder_ / kWeightsFile, file);
   Experiment experiment;
   experiment.initial_weights = ::trireme::InitialWeights{.path = folder_, .where = "", .match = {}};
-  expect_error(Blame::user, {"weights.safetensors", "fc.weight is [4, 32], here [7, 32]", "weights_match = \"partial\""},
+  expect_error(Blame::user,
+               {"weights.safetensors", "fc.weight is [4, 32], here [7, 32]", "weights_match = \"partial\""},
                [&] { with_initial_weights(experiment, plain); });
   experiment.initial_weights->match.rule = MatchOptions::Rule::partial;
   const Model model = with_initial_weights(experiment, plain);
-  EXPECT_THAT(model.initial_values()->report, ::testing::HasSubstr("left at their initial values, of another shape in the file"));
+  EXPECT_THAT(model.initial_values()->report,
+              ::testing::HasSubstr("left at their initial values, of another shape in the file"));
   EXPECT_FALSE(model.initial_values()->tensors.contains("fc.weight"));
   const TensorMap held = beginning(model, {"data", 2}, Precision::fp32).weights,
                   drawn = beginning(plain, {"data", 2}, Precision::fp32).weights;
@@ -200,10 +211,12 @@ TEST_F(InitialValues, PartOfAFile) {
 }
 
 TEST_F(InitialValues, FoldersWithoutWeights) {
-  expect_error(Blame::user, {folder_.string(), "no weights.safetensors", "not a run's"}, [&] { weights_file(folder_); });
+  expect_error(Blame::user, {folder_.string(), "no weights.safetensors", "not a run's"},
+               [&] { weights_file(folder_); });
   fs::create_directory(folder_ / "data-x2");
   write_safetensors(folder_ / "data-x2" / kWeightsFile, {{"w", at::ones({1})}});
-  expect_error(Blame::user, {"a comparison's folder", "name a row's folder: \"data-x2\""}, [&] { weights_file(folder_); });
+  expect_error(Blame::user, {"a comparison's folder", "name a row's folder: \"data-x2\""},
+               [&] { weights_file(folder_); });
   EXPECT_EQ(weights_file(folder_ / "data-x2"), folder_ / "data-x2" / kWeightsFile);
   EXPECT_EQ(weights_file("some.pt"), "some.pt");
 }

@@ -13,7 +13,6 @@
 namespace trireme::testing {
 namespace {
 
-
 /// Steps under one plan.
 struct Leg {
   std::string way;
@@ -36,12 +35,15 @@ WorkerOptions options_of(const Settings& settings, const TrainingState* from) {
   return {.seed = 3, .batch_norm = BatchNormScope::global, .optimizer = settings.optimizer, .resumed = from};
 }
 
-LegResult run_leg(const Model& model, const Leg& leg, const Settings& settings, int64_t first_step, const TrainingState* from) {
+LegResult run_leg(const Model& model, const Leg& leg, const Settings& settings, int64_t first_step,
+                  const TrainingState* from) {
   SCOPED_TRACE(leg.way);
   const Plan plan = plan_of(leg.way, model);
-  const Program program = compile(model, plan, {.layer_norms = settings.optimizer.is_layerwise(),
-                                                .mixed_precision = settings.precision == Precision::bf16,
-                                                .batch_norm = BatchNormScope::global, .private_replicas = leg.private_replicas});
+  const Program program = compile(model, plan,
+                                  {.layer_norms = settings.optimizer.is_layerwise(),
+                                   .mixed_precision = settings.precision == Precision::bf16,
+                                   .batch_norm = BatchNormScope::global,
+                                   .private_replicas = leg.private_replicas});
   LocalWorld world(plan.devices);
   ParameterStore store(program, settings.precision);
   StateGatherer at_begin(program), at_end(program);
@@ -54,7 +56,8 @@ LegResult run_leg(const Model& model, const Leg& leg, const Settings& settings, 
       const int64_t step = first_step + k;
       const Batch batch = batch_of(step);
       losses[size_t(k)][size_t(rank)] =
-          worker.train({.step = step, .batch = batch, .learning_rate = 0.02, .starts_stream = step == 0}).loss_sum / double(batch.samples);
+          worker.train({.step = step, .batch = batch, .learning_rate = 0.02, .starts_stream = step == 0}).loss_sum /
+          double(batch.samples);
     }
     worker.drain();
     if (leg.steps > 0) at_end.gather(rank, worker, store);
@@ -98,7 +101,8 @@ void compare_states(const TrainingState& a, const TrainingState& b, const Compar
   ASSERT_EQ(a.optimizer.size(), b.optimizer.size());
   for (const auto& [name, states] : b.optimizer) {
     ASSERT_EQ(a.optimizer.at(name).size(), states.size()) << name;
-    for (size_t k = 0; k < states.size(); ++k) compare(a.optimizer.at(name)[k], states[k], fmt::format("state {} of {}", k, name));
+    for (size_t k = 0; k < states.size(); ++k)
+      compare(a.optimizer.at(name)[k], states[k], fmt::format("state {} of {}", k, name));
   }
 }
 
@@ -108,14 +112,17 @@ void expect_same_bits(const TrainingState& a, const TrainingState& b) {
   });
 }
 
-/// Each way of lying about in pieces: slices of shared buckets, shards, stages, private copies, divided copies, several versions.
+/// Each way of lying about in pieces: slices of shared buckets, shards, stages, private copies, divided copies, several
+/// versions.
 std::vector<Leg> all_ways() {
   std::vector<Leg> ways;
-  for (const char* way : {"data=1", "data=3", "tensor=2", "pipeline=3,micro_batches=3", "data=2,tensor=2",
-                          "data=2,tensor=2,pipeline=2,micro_batches=2", "data=2,pipeline=2,micro_batches=3,schedule=1f1b",
-                          "pipeline=2,schedule=pipedream,micro_batches=1"})
+  for (const char* way :
+       {"data=1", "data=3", "tensor=2", "pipeline=3,micro_batches=3", "data=2,tensor=2",
+        "data=2,tensor=2,pipeline=2,micro_batches=2", "data=2,pipeline=2,micro_batches=3,schedule=1f1b",
+        "pipeline=2,schedule=pipedream,micro_batches=1"})
     for (bool apart : {false, true}) ways.push_back({way, 2, apart});
-  for (const char* way : {"data=3,sharding=zero1", "data=3,sharding=zero2", "data=3,sharding=zero3", "data=2,tensor=2,sharding=zero1"})
+  for (const char* way :
+       {"data=3,sharding=zero1", "data=3,sharding=zero2", "data=3,sharding=zero3", "data=2,tensor=2,sharding=zero1"})
     ways.push_back({way, 2, true});
   return ways;
 }
@@ -130,7 +137,8 @@ void expect_nothing_lost(const Model& model, const Settings& settings, const std
     ASSERT_EQ(before.at_end.updates, from.steps);
     for (Leg to : ways) {
       to.steps = 0;
-      SCOPED_TRACE(fmt::format("from {} ({}) to {} ({})", from.way, from.private_replicas, to.way, to.private_replicas));
+      SCOPED_TRACE(
+          fmt::format("from {} ({}) to {} ({})", from.way, from.private_replicas, to.way, to.private_replicas));
       expect_same_bits(run_leg(model, to, settings, from.steps, &before.at_end).at_begin, before.at_end);
     }
   }
@@ -149,14 +157,16 @@ TEST(Migration, NothingIsLostOfTiedParameters) {
 }
 
 TEST(Migration, NothingIsLostOfRunningStatisticsAndTheirAverages) {
-  expect_nothing_lost(small_model("resnet-bn"), {.optimizer = momentum_with_averages()},
-                      {{"data=2", 1}, {"tensor=2", 1}, {"pipeline=2,micro_batches=1", 1}, {"data=2,sharding=zero2", 1, true}});
+  expect_nothing_lost(
+      small_model("resnet-bn"), {.optimizer = momentum_with_averages()},
+      {{"data=2", 1}, {"tensor=2", 1}, {"pipeline=2,micro_batches=1", 1}, {"data=2,sharding=zero2", 1, true}});
 }
 
 TEST(Migration, NothingIsLostOfStatesThatLayersCarry) {
   Settings settings{.optimizer = adamw_with_averages(), .batches = {8}};
-  expect_nothing_lost(small_model("lstm-lm"), settings,
-                      {{"data=1", 2}, {"data=3", 2}, {"tensor=2", 2}, {"pipeline=2,micro_batches=3", 2}, {"data=2,tensor=2", 2, true}});
+  expect_nothing_lost(
+      small_model("lstm-lm"), settings,
+      {{"data=1", 2}, {"data=3", 2}, {"tensor=2", 2}, {"pipeline=2,micro_batches=3", 2}, {"data=2,tensor=2", 2, true}});
 }
 
 /// The weights that are computed with are those that were kept, rounded: bit for bit too.
@@ -189,9 +199,10 @@ void expect_curve_of_one_device(const std::string& name, const Settings& setting
     ASSERT_TRUE(std::isfinite(expected.losses[s]));
     EXPECT_LE(std::abs(losses[s] - expected.losses[s]), 1e-10 * std::abs(expected.losses[s])) << "step " << s;
   }
-  compare_states(results.back().at_end, expected.at_end, [](const at::Tensor& a, const at::Tensor& b, const std::string& what) {
-    EXPECT_LE(relative_difference(a, b, 1e-6), 1e-10) << what;
-  });
+  compare_states(results.back().at_end, expected.at_end,
+                 [](const at::Tensor& a, const at::Tensor& b, const std::string& what) {
+                   EXPECT_LE(relative_difference(a, b, 1e-6), 1e-10) << what;
+                 });
 }
 
 std::vector<Leg> travel() {
@@ -211,24 +222,29 @@ TEST(Migration, CurvesAreThoseOfOneDevice) {
       lamb{.kind = &kLamb, .weight_decay = 0.05, .epsilon = 1e-3, .ema = 0.9},
       adagrad{.kind = &kAdagrad, .epsilon = 1e-3, .rate_decay = 0.1, .initial_accumulator = 0.1},
       rmsprop{.kind = &kRmsprop, .momentum = 0.8, .epsilon = 1e-2, .alpha = 0.9, .centered = true};
-  for (const OptimizerConfig& optimizer : {sgd, momentum, momentum_with_averages(), adamw_with_averages(), lamb, adagrad, rmsprop}) {
+  for (const OptimizerConfig& optimizer :
+       {sgd, momentum, momentum_with_averages(), adamw_with_averages(), lamb, adagrad, rmsprop}) {
     expect_curve_of_one_device("mlp", {.optimizer = optimizer, .batches = ragged_batches()}, travel());
-    expect_curve_of_one_device("tied-mlp", {.optimizer = optimizer}, {{"data=2", 2}, {"pipeline=2,micro_batches=2", 2}, {"tensor=2", 2}});
+    expect_curve_of_one_device("tied-mlp", {.optimizer = optimizer},
+                               {{"data=2", 2}, {"pipeline=2,micro_batches=2", 2}, {"tensor=2", 2}});
   }
 }
 
 TEST(Migration, CurvesOfOtherLayers) {
   expect_curve_of_one_device("lstm-lm", {.optimizer = adamw_with_averages(), .batches = {8}},
                              {{"data=2", 2}, {"tensor=2", 1}, {"pipeline=2,micro_batches=3", 2}, {"data=3", 1, true}});
-  expect_curve_of_one_device("transformer-lm", {.optimizer = adamw_with_averages()},
-                             {{"data=2,tensor=2", 1}, {"pipeline=2,micro_batches=2", 1}, {"data=3,sharding=zero2", 1, true}});
+  expect_curve_of_one_device(
+      "transformer-lm", {.optimizer = adamw_with_averages()},
+      {{"data=2,tensor=2", 1}, {"pipeline=2,micro_batches=2", 1}, {"data=3,sharding=zero2", 1, true}});
   expect_curve_of_one_device("resnet-bn", {.optimizer = momentum_with_averages()},
                              {{"data=2", 1}, {"tensor=2", 1}, {"pipeline=2,micro_batches=1", 1}});
 }
 
 TEST(Migration, RestsOfPowerSgdCannotMove) {
   const Model model = small_model("mlp");
-  expect_error(Blame::run, {"powersgd"}, [&] { run_leg(model, {"data=2,compression=powersgd:1", 1, true}, {}, 0, nullptr); });
+  expect_error(Blame::run, {"powersgd"}, [&] {
+    run_leg(model, {"data=2,compression=powersgd:1", 1, true}, {}, 0, nullptr);
+  });
 }
 
 }  // namespace

@@ -1,17 +1,18 @@
-// Whole runs on the modelled clock: synchronous training beside one device and beside the times that formulas give by hand.
+// Whole runs on the modelled clock: synchronous training beside one device and beside the times that formulas give by
+// hand.
 #include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "../base/expect_error.h"
 #include "base/config.h"
+#include "experiment/replica_batches.h"
 #include "forecast/modelled_source.h"
 #include "plan/cluster.h"
 #include "profile/layer_sites.h"
 #include "profile/profile.h"
 #include "program/program.h"
 #include "replica_training.h"
-#include "experiment/replica_batches.h"
 
 namespace trireme::testing {
 namespace {
@@ -63,13 +64,15 @@ TEST_F(ModelledRun, ASynchronousStepTakesTheSlowestWorkersTimeAndARing) {
   clock().link = {.bandwidth = 1e6, .latency = 1e-3};
   const Outcome four = run("synchronous", 4);
   int64_t elements = 0;  // of the one bucket, in which parameters start at multiples of 16 elements
-  for (const auto& [name, tensor] : four.weights) elements += (tensor.numel() + kBucketAlignment - 1) / kBucketAlignment * kBucketAlignment;
+  for (const auto& [name, tensor] : four.weights)
+    elements += (tensor.numel() + kBucketAlignment - 1) / kBucketAlignment * kBucketAlignment;
   ASSERT_EQ(elements % 4, 0);
   const double bytes = 2.0 * 3 / 4 * double(elements) * 8;  // that leave each worker: a ring all-reduce in fp64
   const double rounds = 4;                                  // halving and doubling of four, there and back
   const double exchange = bytes / 1e6 + rounds * 1e-3;
   const int64_t steps = kStepsPerEpoch * kEpochs;
-  EXPECT_NEAR(seconds(four), computing(5, 3, 1) + double(steps) * exchange, 1e-9);  // of 10 samples the first two have 3
+  EXPECT_NEAR(seconds(four), computing(5, 3, 1) + double(steps) * exchange,
+              1e-9);  // of 10 samples the first two have 3
   ASSERT_TRUE(four.row.replicas);
   EXPECT_EQ(four.row.replicas->replicas, 4);
   EXPECT_EQ(four.row.replicas->bytes, int64_t(bytes) * 4 * steps);
@@ -114,10 +117,12 @@ TEST_F(ModelledRun, SynchronousWorkersMayHaveSamplesOfTheirOwn) {
     ASSERT_EQ(int64_t(all.size()), batches.samples_together(step));
     for (int w = 0; w < 3; ++w) {
       const Range range = share_of(int64_t(all.size()), 3, w);
-      EXPECT_EQ(std::vector<int64_t>(all.begin() + range.begin, all.begin() + range.end), batches.training(w, step).indices);
+      EXPECT_EQ(std::vector<int64_t>(all.begin() + range.begin, all.begin() + range.end),
+                batches.training(w, step).indices);
     }
   }
-  const Outcome gradients = run("synchronous", 3), weights = run("local-sgd,every=1 steps", 3);  // the same for plain SGD
+  const Outcome gradients = run("synchronous", 3),
+                weights = run("local-sgd,every=1 steps", 3);  // the same for plain SGD
   EXPECT_LT(largest_difference(gradients.weights, weights.weights), 1e-12);
   expect_error(Blame::user, {"shares = \"labels\"", "shares=speed"}, [&] { run("synchronous,shares=speed", 3); });
 }
@@ -135,15 +140,18 @@ TEST_F(ModelledRun, AllWaitForAWorkerThatFails) {
   for (const char* strategy : {"synchronous", "local-sgd,every=1 steps"}) {
     clock().failures.clear();
     const Outcome whole = run(strategy, 3);
-    clock().failures = {{.replica = 1, .at = 0.03, .back_after = 0.5}};  // in the second step, which takes from 17 ms to 34 ms
+    clock().failures = {
+        {.replica = 1, .at = 0.03, .back_after = 0.5}};  // in the second step, which takes from 17 ms to 34 ms
     const Outcome failed = run(strategy, 3);
     EXPECT_EQ(largest_difference(whole.weights, failed.weights), 0) << strategy;
     EXPECT_NEAR(seconds(failed), seconds(whole) + 0.53 - 0.017, 1e-9) << strategy;
-    EXPECT_NEAR(failed.row.replicas->idle_share * 3 * seconds(failed), whole.row.replicas->idle_share * 3 * seconds(whole) + 2 * 0.513, 0.01);
+    EXPECT_NEAR(failed.row.replicas->idle_share * 3 * seconds(failed),
+                whole.row.replicas->idle_share * 3 * seconds(whole) + 2 * 0.513, 0.01);
     clock().failures.front().back_after = INFINITY;
     const Outcome never = run(strategy, 3);
     EXPECT_EQ(never.row.status, RunStatus::failed);
-    for (const char* words : {" 1", "30.0 ms", "never comes back"}) EXPECT_THAT(never.row.reason, HasSubstr(words)) << strategy;
+    for (const char* words : {" 1", "30.0 ms", "never comes back"})
+      EXPECT_THAT(never.row.reason, HasSubstr(words)) << strategy;
   }
 }
 
@@ -173,14 +181,20 @@ TEST_F(ModelledRun, AReplicaFailsWithAnyOfItsWorkers) {
   expect_error(Blame::user, {"update.virtual.failure", "worker = 4", "0 to 3"}, [&] { run("local-sgd", 4); });
 }
 
-/// Nodes with a device each, of kind `kinds[node]`; devices take `launch` seconds for an operator, and `rate` FLOP/s where it is not 0.
-std::shared_ptr<const Cluster> cluster_of_nodes(const std::vector<int>& kinds, std::vector<double> launch, double rate = 0) {
+/// Nodes with a device each, of kind `kinds[node]`; devices take `launch` seconds for an operator, and `rate` FLOP/s
+/// where it is not 0.
+std::shared_ptr<const Cluster> cluster_of_nodes(const std::vector<int>& kinds, std::vector<double> launch,
+                                                double rate = 0) {
   constexpr double kFree = 1e30;
   Cluster cluster;
   cluster.name = "by hand";
   for (const double seconds : launch)
-    cluster.kinds.push_back({.name = "kind", .speeds = {{"fp64", {.peak_flops = rate > 0 ? rate : kFree}}}, .memory_bandwidth = kFree,
-                             .memory = 0, .launch = seconds, .source = ""});
+    cluster.kinds.push_back({.name = "kind",
+                             .speeds = {{"fp64", {.peak_flops = rate > 0 ? rate : kFree}}},
+                             .memory_bandwidth = kFree,
+                             .memory = 0,
+                             .launch = seconds,
+                             .source = ""});
   for (const int kind : kinds) {
     cluster.devices.push_back({.kind = kind, .node = int(cluster.nodes.size())});
     cluster.nodes.push_back({.link = {}, .price_per_hour = 0});
@@ -192,14 +206,15 @@ std::shared_ptr<const Cluster> cluster_of_nodes(const std::vector<int>& kinds, s
 TEST_F(ModelledRun, StepsOfAClusterAreTheSumOfItsOperators) {
   clock() = {};
   clock().cluster = cluster_of_nodes({0, 1, 0}, {1, 3});
-  // forward: three linear layers, two ReLUs, three of the loss; backward: the same and the weights of three linear layers, but nothing for
-  // the data; an update
+  // forward: three linear layers, two ReLUs, three of the loss; backward: the same and the weights of three linear
+  // layers, but nothing for the data; an update
   const double operators = (3 + 2 + 3) + (2 + 2 + 3 + 3) + 1;
   const int64_t steps = kStepsPerEpoch * kEpochs;
   const Outcome slow = run("synchronous", 3);
   ASSERT_EQ(slow.row.status, RunStatus::ok) << slow.row.reason;
   const double exchange = double(*slow.row.bytes_per_step) / 1e6 + 4 * 1e-3;
-  EXPECT_NEAR(seconds(slow), double(steps) * (3 * operators + exchange), 0.001 * double(steps)) << "chunks of a third differ by an element";
+  EXPECT_NEAR(seconds(slow), double(steps) * (3 * operators + exchange), 0.001 * double(steps))
+      << "chunks of a third differ by an element";
   EXPECT_NEAR(slow.row.replicas->idle_share, 2.0 / 3 * 2 / 3, 0.01) << "two of three wait two thirds of the time";
   const Outcome free = run("async-average", 3);
   const auto quick = std::count_if(free.row.curve.begin(), free.row.curve.end(),
@@ -275,10 +290,13 @@ TEST_F(ModelledRun, KeysThatContradictEachOtherAreRefused) {
     read_replica_spec(file.table("update"));
   };
   expect_error(Blame::user, {"step_seconds", "cluster"}, [&] { read("cluster = \"c.toml\"\nstep_seconds = \"1 s\""); });
-  expect_error(Blame::user, {"link", "cluster"}, [&] { read("cluster = \"c.toml\"\nlink = { bandwidth = \"1 MB/s\" }"); });
-  expect_error(Blame::user, {"sample_seconds", "profile"}, [&] { read("profile = \"p.json\"\nsample_seconds = \"1 s\""); });
+  expect_error(Blame::user, {"link", "cluster"},
+               [&] { read("cluster = \"c.toml\"\nlink = { bandwidth = \"1 MB/s\" }"); });
+  expect_error(Blame::user, {"sample_seconds", "profile"},
+               [&] { read("profile = \"p.json\"\nsample_seconds = \"1 s\""); });
   expect_error(Blame::user, {"c.toml"}, [&] { read("cluster = \"c.toml\""); });
-  expect_error(Blame::user, {"failure", "at"}, [&] { read("step_seconds = \"1 s\"\n[[update.virtual.failure]]\nworker = 1"); });
+  expect_error(Blame::user, {"failure", "at"},
+               [&] { read("step_seconds = \"1 s\"\n[[update.virtual.failure]]\nworker = 1"); });
 }
 
 }  // namespace

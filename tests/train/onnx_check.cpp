@@ -17,7 +17,8 @@ void check_onnx(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!model.ParseFromIstream(&file)) throw std::runtime_error(path.string() + " is no ONNX model");
   onnx::checker::check_model(model);
-  onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), {/*check_type*/ true, /*error_mode*/ 1, /*data_propagation*/ true});
+  onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
+                                     {/*check_type*/ true, /*error_mode*/ 1, /*data_propagation*/ true});
 }
 
 }  // namespace trireme::testing

@@ -1,4 +1,5 @@
-// Whole runs with every kind of optimizer, as an experiment's text asks for it: it learns a tiny task, on one worker as on two.
+// Whole runs with every kind of optimizer, as an experiment's text asks for it: it learns a tiny task, on one worker as
+// on two.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@ INSTANTIATE_TEST_SUITE_P(Training, EveryOptimizer,
                          ::testing::Values("learning_rate = 0.1", "learning_rate = 0.1\nnesterov = true\nema = 0.8",
                                            "kind = \"adam\"\nlearning_rate = 0.02",
                                            "kind = \"adamw\"\nlearning_rate = 0.02\nweight_decay = 0.1",
-                                           "kind = \"adagrad\"\nlearning_rate = 0.1", "kind = \"rmsprop\"\ncentered = true",
+                                           "kind = \"adagrad\"\nlearning_rate = 0.1",
+                                           "kind = \"rmsprop\"\ncentered = true",
                                            "kind = \"lars\"\nlearning_rate = 0.5\ntrust = 0.05\nweight_decay = 1e-4",
                                            "kind = \"lamb\"\nlearning_rate = 0.05\nweight_decay = 0.01\nema = 0.8"));
 
@@ -31,7 +33,8 @@ TEST_P(EveryOptimizer, Learns) {
   experiment.model_name = "mlp";
   experiment.model_options = {{"hidden", 32}};
   experiment.precision = Precision::fp64;
-  const std::string common = "\nschedule = \"cosine\"\nminimum_learning_rate = 1e-3\nwarmup = \"5 steps\"\nclip_norm = 5";
+  const std::string common =
+      "\nschedule = \"cosine\"\nminimum_learning_rate = 1e-3\nwarmup = \"5 steps\"\nclip_norm = 5";
   const OptimizerSettings settings = read_optimizer(ConfigTable::from_string(GetParam() + common, "optimizer.toml"));
   experiment.optimizer = settings.optimizer;
   experiment.schedule = settings.schedule;

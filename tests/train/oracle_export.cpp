@@ -1,7 +1,8 @@
-// oracle_export FOLDER SAMPLES MODEL SHAPE CLASSES [OPTION=VALUE...]: exports a model in every form, for oracle_export.py. The arguments
-// are oracle_step's; MODEL may also be "images" or "sequences", which are of layers that no named model has. FOLDER holds data.bin
-// (float64 or int64) and, where they are not to be random ones, weights.pt; the program adds what a Predictor makes of the data in
-// double, output.bin, and weights.safetensors, model.pt (double) and model.onnx.
+// oracle_export FOLDER SAMPLES MODEL SHAPE CLASSES [OPTION=VALUE...]: exports a model in every form, for
+// oracle_export.py. The arguments are oracle_step's; MODEL may also be "images" or "sequences", which are of layers
+// that no named model has. FOLDER holds data.bin (float64 or int64) and, where they are not to be random ones,
+// weights.pt; the program adds what a Predictor makes of the data in double, output.bin, and weights.safetensors,
+// model.pt (double) and model.onnx.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -45,39 +46,47 @@
 namespace trireme::testing {
 namespace {
 
-constexpr double kTolerance = 1e-9, kSingleTolerance = 1e-5;  // of double precision, of float32: rounding through up to 121 layers
+constexpr double kTolerance = 1e-9,
+                 kSingleTolerance = 1e-5;  // of double precision, of float32: rounding through up to 121 layers
 constexpr uint64_t kSeed = 11;
 
 /// Layers of images that no named model has, on images [4, 11, 14].
 Model images_model() {
   ModelBuilder b("images");
   const NodeId data = b.input("data", {4, 11, 14}), target = b.input("target", {});
-  NodeId x =
-      b.layer<Conv2d>({data}, "conv", Conv2dOptions{.in = 4, .out = 6, .kernel = {3, 5}, .stride = {1, 2}, .padding = {1, 2}, .groups = 2});
-  x = b.layer<Activation>({b.layer<GroupNorm>({x}, "group_norm", 6, GroupNormOptions{.groups = 3, .epsilon = 1e-3})}, "silu",
-                          Function::silu);
+  NodeId x = b.layer<Conv2d>(
+      {data}, "conv",
+      Conv2dOptions{.in = 4, .out = 6, .kernel = {3, 5}, .stride = {1, 2}, .padding = {1, 2}, .groups = 2});
+  x = b.layer<Activation>({b.layer<GroupNorm>({x}, "group_norm", 6, GroupNormOptions{.groups = 3, .epsilon = 1e-3})},
+                          "silu", Function::silu);
   const NodeId pooled = b.layer<MaxPool2d>({x}, "pool", MaxPool2dOptions{.kernel = 2, .stride = 2});
   const NodeId where = b.layer<MaxPoolIndices>({x}, "where", 2);
   x = b.layer<MaxUnpool2d>({b.layer<Activation>({pooled}, "hardswish", Function::hardswish), where}, "unpool",
                            MaxUnpool2dOptions{.window = 2, .size = {11, 7}});
   x = b.layer<ConvTranspose2d>(
       {x}, "up",
-      ConvTranspose2dOptions{.in = 6, .out = 4, .kernel = 3, .stride = {2, 1}, .padding = 1, .output_padding = {1, 0}, .groups = 2});
+      ConvTranspose2dOptions{
+          .in = 6, .out = 4, .kernel = 3, .stride = {2, 1}, .padding = 1, .output_padding = {1, 0}, .groups = 2});
   x = b.layer<Activation>({x}, "relu6", Function::relu6);
-  const NodeId ceiled = b.layer<MaxPool2d>({x}, "ceil", MaxPool2dOptions{.kernel = 3, .stride = 2, .padding = 1, .ceil_mode = true});
+  const NodeId ceiled =
+      b.layer<MaxPool2d>({x}, "ceil", MaxPool2dOptions{.kernel = 3, .stride = 2, .padding = 1, .ceil_mode = true});
   const NodeId means = b.layer<AvgPool2d>(
-      {x}, "means", AvgPool2dOptions{.kernel = 3, .stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false});
+      {x}, "means",
+      AvgPool2dOptions{.kernel = 3, .stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false});
   const NodeId sum = b.layer<Add>({ceiled, means}, "sum", /*relu=*/true);
-  const NodeId smooth = b.layer<Upsample2d>({sum}, "smooth", Upsample2dOptions{.mode = Interpolation::bilinear, .size = {9, 10}});
-  const NodeId aligned =
-      b.layer<Upsample2d>({sum}, "aligned", Upsample2dOptions{.mode = Interpolation::bilinear, .size = {9, 10}, .align_corners = true});
+  const NodeId smooth =
+      b.layer<Upsample2d>({sum}, "smooth", Upsample2dOptions{.mode = Interpolation::bilinear, .size = {9, 10}});
+  const NodeId aligned = b.layer<Upsample2d>(
+      {sum}, "aligned", Upsample2dOptions{.mode = Interpolation::bilinear, .size = {9, 10}, .align_corners = true});
   const NodeId coarse = b.layer<AdaptiveAvgPool2d>({smooth}, "adaptive", Size2d(4, 7));
-  const NodeId counted = b.layer<AvgPool2d>({aligned}, "counted", AvgPool2dOptions{.kernel = 3, .stride = 2, .padding = 1});
-  const NodeId repeated =
-      b.layer<Upsample2d>({b.layer<AdaptiveAvgPool2d>({counted}, "one", 1)}, "repeated", Upsample2dOptions{.factor = {4, 7}});
+  const NodeId counted =
+      b.layer<AvgPool2d>({aligned}, "counted", AvgPool2dOptions{.kernel = 3, .stride = 2, .padding = 1});
+  const NodeId repeated = b.layer<Upsample2d>({b.layer<AdaptiveAvgPool2d>({counted}, "one", 1)}, "repeated",
+                                              Upsample2dOptions{.factor = {4, 7}});
   x = b.layer<Concat>({coarse, repeated}, "concat");
   x = b.layer<Activation>({b.layer<Softmax>({x}, "softmax", 1)}, "sigmoid", Function::sigmoid);
-  x = b.layer<Linear>({b.layer<Flatten>({b.layer<Activation>({x}, "hardsigmoid", Function::hardsigmoid)}, "flatten")}, "fc", 8 * 4 * 7, 5);
+  x = b.layer<Linear>({b.layer<Flatten>({b.layer<Activation>({x}, "hardsigmoid", Function::hardsigmoid)}, "flatten")},
+                      "fc", 8 * 4 * 7, 5);
   return b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
 }
 
@@ -87,8 +96,10 @@ Model sequences_model() {
   const NodeId data = b.input("data", {6, 5}), target = b.input("target", {});
   NodeId x = b.layer<Lstm>({data}, "back", 5, 7, LstmOptions{.reverse = true});
   const NodeId parts = b.layer<Linear>({x}, "parts", 7, 3, LinearOptions{.parts = 2});
-  x = b.layer<Linear>({b.layer<MeanSequence>({x}, "mean")}, "fc", 7, 3, LinearOptions{.bias = false, .transposed = true});
-  const NodeId norm = b.layer<BatchNorm>({b.layer<Linear>({b.layer<Flatten>({parts}, "flat")}, "fc2", 36, 3)}, "norm", 3);
+  x = b.layer<Linear>({b.layer<MeanSequence>({x}, "mean")}, "fc", 7, 3,
+                      LinearOptions{.bias = false, .transposed = true});
+  const NodeId norm =
+      b.layer<BatchNorm>({b.layer<Linear>({b.layer<Flatten>({parts}, "flat")}, "fc2", 36, 3)}, "norm", 3);
   x = b.layer<Add>({x, norm}, "sum");
   return b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
 }
@@ -105,17 +116,20 @@ TensorMap random_weights(const Model& model) {
   const auto moved = [](const std::string& name, const at::Tensor& tensor, double least) {
     at::Tensor result = tensor.clone();
     const Philox random(random_key(kSeed, name));
-    for (int64_t i = 0; i < result.numel(); ++i) result.data_ptr<float>()[i] += float(least + 0.1 * random.uniform(uint64_t(i)));
+    for (int64_t i = 0; i < result.numel(); ++i)
+      result.data_ptr<float>()[i] += float(least + 0.1 * random.uniform(uint64_t(i)));
     return result.to(at::kDouble);
   };
-  for (const ParameterSpec& spec : model.parameters()) weights[spec.name] = moved(spec.name, drawn_parameter(spec, kSeed), -0.05);
-  for (const BufferSpec& spec : model.buffers()) weights[spec.name] = moved(spec.name, at::full(spec.shape, spec.initial, at::kFloat), 0);
+  for (const ParameterSpec& spec : model.parameters())
+    weights[spec.name] = moved(spec.name, drawn_parameter(spec, kSeed), -0.05);
+  for (const BufferSpec& spec : model.buffers())
+    weights[spec.name] = moved(spec.name, at::full(spec.shape, spec.initial, at::kFloat), 0);
   return weights;
 }
 
 /// A TorchScript module loaded in C++ against a Predictor, in float32 too.
-void check_script(const std::filesystem::path& folder, const Model& model, const TensorMap& weights, const at::Tensor& data,
-                  const at::Tensor& output) {
+void check_script(const std::filesystem::path& folder, const Model& model, const TensorMap& weights,
+                  const at::Tensor& data, const at::Tensor& output) {
   const auto expect_same = [](const at::Tensor& actual, const at::Tensor& expected, double tolerance) {
     const double difference = (actual - expected).abs().max().item<double>();
     if (difference > tolerance * std::max(1.0, expected.abs().max().item<double>()))
@@ -136,8 +150,8 @@ void run(int count, char** args) {
   const std::filesystem::path folder = args[1];
   const std::string name = args[3];
   const bool named = name != "images" && name != "sequences";
-  const ModelSpec spec =
-      named ? parse_spec(args + 3, args + 6, args + count) : ModelSpec{.name = name, .sample_shape = parse_shape(args[4]), .options = {}};
+  const ModelSpec spec = named ? parse_spec(args + 3, args + 6, args + count)
+                               : ModelSpec{.name = name, .sample_shape = parse_shape(args[4]), .options = {}};
   const Model model = model_of(spec);
   const bool tokens = named && reads_tokens(name);
   Shape shape = spec.sample_shape;

@@ -1,8 +1,9 @@
-// oracle_import FILE SHAPE MODES STEPS BATCH RATE [PLAN...]: imports a TorchScript file of float64 numbers for samples of SHAPE
-// ("3,64,64") and compares what the model computes with what libtorch computes with the file itself: outputs and losses, in training
-// also all gradients and the running statistics after the step. MODES: "evaluation", "training" or "both". Then trains STEPS steps of
-// BATCH samples with learning rate RATE from the file's weights on one device and under every PLAN, and compares losses and weights.
-// For oracle_import.py.
+// oracle_import FILE SHAPE MODES STEPS BATCH RATE [PLAN...]: imports a TorchScript file of float64 numbers for samples
+// of SHAPE
+// ("3,64,64") and compares what the model computes with what libtorch computes with the file itself: outputs and
+// losses, in training also all gradients and the running statistics after the step. MODES: "evaluation", "training" or
+// "both". Then trains STEPS steps of BATCH samples with learning rate RATE from the file's weights on one device and
+// under every PLAN, and compares losses and weights. For oracle_import.py.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -30,7 +31,8 @@ constexpr int64_t kSamples = 4;
 constexpr double kTolerance = 1e-9;        // of one step
 constexpr double kWeightTolerance = 1e-8;  // after the first update
 constexpr double kCurveTolerance = 1e-7;   // of the losses of all steps: rounding grows
-// Of the largest gradient of all: sums that cancel to less (the gradient of a bias before a batch norm) are rounding alone.
+// Of the largest gradient of all: sums that cancel to less (the gradient of a bias before a batch norm) are rounding
+// alone.
 constexpr double kSmallestGradient = 1e-2;
 
 Shape parse_shape(const std::string& text) {
@@ -83,7 +85,9 @@ struct Training {
 class Comparison {
  public:
   Comparison(const std::string& file, const Shape& sample, Training training)
-      : module_(torch::jit::load(file)), sample_(sample), training_(training),
+      : module_(torch::jit::load(file)),
+        sample_(sample),
+        training_(training),
         imported_(import_model(file, {.name = file, .sample_shape = sample})),
         model_(imported_.model.with_initial_values({.tensors = imported_.initial_values, .report = {}})) {
     at::manual_seed(11);
@@ -121,7 +125,8 @@ class Comparison {
     const auto begin = std::chrono::steady_clock::now();
     const Plan plan = plan_of(name);
     const bool by_micro_batch = has_batch_norm(imported_.model) && plan.micro_batches > 1;
-    const std::string reference = by_micro_batch ? fmt::format("data=1,micro_batches={}", plan.micro_batches) : "single";
+    const std::string reference =
+        by_micro_batch ? fmt::format("data=1,micro_batches={}", plan.micro_batches) : "single";
     if (!references_.contains(reference)) references_[reference] = run(plan_of(reference));
     const Curve& expected = references_.at(reference);
     const Curve actual = run(plan);
@@ -133,8 +138,9 @@ class Comparison {
       compare(fmt::format("{}, {} after a step", name, expected.first.names[p]), actual.first.parameters.at(p),
               expected.first.parameters[p], kWeightTolerance);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::cout << fmt::format("  {} ({}): losses {:.4f} ... {:.4f} as those of {}, largest difference {:.1e}, {:.1f} s\n", name,
-                             plan.in_short(imported_.model), actual.losses.front(), actual.losses.back(), reference, largest_, seconds);
+    std::cout << fmt::format(
+        "  {} ({}): losses {:.4f} ... {:.4f} as those of {}, largest difference {:.1e}, {:.1f} s\n", name,
+        plan.in_short(imported_.model), actual.losses.front(), actual.losses.back(), reference, largest_, seconds);
   }
 
   const std::vector<std::string>& failures() const { return failures_; }
@@ -142,25 +148,29 @@ class Comparison {
  private:
   int64_t classes() const { return imported_.model.node(imported_.model.output()).sample_shape.back(); }
 
-  void compare(const std::string& what, const at::Tensor& actual, const at::Tensor& expected, double tolerance = kTolerance,
-               double smallest_scale = 1e-12) {
+  void compare(const std::string& what, const at::Tensor& actual, const at::Tensor& expected,
+               double tolerance = kTolerance, double smallest_scale = 1e-12) {
     if (actual.numel() != expected.numel()) return failures_.push_back("  " + what + ": another shape");
     const double scale = std::max(expected.abs().max().item<double>(), smallest_scale);
     const double error = (actual.reshape(expected.sizes()) - expected).abs().max().item<double>() / scale;
-    if (!(error <= tolerance)) failures_.push_back(fmt::format("  {}: {:.1e} of {:.1e} off", what, error * scale, scale));
+    if (!(error <= tolerance))
+      failures_.push_back(fmt::format("  {}: {:.1e} of {:.1e} off", what, error * scale, scale));
     largest_ = std::max(largest_, error);
   }
 
-  void compare_training(const std::map<std::string, at::Tensor>& gradients, const std::map<std::string, at::Tensor>& state,
-                        const Step& expected) {
-    if (expected.gradients.size() < imported_.model.parameters().size()) failures_.emplace_back("  TorchScript gave too few gradients");
+  void compare_training(const std::map<std::string, at::Tensor>& gradients,
+                        const std::map<std::string, at::Tensor>& state, const Step& expected) {
+    if (expected.gradients.size() < imported_.model.parameters().size())
+      failures_.emplace_back("  TorchScript gave too few gradients");
     double largest = 0;
-    for (const auto& [name, gradient] : expected.gradients) largest = std::max(largest, gradient.abs().max().item<double>());
+    for (const auto& [name, gradient] : expected.gradients)
+      largest = std::max(largest, gradient.abs().max().item<double>());
     for (const auto& [name, gradient] : expected.gradients) {
       const auto own = gradients.find(name);
       const bool left_out = !imported_.initial_values.contains(name);  // of an output that is not trained
       if (own == gradients.end() && !left_out) failures_.push_back("  no gradient of " + name);
-      if (own != gradients.end()) compare("gradient of " + name, own->second, gradient, kTolerance, kSmallestGradient * largest);
+      if (own != gradients.end())
+        compare("gradient of " + name, own->second, gradient, kTolerance, kSmallestGradient * largest);
     }
     for (const Node& node : imported_.model.nodes())
       if (node.layer)
@@ -175,7 +185,8 @@ class Comparison {
 
   Batch batch_of(int64_t step) const {
     at::manual_seed(uint64_t(step) + 100);
-    const at::Tensor data = at::randn(with_samples(sample_, training_.batch), at::kDouble).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor data =
+        at::randn(with_samples(sample_, training_.batch), at::kDouble).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor target = at::randint(classes(), {training_.batch}, at::TensorOptions().dtype(at::kLong));
     return {training_.batch, [data, target](Range range) {
               return std::vector<at::Tensor>{data.narrow(0, range.begin, range.size()).clone(),
@@ -184,7 +195,8 @@ class Comparison {
   }
 
   Curve run(const Plan& plan) const {
-    LockstepOptions options{.steps = training_.steps, .precision = Precision::fp64,
+    LockstepOptions options{.steps = training_.steps,
+                            .precision = Precision::fp64,
                             .worker = {.seed = 1, .batch_norm = BatchNormScope::global}};
     options.worker.optimizer.momentum = 0.9;
     std::vector<Batch> batches;

@@ -1,7 +1,8 @@
-// oracle_train FOLDER MODEL CLASSES SIZES STEPS_PER_EPOCH SHAPE: trains a named model in double on one device, for oracle_train.py.
-// SIZES (of the steps' batches) and SHAPE are lists such as 8,5,3. FOLDER holds data<step>.bin (double), target<step>.bin (int64) and
-// optimizer.toml, the [optimizer] table of an experiment whose batch is the first of SIZES; the run adds <parameter>.initial,
-// <parameter>.<step>, <parameter>.average.<step> where averages are kept, and loss.<step>.
+// oracle_train FOLDER MODEL CLASSES SIZES STEPS_PER_EPOCH SHAPE: trains a named model in double on one device, for
+// oracle_train.py. SIZES (of the steps' batches) and SHAPE are lists such as 8,5,3. FOLDER holds data<step>.bin
+// (double), target<step>.bin (int64) and optimizer.toml, the [optimizer] table of an experiment whose batch is the
+// first of SIZES; the run adds <parameter>.initial, <parameter>.<step>, <parameter>.average.<step> where averages are
+// kept, and loss.<step>.
 #include <ATen/ATen.h>
 
 #include <cstdlib>
@@ -34,9 +35,11 @@ void train(char** args) {
     Shape full = shape;
     full.insert(full.begin(), n);
     const std::string number = std::to_string(step) + ".bin";
-    std::vector<at::Tensor> inputs{testing::read_raw(folder + "data" + number, full, at::kDouble), testing::read_raw(folder + "target" + number, {n}, at::kLong)};
+    std::vector<at::Tensor> inputs{testing::read_raw(folder + "data" + number, full, at::kDouble),
+                                   testing::read_raw(folder + "target" + number, {n}, at::kLong)};
     return Batch{n, [inputs](Range r) {
-                   return std::vector<at::Tensor>{inputs[0].narrow(0, r.begin, r.size()), inputs[1].narrow(0, r.begin, r.size())};
+                   return std::vector<at::Tensor>{inputs[0].narrow(0, r.begin, r.size()),
+                                                  inputs[1].narrow(0, r.begin, r.size())};
                  }};
   };
   LockstepOptions options;
@@ -45,7 +48,8 @@ void train(char** args) {
   options.learning_rate = 0;  // one step without effect shows the initial values
   options.steps = 1;
   const Snapshot initial = run_lockstep(model, plan, batch_of, options)[0];
-  for (size_t p = 0; p < initial.names.size(); ++p) testing::write_raw(folder + initial.names[p] + ".initial", initial.parameters[p]);
+  for (size_t p = 0; p < initial.names.size(); ++p)
+    testing::write_raw(folder + initial.names[p] + ".initial", initial.parameters[p]);
 
   const ConfigTable table = ConfigTable::from_file(folder + "optimizer.toml");
   const OptimizerSettings settings = read_optimizer(table);
@@ -53,7 +57,8 @@ void train(char** args) {
   options.steps = int64_t(sizes.size());
   options.worker.optimizer = settings.optimizer;
   options.learning_rate_of = [&](int64_t step) {
-    return scheduled_rate(settings.schedule, settings.optimizer.learning_rate, sizes[0], step, options.steps, std::atoi(args[5]));
+    return scheduled_rate(settings.schedule, settings.optimizer.learning_rate, sizes[0], step, options.steps,
+                          std::atoi(args[5]));
   };
   options.clip_norm = settings.clip_norm;
   options.one_pass = true;
@@ -64,7 +69,8 @@ void train(char** args) {
     for (size_t p = 0; p < snapshots[s].names.size(); ++p) {
       const std::string& name = snapshots[s].names[p];
       testing::write_raw(folder + name + step, snapshots[s].parameters[p]);
-      if (snapshots[s].averages[p].defined()) testing::write_raw(folder + name + ".average" + step, snapshots[s].averages[p]);
+      if (snapshots[s].averages[p].defined())
+        testing::write_raw(folder + name + ".average" + step, snapshots[s].averages[p]);
     }
   }
 }

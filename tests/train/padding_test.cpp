@@ -1,5 +1,5 @@
-// Batches of sentences that are padded to their own longest: the same losses, metrics and weights as with all the padding, under
-// every kind of plan.
+// Batches of sentences that are padded to their own longest: the same losses, metrics and weights as with all the
+// padding, under every kind of plan.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
@@ -32,13 +32,17 @@ constexpr int64_t kMultiple = 4;
 std::vector<std::string> random_sentences(int64_t n, std::mt19937& random) {
   std::vector<std::string> sentences(static_cast<size_t>(n));
   for (std::string& sentence : sentences) {
-    const int longest = std::uniform_int_distribution(1, 13)(random), words = std::uniform_int_distribution(1, longest)(random);
-    for (int w = 0; w < words; ++w) sentence += std::string(w ? " " : "") + char('a' + std::uniform_int_distribution(0, 8)(random));
+    const int longest = std::uniform_int_distribution(1, 13)(random),
+              words = std::uniform_int_distribution(1, longest)(random);
+    for (int w = 0; w < words; ++w)
+      sentence += std::string(w ? " " : "") + char('a' + std::uniform_int_distribution(0, 8)(random));
   }
   return sentences;
 }
 
-std::shared_ptr<const Tokenizer> letters() { return count_vocabulary(std::vector<std::string>{"a b c d e f g h i"}, {}); }
+std::shared_ptr<const Tokenizer> letters() {
+  return count_vocabulary(std::vector<std::string>{"a b c d e f g h i"}, {});
+}
 
 std::shared_ptr<const Dataset> sentiment(int64_t n, std::mt19937& random) {
   LabelledText text{.labels = {}, .sentences = random_sentences(n, random), .lines = {}};
@@ -73,7 +77,8 @@ class Padding : public ::testing::TestWithParam<std::string> {
     experiment.model_options = {{"layers", translates ? 3 : 2}, {"width", 8}, {"probability", 0}};
     if (!translates) {
       experiment.model_options["heads"] = 4;
-      experiment.model_options["positions"] = kLength;  // as many as the longest sentences have: shorter ones have part of the table
+      experiment.model_options["positions"] =
+          kLength;  // as many as the longest sentences have: shorter ones have part of the table
     }
     experiment.optimizer.learning_rate = 0.05;
     experiment.optimizer.momentum = 0.9;
@@ -111,7 +116,8 @@ void expect_same_run(const RunResult& actual, const RunResult& expected, double 
     EXPECT_NEAR(a.loss, e.loss, tolerance);
     ASSERT_EQ(a.metrics.size(), e.metrics.size());
     ASSERT_FALSE(e.metrics.empty());
-    for (size_t m = 0; m < e.metrics.size(); ++m) EXPECT_NEAR(a.metrics[m].value, e.metrics[m].value, tolerance * (1 + e.metrics[m].value));
+    for (size_t m = 0; m < e.metrics.size(); ++m)
+      EXPECT_NEAR(a.metrics[m].value, e.metrics[m].value, tolerance * (1 + e.metrics[m].value));
   }
 }
 
@@ -142,7 +148,8 @@ TEST_P(Padding, BatchesAreAsLongAsTheirLongestSample) {
     } else {
       EXPECT_EQ(positions, full.size(1)) << "without a model of its own it is whole";
     }
-    EXPECT_EQ(tensors[0].ne(kPadding).sum().item<int64_t>(), full.ne(kPadding).sum().item<int64_t>()) << "only padding is cut";
+    EXPECT_EQ(tensors[0].ne(kPadding).sum().item<int64_t>(), full.ne(kPadding).sum().item<int64_t>())
+        << "only padding is cut";
     shapes.insert(tensors[0].sizes().slice(1).vec());
     seen.insert(planned.indices.begin(), planned.indices.end());
   };
@@ -164,7 +171,8 @@ TEST_P(Padding, BatchesAreAsLongAsTheirLongestSample) {
   EXPECT_EQ(batches.test_samples(), 45);
   EXPECT_GE(shapes.size(), 3u) << "of several lengths";
   experiment.pad_to_multiple_of = kLength;
-  EXPECT_EQ(Batches(experiment, data).training(4).indices, fifth) << "which samples a batch holds does not depend on the multiple";
+  EXPECT_EQ(Batches(experiment, data).training(4).indices, fifth)
+      << "which samples a batch holds does not depend on the multiple";
 }
 
 /// The same batches with all their padding are the reference: they need no model but the run's.
@@ -175,9 +183,16 @@ TEST_P(Padding, MakesNoDifferenceUnderAnyPlan) {
   ASSERT_EQ(whole.status, RunStatus::ok) << whole.reason;
   experiment.pad_to_multiple_of = kMultiple;
   for (const auto& [plan, devices] :
-       std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 3}, {"tensor", 2}, {"pipeline,micro_batches=3", 2}, {"hybrid:tensor", 4},
-                                                {"data=2,pipeline=2,micro_batches=2,schedule=1f1b,recompute=all", 4}, {"zero1", 2}, {"zero3", 2},
-                                                {"tensor=2,split=sequence", 2}, {"pipeline=2,schedule=zero-bubble,micro_batches=3", 2}}) {
+       std::vector<std::pair<std::string, int>>{{"single", 1},
+                                                {"data", 3},
+                                                {"tensor", 2},
+                                                {"pipeline,micro_batches=3", 2},
+                                                {"hybrid:tensor", 4},
+                                                {"data=2,pipeline=2,micro_batches=2,schedule=1f1b,recompute=all", 4},
+                                                {"zero1", 2},
+                                                {"zero3", 2},
+                                                {"tensor=2,split=sequence", 2},
+                                                {"pipeline=2,schedule=zero-bubble,micro_batches=3", 2}}) {
     SCOPED_TRACE(plan);
     expect_same_run(run(plan, devices), whole);
   }
@@ -197,7 +212,8 @@ TEST_P(Padding, GivesTheSameGradients) {
   const auto steps = [&](int64_t multiple) {
     experiment.pad_to_multiple_of = multiple;
     const Batches batches(experiment, data);
-    return run_lockstep(model, plan_of("tensor", model, 2), [&](int64_t step) { return batch_from(batches.training(step)); },
+    return run_lockstep(model, plan_of("tensor", model, 2),
+                        [&](int64_t step) { return batch_from(batches.training(step)); },
                         {.steps = 3, .precision = Precision::fp64, .worker = {.seed = seed}});
   };
   // what is nothing but rounding (a key's bias, which the softmax takes away) has no relative difference
@@ -206,7 +222,8 @@ TEST_P(Padding, GivesTheSameGradients) {
   for (size_t s = 0; s < expected.size(); ++s)
     for (size_t p = 0; p < expected[s].names.size(); ++p) {
       if (is_rounding(expected[s].gradients[p])) continue;
-      EXPECT_LE(relative_difference(actual[s].gradients[p], expected[s].gradients[p]), 1e-10) << "gradient of " << expected[s].names[p];
+      EXPECT_LE(relative_difference(actual[s].gradients[p], expected[s].gradients[p]), 1e-10)
+          << "gradient of " << expected[s].names[p];
       EXPECT_LE(relative_difference(actual[s].parameters[p], expected[s].parameters[p]), 1e-10) << expected[s].names[p];
     }
 }
@@ -224,17 +241,21 @@ TensorMap opinionated_weights(const Model& model) {
 }
 
 /// The model's own translations with all their padding: what BLEU is then asked to compare with itself.
-std::vector<std::string> translations_of(const TranslationSet& set, const Model& model, const TensorMap& weights, int64_t beam) {
+std::vector<std::string> translations_of(const TranslationSet& set, const Model& model, const TensorMap& weights,
+                                         int64_t beam) {
   Predictor predictor(model, weights, Precision::fp64);
   std::vector<int64_t> all(size_t(set.size()));
   std::iota(all.begin(), all.end(), int64_t{0});
   at::Tensor data = set.get(all, {}).data.repeat_interleave(beam, 0);
-  const auto found = beam_search(set.size(), [&](const at::Tensor& prefixes) {
-    data.narrow(1, kLength, kLength).fill_(int64_t{kPadding}).narrow(1, 0, prefixes.size(1)).copy_(prefixes);
-    at::Tensor scores = at::log_softmax(predictor.predict(data).select(1, prefixes.size(1) - 1), 1);
-    for (const int64_t never : {int64_t{kPadding}, int64_t{kBeginToken}}) scores.select(1, never).fill_(-1e300);
-    return scores;
-  }, {.beam = beam, .begin = kBeginToken, .end = kEndToken, .longest = kLength});
+  const auto found = beam_search(
+      set.size(),
+      [&](const at::Tensor& prefixes) {
+        data.narrow(1, kLength, kLength).fill_(int64_t{kPadding}).narrow(1, 0, prefixes.size(1)).copy_(prefixes);
+        at::Tensor scores = at::log_softmax(predictor.predict(data).select(1, prefixes.size(1) - 1), 1);
+        for (const int64_t never : {int64_t{kPadding}, int64_t{kBeginToken}}) scores.select(1, never).fill_(-1e300);
+        return scores;
+      },
+      {.beam = beam, .begin = kBeginToken, .end = kEndToken, .longest = kLength});
   std::vector<std::string> sentences;
   for (const auto& tokens : found) sentences.push_back(set.decode(tokens));
   return sentences;
@@ -261,17 +282,21 @@ TEST_P(Padding, MakesNoDifferenceToFinalMetrics) {
     experiment.beam = beam;
     ParallelText text{.source = {}, .target = translations_of(given, model, weights, beam)};
     for (int64_t i = 0; i < given.size(); ++i) text.source.push_back(given.source_text(i));
-    const auto is_long = [](const std::string& sentence) { return sentence.size() > 2 * 4; };  // letters, with blanks between them
+    const auto is_long = [](const std::string& sentence) {
+      return sentence.size() > 2 * 4;
+    };  // letters, with blanks between them
     EXPECT_GT(std::count_if(text.target.begin(), text.target.end(), is_long), 5) << "BLEU counts runs of four words";
     EXPECT_GT(std::set<std::string>(text.target.begin(), text.target.end()).size(), 5u) << "they say nothing";
     data.test = std::make_shared<TranslationSet>(text, letters(), letters(), kLength);
-    for (int64_t multiple : {int64_t{0}, int64_t{1}, kMultiple, int64_t{5}}) EXPECT_NEAR(measure(multiple), 100, 1e-9) << multiple;
+    for (int64_t multiple : {int64_t{0}, int64_t{1}, kMultiple, int64_t{5}})
+      EXPECT_NEAR(measure(multiple), 100, 1e-9) << multiple;
   }
 }
 
 TEST_P(Padding, RefusesLengthsThatASplitDoesNotDivide) {
   experiment.pad_to_multiple_of = 3;
-  expect_error(Blame::user, {"padded.toml: data.pad_to_multiple_of = 3", "sequence", "over 2 workers", "use a multiple of 2"},
+  expect_error(Blame::user,
+               {"padded.toml: data.pad_to_multiple_of = 3", "sequence", "over 2 workers", "use a multiple of 2"},
                [&] { run("tensor=2,split=sequence", 2); });
 }
 
@@ -283,12 +308,17 @@ TEST_P(Padding, RefusesMultiplesBeyondAllLengths) {
                [&] { build_model(experiment, data); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Padding, ::testing::Values("bert", "gnmt"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Models, Padding, ::testing::Values("bert", "gnmt"),
+                         [](const auto& info) { return info.param; });
 
 TEST(Shapes, RefusesParametersThatAreAsLongAsTheSamples) {
   const auto of_length = [](int64_t length) {
-    return make_model({.name = "transformer-lm", .sample_shape = {length}, .classes = 4,
-                       .options = {{"layers", 1}, {"width", 8}, {"heads", 2}}, .task = LearningTask::language, .target_shape = {length}});
+    return make_model({.name = "transformer-lm",
+                       .sample_shape = {length},
+                       .classes = 4,
+                       .options = {{"layers", 1}, {"width", 8}, {"heads", 2}},
+                       .task = LearningTask::language,
+                       .target_shape = {length}});
   };
   const Model model = of_length(8), shorter = of_length(4);
   const Plan plan = named_plan("single", model, Cluster::uniform(1), 4, {});

@@ -16,8 +16,8 @@
 #include "model/layers/slice.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "runtime/worker_threads.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "train/final_metrics.h"
 #include "train/trained_weights.h"
 #include "train/trainer.h"
@@ -38,7 +38,8 @@ at::Tensor images(int64_t n, uint64_t seed) {
 
 Batch batch_of(const at::Tensor& data) {
   return {data.size(0), [data](Range range) {
-            return std::vector<at::Tensor>{data.narrow(0, range.begin, range.size()), at::arange(range.begin, range.end, at::kLong).remainder(4)};
+            return std::vector<at::Tensor>{data.narrow(0, range.begin, range.size()),
+                                           at::arange(range.begin, range.end, at::kLong).remainder(4)};
           }};
 }
 
@@ -73,11 +74,16 @@ Trained train_briefly(const Model& model, const std::string& name, int devices, 
 
 /// Batch norm, residuals and pooling: running statistics are needed, and dims of weights that are split.
 TEST(Predictor, SaysWhatTheWorkersWouldUnderAnyPlan) {
-  const Model model = make_model({.name = "cifar-resnet18", .sample_shape = {3, 8, 8}, .classes = 4, .options = {{"width", 4}}});
+  const Model model =
+      make_model({.name = "cifar-resnet18", .sample_shape = {3, 8, 8}, .classes = 4, .options = {{"width", 4}}});
   const at::Tensor data = images(kBatch, 0), targets = at::arange(kBatch, at::kLong).remainder(4);
   at::Tensor expected;
-  for (const auto& [plan, devices, own] : std::vector<std::tuple<std::string, int, bool>>{
-           {"single", 1, false}, {"data", 3, false}, {"tensor", 2, false}, {"pipeline=2,micro_batches=1", 2, false}, {"zero3", 2, true}}) {
+  for (const auto& [plan, devices, own] :
+       std::vector<std::tuple<std::string, int, bool>>{{"single", 1, false},
+                                                       {"data", 3, false},
+                                                       {"tensor", 2, false},
+                                                       {"pipeline=2,micro_batches=1", 2, false},
+                                                       {"zero3", 2, true}}) {
     SCOPED_TRACE(plan);
     const Trained trained = train_briefly(model, plan, devices, own);
     Predictor predictor(model, trained.weights, Precision::fp64);
@@ -88,7 +94,8 @@ TEST(Predictor, SaysWhatTheWorkersWouldUnderAnyPlan) {
     if (!expected.defined()) expected = logits;
     EXPECT_LT((logits - expected).abs().max().item<double>(), 1e-9);
     EXPECT_TRUE(at::equal(predictor.predict(data), logits)) << "again";
-    EXPECT_LT((predictor.predict(data.narrow(0, 4, 2)) - logits.narrow(0, 4, 2)).abs().max().item<double>(), 1e-12) << "any number of samples";
+    EXPECT_LT((predictor.predict(data.narrow(0, 4, 2)) - logits.narrow(0, 4, 2)).abs().max().item<double>(), 1e-12)
+        << "any number of samples";
   }
 }
 
@@ -98,7 +105,9 @@ class Counted final : public Layer {
   Counted(std::string name, int* runs) : Layer(std::move(name)), runs_(runs) {}
   std::string_view kind() const override { return "counted"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override { return {{.name = "replicate"}}; }
+  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override {
+    return {{.name = "replicate"}};
+  }
   double forward_flops(std::span<const Shape>) const override { return 0; }
   at::Tensor forward(LayerCall&, std::span<const at::Tensor> inputs) const override {
     ++*runs_;
@@ -115,9 +124,13 @@ class Sum final : public Layer {
   using Layer::Layer;
   std::string_view kind() const override { return "sum"; }
   Shape output_shape(std::span<const Shape>) const override { return {}; }
-  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override { return {{.name = "replicate"}}; }
+  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override {
+    return {{.name = "replicate"}};
+  }
   double forward_flops(std::span<const Shape>) const override { return 0; }
-  at::Tensor forward(LayerCall&, std::span<const at::Tensor> inputs) const override { return inputs[0].sum(1) + 100 * inputs[1].sum(1); }
+  at::Tensor forward(LayerCall&, std::span<const at::Tensor> inputs) const override {
+    return inputs[0].sum(1) + 100 * inputs[1].sum(1);
+  }
   std::vector<at::Tensor> backward(LayerCall&, const at::Tensor&) const override { return {}; }
 };
 
@@ -125,8 +138,10 @@ TEST(Predictor, RunsAgainOnlyWhatHasChanged) {
   int source_runs = 0, target_runs = 0;
   ModelBuilder b("two parts");
   const NodeId data = b.input("data", {5}), target = b.input("target", {});
-  const NodeId source = b.layer<Counted>({b.layer<Slice>({data}, "source", SliceOptions{.begin = 0, .end = 3})}, "encoder", &source_runs);
-  const NodeId rest = b.layer<Counted>({b.layer<Slice>({data}, "target part", SliceOptions{.begin = 3, .end = 5})}, "decoder", &target_runs);
+  const NodeId source =
+      b.layer<Counted>({b.layer<Slice>({data}, "source", SliceOptions{.begin = 0, .end = 3})}, "encoder", &source_runs);
+  const NodeId rest = b.layer<Counted>({b.layer<Slice>({data}, "target part", SliceOptions{.begin = 3, .end = 5})},
+                                       "decoder", &target_runs);
   const NodeId output = b.layer<Sum>({source, rest}, "output");
   const Model model = b.finish(output, b.layer<Sum>({source, rest}, "loss"));
   ASSERT_EQ(target, 1);
@@ -185,7 +200,8 @@ TEST(FinalMetrics, AucOfTwoClassesAfterTraining) {
   const Model model = build_model(experiment, data);
   TrainObserver nobody;
   std::vector<double> found;
-  for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"tensor", 2}}) {
+  for (const auto& [plan, devices] :
+       std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"tensor", 2}}) {
     const RunResult r = train(experiment, model, data, make_plan(plan, experiment, model, devices), nobody, {false});
     ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
     EXPECT_TRUE(r.warnings.empty() || r.oversubscribed);
@@ -196,26 +212,33 @@ TEST(FinalMetrics, AucOfTwoClassesAfterTraining) {
   EXPECT_GT(found[0], 0.95);
   EXPECT_LE(found[0], 1);
   for (double auc : found) EXPECT_NEAR(auc, found[0], 1e-3);
-  const TaskData four{.train = std::make_shared<MemoryDataset>(10, 1), .test = std::make_shared<MemoryDataset>(10, 1), .source = ""};
+  const TaskData four{
+      .train = std::make_shared<MemoryDataset>(10, 1), .test = std::make_shared<MemoryDataset>(10, 1), .source = ""};
   EXPECT_FALSE(has_final_metrics(four));
 }
 
-/// Sentences that all go from one word to the next in the same way, and a model whose weights say which word follows which.
+/// Sentences that all go from one word to the next in the same way, and a model whose weights say which word follows
+/// which.
 struct Recited {
   explicit Recited(const std::vector<std::string>& references) {
     const std::vector<std::string> known{"a b c d e x"};
     tokenizer = count_vocabulary(known, {});
     std::vector<std::string> sources;
     for (size_t i = 0; i < references.size(); ++i) sources.emplace_back(i % 2 ? "x a" : "e d c");
-    data.train = data.test = std::make_shared<TranslationSet>(ParallelText{sources, references}, tokenizer, tokenizer, kLength);
+    data.train = data.test =
+        std::make_shared<TranslationSet>(ParallelText{sources, references}, tokenizer, tokenizer, kLength);
     const int64_t words = tokenizer->size();
     ModelBuilder b("recites");
     const NodeId tokens = b.input("data", {2 * kLength}), target = b.input("target", {kLength});
     NodeId x = b.layer<Slice>({tokens}, "decoder input", SliceOptions{.begin = kLength, .end = 2 * kLength});
     x = b.layer<Embedding>({x}, "words", words, words);
     x = b.layer<Linear>({x}, "next", words, words);
-    model.emplace(finish_with_loss(b, x, target, {.name = "recites", .sample_shape = {2 * kLength}, .classes = words, .options = {},
-                                                  .task = LearningTask::translation}));
+    model.emplace(finish_with_loss(b, x, target,
+                                   {.name = "recites",
+                                    .sample_shape = {2 * kLength},
+                                    .classes = words,
+                                    .options = {},
+                                    .task = LearningTask::translation}));
     weights["words.weight"] = at::eye(words);
     weights["next.weight"] = at::zeros({words, words});
     weights["next.bias"] = at::zeros({words});
@@ -249,8 +272,10 @@ TEST(FinalMetrics, BleuOfWhatTheModelWritesItself) {
     std::vector<std::string> references = said;
     for (size_t i = 0; i < references.size(); i += 3) references[i] = "a b x d e";
     const Recited wrong(references);
-    EXPECT_NEAR(final_metrics(experiment, *wrong.model, wrong.data, wrong.weights, never)[0].value, corpus_bleu(said, references).score, 1e-9);
-    EXPECT_TRUE(final_metrics(experiment, *right.model, right.data, right.weights, [] { return true; }).empty()) << "stopped";
+    EXPECT_NEAR(final_metrics(experiment, *wrong.model, wrong.data, wrong.weights, never)[0].value,
+                corpus_bleu(said, references).score, 1e-9);
+    EXPECT_TRUE(final_metrics(experiment, *right.model, right.data, right.weights, [] { return true; }).empty())
+        << "stopped";
   }
 }
 

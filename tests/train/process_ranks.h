@@ -13,7 +13,8 @@
 namespace trireme::testing {
 
 /// Calls `body` for every rank at once. Returns how each ended: "" where all was well.
-inline std::vector<std::string> as_ranks(int count, const std::function<void(const std::shared_ptr<ProcessRank>& process)>& body) {
+inline std::vector<std::string> as_ranks(int count,
+                                         const std::function<void(const std::shared_ptr<ProcessRank>& process)>& body) {
   LocalWorld world(count);
   world.move_beside_computing();
   std::vector<std::string> ends(static_cast<size_t>(count));

@@ -1,5 +1,6 @@
-// Checkpoints of runs whose workers are processes, each rank here on a thread with a communicator of its own: what is written is what threads
-// write, bit for bit, under any plan, and runs of threads and of processes go on from each other's.
+// Checkpoints of runs whose workers are processes, each rank here on a thread with a communicator of its own: what is
+// written is what threads write, bit for bit, under any plan, and runs of threads and of processes go on from each
+// other's.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,7 +61,11 @@ class ProcessResume : public TinyTraining {
     experiment.schedule.kind = LearningRateSchedule::Kind::cosine;
     experiment.clip_norm = 1;
     experiment.private_replicas = true;
-    experiment.checkpoint = {.every = {double(kEvery), Length::Unit::steps}, .keep = 0, .best = {}, .folder = {}, .where = "tiny.toml: checkpoint"};
+    experiment.checkpoint = {.every = {double(kEvery), Length::Unit::steps},
+                             .keep = 0,
+                             .best = {},
+                             .folder = {},
+                             .where = "tiny.toml: checkpoint"};
     fs::create_directories(root_);
   }
   ~ProcessResume() override { fs::remove_all(root_); }
@@ -85,8 +90,8 @@ class ProcessResume : public TinyTraining {
     const Model model = build_model(experiment, data);
     Recorder recorder;
     Outcome outcome;
-    outcome.row = train(experiment, model, data, make_plan(way.plan, experiment, model, way.devices), recorder, interrupted, nullptr,
-                        use_of(model, folder, from));
+    outcome.row = train(experiment, model, data, make_plan(way.plan, experiment, model, way.devices), recorder,
+                        interrupted, nullptr, use_of(model, folder, from));
     EXPECT_EQ(outcome.row.status, RunStatus::ok) << outcome.row.reason;
     outcome.weights = recorder.weights;
     return outcome;
@@ -98,7 +103,8 @@ class ProcessResume : public TinyTraining {
     Outcome outcome;
     const auto ends = as_ranks(way.devices, [&](const std::shared_ptr<ProcessRank>& process) {
       if (process->rank() > 0) return run_follower_rank(experiment, model, data, plan, process, interrupted);
-      outcome.row = train(experiment, model, data, plan, recorder, interrupted, nullptr, use_of(model, folder, from), process);
+      outcome.row =
+          train(experiment, model, data, plan, recorder, interrupted, nullptr, use_of(model, folder, from), process);
     });
     EXPECT_THAT(ends, Each(IsEmpty()));
     EXPECT_EQ(outcome.row.status, recorder.interrupted ? RunStatus::interrupted : RunStatus::ok) << outcome.row.reason;
@@ -121,8 +127,11 @@ class ProcessResume : public TinyTraining {
     Recorder recorder;
     const auto ends = as_ranks(way.devices, [&](const std::shared_ptr<ProcessRank>& process) {
       const int rank = process->rank();
-      if (rank > 0) return run_follower_rank(experiment, model, rank == way.devices - 1 ? broken : data, plan, process, interrupted);
-      outcome.row = train(experiment, model, data, plan, recorder, interrupted, nullptr, use_of(model, folder, {}), process);
+      if (rank > 0)
+        return run_follower_rank(experiment, model, rank == way.devices - 1 ? broken : data, plan, process,
+                                 interrupted);
+      outcome.row =
+          train(experiment, model, data, plan, recorder, interrupted, nullptr, use_of(model, folder, {}), process);
     });
     EXPECT_THAT(ends.back(), HasSubstr("disk on fire"));
     EXPECT_EQ(outcome.row.status, RunStatus::failed);
@@ -130,14 +139,17 @@ class ProcessResume : public TinyTraining {
     return outcome;
   }
 
-  /// `before` and what goes on from `folder` are together what `whole` is, to the last bit. Returns the step in between.
+  /// `before` and what goes on from `folder` are together what `whole` is, to the last bit. Returns the step in
+  /// between.
   int64_t expect_nothing_is_lost(const Way& way, const Outcome& before, const fs::path& folder, const Outcome& whole) {
     const std::vector<FoundCheckpoint> found = find_checkpoints(folder);
     const int64_t step = found.empty() ? 0 : found.back().step;
-    EXPECT_EQ(step, before.row.curve.empty() ? 0 : before.row.curve.back().step) << "all that was trained, and reported, is kept";
+    EXPECT_EQ(step, before.row.curve.empty() ? 0 : before.row.curve.back().step)
+        << "all that was trained, and reported, is kept";
     Outcome after = as_processes(way, {}, found.empty() ? fs::path() : folder);
     after.row.curve.insert(after.row.curve.begin(), before.row.curve.begin(), before.row.curve.end());
-    after.row.evaluations.insert(after.row.evaluations.begin(), before.row.evaluations.begin(), before.row.evaluations.end());
+    after.row.evaluations.insert(after.row.evaluations.begin(), before.row.evaluations.begin(),
+                                 before.row.evaluations.end());
     EXPECT_EQ(after.row.curve.size(), whole.row.curve.size());
     for (size_t i = 0; i < whole.row.curve.size() && i < after.row.curve.size(); ++i) {
       EXPECT_EQ(after.row.curve[i].step, whole.row.curve[i].step);
@@ -146,7 +158,8 @@ class ProcessResume : public TinyTraining {
     EXPECT_EQ(after.row.evaluations.size(), whole.row.evaluations.size());
     for (size_t i = 0; i < whole.row.evaluations.size() && i < after.row.evaluations.size(); ++i) {
       EXPECT_EQ(after.row.evaluations[i].step, whole.row.evaluations[i].step);
-      EXPECT_EQ(after.row.evaluations[i].loss, whole.row.evaluations[i].loss) << "after step " << after.row.evaluations[i].step;
+      EXPECT_EQ(after.row.evaluations[i].loss, whole.row.evaluations[i].loss)
+          << "after step " << after.row.evaluations[i].step;
     }
     for (const auto& [name, tensor] : whole.weights) EXPECT_TRUE(at::equal(tensor, after.weights.at(name))) << name;
     return step;
@@ -159,7 +172,8 @@ class ProcessResume : public TinyTraining {
     const Model model = build_model(experiment, data);
     for (const int64_t step : steps) {
       SCOPED_TRACE(step);
-      const Checkpoint a = read_checkpoint(folder(name) / checkpoint_name(step), model), b = read_checkpoint(folder(other) / checkpoint_name(step), model);
+      const Checkpoint a = read_checkpoint(folder(name) / checkpoint_name(step), model),
+                       b = read_checkpoint(folder(other) / checkpoint_name(step), model);
       EXPECT_EQ(std::tuple(a.index.samples, a.index.epoch, a.index.loss, a.index.updates, a.index.settings),
                 std::tuple(b.index.samples, b.index.epoch, b.index.loss, b.index.updates, b.index.settings));
       const auto expect_equal = [](const TensorMap& x, const TensorMap& y) {
@@ -185,7 +199,9 @@ class ProcessResume : public TinyTraining {
 
 /// `resumed` is `whole` from step kEvery on, within `tolerance`; 0: bit for bit.
 void expect_continued(const Outcome& resumed, const Outcome& whole, double tolerance) {
-  const auto expect_near = [&](double a, double b, const std::string& what) { EXPECT_LE(std::abs(a - b), tolerance * std::abs(b)) << what; };
+  const auto expect_near = [&](double a, double b, const std::string& what) {
+    EXPECT_LE(std::abs(a - b), tolerance * std::abs(b)) << what;
+  };
   ASSERT_EQ(whole.row.curve.size(), size_t(kSteps));
   ASSERT_EQ(resumed.row.curve.size(), size_t(kSteps - kEvery));
   for (size_t i = 0; i < resumed.row.curve.size(); ++i) {
@@ -206,14 +222,23 @@ void expect_continued(const Outcome& resumed, const Outcome& whole, double toler
 }
 
 TEST_F(ProcessResume, UnderTheSamePlanIsBitForBitTheUninterruptedRun) {
-  for (const Way& way : {Way{"data", 2}, {"data", 3}, {"tensor", 2}, {"data=2,sharding=zero1", 2}, {"zero2", 3}, {"zero3", 3},
-                         {"pipeline=2,micro_batches=2", 2}, {"data=2,tensor=2", 4}, {"data=2,pipeline=2,micro_batches=2,sharding=zero1", 4}}) {
+  for (const Way& way : {Way{"data", 2},
+                         {"data", 3},
+                         {"tensor", 2},
+                         {"data=2,sharding=zero1", 2},
+                         {"zero2", 3},
+                         {"zero3", 3},
+                         {"pipeline=2,micro_batches=2", 2},
+                         {"data=2,tensor=2", 4},
+                         {"data=2,pipeline=2,micro_batches=2,sharding=zero1", 4}}) {
     SCOPED_TRACE(way.plan);
     const Outcome threads = in_threads(way, folder("threads")), whole = as_processes(way, folder("processes"));
     for (size_t i = 0; i < whole.row.curve.size(); ++i) EXPECT_EQ(whole.row.curve[i].loss, threads.row.curve[i].loss);
     expect_same_checkpoints("threads", "processes", {6, 12, kSteps});
     ASSERT_TRUE(whole.row.checkpoints);
-    EXPECT_EQ(std::tuple(whole.row.checkpoints->written, whole.row.checkpoints->failed, whole.row.checkpoints->newest_step), std::tuple(3, 0, kSteps));
+    EXPECT_EQ(
+        std::tuple(whole.row.checkpoints->written, whole.row.checkpoints->failed, whole.row.checkpoints->newest_step),
+        std::tuple(3, 0, kSteps));
     const Outcome resumed = as_processes(way, folder("resumed"), cut("processes"));
     expect_continued(resumed, whole, 0);
     expect_same_checkpoints("resumed", "processes", {12, kSteps});
@@ -227,7 +252,11 @@ TEST_F(ProcessResume, UnderOtherPlansTheCurveGoesOn) {
   experiment.precision = Precision::fp64;
   experiment.model_options = {{"hidden", 16}, {"depth", 4}};
   const Outcome whole = as_processes({"data", 2}, folder("data")), sliced = as_processes({"zero3", 3}, folder("zero3"));
-  for (const Way& way : {Way{"gpipe", 4}, {"tensor", 2}, {"data=3,sharding=zero1", 3}, {"data=2,tensor=2", 4}, {"data=2,pipeline=2,micro_batches=2", 4}}) {
+  for (const Way& way : {Way{"gpipe", 4},
+                         {"tensor", 2},
+                         {"data=3,sharding=zero1", 3},
+                         {"data=2,tensor=2", 4},
+                         {"data=2,pipeline=2,micro_batches=2", 4}}) {
     SCOPED_TRACE(way.plan);
     expect_continued(as_processes(way, {}, cut("data")), whole, 1e-9);
     expect_continued(as_processes(way, {}, cut("zero3")), sliced, 1e-9);
@@ -266,7 +295,8 @@ TEST_F(ProcessResume, AnInterruptedRunLeavesACheckpointOfTheStepItEndedIn) {
   EXPECT_EQ(ended.row.checkpoints->newest_step, last);
   const Outcome resumed = as_processes({"data", 2}, {}, folder("cut"));
   ASSERT_EQ(resumed.row.curve.size(), size_t(kSteps - last));
-  for (size_t i = 0; i < resumed.row.curve.size(); ++i) EXPECT_EQ(resumed.row.curve[i].loss, whole.row.curve[i + size_t(last)].loss);
+  for (size_t i = 0; i < resumed.row.curve.size(); ++i)
+    EXPECT_EQ(resumed.row.curve[i].loss, whole.row.curve[i + size_t(last)].loss);
   for (const auto& [name, tensor] : whole.weights) EXPECT_TRUE(at::equal(tensor, resumed.weights.at(name))) << name;
 }
 
@@ -320,7 +350,9 @@ TEST_F(ProcessResume, AnEvaluationThatARankDidNotFinishIsDoneAnew) {
 TEST_F(ProcessResume, OtherRunsGoOnFromTheLastCheckpoint) {
   auto broken = std::make_shared<MemoryDataset>(210, 1);
   broken->fail_after = 9;
-  for (const auto& [plan, elastic, step] : {std::tuple{"data", false, kEvery}, {"data", true, int64_t{9}}, {"zero1", true, kEvery},
+  for (const auto& [plan, elastic, step] : {std::tuple{"data", false, kEvery},
+                                            {"data", true, int64_t{9}},
+                                            {"zero1", true, kEvery},
                                             {"pipeline=2,micro_batches=2", true, int64_t{0}}}) {
     SCOPED_TRACE(plan);
     if (step == 0) broken->fail_after = 6;  // two micro-batches read once each
@@ -330,7 +362,8 @@ TEST_F(ProcessResume, OtherRunsGoOnFromTheLastCheckpoint) {
     const std::vector<FoundCheckpoint> found = find_checkpoints(folder("cut"));
     const int64_t last = found.empty() ? 0 : found.back().step;
     EXPECT_LE(last, step);
-    EXPECT_GE(last, step == 9 ? 8 : step) << "of a step that the last rank has been through, rank 0 may be in the middle";
+    EXPECT_GE(last, step == 9 ? 8 : step)
+        << "of a step that the last rank has been through, rank 0 may be in the middle";
     fs::remove_all(folder("cut"));
   }
 }

@@ -1,5 +1,5 @@
-// Runs whose workers are processes, each rank here on a thread with a communicator of its own: the same curve and weights as workers that are
-// threads with private replicas, bit for bit, and every rank ends with the run.
+// Runs whose workers are processes, each rank here on a thread with a communicator of its own: the same curve and
+// weights as workers that are threads with private replicas, bit for bit, and every rank ends with the run.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -74,7 +74,9 @@ class ProcessRun : public TinyTraining {
     Outcome outcome;
     outcome.ends = as_ranks(devices, [&](const std::shared_ptr<ProcessRank>& process) {
       const int rank = process->rank();
-      if (rank > 0) return run_follower_rank(experiment, model, rank == 1 && data_of_rank_1 ? *data_of_rank_1 : data, plan, process, interrupted);
+      if (rank > 0)
+        return run_follower_rank(experiment, model, rank == 1 && data_of_rank_1 ? *data_of_rank_1 : data, plan, process,
+                                 interrupted);
       outcome.row = train(experiment, model, data, plan, observer, interrupted, nullptr, {}, process);
       outcome.weights = observer.weights;
     });
@@ -85,14 +87,16 @@ class ProcessRun : public TinyTraining {
     ASSERT_EQ(processes.row.status, RunStatus::ok) << processes.row.reason;
     EXPECT_THAT(processes.ends, ::testing::Each(IsEmpty()));
     ASSERT_EQ(processes.row.curve.size(), threads.row.curve.size());
-    for (size_t i = 0; i < threads.row.curve.size(); ++i) EXPECT_EQ(processes.row.curve[i].loss, threads.row.curve[i].loss) << "step " << i;
+    for (size_t i = 0; i < threads.row.curve.size(); ++i)
+      EXPECT_EQ(processes.row.curve[i].loss, threads.row.curve[i].loss) << "step " << i;
     ASSERT_EQ(processes.row.evaluations.size(), threads.row.evaluations.size());
     for (size_t i = 0; i < threads.row.evaluations.size(); ++i) {
       EXPECT_EQ(processes.row.evaluations[i].loss, threads.row.evaluations[i].loss) << "evaluation " << i;
       EXPECT_EQ(processes.row.evaluations[i].metrics, threads.row.evaluations[i].metrics) << "evaluation " << i;
     }
     ASSERT_EQ(processes.weights.tensors.size(), threads.weights.tensors.size());
-    for (const auto& [name, tensor] : threads.weights.tensors) EXPECT_TRUE(at::equal(processes.weights.tensors.at(name), tensor)) << name;
+    for (const auto& [name, tensor] : threads.weights.tensors)
+      EXPECT_TRUE(at::equal(processes.weights.tensors.at(name), tensor)) << name;
   }
 
   Keeping observer;
@@ -102,8 +106,16 @@ class ProcessRun : public TinyTraining {
 };
 
 TEST_F(ProcessRun, TrainsWhatThreadsDo) {
-  for (const auto& [strategy, devices] : std::vector<std::pair<std::string, int>>{{"data", 2}, {"data", 3}, {"data=2,tensor=2", 4}, {"tensor", 2},
-           {"gpipe", 2}, {"zero1", 2}, {"zero2", 3}, {"zero3", 3}, {"data=2,pipeline=2,schedule=1f1b", 4}}) {
+  for (const auto& [strategy, devices] :
+       std::vector<std::pair<std::string, int>>{{"data", 2},
+                                                {"data", 3},
+                                                {"data=2,tensor=2", 4},
+                                                {"tensor", 2},
+                                                {"gpipe", 2},
+                                                {"zero1", 2},
+                                                {"zero2", 3},
+                                                {"zero3", 3},
+                                                {"data=2,pipeline=2,schedule=1f1b", 4}}) {
     SCOPED_TRACE(strategy);
     const Outcome threads = in_threads(strategy, devices), processes = as_processes(strategy, devices);
     ASSERT_GT(threads.row.curve.front().loss - threads.row.curve.back().loss, 0.1) << "something is learnt";

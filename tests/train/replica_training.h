@@ -46,7 +46,8 @@ class Replicas : public TinyTraining {
   Outcome run(const std::string& strategy, int workers) {
     Keeping observer;
     const Model model = build_model(experiment, data);
-    RunResult row = train(experiment, model, data, plan_with_agreement(strategy, experiment, model, workers), observer, interrupted);
+    RunResult row = train(experiment, model, data, plan_with_agreement(strategy, experiment, model, workers), observer,
+                          interrupted);
     return {row, observer.weights, observer.steps};
   }
   Outcome single() {
@@ -55,7 +56,9 @@ class Replicas : public TinyTraining {
     RunResult row = train(experiment, model, data, make_plan("single", experiment, model, 1), observer, interrupted);
     return {row, observer.weights, observer.steps};
   }
-  void modelled(double step_seconds) { experiment.replicas.clock = ModelledClock{.step_seconds = step_seconds, .link = {}, .server_link = {}}; }
+  void modelled(double step_seconds) {
+    experiment.replicas.clock = ModelledClock{.step_seconds = step_seconds, .link = {}, .server_link = {}};
+  }
 };
 
 }  // namespace trireme::testing

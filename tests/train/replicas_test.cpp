@@ -8,8 +8,8 @@
 
 #include "../base/expect_error.h"
 #include "base/config.h"
-#include "replica_training.h"
 #include "experiment/replica_batches.h"
+#include "replica_training.h"
 
 namespace trireme::testing {
 namespace {
@@ -30,14 +30,15 @@ TEST_F(Replicas, AnAverageAfterEveryStepIsOneDeviceWithTheWholeBatch) {
     }
     ASSERT_EQ(two.row.curve.size(), one.row.curve.size());
     EXPECT_EQ(two.steps, one.steps);
-    for (size_t k = 0; k < one.row.curve.size(); ++k) EXPECT_NEAR(two.row.curve[k].loss, one.row.curve[k].loss, 1e-12) << k;
+    for (size_t k = 0; k < one.row.curve.size(); ++k)
+      EXPECT_NEAR(two.row.curve[k].loss, one.row.curve[k].loss, 1e-12) << k;
   }
 }
 
 TEST_F(Replicas, OneReplicaOfAnyPolicyThatIsNotDampedIsOneDevice) {
   const Outcome one = single();
-  for (const char* strategy : {"local-sgd", "async-average,share=samples", "partial", "downpour", "diloco,every_steps=4,outer_learning_rate=1,outer_momentum=0",
-                               "fedavg,rounds=3"}) {
+  for (const char* strategy : {"local-sgd", "async-average,share=samples", "partial", "downpour",
+                               "diloco,every_steps=4,outer_learning_rate=1,outer_momentum=0", "fedavg,rounds=3"}) {
     const Outcome same = run(strategy, 1);
     EXPECT_EQ(same.row.status, RunStatus::ok) << strategy << ": " << same.row.reason;
     EXPECT_LT(largest_difference(one.weights, same.weights), 1e-12) << strategy;
@@ -123,8 +124,10 @@ TEST_F(Replicas, EveryPolicyLearnsInRealAndInModelledTime) {
   experiment.evaluate_every = {10, Length::Unit::epochs};
   for (const bool on_clock : {false, true}) {
     if (on_clock) modelled(0.01);
-    for (const char* strategy : {"local-sgd", "async-average", "partial", "easgd", "eamsgd,momentum=0.5", "hogwild", "downpour,push_every=2,fetch_every=2", "shat",
-                                 "diloco,every_steps=5", "streaming-diloco,every_steps=8", "fedavg,rounds=30", "fedprox,rounds=30", "fedadam,rounds=30"}) {
+    for (const char* strategy :
+         {"local-sgd", "async-average", "partial", "easgd", "eamsgd,momentum=0.5", "hogwild",
+          "downpour,push_every=2,fetch_every=2", "shat", "diloco,every_steps=5", "streaming-diloco,every_steps=8",
+          "fedavg,rounds=30", "fedprox,rounds=30", "fedadam,rounds=30"}) {
       const Outcome outcome = run(strategy, 3);
       EXPECT_EQ(outcome.row.status, RunStatus::ok) << strategy << ": " << outcome.row.reason;
       ASSERT_TRUE(outcome.row.test) << strategy;
@@ -182,7 +185,8 @@ TEST_F(Replicas, ASlowReplicaDelaysNobodyWhereNobodyWaits) {
   EXPECT_NEAR(synchronous.row.curve.back().seconds, double(steps) * 0.04, 1e-9);
   EXPECT_NEAR(synchronous.row.replicas->idle_share, 0.5, 1e-6);  // two of three wait three quarters of the time
   // the quick ones are through with their steps after a quarter of the time
-  const auto quick = std::count_if(free.row.curve.begin(), free.row.curve.end(), [&](const CurvePoint& p) { return p.seconds < double(steps) * 0.01 + 1e-9; });
+  const auto quick = std::count_if(free.row.curve.begin(), free.row.curve.end(),
+                                   [&](const CurvePoint& p) { return p.seconds < double(steps) * 0.01 + 1e-9; });
   EXPECT_GE(quick, steps * 2 / 3);
 }
 
@@ -214,8 +218,10 @@ TEST_F(Replicas, AStepThatIsNoNumberEndsTheRun) {
 }
 
 TEST_F(Replicas, OptionsOfTheFileHoldWhereTheStrategySaysNothing) {
-  const ConfigTable file = ConfigTable::from_string("[update]\nshares = \"samples\"\n[update.local-sgd]\nevery = \"1 steps\"\n[update.virtual]\n"
-                                                    "step_seconds = \"10 ms\"\n[update.virtual.link]\nbandwidth = \"1 MB/s\"\n", "x.toml");
+  const ConfigTable file = ConfigTable::from_string(
+      "[update]\nshares = \"samples\"\n[update.local-sgd]\nevery = \"1 steps\"\n[update.virtual]\n"
+      "step_seconds = \"10 ms\"\n[update.virtual.link]\nbandwidth = \"1 MB/s\"\n",
+      "x.toml");
   const ReplicaSpec spec = read_replica_spec(file.table("update"));
   file.finish();
   EXPECT_EQ(spec.shares, SampleShares::samples);
@@ -252,14 +258,17 @@ class Shares : public TinyTraining {
 
 TEST_F(Shares, EverySampleIsSomewhereOnce) {
   for (int replicas : {1, 3, 7}) {
-    for (const auto& part : divide(SampleShares::samples, replicas)) EXPECT_NEAR(double(part.size()), 210.0 / replicas, 1);
-    for (const auto& part : divide(SampleShares::labels, replicas)) EXPECT_NEAR(double(part.size()), 210.0 / replicas, 2);
+    for (const auto& part : divide(SampleShares::samples, replicas))
+      EXPECT_NEAR(double(part.size()), 210.0 / replicas, 1);
+    for (const auto& part : divide(SampleShares::labels, replicas))
+      EXPECT_NEAR(double(part.size()), 210.0 / replicas, 2);
     divide(SampleShares::dirichlet, replicas);
   }
 }
 
 TEST_F(Shares, ByLabelAReplicaHasFewLabels) {
-  for (const auto& part : divide(SampleShares::labels, 20)) EXPECT_LE(labels_in(part).size(), 4u);  // two shards, each may cross a border
+  for (const auto& part : divide(SampleShares::labels, 20))
+    EXPECT_LE(labels_in(part).size(), 4u);  // two shards, each may cross a border
   double narrow = 0, wide = 0;
   for (const auto& part : divide(SampleShares::dirichlet, 5, 1000)) wide += double(labels_in(part).size());
   for (const auto& part : divide(SampleShares::dirichlet, 5, 0.2)) narrow += double(labels_in(part).size());
@@ -335,7 +344,8 @@ TEST_F(Shares, ReplicasThatMeetMakeEquallyManySteps) {
 
 TEST_F(Replicas, SamplesOfTheirOwnUnderAllPolicies) {
   for (const SampleShares shares : {SampleShares::samples, SampleShares::labels, SampleShares::dirichlet})
-    for (const char* strategy : {"local-sgd,every=3 steps", "async-average", "diloco,every_steps=4", "fedavg,rounds=3,fraction=0.5"}) {
+    for (const char* strategy :
+         {"local-sgd,every=3 steps", "async-average", "diloco,every_steps=4", "fedavg,rounds=3,fraction=0.5"}) {
       experiment.replicas.shares = shares;
       const Outcome outcome = run(strategy, 4);
       EXPECT_EQ(outcome.row.status, RunStatus::ok) << strategy << ", " << name_of(shares) << ": " << outcome.row.reason;

@@ -24,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr int64_t kSteps = 16, kEvery = 6, kCut = 6;  // steps; checkpoints after 6, 12 and 16, of which 6 is in the middle of an epoch
+constexpr int64_t kSteps = 16, kEvery = 6,
+                  kCut = 6;  // steps; checkpoints after 6, 12 and 16, of which 6 is in the middle of an epoch
 
 /// Small images whose brightest quarter is the class.
 class Quarters final : public Dataset {
@@ -42,7 +43,8 @@ class Quarters final : public Dataset {
       const int64_t index = indices[size_t(i)], quarter = index % 4;
       samples.target.data_ptr<int64_t>()[i] = quarter;
       for (int64_t k = 0; k < 192; ++k)
-        *pixel++ = float(random.normal(uint64_t(index * 192 + k))) + ((k / 8 % 8) / 4 * 2 + k % 8 / 4 == quarter ? 1.f : 0.f);
+        *pixel++ =
+            float(random.normal(uint64_t(index * 192 + k))) + ((k / 8 % 8) / 4 * 2 + k % 8 / 4 == quarter ? 1.f : 0.f);
     }
     return samples;
   }
@@ -101,7 +103,8 @@ class Resuming : public TinyTraining {
   }
 
   /// `folder`: of checkpoints; empty: none. `from`: to resume; empty: begin anew.
-  Outcome run(const std::string& plan, int devices, const fs::path& folder, const fs::path& from = {}, FileSystem* files = nullptr) {
+  Outcome run(const std::string& plan, int devices, const fs::path& folder, const fs::path& from = {},
+              FileSystem* files = nullptr) {
     const Model model = build_model(experiment, data);
     CheckpointUse use{.folder = folder, .resumed = {}, .files = files};
     if (!from.empty()) use.resumed = open_resumption(from, experiment, model, data).checkpoint;
@@ -139,14 +142,17 @@ void expect_continued(const Outcome& resumed, const Outcome& whole, double toler
   const std::vector<EvaluationPoint>&some = resumed.row.evaluations, &all = whole.row.evaluations;
   ASSERT_EQ(some.size() + 1, all.size());  // after 4, 8, 12, 16
   for (size_t i = 0; i < some.size(); ++i) {
-    EXPECT_EQ(std::tuple(some[i].step, some[i].samples, some[i].epoch), std::tuple(all[i + 1].step, all[i + 1].samples, all[i + 1].epoch));
+    EXPECT_EQ(std::tuple(some[i].step, some[i].samples, some[i].epoch),
+              std::tuple(all[i + 1].step, all[i + 1].samples, all[i + 1].epoch));
     expect_near(some[i].loss, all[i + 1].loss, "test loss");
   }
   ASSERT_EQ(resumed.weights.size(), whole.weights.size());
   for (const auto& [name, tensor] : whole.weights) {
     const at::Tensor& other = resumed.weights.at(name);
-    const double scale = std::max(1e-6, tensor.abs().max().item<double>()), error = (other - tensor).abs().max().item<double>();
-    EXPECT_TRUE(tolerance == 0 ? at::equal(other, tensor) : error <= tolerance * scale) << name << ": " << error / scale;
+    const double scale = std::max(1e-6, tensor.abs().max().item<double>()),
+                 error = (other - tensor).abs().max().item<double>();
+    EXPECT_TRUE(tolerance == 0 ? at::equal(other, tensor) : error <= tolerance * scale)
+        << name << ": " << error / scale;
   }
 }
 
@@ -157,8 +163,13 @@ struct Way {
 };
 
 TEST_F(Resuming, UnderTheSamePlanIsBitForBitTheUninterruptedRun) {
-  for (const Way& way : {Way{"single", 1}, {"data", 2}, {"data", 3, true}, {"tensor", 2}, {"data=2,sharding=zero1", 2, true},
-                         {"pipeline=2,micro_batches=2", 2}, {"data=2,tensor=2", 4}}) {
+  for (const Way& way : {Way{"single", 1},
+                         {"data", 2},
+                         {"data", 3, true},
+                         {"tensor", 2},
+                         {"data=2,sharding=zero1", 2, true},
+                         {"pipeline=2,micro_batches=2", 2},
+                         {"data=2,tensor=2", 4}}) {
     SCOPED_TRACE(way.plan);
     experiment.private_replicas = way.private_replicas;
     const Outcome whole = run(way.plan, way.devices, folder("whole"));
@@ -189,7 +200,8 @@ TEST_F(Resuming, CheckpointsOfAResumedRunAreThoseOfTheUninterruptedOne) {
               std::tuple(b.index.samples, b.index.epoch, b.index.loss, b.index.updates));
     for (const auto& [name, tensor] : a.state.weights) EXPECT_TRUE(at::equal(tensor, b.state.weights.at(name))) << name;
     for (const auto& [name, states] : a.state.optimizer)
-      for (size_t k = 0; k < states.size(); ++k) EXPECT_TRUE(at::equal(states[k], b.state.optimizer.at(name)[k])) << name;
+      for (size_t k = 0; k < states.size(); ++k)
+        EXPECT_TRUE(at::equal(states[k], b.state.optimizer.at(name)[k])) << name;
   }
   EXPECT_FALSE(fs::exists(folder("second") / checkpoint_name(kCut)));
 }
@@ -208,8 +220,8 @@ TEST_F(Resuming, UnderOtherPlansTheCurveGoesOn) {
     }
     fs::remove_all(folder("from"));
   };
-  const std::vector<Way> others{{"gpipe", 4}, {"tensor", 2}, {"data=3,sharding=zero1", 3, true}, {"data=2,tensor=2", 4}, {"single", 1},
-                                {"data=2,pipeline=2,micro_batches=2", 4}};
+  const std::vector<Way> others{{"gpipe", 4},           {"tensor", 2}, {"data=3,sharding=zero1", 3, true},
+                                {"data=2,tensor=2", 4}, {"single", 1}, {"data=2,pipeline=2,micro_batches=2", 4}};
   experiment.model_options = {{"hidden", 16}, {"depth", 4}};
   check({"data", 2}, others);
   check({"data=2,sharding=zero3", 2, true}, {{"data", 3}, {"pipeline=2,micro_batches=2", 2}});
@@ -243,10 +255,13 @@ TEST_F(Resuming, TheNewestWholeOneIsTaken) {
   run("data", 2, folder("run") / kCheckpointFolder);
   const Model model = build_model(experiment, data);
   experiment.length = {40, Length::Unit::steps};
-  const auto step_taken = [&](const fs::path& from) { return open_resumption(from, experiment, model, data).checkpoint.index.step; };
+  const auto step_taken = [&](const fs::path& from) {
+    return open_resumption(from, experiment, model, data).checkpoint.index.step;
+  };
   EXPECT_EQ(step_taken(folder("run")), kSteps);
   const auto damage = [&](int64_t step) {
-    const fs::path file = folder("run") / kCheckpointFolder / checkpoint_name(step) / "model-00001-of-00001.safetensors";
+    const fs::path file =
+        folder("run") / kCheckpointFolder / checkpoint_name(step) / "model-00001-of-00001.safetensors";
     std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
     bytes.seekp(-1, std::ios::end).put('\x7f');
     return file.string();
@@ -257,7 +272,8 @@ TEST_F(Resuming, TheNewestWholeOneIsTaken) {
   ASSERT_EQ(older.notices.size(), 2u);  // and the length is another
   for (const std::string& words : {newest, std::string("CRC-32"), std::string("goes on from step-00000012")})
     EXPECT_THAT(older.notices[0], HasSubstr(words));
-  expect_error(Blame::user, {newest, "CRC-32"}, [&] { step_taken(folder("run") / kCheckpointFolder / checkpoint_name(kSteps)); });
+  expect_error(Blame::user, {newest, "CRC-32"},
+               [&] { step_taken(folder("run") / kCheckpointFolder / checkpoint_name(kSteps)); });
   damage(12);
   damage(6);
   expect_error(Blame::user, {"none of 3 checkpoints is whole"}, [&] { step_taken(folder("run")); });
@@ -290,8 +306,8 @@ TEST_F(Resuming, AFullDiskDoesNotEndTheRunUnlessAsked) {
   full_again.fail_at(in_the_second, FaultyFileSystem::Fault::full_disk);
   const Model model = build_model(experiment, data);
   Recorder recorder;
-  const RunResult row = train(experiment, model, data, make_plan("data", experiment, model, 2), recorder, interrupted, nullptr,
-                              {.folder = folder("ended"), .resumed = {}, .files = &full_again});
+  const RunResult row = train(experiment, model, data, make_plan("data", experiment, model, 2), recorder, interrupted,
+                              nullptr, {.folder = folder("ended"), .resumed = {}, .files = &full_again});
   EXPECT_EQ(row.status, RunStatus::failed);
   EXPECT_THAT(row.reason, HasSubstr("after step 12 was not written"));
 }
@@ -305,8 +321,8 @@ TEST_F(Resuming, AnInterruptedRunLeavesACheckpointOfTheStepItEndedIn) {
   } observer;
   observer.interrupted = &interrupted;
   const Model model = build_model(experiment, data);
-  const RunResult row = train(experiment, model, data, make_plan("data", experiment, model, 2), observer, interrupted, nullptr,
-                              {.folder = folder("cut"), .resumed = {}, .files = nullptr});
+  const RunResult row = train(experiment, model, data, make_plan("data", experiment, model, 2), observer, interrupted,
+                              nullptr, {.folder = folder("cut"), .resumed = {}, .files = nullptr});
   interrupted = false;
   EXPECT_EQ(row.status, RunStatus::interrupted);
   ASSERT_TRUE(row.checkpoints);
@@ -316,7 +332,8 @@ TEST_F(Resuming, AnInterruptedRunLeavesACheckpointOfTheStepItEndedIn) {
   EXPECT_EQ(row.checkpoints->newest_step, last);
   const Outcome resumed = run("data", 2, {}, folder("cut"));
   ASSERT_EQ(resumed.row.curve.size(), size_t(kSteps - last));
-  for (size_t i = 0; i < resumed.row.curve.size(); ++i) EXPECT_EQ(resumed.row.curve[i].loss, whole.row.curve[i + size_t(last)].loss);
+  for (size_t i = 0; i < resumed.row.curve.size(); ++i)
+    EXPECT_EQ(resumed.row.curve[i].loss, whole.row.curve[i + size_t(last)].loss);
   for (const auto& [name, tensor] : whole.weights) EXPECT_TRUE(at::equal(tensor, resumed.weights.at(name))) << name;
 }
 
@@ -329,8 +346,8 @@ TEST_F(Resuming, ADivergedRunKeepsItsLastGoodCheckpoint) {
   experiment.checkpoint.keep = 1;
   const Model model = build_model(experiment, data);
   Recorder recorder;
-  const RunResult row = train(experiment, model, data, make_plan("single", experiment, model, 1), recorder, interrupted, nullptr,
-                              {.folder = folder("diverged"), .resumed = {}, .files = nullptr});
+  const RunResult row = train(experiment, model, data, make_plan("single", experiment, model, 1), recorder, interrupted,
+                              nullptr, {.folder = folder("diverged"), .resumed = {}, .files = nullptr});
   EXPECT_EQ(row.status, RunStatus::failed);
   EXPECT_THAT(row.reason, HasSubstr("diverged"));
   ASSERT_FALSE(recorder.notices.empty());
@@ -342,15 +359,17 @@ TEST_F(Resuming, ADivergedRunKeepsItsLastGoodCheckpoint) {
 TEST_F(Resuming, SettingsThatCheckpointsCannotHave) {
   const Model model = build_model(experiment, data);
   experiment.private_replicas = true;
-  expect_error(Blame::user, {"tiny.toml: checkpoint", "powersgd", "compression = bf16"},
-               [&] { check_checkpoints(experiment, data, make_plan("data=2,compression=powersgd:1", experiment, model, 2)); });
+  expect_error(Blame::user, {"tiny.toml: checkpoint", "powersgd", "compression = bf16"}, [&] {
+    check_checkpoints(experiment, data, make_plan("data=2,compression=powersgd:1", experiment, model, 2));
+  });
   const Plan plan = make_plan("data", experiment, model, 2);
   check_checkpoints(experiment, data, plan);
   experiment.checkpoint.best = "accuracy";
   expect_error(Blame::user, {"best = accuracy", "every 4 steps", "every 6", "a multiple of evaluate_every"},
                [&] { check_checkpoints(experiment, data, plan); });
   experiment.checkpoint.best = "perplexity";
-  expect_error(Blame::user, {"best = perplexity", "classification", "loss, accuracy"}, [&] { check_checkpoints(experiment, data, plan); });
+  expect_error(Blame::user, {"best = perplexity", "classification", "loss, accuracy"},
+               [&] { check_checkpoints(experiment, data, plan); });
   experiment.checkpoint.best = "accuracy";
   experiment.evaluate_every = {3, Length::Unit::steps};
   check_checkpoints(experiment, data, plan);
@@ -360,7 +379,8 @@ TEST_F(Resuming, WhatDoesNotFitIsRefused) {
   run("data", 2, folder("whole"));
   const RunSpec good = experiment;
   const auto expect_refused = [&](const std::vector<std::string>& parts) {
-    expect_error(Blame::user, parts, [&] { open_resumption(cut("whole"), experiment, build_model(experiment, data), data); });
+    expect_error(Blame::user, parts,
+                 [&] { open_resumption(cut("whole"), experiment, build_model(experiment, data), data); });
     experiment = good;
   };
   experiment.seed = 2;

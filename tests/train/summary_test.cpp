@@ -152,7 +152,8 @@ TEST(StepGate, AllWorkersAgree) {
   }
 }
 
-StepRecord step_entry(int64_t step, double begin, double end, double compute, double exposed, double hidden = 0, int64_t bytes = 0) {
+StepRecord step_entry(int64_t step, double begin, double end, double compute, double exposed, double hidden = 0,
+                      int64_t bytes = 0) {
   StepRecord entry{false, step, {}};
   StepOutcome o = outcome(begin, end, 6);
   o.compute_seconds = compute;
@@ -181,7 +182,8 @@ TEST(Summary, QuantilesAndShares) {
   clock += 100;
   for (int64_t step = 2; step <= 11; ++step) {  // 1 .. 10 seconds
     const double seconds = double(step - 1);
-    const CurvePoint point = *summary.add_step(step_entry(step, clock, clock + seconds, seconds * 0.8, seconds * 0.2, seconds * 0.1, 40), 12);
+    const CurvePoint point = *summary.add_step(
+        step_entry(step, clock, clock + seconds, seconds * 0.8, seconds * 0.2, seconds * 0.1, 40), 12);
     clock += seconds;
     EXPECT_EQ(point.samples, 12 * step);
     EXPECT_DOUBLE_EQ(point.loss, 0.5);
@@ -230,8 +232,8 @@ TEST(Summary, NothingMeasuredIsNothing) {
   Experiment experiment;
   RunResult result;
   Summary(experiment, kGoal, 2, 100, 10, 100).write(result);
-  EXPECT_FALSE(result.step_seconds || result.samples_per_second || result.epoch_seconds || result.test || result.to_target ||
-               result.bytes_per_step || result.exposed_communication || result.timeline);
+  EXPECT_FALSE(result.step_seconds || result.samples_per_second || result.epoch_seconds || result.test ||
+               result.to_target || result.bytes_per_step || result.exposed_communication || result.timeline);
   EXPECT_TRUE(result.busy_share.empty());
 }
 
@@ -293,7 +295,8 @@ TEST(Summary, TargetsOfMetricsThatFallAreReachedFromAbove) {
 TEST(Summary, LoadingIsNotComputing) {
   Experiment experiment;
   Summary summary(experiment, kGoal, 2, 100, 10, 9);
-  StepRecord entry = step_entry(1, 0, 10, 8, 0);  // 8 s of computing on the first device, 4 on the second, loading included
+  StepRecord entry =
+      step_entry(1, 0, 10, 8, 0);  // 8 s of computing on the first device, 4 on the second, loading included
   entry.load_seconds = {2, 4};
   summary.add_step(entry, 10);
   RunResult result;
@@ -320,7 +323,8 @@ TEST(Summary, TimelineCountsFromTheStepsStart) {
   EXPECT_DOUBLE_EQ(result.timeline->events[1].begin, 0.25);
 }
 
-RunResult row(const std::string& strategy, int devices, double rate, const std::vector<std::pair<int64_t, double>>& evaluations) {
+RunResult row(const std::string& strategy, int devices, double rate,
+              const std::vector<std::pair<int64_t, double>>& evaluations) {
   RunResult r;
   r.strategy = strategy;
   r.devices = devices;
@@ -336,8 +340,9 @@ RunResult row(const std::string& strategy, int devices, double rate, const std::
 
 TEST(CompleteComparison, EqualSamplesEqualTimeAndEfficiency) {
   ExperimentResult result;
-  result.rows = {row("single", 1, 100, {{10, 1}, {20, 2}, {30, 3}}), row("data", 2, 180, {{10, 0.5}, {20, 1}, {30, 1.5}}),
-                 row("tensor", 4, 50, {{10, 4}}), row("pipeline", 2, 60, {})};
+  result.rows = {row("single", 1, 100, {{10, 1}, {20, 2}, {30, 3}}),
+                 row("data", 2, 180, {{10, 0.5}, {20, 1}, {30, 1.5}}), row("tensor", 4, 50, {{10, 4}}),
+                 row("pipeline", 2, 60, {})};
   result.rows[2].status = RunStatus::timed_out;
   result.rows[3].status = RunStatus::failed;
   result.rows[3].samples_per_second.reset();
@@ -348,7 +353,7 @@ TEST(CompleteComparison, EqualSamplesEqualTimeAndEfficiency) {
     EXPECT_DOUBLE_EQ(*result.rows[2].scaling_efficiency, 0.125);
     EXPECT_FALSE(result.rows[3].scaling_efficiency);
     EXPECT_EQ(result.rows[0].test_at_equal_samples->samples, 10);  // the timed-out row got no further
-    EXPECT_EQ(result.rows[0].test_at_equal_time->samples, 10);  // data was through after 1.5 s
+    EXPECT_EQ(result.rows[0].test_at_equal_time->samples, 10);     // data was through after 1.5 s
     EXPECT_EQ(result.rows[1].test_at_equal_time->samples, 30);
     EXPECT_EQ(result.rows[2].test_at_equal_samples->samples, 10);
     EXPECT_FALSE(result.rows[2].test_at_equal_time);

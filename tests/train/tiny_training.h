@@ -26,7 +26,8 @@ class TinyTraining : public ::testing::Test {
     for (int d = 0; d < 4; ++d) EXPECT_EQ(memory_use(d).total(), 0) << "device " << d << " still holds memory";
   }
 
-  std::shared_ptr<MemoryDataset> train_set = std::make_shared<MemoryDataset>(210, 1), test_set = std::make_shared<MemoryDataset>(90, 2);
+  std::shared_ptr<MemoryDataset> train_set = std::make_shared<MemoryDataset>(210, 1),
+                                 test_set = std::make_shared<MemoryDataset>(90, 2);
   TaskData data;
   RunSpec experiment;
   std::atomic<bool> interrupted{false};

@@ -103,7 +103,8 @@ TEST_F(Training, CurveAndEvaluationDoNotDependOnThePlan) {
   experiment.precision = Precision::fp64;
   experiment.length = {25, Length::Unit::steps};
   const RunResult single = run("single", 1);
-  for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"data", 3}, {"tensor", 4}, {"pipeline", 3}, {"hybrid:tensor", 4}, {"hybrid:pipeline", 4}}) {
+  for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{
+           {"data", 3}, {"tensor", 4}, {"pipeline", 3}, {"hybrid:tensor", 4}, {"hybrid:pipeline", 4}}) {
     SCOPED_TRACE(plan);
     const RunResult other = run(plan, devices);
     ASSERT_EQ(other.status, RunStatus::ok) << other.reason;
@@ -210,7 +211,8 @@ TEST_F(Training, AnObserverThatThrowsEndsTheWorkers) {
   } full;
   const Model model = build_model(experiment, data);
   const Plan plan = make_plan("data", experiment, model, 2);
-  expect_error(Blame::run, {"metrics.jsonl", "no space"}, [&] { train(experiment, model, data, plan, full, interrupted); });
+  expect_error(Blame::run, {"metrics.jsonl", "no space"},
+               [&] { train(experiment, model, data, plan, full, interrupted); });
 }
 
 TEST_F(Training, FailedInEvaluation) {
@@ -260,7 +262,8 @@ TEST_F(Training, HandsOutItsWeights) {
   // a run that begins with them does not begin with drawn ones
   RunSpec second = experiment;
   second.length = {1, Length::Unit::steps};
-  const Model tuned = model.with_initial_values({.tensors = match_weights(model, weights.tensors, {}, "the run").tensors, .report = ""});
+  const Model tuned = model.with_initial_values(
+      {.tensors = match_weights(model, weights.tensors, {}, "the run").tensors, .report = ""});
   const RunResult more = train(second, tuned, data, make_plan("data", second, model, 2), observer, interrupted);
   EXPECT_LT(more.curve.at(0).loss, 0.97 * r.curve.at(0).loss);
 }
@@ -271,18 +274,22 @@ TEST_F(Training, SavesNoWeightsWhereTheyAreNotWanted) {
   const RunResult r = run();
   EXPECT_EQ(r.status, RunStatus::ok);
   EXPECT_TRUE(observer.weights.empty());
-  EXPECT_TRUE(std::none_of(r.warnings.begin(), r.warnings.end(), [](const std::string& w) { return w.find("weights") != w.npos; }));
+  EXPECT_TRUE(std::none_of(r.warnings.begin(), r.warnings.end(),
+                           [](const std::string& w) { return w.find("weights") != w.npos; }));
 }
 
 TEST_F(Training, KeepsTheRunWhereTheWeightsCannotBeWritten) {
   struct Full : TrainObserver {
-    void on_weights(const Weights&) override { fail_run({"weights.safetensors", "cannot be written", "no space", "free some"}); }
+    void on_weights(const Weights&) override {
+      fail_run({"weights.safetensors", "cannot be written", "no space", "free some"});
+    }
   } full;
   experiment.length = {2, Length::Unit::steps};
   const Model model = build_model(experiment, data);
   const RunResult r = train(experiment, model, data, make_plan("data", experiment, model, 2), full, interrupted);
   EXPECT_EQ(r.status, RunStatus::ok);
-  EXPECT_THAT(r.warnings, ::testing::Contains(::testing::AllOf(HasSubstr("the trained weights are not saved: "), HasSubstr("no space"))));
+  EXPECT_THAT(r.warnings, ::testing::Contains(::testing::AllOf(HasSubstr("the trained weights are not saved: "),
+                                                               HasSubstr("no space"))));
 }
 
 TEST_F(Training, ATimedOutRunKeepsItsWeights) {

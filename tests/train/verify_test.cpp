@@ -22,7 +22,8 @@ TEST(RelativeDifference, Values) {
 }
 
 TEST(RelativeDifference, IsHeldToAFloorWhereTheTensorIsSmaller) {
-  const at::Tensor noise = at::full({3}, 1e-17, at::kDouble), other = at::full({3}, -1e-17, at::kDouble), b = at::full({3}, 2.0, at::kDouble);
+  const at::Tensor noise = at::full({3}, 1e-17, at::kDouble), other = at::full({3}, -1e-17, at::kDouble),
+                   b = at::full({3}, 2.0, at::kDouble);
   EXPECT_DOUBLE_EQ(relative_difference(noise, other), 2);
   EXPECT_DOUBLE_EQ(relative_difference(noise, other, 1e-4), 2e-13);
   EXPECT_DOUBLE_EQ(relative_difference(b + 0.5, b, 1e-4), 0.25);
@@ -50,7 +51,8 @@ struct Images final : Dataset {
     Samples s{at::empty({n, 3, 16, 16}), at::empty({n}, at::kLong)};
     Philox random(7);
     for (int64_t i = 0; i < n; ++i) {
-      for (int64_t k = 0; k < 768; ++k) s.data.data_ptr<float>()[i * 768 + k] = float(random.normal(uint64_t(indices[size_t(i)] * 768 + k)));
+      for (int64_t k = 0; k < 768; ++k)
+        s.data.data_ptr<float>()[i * 768 + k] = float(random.normal(uint64_t(indices[size_t(i)] * 768 + k)));
       s.target.data_ptr<int64_t>()[i] = indices[size_t(i)] % 4;
     }
     s.data = s.data.contiguous(at::MemoryFormat::ChannelsLast);
@@ -100,7 +102,8 @@ TEST_F(Verify, BatchNorm) {
   experiment.model_name = "cifar-resnet18";
   experiment.model_options = {{"width", 4}};
   data.train = data.test = std::make_shared<Images>();
-  expect_error(Blame::user, {"tiny.toml", "batch_norm = \"local\"", "--set batch_norm=global"}, [&] { run("data", 2, 1); });
+  expect_error(Blame::user, {"tiny.toml", "batch_norm = \"local\"", "--set batch_norm=global"},
+               [&] { run("data", 2, 1); });
   experiment.batch_norm = BatchNormScope::global;
   EXPECT_TRUE(run("data", 2, 2).ok());
   experiment.micro_batches = 3;
@@ -109,8 +112,8 @@ TEST_F(Verify, BatchNorm) {
   EXPECT_NE(piped.note.find("same 3 micro-batches"), std::string::npos);
 }
 
-/// Running statistics, too, are one device's under global batch norm; under local the evaluation takes one worker's, and the
-/// result says that the curve differs.
+/// Running statistics, too, are one device's under global batch norm; under local the evaluation takes one worker's,
+/// and the result says that the curve differs.
 TEST_F(Verify, BatchNormInEvaluation) {
   experiment.model_name = "cifar-resnet18";
   experiment.model_options = {{"width", 4}};
@@ -128,7 +131,8 @@ TEST_F(Verify, BatchNormInEvaluation) {
     const RunResult other = run_plan(plan, 4);
     ASSERT_EQ(other.status, RunStatus::ok) << other.reason;
     EXPECT_NEAR(other.test->loss, single.test->loss, 1e-9 * single.test->loss) << plan;
-    for (const std::string& warning : other.warnings) EXPECT_EQ(warning.find("batch_norm"), std::string::npos) << warning;
+    for (const std::string& warning : other.warnings)
+      EXPECT_EQ(warning.find("batch_norm"), std::string::npos) << warning;
   }
   experiment.batch_norm = BatchNormScope::local;
   const RunResult local = run_plan("data", 4);

@@ -1,4 +1,5 @@
-// Whole runs in virtual time: what they learn beside runs of the same plan in real time, and what they take beside the simulator.
+// Whole runs in virtual time: what they learn beside runs of the same plan in real time, and what they take beside the
+// simulator.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -83,14 +84,15 @@ void expect_same_bits(const Outcome& a, const Outcome& b) {
   ASSERT_EQ(a.row.curve.size(), b.row.curve.size());
   for (size_t k = 0; k < a.row.curve.size(); ++k) EXPECT_EQ(a.row.curve[k].loss, b.row.curve[k].loss) << k;
   ASSERT_EQ(a.row.evaluations.size(), b.row.evaluations.size());
-  for (size_t k = 0; k < a.row.evaluations.size(); ++k) EXPECT_EQ(a.row.evaluations[k].loss, b.row.evaluations[k].loss) << k;
+  for (size_t k = 0; k < a.row.evaluations.size(); ++k)
+    EXPECT_EQ(a.row.evaluations[k].loss, b.row.evaluations[k].loss) << k;
   ASSERT_FALSE(a.weights.empty());
   ASSERT_EQ(a.weights.size(), b.weights.size());
   for (const auto& [name, tensor] : a.weights) EXPECT_TRUE(tensor.equal(b.weights.at(name))) << name;
 }
 
-/// `within`: of the simulator's step. It divides a connection among those who use it at once, and lets divided weights come beside computing, where a
-/// worker asks for them when it needs them.
+/// `within`: of the simulator's step. It divides a connection among those who use it at once, and lets divided weights
+/// come beside computing, where a worker asks for them when it needs them.
 struct Case {
   std::string plan;
   int devices;
@@ -107,7 +109,8 @@ TEST_P(VirtualPlans, LearnWhatTheyDoInRealTimeAndTakeWhatTheSimulatorSays) {
   const Outcome real = run(model, plan, false), modelled = run(model, plan, true), again = run(model, plan, true);
   expect_same_bits(real, modelled);
   expect_same_bits(modelled, again);
-  for (size_t k = 0; k < again.row.curve.size(); ++k) EXPECT_EQ(modelled.row.curve[k].seconds, again.row.curve[k].seconds) << "a function of its input";
+  for (size_t k = 0; k < again.row.curve.size(); ++k)
+    EXPECT_EQ(modelled.row.curve[k].seconds, again.row.curve[k].seconds) << "a function of its input";
   EXPECT_EQ(modelled.row.backend, "virtual");
   EXPECT_EQ(clock_of(modelled.row), "modelled");
   EXPECT_EQ(clock_of(real.row), "real");
@@ -117,7 +120,8 @@ TEST_P(VirtualPlans, LearnWhatTheyDoInRealTimeAndTakeWhatTheSimulatorSays) {
   for (size_t rank = 0; rank < modelled.row.busy_share.size(); ++rank)
     EXPECT_NEAR(modelled.row.busy_share[rank], simulated.busy_share[rank], 0.03) << rank;
   RecordProperty("ratio", std::to_string(modelled.row.step_seconds->median / simulated.step_seconds->median));
-  EXPECT_NEAR(modelled.row.step_seconds->median / simulated.step_seconds->median, 1, within) << modelled.row.step_seconds->median;
+  EXPECT_NEAR(modelled.row.step_seconds->median / simulated.step_seconds->median, 1, within)
+      << modelled.row.step_seconds->median;
 }
 
 TEST_F(VirtualRun, ASlowWorkerTakesItsTimeAndOthersWait) {
@@ -160,7 +164,8 @@ TEST_F(VirtualRun, OptionsAreThoseOfRealTime) {
 
 TEST_F(VirtualRun, TheCauseIsSaidNotWhatItDidToOthers) {
   const Model model = build_model(experiment, data);
-  const std::pair<const char*, int64_t> cases[] = {{"data", 100}, {"data", 20}, {"1f1b", 30}, {"1f1b", 10}, {"zero3", 100}};  // KiB: in a step, at its start
+  const std::pair<const char*, int64_t> cases[] = {
+      {"data", 100}, {"data", 20}, {"1f1b", 30}, {"1f1b", 10}, {"zero3", 100}};  // KiB: in a step, at its start
   for (const auto& [name, limit] : cases)
     for (int k = 0; k < 4; ++k) {
       RunSpec e = experiment;
@@ -194,18 +199,20 @@ TEST_F(VirtualRun, CostsWhatTheMachinesCost) {
   EXPECT_THAT(two.row.warnings, ::testing::Contains(HasSubstr("times are a model's: the tests' machines")));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, VirtualPlans,
-                         ::testing::Values(Case{"single", 1, 1e-6}, Case{"data", 4, 0.02}, Case{"data,micro_batches=3", 2, 0.02}, Case{"tensor", 2, 0.05},
-                                           Case{"pipeline", 3, 0.05}, Case{"gpipe,micro_batches=4", 2, 0.05}, Case{"data=2,tensor=2", 4, 0.05},
-                                           Case{"1f1b", 3, 0.1}, Case{"interleaved", 2, 0.1}, Case{"zero-bubble", 2, 0.1}, Case{"pipedream", 2, 0.1},
-                                           Case{"2bw", 2, 0.1}, Case{"data,compression=bf16", 2, 0.02}, Case{"data=2,pipeline=2,recompute=all", 4, 0.1},
-                                           Case{"zero1", 4, 0.05}, Case{"zero2", 2, 0.05}, Case{"zero3", 2, 0.3}, Case{"data", 64, 0.02}),
-                         [](const auto& info) {
-                           std::string name = info.param.plan + "_" + std::to_string(info.param.devices);
-                           for (char& c : name)
-                             if (!std::isalnum(c)) c = '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, VirtualPlans,
+    ::testing::Values(Case{"single", 1, 1e-6}, Case{"data", 4, 0.02}, Case{"data,micro_batches=3", 2, 0.02},
+                      Case{"tensor", 2, 0.05}, Case{"pipeline", 3, 0.05}, Case{"gpipe,micro_batches=4", 2, 0.05},
+                      Case{"data=2,tensor=2", 4, 0.05}, Case{"1f1b", 3, 0.1}, Case{"interleaved", 2, 0.1},
+                      Case{"zero-bubble", 2, 0.1}, Case{"pipedream", 2, 0.1}, Case{"2bw", 2, 0.1},
+                      Case{"data,compression=bf16", 2, 0.02}, Case{"data=2,pipeline=2,recompute=all", 4, 0.1},
+                      Case{"zero1", 4, 0.05}, Case{"zero2", 2, 0.05}, Case{"zero3", 2, 0.3}, Case{"data", 64, 0.02}),
+    [](const auto& info) {
+      std::string name = info.param.plan + "_" + std::to_string(info.param.devices);
+      for (char& c : name)
+        if (!std::isalnum(c)) c = '_';
+      return name;
+    });
 
 }  // namespace
 }  // namespace trireme::testing

@@ -7,9 +7,9 @@
 #include "comm/formulas.h"
 #include "toy.h"
 #include "update/async_average.h"
-#include "update/local_sgd.h"
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
+#include "update/local_sgd.h"
 #include "worlds.h"
 
 namespace trireme {
@@ -19,8 +19,9 @@ constexpr double kRate = 0.05;
 const Length kEachEpoch{1, Length::Unit::epochs};
 Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
 
-std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options, int replicas,
-                                       std::vector<double> seconds = {1}, const VirtualLinks& links = {}) {
+std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options,
+                                       int replicas, std::vector<double> seconds = {1},
+                                       const VirtualLinks& links = {}) {
   const FixedTimes times(std::move(seconds));
   VirtualWorld world(replicas, times, links, policy.server());
   return train_toy(world, policy, problem, options);
@@ -107,7 +108,11 @@ TEST(LocalSgd, OneAverageAtTheEndIsOneShotAveraging) {
   }
   for (const ToyResult& result : results) EXPECT_LT(largest_difference(result.weights, mean), 1e-13);
   auto twice = local_sgd({.every = steps(8)});
-  EXPECT_GT(largest_difference(train_virtually(*twice, problem, {.steps = {15}, .learning_rate = kRate, .momentum = 0.9}, 3)[0].weights, mean), 1e-4);
+  EXPECT_GT(
+      largest_difference(
+          train_virtually(*twice, problem, {.steps = {15}, .learning_rate = kRate, .momentum = 0.9}, 3)[0].weights,
+          mean),
+      1e-4);
 }
 
 TEST(LocalSgd, MomentsAreKeptAveragedOrReset) {
@@ -115,7 +120,8 @@ TEST(LocalSgd, MomentsAreKeptAveragedOrReset) {
   Vector last;
   for (const Moments moments : {Moments::kept, Moments::averaged, Moments::reset}) {
     auto policy = local_sgd({.every = steps(4), .moments = moments});
-    const auto results = train_virtually(*policy, problem, {.steps = {14}, .learning_rate = kRate, .momentum = 0.8}, 3);  // 2 steps over
+    const auto results =
+        train_virtually(*policy, problem, {.steps = {14}, .learning_rate = kRate, .momentum = 0.8}, 3);  // 2 steps over
     LocalSgdReference reference{.problem = problem, .n = 3, .momentum = 0.8, .moments = moments};
     reference.run({14, 14, 14}, [](int64_t k) { return (k + 1) % 4 == 0; });
     for (int r = 0; r < 3; ++r) {
@@ -358,7 +364,8 @@ TEST(AsyncAverage, FollowsTheOrderOfArrival) {
     for (const int shards : {1, 4}) {
       const auto share = by_samples ? AsyncAverageOptions::Share::by_samples : AsyncAverageOptions::Share::half;
       auto policy = async_average({.share = share, .shards = shards});
-      const auto results = train_virtually(*policy, problem, {.steps = {12, 20, 12}, .learning_rate = kRate}, 3, reference.seconds);
+      const auto results =
+          train_virtually(*policy, problem, {.steps = {12, 20, 12}, .learning_rate = kRate}, 3, reference.seconds);
       for (const ToyResult& result : results) EXPECT_LT(largest_difference(result.weights, expected), 1e-13);
       whole.push_back(results[0].weights);
     }
@@ -392,7 +399,8 @@ TEST(AsyncAverage, ASlowReplicaDelaysNobody) {
   EXPECT_EQ(results[0].counts.bytes_sent, 4 * 11 * 8 + all_reduce_bytes(4, 8, 3, 0) + all_reduce_bytes(7, 8, 3, 0));
 }
 
-/// Delayed averaging, written down plainly: n replicas, an average set out after every H steps that comes in d steps later.
+/// Delayed averaging, written down plainly: n replicas, an average set out after every H steps that comes in d steps
+/// later.
 std::vector<Vector> delayed_averages(const ToyProblem& problem, int n, int64_t h, int64_t d, int64_t last) {
   std::vector<Vector> weights(size_t(n), problem.initial()), set_out;
   for (int64_t k = 0; k < last; ++k) {
@@ -429,14 +437,16 @@ TEST(LocalSgd, WithOverlapItIsDelayedAveraging) {
     }
     const auto again = local_sgd(options);
     ThreadWorld threads(3);
-    EXPECT_EQ(train_toy(threads, *again, problem, {.steps = {14}, .learning_rate = kRate})[0].weights, results[0].weights);
+    EXPECT_EQ(train_toy(threads, *again, problem, {.steps = {14}, .learning_rate = kRate})[0].weights,
+              results[0].weights);
   }
 }
 
 TEST(LocalSgd, OverlapHidesAsManySteps) {
   const ToyProblem problem{.seed = 22};
   const double bytes = 2.0 * 11 * 8 / 2;  // of 11 weights on a ring of two
-  const VirtualLinks links{.replicas = {{.bandwidth = bytes / 2.5, .latency = 0}}};  // an average takes 2.5 s, a step 1 s
+  const VirtualLinks links{
+      .replicas = {{.bandwidth = bytes / 2.5, .latency = 0}}};  // an average takes 2.5 s, a step 1 s
   const auto seconds = [&](int64_t overlap) {
     const auto policy = local_sgd({.every = steps(4), .overlap = overlap});
     return train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, 2, {1}, links)[0].seconds;
@@ -468,7 +478,8 @@ TEST(AsyncAverage, IsBitEqualOverTwoRunsOf64Replicas) {
     times.straggle_factor = 5;
     times.seed = 16;
     auto policy = async_average({});
-    const VirtualLinks links{.replicas = {{.bandwidth = 1e4, .latency = 0.01}}, .server = {.bandwidth = 2e4, .latency = 0.02}};
+    const VirtualLinks links{.replicas = {{.bandwidth = 1e4, .latency = 0.01}},
+                             .server = {.bandwidth = 2e4, .latency = 0.02}};
     VirtualWorld world(64, times, links, policy->server());
     return train_toy(world, *policy, problem, {.steps = {6}, .learning_rate = kRate, .dtype = at::kFloat});
   };

@@ -6,9 +6,9 @@
 #include "toy.h"
 #include "update/diloco.h"
 #include "update/e3m0.h"
-#include "update/local_sgd.h"
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
+#include "update/local_sgd.h"
 #include "worlds.h"
 
 namespace trireme {
@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kRate = 0.05;
 
-std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options, int replicas,
-                                       const VirtualLinks& links = {}) {
+std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options,
+                                       int replicas, const VirtualLinks& links = {}) {
   const FixedTimes times({1});
   VirtualWorld world(replicas, times, links, policy.server());
   return train_toy(world, policy, problem, options);
@@ -101,7 +101,8 @@ TEST(Diloco, FollowsTheReference) {
     const auto results = train_virtually(*policy, problem, {.steps = {23}, .learning_rate = kRate}, 3);
     const Vector theta = DilocoReference{problem, 3, options}.run(23);
     for (const ToyResult& result : results) {
-      EXPECT_LT(largest_difference(result.weights, theta), 1e-12) << options.every << " " << options.fragments << " " << options.overlap;
+      EXPECT_LT(largest_difference(result.weights, theta), 1e-12)
+          << options.every << " " << options.fragments << " " << options.overlap;
       EXPECT_EQ(result.weights, results[0].weights);
     }
   }
@@ -129,7 +130,8 @@ TEST(Diloco, FragmentsSendTheSameBytesInSmallerParts) {
   auto whole = diloco({.every = 6}), parts = diloco({.every = 6, .fragments = 3});
   const auto once = train_virtually(*whole, problem, toy, 2), streamed = train_virtually(*parts, problem, toy, 2);
   EXPECT_EQ(once[0].counts.collectives, 2);
-  EXPECT_EQ(streamed[0].counts.bytes_sent, once[0].counts.bytes_sent + 8 * 16) << "what fragments 0 and 1 have left goes in a last round";
+  EXPECT_EQ(streamed[0].counts.bytes_sent, once[0].counts.bytes_sent + 8 * 16)
+      << "what fragments 0 and 1 have left goes in a last round";
   EXPECT_EQ(once[0].counts.bytes_sent, 2 * 24 * 8) << "2 (n - 1) / n of 24 doubles, twice";
 }
 
@@ -208,7 +210,8 @@ TEST(E3m0, RoundsToTheNearestOfATable) {
   }
   constexpr uint64_t kSeed = 31;
   at::Tensor values = at::empty({2500}, at::kFloat);
-  for (int64_t i = 0; i < values.numel(); ++i) values.data_ptr<float>()[i] = float(scale * (2 * Philox(kSeed).uniform(uint64_t(i)) - 1));
+  for (int64_t i = 0; i < values.numel(); ++i)
+    values.data_ptr<float>()[i] = float(scale * (2 * Philox(kSeed).uniform(uint64_t(i)) - 1));
   for (const int64_t block : {0, 1024, 2048}) values.data_ptr<float>()[block + 7] = float(-scale);
   const at::Tensor encoded = encode_e3m0(values);
   EXPECT_EQ(encoded.numel(), 1250 + 3 * 4);

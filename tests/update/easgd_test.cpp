@@ -4,9 +4,9 @@
 #include "../base/expect_error.h"
 #include "toy.h"
 #include "update/easgd.h"
-#include "update/registry.h"
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
+#include "update/registry.h"
 #include "worlds.h"
 
 namespace trireme {
@@ -86,8 +86,8 @@ TEST(Easgd, EqualReplicasAreAFixedPoint) {
 }
 
 /// Replicas of these speeds, step after step in the order in which they begin them.
-Vector reference_centre(const ToyProblem& problem, const std::vector<double>& seconds, int64_t steps, int64_t period, double beta,
-                        double momentum) {
+Vector reference_centre(const ToyProblem& problem, const std::vector<double>& seconds, int64_t steps, int64_t period,
+                        double beta, double momentum) {
   const int n = int(seconds.size());
   Vector centre = problem.initial();
   std::vector<Vector> x(size_t(n), centre), v(size_t(n), Vector(centre.size()));
@@ -174,7 +174,8 @@ TEST(Easgd, OnThreadsTheSumOfAllIsKept) {
 
 // -- the registry
 
-std::unique_ptr<UpdatePolicy> make(const std::string& text, const RunFacts& facts = {.replicas = 2, .plain_sgd = true}) {
+std::unique_ptr<UpdatePolicy> make(const std::string& text,
+                                   const RunFacts& facts = {.replicas = 2, .plain_sgd = true}) {
   const ConfigTable table = ConfigTable::from_string(text, "e.toml");
   auto policy = make_update_policy(table, facts);
   table.finish();
@@ -183,7 +184,8 @@ std::unique_ptr<UpdatePolicy> make(const std::string& text, const RunFacts& fact
 
 TEST(UpdatePolicies, AreMadeByName) {
   for (const std::string& name : update_policy_names()) EXPECT_NE(make("policy = \"" + name + "\""), nullptr) << name;
-  EXPECT_TRUE(make("policy = \"local-sgd\"\nevery = \"16 steps\"\nweights = \"samples\"\nmoments = \"averaged\"")->evaluates_together());
+  EXPECT_TRUE(make("policy = \"local-sgd\"\nevery = \"16 steps\"\nweights = \"samples\"\nmoments = \"averaged\"")
+                  ->evaluates_together());
   EXPECT_EQ(make("policy = \"easgd\"\nshards = 3")->server()->shards(), 3);
 }
 

@@ -1,4 +1,5 @@
-// Replicas that fail on the virtual clock: those that come back are waited for or not, those that do not leave the rest to the others.
+// Replicas that fail on the virtual clock: those that come back are waited for or not, those that do not leave the rest
+// to the others.
 #include "update/failures.h"
 
 #include <gtest/gtest.h>
@@ -10,10 +11,10 @@
 #include "update/downpour.h"
 #include "update/easgd.h"
 #include "update/federated.h"
+#include "update/hub/virtual_world.h"
 #include "update/local_sgd.h"
 #include "update/partial.h"
 #include "update/shat.h"
-#include "update/hub/virtual_world.h"
 #include "worlds.h"
 
 namespace trireme {
@@ -23,9 +24,11 @@ constexpr double kRate = 0.05;
 const Length kEachStep{1, Length::Unit::steps};
 
 std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options,
-                                       std::vector<double> seconds, std::vector<Failure> failures, const VirtualLinks& links = {}) {
+                                       std::vector<double> seconds, std::vector<Failure> failures,
+                                       const VirtualLinks& links = {}) {
   const FixedTimes times(seconds);
-  VirtualWorld world(int(seconds.size()), times, links, policy.server(), {Failures(std::move(failures)), policy.outlives_replicas()});
+  VirtualWorld world(int(seconds.size()), times, links, policy.server(),
+                     {Failures(std::move(failures)), policy.outlives_replicas()});
   return train_toy(world, policy, problem, options);
 }
 
@@ -34,7 +37,9 @@ TEST(Failures, WorkThatIsHitBeginsAnew) {
                            {.replica = 1, .at = 3, .back_after = 2},
                            {.replica = 1, .at = 40},
                            {.replica = 2, .at = 0, .back_after = 1}});
-  const auto end = [&](int replica, double begin, double seconds) { return failures.work(replica, begin, seconds).end; };
+  const auto end = [&](int replica, double begin, double seconds) {
+    return failures.work(replica, begin, seconds).end;
+  };
   EXPECT_EQ(end(0, 2, 50), 52) << "another's";
   EXPECT_EQ(end(1, 0, 3), 3) << "through when it fails";
   EXPECT_EQ(end(1, 0, 4), 9) << "lost at 3, begun again at 5";
@@ -78,7 +83,8 @@ TEST(Failures, AsynchronousReplicasGoOnWithoutTheLost) {
   // one that is lost in its fourth step leaves what one leaves that makes three
   const auto run = [&](std::vector<int64_t> steps, std::vector<Failure> failures) {
     const auto policy = async_average({.every = kEachStep, .share = AsyncAverageOptions::Share::by_samples});
-    return train_virtually(*policy, problem, {.steps = std::move(steps), .learning_rate = kRate}, {1, 1, 1}, std::move(failures));
+    return train_virtually(*policy, problem, {.steps = std::move(steps), .learning_rate = kRate}, {1, 1, 1},
+                           std::move(failures));
   };
   const auto lost = run({6}, {{.replica = 2, .at = 3.5}}), shorter = run({6, 6, 3}, {});
   for (size_t r = 0; r < 2; ++r) {
@@ -110,8 +116,10 @@ TEST(Failures, LastAveragesAreOfThoseThatAreLeft) {
 TEST(Failures, AQuorumIsOfThoseThatAreLeft) {
   const ToyProblem problem{.seed = 85};
   const auto policy = partial_average({.every = kEachStep}, 3);
-  const auto results = train_virtually(*policy, problem, {.steps = {6}, .learning_rate = kRate}, {1, 1, 10}, {{.replica = 2, .at = 4.5}});
-  for (size_t r = 0; r < 2; ++r) EXPECT_EQ(results[r].seconds, 4.5 + 5) << "the first round waits until the third is lost";
+  const auto results = train_virtually(*policy, problem, {.steps = {6}, .learning_rate = kRate}, {1, 1, 10},
+                                       {{.replica = 2, .at = 4.5}});
+  for (size_t r = 0; r < 2; ++r)
+    EXPECT_EQ(results[r].seconds, 4.5 + 5) << "the first round waits until the third is lost";
   EXPECT_EQ(results[0].weights, results[1].weights);
 }
 
@@ -121,7 +129,8 @@ TEST(Failures, EveryServerOutlivesAReplica) {
     const std::vector<Failure> failures = {{.replica = lost, .at = 2.2}, {.replica = 3, .at = 5, .back_after = 1}};
     std::vector<Vector> weights;
     for (const auto& policy : {easgd({.period = 2}, 4), downpour({.warm_start = 3}, 4), shat({.period = 2}, 4)}) {
-      const auto results = train_virtually(*policy, problem, {.steps = {8}, .learning_rate = 0.01}, {1, 1.3, 0.7, 2}, failures);
+      const auto results =
+          train_virtually(*policy, problem, {.steps = {8}, .learning_rate = 0.01}, {1, 1.3, 0.7, 2}, failures);
       for (int r = 0; r < 4; ++r) {
         if (r == lost) continue;
         EXPECT_EQ(results[size_t(r)].steps, 8);
@@ -134,10 +143,12 @@ TEST(Failures, EveryServerOutlivesAReplica) {
   for (const int lost : {0, 1}) EXPECT_EQ(all(lost), all(lost)) << "the same failures, the same bits";
 }
 
-std::vector<RoundRecord> federated_rounds(RoundOptions rounds, std::vector<Failure> failures, std::vector<ToyResult>* results = nullptr) {
+std::vector<RoundRecord> federated_rounds(RoundOptions rounds, std::vector<Failure> failures,
+                                          std::vector<ToyResult>* results = nullptr) {
   const ToyProblem problem{.seed = 87};  // three steps of an epoch
   const auto policy = federated({.rounds = rounds});
-  auto trained = train_virtually(*policy, problem, {.steps = {1000}, .learning_rate = kRate}, {1, 1, 1}, std::move(failures));
+  auto trained =
+      train_virtually(*policy, problem, {.steps = {1000}, .learning_rate = kRate}, {1, 1, 1}, std::move(failures));
   if (results) *results = std::move(trained);
   return policy->rounds();
 }
@@ -158,7 +169,8 @@ TEST(Failures, ARoundWaitsForAFederatedClientUntilItsTimeIsUp) {
   const auto patient = federated_rounds({.clients = 3, .rounds = 2}, {{.replica = 2, .at = 3.5, .back_after = 10}});
   EXPECT_EQ(patient[1].answered, 3);
   EXPECT_EQ(patient[1].seconds, 16.5) << "back at 13.5, and three steps";
-  const auto records = federated_rounds({.clients = 3, .rounds = 5, .timeout = 4}, {{.replica = 2, .at = 3.5, .back_after = 10}});
+  const auto records =
+      federated_rounds({.clients = 3, .rounds = 5, .timeout = 4}, {{.replica = 2, .at = 3.5, .back_after = 10}});
   EXPECT_EQ(records[0].seconds, 3);
   for (int t = 1; t < 4; ++t) {
     EXPECT_EQ(records[size_t(t)].answered, 2);

@@ -9,10 +9,10 @@
 #include "toy.h"
 #include "update/diloco.h"
 #include "update/federated.h"
-#include "update/local_sgd.h"
-#include "update/registry.h"
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
+#include "update/local_sgd.h"
+#include "update/registry.h"
 #include "worlds.h"
 
 namespace trireme {
@@ -30,8 +30,8 @@ std::vector<ToyResult> train_virtually(FederatedPolicy& policy, const ToyProblem
 }
 
 /// FedAvg with all of `selected(round)` answering, serial and in double; optionally with the proximal term.
-Vector reference(const ToyProblem& problem, int64_t rounds, int64_t epochs, const std::function<std::vector<int>(int64_t)>& selected,
-                 double mu = 0) {
+Vector reference(const ToyProblem& problem, int64_t rounds, int64_t epochs,
+                 const std::function<std::vector<int>(int64_t)>& selected, double mu = 0) {
   Vector model = problem.initial();
   for (int64_t t = 0; t < rounds; ++t) {
     Vector mean(model.size());
@@ -105,17 +105,23 @@ TEST(FedAvg, ThreadsFollowTheSameRounds) {
   ThreadWorld world(4, policy->server());
   const auto results = train_toy(world, *policy, problem, {.steps = {kMoreThanEnough}, .learning_rate = kRate});
   const FederatedRounds same(rounds);
-  EXPECT_LT(largest_difference(results[3].weights, reference(problem, 8, 1, [&](int64_t t) { return same.selection(t); })), 1e-12);
+  EXPECT_LT(
+      largest_difference(results[3].weights, reference(problem, 8, 1, [&](int64_t t) { return same.selection(t); })),
+      1e-12);
 }
 
 TEST(FedProx, WithoutMuIsFedAvgAndWithItFollowsTheReference) {
   const ToyProblem problem{.seed = 77, .samples = {12, 20}};
   const auto trained = [&](double mu) {
-    auto policy = federated({.rounds = {.clients = 2, .rounds = 4}, .local = {2, Length::Unit::epochs}, .proximal = mu});
+    auto policy =
+        federated({.rounds = {.clients = 2, .rounds = 4}, .local = {2, Length::Unit::epochs}, .proximal = mu});
     return train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 1})[0].weights;
   };
   for (const double mu : {0.0, 0.5, 4.0})
-    EXPECT_LT(largest_difference(trained(mu), reference(problem, 4, 2, [](int64_t) { return all_of(2); }, mu)), 1e-12) << mu;
+    EXPECT_LT(largest_difference(trained(mu), reference(
+                                                  problem, 4, 2, [](int64_t) { return all_of(2); }, mu)),
+              1e-12)
+        << mu;
   // the more mu the nearer to where the round began
   EXPECT_LT(largest_difference(trained(10), problem.initial()), largest_difference(trained(0), problem.initial()));
 }
@@ -124,7 +130,8 @@ TEST(FedAdam, FollowsThePapersFormulas) {
   const ToyProblem problem{.seed = 78};
   using Kind = ServerOptimizerOptions::Kind;
   for (const Kind kind : {Kind::average, Kind::adagrad, Kind::adam, Kind::yogi}) {
-    const ServerOptimizerOptions server{.kind = kind, .learning_rate = 0.3, .momentum = 0.6, .beta1 = 0.8, .beta2 = 0.9, .tau = 0.01};
+    const ServerOptimizerOptions server{
+        .kind = kind, .learning_rate = 0.3, .momentum = 0.6, .beta1 = 0.8, .beta2 = 0.9, .tau = 0.01};
     auto policy = federated({.rounds = {.clients = 2, .rounds = 5}, .server = server});
     const auto results = train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 2});
     Vector w = problem.initial(), m(w.size()), v(w.size(), 0.01 * 0.01);
@@ -165,7 +172,11 @@ TEST(Federated, ABrokenClientDoesNotSpoilTheModel) {
     if (r == 1 && k % 3 == 1) poison(state);
   };
   const auto results = train_virtually(*policy, problem, options, {1, 1, 1});
-  EXPECT_LT(largest_difference(results[0].weights, reference(problem, 3, 1, [](int64_t) { return std::vector{0, 2}; })), 1e-12);
+  EXPECT_LT(largest_difference(results[0].weights, reference(problem, 3, 1,
+                                                             [](int64_t) {
+                                                               return std::vector{0, 2};
+                                                             })),
+            1e-12);
   for (const RoundRecord& record : policy->rounds()) {
     EXPECT_EQ(record.refused, 1);
     EXPECT_EQ(record.answered, 2);
@@ -192,16 +203,22 @@ TEST(Federated, LargeUpdatesAreScaledDown) {
 TEST(Federated, RoundsEndWithoutThoseWhoAreLate) {
   const ToyProblem problem{.seed = 81};  // 3 steps a round
   auto policy = federated({.rounds = {.clients = 3, .rounds = 4, .timeout = 5}});
-  const auto results = train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 1, 2.5});  // the last one takes 7.5 s
+  const auto results =
+      train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 1, 2.5});  // the last one takes 7.5 s
   const auto rounds = policy->rounds();
   ASSERT_EQ(rounds.size(), 4u);
-  // it is late for rounds 0 and 1 with one piece of work, and begins with round 1's weights at 7.5 s, too late for that too
+  // it is late for rounds 0 and 1 with one piece of work, and begins with round 1's weights at 7.5 s, too late for that
+  // too
   for (size_t t = 0; t < 4; ++t) {
     EXPECT_EQ(rounds[t].answered, 2) << t;
     EXPECT_DOUBLE_EQ(rounds[t].seconds, 5.0 * double(t + 1));
   }
   EXPECT_GE(rounds[1].late + rounds[2].late + rounds[3].late, 2);
-  EXPECT_LT(largest_difference(results[0].weights, reference(problem, 4, 1, [](int64_t) { return std::vector{0, 1}; })), 1e-12);
+  EXPECT_LT(largest_difference(results[0].weights, reference(problem, 4, 1,
+                                                             [](int64_t) {
+                                                               return std::vector{0, 1};
+                                                             })),
+            1e-12);
 }
 
 TEST(Federated, ClientsThatDropOutAreNotCounted) {
@@ -231,7 +248,8 @@ TEST(Federated, RoundsAreToldAsTheyEnd) {
   train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 2});
   ASSERT_EQ(models.size(), 3u);
   for (int64_t t = 0; t < 3; ++t)
-    EXPECT_LT(largest_difference(models[size_t(t)], reference(problem, t + 1, 1, [](int64_t) { return all_of(2); })), 1e-12);
+    EXPECT_LT(largest_difference(models[size_t(t)], reference(problem, t + 1, 1, [](int64_t) { return all_of(2); })),
+              1e-12);
 }
 
 TEST(Federated, StopsWithTheOpenRound) {
@@ -247,7 +265,8 @@ TEST(Federated, StopsWithTheOpenRound) {
 TEST(Federated, TwoHundredAndFiftySixClientsTakeTurns) {
   const ToyProblem problem{.seed = 85, .samples = {4}};
   auto policy = federated({.rounds = {.clients = 256, .rounds = 5, .fraction = 0.1, .seed = 86}});
-  const auto results = train_virtually(*policy, problem, {.learning_rate = kRate, .dtype = at::kFloat}, std::vector<double>(256, 1.0));
+  const auto results =
+      train_virtually(*policy, problem, {.learning_rate = kRate, .dtype = at::kFloat}, std::vector<double>(256, 1.0));
   EXPECT_EQ(policy->rounds().back().answered, 26);
   EXPECT_DOUBLE_EQ(policy->rounds().back().seconds, 5);
   EXPECT_EQ(results[0].weights, results[255].weights);
@@ -318,14 +337,17 @@ TEST(FederatedRounds, LostOnesMayComeBack) {
 TEST(ReplicaState, TakesValuesThatAreCutOtherwise) {
   ReplicaState state = toy_state(Vector(11));
   const at::Tensor all = at::arange(11, at::kDouble);
-  write_values({.weights = {all.narrow(0, 0, 3), all.narrow(0, 3, 6), at::empty({0}, at::kDouble), all.narrow(0, 9, 2)}, .statistics = {}}, state);
+  write_values({.weights = {all.narrow(0, 0, 3), all.narrow(0, 3, 6), at::empty({0}, at::kDouble), all.narrow(0, 9, 2)},
+                .statistics = {}},
+               state);
   const Vector written = to_vector(state.weights);
   for (size_t i = 0; i < 11; ++i) EXPECT_EQ(written[i], double(i));
 }
 
 TEST(Federated, SaysWhatIsWrong) {
   const auto expect = [](const std::vector<std::string>& parts, const std::string& text) {
-    expect_error(Blame::user, parts, [&] { make_update_policy(ConfigTable::from_string(text, "e.toml"), {.replicas = 4}); });
+    expect_error(Blame::user, parts,
+                 [&] { make_update_policy(ConfigTable::from_string(text, "e.toml"), {.replicas = 4}); });
   };
   expect({"e.toml", "fraction"}, "policy = \"fedavg\"\nfraction = 1.5");
   expect({"dropout", "round_timeout"}, "policy = \"fedavg\"\ndropout = 0.5");

@@ -10,12 +10,12 @@
 #include <tuple>
 
 #include "../base/expect_error.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "toy.h"
-#include "base/config.h"
 #include "update/hub/thread_world.h"
-#include "update/registry.h"
 #include "update/hub/virtual_world.h"
+#include "update/registry.h"
 #include "worlds.h"
 
 namespace trireme {
@@ -23,7 +23,8 @@ namespace {
 
 constexpr double kRate = 0.05;
 
-std::vector<ToyResult> train_virtually(const ToyProblem& problem, const ToyOptions& options, const std::vector<double>& seconds) {
+std::vector<ToyResult> train_virtually(const ToyProblem& problem, const ToyOptions& options,
+                                       const std::vector<double>& seconds) {
   const FixedTimes times(seconds);
   auto policy = hogwild();
   VirtualWorld world(int(seconds.size()), times);
@@ -48,7 +49,8 @@ TEST(Hogwild, OneThreadIsSerialSgdBitForBit) {
   EXPECT_EQ(results[0].counts.bytes_sent, 0);
 }
 
-/// Serial: replicas read where their steps begin and add where they end, in the order of these moments, of equal ones that of the replicas.
+/// Serial: replicas read where their steps begin and add where they end, in the order of these moments, of equal ones
+/// that of the replicas.
 Vector reference(const ToyProblem& problem, const std::vector<double>& seconds, int64_t steps) {
   Vector w = problem.initial();
   std::vector<Vector> read(seconds.size(), w), changes(seconds.size(), Vector(w.size()));
@@ -69,7 +71,8 @@ TEST(Hogwild, ReadsWhereStepsBeginAndAddsWhereTheyEnd) {
   for (const std::vector<double>& seconds : {std::vector<double>{1, 1, 1}, {1, 2.5}, {3, 1, 0.4, 1.01}}) {
     const ToyOptions options{.steps = {9}, .learning_rate = kRate};
     const auto results = train_virtually(problem, options, seconds), again = train_virtually(problem, options, seconds);
-    for (const ToyResult& result : results) EXPECT_LT(largest_difference(result.weights, reference(problem, seconds, 9)), 1e-12);
+    for (const ToyResult& result : results)
+      EXPECT_LT(largest_difference(result.weights, reference(problem, seconds, 9)), 1e-12);
     for (size_t r = 0; r < seconds.size(); ++r) {
       EXPECT_EQ(results[r].weights, again[r].weights);
       EXPECT_EQ(results[r].counts.staleness, again[r].counts.staleness);
@@ -142,7 +145,8 @@ TEST(Hogwild, AConvexProblemReachesTheSerialObjective) {
     const Philox draw(random_key(75, std::to_string(replica)));
     Vector gradient(w.size());
     for (int64_t i = 0; i < kBatch; ++i)
-      problem.add_gradient(0, int64_t(draw.uniform(uint64_t(step * kBatch + i)) * double(problem.samples_of(0))), w, gradient);
+      problem.add_gradient(0, int64_t(draw.uniform(uint64_t(step * kBatch + i)) * double(problem.samples_of(0))), w,
+                           gradient);
     for (size_t d = 0; d < w.size(); ++d) w[d] -= 0.05 / (1 + double(step) / 50) / double(kBatch) * gradient[d];
   };
   ThreadWorld one(1), three(3);
@@ -200,7 +204,8 @@ TEST(Hogwild, OfATableOnlyTheRowsOfTheStepAreReadAndWritten) {
       const std::set<int64_t> rows(touched[k].begin(), touched[k].end());
       for (int64_t row = 0; row < kRows; ++row)
         for (int64_t j = 0; j < kWidth; ++j)
-          EXPECT_EQ(table[row][j].item<float>(), rows.contains(row) ? float(expected[size_t(row)]) : -50.0f) << k << " " << row;
+          EXPECT_EQ(table[row][j].item<float>(), rows.contains(row) ? float(expected[size_t(row)]) : -50.0f)
+              << k << " " << row;
       EXPECT_EQ(state.weights[1][0].item<float>(), float(1 + k));  // what is no table is read whole
       for (at::Tensor& w : state.weights) w.add_(1);
       replica->after_step(facts, state);
@@ -271,7 +276,8 @@ TEST(LockFree, NothingIsLostWhereStretchesShareAWord) {
 
 TEST(Hogwild, RunningStatisticsAreAMixture) {
   const auto of_replica = [](int replica) {
-    return std::vector<RunningStatistics>{{at::full({2}, double(replica), at::kDouble), at::full({2}, 1.0, at::kDouble)}};
+    return std::vector<RunningStatistics>{
+        {at::full({2}, double(replica), at::kDouble), at::full({2}, 1.0, at::kDouble)}};
   };
   const auto results = train_virtually({}, {.steps = {1}, .learning_rate = kRate, .statistics = of_replica}, {1, 2});
   // begins with replica 0's: 0 and 1; takes in half of 0, 1 and of 1, 1
@@ -283,7 +289,8 @@ TEST(Hogwild, RunningStatisticsAreAMixture) {
 
 TEST(Hogwild, RefusesWhatCarriesSomethingOver) {
   const ConfigTable table = ConfigTable::from_string("policy = \"hogwild\"\n", "x.toml");
-  expect_error(Blame::user, {"hogwild", "momentum = 0"}, [&] { kHogwild.read(table, {.replicas = 2, .seed = 0, .plain_sgd = false}); });
+  expect_error(Blame::user, {"hogwild", "momentum = 0"},
+               [&] { kHogwild.read(table, {.replicas = 2, .seed = 0, .plain_sgd = false}); });
   EXPECT_NE(kHogwild.read(table, {.replicas = 2, .seed = 0, .plain_sgd = true}), nullptr);
 }
 

@@ -1,4 +1,5 @@
-// Hubs: what collectives and visits compute and count, on threads, on the virtual clock and over TCP, and what they take on the virtual clock.
+// Hubs: what collectives and visits compute and count, on threads, on the virtual clock and over TCP, and what they
+// take on the virtual clock.
 #include "update/hub.h"
 
 #include <ATen/ATen.h>
@@ -54,7 +55,9 @@ std::string name_of_kind(const ::testing::TestParamInfo<Kind>& info) {
 }
 
 class Hubs : public ::testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(Worlds, Hubs, ::testing::Values(Kind::threads, Kind::modelled, Kind::remote, Kind::ranks, Kind::gloo), name_of_kind);
+INSTANTIATE_TEST_SUITE_P(Worlds, Hubs,
+                         ::testing::Values(Kind::threads, Kind::modelled, Kind::remote, Kind::ranks, Kind::gloo),
+                         name_of_kind);
 
 TEST_P(Hubs, AverageIsTheMeanOfTheMembers) {
   constexpr uint64_t kSeed = 7;
@@ -68,7 +71,8 @@ TEST_P(Hubs, AverageIsTheMeanOfTheMembers) {
         for (int r = 0; r < 5; ++r) mean += value_of(kSeed + uint64_t(t), r, i) / 5;
         EXPECT_NEAR(tensors[size_t(t)][i].item<double>(), mean, 1e-14);
       }
-    EXPECT_EQ(hub.counts().bytes_sent, sum_bytes(GetParam(), 7, 5, hub.replica()) + sum_bytes(GetParam(), 2, 5, hub.replica()));
+    EXPECT_EQ(hub.counts().bytes_sent,
+              sum_bytes(GetParam(), 7, 5, hub.replica()) + sum_bytes(GetParam(), 2, 5, hub.replica()));
     EXPECT_EQ(hub.counts().collectives, 1);
   });
 }
@@ -77,10 +81,12 @@ TEST_P(Hubs, WeightsCountAndWhatComesWithoutWeightDoesNot) {
   auto world = make_world(GetParam(), 4);
   run_replicas(*world, [&](Hub& hub) {
     const double weights[] = {3, 0, 1, 4};
-    std::vector<at::Tensor> tensors = {hub.replica() == 1 ? at::full({3}, NAN, at::kDouble) : tensor_of(3, hub.replica(), 3)};
+    std::vector<at::Tensor> tensors = {hub.replica() == 1 ? at::full({3}, NAN, at::kDouble)
+                                                          : tensor_of(3, hub.replica(), 3)};
     hub.weighted_average(tensors, weights[hub.replica()]);
     for (int64_t i = 0; i < 3; ++i)
-      EXPECT_NEAR(tensors[0][i].item<double>(), (3 * value_of(3, 0, i) + value_of(3, 2, i) + 4 * value_of(3, 3, i)) / 8, 1e-14);
+      EXPECT_NEAR(tensors[0][i].item<double>(), (3 * value_of(3, 0, i) + value_of(3, 2, i) + 4 * value_of(3, 3, i)) / 8,
+                  1e-14);
   });
 }
 
@@ -108,7 +114,8 @@ TEST_P(Hubs, ExchangesGoOnMeanwhile) {
     for (int64_t i = 0; i < 4; ++i)
       EXPECT_NEAR(means[0][i].item<double>(), (value_of(5, 0, i) + value_of(5, 1, i) + value_of(5, 2, i)) / 3, 1e-14);
     // a star sends its tensor once, and gets all of them
-    EXPECT_EQ(hub.counts().bytes_sent, sum_bytes(GetParam(), 4, 3, hub.replica()) + (GetParam() == Kind::remote ? 16 : 2 * 16));
+    EXPECT_EQ(hub.counts().bytes_sent,
+              sum_bytes(GetParam(), 4, 3, hub.replica()) + (GetParam() == Kind::remote ? 16 : 2 * 16));
   });
 }
 
@@ -139,7 +146,8 @@ TEST_P(Hubs, VisitsExcludeEachOtherAndMayBePutOff) {
   run_replicas(*world, [&](Hub& hub) {
     for (int k = 0; k < kVisits; ++k) {
       std::vector<Hub::ShardRequest> requests;
-      for (int s = 0; s < 3; ++s) requests.push_back({s, {.operation = 0, .tensors = {at::full({1}, double(s + 1), at::kDouble)}}});
+      for (int s = 0; s < 3; ++s)
+        requests.push_back({s, {.operation = 0, .tensors = {at::full({1}, double(s + 1), at::kDouble)}}});
       hub.visit(std::move(requests));
     }
     for (int s = 0; s < 3; ++s) EXPECT_EQ(hub.visit(s, {.operation = 1}).numbers[0], kReplicas * kVisits * (s + 1));
@@ -182,7 +190,8 @@ TEST_P(Hubs, UnmeteredExchangesCountNothing) {
     hub.average(tensors);
     EXPECT_EQ(tensors[0][3].item<double>(), 0.5);
     hub.visit(0, {.operation = 0, .tensors = {at::ones({1})}});
-    EXPECT_EQ(hub.counts().bytes_sent + hub.counts().bytes_received + hub.counts().visits + hub.counts().collectives, 0);
+    EXPECT_EQ(hub.counts().bytes_sent + hub.counts().bytes_received + hub.counts().visits + hub.counts().collectives,
+              0);
   });
 }
 
@@ -269,11 +278,13 @@ TEST(VirtualHub, SlowVisitorsHoldAFastServerForTheirShareOnly) {
 TEST(VirtualHub, VisitorsShareTheServersConnection) {
   Adder adder(2, 0);
   // every replica's own link is twice as fast as the server's; both shards are on one machine
-  const VirtualLinks links{.replicas = {{.bandwidth = 2e6, .latency = 0.25}}, .server = {.bandwidth = 1e6, .latency = 0.5}};
+  const VirtualLinks links{.replicas = {{.bandwidth = 2e6, .latency = 0.25}},
+                           .server = {.bandwidth = 1e6, .latency = 0.5}};
   VirtualWorld world(3, kOneSecond, links, &adder);
   std::vector<double> back(3);
   run_replicas(world, [&](Hub& hub) {
-    hub.visit(hub.replica() % 2, {.operation = 0, .tensors = {at::ones({1}, at::kDouble), at::ones({124999}, at::kDouble)}});  // 1 MB
+    hub.visit(hub.replica() % 2,
+              {.operation = 0, .tensors = {at::ones({1}, at::kDouble), at::ones({124999}, at::kDouble)}});  // 1 MB
     back[size_t(hub.replica())] = hub.now();
   });
   // 1 MB up takes the server 1 s each, one after the other; 0.5 s there, nothing back but 0.5 s
@@ -300,12 +311,14 @@ TEST(VirtualHub, TurnsGoByTimeAndNumber) {
 TEST(VirtualHub, WaitingForEverIsAnError) {
   Adder adder(1, 5);
   VirtualWorld world(2, kOneSecond, {}, &adder);
-  expect_error(Blame::run, {"nobody can go on", "replica 0 waits for the parameter server", "replica 1 waits for 1 of 2 replicas"}, [&] {
-    run_replicas(world, [&](Hub& hub) {
-      if (hub.replica() == 0) hub.visit(0, {.operation = 1});
-      hub.barrier();
-    });
-  });
+  expect_error(Blame::run,
+               {"nobody can go on", "replica 0 waits for the parameter server", "replica 1 waits for 1 of 2 replicas"},
+               [&] {
+                 run_replicas(world, [&](Hub& hub) {
+                   if (hub.replica() == 0) hub.visit(0, {.operation = 1});
+                   hub.barrier();
+                 });
+               });
 }
 
 TEST(ModelledSteps, AreDrawnByReplicaAndStep) {

@@ -1,6 +1,6 @@
 // Update policies that are stopped and go on from their state: as the undisturbed run, bit for bit.
-#include "update/hub/thread_world.h"
 #include "update/policy_state.h"
+#include "update/hub/thread_world.h"
 
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@
 #include "update/easgd.h"
 #include "update/federated.h"
 #include "update/hogwild.h"
+#include "update/hub/virtual_world.h"
 #include "update/local_sgd.h"
 #include "update/partial.h"
 #include "update/shat.h"
 #include "update/synchronous.h"
-#include "update/hub/virtual_world.h"
 #include "worlds.h"
 
 namespace trireme {
@@ -45,7 +45,8 @@ PolicyState through_bytes(const PolicyState& state) {
   std::vector<RawTensor> file;
   for (const auto& [name, tensor] : parts.tensors) {
     EXPECT_TRUE(tensor.is_contiguous());
-    file.push_back({name, std::string(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()), tensor.sizes().vec(), tensor.scalar_type()});
+    file.push_back({name, std::string(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()),
+                    tensor.sizes().vec(), tensor.scalar_type()});
   }
   PolicyStateParts read{.text = parts.text, .tensors = {}};
   for (const RawTensor& raw : file) {
@@ -85,7 +86,10 @@ struct ToyRun {
     options.dtype = dtype;
     options.schedule = schedule;
     options.learning_rate = kRate;
-    if (has_statistics) options.statistics = [&](int r) { return std::vector<RunningStatistics>{{at::full({3}, 0.5 * r, dtype), at::full({3}, 1.0 + r, dtype)}}; };
+    if (has_statistics)
+      options.statistics = [&](int r) {
+        return std::vector<RunningStatistics>{{at::full({3}, 0.5 * r, dtype), at::full({3}, 1.0 + r, dtype)}};
+      };
     options.watch = [&](int r, int64_t step, ReplicaState& state, ReplicaPolicy&, Hub&) {
       outcome.trace[size_t(r)].push_back(to_vector(state.weights));
       if (step >= steps.back() || !has_statistics) return;  // after finish
@@ -129,12 +133,13 @@ void expect_same_end(const ToyRun::Outcome& resumed, const ToyRun::Outcome& undi
 
 int64_t staleness_counted(const std::vector<ToyResult>& results, size_t at) {
   int64_t counted = 0;
-  for (const ToyResult& result : results) counted += at < result.counts.staleness.size() ? result.counts.staleness[at] : 0;
+  for (const ToyResult& result : results)
+    counted += at < result.counts.staleness.size() ? result.counts.staleness[at] : 0;
   return counted;
 }
 
-/// Stops each replica after `stop_after(replica)` steps and goes on in another world. The undisturbed run's replicas meet there: a stop is
-/// a meeting, and what exchanges wait for may depend on it.
+/// Stops each replica after `stop_after(replica)` steps and goes on in another world. The undisturbed run's replicas
+/// meet there: a stop is a meeting, and what exchanges wait for may depend on it.
 void expect_resumes(const ToyRun& run, const std::function<int64_t(int replica)>& stop_after, const std::string& what) {
   const auto stops = [&](int replica, int64_t step) { return step == stop_after(replica); };
   auto policy = run.make(run.replicas());
@@ -148,15 +153,23 @@ void expect_resumes(const ToyRun& run, const std::function<int64_t(int replica)>
   const ToyRun::Outcome after = run.train(*second, {.from = &read});
   expect_same_end(after, undisturbed, what);
   for (size_t s = 0; s < 8; ++s)
-    EXPECT_EQ(staleness_counted(before.results, s) + staleness_counted(after.results, s), staleness_counted(undisturbed.results, s)) << what << ": staleness " << s;
+    EXPECT_EQ(staleness_counted(before.results, s) + staleness_counted(after.results, s),
+              staleness_counted(undisturbed.results, s))
+        << what << ": staleness " << s;
 }
 
 /// After any number of equally many steps, and, where nobody waits, of different ones.
 void expect_resumes_anywhere(const ToyRun& run, const std::string& what, int64_t first = 1) {
   const bool together = run.make(run.replicas())->stops() != UpdatePolicy::Stops::anywhere;
   for (int64_t k = first; k < run.steps.back(); ++k) {
-    expect_resumes(run, [&](int) { return k; }, what + " after " + std::to_string(k));
-    if (!together) expect_resumes(run, [&](int r) { return std::max<int64_t>(first, r == 0 ? k : r == 1 ? k - 1 : k / 2); }, what + " apart, after " + std::to_string(k));
+    expect_resumes(
+        run, [&](int) { return k; }, what + " after " + std::to_string(k));
+    if (!together)
+      expect_resumes(
+          run, [&](int r) { return std::max<int64_t>(first, r == 0   ? k
+                                                            : r == 1 ? k - 1
+                                                                     : k / 2); },
+          what + " apart, after " + std::to_string(k));
   }
 }
 
@@ -178,33 +191,43 @@ void expect_resumes_everywhere(ToyRun run, const std::string& what, bool arrival
 }
 
 TEST(PolicyStates, Synchronous) {
-  expect_resumes_everywhere({.make = [](int) { return std::make_unique<SynchronousPolicy>(SynchronousOptions{}); }, .seconds = {1}}, "synchronous", true);
+  expect_resumes_everywhere(
+      {.make = [](int) { return std::make_unique<SynchronousPolicy>(SynchronousOptions{}); }, .seconds = {1}},
+      "synchronous", true);
 }
 
 TEST(PolicyStates, LocalSgd) {
   for (const LocalSgdOptions& options :
-       {LocalSgdOptions{.every = steps(5)}, {.every = steps(4), .post_local_after = steps(6), .weight_by_samples = true, .moments = Moments::averaged},
-        {.every = steps(5), .overlap = 3}, {.every = steps(4), .overlap = 4, .average_statistics = false}})
-    expect_resumes_everywhere({.make = with(local_sgd, options), .momentum = 0.8}, local_sgd(options)->description(), false);
+       {LocalSgdOptions{.every = steps(5)},
+        {.every = steps(4), .post_local_after = steps(6), .weight_by_samples = true, .moments = Moments::averaged},
+        {.every = steps(5), .overlap = 3},
+        {.every = steps(4), .overlap = 4, .average_statistics = false}})
+    expect_resumes_everywhere({.make = with(local_sgd, options), .momentum = 0.8}, local_sgd(options)->description(),
+                              false);
 }
 
 TEST(PolicyStates, LocalSgdByEpochsAtTheEndsOfEpochs) {
   // 3, 2 and 3 steps an epoch; stopped after each replica's second of four epochs
-  const ToyRun run{.make = with(local_sgd, LocalSgdOptions{.every = kEachEpoch, .weight_by_samples = true}), .steps = {12, 8, 12}};
-  expect_resumes(run, [](int r) { return r == 1 ? 4 : 6; }, "local-sgd by epochs");
+  const ToyRun run{.make = with(local_sgd, LocalSgdOptions{.every = kEachEpoch, .weight_by_samples = true}),
+                   .steps = {12, 8, 12}};
+  expect_resumes(
+      run, [](int r) { return r == 1 ? 4 : 6; }, "local-sgd by epochs");
 }
 
 TEST(PolicyStates, Diloco) {
-  for (const DilocoOptions& options : {DilocoOptions{.every = 4}, {.every = 6, .fragments = 3, .overlap = 4, .mix = 0.5},
+  for (const DilocoOptions& options : {DilocoOptions{.every = 4},
+                                       {.every = 6, .fragments = 3, .overlap = 4, .mix = 0.5},
                                        {.every = 5, .fragments = 2, .overlap = 2, .mix = 0.25, .four_bits = true}})
     for (const at::ScalarType dtype : {at::kDouble, at::kFloat})
-      expect_resumes_everywhere({.make = with(diloco, options), .momentum = 0.5, .dtype = dtype}, diloco(options)->description(), false);
+      expect_resumes_everywhere({.make = with(diloco, options), .momentum = 0.5, .dtype = dtype},
+                                diloco(options)->description(), false);
 }
 
 TEST(PolicyStates, AsyncAverage) {
   using Share = AsyncAverageOptions::Share;
-  for (const AsyncAverageOptions& options :
-       {AsyncAverageOptions{.every = steps(3)}, {.every = steps(4), .share = Share::by_samples, .shards = 3}, {.every = kEachEpoch, .moments = Moments::reset}})
+  for (const AsyncAverageOptions& options : {AsyncAverageOptions{.every = steps(3)},
+                                             {.every = steps(4), .share = Share::by_samples, .shards = 3},
+                                             {.every = kEachEpoch, .moments = Moments::reset}})
     expect_resumes_everywhere({.make = with(async_average, options), .momentum = 0.5}, options.description(), true);
 }
 
@@ -215,7 +238,9 @@ TEST(PolicyStates, Partial) {
 
 TEST(PolicyStates, PartialWithARoundThatIsOpen) {
   // replicas 0 and 1 stop after a step; 2 has come to the second round and waits for one of them
-  ToyRun run{.make = with_replicas(partial_average, PartialOptions{.every = steps(1), .quorum = 2}), .seconds = {1, 1, 1.5}, .links = {}};
+  ToyRun run{.make = with_replicas(partial_average, PartialOptions{.every = steps(1), .quorum = 2}),
+             .seconds = {1, 1, 1.5},
+             .links = {}};
   run.has_statistics = false;  // they would change between the end of the step and that of the round
   const auto stops = [](int replica, int64_t step) { return replica < 2 && step == 1; };
   auto policy = run.make(3), first = run.make(3), second = run.make(3);
@@ -244,7 +269,8 @@ TEST(PolicyStates, Hogwild) {
 }
 
 TEST(PolicyStates, Downpour) {
-  for (const DownpourOptions& options : {DownpourOptions{.shards = 3, .fetch_every = 2, .push_every = 3}, {.shards = 2, .push_every = 2, .adagrad = true},
+  for (const DownpourOptions& options : {DownpourOptions{.shards = 3, .fetch_every = 2, .push_every = 3},
+                                         {.shards = 2, .push_every = 2, .adagrad = true},
                                          {.fetch_every = 3, .push_every = 4, .warm_start = 3}}) {
     ToyRun run{.make = with_replicas(downpour, options)};
     run.schedule = [](int64_t step) { return kRate / double(1 + step / 4); };
@@ -265,7 +291,11 @@ TEST(PolicyStates, ReplicasThatAreThroughHaveSettled) {
 
 /// Stopped at the end of each round.
 void expect_resumes_after_rounds(const FederatedOptions& options, bool threads, const std::string& what) {
-  ToyRun run{.make = with(federated, options), .steps = {kMoreThanEnough}, .momentum = 0.5, .dtype = at::kFloat, .threads = threads};
+  ToyRun run{.make = with(federated, options),
+             .steps = {kMoreThanEnough},
+             .momentum = 0.5,
+             .dtype = at::kFloat,
+             .threads = threads};
   run.has_statistics = !threads;  // those of clients are mixed in the order in which they come
   auto policy = federated(options);
   const ToyRun::Outcome undisturbed = run.train(*policy, {});
@@ -299,10 +329,13 @@ TEST(PolicyStates, Federated) {
   const RoundOptions rounds{.clients = 3, .rounds = 5, .fraction = 0.7, .seed = 9};
   for (const FederatedOptions& options :
        {FederatedOptions{.rounds = rounds, .server = {.learning_rate = 0.8, .momentum = 0.5}, .moments = Moments::kept},
-        {.rounds = rounds, .local = steps(2), .proximal = 0.5, .clip_norm = 0.3}, {.rounds = rounds, .server = {.kind = Kind::adam, .learning_rate = 0.1}},
-        {.rounds = rounds, .server = {.kind = Kind::adagrad, .learning_rate = 0.1}}, {.rounds = rounds, .server = {.kind = Kind::yogi, .learning_rate = 0.1}}})
+        {.rounds = rounds, .local = steps(2), .proximal = 0.5, .clip_norm = 0.3},
+        {.rounds = rounds, .server = {.kind = Kind::adam, .learning_rate = 0.1}},
+        {.rounds = rounds, .server = {.kind = Kind::adagrad, .learning_rate = 0.1}},
+        {.rounds = rounds, .server = {.kind = Kind::yogi, .learning_rate = 0.1}}})
     for (const bool threads : {false, true})
-      expect_resumes_after_rounds(options, threads, federated(options)->description() + (threads ? ", threads" : ", modelled clock"));
+      expect_resumes_after_rounds(options, threads,
+                                  federated(options)->description() + (threads ? ", threads" : ", modelled clock"));
 }
 
 TEST(PolicyStates, AClientGoesOnInTheMiddleOfARound) {
@@ -311,7 +344,8 @@ TEST(PolicyStates, AClientGoesOnInTheMiddleOfARound) {
   ToyRun run{.make = with(federated, options), .seconds = {1}, .steps = {kMoreThanEnough}, .momentum = 0.5};
   for (int64_t k = 1; k < 9; ++k) {
     run.threads = k % 2 == 0;
-    expect_resumes(run, [&](int) { return k; }, "federated after " + std::to_string(k));
+    expect_resumes(
+        run, [&](int) { return k; }, "federated after " + std::to_string(k));
   }
 }
 
@@ -366,7 +400,8 @@ TEST(PolicyStates, OfAnotherPolicyOrOtherOptionsAreRefused) {
   const ToyCheckpoint checkpoint = checkpoint_of(kElastic);
   ToyRun other = kElastic;
   other.make = with_replicas(easgd, EasgdOptions{.period = 4, .shards = 2});
-  expect_refused(other, checkpoint, {"easgd,period=2", "this run's policy is \"easgd,period=4", "resume with the policy and options"});
+  expect_refused(other, checkpoint,
+                 {"easgd,period=2", "this run's policy is \"easgd,period=4", "resume with the policy and options"});
   other.make = with(local_sgd, LocalSgdOptions{});
   expect_refused(other, checkpoint, {"\"easgd,period=2", "this run's policy is \"local-sgd,every=1 epochs"});
 }
@@ -374,10 +409,12 @@ TEST(PolicyStates, OfAnotherPolicyOrOtherOptionsAreRefused) {
 TEST(PolicyStates, OfOtherReplicasAreRefused) {
   ToyCheckpoint checkpoint = checkpoint_of(kElastic);
   std::swap(checkpoint.parts[0], checkpoint.parts[1]);
-  expect_refused(kElastic, checkpoint, {"update policy's state of replica", "it was of replica 1 of 3, this is 0 of 3"});
+  expect_refused(kElastic, checkpoint,
+                 {"update policy's state of replica", "it was of replica 1 of 3, this is 0 of 3"});
   ToyRun fewer = kElastic;
   fewer.seconds = {1, 1};
-  expect_refused(fewer, checkpoint_of(kElastic), {"it was of replica 0 of 3, this is 0 of 2", "resume with the experiment"});
+  expect_refused(fewer, checkpoint_of(kElastic),
+                 {"it was of replica 0 of 3, this is 0 of 2", "resume with the experiment"});
 }
 
 TEST(PolicyStates, OfOtherSizesOrKindsAreRefused) {
@@ -408,9 +445,11 @@ TEST(PolicyStates, OfOtherSizesOrKindsAreRefused) {
 TEST(PolicyStates, TextsAndTensorsOfAnotherKindAreRefused) {
   PolicyStateParts parts = parts_of(checkpoint_of(kElastic).policy);
   parts.tensors.emplace_back("optimizer/m", at::zeros({1}));
-  expect_error(Blame::user, {"policy.json", "\"optimizer/m\"", "no tensor of an update policy"}, [&] { policy_state_from(parts, "policy.json"); });
+  expect_error(Blame::user, {"policy.json", "\"optimizer/m\"", "no tensor of an update policy"},
+               [&] { policy_state_from(parts, "policy.json"); });
   parts.tensors.clear();
-  expect_error(Blame::user, {"\"statistics/server/0/mean\"", "missing"}, [&] { policy_state_from(parts, "policy.json"); });
+  expect_error(Blame::user, {"\"statistics/server/0/mean\"", "missing"},
+               [&] { policy_state_from(parts, "policy.json"); });
   parts.text = "{";
   expect_error(Blame::user, {"policy.json", "cannot be read"}, [&] { policy_state_from(parts, "policy.json"); });
 }
@@ -458,7 +497,8 @@ TEST(PolicyStates, AClientWithoutAnyBeginsItsRoundAgain) {
   run.train(*first, {.stops = [](int, int64_t step) { return step == 2; }, .checkpoint = &checkpoint});
   auto second = federated(options);
   second->resume(checkpoint.policy, 0);
-  const Vector all_over = run.train(*second, {}).results[0].weights;  // from step 0, with the server's weights, which are the first ones
+  const Vector all_over =
+      run.train(*second, {}).results[0].weights;  // from step 0, with the server's weights, which are the first ones
   auto third = federated(options);
   EXPECT_EQ(all_over, run.train(*third, {}).results[0].weights);
 }

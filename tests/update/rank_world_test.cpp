@@ -1,4 +1,5 @@
-// Replicas on ranks of a Communicator: the same results and counts as on threads, whichever the backend, and an end for all when one fails.
+// Replicas on ranks of a Communicator: the same results and counts as on threads, whichever the backend, and an end for
+// all when one fails.
 #include "update/hub/rank_world.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +32,8 @@ constexpr double kSoon = 5;  // seconds: that an abort may take to reach all, on
 const Length kEachStep{1, Length::Unit::steps};
 
 class RankWorldOver : public ::testing::TestWithParam<Backend> {};
-INSTANTIATE_TEST_SUITE_P(Backends, RankWorldOver, ::testing::Values(Backend::local, Backend::gloo), [](const auto& info) { return testing::name_of(info.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, RankWorldOver, ::testing::Values(Backend::local, Backend::gloo),
+                         [](const auto& info) { return testing::name_of(info.param); });
 
 /// Also what was counted, but for seconds.
 void expect_thread_bits(Backend backend, const Make& make, const ToyOptions& options) {
@@ -53,21 +55,36 @@ void expect_thread_bits(Backend backend, const Make& make, const ToyOptions& opt
 
 TEST_P(RankWorldOver, PoliciesThatDoNotDependOnArrivalGiveTheBitsAndCountsOfThreads) {
   const ToyOptions options{.steps = {10}, .momentum = 0.9, .dtype = at::kFloat};
-  expect_thread_bits(GetParam(), [] { return local_sgd({.every = {3, Length::Unit::steps}, .moments = Moments::averaged}); }, options);
-  expect_thread_bits(GetParam(), [] { return local_sgd({.every = {4, Length::Unit::steps}, .overlap = 2}); }, {.steps = {10}, .dtype = at::kFloat});
-  expect_thread_bits(GetParam(), [] { return diloco({.every = 4}); }, options);
-  expect_thread_bits(GetParam(), [] { return diloco({.every = 4, .fragments = 2, .overlap = 1, .mix = 0.5, .four_bits = true}); }, options);
+  expect_thread_bits(
+      GetParam(),
+      [] {
+        return local_sgd({.every = {3, Length::Unit::steps}, .moments = Moments::averaged});
+      },
+      options);
+  expect_thread_bits(GetParam(),
+                     [] {
+                       return local_sgd({.every = {4, Length::Unit::steps}, .overlap = 2});
+                     },
+                     {.steps = {10}, .dtype = at::kFloat});
+  expect_thread_bits(
+      GetParam(), [] { return diloco({.every = 4}); }, options);
+  expect_thread_bits(
+      GetParam(), [] { return diloco({.every = 4, .fragments = 2, .overlap = 1, .mix = 0.5, .four_bits = true}); },
+      options);
   const ToyOptions rounds{.steps = {100000}, .dtype = at::kFloat};
-  expect_thread_bits(GetParam(), []() -> std::unique_ptr<UpdatePolicy> { return federated({.rounds = {.clients = 3, .rounds = 4}}); }, rounds);
+  expect_thread_bits(
+      GetParam(), []() -> std::unique_ptr<UpdatePolicy> { return federated({.rounds = {.clients = 3, .rounds = 4}}); },
+      rounds);
 }
 
 TEST_P(RankWorldOver, EveryPolicyWithAServerComesToOneResultWithTheCountsOfThreads) {
-  const std::vector<Make> all = {[] { return easgd({.period = 2, .shards = 2}, 3); },
-                                 [] { return downpour({.shards = 3, .push_every = 2, .warm_start = 3}, 3); },
-                                 [] { return shat({.period = 2}, 3); },
-                                 [] { return partial_average({.every = kEachStep}, 3); },
-                                 [] { return async_average({.every = kEachStep, .share = AsyncAverageOptions::Share::by_samples, .shards = 2}); },
-                                 [] { return async_average({.every = kEachStep}); }};
+  const std::vector<Make> all = {
+      [] { return easgd({.period = 2, .shards = 2}, 3); },
+      [] { return downpour({.shards = 3, .push_every = 2, .warm_start = 3}, 3); },
+      [] { return shat({.period = 2}, 3); },
+      [] { return partial_average({.every = kEachStep}, 3); },
+      [] { return async_average({.every = kEachStep, .share = AsyncAverageOptions::Share::by_samples, .shards = 2}); },
+      [] { return async_average({.every = kEachStep}); }};
   const ToyProblem problem{.seed = 42};
   const ToyOptions options{.steps = {8}, .learning_rate = 0.01};
   for (const Make& make : all) {
@@ -170,7 +187,8 @@ TEST(RankWorld, RunsInVirtualTimeWhereWhatIsNotMeteredTakesNone) {
       result = toy_replica(hub, *policy, problem, {.steps = {4}});
     });
     EXPECT_EQ(result.steps, 4);
-    for (int replica = 0; leaders.rank() == 0 && replica < 3; ++replica) EXPECT_EQ(world.counts(replica).visits, 3);  // two pulls and the fetch
+    for (int replica = 0; leaders.rank() == 0 && replica < 3; ++replica)
+      EXPECT_EQ(world.counts(replica).visits, 3);  // two pulls and the fetch
   });
 }
 

@@ -15,11 +15,14 @@ namespace trireme {
 class RankWorlds final : public HubWorld {
  public:
   /// Over local or gloo.
-  RankWorlds(testing::Backend backend, int replicas, ShardServer* server = nullptr) : local_(replicas), ends_(size_t(replicas)) {
+  RankWorlds(testing::Backend backend, int replicas, ShardServer* server = nullptr)
+      : local_(replicas), ends_(size_t(replicas)) {
     at_once([&](size_t r) {
       End& end = ends_[r];
       if (backend == testing::Backend::local) end.communicator = local_.communicator(int(r));
-      else end.communicator = gloo_communicator({.rank = int(r), .size = replicas, .store_file = meeting_.path(), .timeout_seconds = 30});
+      else
+        end.communicator =
+            gloo_communicator({.rank = int(r), .size = replicas, .store_file = meeting_.path(), .timeout_seconds = 30});
       end.world = std::make_unique<RankWorld>(*end.communicator, server);
     });
   }

@@ -1,4 +1,5 @@
-// Replicas that are processes: what travels, who may join, what becomes of those that are lost. Here they are threads that communicate over TCP.
+// Replicas that are processes: what travels, who may join, what becomes of those that are lost. Here they are threads
+// that communicate over TCP.
 #include "update/remote/remote_server.h"
 
 #include <ATen/ATen.h>
@@ -20,10 +21,10 @@
 #include "update/diloco.h"
 #include "update/easgd.h"
 #include "update/federated.h"
+#include "update/hub/thread_world.h"
 #include "update/local_sgd.h"
 #include "update/remote/gathering.h"
 #include "update/remote/message.h"
-#include "update/hub/thread_world.h"
 
 namespace trireme {
 namespace {
@@ -34,8 +35,14 @@ using WhenLost = UpdatePolicy::WhenLost;
 // -- messages
 
 Message some_message() {
-  return {.verb = Verb::visit, .ticket = 77, .shard = 2, .operation = 5, .numbers = {1.5, -3}, .text = "näher",
-          .tensors = {at::arange(6, at::kFloat).view({2, 3}), at::empty({0}, at::kDouble), at::arange(5, at::kByte), at::full({}, 2.5, at::kBFloat16)}};
+  return {.verb = Verb::visit,
+          .ticket = 77,
+          .shard = 2,
+          .operation = 5,
+          .numbers = {1.5, -3},
+          .text = "näher",
+          .tensors = {at::arange(6, at::kFloat).view({2, 3}), at::empty({0}, at::kDouble), at::arange(5, at::kByte),
+                      at::full({}, 2.5, at::kBFloat16)}};
 }
 
 TEST(RemoteMessage, ComesOutAsItWentIn) {
@@ -57,7 +64,8 @@ TEST(RemoteMessage, ComesOutAsItWentIn) {
 
 TEST(RemoteMessage, WhatIsNoneIsRefused) {
   const std::string whole = encode(some_message());
-  for (size_t length = 0; length < whole.size(); ++length) expect_error(Blame::run, {"cannot be read"}, [&] { decode(whole.substr(0, length)); });
+  for (size_t length = 0; length < whole.size(); ++length)
+    expect_error(Blame::run, {"cannot be read"}, [&] { decode(whole.substr(0, length)); });
   expect_error(Blame::run, {"cannot be read"}, [&] { decode(whole + "x"); });
   std::string other = whole;
   other[4] = 9;
@@ -86,7 +94,9 @@ TEST(RemoteMessage, AnyBytesAreAMessageOrRefused) {
 
 TEST(RemoteServer, TakesOnlyWhoHasTheTokenAndTrainsTheSame) {
   RemoteServerOptions options = test_server_options();
-  options.differs = [](const std::string& theirs) { return theirs == "mnist" ? "" : "batch: 32 at the server, 64 at the client"; };
+  options.differs = [](const std::string& theirs) {
+    return theirs == "mnist" ? "" : "batch: 32 at the server, 64 at the client";
+  };
   RunningServer server(2, nullptr, options);
   const auto join = [&](auto change) {
     RemoteClientOptions client = test_client_options(*server);
@@ -94,7 +104,8 @@ TEST(RemoteServer, TakesOnlyWhoHasTheTokenAndTrainsTheSame) {
     change(client);
     return RemoteClient(client).number();
   };
-  expect_error(Blame::user, {"does not take this token"}, [&] { join([](auto& c) { c.token = "a token of somebody"; }); });
+  expect_error(Blame::user, {"does not take this token"},
+               [&] { join([](auto& c) { c.token = "a token of somebody"; }); });
   expect_error(Blame::user, {"batch: 32 at the server"}, [&] { join([](auto& c) { c.about = "cifar"; }); });
   expect_error(Blame::user, {"no client 2"}, [&] { join([](auto& c) { c.wanted = 2; }); });
   RemoteClientOptions first = test_client_options(*server, 1);
@@ -116,13 +127,15 @@ struct Told {
   }
   bool has(const std::string& part) {
     std::lock_guard lock(mutex);
-    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(part) != line.npos; });
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(part) != line.npos; });
   }
 };
 
 /// Joins, begins, and is gone without a word at the end of its life.
 struct LostSoon {
-  explicit LostSoon(RemoteClientOptions options) : client(std::make_unique<RemoteClient>(std::move(options))), hub(&client->hub(client->number())) {}
+  explicit LostSoon(RemoteClientOptions options)
+      : client(std::make_unique<RemoteClient>(std::move(options))), hub(&client->hub(client->number())) {}
   void begin() {
     hub->enter();
     hub->report({.operation = 0, .numbers = {1}});
@@ -209,13 +222,17 @@ TEST(RemoteServer, NonsenseFromAClientLosesTheClientOnly) {
   options.on_event = [&](const std::string& line) { told.add(line); };
   auto policy = easgd({}, 3);
   RunningServer server(3, policy->server(), options);
-  LostSoon good(test_client_options(*server, 0)), bad(test_client_options(*server, 1)), large(test_client_options(*server, 2));
+  LostSoon good(test_client_options(*server, 0)), bad(test_client_options(*server, 1)),
+      large(test_client_options(*server, 2));
   std::thread first([&] { bad.begin(); }), second([&] { large.begin(); });
   good.begin();
   first.join();
   second.join();
-  expect_error(Blame::run, {"asked the parameter server"}, [&] { bad.hub->visit(0, {.operation = 3, .numbers = {7, 0}}); });
-  expect_error(Blame::run, {"too large"}, [&] { large.hub->visit(0, {.tensors = {at::zeros({1 << 20}, at::kFloat)}}); });
+  expect_error(Blame::run, {"asked the parameter server"}, [&] {
+    bad.hub->visit(0, {.operation = 3, .numbers = {7, 0}});
+  });
+  expect_error(Blame::run, {"too large"},
+               [&] { large.hub->visit(0, {.tensors = {at::zeros({1 << 20}, at::kFloat)}}); });
   EXPECT_EQ(good.hub->total(5), 5);
   good.hub->leave();
   EXPECT_EQ(server.join(), "");
@@ -275,11 +292,17 @@ void expect_thread_bits(const std::function<std::unique_ptr<UpdatePolicy>()>& ma
 
 TEST(RemotePolicies, GiveTheBitsOfThreads) {
   const ToyOptions options{.steps = {10}, .momentum = 0.9, .dtype = at::kFloat};
-  expect_thread_bits([] { return local_sgd({.every = {3, Length::Unit::steps}, .moments = Moments::averaged}); }, options);
+  expect_thread_bits(
+      [] {
+        return local_sgd({.every = {3, Length::Unit::steps}, .moments = Moments::averaged});
+      },
+      options);
   expect_thread_bits([] { return diloco({.every = 4}); }, options);
-  expect_thread_bits([] { return diloco({.every = 4, .fragments = 2, .overlap = 1, .mix = 0.5, .four_bits = true}); }, options);
+  expect_thread_bits([] { return diloco({.every = 4, .fragments = 2, .overlap = 1, .mix = 0.5, .four_bits = true}); },
+                     options);
   const ToyOptions rounds{.steps = {100000}, .dtype = at::kFloat};
-  expect_thread_bits([]() -> std::unique_ptr<UpdatePolicy> { return federated({.rounds = {.clients = 3, .rounds = 4}}); }, rounds);
+  expect_thread_bits(
+      []() -> std::unique_ptr<UpdatePolicy> { return federated({.rounds = {.clients = 3, .rounds = 4}}); }, rounds);
 }
 
 TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
@@ -323,7 +346,9 @@ TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
   ASSERT_GT(records.size(), 3u);
   EXPECT_EQ(records.front().answered, 1);
   EXPECT_EQ(records.front().samples, 12);
-  EXPECT_TRUE(std::any_of(records.begin() + 3, records.end(), [](const RoundRecord& record) { return record.answered == 2; })) << "the client is back";
+  EXPECT_TRUE(std::any_of(records.begin() + 3, records.end(), [](const RoundRecord& record) {
+    return record.answered == 2;
+  })) << "the client is back";
   EXPECT_GT(back.steps, 5);
   EXPECT_GT(server->counts(1).visits, visits_of_second_life) << "its first life counts";
 }
@@ -351,7 +376,9 @@ TEST(RemoteFederated, BeginsWithEnoughAndTakesInWhoComesLater) {
     toy_replica(hub, *policy, problem, toy);
     hub.leave();
   };
-  const auto join = [&](int number) { clients[size_t(number)] = std::make_unique<RemoteClient>(test_client_options(*server, number)); };
+  const auto join = [&](int number) {
+    clients[size_t(number)] = std::make_unique<RemoteClient>(test_client_options(*server, number));
+  };
   join(2);
   join(1);  // the lower number, whose weights the server's become, is the second to come
   std::thread first([&] { live(1); }), second([&] { live(2); });
@@ -367,7 +394,8 @@ TEST(RemoteFederated, BeginsWithEnoughAndTakesInWhoComesLater) {
     EXPECT_EQ(records[k].selected, 2) << k;
     EXPECT_EQ(records[k].answered, 2) << k;
   }
-  EXPECT_TRUE(std::any_of(records.begin() + 3, records.end(), [](const RoundRecord& record) { return record.answered == 3; }));
+  EXPECT_TRUE(
+      std::any_of(records.begin() + 3, records.end(), [](const RoundRecord& record) { return record.answered == 3; }));
   EXPECT_FALSE(told.has("was lost"));
 }
 

@@ -24,13 +24,15 @@ inline RemoteServerOptions test_server_options(UpdatePolicy::WhenLost when_lost 
 }
 
 inline RemoteClientOptions test_client_options(const RemoteServer& server, int wanted = -1) {
-  return {.server = server.endpoint(), .token = kTestToken, .wanted = wanted, .about = "", .largest_message = kTestMessage};
+  return {
+      .server = server.endpoint(), .token = kTestToken, .wanted = wanted, .about = "", .largest_message = kTestMessage};
 }
 
 /// The server, at work on a thread of its own until its clients have left or this ends.
 class RunningServer {
  public:
-  RunningServer(int clients, ShardServer* server, RemoteServerOptions options) : server_(clients, server, std::move(options)) {
+  RunningServer(int clients, ShardServer* server, RemoteServerOptions options)
+      : server_(clients, server, std::move(options)) {
     thread_ = std::thread([this] {
       try {
         server_.run({});
@@ -61,7 +63,8 @@ class RemoteWorld final : public HubWorld {
  public:
   explicit RemoteWorld(int replicas, ShardServer* server = nullptr, RemoteServerOptions options = test_server_options())
       : server_(replicas, server, std::move(options)) {
-    for (int r = 0; r < replicas; ++r) clients_.push_back(std::make_unique<RemoteClient>(test_client_options(*server_, r)));
+    for (int r = 0; r < replicas; ++r)
+      clients_.push_back(std::make_unique<RemoteClient>(test_client_options(*server_, r)));
   }
   int replicas() const override { return int(clients_.size()); }
   Hub& hub(int replica) override { return clients_.at(size_t(replica))->hub(replica); }

@@ -7,10 +7,10 @@
 #include "toy.h"
 #include "update/downpour.h"
 #include "update/easgd.h"
-#include "update/partial.h"
-#include "update/shat.h"
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
+#include "update/partial.h"
+#include "update/shat.h"
 #include "worlds.h"
 
 namespace trireme {
@@ -84,9 +84,11 @@ TEST(Downpour, FollowsTheReferenceShardedOrNot) {
         const DownpourOptions options{.shards = shards, .fetch_every = fetch, .push_every = push, .adagrad = adagrad};
         const DownpourReference reference{problem, {1, 1.01, 1.02}, options};
         auto policy = downpour(options, 3);
-        const auto results = train_virtually(*policy, problem, {.steps = {9}, .learning_rate = kRate}, reference.seconds);
+        const auto results =
+            train_virtually(*policy, problem, {.steps = {9}, .learning_rate = kRate}, reference.seconds);
         for (const ToyResult& result : results)
-          EXPECT_LT(largest_difference(result.weights, reference.run(9)), 1e-11) << adagrad << " " << fetch << " " << push << " " << shards;
+          EXPECT_LT(largest_difference(result.weights, reference.run(9)), 1e-11)
+              << adagrad << " " << fetch << " " << push << " " << shards;
       }
 }
 
@@ -125,7 +127,8 @@ TEST(Downpour, StalenessOfEqualReplicasIsAllTheOthers) {
   const ToyProblem problem;
   auto policy = downpour({}, 4);
   const auto results = train_virtually(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 1, 1, 1});
-  // pushes and fetches come in the order of the replicas: those below have pushed since the fetch, those above between it and the next
+  // pushes and fetches come in the order of the replicas: those below have pushed since the fetch, those above between
+  // it and the next
   for (int r = 0; r < 4; ++r) {
     const auto& staleness = results[size_t(r)].counts.staleness;
     EXPECT_EQ(staleness.size(), 4u);
@@ -204,7 +207,8 @@ TEST(Shat, WithoutHeterogeneityAndWithItsPullIsEasgd) {
   const ToyOptions toy{.steps = {13}, .learning_rate = kRate, .momentum = 0.5};
   auto elastic = easgd({.period = 2}, 3), scaled = shat({.period = 2, .pull = 0.9 / 3, .heterogeneity = 0}, 3);
   EXPECT_LT(largest_difference(train_virtually(*elastic, problem, toy, {1, 1.7, 4})[0].weights,
-                               train_virtually(*scaled, problem, toy, {1, 1.7, 4})[0].weights), 1e-13);
+                               train_virtually(*scaled, problem, toy, {1, 1.7, 4})[0].weights),
+            1e-13);
 }
 
 TEST(Shat, EqualSpeedsHaveTheFactorsOfEasgd) {
@@ -212,7 +216,8 @@ TEST(Shat, EqualSpeedsHaveTheFactorsOfEasgd) {
   const ToyOptions toy{.steps = {13}, .learning_rate = kRate};
   auto elastic = easgd({.period = 2}, 3), scaled = shat({.period = 2, .pull = 0.9 / 3, .heterogeneity = 1}, 3);
   EXPECT_LT(largest_difference(train_virtually(*elastic, problem, toy, {1, 1, 1})[0].weights,
-                               train_virtually(*scaled, problem, toy, {1, 1, 1})[0].weights), 1e-13);
+                               train_virtually(*scaled, problem, toy, {1, 1, 1})[0].weights),
+            1e-13);
 }
 
 /// Mean distance of the replicas' weights from the server's over their steps, with one replica five times slower.
@@ -233,7 +238,8 @@ double spread(UpdatePolicy& policy, uint64_t seed) {
 }
 
 TEST(Shat, ReplicasDifferLessThanUnderThePlainAsynchronousServerAndEasgd) {
-  constexpr int64_t kApart = 4;  // steps between two exchanges; with one after each step the plain server's replicas are nearer
+  constexpr int64_t kApart =
+      4;  // steps between two exchanges; with one after each step the plain server's replicas are nearer
   for (const uint64_t seed : {63, 64, 65}) {
     auto plain = downpour({.fetch_every = kApart, .push_every = kApart}, 4);
     auto elastic = easgd({.period = kApart}, 4);

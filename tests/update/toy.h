@@ -29,7 +29,9 @@ struct ToyProblem {
   int64_t samples_of(int replica) const { return samples[std::min(size_t(replica), samples.size() - 1)]; }
   int64_t steps_per_epoch(int replica) const { return (samples_of(replica) + batch - 1) / batch; }
   int64_t first_of(int replica, int64_t step) const { return step % steps_per_epoch(replica) * batch; }
-  int64_t samples_in(int replica, int64_t step) const { return std::min(batch, samples_of(replica) - first_of(replica, step)); }
+  int64_t samples_in(int replica, int64_t step) const {
+    return std::min(batch, samples_of(replica) - first_of(replica, step));
+  }
 
   Vector initial() const {
     Vector w(static_cast<size_t>(dims));
@@ -114,7 +116,8 @@ struct ToyOptions {
   /// Called on the replica's thread after the policy's after_step, or its finish (step = steps made).
   std::function<void(int replica, int64_t step, ReplicaState& state, ReplicaPolicy& policy, Hub& hub)> watch = {};
 
-  /// Whether the replica is to stop here, before that step. All stop and their states are kept in `checkpoint`; null: they meet and go on.
+  /// Whether the replica is to stop here, before that step. All stop and their states are kept in `checkpoint`; null:
+  /// they meet and go on.
   std::function<bool(int replica, int64_t step)> stops = {};
   ToyCheckpoint* checkpoint = nullptr;
   std::vector<int> meets = {};          ///< who meets; empty: all
@@ -143,7 +146,8 @@ inline ReplicaState copy_of(const ReplicaState& state) {
 }
 
 /// Stops, and keeps what there is of the replica. `steps`: that it has made.
-inline void toy_stop(Hub& hub, ReplicaPolicy& policy, const ReplicaState& state, int64_t steps, ToyCheckpoint& checkpoint, ToyResult& result) {
+inline void toy_stop(Hub& hub, ReplicaPolicy& policy, const ReplicaState& state, int64_t steps,
+                     ToyCheckpoint& checkpoint, ToyResult& result) {
   const auto r = size_t(hub.replica());
   result.counts = hub.counts();
   policy.release_waiting();
@@ -184,7 +188,9 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
   for (int64_t k = result.steps; k < steps; ++k) {
     if (stops_before(k)) return result;
     const double rate = options.schedule ? options.schedule(k) : options.learning_rate;
-    const StepFacts facts{.step = k, .samples = problem.samples_in(r, k), .learning_rate = rate,
+    const StepFacts facts{.step = k,
+                          .samples = problem.samples_in(r, k),
+                          .learning_rate = rate,
                           .ends_epoch = (k + 1) % problem.steps_per_epoch(r) == 0};
     const ReplicaPolicy::Before before = policy->before_step(facts, state);
     if (before.held) {
@@ -228,7 +234,8 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
 }
 
 /// All replicas of a world, by replica.
-inline std::vector<ToyResult> train_toy(HubWorld& world, UpdatePolicy& update, const ToyProblem& problem, const ToyOptions& options) {
+inline std::vector<ToyResult> train_toy(HubWorld& world, UpdatePolicy& update, const ToyProblem& problem,
+                                        const ToyOptions& options) {
   std::vector<ToyResult> results(static_cast<size_t>(world.replicas()));
   if (options.checkpoint) {
     options.checkpoint->parts.resize(results.size());
@@ -253,12 +260,15 @@ inline std::vector<ToyEvent> toy_events(const std::vector<double>& seconds, int6
   std::vector<ToyEvent> events;
   for (int r = 0; r < int(seconds.size()); ++r)
     for (int64_t k = 0; k < count; ++k) events.push_back({double(k) * seconds[size_t(r)], r, k});
-  std::sort(events.begin(), events.end(), [](const ToyEvent& a, const ToyEvent& b) { return std::tie(a.time, a.replica) < std::tie(b.time, b.replica); });
+  std::sort(events.begin(), events.end(), [](const ToyEvent& a, const ToyEvent& b) {
+    return std::tie(a.time, a.replica) < std::tie(b.time, b.replica);
+  });
   return events;
 }
 
 /// Serial SGD on one replica's samples.
-inline Vector serial_sgd(const ToyProblem& problem, int replica, int64_t steps, double learning_rate, double momentum = 0) {
+inline Vector serial_sgd(const ToyProblem& problem, int replica, int64_t steps, double learning_rate,
+                         double momentum = 0) {
   Vector w = problem.initial(), m(w.size());
   for (int64_t k = 0; k < steps; ++k) {
     const Vector g = problem.gradient(replica, k, w);

@@ -13,7 +13,9 @@ namespace trireme {
 struct FixedTimes final : StepTimes {
   std::vector<double> by_replica;
   explicit FixedTimes(std::vector<double> seconds) : by_replica(std::move(seconds)) {}
-  double seconds(int replica, int64_t) const override { return by_replica[std::min(size_t(replica), by_replica.size() - 1)]; }
+  double seconds(int replica, int64_t) const override {
+    return by_replica[std::min(size_t(replica), by_replica.size() - 1)];
+  }
 };
 
 }  // namespace trireme

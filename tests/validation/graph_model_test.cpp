@@ -26,9 +26,14 @@ LayerGraph chain(const std::vector<LayerProfile>& layers) {
 }
 
 TEST(GraphModel, CarriesTheProfilesNumbers) {
-  const LayerGraph graph =
-      chain({{.name = {}, .description = {}, .forward = 0.1, .backward = 0.2, .activation_bytes = 8 * 4 * 30, .parameter_bytes = 1600},
-             {.name = {}, .description = {}, .forward = 0.3, .backward = 0.6, .activation_bytes = 4, .parameter_bytes = 0}});
+  const LayerGraph graph = chain(
+      {{.name = {},
+        .description = {},
+        .forward = 0.1,
+        .backward = 0.2,
+        .activation_bytes = 8 * 4 * 30,
+        .parameter_bytes = 1600},
+       {.name = {}, .description = {}, .forward = 0.3, .backward = 0.6, .activation_bytes = 4, .parameter_bytes = 0}});
   const GraphModel net = make_graph_model(graph, 8);
   EXPECT_EQ(net.model.parameter_count(), 400);
   EXPECT_EQ(net.model.node(net.nodes[0]).sample_shape, Shape{30});
@@ -66,8 +71,8 @@ TEST(GraphModel, CutsWhereTheGreatestLoadIsLeast) {
     }
     const LayerGraph graph = chain(layers);
     const auto load = [&](size_t first, size_t second) {
-      const double sends =
-          std::max(2 * layers[first - 1].activation_bytes / kBandwidth, 2 * layers[second - 1].activation_bytes / kBandwidth);
+      const double sends = std::max(2 * layers[first - 1].activation_bytes / kBandwidth,
+                                    2 * layers[second - 1].activation_bytes / kBandwidth);
       return std::max({load_of(graph, 0, first, 3, kBandwidth), load_of(graph, first, second, 1, kBandwidth),
                        load_of(graph, second, layers.size(), 2, kBandwidth), sends});
     };
@@ -76,7 +81,8 @@ TEST(GraphModel, CutsWhereTheGreatestLoadIsLeast) {
       for (size_t second = first + 1; second < layers.size(); ++second) least = std::min(least, load(first, second));
     const auto stages = cut_for(graph, replicas, kBandwidth);
     ASSERT_EQ(stages.size(), 3u);
-    EXPECT_NEAR(load(stages[0].size(), stages[0].size() + stages[1].size()), least, 1e-12) << "seed " << seed << ", round " << round;
+    EXPECT_NEAR(load(stages[0].size(), stages[0].size() + stages[1].size()), least, 1e-12)
+        << "seed " << seed << ", round " << round;
   }
 }
 

@@ -38,7 +38,9 @@ TEST(Validation, StagesOfCellsHaveTheLeastVarianceOfFlops) {
   for (NodeId id = net.model.input_count(); id < NodeId(net.model.nodes().size()); ++id)
     flops[size_t(net.cells[size_t(id)])] += net.model.node(id).layer->forward_flops(net.model.input_shapes(id));
   const auto squares = [&](size_t first, size_t second) {  // of three stages that end there
-    const auto sum = [&](size_t begin, size_t end) { return std::accumulate(flops.begin() + long(begin), flops.begin() + long(end), 0.0); };
+    const auto sum = [&](size_t begin, size_t end) {
+      return std::accumulate(flops.begin() + long(begin), flops.begin() + long(end), 0.0);
+    };
     return std::pow(sum(0, first), 2) + std::pow(sum(first, second), 2) + std::pow(sum(second, flops.size()), 2);
   };
   double least = squares(1, 2);
@@ -46,13 +48,21 @@ TEST(Validation, StagesOfCellsHaveTheLeastVarianceOfFlops) {
     for (size_t second = first + 1; second < flops.size(); ++second) least = std::min(least, squares(first, second));
   const std::vector<int> stages = even_stages(net, 3);
   std::vector<size_t> ends(3, 0);
-  for (size_t id = 0; id < stages.size(); ++id) ends[size_t(stages[id])] = std::max(ends[size_t(stages[id])], size_t(net.cells[id]) + 1);
+  for (size_t id = 0; id < stages.size(); ++id)
+    ends[size_t(stages[id])] = std::max(ends[size_t(stages[id])], size_t(net.cells[id]) + 1);
   EXPECT_TRUE(std::is_sorted(stages.begin(), stages.end()));
   EXPECT_DOUBLE_EQ(squares(ends[0], ends[1]), least);
 }
 
 TEST(Validation, ARowThatLeavesItsGateIsNamed) {
-  Table table{.title = "table", .source = {}, .quantity = {}, .setup = {}, .calibrated = {}, .rows = {}, .claims = {}, .remarks = {}};
+  Table table{.title = "table",
+              .source = {},
+              .quantity = {},
+              .setup = {},
+              .calibrated = {},
+              .rows = {},
+              .claims = {},
+              .remarks = {}};
   table.rows = {{.what = "inside", .published = 2, .predicted = 2.19, .gate = 0.1, .note = {}},
                 {.what = "above", .published = 2, .predicted = 2.21, .gate = 0.1, .note = {}},
                 {.what = "below", .published = 2, .predicted = 1.79, .gate = 0.1, .note = {}},

@@ -1,4 +1,5 @@
-// Named models in words that other programs understand. What these words compute is checked by tests/train/oracle_export.py.
+// Named models in words that other programs understand. What these words compute is checked by
+// tests/train/oracle_export.py.
 #include <gmock/gmock.h>
 
 #include "../base/expect_error.h"
@@ -50,7 +51,8 @@ TEST(SpecText, ComesBackWithAllOptions) {
 
 TEST(SpecText, RefusesWhatItDidNotWrite) {
   for (const char* text : {"", "{", "[]", "{\"name\": \"mlp\"}", "{\"name\": 3}"})
-    expect_error(Blame::user, {"x.safetensors", "description of the model cannot be read"}, [&] { spec_from_text(text, "x.safetensors"); });
+    expect_error(Blame::user, {"x.safetensors", "description of the model cannot be read"},
+                 [&] { spec_from_text(text, "x.safetensors"); });
 }
 
 TEST(ScriptSource, ReadsEveryNamedModel) {
@@ -76,7 +78,9 @@ class Strange final : public Layer {
   using Layer::Layer;
   std::string_view kind() const override { return "strange"; }
   Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override { return {{.name = "replicate"}}; }
+  std::vector<ShardingOption> sharding_options(std::span<const Shape>, int) const override {
+    return {{.name = "replicate"}};
+  }
   double forward_flops(std::span<const Shape>) const override { return 0; }
   at::Tensor forward(LayerCall&, std::span<const at::Tensor> inputs) const override { return inputs[0]; }
   std::vector<at::Tensor> backward(LayerCall&, const at::Tensor& gradient) const override { return {gradient}; }

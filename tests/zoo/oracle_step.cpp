@@ -1,10 +1,10 @@
-// oracle_step FOLDER MODEL SHAPE CLASSES BATCH [OPTION=VALUE...]: forward and backward of a named model in double, for the
-// oracle_*.py. SHAPE is a sample's, "3,32,32". FOLDER holds <parameter or buffer>.bin, data.bin (double, or int64 for models of
-// language) and target.bin (int64), all contiguous; the step adds losses.bin, <parameter>.gradient and <buffer>.after, and the
-// losses of an evaluation with the state as it was: losses_evaluation.bin. Besides the model's own options: target=SHAPE of a
-// sample's target, vocabulary=N, task=NAME.
-// oracle_step --list MODEL SHAPE CLASSES [OPTION=VALUE...] prints name and shape of every parameter and buffer, and the moments
-// of the parameters' initial values.
+// oracle_step FOLDER MODEL SHAPE CLASSES BATCH [OPTION=VALUE...]: forward and backward of a named model in double, for
+// the oracle_*.py. SHAPE is a sample's, "3,32,32". FOLDER holds <parameter or buffer>.bin, data.bin (double, or int64
+// for models of language) and target.bin (int64), all contiguous; the step adds losses.bin, <parameter>.gradient and
+// <buffer>.after, and the losses of an evaluation with the state as it was: losses_evaluation.bin. Besides the model's
+// own options: target=SHAPE of a sample's target, vocabulary=N, task=NAME. oracle_step --list MODEL SHAPE CLASSES
+// [OPTION=VALUE...] prints name and shape of every parameter and buffer, and the moments of the parameters' initial
+// values.
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -20,9 +20,12 @@ namespace {
 /// Mean and deviation of the distribution.
 std::pair<double, double> moments(const Init& init) {
   switch (init.kind) {
-    case Init::Kind::constant: return {init.a, 0};
-    case Init::Kind::uniform: return {(init.a + init.b) / 2, (init.b - init.a) / std::sqrt(12.0)};
-    case Init::Kind::normal: return {init.a, init.b};
+    case Init::Kind::constant:
+      return {init.a, 0};
+    case Init::Kind::uniform:
+      return {(init.a + init.b) / 2, (init.b - init.a) / std::sqrt(12.0)};
+    case Init::Kind::normal:
+      return {init.a, init.b};
   }
   return {};
 }
@@ -33,7 +36,8 @@ void list(int count, char** args) {
     const auto [mean, deviation] = moments(p.init);
     std::cout << "parameter " << p.name << " " << to_string(p.shape) << " " << mean << " " << deviation << "\n";
   }
-  for (const BufferSpec& b : model.buffers()) std::cout << "buffer " << b.name << " " << to_string(b.shape) << " " << b.initial << " 0\n";
+  for (const BufferSpec& b : model.buffers())
+    std::cout << "buffer " << b.name << " " << to_string(b.shape) << " " << b.initial << " 0\n";
 }
 
 void step(int count, char** args) {
@@ -43,11 +47,13 @@ void step(int count, char** args) {
   std::map<std::string, at::Tensor> state;
   for (const ParameterSpec& p : model.parameters())
     state[p.name] = channels_last(testing::read_raw(folder + p.name + ".bin", p.shape, at::kDouble));
-  for (const BufferSpec& b : model.buffers()) state[b.name] = testing::read_raw(folder + b.name + ".bin", b.shape, at::kDouble);
+  for (const BufferSpec& b : model.buffers())
+    state[b.name] = testing::read_raw(folder + b.name + ".bin", b.shape, at::kDouble);
   Shape data_shape{std::atoi(args[5])}, target_shape = data_shape;
   data_shape.insert(data_shape.end(), spec.sample_shape.begin(), spec.sample_shape.end());
   target_shape.insert(target_shape.end(), spec.target_shape.begin(), spec.target_shape.end());
-  const at::Tensor data = testing::read_raw(folder + "data.bin", data_shape, reads_tokens(spec.name) ? at::kLong : at::kDouble);
+  const at::Tensor data =
+      testing::read_raw(folder + "data.bin", data_shape, reads_tokens(spec.name) ? at::kLong : at::kDouble);
   const at::Tensor target = testing::read_raw(folder + "target.bin", target_shape, at::kLong);
   PlainRun run(model, state);
   testing::write_raw(folder + "losses_evaluation.bin", run.forward(data, target, /*training=*/false));
@@ -62,7 +68,8 @@ void step(int count, char** args) {
 int main(int count, char** args) {
   const bool lists = count >= 5 && std::string(args[1]) == "--list";
   if (count < 6 && !lists) {
-    std::cerr << "usage: oracle_step FOLDER MODEL SHAPE CLASSES BATCH [OPTION=VALUE...], or --list MODEL SHAPE CLASSES [OPTION=VALUE...]\n";
+    std::cerr << "usage: oracle_step FOLDER MODEL SHAPE CLASSES BATCH [OPTION=VALUE...], or --list MODEL SHAPE CLASSES "
+                 "[OPTION=VALUE...]\n";
     return 2;
   }
   try {

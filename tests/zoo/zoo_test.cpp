@@ -22,9 +22,15 @@ at::Tensor draw(const ParameterSpec& spec, uint64_t seed, at::ScalarType type) {
   for (int64_t i = 0; i < t.numel(); ++i) {
     double& x = t.data_ptr<double>()[i];
     switch (spec.init.kind) {
-      case Init::Kind::constant: x = spec.init.a; break;
-      case Init::Kind::uniform: x = spec.init.a + (spec.init.b - spec.init.a) * random.uniform(uint64_t(i)); break;
-      case Init::Kind::normal: x = spec.init.a + spec.init.b * random.normal(uint64_t(i)); break;
+      case Init::Kind::constant:
+        x = spec.init.a;
+        break;
+      case Init::Kind::uniform:
+        x = spec.init.a + (spec.init.b - spec.init.a) * random.uniform(uint64_t(i));
+        break;
+      case Init::Kind::normal:
+        x = spec.init.a + spec.init.b * random.normal(uint64_t(i));
+        break;
     }
   }
   return channels_last(t.to(type));
@@ -52,16 +58,19 @@ TEST(Zoo, CifarResNet18HasTheKnownSize) {
   EXPECT_EQ(m.parameter_count(), 11173962);
   double flops = 0;
   for (NodeId id = 0; id < NodeId(m.nodes().size()); ++id)
-    if (m.node(id).layer && m.node(id).layer->kind() == "conv2d") flops += m.node(id).layer->forward_flops(m.input_shapes(id));
+    if (m.node(id).layer && m.node(id).layer->kind() == "conv2d")
+      flops += m.node(id).layer->forward_flops(m.input_shapes(id));
   EXPECT_NEAR(flops, 1.11e9, 0.02e9);  // 0.56 G multiply-adds
 }
 
 TEST(Zoo, ResNetsWithoutBatchNormKeepTheirConvolutions) {
   for (const char* name : {"cifar-resnet18", "resnet18"}) {
     Model with = make_model({.name = name, .sample_shape = {3, 32, 32}, .classes = 10, .options = {}});
-    Model without = make_model({.name = name, .sample_shape = {3, 32, 32}, .classes = 10, .options = {{"batch_norm", 0}}});
+    Model without =
+        make_model({.name = name, .sample_shape = {3, 32, 32}, .classes = 10, .options = {{"batch_norm", 0}}});
     auto count = [](const Model& model, std::string_view kind) {
-      return std::count_if(model.nodes().begin(), model.nodes().end(), [&](const Node& n) { return n.layer && n.layer->kind() == kind; });
+      return std::count_if(model.nodes().begin(), model.nodes().end(),
+                           [&](const Node& n) { return n.layer && n.layer->kind() == kind; });
     };
     EXPECT_EQ(count(with, "batch_norm"), 20);
     EXPECT_EQ(count(without, "batch_norm"), 0);
@@ -97,7 +106,8 @@ TEST(Zoo, InceptionHasGoogLeNetsBlocks) {
   const int64_t maps = 64 + (64 + 96 + 128 + 16 + 32 + 32) + (128 + 128 + 192 + 32 + 96 + 64), fc = 480 * 10 + 10;
   EXPECT_EQ(m.parameter_count(), stem + block_a + block_b + 2 * maps + fc);
   EXPECT_EQ(m.parameter_count(), 533482);
-  Model grey = make_model({.name = "inception", .sample_shape = {1, 28, 28}, .classes = 10, .options = {{"batch_norm", 0}}});
+  Model grey =
+      make_model({.name = "inception", .sample_shape = {1, 28, 28}, .classes = 10, .options = {{"batch_norm", 0}}});
   EXPECT_EQ(grey.parameter_count(), stem / 3 + block_a + block_b + maps + fc) << "a bias for every map";
   EXPECT_EQ(grey.node(grey.find("inception3b.concat")).sample_shape, (Shape{480, 7, 7}));
 }
@@ -106,9 +116,9 @@ TEST(Zoo, LstmLanguageModelHasPyTorchsParameters) {
   Model m = make_model({.name = "lstm-lm", .sample_shape = {35}, .classes = 10000, .options = {}});
   std::vector<std::string> names;
   for (const ParameterSpec& spec : m.parameters()) names.push_back(spec.name);
-  EXPECT_THAT(names, ::testing::ElementsAre("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "rnn.bias_ih_l0", "rnn.bias_hh_l0",
-                                            "rnn.weight_ih_l1", "rnn.weight_hh_l1", "rnn.bias_ih_l1", "rnn.bias_hh_l1",
-                                            "decoder.weight", "decoder.bias"));
+  EXPECT_THAT(names, ::testing::ElementsAre("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "rnn.bias_ih_l0",
+                                            "rnn.bias_hh_l0", "rnn.weight_ih_l1", "rnn.weight_hh_l1", "rnn.bias_ih_l1",
+                                            "rnn.bias_hh_l1", "decoder.weight", "decoder.bias"));
   EXPECT_EQ(m.parameter_count(), 10000 * 200 + 2 * (2 * 800 * 200 + 2 * 800) + 10000 * 200 + 10000);
   EXPECT_EQ(m.node(m.output()).sample_shape, (Shape{35, 10000}));
   auto states = [](const Model& model) {
@@ -118,7 +128,10 @@ TEST(Zoo, LstmLanguageModelHasPyTorchsParameters) {
     return count;
   };
   EXPECT_EQ(states(m), 4u);
-  Model forgetful = make_model({.name = "lstm-lm", .sample_shape = {35}, .classes = 100, .options = {{"stateful", 0}, {"layers", 3}, {"probability", 0.2}}});
+  Model forgetful = make_model({.name = "lstm-lm",
+                                .sample_shape = {35},
+                                .classes = 100,
+                                .options = {{"stateful", 0}, {"layers", 3}, {"probability", 0.2}}});
   EXPECT_EQ(states(forgetful), 0u);
   EXPECT_GE(forgetful.find("rnn.2"), 0);
   EXPECT_GE(forgetful.find("drop.2"), 0);
@@ -129,13 +142,15 @@ TEST(Zoo, LstmLanguageModelHasPyTorchsParameters) {
 TEST(Zoo, TransformerLanguageModelIsGpt2) {
   const std::map<std::string, double> small{{"layers", 12}, {"width", 768}, {"heads", 12}};
   Model m = make_model({.name = "transformer-lm", .sample_shape = {1024}, .classes = 50257, .options = small});
-  const int64_t published = 124439808, key_biases = 12 * 768;  // GPT-2 small; a key's bias changes nothing and is left out
+  const int64_t published = 124439808,
+                key_biases = 12 * 768;  // GPT-2 small; a key's bias changes nothing and is left out
   EXPECT_EQ(m.parameter_count(), published - key_biases);
   EXPECT_EQ(m.parameters().front().name, "wte.weight");
   EXPECT_EQ(m.parameters().back().name, "ln_f.bias");
   EXPECT_EQ(m.node(m.output()).sample_shape, (Shape{1024, 50257}));
-  for (const char* name : {"wpe", "h.0.ln_1", "h.0.attn.q", "h.0.attn.heads", "h.0.attn.c_proj", "h.0.add_1", "h.11.ln_2",
-                           "h.11.mlp.c_fc", "h.11.mlp.gelu", "h.11.mlp.c_proj", "h.11.add_2", "ln_f", "lm_head"})
+  for (const char* name :
+       {"wpe", "h.0.ln_1", "h.0.attn.q", "h.0.attn.heads", "h.0.attn.c_proj", "h.0.add_1", "h.11.ln_2", "h.11.mlp.c_fc",
+        "h.11.mlp.gelu", "h.11.mlp.c_proj", "h.11.add_2", "ln_f", "lm_head"})
     EXPECT_GE(m.find(name), 0) << name;
   EXPECT_EQ(m.find("drop"), -1);
   EXPECT_TRUE(reads_tokens("transformer-lm"));
@@ -149,10 +164,12 @@ TEST(Zoo, TransformerLanguageModelIsGpt2) {
 }
 
 TEST(Zoo, TransformerClassifierReadsImagesOrSequences) {
-  Model image = make_model({.name = "transformer-classifier", .sample_shape = {3, 32, 24}, .classes = 10, .options = {}});
+  Model image =
+      make_model({.name = "transformer-classifier", .sample_shape = {3, 32, 24}, .classes = 10, .options = {}});
   EXPECT_EQ(image.node(image.find("tokens")).sample_shape, (Shape{8 * 6, 64}));
   EXPECT_EQ(image.node(image.output()).sample_shape, Shape{10});
-  Model sequence = make_model({.name = "transformer-classifier", .sample_shape = {20, 7}, .classes = 10, .options = {}});
+  Model sequence =
+      make_model({.name = "transformer-classifier", .sample_shape = {20, 7}, .classes = 10, .options = {}});
   EXPECT_EQ(sequence.node(sequence.find("ln_f")).sample_shape, (Shape{20, 64}));
 }
 
@@ -173,19 +190,29 @@ TEST(Zoo, SizesAreWholeNumbersWithinReason) {
   EXPECT_THAT(message({.name = "mlp", .sample_shape = {4}, .classes = 2, .options = {{"depth", 4294967297.0}}}),
               ::testing::HasSubstr("from 1 to 10000"));
   for (double probability : {-1.0, 1.0, std::nan("")})
-    EXPECT_THAT(message({.name = "lstm-lm", .sample_shape = {8}, .classes = 9, .options = {{"probability", probability}}}),
-                ::testing::HasSubstr("at least 0 and below 1"))
+    EXPECT_THAT(
+        message({.name = "lstm-lm", .sample_shape = {8}, .classes = 9, .options = {{"probability", probability}}}),
+        ::testing::HasSubstr("at least 0 and below 1"))
         << probability;
-  ModelSpec deep{.name = "unet", .sample_shape = {3, 32, 32}, .classes = 2, .options = {{"depth", 64}}, .task = LearningTask::segmentation,
+  ModelSpec deep{.name = "unet",
+                 .sample_shape = {3, 32, 32},
+                 .classes = 2,
+                 .options = {{"depth", 64}},
+                 .task = LearningTask::segmentation,
                  .target_shape = {32, 32}};
   EXPECT_THAT(message(deep), ::testing::HasSubstr("they are halved 64 times"));
 }
 
 TEST(Zoo, UnetTakesImagesOfAnySize) {
   for (const auto& [height, width] : {std::pair<int64_t, int64_t>{120, 160}, {16, 31}, {17, 16}}) {
-    const Model model = make_model({.name = "unet", .sample_shape = {3, height, width}, .classes = 5, .options = {{"width", 2}},
-                                    .task = LearningTask::segmentation, .target_shape = {height, width}});
-    const auto head = std::find_if(model.nodes().begin(), model.nodes().end(), [](const Node& node) { return node.name == "head"; });
+    const Model model = make_model({.name = "unet",
+                                    .sample_shape = {3, height, width},
+                                    .classes = 5,
+                                    .options = {{"width", 2}},
+                                    .task = LearningTask::segmentation,
+                                    .target_shape = {height, width}});
+    const auto head =
+        std::find_if(model.nodes().begin(), model.nodes().end(), [](const Node& node) { return node.name == "head"; });
     ASSERT_NE(head, model.nodes().end());
     EXPECT_EQ(head->sample_shape, (Shape{5, height, width}));
   }
@@ -201,14 +228,17 @@ TEST(Zoo, NamesWhatItDoesNotKnow) {
     }
     return std::string("no error");
   };
-  EXPECT_THAT(message({"lenet", {1, 28, 28}, 10, {}}), ::testing::AllOf(HasSubstr("\"lenet\""), HasSubstr("mnist-convnet")));
-  EXPECT_THAT(message({"mlp", {4}, 3, {{"heigth", 2}}}), ::testing::AllOf(HasSubstr("\"heigth\""), HasSubstr("hidden")));
+  EXPECT_THAT(message({"lenet", {1, 28, 28}, 10, {}}),
+              ::testing::AllOf(HasSubstr("\"lenet\""), HasSubstr("mnist-convnet")));
+  EXPECT_THAT(message({"mlp", {4}, 3, {{"heigth", 2}}}),
+              ::testing::AllOf(HasSubstr("\"heigth\""), HasSubstr("hidden")));
   EXPECT_THAT(message({"mlp", {4}, 3, {{"depth", 1.5}}}), HasSubstr("1.5"));
   EXPECT_THAT(message({"mlp", {4}, 0, {}}), HasSubstr("0 classes"));
   EXPECT_THAT(message({"mnist-convnet", {1, 6, 6}, 10, {}}), HasSubstr("conv2"));
   EXPECT_THAT(message({"resnet18", {10}, 10, {}}), HasSubstr("it reads images"));
   EXPECT_THAT(message({"resnext50", {3, 64, 64}, 10, {{"width", 8}}}), HasSubstr("multiple of 16"));
-  EXPECT_THAT(message({"unet", {3, 15, 32}, 10, {}}), ::testing::AllOf(HasSubstr("15x32"), HasSubstr("at least 16"), HasSubstr("depth")));
+  EXPECT_THAT(message({"unet", {3, 15, 32}, 10, {}}),
+              ::testing::AllOf(HasSubstr("15x32"), HasSubstr("at least 16"), HasSubstr("depth")));
   EXPECT_THAT(message({"vit-tiny", {3, 30, 32}, 10, {}}), HasSubstr("16x16"));
   EXPECT_THAT(message({"gpt2", {3, 8, 8}, 10, {}}), HasSubstr("token ids"));
   EXPECT_THAT(message({"gnmt", {10}, 10, {}}), HasSubstr("it translates"));
@@ -227,30 +257,54 @@ class Learns : public ::testing::TestWithParam<ModelSpec> {};
 
 constexpr int64_t kBatch = 12, kLearnedClasses = 4;
 
-/// One of each family, small. Deep ones, and VGG, whose classifier begins with tiny weights and learns slowly, are left to the
-/// comparisons with torchvision.
+/// One of each family, small. Deep ones, and VGG, whose classifier begins with tiny weights and learns slowly, are left
+/// to the comparisons with torchvision.
 std::vector<ModelSpec> small_specs() {
   using enum LearningTask;
   const Shape image{1, 16, 16}, words{8};
   std::vector<ModelSpec> specs;
-  for (const char* name : {"mlp", "mnist-convnet", "skip", "dropout-mlp", "tied-mlp", "inception", "cifar-resnet18", "resnet18"})
+  for (const char* name :
+       {"mlp", "mnist-convnet", "skip", "dropout-mlp", "tied-mlp", "inception", "cifar-resnet18", "resnet18"})
     specs.push_back({.name = name, .sample_shape = image});
   for (const char* name : {"inception", "cifar-resnet18", "resnet18"})
     std::find_if(specs.begin(), specs.end(), [&](const ModelSpec& s) { return s.name == name; })->options["width"] = 8;
-  specs.push_back({.name = "vit-tiny", .sample_shape = image,
+  specs.push_back({.name = "vit-tiny",
+                   .sample_shape = image,
                    .options = {{"layers", 2}, {"width", 16}, {"heads", 4}, {"hidden", 32}, {"patch", 8}}});
   specs.push_back({.name = "transformer-classifier", .sample_shape = image, .options = {{"width", 16}}});
-  specs.push_back({.name = "unet", .sample_shape = image, .options = {{"width", 8}, {"depth", 2}}, .task = segmentation, .target_shape = {16, 16}});
-  specs.push_back({.name = "segnet", .sample_shape = {1, 32, 32}, .options = {{"width", 8}}, .task = segmentation, .target_shape = {32, 32}});
-  const std::map<std::string, double> transformer{{"layers", 2}, {"width", 16}, {"heads", 4}, {"positions", 8}, {"probability", 0}};
+  specs.push_back({.name = "unet",
+                   .sample_shape = image,
+                   .options = {{"width", 8}, {"depth", 2}},
+                   .task = segmentation,
+                   .target_shape = {16, 16}});
+  specs.push_back({.name = "segnet",
+                   .sample_shape = {1, 32, 32},
+                   .options = {{"width", 8}},
+                   .task = segmentation,
+                   .target_shape = {32, 32}});
+  const std::map<std::string, double> transformer{
+      {"layers", 2}, {"width", 16}, {"heads", 4}, {"positions", 8}, {"probability", 0}};
   specs.push_back({.name = "bert", .sample_shape = words, .options = transformer, .vocabulary = kLearnedClasses});
-  specs.push_back({.name = "gpt2", .sample_shape = words, .options = transformer, .task = language, .target_shape = words});
-  specs.push_back({.name = "lstm-lm", .sample_shape = words, .options = {{"width", 16}}, .task = language, .target_shape = words});
-  specs.push_back({.name = "transformer-lm", .sample_shape = words, .options = {{"width", 16}}, .task = language, .target_shape = words});
-  specs.push_back({.name = "big-lstm", .sample_shape = words, .options = {{"hidden", 16}, {"projection", 8}, {"samples", 3}, {"probability", 0}},
-                   .task = language, .target_shape = words});
-  specs.push_back({.name = "gnmt", .sample_shape = {8}, .options = {{"layers", 3}, {"width", 16}, {"probability", 0}}, .task = translation,
-                   .target_shape = {4}, .vocabulary = kLearnedClasses});
+  specs.push_back(
+      {.name = "gpt2", .sample_shape = words, .options = transformer, .task = language, .target_shape = words});
+  specs.push_back(
+      {.name = "lstm-lm", .sample_shape = words, .options = {{"width", 16}}, .task = language, .target_shape = words});
+  specs.push_back({.name = "transformer-lm",
+                   .sample_shape = words,
+                   .options = {{"width", 16}},
+                   .task = language,
+                   .target_shape = words});
+  specs.push_back({.name = "big-lstm",
+                   .sample_shape = words,
+                   .options = {{"hidden", 16}, {"projection", 8}, {"samples", 3}, {"probability", 0}},
+                   .task = language,
+                   .target_shape = words});
+  specs.push_back({.name = "gnmt",
+                   .sample_shape = {8},
+                   .options = {{"layers", 3}, {"width", 16}, {"probability", 0}},
+                   .task = translation,
+                   .target_shape = {4},
+                   .vocabulary = kLearnedClasses});
   for (ModelSpec& spec : specs) spec.classes = kLearnedClasses;
   return specs;
 }
@@ -265,11 +319,14 @@ at::Tensor random_values(Shape shape, uint64_t seed) {
 
 /// Random images with targets in turn, or with the image's own signs as masks; random tokens, to be repeated.
 std::pair<at::Tensor, at::Tensor> random_batch(const ModelSpec& spec) {
-  const auto as_tokens = [](const at::Tensor& values) { return values.mul(1000).to(at::kLong).remainder(kLearnedClasses); };
+  const auto as_tokens = [](const at::Tensor& values) {
+    return values.mul(1000).to(at::kLong).remainder(kLearnedClasses);
+  };
   at::Tensor data = random_values(spec.sample_shape, 9);
   if (spec.task == LearningTask::segmentation) return {data, data.select(1, 0).gt(0).to(at::kLong)};
   if (reads_tokens(spec.name)) data = as_tokens(data);
-  if (spec.task == LearningTask::translation) return {data, data.narrow(1, spec.sample_shape[0] - spec.target_shape[0], spec.target_shape[0])};
+  if (spec.task == LearningTask::translation)
+    return {data, data.narrow(1, spec.sample_shape[0] - spec.target_shape[0], spec.target_shape[0])};
   if (!spec.target_shape.empty()) return {data, data};
   return {data, at::arange(kBatch, at::kLong).remainder(kLearnedClasses)};
 }
@@ -287,7 +344,8 @@ TEST_P(Learns, OneBatch) {
     last = run.forward(data, target).mean().item<double>();
     if (step == 0) first = last;
     // signs for models of language: through an embedding and an LSTM, gradients are tiny at first
-    for (auto& [name, gradient] : run.backward()) state[name].sub_(tokens ? gradient.sign() : gradient, tokens ? 0.01 : 0.1);
+    for (auto& [name, gradient] : run.backward())
+      state[name].sub_(tokens ? gradient.sign() : gradient, tokens ? 0.01 : 0.1);
   }
   EXPECT_NEAR(first, std::log(4.0), 1.0);
   EXPECT_LT(last, first * 0.5);

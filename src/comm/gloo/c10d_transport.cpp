@@ -45,9 +45,9 @@ class C10dTransfer final : public Transfer {
   const c10::intrusive_ptr<c10d::Work> work_;
 };
 
-/// Three connections between each pair of ranks: one for frames, and one for the payloads of each direction. Gloo sends when the receiver has said
-/// that it is ready, and writes to a connection in order: over one connection a rank could not say so while a payload of its own was on its way, and
-/// two that send to each other would take turns.
+/// Three connections between each pair of ranks: one for frames, and one for the payloads of each direction. Gloo sends
+/// when the receiver has said that it is ready, and writes to a connection in order: over one connection a rank could
+/// not say so while a payload of its own was on its way, and two that send to each other would take turns.
 class C10dTransport final : public Transport {
  public:
   using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
@@ -98,12 +98,17 @@ class TokenStore final : public c10d::Store {
     const std::string at = endpoint_of(options.address, options.port);
     check_endpoint(at, /*listens=*/false, !options.token.empty());
     const CurveKeys keys = make_curve_keys(options.token);
-    if (options.rank == 0) server_ = std::make_unique<KeyServer>(listening_endpoint(options.address, options.port), keys);
-    const bool here = options.rank == 0 && !is_loopback(options.address);  // a name of one's own need not lead to oneself
-    client_ = std::make_unique<KeyClient>(here ? endpoint_of("127.0.0.1", options.port) : at, keys, double(timeout.count()) / 1000);
+    if (options.rank == 0)
+      server_ = std::make_unique<KeyServer>(listening_endpoint(options.address, options.port), keys);
+    const bool here =
+        options.rank == 0 && !is_loopback(options.address);  // a name of one's own need not lead to oneself
+    client_ = std::make_unique<KeyClient>(here ? endpoint_of("127.0.0.1", options.port) : at, keys,
+                                          double(timeout.count()) / 1000);
   }
 
-  void set(const std::string& key, const std::vector<uint8_t>& value) override { client_->set(key, {value.begin(), value.end()}); }
+  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+    client_->set(key, {value.begin(), value.end()});
+  }
   std::vector<uint8_t> get(const std::string& key) override {
     wait({key});
     const std::string value = client_->get(key).value_or("");
@@ -150,7 +155,10 @@ std::string arrival_key(int rank) { return fmt::format("trireme/here/{}", rank);
 void wait_for_all(c10d::Store& store, const WorldOptions& options) {
   const std::string where = fmt::format("rank {} of {}, meeting at {}", options.rank, options.size, place_of(options));
   if (store.add(arrival_key(options.rank) + "/times", 1) > 1)
-    fail_run({.where = where, .what = "there is another process of this rank", .why = "", .next = "give each process a rank of its own"});
+    fail_run({.where = where,
+              .what = "there is another process of this rank",
+              .why = "",
+              .next = "give each process a rank of its own"});
   const std::string size = std::to_string(options.size);
   store.set(arrival_key(options.rank), std::vector<uint8_t>(size.begin(), size.end()));
   const Clock::time_point began = Clock::now();
@@ -161,7 +169,10 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
     if (!store.check({arrival_key(r)})) return false;
     const std::vector<uint8_t> theirs = store.get(arrival_key(r));
     if (const std::string ranks(theirs.begin(), theirs.end()); ranks != size)
-      fail_run({.where = where, .what = fmt::format("rank {} takes itself for one of {}", r, ranks), .why = "", .next = "start all ranks with the same number of processes"});
+      fail_run({.where = where,
+                .what = fmt::format("rank {} takes itself for one of {}", r, ranks),
+                .why = "",
+                .next = "start all ranks with the same number of processes"});
     return true;
   };
   while (true) {
@@ -208,11 +219,12 @@ Connections connect_ranks(const WorldOptions& options) {
     group_options->devices.push_back(open_device(options));
     group_options->threads = 1;  // for c10d's own collectives, which are not used
     const auto connect = [&](const char* prefix) {
-      return c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(prefix, store), options.rank,
-                                                         options.size, group_options);
+      return c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(prefix, store),
+                                                         options.rank, options.size, group_options);
     };
     auto frames = connect("gloo/frames"), upwards = connect("gloo/up"), downwards = connect("gloo/down");
-    return {std::make_shared<C10dKeys>(store), std::make_unique<C10dTransport>(std::move(frames), std::move(upwards), std::move(downwards)),
+    return {std::make_shared<C10dKeys>(store),
+            std::make_unique<C10dTransport>(std::move(frames), std::move(upwards), std::move(downwards)),
             /*keys_show_life=*/options.store_file.empty()};
   } catch (const Error&) {
     throw;

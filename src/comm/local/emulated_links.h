@@ -1,9 +1,11 @@
-// Links between the threads of one process as slow as those between machines: transfers take at least as long as they would there.
+// Links between the threads of one process as slow as those between machines: transfers take at least as long as they
+// would there.
 //
-// Every worker has one connection to all others, full duplex. A message leaves when the sender's and the receiver's connection are free and
-// takes them bytes / bandwidth; it arrives a latency later. Transfers of one worker wait for each other, so that many at once share its
-// connection. A collective takes the bytes of comm/formulas.h on each member's connection, and as many latencies as the better of a ring
-// and of halving and doubling has rounds (Thakur, Rabenseifner, Gropp, 2005). Barriers cost nothing.
+// Every worker has one connection to all others, full duplex. A message leaves when the sender's and the receiver's
+// connection are free and takes them bytes / bandwidth; it arrives a latency later. Transfers of one worker wait for
+// each other, so that many at once share its connection. A collective takes the bytes of comm/formulas.h on each
+// member's connection, and as many latencies as the better of a ring and of halving and doubling has rounds (Thakur,
+// Rabenseifner, Gropp, 2005). Barriers cost nothing.
 #pragma once
 
 #include <chrono>
@@ -56,7 +58,7 @@ class EmulatedLinks {
 
   mutable std::mutex mutex_;
   const LinkSchedule schedule_;
-  size_t next_change_ = 0;              // guarded by mutex_, as all that follows
+  size_t next_change_ = 0;  // guarded by mutex_, as all that follows
   LinkSpeed speed_;
   std::vector<Time> out_free_, in_free_;  // by worker
 };

@@ -27,9 +27,10 @@ struct alignas(64) LocalCall {
 
 std::string to_string(const LocalCall& call);  ///< "all_reduce(sum) of Float [4, 5]"
 
-/// A collective runs in two steps. All publish their call and arrive; the last to arrive checks that the calls match and
-/// releases the others. Then either the last has done the whole work before releasing (small tensors: one hand-over), or each
-/// rank does its own part and all leave together, so that nobody's buffer changes while another still works on it.
+/// A collective runs in two steps. All publish their call and arrive; the last to arrive checks that the calls match
+/// and releases the others. Then either the last has done the whole work before releasing (small tensors: one
+/// hand-over), or each rank does its own part and all leave together, so that nobody's buffer changes while another
+/// still works on it.
 struct LocalGroup {
   LocalGroup(int64_t id, std::vector<int> world_ranks)
       : id(id), world_ranks(std::move(world_ranks)), calls(this->world_ranks.size()) {}
@@ -48,14 +49,14 @@ struct LocalGroup {
 
   const int64_t id;
   const std::vector<int> world_ranks;  // ascending
-  std::vector<LocalCall> calls;        // by rank; written by its rank before it arrives, read by others until they leave
+  std::vector<LocalCall> calls;  // by rank; written by its rank before it arrives, read by others until they leave
 
   // Counts over all calls: the k-th call (from 1) is complete at size()*k arrivals, at k releases, ...
   alignas(64) std::atomic<int64_t> arrived{0};
   alignas(64) std::atomic<int64_t> released{0};
   alignas(64) std::atomic<int64_t> left{0};
   alignas(64) std::atomic<int64_t> freed{0};
-  bool done_by_one = false;  // written by the last to arrive before it releases
+  bool done_by_one = false;                    // written by the last to arrive before it releases
   std::chrono::steady_clock::time_point over;  // likewise: when emulated links will have carried it
 };
 

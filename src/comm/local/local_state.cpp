@@ -35,10 +35,13 @@ void pause_briefly() {
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 LocalState::Time time_of(double virtual_seconds) {
-  return LocalState::Time(std::chrono::duration_cast<LocalState::Time::duration>(std::chrono::duration<double>(virtual_seconds)));
+  return LocalState::Time(
+      std::chrono::duration_cast<LocalState::Time::duration>(std::chrono::duration<double>(virtual_seconds)));
 }
 
-double virtual_seconds_of(LocalState::Time time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
+double virtual_seconds_of(LocalState::Time time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
 
 /// Of the whole tensor, or of what one rank holds for an all_to_all: TransferTimes.
 int64_t whole_bytes(const LocalGroup& group) {
@@ -57,7 +60,8 @@ int64_t whole_bytes(const LocalGroup& group) {
 
 LocalState::LocalState(int size, std::shared_ptr<EmulatedLinks> links)
     : size_(size),
-      may_spin_(size <= static_cast<int>(std::thread::hardware_concurrency())),  // else the awaited one may need this core
+      may_spin_(size <=
+                static_cast<int>(std::thread::hardware_concurrency())),  // else the awaited one may need this core
       links_(std::move(links)),
       mailboxes_(size) {}
 
@@ -82,7 +86,8 @@ std::string LocalState::abort_reason() const {
 
 void LocalState::throw_if_aborted() const {
   if (!aborted()) return;
-  throw StoppedError({.where = "", .what = "communication between the workers was stopped", .why = abort_reason(), .next = ""});
+  throw StoppedError(
+      {.where = "", .what = "communication between the workers was stopped", .why = abort_reason(), .next = ""});
 }
 
 LocalState::Lot& LocalState::lot_of(const void* counter) {
@@ -145,8 +150,8 @@ bool LocalState::spin(const std::atomic<int64_t>& counter, int64_t target) const
   return false;
 }
 
-// Sleeper: announce itself, then look at the counter. Waker: move the counter, then look for sleepers. With both sequentially
-// consistent one of them sees the other.
+// Sleeper: announce itself, then look at the counter. Waker: move the counter, then look for sleepers. With both
+// sequentially consistent one of them sees the other.
 void LocalState::sleep(const std::atomic<int64_t>& counter, int64_t target, double until) {
   Lot& lot = lot_of(&counter);
   std::unique_lock lock(lot.mutex);
@@ -213,7 +218,8 @@ std::shared_ptr<LocalGroup> LocalState::group(int64_t parent, const std::vector<
   std::lock_guard lock(groups_mutex_);
   const auto [place, is_new] = foundings_.try_emplace({parent, world_ranks, occurrence});
   Founding& founding = place->second;
-  if (is_new) founding = {std::make_shared<LocalGroup>(next_group_++, world_ranks), static_cast<int>(world_ranks.size())};
+  if (is_new)
+    founding = {std::make_shared<LocalGroup>(next_group_++, world_ranks), static_cast<int>(world_ranks.size())};
   std::shared_ptr<LocalGroup> group = founding.group;
   if (--founding.members_missing == 0) foundings_.erase(place);
   return group;

@@ -37,8 +37,8 @@ class LocalState {
   void throw_if_aborted() const;
 
   /// See LocalWorld. Throws also when the target was reached in an aborted world: its data may be half a result.
-  double wait_for(const std::atomic<int64_t>& counter, int64_t target, double until = std::numeric_limits<double>::infinity(),
-                  const char* what = "the others");
+  double wait_for(const std::atomic<int64_t>& counter, int64_t target,
+                  double until = std::numeric_limits<double>::infinity(), const char* what = "the others");
   double now() const;
   void advance(std::atomic<int64_t>& counter, int64_t by);
 
@@ -60,13 +60,15 @@ class LocalState {
 
   /// Whether transfers take longer than moving the bytes here does.
   bool times_transfers() const { return links_ || virtual_time_; }
-  /// When what begins now will be through: a message between ranks of the world; the call that a group's members have all come to.
+  /// When what begins now will be through: a message between ranks of the world; the call that a group's members have
+  /// all come to.
   Time message_there(int from, int to, int64_t bytes);
   Time carried(const LocalGroup& group);
   /// Sleeps till then. Errors (run): aborted.
   void sleep_until(Time time) const;
 
-  /// The group of these world ranks. The `occurrence`-th request of each member for one list below one parent meets there.
+  /// The group of these world ranks. The `occurrence`-th request of each member for one list below one parent meets
+  /// there.
   std::shared_ptr<LocalGroup> group(int64_t parent, const std::vector<int>& world_ranks, int64_t occurrence);
 
  private:
@@ -81,7 +83,7 @@ class LocalState {
   struct Mailbox {
     std::mutex mutex;
     std::map<Address, std::deque<std::pair<at::Tensor, Time>>> queues;  // guarded by mutex
-    std::atomic<int64_t> posted{0};                    // messages ever, advanced after the push
+    std::atomic<int64_t> posted{0};                                     // messages ever, advanced after the push
   };
   struct Founding {
     std::shared_ptr<LocalGroup> group;

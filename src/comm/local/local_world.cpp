@@ -23,7 +23,9 @@ LocalWorld::LocalWorld(int size, std::shared_ptr<EmulatedLinks> links) {
   state_ = std::make_shared<LocalState>(size, std::move(links));
 }
 
-LocalWorld::LocalWorld(int size, std::shared_ptr<VirtualTime> time) : LocalWorld(size) { state_->live_by(std::move(time)); }
+LocalWorld::LocalWorld(int size, std::shared_ptr<VirtualTime> time) : LocalWorld(size) {
+  state_->live_by(std::move(time));
+}
 
 LocalWorld::~LocalWorld() = default;
 

@@ -20,8 +20,9 @@ class LocalWorld {
  public:
   /// `links`: slow transfers down to those of such links; null: they are as quick as memory.
   explicit LocalWorld(int size, std::shared_ptr<EmulatedLinks> links = nullptr);
-  /// Backend `virtual`: ranks take turns on the clocks of `time`, which is of so many. A rank is the thread that asks for its communicator, waits
-  /// there for the others, and lives as long as the communicator, which that thread lets go of.
+  /// Backend `virtual`: ranks take turns on the clocks of `time`, which is of so many. A rank is the thread that asks
+  /// for its communicator, waits there for the others, and lives as long as the communicator, which that thread lets go
+  /// of.
   LocalWorld(int size, std::shared_ptr<VirtualTime> time);
   ~LocalWorld();
   LocalWorld(const LocalWorld&) = delete;
@@ -32,7 +33,8 @@ class LocalWorld {
   /// The communicator of one rank, over all ranks. To be asked for once per rank.
   std::unique_ptr<Communicator> communicator(int rank);
 
-  /// For ranks that stand for processes: what they start to move goes on beside their work, as between processes. Before any communicator.
+  /// For ranks that stand for processes: what they start to move goes on beside their work, as between processes.
+  /// Before any communicator.
   void move_beside_computing();
 
   /// First reason wins; wakes every waiting rank.
@@ -41,11 +43,12 @@ class LocalWorld {
   std::string abort_reason() const;
 
   /// Blocks this thread until `counter >= target`, spinning briefly and then sleeping; throws a run error when aborted.
-  /// `counter` must be advanced with `advance`. Returns the seconds waited. With these two, parts of the runtime that share
-  /// memory (one-pass reduce and update) wait for each other under the same rules as the collectives. Returns also when now() has come to `until`.
-  /// `what`: what is waited for, in the message about virtual ranks that wait for each other for ever.
-  double wait_for(const std::atomic<int64_t>& counter, int64_t target, double until = std::numeric_limits<double>::infinity(),
-                  const char* what = "the others");
+  /// `counter` must be advanced with `advance`. Returns the seconds waited. With these two, parts of the runtime that
+  /// share memory (one-pass reduce and update) wait for each other under the same rules as the collectives. Returns
+  /// also when now() has come to `until`. `what`: what is waited for, in the message about virtual ranks that wait for
+  /// each other for ever.
+  double wait_for(const std::atomic<int64_t>& counter, int64_t target,
+                  double until = std::numeric_limits<double>::infinity(), const char* what = "the others");
   void advance(std::atomic<int64_t>& counter, int64_t by = 1);
   /// As Communicator::now().
   double now() const;

@@ -13,8 +13,8 @@ namespace trireme {
 /// Whether elements of `dtype` can be reduced: Float, Double, BFloat16 (added in float, rounded once), Long, Int.
 bool can_reduce(at::ScalarType dtype);
 
-/// out[i] = inputs[0][i] + inputs[1][i] + ... (or their maximum, NaN if one is) for i in [0, count), written to every output.
-/// An output may be one of the inputs, but must not overlap one in any other way. `count` in elements.
+/// out[i] = inputs[0][i] + inputs[1][i] + ... (or their maximum, NaN if one is) for i in [0, count), written to every
+/// output. An output may be one of the inputs, but must not overlap one in any other way. `count` in elements.
 void reduce(at::ScalarType dtype, ReduceOp op, std::span<const void* const> inputs, std::span<void* const> outputs,
             int64_t count);
 

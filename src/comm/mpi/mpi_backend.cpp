@@ -14,10 +14,11 @@ std::unique_ptr<Communicator> join_mpi(const JoinOptions& options) {
 
 std::unique_ptr<Communicator> mpi_communicator(const WorldOptions& options) {
   check_rank(options, kMpiBackend.name);
-  return communicator_of(std::shared_ptr<ProcessWorld>(new ProcessWorld(options, connect_over_mpi(options)), [](ProcessWorld* ended) {
-    if (!ended->abort_reason().empty()) expect_no_end_of_mpi();
-    delete ended;
-  }));
+  return communicator_of(
+      std::shared_ptr<ProcessWorld>(new ProcessWorld(options, connect_over_mpi(options)), [](ProcessWorld* ended) {
+        if (!ended->abort_reason().empty()) expect_no_end_of_mpi();
+        delete ended;
+      }));
 }
 
 constinit const BackendKind kMpiBackend = {

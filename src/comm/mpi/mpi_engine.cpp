@@ -24,7 +24,8 @@ constexpr int64_t kPieceBytes = 1 << 30;  // MPI counts in ints
 constexpr milliseconds kEndLimit{3000};   // for the others to end too, after a failure
 constexpr milliseconds kClearLimit{200};  // for what was withdrawn
 
-// MPI has no way to sleep until something comes. Looking costs about a microsecond; ranks may have fewer cores than threads.
+// MPI has no way to sleep until something comes. Looking costs about a microsecond; ranks may have fewer cores than
+// threads.
 constexpr microseconds kEagerly{100};  // after something happened: look, yield, look
 constexpr microseconds kFirstNap{10}, kLongestNap{150};
 constexpr unsigned long kTimerSlack = 1000;  // ns; the system's 50 us would be the length of most naps
@@ -109,8 +110,9 @@ void MpiEngine::State::begin(const std::shared_ptr<MpiOperation>& operation) {
   const auto all = int64_t(o.data.nbytes());
   for (int64_t at = 0; at == 0 || at < all; at += kPieceBytes) {
     const int count = int(std::min(kPieceBytes, all - at));
-    const int error = o.kind == MpiOperation::Kind::send ? MPI_Isend(bytes + at, count, MPI_BYTE, o.peer, o.tag, o.world, &request)
-                                                         : MPI_Irecv(bytes + at, count, MPI_BYTE, o.peer, o.tag, o.world, &request);
+    const int error = o.kind == MpiOperation::Kind::send
+                          ? MPI_Isend(bytes + at, count, MPI_BYTE, o.peer, o.tag, o.world, &request)
+                          : MPI_Irecv(bytes + at, count, MPI_BYTE, o.peer, o.tag, o.world, &request);
     add(error, request);
     if (error != MPI_SUCCESS) return;  // the pieces before it end by themselves
   }
@@ -131,7 +133,8 @@ bool MpiEngine::State::look() {
   const int error = MPI_Testsome(int(requests.size()), requests.data(), &count, finished.data(), statuses.data());
   if (count <= 0) return false;  // MPI_UNDEFINED: none is active
   for (int i = 0; i < count; ++i)
-    end_piece(owners[size_t(finished[size_t(i)])], error == MPI_ERR_IN_STATUS ? statuses[size_t(i)].MPI_ERROR : MPI_SUCCESS);
+    end_piece(owners[size_t(finished[size_t(i)])],
+              error == MPI_ERR_IN_STATUS ? statuses[size_t(i)].MPI_ERROR : MPI_SUCCESS);
   size_t kept = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     if (requests[i] == MPI_REQUEST_NULL) continue;
@@ -198,7 +201,10 @@ MpiEngine::MpiEngine() : state_(std::make_shared<State>()) {
     spdlog::warn("MPI has not started yet: it waits until all ranks are there");
   state_->changed.wait(lock, has_started);
   if (!state_->trouble.empty())
-    fail_run({.where = "backend mpi", .what = "MPI does not start", .why = state_->trouble, .next = "use the backend gloo, or another MPI"});
+    fail_run({.where = "backend mpi",
+              .what = "MPI does not start",
+              .why = state_->trouble,
+              .next = "use the backend gloo, or another MPI"});
   rank_ = state_->rank;
   size_ = state_->size;
   greatest_tag_ = state_->greatest_tag;

@@ -52,7 +52,8 @@ class MpiEngine {
   bool wait(MpiOperation& operation, std::chrono::milliseconds limit);
   void cancel(MpiOperation& operation);
 
-  /// Nobody waits for it any more. A receive that nothing was sent for is withdrawn; a send stays until MPI is through with it.
+  /// Nobody waits for it any more. A receive that nothing was sent for is withdrawn; a send stays until MPI is through
+  /// with it.
   void let_go(const std::shared_ptr<MpiOperation>& operation);
 
   /// It lives until all ranks have ended MPI, or this process does not wait for that any more.

@@ -54,18 +54,24 @@ Meeting lead(Transport& world, int size, milliseconds patience) {
   for (int r = 1; r < size; ++r) one_machine &= receive_text(world, r, patience) == host_name();
   const std::string token = random_token();
   const CurveKeys keys = make_curve_keys(token);
-  Meeting meeting{.server = std::make_unique<KeyServer>(one_machine ? fmt::format("tcp://{}:*", kLoopback) : "tcp://*:*", keys), .client = nullptr};
+  Meeting meeting{
+      .server = std::make_unique<KeyServer>(one_machine ? fmt::format("tcp://{}:*", kLoopback) : "tcp://*:*", keys),
+      .client = nullptr};
   const int port = port_of(meeting.server->endpoint());
   const std::string endpoint = endpoint_of(one_machine ? kLoopback : host_name(), port);
   for (int r = 1; r < size; ++r) send_text(world, endpoint + "\n" + token, r, patience);
   std::string trouble;
   for (int r = 1; r < size; ++r)
-    if (const std::string theirs = receive_text(world, r, patience); trouble.empty() && !theirs.empty()) trouble = fmt::format("rank {}: {}", r, theirs);
+    if (const std::string theirs = receive_text(world, r, patience); trouble.empty() && !theirs.empty())
+      trouble = fmt::format("rank {}: {}", r, theirs);
   for (int r = 1; r < size; ++r) send_text(world, trouble, r, patience);
   if (trouble.empty()) meeting.client = std::make_unique<KeyClient>(endpoint_of(kLoopback, port), keys, kAnswerSeconds);
   else
-    spdlog::warn("{} cannot be reached beside MPI, so that a frozen rank is noticed only once nothing has come for 20 of the longest steps, at "
-                 "least 120 s ({})", endpoint, trouble);
+    spdlog::warn(
+        "{} cannot be reached beside MPI, so that a frozen rank is noticed only once nothing has come for 20 of the "
+        "longest steps, at "
+        "least 120 s ({})",
+        endpoint, trouble);
   return meeting;
 }
 
@@ -89,13 +95,16 @@ Meeting run_follower_rank(Transport& world, milliseconds patience) {
 /// Rank 0's, of one world.
 class SharedKeys final : public KeyStore {
  public:
-  SharedKeys(std::shared_ptr<Meeting> meeting, int64_t world) : meeting_(std::move(meeting)), prefix_(fmt::format("{}/", world)) {}
+  SharedKeys(std::shared_ptr<Meeting> meeting, int64_t world)
+      : meeting_(std::move(meeting)), prefix_(fmt::format("{}/", world)) {}
 
   void publish(const std::string& key, const std::string& value) override {
     MpiEngine::instance().expect_no_end();  // nothing is published but an abort
     if (meeting_->client->add(prefix_ + key + "/claims", 1) == 1) meeting_->client->set(prefix_ + key, value);
   }
-  void replace(const std::string& key, const std::string& value) override { meeting_->client->set(prefix_ + key, value); }
+  void replace(const std::string& key, const std::string& value) override {
+    meeting_->client->set(prefix_ + key, value);
+  }
   std::optional<std::string> look_up(const std::string& key) override { return meeting_->client->get(prefix_ + key); }
 
  private:
@@ -136,7 +145,8 @@ MpiKeys share_keys(Transport& world, int rank, int size, milliseconds patience) 
   const int64_t number = worlds++;
   if (size == 1) return {std::make_shared<OwnKeys>()};
   if (number == 0) {
-    const auto meeting = std::make_shared<Meeting>(rank == 0 ? lead(world, size, patience) : run_follower_rank(world, patience));
+    const auto meeting =
+        std::make_shared<Meeting>(rank == 0 ? lead(world, size, patience) : run_follower_rank(world, patience));
     MpiEngine::instance().keep(meeting);
     met = meeting;
   }

@@ -18,7 +18,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// By which an MPI finds its launcher: Open MPI 4 and 5 (PMIx, also under srun --mpi=pmix), MPICH, Intel MPI and srun --mpi=pmi2.
+// By which an MPI finds its launcher: Open MPI 4 and 5 (PMIx, also under srun --mpi=pmix), MPICH, Intel MPI and srun
+// --mpi=pmi2.
 constexpr const char* kLauncherVariables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
 
 class MpiTransfer final : public Transfer {
@@ -52,24 +53,29 @@ class MpiTransport final : public Transport {
     operation->world = world_;
     operation->data = data;
     operation->peer = peer;
-    // Tag 0 is of frames. Payloads count upwards: two of one pair with one tag would have to be thousands of messages apart.
+    // Tag 0 is of frames. Payloads count upwards: two of one pair with one tag would have to be thousands of messages
+    // apart.
     operation->tag = tag == 0 ? 0 : 1 + (tag - 1) % MpiEngine::instance().greatest_tag();
     return std::make_unique<MpiTransfer>(std::move(operation));
   }
 
-  const MPI_Comm world_;  // stays until MPI ends: freeing it is a collective of its own, for which a failed rank would not come
+  const MPI_Comm
+      world_;  // stays until MPI ends: freeing it is a collective of its own, for which a failed rank would not come
 };
 
 /// Without a launcher MPI would start as a world of one, or end this process.
 void check_launcher() {
-  const bool known = std::any_of(std::begin(kLauncherVariables), std::end(kLauncherVariables), [](const char* name) { return std::getenv(name); });
+  const bool known = std::any_of(std::begin(kLauncherVariables), std::end(kLauncherVariables),
+                                 [](const char* name) { return std::getenv(name); });
   if (!known)
-    fail_user({"backend mpi", "this process was not started by MPI", "there is neither OMPI_COMM_WORLD_RANK nor PMIX_RANK nor PMI_RANK",
+    fail_user({"backend mpi", "this process was not started by MPI",
+               "there is neither OMPI_COMM_WORLD_RANK nor PMIX_RANK nor PMI_RANK",
                "start the workers with mpirun, or with srun --mpi=pmix"});
 }
 
-/// Where all ranks are on one machine Open MPI needs no TCP. Its listeners there would be on all interfaces, without a token, and a stranger who
-/// connects to one and says nothing would hold up the ranks' own meeting for good. Whoever chooses transports has chosen.
+/// Where all ranks are on one machine Open MPI needs no TCP. Its listeners there would be on all interfaces, without a
+/// token, and a stranger who connects to one and says nothing would hold up the ranks' own meeting for good. Whoever
+/// chooses transports has chosen.
 void keep_off_the_network() {
   const Variables variables = environment();
   const auto all = variables("OMPI_COMM_WORLD_SIZE"), here = variables("OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -106,9 +112,10 @@ Connections connect_over_mpi(const WorldOptions& options) {
   keep_off_the_network();
   const MpiEngine& engine = MpiEngine::instance();
   if (engine.rank() != options.rank || engine.size() != options.size)
-    fail_user({"backend mpi", fmt::format("MPI says rank {} of {}", engine.rank(), engine.size()),
-               fmt::format("the launcher's variables say rank {} of {}", options.rank, options.size),
-               "start all workers with one mpirun of the MPI that trireme was built with, and unset RANK and WORLD_SIZE"});
+    fail_user(
+        {"backend mpi", fmt::format("MPI says rank {} of {}", engine.rank(), engine.size()),
+         fmt::format("the launcher's variables say rank {} of {}", options.rank, options.size),
+         "start all workers with one mpirun of the MPI that trireme was built with, and unset RANK and WORLD_SIZE"});
   return meet(options);
 }
 

@@ -39,7 +39,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const WorldOptions& options) {
   tcp.isServer = options.rank == 0 && !options.store_is_kept;
   tcp.waitWorkers = false;
   tcp.timeout = limit;
-  return c10::make_intrusive<c10d::PrefixStore>(options.store_prefix + "nccl", c10::make_intrusive<c10d::TCPStore>(options.address, tcp));
+  return c10::make_intrusive<c10d::PrefixStore>(options.store_prefix + "nccl",
+                                                c10::make_intrusive<c10d::TCPStore>(options.address, tcp));
 }
 
 /// What all ranks of a world have in common.
@@ -54,10 +55,14 @@ at::ScalarType sum_type(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 
 class NcclCommunicator final : public GroupMember {
  public:
   /// `id`: the same on every member and on no other group that shares a member with it.
-  NcclCommunicator(std::shared_ptr<const NcclWorld> world, std::unique_ptr<Communicator> control, std::string id, std::shared_ptr<Tally> parent)
-      : GroupMember(control->rank(), std::move(parent)), world_(std::move(world)), control_(std::move(control)), id_(std::move(id)),
-        nccl_(c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>(id_, world_->store), rank(), size(),
-                                                          c10d::ProcessGroupNCCL::Options::create())) {}
+  NcclCommunicator(std::shared_ptr<const NcclWorld> world, std::unique_ptr<Communicator> control, std::string id,
+                   std::shared_ptr<Tally> parent)
+      : GroupMember(control->rank(), std::move(parent)),
+        world_(std::move(world)),
+        control_(std::move(control)),
+        id_(std::move(id)),
+        nccl_(c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>(id_, world_->store),
+                                                          rank(), size(), c10d::ProcessGroupNCCL::Options::create())) {}
 
   int size() const override { return control_->size(); }
   void all_reduce(at::Tensor& tensor, ReduceOp op) override;
@@ -76,11 +81,14 @@ class NcclCommunicator final : public GroupMember {
   void require_here(const at::Tensor& tensor, const std::string& operation);
   void throw_if_aborted() const;
   void finish(const c10::intrusive_ptr<c10d::Work>& work, const std::string& doing);
-  /// `to[q]` goes to rank q, what it has for this one comes into `from[q]`. All contiguous; without elements where there is nothing to say.
+  /// `to[q]` goes to rank q, what it has for this one comes into `from[q]`. All contiguous; without elements where
+  /// there is nothing to say.
   void exchange(std::vector<at::Tensor> to, std::vector<at::Tensor> from, const std::string& doing);
   /// What all ranks have for this one, added in rank order.
   at::Tensor reduce_parts(std::vector<at::Tensor> to, ReduceOp op, const std::string& doing);
-  at::Tensor nothing(at::ScalarType dtype) const { return at::empty({0}, at::TensorOptions(world_->device).dtype(dtype)); }
+  at::Tensor nothing(at::ScalarType dtype) const {
+    return at::empty({0}, at::TensorOptions(world_->device).dtype(dtype));
+  }
 
   const std::shared_ptr<const NcclWorld> world_;
   const std::unique_ptr<Communicator> control_;
@@ -89,7 +97,8 @@ class NcclCommunicator final : public GroupMember {
 };
 
 void NcclCommunicator::require_here(const at::Tensor& tensor, const std::string& operation) {
-  require(tensor.defined() && tensor.device() == world_->device, operation, fmt::format("tensors must lie on GPU {}", world_->device.index()));
+  require(tensor.defined() && tensor.device() == world_->device, operation,
+          fmt::format("tensors must lie on GPU {}", world_->device.index()));
 }
 
 void NcclCommunicator::throw_if_aborted() const {
@@ -102,8 +111,10 @@ void NcclCommunicator::finish(const c10::intrusive_ptr<c10d::Work>& work, const 
   while (!work->isCompleted()) {
     throw_if_aborted();
     if (Clock::now() > end) {
-      const Error error(Blame::run, {fmt::format("rank {}, {}", rank(), doing), fmt::format("NCCL was not through after {} s", world_->timeout_seconds),
-                                     "a rank hangs, has died, or called something else", "look at the end of the ranks' output"});
+      const Error error(Blame::run,
+                        {fmt::format("rank {}, {}", rank(), doing),
+                         fmt::format("NCCL was not through after {} s", world_->timeout_seconds),
+                         "a rank hangs, has died, or called something else", "look at the end of the ranks' output"});
       abort(error.what());
       throw error;
     }
@@ -139,7 +150,8 @@ at::Tensor NcclCommunicator::reduce_parts(std::vector<at::Tensor> to, ReduceOp o
 void NcclCommunicator::all_reduce(at::Tensor& tensor, ReduceOp op) {
   const at::NoGradGuard no_grad;
   require_here(tensor, "all_reduce");
-  require(can_reduce(tensor.scalar_type()), "all_reduce", fmt::format("cannot reduce dtype {}", c10::toString(tensor.scalar_type())));
+  require(can_reduce(tensor.scalar_type()), "all_reduce",
+          fmt::format("cannot reduce dtype {}", c10::toString(tensor.scalar_type())));
   const std::string doing = op == ReduceOp::sum ? "all_reduce(sum)" : "all_reduce(max)";
   at::Tensor flat = tensor.contiguous().view({-1});
   std::vector<at::Tensor> chunks;
@@ -172,8 +184,10 @@ void NcclCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Te
   const at::NoGradGuard no_grad;
   require(int(inputs.size()) == size(), "reduce_scatter", "needs one input per rank");
   require_here(output, "reduce_scatter");
-  require(can_reduce(output.scalar_type()), "reduce_scatter", fmt::format("cannot reduce dtype {}", c10::toString(output.scalar_type())));
-  require(inputs[size_t(rank())].sizes() == output.sizes(), "reduce_scatter", "the rank's own input and its output must have one shape");
+  require(can_reduce(output.scalar_type()), "reduce_scatter",
+          fmt::format("cannot reduce dtype {}", c10::toString(output.scalar_type())));
+  require(inputs[size_t(rank())].sizes() == output.sizes(), "reduce_scatter",
+          "the rank's own input and its output must have one shape");
   std::vector<at::Tensor> to;
   for (const at::Tensor& input : inputs) {
     require_here(input, "reduce_scatter");
@@ -185,8 +199,11 @@ void NcclCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::Te
 
 void NcclCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) {
   const at::NoGradGuard no_grad;
-  require(int(inputs.size()) == size() && int(outputs.size()) == size(), "all_to_all", "needs one input and one output per rank");
-  const auto dense = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.contiguous() : nothing(at::kByte); };
+  require(int(inputs.size()) == size() && int(outputs.size()) == size(), "all_to_all",
+          "needs one input and one output per rank");
+  const auto dense = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.contiguous() : nothing(at::kByte);
+  };
   std::vector<at::Tensor> to, from;
   for (int q = 0; q < size(); ++q) {
     to.push_back(dense(inputs[size_t(q)]));
@@ -194,7 +211,8 @@ void NcclCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<
   }
   exchange(std::move(to), from, "all_to_all");
   for (int q = 0; q < size(); ++q)
-    if (outputs[size_t(q)].defined() && !outputs[size_t(q)].is_same(from[size_t(q)])) outputs[size_t(q)].copy_(from[size_t(q)]);
+    if (outputs[size_t(q)].defined() && !outputs[size_t(q)].is_same(from[size_t(q)]))
+      outputs[size_t(q)].copy_(from[size_t(q)]);
   record(all_to_all_bytes(bytes_of_each(inputs), rank()), ring_steps(size()), 0);
 }
 
@@ -250,9 +268,11 @@ int nccl_gpus() { return c10::cuda::device_count(); }
 std::unique_ptr<Communicator> nccl_communicator(const NcclOptions& options) {
   const int gpus = nccl_gpus();
   if (options.gpu < 0 || options.gpu >= gpus)
-    fail_user({"backend nccl", fmt::format("GPU {}", options.gpu), fmt::format("libtorch sees {} here", gpus), "start no more processes on a machine than it has GPUs"});
+    fail_user({"backend nccl", fmt::format("GPU {}", options.gpu), fmt::format("libtorch sees {} here", gpus),
+               "start no more processes on a machine than it has GPUs"});
   auto control = gloo_communicator(options.control);
-  auto world = std::make_shared<const NcclWorld>(NcclWorld{open_store(options.control), at::Device(at::kCUDA, int8_t(options.gpu)), options.control.timeout_seconds});
+  auto world = std::make_shared<const NcclWorld>(NcclWorld{
+      open_store(options.control), at::Device(at::kCUDA, int8_t(options.gpu)), options.control.timeout_seconds});
   return std::make_unique<NcclCommunicator>(std::move(world), std::move(control), "world", nullptr);
 }
 

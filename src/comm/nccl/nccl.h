@@ -9,8 +9,8 @@
 namespace trireme {
 
 struct NcclOptions {
-  /// Where the ranks meet and what they say to each other beside tensors: over gloo. NCCL's own meeting place is that address at the next
-  /// port, or that file with ".nccl" behind its name.
+  /// Where the ranks meet and what they say to each other beside tensors: over gloo. NCCL's own meeting place is that
+  /// address at the next port, or that file with ".nccl" behind its name.
   WorldOptions control;
   /// The GPU, among those that libtorch sees.
   int gpu = 0;
@@ -21,10 +21,10 @@ bool nccl_available();
 /// That libtorch sees here; 0 without the backend.
 int nccl_gpus();
 
-/// Tensors of collectives must lie on the GPU and be of a dtype that can be reduced elsewhere too. Parts are exchanged by NCCL and added in
-/// rank order on the GPU that owns them, as on other backends, so that sums have the same bits. Messages (send, receive) go through the
-/// host's memory and gloo. Every operation ends on the GPU before it returns. An abort ends the host's waits; calls that do not match are
-/// found by the time limit only.
+/// Tensors of collectives must lie on the GPU and be of a dtype that can be reduced elsewhere too. Parts are exchanged
+/// by NCCL and added in rank order on the GPU that owns them, as on other backends, so that sums have the same bits.
+/// Messages (send, receive) go through the host's memory and gloo. Every operation ends on the GPU before it returns.
+/// An abort ends the host's waits; calls that do not match are found by the time limit only.
 ///
 /// Errors: as gloo_communicator; user: no such GPU; run: a build without the backend.
 std::unique_ptr<Communicator> nccl_communicator(const NcclOptions& options);

@@ -11,7 +11,8 @@ std::unique_ptr<Communicator> nccl_communicator(const NcclOptions&) {
   fail_run({.where = "backend nccl",
             .what = "this build of trireme has no NCCL",
             .why = "it was configured with a libtorch without CUDA, or without NCCL's header",
-            .next = "configure it with a CUDA libtorch in CMAKE_PREFIX_PATH and the NCCL of its version, or use the backend gloo"});
+            .next = "configure it with a CUDA libtorch in CMAKE_PREFIX_PATH and the NCCL of its version, or use the "
+                    "backend gloo"});
 }
 
 }  // namespace trireme

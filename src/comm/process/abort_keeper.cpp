@@ -28,7 +28,7 @@ struct AbortKeeper::State {
   std::shared_ptr<KeyStore> keys;
   std::string gone;
   std::function<void(const std::string&)> on_abort;  // empty once stopped; called with the mutex held
-  std::function<void(KeyStore&)> on_look;  // of the thread alone, which runs with the mutex free
+  std::function<void(KeyStore&)> on_look;            // of the thread alone, which runs with the mutex free
   std::optional<std::string> proposal, reason;
   uint64_t answers = 0;
   bool stopped = false;

@@ -10,19 +10,21 @@
 
 namespace trireme {
 
-/// A thread that alone communicates with the shared keys, so that nobody hangs with them when the rank that keeps them is frozen: such a
-/// thread is left behind at the end. Thread-safe.
+/// A thread that alone communicates with the shared keys, so that nobody hangs with them when the rank that keeps them
+/// is frozen: such a thread is left behind at the end. Thread-safe.
 class AbortKeeper {
  public:
-  /// `on_abort` gets the reason once, on the keeper's thread: the first that any rank gave, or that the keys are gone. `on_look` is called
-  /// with the keys several times a second, on the same thread; what it throws means that the keys are gone.
+  /// `on_abort` gets the reason once, on the keeper's thread: the first that any rank gave, or that the keys are gone.
+  /// `on_look` is called with the keys several times a second, on the same thread; what it throws means that the keys
+  /// are gone.
   AbortKeeper(std::shared_ptr<KeyStore> keys, std::string gone, std::function<void(const std::string&)> on_abort,
               std::function<void(KeyStore&)> on_look);
   ~AbortKeeper();
   AbortKeeper(const AbortKeeper&) = delete;
   AbortKeeper& operator=(const AbortKeeper&) = delete;
 
-  /// Makes `reason` the world's if it is the first. Returns the reason that is, or `reason` if the keys do not answer soon.
+  /// Makes `reason` the world's if it is the first. Returns the reason that is, or `reason` if the keys do not answer
+  /// soon.
   std::string propose(const std::string& reason);
 
   /// How often the keys have answered: it stays when they do not.

@@ -1,5 +1,6 @@
-// How a message travels: a frame, which says what is coming and carries it when it is short, then the rest as a transfer of its
-// own. Frames are copied as they lie in memory: all ranks run the same program on machines of one byte order.
+// How a message travels: a frame, which says what is coming and carries it when it is short, then the rest as a
+// transfer of its own. Frames are copied as they lie in memory: all ranks run the same program on machines of one byte
+// order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,14 +30,15 @@ struct FrameHeader {
   FrameKind kind = FrameKind::waiting;
   int32_t dtype = 0;  ///< at::ScalarType
   int64_t group = 0;
-  int64_t tag = 0;  ///< message: the sender's tag; collective: the number of the call in its group. waiting: of what is waited for
+  int64_t tag = 0;  ///< message: the sender's tag; collective: the number of the call in its group. waiting: of what is
+                    ///< waited for
   int64_t bytes = 0;
   int32_t payload_tag = 0;  ///< the transport's tag of the payload; 0: inline
   int32_t dims = 0;
-  int32_t awaited = -1;                  ///< waiting: the rank that is waited for
-  int32_t concurrent = 0;                ///< waiting: 1 where it is another thread than the rank's own that waits
-  int32_t reserved = 0;                  ///< no byte that is sent is left to chance
-  FrameKind what = FrameKind::waiting;   ///< waiting: a message or a collective of that rank
+  int32_t awaited = -1;                 ///< waiting: the rank that is waited for
+  int32_t concurrent = 0;               ///< waiting: 1 where it is another thread than the rank's own that waits
+  int32_t reserved = 0;                 ///< no byte that is sent is left to chance
+  FrameKind what = FrameKind::waiting;  ///< waiting: a message or a collective of that rank
   int64_t sizes[kMaxDims] = {};
   int64_t strides[kMaxDims] = {};
   char text[kMaxText] = {};  ///< collective: the call's fingerprint; waiting: the operation. Cut off if too long
@@ -52,8 +54,8 @@ struct FrameHeader {
 at::Tensor pack_frame(const FrameHeader& header, const void* data);
 at::Tensor empty_frame();  ///< room for any frame
 
-/// What has come from one rank. Either `inline_bytes`, or a tensor and the transfer that fills it, or (both empty) a payload that
-/// is still to be received with header.payload_tag.
+/// What has come from one rank. Either `inline_bytes`, or a tensor and the transfer that fills it, or (both empty) a
+/// payload that is still to be received with header.payload_tag.
 struct Arrival {
   FrameHeader header;
   std::vector<char> inline_bytes;

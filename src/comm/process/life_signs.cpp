@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kExchangeSeconds = 0.25;
 constexpr std::chrono::milliseconds kAskerPatience{700};  // of who asks: two exchanges
-constexpr double kSecondsForFirstSign = 20;          // of a rank that may still connect to others
+constexpr double kSecondsForFirstSign = 20;               // of a rank that may still connect to others
 constexpr const char* kLeft = "left";
 constexpr const char* kNotSaid = "-";
 
@@ -41,7 +41,9 @@ bool has_ended(const std::string& process, const std::string& own) {
   return name_end != stat.npos && stat.substr(name_end).starts_with(") Z");
 }
 
-std::string text_of(const LifeSigns::Sign& sign) { return fmt::format("{} {} {} {}", sign.beats, sign.progress, sign.process, sign.standing); }
+std::string text_of(const LifeSigns::Sign& sign) {
+  return fmt::format("{} {} {} {}", sign.beats, sign.progress, sign.process, sign.standing);
+}
 
 LifeSigns::Sign sign_from(const std::string& text) {
   LifeSigns::Sign sign;
@@ -55,8 +57,14 @@ LifeSigns::Sign sign_from(const std::string& text) {
 
 }  // namespace
 
-LifeSigns::LifeSigns(const WorldOptions& options, bool keys_show_life, bool ends_are_seen, std::shared_ptr<const FlightRecorder> recorder)
-    : options_(options), watches_(keys_show_life), process_(ends_are_seen ? kNotSaid : own_process()), recorder_(std::move(recorder)), heard_(size_t(options.size)), ranks_(size_t(options.size)) {}
+LifeSigns::LifeSigns(const WorldOptions& options, bool keys_show_life, bool ends_are_seen,
+                     std::shared_ptr<const FlightRecorder> recorder)
+    : options_(options),
+      watches_(keys_show_life),
+      process_(ends_are_seen ? kNotSaid : own_process()),
+      recorder_(std::move(recorder)),
+      heard_(size_t(options.size)),
+      ranks_(size_t(options.size)) {}
 
 void LifeSigns::exchange(KeyStore& keys) {
   const double now = steady_seconds();
@@ -65,7 +73,8 @@ void LifeSigns::exchange(KeyStore& keys) {
   const RankRecord own = recorder_->read();
   ++beats_;
   const uint64_t progress = own.changes + (own.long_work.empty() ? 0 : beats_);
-  keys.replace(key_of(options_.rank), text_of({.beats = beats_, .process = process_, .progress = progress, .standing = standing(own)}));
+  keys.replace(key_of(options_.rank),
+               text_of({.beats = beats_, .process = process_, .progress = progress, .standing = standing(own)}));
   std::set<int> wanted;
   {
     std::lock_guard lock(mutex_);
@@ -113,13 +122,15 @@ std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) 
   for (int rank = 0; rank < options_.size; ++rank) {
     if (!is_watched(rank) || gone[size_t(rank)]) continue;
     const Sign sign = heard(rank);
-    if (!sign.left && has_ended(sign.process, process_)) return fmt::format("rank {}: rank {} is gone: its process has ended{}", options_.rank, rank, last_seen(rank));
+    if (!sign.left && has_ended(sign.process, process_))
+      return fmt::format("rank {}: rank {} is gone: its process has ended{}", options_.rank, rank, last_seen(rank));
   }
   const double now = steady_seconds();
   keys_.look(answers + 1, now);  // at the meeting they answered
   if (keys_.seconds() > kSilenceSeconds)
     return options_.store_is_kept || options_.rank == 0
-               ? missed(fmt::format("the ranks' meeting place, {}:{},", options_.address, options_.port), -1, kSilenceSeconds)
+               ? missed(fmt::format("the ranks' meeting place, {}:{},", options_.address, options_.port), -1,
+                        kSilenceSeconds)
                : missed("rank 0", 0, kSilenceSeconds);
   if (answers == answers_) return "";  // nothing could be heard of anybody
   answers_ = answers;
@@ -140,8 +151,9 @@ std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) 
 
 /// `rank`: whose last place is known; -1: none.
 std::string LifeSigns::missed(const std::string& whom, int rank, double seconds) const {
-  std::string text = fmt::format("rank {}: {} has shown no sign of life for {} s: its process is frozen, or the network in between is cut",
-                                 options_.rank, whom, seconds);
+  std::string text = fmt::format(
+      "rank {}: {} has shown no sign of life for {} s: its process is frozen, or the network in between is cut",
+      options_.rank, whom, seconds);
   return text + last_seen(rank);
 }
 

@@ -36,9 +36,12 @@ int64_t number_of(const std::string& text) {
 
 }  // namespace
 
-ProcessCommunicator::ProcessCommunicator(std::shared_ptr<ProcessWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
-                                   std::shared_ptr<Tally> parent)
-    : GroupMember(rank, std::move(parent)), world_(std::move(world)), world_ranks_(std::move(world_ranks)), members_(in_words(world_ranks_)),
+ProcessCommunicator::ProcessCommunicator(std::shared_ptr<ProcessWorld> world, std::vector<int> world_ranks, int rank,
+                                         int64_t id, std::shared_ptr<Tally> parent)
+    : GroupMember(rank, std::move(parent)),
+      world_(std::move(world)),
+      world_ranks_(std::move(world_ranks)),
+      members_(in_words(world_ranks_)),
       id_(id) {}
 
 void ProcessCommunicator::work_beside() {
@@ -81,11 +84,13 @@ void ProcessCommunicator::check_call(const Call& call, int from, const FrameHead
   expected.set_text(call.text);
   const std::string theirs = header.text;
   const int peer = world_ranks_[from];
-  if (header.tag != call.number || theirs != expected.text) world_->fail_mismatch(call.whole, peer, described(theirs, header.tag));
+  if (header.tag != call.number || theirs != expected.text)
+    world_->fail_mismatch(call.whole, peer, described(theirs, header.tag));
   if (header.matches(target)) return;
   const std::string sent = header.bytes == 0 ? "nothing" : header.shape_text();
-  world_->fail_mismatch(described(fmt::format("{} with room for {} from rank {}", call.name, shape_text(target), peer), call.number), peer,
-                        described(fmt::format("{} with {} for rank {}", call.name, sent, world_ranks_[rank()]), header.tag));
+  world_->fail_mismatch(
+      described(fmt::format("{} with room for {} from rank {}", call.name, shape_text(target), peer), call.number),
+      peer, described(fmt::format("{} with {} for rank {}", call.name, sent, world_ranks_[rank()]), header.tag));
 }
 
 void ProcessCommunicator::want(Call& call, int from, const at::Tensor& target) {
@@ -162,8 +167,8 @@ void ProcessCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& o
       if (q != rank()) give(call, q, in);
     reduce_parts(call, op, in, out);
   } else {
-    // Round 1: chunk q goes to rank q, which adds. Round 2: rank q gives its sum to all. A sum arrives in `out`, which may be
-    // `in`, only after its owner has had our chunk.
+    // Round 1: chunk q goes to rank q, which adds. Round 2: rank q gives its sum to all. A sum arrives in `out`, which
+    // may be `in`, only after its owner has had our chunk.
     std::vector<at::Tensor> ins, outs;
     for (int64_t q = 0, begin_at = 0; q < size(); ++q) {
       const int64_t length = chunk_elements(in.numel(), size(), static_cast<int>(q));
@@ -316,8 +321,7 @@ std::unique_ptr<Communicator> ProcessCommunicator::group(std::span<const int> ra
   const std::string members = fmt::format("{}/{}/{}", id_, fmt::join(world_ranks, ","), count_request(world_ranks));
   const int64_t id = number_of(members);
   world_->register_group(id, members);
-  return std::make_unique<ProcessCommunicator>(world_, std::move(world_ranks), mine, id,
-                                            tally());
+  return std::make_unique<ProcessCommunicator>(world_, std::move(world_ranks), mine, id, tally());
 }
 
 void check_rank(const WorldOptions& options, const char* backend) {

@@ -12,16 +12,16 @@
 
 namespace trireme {
 
-/// Blocks go straight from the rank that has them to the rank that wants them, all pairs at once, over the connections that the
-/// world keeps anyway; the bytes are those of the ring (comm/formulas.h), in two rounds instead of 2(n-1). Parts are added in
-/// rank order on the rank that owns them. Broadcasts go down a chain in segments. Each part carries the fingerprint of the call it
-/// belongs to (kind, element type, shape where all ranks' are alike; group and number within it), so that calls that do not match are an
-/// error that names both.
+/// Blocks go straight from the rank that has them to the rank that wants them, all pairs at once, over the connections
+/// that the world keeps anyway; the bytes are those of the ring (comm/formulas.h), in two rounds instead of 2(n-1).
+/// Parts are added in rank order on the rank that owns them. Broadcasts go down a chain in segments. Each part carries
+/// the fingerprint of the call it belongs to (kind, element type, shape where all ranks' are alike; group and number
+/// within it), so that calls that do not match are an error that names both.
 class ProcessCommunicator final : public GroupMember {
  public:
   /// `id`: the same on every member and on no other group that shares a member with it.
   ProcessCommunicator(std::shared_ptr<ProcessWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
-                   std::shared_ptr<Tally> parent);
+                      std::shared_ptr<Tally> parent);
 
   int size() const override { return static_cast<int>(world_ranks_.size()); }
   void all_reduce(at::Tensor& tensor, ReduceOp op) override { all_reduce_into(tensor, tensor, op); }
@@ -43,10 +43,10 @@ class ProcessCommunicator final : public GroupMember {
  private:
   /// A collective under way.
   struct Call {
-    std::string name;    ///< "all_reduce(sum)"
-    std::string text;    ///< with what all ranks must have alike: "all_reduce(sum) of Float [4]"
-    int64_t number = 0;  ///< in this group, from 1
-    std::string whole;   ///< with its group and number: "all_reduce(sum) of Float [4], call 7 of ranks 0,1"
+    std::string name;       ///< "all_reduce(sum)"
+    std::string text;       ///< with what all ranks must have alike: "all_reduce(sum) of Float [4]"
+    int64_t number = 0;     ///< in this group, from 1
+    std::string whole;      ///< with its group and number: "all_reduce(sum) of Float [4], call 7 of ranks 0,1"
     uint64_t recorded = 0;  ///< number of the operation in the flight recorder
     double waited = 0;
     struct Pending {

@@ -16,7 +16,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kWatchInterval{200};
 
-constexpr const char* kMatchingCalls = "all ranks of a group must make the same calls in the same order, with tensors that fit together";
+constexpr const char* kMatchingCalls =
+    "all ranks of a group must make the same calls in the same order, with tensors that fit together";
 
 }  // namespace
 
@@ -30,7 +31,8 @@ void ProcessWorld::set_aborted(const std::string& reason) {
   }
   wake_all();
   if (reason.find(kMatchingCalls) == reason.npos) return;
-  for (const std::string& operation : recorder_->read().last) spdlog::error("rank {}, last operations: {}", rank(), operation);
+  for (const std::string& operation : recorder_->read().last)
+    spdlog::error("rank {}, last operations: {}", rank(), operation);
 }
 
 void ProcessWorld::watch() {
@@ -45,7 +47,8 @@ void ProcessWorld::watch() {
   }
 }
 
-// The key decides whose reason it is; the frames are faster than looking at it, and arrive also when its keeper is frozen.
+// The key decides whose reason it is; the frames are faster than looking at it, and arrive also when its keeper is
+// frozen.
 void ProcessWorld::abort(const std::string& reason) {
   const std::string first = keeper_->propose(reason);
   set_aborted(first);
@@ -79,7 +82,7 @@ void ProcessWorld::throw_if_aborted() const {
 }
 
 void ProcessWorld::fail(const std::string& doing, const std::string& what, const std::string& why,
-                     const std::string& next) {
+                        const std::string& next) {
   throw_if_aborted();
   const Error error(Blame::run,
                     {.where = fmt::format("rank {}, {}", rank(), doing), .what = what, .why = why, .next = next});
@@ -88,25 +91,29 @@ void ProcessWorld::fail(const std::string& doing, const std::string& what, const
   throw error;
 }
 
-// Whoever fails may have closed its connections by that: the others must learn the reason before they miss it. Nothing waits here.
+// Whoever fails may have closed its connections by that: the others must learn the reason before they miss it. Nothing
+// waits here.
 void ProcessWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
   const std::string where = signs_->heard(peer).standing;
-  fail(doing, fmt::format("rank {} is gone", peer), where.empty() ? why : fmt::format("{}; it was last seen {}", why, where_of(where)),
+  fail(doing, fmt::format("rank {} is gone", peer),
+       where.empty() ? why : fmt::format("{}; it was last seen {}", why, where_of(where)),
        fmt::format("look at the end of rank {}'s output", peer));
 }
 
 void ProcessWorld::fail_silence(const std::string& doing, int peer) {
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} did not answer for {} s", peer, std::chrono::duration<double>(timeout()).count()),
-       where.empty() ? "it hangs, was stopped, or waits for something else" : fmt::format("it stands {}", where_of(where)),
+       where.empty() ? "it hangs, was stopped, or waits for something else"
+                     : fmt::format("it stands {}", where_of(where)),
        fmt::format("look at the end of rank {}'s output, or allow more time", peer));
 }
 
 void ProcessWorld::fail_mismatch(const std::string& doing, int other, const std::string& others_doing) {
   std::pair<int, std::string> first{rank(), doing}, second{other, others_doing};
   if (other < rank()) std::swap(first, second);
-  fail("collective", fmt::format("rank {} called {}, rank {} called {}", first.first, first.second, second.first, second.second), kMatchingCalls,
-       "compare the two ranks' instructions and last operations");
+  fail("collective",
+       fmt::format("rank {} called {}, rank {} called {}", first.first, first.second, second.first, second.second),
+       kMatchingCalls, "compare the two ranks' instructions and last operations");
 }
 
 void ProcessWorld::mark_gone(int peer, const std::string& why) {

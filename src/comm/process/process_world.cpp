@@ -18,11 +18,13 @@ using std::chrono::milliseconds;
 constexpr int kPayloadTags = 1 << 30;           // tags 1 to this number, reused after that many payloads to one rank
 constexpr int64_t kUnclaimedBytes = 256 << 20;  // beyond it a payload stays with its sender until it is asked for
 
-constexpr milliseconds kWaitingInterval{1000};  // between words of a rank that waits; oftener where the timeout is short
-constexpr milliseconds kFresh{2000};            // so recent a word says that the rank still waits
+constexpr milliseconds kWaitingInterval{
+    1000};                            // between words of a rank that waits; oftener where the timeout is short
+constexpr milliseconds kFresh{2000};  // so recent a word says that the rank still waits
 constexpr milliseconds kGrace{3000};  // beyond the timeout, for a rank that waits itself: its peer is to be named first
 constexpr milliseconds kMoment{1};    // for a transfer that is done or never will be
-constexpr milliseconds kLastBytes{2000};  // of a rank that has left: payloads come over another connection than its end does
+constexpr milliseconds kLastBytes{
+    2000};  // of a rank that has left: payloads come over another connection than its end does
 constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
 constexpr milliseconds kLingerAfterAbort{2000};  // until the others have looked at the keys
 constexpr double kStepsOfPatience = 20;
@@ -37,14 +39,17 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
 }  // namespace
 
 ProcessWorld::ProcessWorld(const WorldOptions& options, Connections connections)
-    : options_(options), recorder_(options.recorder ? options.recorder : std::make_shared<FlightRecorder>()),
-      signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, connections.ends_are_seen, recorder_)), ends_are_seen_(connections.ends_are_seen),
+    : options_(options),
+      recorder_(options.recorder ? options.recorder : std::make_shared<FlightRecorder>()),
+      signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, connections.ends_are_seen, recorder_)),
+      ends_are_seen_(connections.ends_are_seen),
       peers_(options.size) {
   transport_ = std::move(connections.transport);
   keeper_ = std::make_unique<AbortKeeper>(
       std::move(connections.keys),
       fmt::format("rank {}: the ranks' meeting place, which rank 0 keeps, is gone", rank()),
-      [this](const std::string& reason) { set_aborted(reason); }, [signs = signs_](KeyStore& keys) { signs->exchange(keys); });
+      [this](const std::string& reason) { set_aborted(reason); },
+      [signs = signs_](KeyStore& keys) { signs->exchange(keys); });
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank()) peers_[peer].reader = std::thread([this, peer] { read_frames(peer); });
   releaser_ = std::thread([this] { release_sent(); });
@@ -76,7 +81,8 @@ ProcessWorld::~ProcessWorld() {
 
 milliseconds ProcessWorld::timeout() const {
   const double step = recorder_->longest_step();
-  const double seconds = step > 0 ? std::max(options_.least_timeout_seconds, kStepsOfPatience * step) : options_.timeout_seconds;
+  const double seconds =
+      step > 0 ? std::max(options_.least_timeout_seconds, kStepsOfPatience * step) : options_.timeout_seconds;
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
 }
 
@@ -119,7 +125,7 @@ int ProcessWorld::next_payload_tag(int to) {
 }
 
 std::unique_ptr<Transfer> ProcessWorld::post(FrameHeader header, const at::Tensor& data, int to,
-                                          const std::string& doing) {
+                                             const std::string& doing) {
   throw_if_aborted();
   const bool fits = header.bytes <= kInlineBytes;
   if (to == rank()) {
@@ -273,8 +279,8 @@ void ProcessWorld::deliver(int from, Arrival arrival) {
   arrived_.notify_all();
 }
 
-// The peer waits for this rank's part of a call that this rank has not come to, and this rank waits for the peer: frames of a pair come in
-// order, so what the peer sent before it said so is here. Neither can go on.
+// The peer waits for this rank's part of a call that this rank has not come to, and this rank waits for the peer:
+// frames of a pair come in order, so what the peer sent before it said so is here. Neither can go on.
 bool ProcessWorld::waits_in_vain(const Peer& peer, const FrameHeader& own) const {
   const FrameHeader& waiting = peer.waiting;
   if (waiting.awaited != rank() || waiting.what != FrameKind::collective) return false;
@@ -284,7 +290,7 @@ bool ProcessWorld::waits_in_vain(const Peer& peer, const FrameHeader& own) const
 }
 
 Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing,
-                        double& waited) {
+                           double& waited) {
   const Address address{kind, group, kind == FrameKind::message ? tag : 0};
   const Clock::time_point start = Clock::now();
   Clock::time_point end = start + timeout();
@@ -358,7 +364,7 @@ void ProcessWorld::say_waiting(int awaited, const FrameHeader& header, const std
 }
 
 std::unique_ptr<Transfer> ProcessWorld::fetch(const Arrival& arrival, const at::Tensor& target, int from,
-                                           const std::string& doing) {
+                                              const std::string& doing) {
   const FrameHeader& h = arrival.header;
   if (h.bytes == 0) return nullptr;
   if (h.payload_tag == 0) {

@@ -1,8 +1,9 @@
 // One rank's connections to all others, shared by its communicator and the groups made from it.
 //
-// Threads: one reader per peer takes frames as they come and sorts them into queues, so that a sender never waits for this rank's
-// program; one releaser lets go of sent tensors; one keeper looks for an abort in the shared keys. A reader that sees its
-// connection end marks the peer as gone, which is an error only for whoever waits for it. One watcher looks whether the others live.
+// Threads: one reader per peer takes frames as they come and sorts them into queues, so that a sender never waits for
+// this rank's program; one releaser lets go of sent tensors; one keeper looks for an abort in the shared keys. A reader
+// that sees its connection end marks the peer as gone, which is an error only for whoever waits for it. One watcher
+// looks whether the others live.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,15 +46,16 @@ class ProcessWorld {
   std::string abort_reason() const;
   void throw_if_aborted() const;
 
-  /// Sends `data` (dense; in memory order; header.bytes of it) without waiting. When it is too long for the frame, the transfer of
-  /// its payload, to be waited for before `data` may change; else nothing. `doing` names the operation in errors, here and below.
+  /// Sends `data` (dense; in memory order; header.bytes of it) without waiting. When it is too long for the frame, the
+  /// transfer of its payload, to be waited for before `data` may change; else nothing. `doing` names the operation in
+  /// errors, here and below.
   std::unique_ptr<Transfer> post(FrameHeader header, const at::Tensor& data, int to, const std::string& doing);
 
   /// As post, but the transfer's end is this world's business.
   void post_and_forget(FrameHeader header, const at::Tensor& data, int to, const std::string& doing);
 
-  /// The oldest message with this tag, or else part of any collective of this group, from `from`. `tag`: for collectives, the number of
-  /// the call that waits. Adds the seconds waited.
+  /// The oldest message with this tag, or else part of any collective of this group, from `from`. `tag`: for
+  /// collectives, the number of the call that waits. Adds the seconds waited.
   Arrival take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing, double& waited);
 
   /// Begins to receive the payload into `target` (contiguous, right size); done if there is none to wait for.
@@ -123,10 +125,10 @@ class ProcessWorld {
   std::unique_ptr<AbortKeeper> keeper_;
 
   mutable std::mutex mutex_;
-  std::condition_variable arrived_;  // something in a queue, or no hope of it
-  std::condition_variable sending_;  // something for the releaser, or nothing left
-  std::condition_variable ending_;   // a peer is gone, an abort, the end
-  std::condition_variable watching_; // the end
+  std::condition_variable arrived_;   // something in a queue, or no hope of it
+  std::condition_variable sending_;   // something for the releaser, or nothing left
+  std::condition_variable ending_;    // a peer is gone, an abort, the end
+  std::condition_variable watching_;  // the end
   // all guarded by mutex_
   bool aborted_ = false;
   std::string reason_;

@@ -15,16 +15,16 @@ class Transfer {
  public:
   virtual ~Transfer() = default;
 
-  /// True when done, false when cancelled. Throws std::exception when the connection failed or `limit` is over; the latter
-  /// closes this rank's connections.
+  /// True when done, false when cancelled. Throws std::exception when the connection failed or `limit` is over; the
+  /// latter closes this rank's connections.
   virtual bool wait(std::chrono::milliseconds limit) = 0;
 
   /// Makes one wait return false: that under way, or else the next one. From any thread.
   virtual void cancel() = 0;
 };
 
-/// Thread-safe. Sends and receives of one pair and tag match in order; a receive must have room for what was sent. Data moves when
-/// both sides have asked. Everything may throw std::exception.
+/// Thread-safe. Sends and receives of one pair and tag match in order; a receive must have room for what was sent. Data
+/// moves when both sides have asked. Everything may throw std::exception.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -45,9 +45,11 @@ class KeyStore {
 struct Connections {
   std::shared_ptr<KeyStore> keys;
   std::unique_ptr<Transport> transport;
-  /// The keys are read and written at any moment by all ranks, over connections of their own: ranks show signs of life through them.
+  /// The keys are read and written at any moment by all ranks, over connections of their own: ranks show signs of life
+  /// through them.
   bool keys_show_life = false;
-  /// A rank notices when another one closes its connections. Else the keys outlive every rank's use of them, and who leaves says so there.
+  /// A rank notices when another one closes its connections. Else the keys outlive every rank's use of them, and who
+  /// leaves says so there.
   bool ends_are_seen = true;
 };
 

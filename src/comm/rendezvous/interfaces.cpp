@@ -24,8 +24,7 @@ std::string text_of(const sockaddr* address) {
   char text[INET6_ADDRSTRLEN] = "";
   if (address->sa_family == AF_INET)
     ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text, sizeof text);
-  else
-    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text, sizeof text);
+  else ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text, sizeof text);
   return text;
 }
 
@@ -72,7 +71,8 @@ std::string describe(const std::vector<NetworkInterface>& interfaces) {
 void check_interface(const std::string& name, const std::string& where) {
   const std::vector<NetworkInterface> all = network_interfaces();
   if (std::any_of(all.begin(), all.end(), [&](const NetworkInterface& one) { return one.name == name; })) return;
-  fail_user({where, name, "this machine has no such interface, or it is down", fmt::format("it has {}", describe(all))});
+  fail_user(
+      {where, name, "this machine has no such interface, or it is down", fmt::format("it has {}", describe(all))});
 }
 
 std::string interface_towards(const std::string& host) {
@@ -80,15 +80,18 @@ std::string interface_towards(const std::string& host) {
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* list = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), kAnyService, &hints, &list); error != 0)
-    fail_user({"address of rank 0", host, ::gai_strerror(error), "name a host that this machine knows, or its address"});
+    fail_user(
+        {"address of rank 0", host, ::gai_strerror(error), "name a host that this machine knows, or its address"});
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
   const std::vector<NetworkInterface> all = network_interfaces();
   for (const addrinfo* target = list; target; target = target->ai_next) {
     const std::string own = own_address_towards(*target);
-    const auto found = std::find_if(all.begin(), all.end(), [&](const NetworkInterface& one) { return one.address == own; });
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const NetworkInterface& one) { return one.address == own; });
     if (found != all.end()) return found->name;
   }
-  fail_user({"address of rank 0", host, "no interface of this machine leads there", fmt::format("name one with --interface: {}", describe(all))});
+  fail_user({"address of rank 0", host, "no interface of this machine leads there",
+             fmt::format("name one with --interface: {}", describe(all))});
 }
 
 }  // namespace trireme

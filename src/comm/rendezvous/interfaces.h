@@ -17,7 +17,8 @@ std::vector<NetworkInterface> network_interfaces();
 /// "lo (127.0.0.1), eth0 (10.0.0.5, fe80::1)"
 std::string describe(const std::vector<NetworkInterface>& interfaces);
 
-/// Errors (user): this machine has no interface of that name that is up; the message lists those that it has. `where`: flag or variable.
+/// Errors (user): this machine has no interface of that name that is up; the message lists those that it has. `where`:
+/// flag or variable.
 void check_interface(const std::string& name, const std::string& where);
 
 /// The interface through which this machine reaches `host` (a name or an address): "lo" for its own loopback addresses.

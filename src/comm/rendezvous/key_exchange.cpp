@@ -16,10 +16,10 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kLargest = 1 << 20;    // bytes of a question or an answer: addresses and reasons
+constexpr int64_t kLargest = 1 << 20;  // bytes of a question or an answer: addresses and reasons
 constexpr size_t kMostKeys = 1 << 20;
-constexpr double kLook = 0.05;           // seconds between two looks at whether it is over
-constexpr WireHeartbeat kNone{0, 0};     // a frozen rank 0 is for its peers' own signs of life to tell
+constexpr double kLook = 0.05;        // seconds between two looks at whether it is over
+constexpr WireHeartbeat kNone{0, 0};  // a frozen rank 0 is for its peers' own signs of life to tell
 
 const std::string kYes = "1", kNo = "0";
 
@@ -81,7 +81,10 @@ struct KeyServer::State {
     const auto is = [&](const char* name, size_t texts) { return what == name && question.size() == texts + 1; };
     if (is("count", 0)) return Texts{text_of(int64_t(keys.size()))};
     if (what == "has")
-      return Texts{std::all_of(question.begin() + 1, question.end(), [&](const std::string& key) { return keys.contains(key); }) ? kYes : kNo};
+      return Texts{
+          std::all_of(question.begin() + 1, question.end(), [&](const std::string& key) { return keys.contains(key); })
+              ? kYes
+              : kNo};
     if (is("get", 1)) {
       const auto found = keys.find(question[1]);
       return found == keys.end() ? Texts{} : Texts{found->second};
@@ -107,7 +110,8 @@ struct KeyServer::State {
   std::thread thread;
 };
 
-KeyServer::KeyServer(const std::string& listen, const CurveKeys& token_keys) : state_(std::make_unique<State>(listen, token_keys)) {
+KeyServer::KeyServer(const std::string& listen, const CurveKeys& token_keys)
+    : state_(std::make_unique<State>(listen, token_keys)) {
   state_->thread = std::thread([state = state_.get()] { state->serve(); });
 }
 
@@ -129,7 +133,7 @@ struct KeyClient::State {
   const std::string server;
   const double patience;
   const std::string own_key;  // public; of a token, or of none
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;           // of what follows
   ClientWire wire;
   bool has_answered = false;
 };
@@ -154,18 +158,24 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
     }
     switch (s.wire.state()) {
       case ClientWire::State::refused:
-        s.fail(s.own_key == make_curve_keys("").client_public ? "rank 0 has a token, this rank has none" : "rank 0 does not take this rank's token",
+        s.fail(s.own_key == make_curve_keys("").client_public ? "rank 0 has a token, this rank has none"
+                                                              : "rank 0 does not take this rank's token",
                fmt::format("give all ranks the same {}", kTokenVariable));
-      case ClientWire::State::lost: s.fail("the connection to rank 0 is gone", "look at the end of its output");
+      case ClientWire::State::lost:
+        s.fail("the connection to rank 0 is gone", "look at the end of its output");
       case ClientWire::State::connecting:
-      case ClientWire::State::connected: break;
+      case ClientWire::State::connected:
+        break;
     }
     const double waited = steady_seconds() - began;
-    if (!said && !s.has_answered && waited > kSaysThatItWaits) {  // later it is missed, which others say, and what to do
+    if (!said && !s.has_answered &&
+        waited > kSaysThatItWaits) {  // later it is missed, which others say, and what to do
       said = true;
       spdlog::warn("{}: waits for rank 0, which has not answered yet", s.server);
     }
-    if (waited > s.patience) s.fail(fmt::format("rank 0 has not answered for {} s", s.patience), "look whether it runs, and whether it was given the same address");
+    if (waited > s.patience)
+      s.fail(fmt::format("rank 0 has not answered for {} s", s.patience),
+             "look whether it runs, and whether it was given the same address");
   }
 }
 

@@ -1,5 +1,6 @@
-// Keys that the ranks of a run share while they look for each other and later, behind a token: rank 0 keeps them, the others ask over CurveZMQ
-// (comm/rendezvous/wire.h). What c10d's TCPStore is, but that nobody without the token gets as far as a question.
+// Keys that the ranks of a run share while they look for each other and later, behind a token: rank 0 keeps them, the
+// others ask over CurveZMQ (comm/rendezvous/wire.h). What c10d's TCPStore is, but that nobody without the token gets as
+// far as a question.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ class KeyServer {
   std::unique_ptr<State> state_;
 };
 
-/// Thread-safe. All calls wait for the server's answer. Errors (run): it is gone, does not take the token, or has not answered in time.
+/// Thread-safe. All calls wait for the server's answer. Errors (run): it is gone, does not take the token, or has not
+/// answered in time.
 class KeyClient {
  public:
   /// `patience`: seconds for the first connection, and for every answer.

@@ -29,7 +29,8 @@ struct Launcher {
 
 constexpr Launcher kLaunchers[] = {
     {"torchrun's variables", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
-    {"Open MPI's variables", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+    {"Open MPI's variables", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
     {"PMI's variables", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_FD"},
     // the second one is there in a step of srun only, not in a batch script
     {"Slurm's variables", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID"},
@@ -40,7 +41,8 @@ int number_of(const Variables& variables, const char* name, int least, int most)
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return value;
-  fail_user({fmt::format("environment variable {}", name), fmt::format("\"{}\"", text), fmt::format("must be a whole number from {} to {}", least, most),
+  fail_user({fmt::format("environment variable {}", name), fmt::format("\"{}\"", text),
+             fmt::format("must be a whole number from {} to {}", least, most),
              "start the processes with trireme launch, torchrun, mpirun or srun, or unset it"});
 }
 
@@ -61,7 +63,8 @@ bool on_one_machine(const Launcher& launcher, const Variables& variables, int si
 std::string address_of(const Launcher& launcher, const Variables& variables, int size, bool store_is_kept) {
   const auto address = variables("MASTER_ADDR");
   const bool is_named = address && !address->empty();
-  // torchrun's MASTER_ADDR is the machine's name, which strangers may reach: only a store that others keep is where it says
+  // torchrun's MASTER_ADDR is the machine's name, which strangers may reach: only a store that others keep is where it
+  // says
   if (on_one_machine(launcher, variables, size) && !(store_is_kept && is_named)) return kLoopbackAddress;
   if (is_named) return *address;
   if (is_slurm(launcher)) {
@@ -69,7 +72,8 @@ std::string address_of(const Launcher& launcher, const Variables& variables, int
       if (const auto nodes = variables(list); nodes && !nodes->empty()) return first_host(*nodes);
     if (const auto address = variables("SLURM_LAUNCH_NODE_IPADDR"); address && !address->empty()) return *address;
   }
-  fail_user({"environment variable MASTER_ADDR", "is not set", fmt::format("by {} there are processes on several machines", launcher.name),
+  fail_user({"environment variable MASTER_ADDR", "is not set",
+             fmt::format("by {} there are processes on several machines", launcher.name),
              "set it to the host of rank 0, as the others reach it; with Open MPI: mpirun -x MASTER_ADDR=HOST"});
 }
 
@@ -91,7 +95,9 @@ Variables environment() {
 
 std::optional<ProcessPlace> process_place(const Variables& variables, const PlaceOptions& options) {
   if (variables("RANK") && variables("MASTER_ADDR") && !variables("WORLD_SIZE"))
-    fail_user({"environment variable WORLD_SIZE", "is not set", "RANK and MASTER_ADDR are, as if there were several processes", "set it to their number, or unset those"});
+    fail_user({"environment variable WORLD_SIZE", "is not set",
+               "RANK and MASTER_ADDR are, as if there were several processes",
+               "set it to their number, or unset those"});
   for (const Launcher& launcher : kLaunchers) {
     if (!variables(launcher.rank) || !variables(launcher.size)) continue;
     ProcessPlace place;
@@ -104,7 +110,8 @@ std::optional<ProcessPlace> process_place(const Variables& variables, const Plac
     place.store_is_kept = variables("TORCHELASTIC_USE_AGENT_STORE") == "True";
     place.address = address_of(launcher, variables, place.size, place.store_is_kept);
     place.port = port_of(launcher, variables);
-    if (place.store_is_kept) place.store_prefix = fmt::format("trireme/{}", variables("TORCHELASTIC_RESTART_COUNT").value_or("0"));
+    if (place.store_is_kept)
+      place.store_prefix = fmt::format("trireme/{}", variables("TORCHELASTIC_RESTART_COUNT").value_or("0"));
     return place;
   }
   return std::nullopt;
@@ -115,7 +122,8 @@ bool speaks_for_command(const Variables& variables) {
     if (!variables(launcher.rank) || !variables(launcher.size)) continue;
     const bool by_machine = &launcher == &kLaunchers[0] && variables(launcher.local_rank);
     const std::string number = *variables(by_machine ? launcher.local_rank : launcher.rank);
-    return number == "0" || number.empty() || number.find_first_not_of("0123456789") != number.npos;  // whoever is misnumbered speaks
+    return number == "0" || number.empty() ||
+           number.find_first_not_of("0123456789") != number.npos;  // whoever is misnumbered speaks
   }
   return true;
 }
@@ -126,7 +134,8 @@ std::string first_host(const std::string& node_list) {
   const size_t number_end = node_list.find_first_of("-,]", bracket);
   if (number_end == std::string::npos) return node_list.substr(0, bracket);
   const size_t close = node_list.find(']', bracket), end = node_list.find(',', close);
-  std::string rest = close == std::string::npos ? "" : node_list.substr(close + 1, end == std::string::npos ? end : end - close - 1);
+  std::string rest =
+      close == std::string::npos ? "" : node_list.substr(close + 1, end == std::string::npos ? end : end - close - 1);
   return node_list.substr(0, bracket) + node_list.substr(bracket + 1, number_end - bracket - 1) + rest;
 }
 

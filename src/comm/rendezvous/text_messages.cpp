@@ -24,7 +24,8 @@ void send_text(Communicator& communicator, const std::string& text, int to, int6
 std::string receive_text(Communicator& communicator, int from, int64_t tag) {
   const DeviceScope nobody(kNoDevice);
   const at::Tensor bytes = communicator.receive(from, tag);
-  return bytes.defined() ? std::string(static_cast<const char*>(bytes.data_ptr()), size_t(bytes.numel())) : std::string();
+  return bytes.defined() ? std::string(static_cast<const char*>(bytes.data_ptr()), size_t(bytes.numel()))
+                         : std::string();
 }
 
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text) {

@@ -15,7 +15,8 @@ namespace {
 // crypto_generichash takes them as keys of at least 16 bytes: the same token makes other keys elsewhere
 constexpr std::string_view kServerLabel = "trireme replicas: server, version 1";
 constexpr std::string_view kClientLabel = "trireme replicas: client, version 1";
-static_assert(kServerLabel.size() <= crypto_generichash_KEYBYTES_MAX && kServerLabel.size() >= crypto_generichash_KEYBYTES_MIN);
+static_assert(kServerLabel.size() <= crypto_generichash_KEYBYTES_MAX &&
+              kServerLabel.size() >= crypto_generichash_KEYBYTES_MIN);
 
 constexpr size_t kKeyBytes = crypto_scalarmult_curve25519_SCALARBYTES;
 constexpr size_t kRandomBytes = 16;
@@ -41,7 +42,8 @@ std::string first_line_of(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::string line;
   if (!in || !std::getline(in, line))
-    fail_user({"--token-file", file.string(), "cannot be read, or is empty", "write a token in its first line: openssl rand -hex 16"});
+    fail_user({"--token-file", file.string(), "cannot be read, or is empty",
+               "write a token in its first line: openssl rand -hex 16"});
   while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
   return line;
 }
@@ -91,18 +93,22 @@ std::string read_token(const std::filesystem::path& file) {
   else return token;
   if (token.size() < kLeastToken)
     fail_user({file.empty() ? std::string(kTokenVariable) : file.string(), "the token is too short",
-               fmt::format("with fewer than {} characters it could be guessed", kLeastToken), "make one: openssl rand -hex 16"});
+               fmt::format("with fewer than {} characters it could be guessed", kLeastToken),
+               "make one: openssl rand -hex 16"});
   return token;
 }
 
 void check_endpoint(const std::string& endpoint, bool listens, bool has_token) {
   constexpr std::string_view kTcp = "tcp://";
-  const auto refuse = [&](std::string why, std::string next) { fail_user({endpoint, "", std::move(why), std::move(next)}); };
+  const auto refuse = [&](std::string why, std::string next) {
+    fail_user({endpoint, "", std::move(why), std::move(next)});
+  };
   const size_t colon = endpoint.rfind(':');
   if (!endpoint.starts_with(kTcp) || colon < kTcp.size() + 1) refuse("is no address", "write tcp://HOST:PORT");
   const std::string_view host = std::string_view(endpoint).substr(kTcp.size(), colon - kTcp.size());
   const std::string_view port = std::string_view(endpoint).substr(colon + 1);
-  if (!is_port(port) && !(listens && port == "*")) refuse(fmt::format("\"{}\" is no port", port), "write tcp://HOST:PORT");
+  if (!is_port(port) && !(listens && port == "*"))
+    refuse(fmt::format("\"{}\" is no port", port), "write tcp://HOST:PORT");
   if (!listens && host == "*") refuse("is no address to join", "name the server's machine");
   if (!has_token && !is_loopback(host))
     refuse("is not this machine, and there is no token: anybody could join and read the weights",

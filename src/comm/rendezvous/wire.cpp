@@ -19,11 +19,12 @@ namespace trireme {
 namespace {
 
 constexpr char kLast = 1, kMore = 0;
-constexpr int kOverhead = 1024;         // of a piece, encrypted
-constexpr int kHandshakeSeconds = 10;   // whoever has not proven by then that it has the token is disconnected
-constexpr int kClientHandshakeSeconds = 3600;  // a frozen server has not refused: who joins gives up by itself, long before
+constexpr int kOverhead = 1024;        // of a piece, encrypted
+constexpr int kHandshakeSeconds = 10;  // whoever has not proven by then that it has the token is disconnected
+constexpr int kClientHandshakeSeconds =
+    3600;                                  // a frozen server has not refused: who joins gives up by itself, long before
 constexpr int kLingerMilliseconds = 1000;  // what was said last is given that long to leave
-constexpr int kTurn = 64;               // pieces taken before others get their turn
+constexpr int kTurn = 64;                  // pieces taken before others get their turn
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
 constexpr const char* kMonitorEndpoint = "inproc://monitor";
 constexpr std::string_view kDomain = "trireme";
@@ -60,7 +61,9 @@ std::string take_text(zmq::socket_t& socket) {
 bool give(zmq::socket_t& socket, zmq::message_t message, bool more) {
   while (true) {
     try {
-      return socket.send(message, more ? zmq::send_flags::dontwait | zmq::send_flags::sndmore : zmq::send_flags::dontwait).has_value();
+      return socket
+          .send(message, more ? zmq::send_flags::dontwait | zmq::send_flags::sndmore : zmq::send_flags::dontwait)
+          .has_value();
     } catch (const zmq::error_t& error) {
       if (error.num() != EINTR) throw;
     }
@@ -147,12 +150,14 @@ struct ServerWire::Sockets {
   std::set<std::string> ignored;         ///< peers
 };
 
-ServerWire::ServerWire(const std::string& listen, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat)
+ServerWire::ServerWire(const std::string& listen, const CurveKeys& keys, int64_t largest,
+                       const WireHeartbeat& heartbeat)
     : sockets_(std::make_unique<Sockets>(keys, largest)) {
   zmq::socket_t& router = sockets_->router;
   sockets_->zap.bind(kZapEndpoint);
   prepare(router, heartbeat);
-  router.set(zmq::sockopt::rcvhwm, int(largest / kPiece) + kTurn);  // a whole message fits: who sends one is not kept from heartbeats
+  router.set(zmq::sockopt::rcvhwm,
+             int(largest / kPiece) + kTurn);  // a whole message fits: who sends one is not kept from heartbeats
   router.set(zmq::sockopt::router_mandatory, true);
   router.set(zmq::sockopt::curve_server, true);
   router.set(zmq::sockopt::curve_secretkey, std::string_view(keys.server_secret));
@@ -241,7 +246,8 @@ struct ClientWire::Sockets {
   Assembly open;
 };
 
-ClientWire::ClientWire(const std::string& server, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat)
+ClientWire::ClientWire(const std::string& server, const CurveKeys& keys, int64_t largest,
+                       const WireHeartbeat& heartbeat)
     : sockets_(std::make_unique<Sockets>(largest)) {
   Sockets& s = *sockets_;
   prepare(s.dealer, heartbeat);
@@ -252,8 +258,9 @@ ClientWire::ClientWire(const std::string& server, const CurveKeys& keys, int64_t
   s.dealer.set(zmq::sockopt::curve_secretkey, std::string_view(keys.client_secret));
   s.dealer.set(zmq::sockopt::ipv6, is_ipv6(server));
   const int failed = zmq_socket_monitor(s.dealer.handle(), kMonitorEndpoint,
-                                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                                            ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED);
+                                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                                            ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                                            ZMQ_EVENT_DISCONNECTED);
   check_internal(failed == 0, "a socket can be watched");
   s.monitor.connect(kMonitorEndpoint);
   try {
@@ -276,7 +283,9 @@ std::vector<std::string> ClientWire::receive(double seconds) {
   zmq::message_t piece;
   while (take(s.dealer, piece)) {
     const auto now = s.open.add(piece, s.largest);
-    if (now == Assembly::Now::too_large) fail_run({"message of the server", fmt::format("more than {} bytes", s.largest), "nothing that long was asked for", ""});
+    if (now == Assembly::Now::too_large)
+      fail_run({"message of the server", fmt::format("more than {} bytes", s.largest),
+                "nothing that long was asked for", ""});
     if (now == Assembly::Now::whole) arrived.push_back(s.open.take());
   }
   s.watch();

@@ -1,12 +1,12 @@
-// The two ends of the connections between a server and its clients: ZeroMQ sockets under CurveZMQ, which carry messages of any length in
-// pieces.
+// The two ends of the connections between a server and its clients: ZeroMQ sockets under CurveZMQ, which carry messages
+// of any length in pieces.
 //
-// Pieces: ZeroMQ's heartbeats travel between messages, so that a long one over a slow link would look like a dead peer. A message is cut into
-// pieces of at most kPiece bytes, each a ZeroMQ message of one byte (1: the last of them) and the piece. What a peer has in memory here is
-// bounded by the largest message, and grows only with what it really sent.
+// Pieces: ZeroMQ's heartbeats travel between messages, so that a long one over a slow link would look like a dead peer.
+// A message is cut into pieces of at most kPiece bytes, each a ZeroMQ message of one byte (1: the last of them) and the
+// piece. What a peer has in memory here is bounded by the largest message, and grows only with what it really sent.
 //
-// Both ends belong to one thread each; only their ZeroMQ context's own threads read and write the network. Whoever has not the keys does not
-// get past those: no byte of theirs reaches this code.
+// Both ends belong to one thread each; only their ZeroMQ context's own threads read and write the network. Whoever has
+// not the keys does not get past those: no byte of theirs reaches this code.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct WireHeartbeat {
 
 class ServerWire {
  public:
-  /// Listens at "tcp://ADDRESS:PORT" from here on (an address, an interface, * or localhost). `largest`: bytes of a message.
-  /// Errors (run): the address is taken or not this machine's.
+  /// Listens at "tcp://ADDRESS:PORT" from here on (an address, an interface, * or localhost). `largest`: bytes of a
+  /// message. Errors (run): the address is taken or not this machine's.
   ServerWire(const std::string& listen, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat);
   ~ServerWire();
 
@@ -37,8 +37,8 @@ class ServerWire {
   const std::string& endpoint() const { return endpoint_; }
 
   struct Arrival {
-    std::string peer;   ///< a connection
-    std::string bytes;  ///< a whole message
+    std::string peer;        ///< a connection
+    std::string bytes;       ///< a whole message
     bool too_large = false;  ///< it was more than `largest`: no bytes, and nothing more of this peer will come
   };
   /// What has come; waits up to `seconds` for something.
@@ -64,13 +64,14 @@ class ClientWire {
   enum class State {
     connecting,  ///< nobody has answered yet
     connected,
-    refused,     ///< whoever listens there does not take these keys
-    lost,        ///< the connection was there and broke
+    refused,  ///< whoever listens there does not take these keys
+    lost,     ///< the connection was there and broke
   };
   /// As of the last receive.
   State state() const;
 
-  /// Whole messages that have come; waits up to `seconds` for something, be it a change of state. Errors (run): one that is too large.
+  /// Whole messages that have come; waits up to `seconds` for something, be it a change of state. Errors (run): one
+  /// that is too large.
   std::vector<std::string> receive(double seconds);
   void send(const std::string& bytes);
 

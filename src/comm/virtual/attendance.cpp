@@ -15,14 +15,16 @@ int64_t bytes_of_exchange(Collective collective, const at::Tensor& tensor, int m
   return all_reduce_bytes(tensor.numel(), int64_t(tensor.element_size()), members, index);
 }
 
-std::shared_ptr<Gathered> Attendance::come(const What& what, std::vector<int> members, int runner, std::vector<at::Tensor> tensors) {
+std::shared_ptr<Gathered> Attendance::come(const What& what, std::vector<int> members, int runner,
+                                           std::vector<at::Tensor> tensors) {
   const Key key{what.queue, members, calls_[{what.queue, members, runner}]++};
   std::shared_ptr<Gathered>& place = open_[key];
   if (!place) {
     place = std::make_shared<Gathered>();
     place->metered = what.metered;
     place->collective = what.queue == What::Queue::agreement ? Collective::barrier : what.collective;
-    place->missing = int(std::count_if(members.begin(), members.end(), [&](int member) { return !lost_.contains(member); }));
+    place->missing =
+        int(std::count_if(members.begin(), members.end(), [&](int member) { return !lost_.contains(member); }));
     place->members = std::move(members);
   }
   const std::shared_ptr<Gathered> exchange = place;
@@ -57,7 +59,8 @@ void Attendance::wait(Gathered& exchange) {
   using Untimed = VirtualTime::Untimed;
   const Untimed quiet(exchange.metered ? Untimed::What::nothing : Untimed::What::everything);
   if (exchange.complete.load() == 0)
-    time_.wait_for(exchange.complete, 1, fmt::format("{} of {} {} to come to an exchange", exchange.missing, exchange.members.size(), kind_));
+    time_.wait_for(exchange.complete, 1,
+                   fmt::format("{} of {} {} to come to an exchange", exchange.missing, exchange.members.size(), kind_));
 }
 
 void Attendance::lose(int runner) {

@@ -1,4 +1,5 @@
-// Who comes to which exchange in virtual time, where runners may be lost in the middle and leave their exchanges to the others.
+// Who comes to which exchange in virtual time, where runners may be lost in the middle and leave their exchanges to the
+// others.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,10 +22,10 @@ namespace trireme {
 
 /// One exchange, shared by those who come to it. `ready`, `finish` and `present` hold once it is complete.
 struct Gathered {
-  double ready = 0;                 ///< the last one came, or one that was awaited was lost
-  double finish = 0;                ///< the tensors are through
-  std::vector<int> present;         ///< who came, ascending
-  std::atomic<int64_t> complete{0}; ///< 1: all have come
+  double ready = 0;                  ///< the last one came, or one that was awaited was lost
+  double finish = 0;                 ///< the tensors are through
+  std::vector<int> present;          ///< who came, ascending
+  std::atomic<int64_t> complete{0};  ///< 1: all have come
 
   // of Attendance
   bool metered = true;
@@ -41,17 +42,19 @@ int64_t bytes_of_exchange(Collective collective, const at::Tensor& tensor, int m
 class Attendance {
  public:
   /// `time` and `links` outlive it. `kind`: what the runners are, for messages.
-  Attendance(VirtualTime& time, DuplexLinks& links, std::string kind) : time_(time), links_(links), kind_(std::move(kind)) {}
+  Attendance(VirtualTime& time, DuplexLinks& links, std::string kind)
+      : time_(time), links_(links), kind_(std::move(kind)) {}
 
-  /// Exchanges of one queue and one set of members are matched in the order in which each member comes. `barrier`: an agreement, which takes no time
-  /// Exchanges of one queue and one set of members are matched in the order in which each member comes. An agreement takes no time on the links,
-  /// the others take a collective for each of the tensors.
+  /// Exchanges of one queue and one set of members are matched in the order in which each member comes. `barrier`: an
+  /// agreement, which takes no time Exchanges of one queue and one set of members are matched in the order in which
+  /// each member comes. An agreement takes no time on the links, the others take a collective for each of the tensors.
   struct What {
     enum class Queue { agreement, exchange, meanwhile } queue = Queue::exchange;
     Collective collective = Collective::all_reduce;
     bool metered = true;  ///< false: it takes no time of anybody's clock
   };
-  std::shared_ptr<Gathered> come(const What& what, std::vector<int> members, int runner, std::vector<at::Tensor> tensors = {});
+  std::shared_ptr<Gathered> come(const What& what, std::vector<int> members, int runner,
+                                 std::vector<at::Tensor> tensors = {});
   /// Until all have come: the caller's clock shows `ready` then, or what it showed where the exchange is not metered.
   void wait(Gathered& exchange);
   /// The runner, which has come to no exchange that it would wait in, comes to none any more.

@@ -11,7 +11,9 @@ DuplexLinks::DuplexLinks(const std::vector<LinkSpeed>& connections) {
 double DuplexLinks::message(int from, int to, int64_t bytes, double now) {
   Connection& a = connections_[size_t(from)];
   Connection& b = connections_[size_t(to)];
-  const auto share = [bytes](const Connection& c) { return c.speed.bandwidth > 0 ? double(bytes) / c.speed.bandwidth : 0; };
+  const auto share = [bytes](const Connection& c) {
+    return c.speed.bandwidth > 0 ? double(bytes) / c.speed.bandwidth : 0;
+  };
   const double begin = std::max(now, a.out_free);
   a.out_free = begin + share(a);
   b.in_free = std::max(begin, b.in_free) + share(b);
@@ -27,7 +29,8 @@ double DuplexLinks::collective(std::span<const int> members, std::span<const int
     if (c.speed.bandwidth > 0) transfer = std::max(transfer, double(bytes[i]) / c.speed.bandwidth);
     latency = std::max(latency, c.speed.latency);
   }
-  for (int member : members) connections_[size_t(member)].out_free = connections_[size_t(member)].in_free = begin + transfer;
+  for (int member : members)
+    connections_[size_t(member)].out_free = connections_[size_t(member)].in_free = begin + transfer;
   return begin + transfer + rounds * latency;
 }
 

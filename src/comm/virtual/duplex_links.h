@@ -1,4 +1,5 @@
-// Connections of machines to one network, on a modelled clock: what goes out of one and what comes in are carried by themselves.
+// Connections of machines to one network, on a modelled clock: what goes out of one and what comes in are carried by
+// themselves.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,11 @@
 
 namespace trireme {
 
-/// A message takes the sender's connection from when it is free, and the receiver's from then or from when that is free, each for bytes / its own
-/// bandwidth, and arrives the larger latency after both are through: a fast receiver takes from many slow senders at once. A collective begins when
-/// its last member and all their connections are there, and takes the most that any member sends over its connection, and its rounds of the
-/// largest latency. Times are seconds on one clock, which calls follow.
+/// A message takes the sender's connection from when it is free, and the receiver's from then or from when that is
+/// free, each for bytes / its own bandwidth, and arrives the larger latency after both are through: a fast receiver
+/// takes from many slow senders at once. A collective begins when its last member and all their connections are there,
+/// and takes the most that any member sends over its connection, and its rounds of the largest latency. Times are
+/// seconds on one clock, which calls follow.
 class DuplexLinks {
  public:
   explicit DuplexLinks(const std::vector<LinkSpeed>& connections);

@@ -29,7 +29,9 @@ double VirtualClock::time(int runner) const {
 }
 
 void VirtualClock::fail_if_aborted(int runner) const {
-  if (aborted_) throw StoppedError({fmt::format("{} {}", kind_, runners_[size_t(runner)].name), "on the virtual clock", reason_, ""});
+  if (aborted_)
+    throw StoppedError(
+        {fmt::format("{} {}", kind_, runners_[size_t(runner)].name), "on the virtual clock", reason_, ""});
 }
 
 void VirtualClock::end_all(const std::string& reason) {
@@ -57,7 +59,8 @@ void VirtualClock::choose_next() {
   std::string waiting;
   for (size_t r = 0; r < runners_.size() && waiting.size() < 200; ++r)
     if (runners_[r].blocked && !runners_[r].waits_for.empty())
-      waiting += fmt::format("{}{} {} waits for {}", waiting.empty() ? "" : ", ", kind_, runners_[r].name, runners_[r].waits_for);
+      waiting += fmt::format("{}{} {} waits for {}", waiting.empty() ? "" : ", ", kind_, runners_[r].name,
+                             runners_[r].waits_for);
   if (!waiting.empty()) end_all("nobody can go on: " + waiting);
 }
 

@@ -1,5 +1,5 @@
-// A clock for threads that take turns: exactly one runs at a time, always the one whose own clock is earliest (of equal ones the lowest
-// number), so that a run with many replicas is a function of its input whatever the machine does.
+// A clock for threads that take turns: exactly one runs at a time, always the one whose own clock is earliest (of equal
+// ones the lowest number), so that a run with many replicas is a function of its input whatever the machine does.
 #pragma once
 
 #include <condition_variable>
@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-/// Each runner calls with its own number from its own thread; wake and time also for others, by the one that runs. What only running
-/// threads touch needs no lock. Every call but add, wake and abort throws a run error after an abort.
+/// Each runner calls with its own number from its own thread; wake and time also for others, by the one that runs. What
+/// only running threads touch needs no lock. Every call but add, wake and abort throws a run error after an abort.
 class VirtualClock {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -21,7 +21,8 @@ class VirtualClock {
   /// `kind`: what a runner is, for messages.
   explicit VirtualClock(int runners, std::string kind = "replica");
 
-  /// One more runner, whose clock is the caller's, `by`; returns its number. It enters when its thread gets to it; who waits for it waits.
+  /// One more runner, whose clock is the caller's, `by`; returns its number. It enters when its thread gets to it; who
+  /// waits for it waits.
   int add(int by);
 
   /// Returns when it is this runner's turn; nobody runs before all have entered.
@@ -31,10 +32,11 @@ class VirtualClock {
   double time(int runner) const;
   /// Moves the caller's clock, forwards or not at all, and lets those run that come before it now.
   void advance_to(int runner, double time);
-  /// Until somebody wakes the caller, or its clock has come to `deadline`. `waits_for` is for the message about runners that wait for
-  /// each other for ever, which is a run error for all; empty: for nobody, it may be left so.
+  /// Until somebody wakes the caller, or its clock has come to `deadline`. `waits_for` is for the message about runners
+  /// that wait for each other for ever, which is a run error for all; empty: for nobody, it may be left so.
   void block(int runner, std::string waits_for, double deadline = kNever);
-  /// Runner `blocked` goes on at `time`; once. Of one that is not blocked (any more) an error. Does nothing after an abort.
+  /// Runner `blocked` goes on at `time`; once. Of one that is not blocked (any more) an error. Does nothing after an
+  /// abort.
   void wake(int blocked, double time);
 
   void abort(const std::string& reason);

@@ -20,7 +20,9 @@ bool waits_are_untimed() { return untimed == VirtualTime::Untimed::What::everyth
 }  // namespace
 
 VirtualTime::VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers, std::string kind)
-    : clock_(ranks, std::move(kind)), transfers_(std::move(transfers)), free_(transfers_ ? size_t(transfers_->connections()) : 0) {}
+    : clock_(ranks, std::move(kind)),
+      transfers_(std::move(transfers)),
+      free_(transfers_ ? size_t(transfers_->connections()) : 0) {}
 
 int VirtualTime::runner() const {
   check_internal(seat.time == this, "virtual time passes for threads that have entered it");
@@ -46,12 +48,15 @@ void VirtualTime::leave() noexcept {
   }
 }
 
-void VirtualTime::advance_to(double time) { clock_.advance_to(runner(), waits_are_untimed() ? now() : std::max(time, now())); }
+void VirtualTime::advance_to(double time) {
+  clock_.advance_to(runner(), waits_are_untimed() ? now() : std::max(time, now()));
+}
 
 VirtualTime::Untimed::Untimed(What what) : before_(std::exchange(untimed, what)) {}
 VirtualTime::Untimed::~Untimed() { untimed = before_; }
 
-double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target, std::string waits_for, double deadline) {
+double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target, std::string waits_for,
+                             double deadline) {
   if (counter.load() >= target) return 0;
   const double began = now();
   const int me = runner();

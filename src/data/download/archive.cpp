@@ -21,7 +21,9 @@ constexpr size_t kArchiveReadBlock = size_t{1} << 18;
 using Reader = std::unique_ptr<archive, int (*)(archive*)>;
 
 [[noreturn]] void fail_archive(const std::filesystem::path& file, std::string what, std::string why) {
-  fail_user({.where = file.string(), .what = std::move(what), .why = std::move(why),
+  fail_user({.where = file.string(),
+             .what = std::move(what),
+             .why = std::move(why),
              .next = "delete the file and get the set again"});
 }
 
@@ -65,7 +67,9 @@ void write_entry(archive* reader, const std::filesystem::path& file, const std::
   if (!out) {
     std::string why = std::strerror(errno);
     std::filesystem::remove(part);
-    fail_run({.where = target.string(), .what = "cannot be written", .why = why,
+    fail_run({.where = target.string(),
+              .what = "cannot be written",
+              .why = why,
               .next = "free space or make the folder writable, or name another one with --data-dir"});
   }
   if (status != ARCHIVE_EOF) {
@@ -101,7 +105,9 @@ void unpack(const std::filesystem::path& file, const std::filesystem::path& fold
       else write_entry(reader.get(), file, folder / inside);
     }
   } catch (const std::filesystem::filesystem_error& error) {
-    fail_run({.where = folder.string(), .what = "cannot be written", .why = error.code().message(),
+    fail_run({.where = folder.string(),
+              .what = "cannot be written",
+              .why = error.code().message(),
               .next = "make the folder writable, or name another one with --data-dir"});
   }
 }

@@ -53,7 +53,8 @@ std::string fetch_from(const std::string& url, const DownloadSource& source, Par
     const bool grew = part.size() > longest;
     longest = std::max(longest, part.size());
     attempt = grew ? 1 : attempt + 1;
-    if (attempt <= options.max_attempts) std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_seconds));
+    if (attempt <= options.max_attempts)
+      std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_seconds));
   }
   return problem;
 }
@@ -100,10 +101,11 @@ void fetch(const DownloadSource& source, const std::filesystem::path& folder, co
   fail_run({.where = target.string(),
             .what = "could not be downloaded",
             .why = problems,
-            .next = fmt::format("{}check the network, set TRIREME_MIRROR to an address that serves a copy, or put {} into {} "
-                                "by hand",
-                                kept > 0 ? fmt::format("{} bytes are kept and will be continued: ", kept) : "", source.file,
-                                folder.string())});
+            .next = fmt::format(
+                "{}check the network, set TRIREME_MIRROR to an address that serves a copy, or put {} into {} "
+                "by hand",
+                kept > 0 ? fmt::format("{} bytes are kept and will be continued: ", kept) : "", source.file,
+                folder.string())});
 }
 
 }  // namespace
@@ -111,7 +113,8 @@ void fetch(const DownloadSource& source, const std::filesystem::path& folder, co
 std::string sha256_of(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in)
-    fail_user({.where = file.string(), .what = "cannot be read", .why = std::strerror(errno), .next = "check the file"});
+    fail_user(
+        {.where = file.string(), .what = "cannot be read", .why = std::strerror(errno), .next = "check the file"});
   std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   check_internal(context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1, "OpenSSL offers SHA-256");
   std::vector<char> buffer(size_t{1} << 20);
@@ -135,7 +138,9 @@ void download(const std::vector<DownloadSource>& sources, const std::filesystem:
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    fail_run({.where = folder.string(), .what = "cannot be created", .why = error.message(),
+    fail_run({.where = folder.string(),
+              .what = "cannot be created",
+              .why = error.message(),
               .next = "make its parent writable, or name another folder with --data-dir"});
   for (const DownloadSource& source : sources) fetch(source, folder, progress, options);
 }

@@ -26,7 +26,7 @@ struct DownloadProgress {
   std::string url;       ///< where it comes from; empty when the file was there already
   int64_t received = 0;  ///< bytes of the file on disk, those of earlier attempts included
   int64_t total = 0;
-  bool done = false;     ///< the file is complete and its checksum right
+  bool done = false;  ///< the file is complete and its checksum right
 };
 using ProgressCallback = std::function<void(const DownloadProgress&)>;
 
@@ -37,11 +37,11 @@ struct DownloadOptions {
   double pause_seconds = 1;             ///< before another attempt at the same mirror
 };
 
-/// Fetches what is not in `folder` yet, or is there with the wrong checksum, into FILE.part and renames it to FILE when the
-/// checksum is right. A FILE.part that an earlier call left is continued with a Range request; a server that ignores
-/// ranges makes it start again. Progress is called from the calling thread, at most about ten times a second and at the end.
-/// Run errors, one line with addresses, file and next step: all mirrors failed (no network, 404, wrong checksum, connection
-/// lost), the disk, or another process downloading the same file.
+/// Fetches what is not in `folder` yet, or is there with the wrong checksum, into FILE.part and renames it to FILE when
+/// the checksum is right. A FILE.part that an earlier call left is continued with a Range request; a server that
+/// ignores ranges makes it start again. Progress is called from the calling thread, at most about ten times a second
+/// and at the end. Run errors, one line with addresses, file and next step: all mirrors failed (no network, 404, wrong
+/// checksum, connection lost), the disk, or another process downloading the same file.
 void download(const std::vector<DownloadSource>& sources, const std::filesystem::path& folder,
               const ProgressCallback& progress = {}, const DownloadOptions& options = {});
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -85,12 +85,14 @@ TransferResult judge(CURLcode code, Request& request, const char* detail) {
   curl_easy_getinfo(request.curl, CURLINFO_RESPONSE_CODE, &status);
   if (request.too_long || request.other_range) {
     request.part->clear();
-    return {false, false, request.too_long ? fmt::format("sends more than the {} bytes of the published file", request.expected)
-                                           : "answers with another range than asked for"};
+    return {false, false,
+            request.too_long ? fmt::format("sends more than the {} bytes of the published file", request.expected)
+                             : "answers with another range than asked for"};
   }
   if (code == CURLE_HTTP_RETURNED_ERROR) {
     if (status == kRangeNotSatisfiable) request.part->clear();  // the file there is shorter than our part
-    const bool again = status >= 500 || status == kRangeNotSatisfiable || status == kRequestTimeout || status == kTooManyRequests;
+    const bool again =
+        status >= 500 || status == kRangeNotSatisfiable || status == kRequestTimeout || status == kTooManyRequests;
     return {false, !again, fmt::format("answers HTTP {}{}", status, status == 404 ? " (not found)" : "")};
   }
   if (code == CURLE_OK) return {true, false, ""};
@@ -107,7 +109,9 @@ PartFile::PartFile(std::filesystem::path path) : path_(std::move(path)) {
   if (descriptor_ < 0) fail_disk("cannot be opened for writing");
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     ::close(descriptor_);
-    fail_run({.where = path_.string(), .what = "locked", .why = "another process is downloading this file",
+    fail_run({.where = path_.string(),
+              .what = "locked",
+              .why = "another process is downloading this file",
               .next = "wait for it to end"});
   }
   struct stat status {};
@@ -117,7 +121,9 @@ PartFile::PartFile(std::filesystem::path path) : path_(std::move(path)) {
 PartFile::~PartFile() { ::close(descriptor_); }
 
 void PartFile::fail_disk(const char* operation) const {
-  fail_run({.where = path_.string(), .what = operation, .why = std::strerror(errno),
+  fail_run({.where = path_.string(),
+            .what = operation,
+            .why = std::strerror(errno),
             .next = "free space or make the folder writable, or name another one with --data-dir"});
 }
 
@@ -151,7 +157,11 @@ TransferResult transfer(const std::string& url, PartFile& part, int64_t expected
   CURL* curl = handle.get();
   // a copy on disk is read whole: it is as fast, and file: has no status that tells part from whole
   if (url.starts_with("file:") && part.size() > 0) part.clear();
-  Request request{.curl = curl, .part = &part, .asked_from = part.size(), .expected = expected, .error = nullptr,
+  Request request{.curl = curl,
+                  .part = &part,
+                  .asked_from = part.size(),
+                  .expected = expected,
+                  .error = nullptr,
                   .received = &received};
   char detail[CURL_ERROR_SIZE] = "";
   const long seconds = std::max(1L, std::lround(timeout_seconds));

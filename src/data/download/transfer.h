@@ -37,9 +37,9 @@ struct TransferResult {
   std::string problem;     ///< in words when not complete
 };
 
-/// GETs `url` into `part`, asking for the bytes after those it holds. The part is cleared when the server sends the whole
-/// file instead, or another range than asked for. Stops at more than `expected` bytes. `received` is called with the part's
-/// size as it grows. Errors of the disk are thrown, those of the network returned.
+/// GETs `url` into `part`, asking for the bytes after those it holds. The part is cleared when the server sends the
+/// whole file instead, or another range than asked for. Stops at more than `expected` bytes. `received` is called with
+/// the part's size as it grows. Errors of the disk are thrown, those of the network returned.
 TransferResult transfer(const std::string& url, PartFile& part, int64_t expected, double timeout_seconds,
                         const std::function<void(int64_t)>& received);
 

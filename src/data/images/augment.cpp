@@ -16,11 +16,20 @@ namespace {
 constexpr double kTwoToMinus32 = 1.0 / 4294967296.0;
 
 /// Counters (index, stream) of a sample's draws; two draws never share one.
-enum Stream : uint64_t { kShiftAndFlip = 0, kCutout = 1, kResizedCrop = 2, kPartner = 16, kOwnShare = 32, kPartnerShare = 96 };
+enum Stream : uint64_t {
+  kShiftAndFlip = 0,
+  kCutout = 1,
+  kResizedCrop = 2,
+  kPartner = 16,
+  kOwnShare = 32,
+  kPartnerShare = 96
+};
 constexpr uint64_t kCropAttempts = 10;   // streams kResizedCrop ..
 constexpr uint64_t kGammaAttempts = 64;  // streams kOwnShare .., kPartnerShare ..; all are refused once in 10^80
 
-int64_t scaled(uint32_t word, int64_t n) { return static_cast<int64_t>((uint64_t{word} * static_cast<uint64_t>(n)) >> 32); }
+int64_t scaled(uint32_t word, int64_t n) {
+  return static_cast<int64_t>((uint64_t{word} * static_cast<uint64_t>(n)) >> 32);
+}
 
 double uniform(uint32_t word) { return (word + 0.5) * kTwoToMinus32; }  // in (0, 1)
 
@@ -44,7 +53,8 @@ double log_gamma_draw(double shape, const Philox& random, int64_t index, uint64_
 /// A side of a part: at least a pixel, at most the image's.
 int64_t side(double length, int64_t most) { return std::clamp<int64_t>(std::llround(length), 1, most); }
 
-Rectangle draw_part(const RandomResizedCrop& crop, const Philox& random, int64_t index, ImageSize image, ImageSize sample) {
+Rectangle draw_part(const RandomResizedCrop& crop, const Philox& random, int64_t index, ImageSize image,
+                    ImageSize sample) {
   const double shape = double(sample.width) / double(sample.height);
   for (uint64_t attempt = 0; attempt < kCropAttempts; ++attempt) {
     const auto words = random(static_cast<uint64_t>(index), kResizedCrop + attempt);
@@ -73,7 +83,8 @@ void convert(const uint8_t* from, float* to, int64_t pixels, const float* table)
 
 /// Output (y, x) is input (y + dy, x + dx), black outside of it; then mirrored.
 template <int C>
-void convert_shifted(const ImageView& image, int64_t dy, int64_t dx, bool flip, ImageSize sample, const float* table, float* to) {
+void convert_shifted(const ImageView& image, int64_t dy, int64_t dx, bool flip, ImageSize sample, const float* table,
+                     float* to) {
   const int64_t width = sample.width;
   const int64_t begin = std::clamp<int64_t>(-dx, 0, width);  // output columns begin..end have a source
   const int64_t end = std::clamp<int64_t>(image.size.width - dx, begin, width);
@@ -97,7 +108,8 @@ void convert_shifted(const ImageView& image, int64_t dy, int64_t dx, bool flip, 
   }
 }
 
-/// Outputs 0 .. n - 1 shifted by `shift` as inputs of an axis of which `from` pixels at `first` are resized to `to`; -1: outside.
+/// Outputs 0 .. n - 1 shifted by `shift` as inputs of an axis of which `from` pixels at `first` are resized to `to`;
+/// -1: outside.
 std::vector<int64_t> nearest_sources(int64_t n, int64_t shift, int64_t first, int64_t from, int64_t to) {
   std::vector<int64_t> sources(static_cast<size_t>(n), -1);
   for (int64_t i = std::max<int64_t>(0, -shift); i < std::min(n, to - shift); ++i)
@@ -106,7 +118,9 @@ std::vector<int64_t> nearest_sources(int64_t n, int64_t shift, int64_t first, in
 }
 
 [[noreturn]] void fail_augmentation(const char* key, double value, std::string why, std::string next) {
-  fail_user({.where = std::string("data.augmentation.") + key, .what = fmt::format("{:g}", value), .why = std::move(why),
+  fail_user({.where = std::string("data.augmentation.") + key,
+             .what = fmt::format("{:g}", value),
+             .why = std::move(why),
              .next = std::move(next)});
 }
 
@@ -115,13 +129,17 @@ std::vector<int64_t> nearest_sources(int64_t n, int64_t shift, int64_t first, in
 void check_augmentation(const Augmentation& augmentation, bool for_masks) {
   constexpr int64_t kMostPixels = 1 << 15;
   if (augmentation.padding < 0 || augmentation.padding > kMostPixels)
-    fail_augmentation("padding", double(augmentation.padding), "it is a number of pixels", "4 is usual for 32x32 images, 0 is none");
+    fail_augmentation("padding", double(augmentation.padding), "it is a number of pixels",
+                      "4 is usual for 32x32 images, 0 is none");
   if (augmentation.cutout < 0 || augmentation.cutout > kMostPixels)
-    fail_augmentation("cutout", double(augmentation.cutout), "it is the side of a square in pixels", "16 is usual for CIFAR-10, 0 is none");
+    fail_augmentation("cutout", double(augmentation.cutout), "it is the side of a square in pixels",
+                      "16 is usual for CIFAR-10, 0 is none");
   if (!(augmentation.mixup >= 0) || !std::isfinite(augmentation.mixup))
-    fail_augmentation("mixup", augmentation.mixup, "it is the parameter of a Beta distribution", "0.2 to 1 are usual, 0 is none");
+    fail_augmentation("mixup", augmentation.mixup, "it is the parameter of a Beta distribution",
+                      "0.2 to 1 are usual, 0 is none");
   if (for_masks && augmentation.cutout > 0)
-    fail_augmentation("cutout", double(augmentation.cutout), "it is for classification, not for segmentation", "leave it out");
+    fail_augmentation("cutout", double(augmentation.cutout), "it is for classification, not for segmentation",
+                      "leave it out");
   if (for_masks && augmentation.mixup > 0)
     fail_augmentation("mixup", augmentation.mixup, "it is for classification, not for segmentation", "leave it out");
   if (!augmentation.resized_crop) return;
@@ -141,7 +159,8 @@ void check_augmentation_fits(const Augmentation& augmentation, ImageSize sample)
     fail_augmentation("padding", double(augmentation.padding), images + ": a crop could be nothing but padding",
                       fmt::format("use less than {}; an eighth of the side is usual", side));
   if (augmentation.cutout > side)
-    fail_augmentation("cutout", double(augmentation.cutout), images, fmt::format("use at most {}; half of the side is usual", side));
+    fail_augmentation("cutout", double(augmentation.cutout), images,
+                      fmt::format("use at most {}; half of the side is usual", side));
 }
 
 SampleView fit_image(ImageSize image, ImageSize sample, Fit fit) {
@@ -159,7 +178,8 @@ Philox augmentation_random(uint64_t seed, int64_t epoch) {
   return Philox(random_key(seed, "augment/epoch/" + std::to_string(epoch)));
 }
 
-SampleView draw_view(const Augmentation& augmentation, const Philox& random, int64_t index, ImageSize image, ImageSize sample, Fit fit) {
+SampleView draw_view(const Augmentation& augmentation, const Philox& random, int64_t index, ImageSize image,
+                     ImageSize sample, Fit fit) {
   SampleView view = fit_image(image, sample, fit);
   if (augmentation.resized_crop)
     view = {.box = draw_part(*augmentation.resized_crop, random, index, image, sample), .full = sample, .cut = {}};
@@ -173,16 +193,20 @@ SampleView draw_view(const Augmentation& augmentation, const Philox& random, int
   const int64_t top = scaled(centre[0], sample.height) - augmentation.cutout / 2;
   const int64_t left = scaled(centre[1], sample.width) - augmentation.cutout / 2;
   const int64_t y = std::max<int64_t>(0, top), x = std::max<int64_t>(0, left);
-  view.cut = {y, x, std::min(sample.height, top + augmentation.cutout) - y, std::min(sample.width, left + augmentation.cutout) - x};
+  view.cut = {y, x, std::min(sample.height, top + augmentation.cutout) - y,
+              std::min(sample.width, left + augmentation.cutout) - x};
   return view;
 }
 
 Mix draw_mix(double alpha, const Philox& random, int64_t index, int64_t samples) {
-  const double own = log_gamma_draw(alpha, random, index, kOwnShare), other = log_gamma_draw(alpha, random, index, kPartnerShare);
+  const double own = log_gamma_draw(alpha, random, index, kOwnShare),
+               other = log_gamma_draw(alpha, random, index, kPartnerShare);
   const auto words = random(static_cast<uint64_t>(index), kPartner);
   const uint64_t word = uint64_t{words[0]} << 32 | words[1];
-  const auto partner = static_cast<int64_t>((static_cast<unsigned __int128>(word) * static_cast<uint64_t>(samples)) >> 64);
-  return {partner, 1 / (1 + std::exp(other - own))};  // of two Gamma draws the share of one is Beta; logarithms do not underflow
+  const auto partner =
+      static_cast<int64_t>((static_cast<unsigned __int128>(word) * static_cast<uint64_t>(samples)) >> 64);
+  return {partner,
+          1 / (1 + std::exp(other - own))};  // of two Gamma draws the share of one is Beta; logarithms do not underflow
 }
 
 std::vector<float> normalization_table(const Normalization& normalization) {
@@ -196,8 +220,8 @@ std::vector<float> normalization_table(const Normalization& normalization) {
   return table;
 }
 
-void render_image(const ImageView& image, const SampleView& view, ImageSize sample, const std::vector<float>& table, float* to,
-                  std::vector<uint8_t>& scratch) {
+void render_image(const ImageView& image, const SampleView& view, ImageSize sample, const std::vector<float>& table,
+                  float* to, std::vector<uint8_t>& scratch) {
   ImageView source = image.part(view.box);
   int64_t dy = view.dy, dx = view.dx;
   if (view.full != view.box.size()) {

@@ -14,12 +14,17 @@ constexpr int kBatchFiles = 5;
 
 bool has_coarse(const CifarFormat& format) { return format.coarse_classes > 0; }
 
-[[noreturn]] void fail_file(const std::filesystem::path& file, const CifarFormat& format, std::string what, std::string why) {
-  fail_user({.where = file.string(), .what = std::move(what), .why = std::move(why),
+[[noreturn]] void fail_file(const std::filesystem::path& file, const CifarFormat& format, std::string what,
+                            std::string why) {
+  fail_user({.where = file.string(),
+             .what = std::move(what),
+             .why = std::move(why),
              .next = fmt::format("delete the file and get the set again: trireme data get {}", format.name)});
 }
 
-std::string how_to_get(const CifarFormat& format) { return fmt::format("trireme data get {} downloads the set", format.name); }
+std::string how_to_get(const CifarFormat& format) {
+  return fmt::format("trireme data get {} downloads the set", format.name);
+}
 
 void read_file_into(const std::filesystem::path& file, const CifarFormat& format, Images& images) {
   parse_cifar(read_file(file, how_to_get(format)), file, format, images);
@@ -27,13 +32,15 @@ void read_file_into(const std::filesystem::path& file, const CifarFormat& format
 
 }  // namespace
 
-void parse_cifar(std::span<const uint8_t> bytes, const std::filesystem::path& file, const CifarFormat& format, Images& images) {
+void parse_cifar(std::span<const uint8_t> bytes, const std::filesystem::path& file, const CifarFormat& format,
+                 Images& images) {
   const auto record = static_cast<size_t>(format.record_bytes());
   if (bytes.empty()) fail_file(file, format, "an empty file", "");
   if (bytes.size() % record != 0)
-    fail_file(file, format, fmt::format("{} bytes", bytes.size()),
-              fmt::format("a {} file is a whole number of records of {} bytes, {} over", format.title, record,
-                          bytes.size() % record == 1 ? "1 byte is" : fmt::format("{} bytes are", bytes.size() % record)));
+    fail_file(
+        file, format, fmt::format("{} bytes", bytes.size()),
+        fmt::format("a {} file is a whole number of records of {} bytes, {} over", format.title, record,
+                    bytes.size() % record == 1 ? "1 byte is" : fmt::format("{} bytes are", bytes.size() % record)));
   images.channels = 3;
   images.height = images.width = kCifarSide;
   const size_t records = bytes.size() / record, area = static_cast<size_t>(kCifarSide * kCifarSide);

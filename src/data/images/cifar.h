@@ -1,5 +1,5 @@
-// The binary versions of CIFAR-10 and CIFAR-100: records of label bytes and 3 x 32 x 32 colour bytes, channel by channel.
-// Source: A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
+// The binary versions of CIFAR-10 and CIFAR-100: records of label bytes and 3 x 32 x 32 colour bytes, channel by
+// channel. Source: A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,22 @@ constexpr int64_t kCifarTest = 10000;
 
 /// What tells the two sets apart.
 struct CifarFormat {
-  std::string name;              ///< as in experiments and commands
+  std::string name;  ///< as in experiments and commands
   std::string title;
   int64_t classes = 10;
-  int64_t coarse_classes = 0;    ///< CIFAR-100: a byte before the class says which of 20 groups it belongs to; it is checked only
+  int64_t coarse_classes =
+      0;  ///< CIFAR-100: a byte before the class says which of 20 groups it belongs to; it is checked only
 
   int64_t record_bytes() const { return (coarse_classes > 0 ? 2 : 1) + kCifarPixelBytes; }
 };
 
-/// Appends the records of one file's bytes; `file` is what messages call it. User errors: a size that is no multiple of a record or
-/// 0, a label out of range (with record and byte).
-void parse_cifar(std::span<const uint8_t> bytes, const std::filesystem::path& file, const CifarFormat& format, Images& images);
+/// Appends the records of one file's bytes; `file` is what messages call it. User errors: a size that is no multiple of
+/// a record or 0, a label out of range (with record and byte).
+void parse_cifar(std::span<const uint8_t> bytes, const std::filesystem::path& file, const CifarFormat& format,
+                 Images& images);
 
-/// The training images of `folder`: of data_batch_1.bin to data_batch_5.bin those that are there (CIFAR-10), or train.bin
-/// (CIFAR-100). User errors: none is there; those of parse_cifar.
+/// The training images of `folder`: of data_batch_1.bin to data_batch_5.bin those that are there (CIFAR-10), or
+/// train.bin (CIFAR-100). User errors: none is there; those of parse_cifar.
 Images read_cifar_train(const std::filesystem::path& folder, const CifarFormat& format);
 
 /// test_batch.bin (CIFAR-10) or test.bin (CIFAR-100).

@@ -9,7 +9,8 @@
 namespace trireme {
 
 /// One clear line for an image that cannot be decoded; `position` < 0: not known.
-[[noreturn]] void fail_image(const std::filesystem::path& file, const char* format, Bytes bytes, int64_t position, std::string why);
+[[noreturn]] void fail_image(const std::filesystem::path& file, const char* format, Bytes bytes, int64_t position,
+                             std::string why);
 
 /// User error for sizes of no pixels or above kMaxImagePixels.
 void check_image_size(const std::filesystem::path& file, const char* format, Bytes bytes, ImageSize size);

@@ -13,8 +13,8 @@ Stroke arc(float x, float y, float rx, float ry, float from, float to) {
   const int pieces = static_cast<int>(std::ceil(std::abs(to - from) / kDegreesPerPiece));
   Stroke stroke;
   for (int i = 0; i <= pieces; ++i) {
-    float angle = (from + (to - from) * static_cast<float>(i) / static_cast<float>(pieces)) *
-                  std::numbers::pi_v<float> / 180;
+    float angle =
+        (from + (to - from) * static_cast<float>(i) / static_cast<float>(pieces)) * std::numbers::pi_v<float> / 180;
     stroke.push_back({x + rx * std::cos(angle), y + ry * std::sin(angle)});
   }
   return stroke;
@@ -38,8 +38,7 @@ Stroke join(Stroke first, const Stroke& second) {
 
 std::array<std::vector<Glyph>, 10> build() {
   std::array<std::vector<Glyph>, 10> g;
-  g[0] = {{arc(.5f, .5f, .28f, .42f, 0, 360)},
-          {arc(.5f, .5f, .21f, .42f, -70, 310)}};
+  g[0] = {{arc(.5f, .5f, .28f, .42f, 0, 360)}, {arc(.5f, .5f, .21f, .42f, -70, 310)}};
   g[1] = {{{{.5f, .08f}, {.5f, .92f}}},
           {{{.34f, .28f}, {.52f, .08f}, {.52f, .92f}}},
           {{{.36f, .26f}, {.52f, .08f}, {.52f, .92f}}, {{.3f, .92f}, {.74f, .92f}}}};
@@ -57,8 +56,7 @@ std::array<std::vector<Glyph>, 10> build() {
   g[7] = {{{{.22f, .1f}, {.78f, .1f}, {.42f, .92f}}},
           {{{.22f, .1f}, {.78f, .1f}, {.44f, .92f}}, {{.34f, .52f}, {.74f, .52f}}},
           {{{.22f, .2f}, {.25f, .1f}, {.76f, .1f}, {.54f, .48f}, {.46f, .92f}}}};
-  g[8] = {{arc(.5f, .29f, .21f, .2f, 90, 450), arc(.5f, .71f, .26f, .22f, -90, 270)},
-          {crossed_loops()}};
+  g[8] = {{arc(.5f, .29f, .21f, .2f, 90, 450), arc(.5f, .71f, .26f, .22f, -90, 270)}, {crossed_loops()}};
   g[9] = {{join(arc(.5f, .31f, .24f, .23f, 0, -360), {{.7f, .92f}})},
           {join(arc(.5f, .31f, .24f, .23f, -10, -360), arc(.36f, .4f, .38f, .52f, -10, 75))}};
   return g;

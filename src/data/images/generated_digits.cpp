@@ -14,12 +14,12 @@ namespace trireme {
 namespace {
 
 constexpr int kSide = static_cast<int>(kDigitSide);
-constexpr float kGlyphSize = 20;  // pixels of the unit square of a glyph before scaling
+constexpr float kGlyphSize = 20;          // pixels of the unit square of a glyph before scaling
 constexpr uint64_t kNoiseCounter = 1024;  // counters below it draw a sample's parameters
 constexpr int64_t kMaxThreads = 8;
 constexpr float kTwoPi = 2 * std::numbers::pi_v<float>;
 
-using Canvas = std::array<float, static_cast<size_t>(kSide * kSide)>;  ///< ink per pixel, 0 to 1
+using Canvas = std::array<float, static_cast<size_t>(kSide* kSide)>;  ///< ink per pixel, 0 to 1
 
 /// The random numbers of one sample, in order.
 class Dice {
@@ -29,7 +29,9 @@ class Dice {
   float between(float low, float high) {
     return low + (high - low) * static_cast<float>(random_.uniform(next_++, sample_));
   }
-  size_t choice(size_t n) { return std::min(n - 1, static_cast<size_t>(random_.uniform(next_++, sample_) * static_cast<double>(n))); }
+  size_t choice(size_t n) {
+    return std::min(n - 1, static_cast<size_t>(random_.uniform(next_++, sample_) * static_cast<double>(n)));
+  }
 
  private:
   const Philox& random_;

@@ -1,6 +1,6 @@
 // Digits drawn by Trireme itself, for when there is no data set and no network: 28x28 grey images of handwriting-like
-// strokes. Two or three ways to write each digit are given as lines and arcs; each sample draws one of them, bends, turns,
-// scales, slants and shifts it, and varies pen width, blur, contrast and noise; some carry a stray pen mark.
+// strokes. Two or three ways to write each digit are given as lines and arcs; each sample draws one of them, bends,
+// turns, scales, slants and shifts it, and varies pen width, blur, contrast and noise; some carry a stray pen mark.
 #pragma once
 
 #include <cstdint>

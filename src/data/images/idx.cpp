@@ -19,9 +19,12 @@ uint32_t big_endian(const uint8_t* at) {
   return uint32_t{at[0]} << 24 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 8 | uint32_t{at[3]};
 }
 
-std::string get_it_again(const std::string& set) { return "delete the file and get the set again: trireme data get " + set; }
+std::string get_it_again(const std::string& set) {
+  return "delete the file and get the set again: trireme data get " + set;
+}
 
-[[noreturn]] void fail_file(const std::filesystem::path& file, const std::string& set, std::string what, std::string why) {
+[[noreturn]] void fail_file(const std::filesystem::path& file, const std::string& set, std::string what,
+                            std::string why) {
   fail_user({.where = file.string(), .what = std::move(what), .why = std::move(why), .next = get_it_again(set)});
 }
 
@@ -31,15 +34,19 @@ std::string kind_of(uint32_t dims) {
   return fmt::format("an array of {} dims", dims);
 }
 
-void check_magic(const std::filesystem::path& file, const std::string& set, const std::vector<uint8_t>& bytes, int dims) {
+void check_magic(const std::filesystem::path& file, const std::string& set, const std::vector<uint8_t>& bytes,
+                 int dims) {
   if (bytes.size() < 4)
-    fail_file(file, set, "truncated idx file", fmt::format("expected a magic number of 4 bytes, found {} bytes", bytes.size()));
+    fail_file(file, set, "truncated idx file",
+              fmt::format("expected a magic number of 4 bytes, found {} bytes", bytes.size()));
   const uint32_t magic = big_endian(bytes.data()), expected = kUnsignedBytes | static_cast<uint32_t>(dims);
   if (magic == expected) return;
   const uint32_t found_dims = magic & 0xff;
-  std::string hint = (magic & ~0xffu) == kUnsignedBytes ? fmt::format(" (this file holds {})", kind_of(found_dims)) : "";
-  fail_file(file, set, fmt::format("wrong magic number 0x{:08x}", magic),
-            fmt::format("an idx file of {} starts with 0x{:08x}{}", kind_of(static_cast<uint32_t>(dims)), expected, hint));
+  std::string hint =
+      (magic & ~0xffu) == kUnsignedBytes ? fmt::format(" (this file holds {})", kind_of(found_dims)) : "";
+  fail_file(
+      file, set, fmt::format("wrong magic number 0x{:08x}", magic),
+      fmt::format("an idx file of {} starts with 0x{:08x}{}", kind_of(static_cast<uint32_t>(dims)), expected, hint));
 }
 
 }  // namespace
@@ -56,13 +63,15 @@ IdxArray parse_idx(std::vector<uint8_t> bytes, const std::filesystem::path& file
   check_magic(file, set, bytes, dims);
   const size_t header = 4 + 4 * static_cast<size_t>(dims);
   if (bytes.size() < header)
-    fail_file(file, set, "truncated idx file", fmt::format("expected a header of {} bytes, found {} bytes", header, bytes.size()));
+    fail_file(file, set, "truncated idx file",
+              fmt::format("expected a header of {} bytes, found {} bytes", header, bytes.size()));
   IdxArray array;
   int64_t values = 1;
   for (int d = 0; d < dims; ++d) {
     array.lengths.push_back(big_endian(bytes.data() + 4 + 4 * d));
     if (array.lengths.back() > 0 && values > kMaxValues / array.lengths.back())
-      fail_file(file, set, "impossible idx header", fmt::format("its lengths [{}, ...] multiply to more than 2^40", array.lengths[0]));
+      fail_file(file, set, "impossible idx header",
+                fmt::format("its lengths [{}, ...] multiply to more than 2^40", array.lengths[0]));
     values *= array.lengths.back();
   }
   const auto expected = header + static_cast<size_t>(values);
@@ -87,8 +96,11 @@ Images read_idx_images(const std::filesystem::path& images, const std::filesyste
   if (bad != marks.values.end())
     fail_file(labels, set, fmt::format("label {} of sample {}", *bad, bad - marks.values.begin()),
               fmt::format("labels are 0 to {}", classes - 1));
-  return {.channels = 1, .height = pixels.lengths[1], .width = pixels.lengths[2],
-          .pixels = std::move(pixels.values), .labels = std::move(marks.values)};
+  return {.channels = 1,
+          .height = pixels.lengths[1],
+          .width = pixels.lengths[2],
+          .pixels = std::move(pixels.values),
+          .labels = std::move(marks.values)};
 }
 
 }  // namespace trireme

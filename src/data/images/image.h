@@ -40,7 +40,9 @@ struct ImageView {
 
   const uint8_t* row(int64_t y) const { return pixels + y * row_bytes; }
   /// `box` must lie inside.
-  ImageView part(const Rectangle& box) const { return {row(box.y) + box.x * channels, box.size(), channels, row_bytes}; }
+  ImageView part(const Rectangle& box) const {
+    return {row(box.y) + box.x * channels, box.size(), channels, row_bytes};
+  }
 };
 
 /// [height, width, channels]

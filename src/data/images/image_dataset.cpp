@@ -24,7 +24,8 @@ struct LabelledImages::Scratch {
 LabelledImages::LabelledImages(SampleForm form, int64_t classes)
     : form_(std::move(form)), classes_(classes), table_(normalization_table(form_.normalization)) {
   check_internal(form_.channels == 1 || form_.channels == 3, "images have 1 or 3 channels");
-  check_internal(static_cast<int64_t>(form_.normalization.mean.size()) == form_.channels, "normalisation has one value per channel");
+  check_internal(static_cast<int64_t>(form_.normalization.mean.size()) == form_.channels,
+                 "normalisation has one value per channel");
 }
 
 void LabelledImages::render(int64_t index, const Draw& draw, const Philox& random, float* to, Scratch& scratch) const {
@@ -69,7 +70,8 @@ Samples LabelledImages::get(std::span<const int64_t> indices, const Draw& draw) 
   return samples;
 }
 
-ImageDataset::ImageDataset(Images images, int64_t classes, const Normalization& normalization, const Augmentation& augmentation)
+ImageDataset::ImageDataset(Images images, int64_t classes, const Normalization& normalization,
+                           const Augmentation& augmentation)
     : LabelledImages({{images.height, images.width}, images.channels, normalization, augmentation}, classes),
       images_(std::move(images)) {
   check_internal(static_cast<int64_t>(images_.pixels.size()) == images_.count() * images_.image_bytes(),

@@ -31,8 +31,8 @@ struct SampleForm {
   Augmentation augmentation = {};
 };
 
-/// Image classification, whatever holds the images. Immutable; `get` is safe from many threads. Batches are float32 NCHW in
-/// channels_last order; targets int64 [n], or float32 [n, classes] where mixup is drawn.
+/// Image classification, whatever holds the images. Immutable; `get` is safe from many threads. Batches are float32
+/// NCHW in channels_last order; targets int64 [n], or float32 [n, classes] where mixup is drawn.
 class LabelledImages : public Dataset {
  public:
   Shape sample_shape() const final { return {form_.channels, form_.size.height, form_.size.width}; }
@@ -46,7 +46,8 @@ class LabelledImages : public Dataset {
   LabelledImages(SampleForm form, int64_t classes);
 
   virtual int64_t label(int64_t index) const = 0;
-  /// The pixels that the view asks for, or a smaller version of the image with a view to match. They may lie in `buffer`.
+  /// The pixels that the view asks for, or a smaller version of the image with a view to match. They may lie in
+  /// `buffer`.
   virtual ViewedImage read(int64_t index, const ViewOf& view_of, Image& buffer) const = 0;
 
  private:
@@ -62,7 +63,8 @@ class LabelledImages : public Dataset {
 class ImageDataset final : public LabelledImages {
  public:
   /// `images` must be consistent (the readers see to it); labels are below `classes`.
-  ImageDataset(Images images, int64_t classes, const Normalization& normalization, const Augmentation& augmentation = {});
+  ImageDataset(Images images, int64_t classes, const Normalization& normalization,
+               const Augmentation& augmentation = {});
 
   int64_t size() const override { return images_.count(); }
   const Images& images() const { return images_; }

@@ -32,7 +32,9 @@ bool starts_with(Bytes bytes, const std::array<uint8_t, N>& start) {
 void check_mask_format(Bytes bytes, const std::filesystem::path& file) {
   if (starts_with(bytes, kPngStart)) return;
   if (!starts_with(bytes, kJpegStart)) fail_format(file, bytes);
-  fail_user({.where = file.string(), .what = "a JPEG as a mask", .why = "its compression changes numbers of classes",
+  fail_user({.where = file.string(),
+             .what = "a JPEG as a mask",
+             .why = "its compression changes numbers of classes",
              .next = "store masks as PNG"});
 }
 
@@ -40,12 +42,16 @@ void check_mask_format(Bytes bytes, const std::filesystem::path& file) {
 
 void fail_image(const std::filesystem::path& file, const char* format, Bytes bytes, int64_t position, std::string why) {
   const std::string at = position < 0 ? "" : fmt::format(" at byte {} of {}", position, bytes.size());
-  fail_user({.where = file.string(), .what = fmt::format("damaged {}{}", format, at), .why = std::move(why), .next = kImageNext});
+  fail_user({.where = file.string(),
+             .what = fmt::format("damaged {}{}", format, at),
+             .why = std::move(why),
+             .next = kImageNext});
 }
 
 void check_image_size(const std::filesystem::path& file, const char* format, Bytes bytes, ImageSize size) {
   const bool possible = size.height > 0 && size.width > 0 && size.height <= kMaxImagePixels / size.width;
-  if (!possible) fail_image(file, format, bytes, -1, fmt::format("its header says {}x{} pixels", size.width, size.height));
+  if (!possible)
+    fail_image(file, format, bytes, -1, fmt::format("its header says {}x{} pixels", size.width, size.height));
 }
 
 bool is_image_name(const std::filesystem::path& file) {

@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAnnotations = "val_annotations.txt";
-const char* const kClassLayout = "a set has a folder per class with JPEG or PNG files in it: train/<class>/<image>, val/<class>/<image>";
+const char* const kClassLayout =
+    "a set has a folder per class with JPEG or PNG files in it: train/<class>/<image>, val/<class>/<image>";
 
 [[noreturn]] void fail_folder(const fs::path& path, std::string what, std::string why = "") {
   fail_user({.where = path.string(), .what = std::move(what), .why = std::move(why), .next = kClassLayout});
@@ -35,12 +36,16 @@ std::vector<std::string> folder_names(const fs::path& folder) {
 std::vector<std::string> images_below(const fs::path& root, const fs::path& folder) {
   std::vector<std::pair<std::string, std::string>> found;  // of each image: folder, name
   try {
-    // a link that leads nowhere is an image that cannot be read; one that leads in a circle is asked for its kind, and that fails
+    // a link that leads nowhere is an image that cannot be read; one that leads in a circle is asked for its kind, and
+    // that fails
     for (const auto& entry : fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink))
       if ((entry.is_regular_file() || !entry.exists()) && is_image_name(entry.path()))
-        found.emplace_back(entry.path().parent_path().lexically_relative(root).string(), entry.path().filename().string());
+        found.emplace_back(entry.path().parent_path().lexically_relative(root).string(),
+                           entry.path().filename().string());
   } catch (const fs::filesystem_error& error) {
-    fail_user({.where = folder.string(), .what = "cannot be listed", .why = error.code().message(),
+    fail_user({.where = folder.string(),
+               .what = "cannot be listed",
+               .why = error.code().message(),
                .next = "check its folders, and where links in it lead"});
   }
   std::sort(found.begin(), found.end());
@@ -66,7 +71,8 @@ void read_annotations(ImageFolder& split, const std::map<std::string, int32_t>& 
     if (tab == line.npos) fail_folder(where, "no tab", "a line has a file, a class and a box, separated by tabs");
     const std::string name = line.substr(tab + 1, end - tab - 1);
     const auto label = labels.find(name);
-    if (label == labels.end()) fail_folder(where, fmt::format("class \"{}\"", name), "the training images have no such class");
+    if (label == labels.end())
+      fail_folder(where, fmt::format("class \"{}\"", name), "the training images have no such class");
     split.files.push_back({"images/" + line.substr(0, tab), label->second});
   }
   if (split.files.empty()) fail_folder(file, "no lines");
@@ -102,7 +108,8 @@ ImageFolder list_image_folder(const fs::path& folder, const std::vector<std::str
   if (names.empty()) fail_folder(folder, "no folders in it");
   for (const std::string& name : names) {
     const auto label = labels.find(name);
-    if (label == labels.end()) fail_folder(folder / name, "a class of its own", "the training images have no such class");
+    if (label == labels.end())
+      fail_folder(folder / name, "a class of its own", "the training images have no such class");
     std::vector<std::string> images = images_below(folder, folder / name);
     if (images.empty()) fail_folder(folder / name, "no images");
     for (std::string& image : images) split.files.push_back({std::move(image), label->second});
@@ -111,7 +118,9 @@ ImageFolder list_image_folder(const fs::path& folder, const std::vector<std::str
 }
 
 FolderDataset::FolderDataset(ImageFolder folder, SampleForm form)
-    : LabelledImages(form, static_cast<int64_t>(folder.classes.size())), folder_(std::move(folder)), channels_(form.channels) {}
+    : LabelledImages(form, static_cast<int64_t>(folder.classes.size())),
+      folder_(std::move(folder)),
+      channels_(form.channels) {}
 
 ViewedImage FolderDataset::read(int64_t index, const ViewOf& view_of, Image& buffer) const {
   return load_image(folder_.file(index), channels_, view_of, buffer);

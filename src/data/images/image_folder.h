@@ -27,9 +27,9 @@ struct ImageFolder {
   void keep_evenly(int64_t n);
 };
 
-/// Lists folder/<class>/**/*.{jpg,jpeg,png}, classes and files in the order of their names' bytes: torchvision's ImageFolder gives
-/// the same labels in the same order. Where folder has val_annotations.txt (tiny-imagenet-200's validation split: a line per
-/// file of images/ with its class), that is read instead. Other files are passed over.
+/// Lists folder/<class>/**/*.{jpg,jpeg,png}, classes and files in the order of their names' bytes: torchvision's
+/// ImageFolder gives the same labels in the same order. Where folder has val_annotations.txt (tiny-imagenet-200's
+/// validation split: a line per file of images/ with its class), that is read instead. Other files are passed over.
 /// `classes`: those of the training split; empty: the folders' names.
 /// User errors: no such folder, no folders in it, a class without images, a class that `classes` lacks.
 ImageFolder list_image_folder(const std::filesystem::path& folder, const std::vector<std::string>& classes = {});

@@ -32,7 +32,8 @@ int reduction_for(const SampleView& view) {
 /// The same part of an image that shrank from `whole` to `now`.
 Rectangle shrunk(const Rectangle& box, ImageSize whole, ImageSize now) {
   auto edge = [](int64_t at, int64_t from, int64_t to) { return (2 * at * to + from) / (2 * from); };
-  const int64_t top = edge(box.y, whole.height, now.height), bottom = edge(box.y + box.height, whole.height, now.height);
+  const int64_t top = edge(box.y, whole.height, now.height),
+                bottom = edge(box.y + box.height, whole.height, now.height);
   const int64_t left = edge(box.x, whole.width, now.width), right = edge(box.x + box.width, whole.width, now.width);
   return {top, left, bottom - top, right - left};
 }
@@ -109,10 +110,15 @@ void require_samples(int64_t n, const std::function<void(int64_t)>& check) {
     check(first);
   } catch (const Error& error) {
     Diagnosis diagnosis = error.diagnosis();
-    if (bad > 1) diagnosis.why += fmt::format("{}the first of {} broken samples", diagnosis.why.empty() ? "" : ", ", with_commas(bad));
+    if (bad > 1)
+      diagnosis.why +=
+          fmt::format("{}the first of {} broken samples", diagnosis.why.empty() ? "" : ", ", with_commas(bad));
     throw Error(error.blame(), std::move(diagnosis));
   }
-  fail_user({.where = "data", .what = "a file changed while it was read", .why = checked.first_problem, .next = "start again"});
+  fail_user({.where = "data",
+             .what = "a file changed while it was read",
+             .why = checked.first_problem,
+             .next = "start again"});
 }
 
 ImageSize size_of_image(const std::filesystem::path& file) { return size_by_header(file, image_size); }
@@ -132,7 +138,9 @@ std::string left_out(const std::string& what, int64_t n, const Checked& checked,
   const std::string prefix = folder.string() + "/";
   if (problem.starts_with(prefix)) problem.erase(0, prefix.size());
   if (checked.good.empty())
-    fail_user({.where = folder.string(), .what = fmt::format("none of {} {} can be read", n, what), .why = "the first: " + problem,
+    fail_user({.where = folder.string(),
+               .what = fmt::format("none of {} {} can be read", n, what),
+               .why = "the first: " + problem,
                .next = "get the set again"});
   return fmt::format(", {} of {} {} left out (first: {})", with_commas(bad), with_commas(n), what, problem);
 }

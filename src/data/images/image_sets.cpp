@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kMostSide = 1 << 14;  // of a sample, in pixels
 constexpr Augmentation kPadFourAndFlip{.padding = 4, .flip = true};
 // shapes of things tell classes of pixels apart: milder than for whole images
-constexpr Augmentation kMaskCropAndFlip{.flip = true,
-                                        .resized_crop = RandomResizedCrop{.least_area = 0.25, .least_aspect = 0.8, .most_aspect = 1.25}};
+constexpr Augmentation kMaskCropAndFlip{
+    .flip = true, .resized_crop = RandomResizedCrop{.least_area = 0.25, .least_aspect = 0.8, .most_aspect = 1.25}};
 
 const Normalization& imagenet_normalization() {
   static const Normalization normalization{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
@@ -35,7 +35,8 @@ SampleForm without_augmentation(SampleForm form) {
   return form;
 }
 
-/// Leaves broken files out where the spec says so; returns words about them. User error else: one that by its header cannot be read.
+/// Leaves broken files out where the spec says so; returns words about them. User error else: one that by its header
+/// cannot be read.
 std::string check_files(const DataSpec& spec, const std::string& what, ImageFolder& folder) {
   const int64_t n = folder.count();
   if (spec.on_error == OnError::fail) {
@@ -49,10 +50,10 @@ std::string check_files(const DataSpec& spec, const std::string& what, ImageFold
   return left_out(what, n, checked, folder.folder);
 }
 
-/// The first n samples of a set (0: all), without broken ones where the spec says so; adds words about these. User error else: one
-/// that by its headers cannot be read.
-std::vector<int64_t> choose(const DataSpec& spec, const std::string& what, const fs::path& place, const MaskedImages& images, int64_t n,
-                            std::string& words) {
+/// The first n samples of a set (0: all), without broken ones where the spec says so; adds words about these. User
+/// error else: one that by its headers cannot be read.
+std::vector<int64_t> choose(const DataSpec& spec, const std::string& what, const fs::path& place,
+                            const MaskedImages& images, int64_t n, std::string& words) {
   const int64_t count = n > 0 ? std::min(n, images.size()) : images.size();
   if (spec.on_error == OnError::skip) {
     Checked checked = check_samples(count, [&](int64_t i) { images.check(i); });
@@ -69,7 +70,8 @@ std::vector<int64_t> choose(const DataSpec& spec, const std::string& what, const
 bool read_range(const ConfigTable& table, const char* key, double& least, double& most) {
   if (!table.has(key)) return false;
   const std::vector<double> range = table.get_doubles(key, {});
-  if (range.size() != 2) table.fail(key, fmt::format("{} numbers", range.size()), "write the least and the most: [0.08, 1.0]");
+  if (range.size() != 2)
+    table.fail(key, fmt::format("{} numbers", range.size()), "write the least and the most: [0.08, 1.0]");
   least = range[0];
   most = range[1];
   return true;
@@ -92,7 +94,8 @@ Augmentation read_augmentation(const ConfigTable& table) {
 ImageSize read_image_size(const ConfigTable& table) {
   const std::vector<int64_t> sides = table.get_ints("image_size", {});
   if (sides.empty() || sides.size() > 2)
-    table.fail("image_size", fmt::format("{} numbers", sides.size()), "write a side, as 64, or height and width, as [120, 160]");
+    table.fail("image_size", fmt::format("{} numbers", sides.size()),
+               "write a side, as 64, or height and width, as [120, 160]");
   if (*std::min_element(sides.begin(), sides.end()) < 1)
     table.fail("image_size", "a side has at least 1 pixel", "correct it, or leave it out");
   return {sides.front(), sides.back()};
@@ -122,14 +125,22 @@ void check_image_spec(const DataSpec& spec) {
     const auto [height, width] = spec.image_size;
     const std::string value = fmt::format("{} x {}", height, width);
     if (!set.takes("image_size"))
-      fail_user({.where = "data.image_size", .what = value, .why = spec.name + " is no set of image files", .next = "leave it out"});
+      fail_user({.where = "data.image_size",
+                 .what = value,
+                 .why = spec.name + " is no set of image files",
+                 .next = "leave it out"});
     if (height < 1 || width < 1 || height > kMostSide || width > kMostSide)
-      fail_user({.where = "data.image_size", .what = value, .why = fmt::format("sides are 1 to {} pixels", kMostSide),
+      fail_user({.where = "data.image_size",
+                 .what = value,
+                 .why = fmt::format("sides are 1 to {} pixels", kMostSide),
                  .next = "write a side, as 64, or height and width, as [120, 160]"});
   }
   if (!spec.augmentation) return;
   if (!spec.augment)
-    fail_user({.where = "data.augmentation", .what = "given", .why = "augment = false", .next = "set augment = true or leave it out"});
+    fail_user({.where = "data.augmentation",
+               .what = "given",
+               .why = "augment = false",
+               .next = "set augment = true or leave it out"});
   check_augmentation(*spec.augmentation, set.task == LearningTask::segmentation);
 }
 
@@ -156,9 +167,10 @@ TaskData image_task(const DataSpec& spec, ImageSplits splits, int64_t classes, c
   return task;
 }
 
-TaskData open_cifar(const DataSpec& spec, const CifarFormat& format, const Normalization& normalization, const fs::path& folder) {
-  return image_task(spec, {read_cifar_train(folder, format), read_cifar_test(folder, format), kCifarTrain, kCifarTest}, format.classes,
-                    normalization, fmt::format("{}, {}", format.title, folder.string()),
+TaskData open_cifar(const DataSpec& spec, const CifarFormat& format, const Normalization& normalization,
+                    const fs::path& folder) {
+  return image_task(spec, {read_cifar_train(folder, format), read_cifar_test(folder, format), kCifarTrain, kCifarTest},
+                    format.classes, normalization, fmt::format("{}, {}", format.title, folder.string()),
                     augmentation_of(spec, kPadFourAndFlip, {kCifarSide, kCifarSide}));
 }
 
@@ -166,31 +178,35 @@ TaskData open_classes(const DataSpec& spec, const std::string& title, const fs::
                       const SampleForm& form) {
   ImageFolder train = list_image_folder(root / "train");
   if (train.classes.size() < 2)
-    fail_user({.where = (root / "train").string(), .what = fmt::format("one class, \"{}\"", train.classes[0]),
-               .why = "a classification tells at least two apart", .next = "add a folder of images for every other class"});
+    fail_user({.where = (root / "train").string(),
+               .what = fmt::format("one class, \"{}\"", train.classes[0]),
+               .why = "a classification tells at least two apart",
+               .next = "add a folder of images for every other class"});
   ImageFolder test = list_image_folder(test_folder, train.classes);
   const int64_t whole_train = train.count(), whole_test = test.count();
   train.keep_evenly(spec.train_limit);
   test.keep_evenly(spec.test_limit);
   TaskData task;
-  task.source = fmt::format("{}, {}, {} classes{}", title, root.string(), with_commas(static_cast<int64_t>(train.classes.size())),
-                            used_part(train.count(), whole_train, test.count(), whole_test));
+  task.source =
+      fmt::format("{}, {}, {} classes{}", title, root.string(), with_commas(static_cast<int64_t>(train.classes.size())),
+                  used_part(train.count(), whole_train, test.count(), whole_test));
   task.source += check_files(spec, "training images", train) + check_files(spec, "test images", test);
   task.train = std::make_shared<FolderDataset>(std::move(train), form);
   task.test = std::make_shared<FolderDataset>(std::move(test), without_augmentation(form));
   return task;
 }
 
-TaskData open_masks(const DataSpec& spec, const std::string& source, const fs::path& folder, const MaskedSplits& splits, int64_t classes,
-                    ImageSize standard_size) {
+TaskData open_masks(const DataSpec& spec, const std::string& source, const fs::path& folder, const MaskedSplits& splits,
+                    int64_t classes, ImageSize standard_size) {
   const SampleForm form = form_of(spec, standard_size, kMaskCropAndFlip);
   std::string words;
   std::vector<int64_t> train = choose(spec, "training images", folder, *splits.train, spec.train_limit, words);
   std::vector<int64_t> test = choose(spec, "test images", folder, *splits.test, spec.test_limit, words);
   const int64_t whole_train = splits.train->size(), whole_test = splits.test->size();
   TaskData task;
-  task.source = source + words +
-                used_part(limited(spec.train_limit, whole_train), whole_train, limited(spec.test_limit, whole_test), whole_test);
+  task.source =
+      source + words +
+      used_part(limited(spec.train_limit, whole_train), whole_train, limited(spec.test_limit, whole_test), whole_test);
   task.train = std::make_shared<SegmentationDataset>(splits.train, std::move(train), classes, form);
   task.test = std::make_shared<SegmentationDataset>(splits.test, std::move(test), classes, without_augmentation(form));
   return task;

@@ -30,12 +30,15 @@ void on_message(j_common_ptr info, int level) {
     case JWRN_JPEG_EOF:
     case JWRN_HIT_MARKER:
     case JWRN_HUFF_BAD_CODE:
-    case JWRN_MUST_RESYNC: leave(info);
-    default: return;
+    case JWRN_MUST_RESYNC:
+      leave(info);
+    default:
+      return;
   }
 }
 
-/// One image. libjpeg reports errors by longjmp: it is called by `guarded` only, from functions without objects to destroy.
+/// One image. libjpeg reports errors by longjmp: it is called by `guarded` only, from functions without objects to
+/// destroy.
 class JpegDecoder {
  public:
   JpegDecoder(Bytes bytes, const std::filesystem::path& file) : bytes_(bytes), file_(file) {

@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 
-const char* const kMaskLayout = "a set has images in train/ and test/, and masks of the same names in trainannot/ and testannot/";
+const char* const kMaskLayout =
+    "a set has images in train/ and test/, and masks of the same names in trainannot/ and testannot/";
 
 }  // namespace
 
@@ -30,7 +31,8 @@ MaskFolder::MaskFolder(const std::filesystem::path& folder, const std::string& s
 
 Image MaskFolder::mask(int64_t index) const {
   const std::filesystem::path file = mask_name(index);
-  return decode_mask(read_file(file, "every image needs a mask; data.on_error = \"skip\" leaves out those that have none"), file);
+  return decode_mask(
+      read_file(file, "every image needs a mask; data.on_error = \"skip\" leaves out those that have none"), file);
 }
 
 ImageSize MaskFolder::mask_size(int64_t index) const { return size_of_mask(mask_name(index)); }

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// folder/<split>/<name>.{jpg,jpeg,png} with folder/<split>annot/<name>.png, in the order of the names' bytes. The numbers in the
-/// masks are palette indices or grey values.
+/// folder/<split>/<name>.{jpg,jpeg,png} with folder/<split>annot/<name>.png, in the order of the names' bytes. The
+/// numbers in the masks are palette indices or grey values.
 class MaskFolder final : public MaskedImages {
  public:
   /// User errors: a missing folder, no images. A missing mask is an error of mask and mask_size.

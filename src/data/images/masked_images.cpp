@@ -39,7 +39,8 @@ MaskClasses mask_classes(int64_t classes, const std::vector<int64_t>& ignored) {
 Image MaskedImages::checked_mask(int64_t index) const {
   Image image = mask(index);
   const MaskClasses& meanings = classes();
-  const auto bad = std::find_if(image.pixels.begin(), image.pixels.end(), [&](uint8_t v) { return meanings[v] == kNoClass; });
+  const auto bad =
+      std::find_if(image.pixels.begin(), image.pixels.end(), [&](uint8_t v) { return meanings[v] == kNoClass; });
   if (bad == image.pixels.end()) return image;
   const int64_t at = bad - image.pixels.begin();
   fail_user({.where = mask_name(index),
@@ -61,6 +62,8 @@ void MaskedImages::check(int64_t index) const {
   check_sizes(index, check_image(image_file(index)), mask.size);
 }
 
-void MaskedImages::check_headers(int64_t index) const { check_sizes(index, size_of_image(image_file(index)), mask_size(index)); }
+void MaskedImages::check_headers(int64_t index) const {
+  check_sizes(index, size_of_image(image_file(index)), mask_size(index));
+}
 
 }  // namespace trireme

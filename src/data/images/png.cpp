@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kMessageBytes = 200;
 
-/// One image. libpng reports errors by longjmp: it is called by `guarded` only, from functions without objects to destroy.
+/// One image. libpng reports errors by longjmp: it is called by `guarded` only, from functions without objects to
+/// destroy.
 class PngDecoder {
  public:
   PngDecoder(Bytes bytes, const std::filesystem::path& file) : bytes_(bytes), file_(file) {

@@ -33,7 +33,8 @@ AxisWeights axis_weights(int64_t from, int64_t to, int64_t begin, int64_t n) {
     for (int64_t k = 0; k < count; ++k)
       sum += shares[size_t(k)] = std::max(0.0, 1.0 - std::abs((double(first + k) - centre + 0.5) / radius));
     for (int64_t k = 0; k < count; ++k)
-      axis.weights[size_t(i * axis.taps + k)] = static_cast<int32_t>(std::lround(shares[size_t(k)] / sum * (1 << kWeightBits)));
+      axis.weights[size_t(i * axis.taps + k)] =
+          static_cast<int32_t>(std::lround(shares[size_t(k)] / sum * (1 << kWeightBits)));
     axis.first.push_back(first);
     axis.count.push_back(count);
   }

@@ -9,15 +9,16 @@
 
 namespace trireme {
 
-SegmentationDataset::SegmentationDataset(std::shared_ptr<const MaskedImages> images, std::vector<int64_t> chosen, int64_t classes,
-                                         SampleForm form)
+SegmentationDataset::SegmentationDataset(std::shared_ptr<const MaskedImages> images, std::vector<int64_t> chosen,
+                                         int64_t classes, SampleForm form)
     : images_(std::move(images)),
       chosen_(std::move(chosen)),
       classes_(classes),
       form_(std::move(form)),
       table_(normalization_table(form_.normalization)) {
   check_internal(form_.channels == 1 || form_.channels == 3, "images have 1 or 3 channels");
-  check_internal(static_cast<int64_t>(form_.normalization.mean.size()) == form_.channels, "normalisation has one value per channel");
+  check_internal(static_cast<int64_t>(form_.normalization.mean.size()) == form_.channels,
+                 "normalisation has one value per channel");
 }
 
 Samples SegmentationDataset::get(std::span<const int64_t> indices, const Draw& draw) const {
@@ -44,7 +45,8 @@ Samples SegmentationDataset::get(std::span<const int64_t> indices, const Draw& d
     };
     const ViewedImage image = load_image(images_->image_file(sample), form_.channels, view_of, decoded);
     render_image(image.pixels, image.view, form_.size, table_, samples.data.data_ptr<float>() + i * length, resized);
-    render_mask(mask.view(), view, form_.size, images_->classes(), kIgnoredPixel, samples.target.data_ptr<int64_t>() + i * area);
+    render_mask(mask.view(), view, form_.size, images_->classes(), kIgnoredPixel,
+                samples.target.data_ptr<int64_t>() + i * area);
   }
   return samples;
 }

@@ -10,12 +10,14 @@
 
 namespace trireme {
 
-/// Samples decoded when they are asked for, stretched to one size: images bilinearly, masks by nearest pixel. Augmentation moves image
-/// and mask together; padding is kIgnoredPixel. Targets int64 [n, height, width]. Immutable; `get` is safe from many threads.
+/// Samples decoded when they are asked for, stretched to one size: images bilinearly, masks by nearest pixel.
+/// Augmentation moves image and mask together; padding is kIgnoredPixel. Targets int64 [n, height, width]. Immutable;
+/// `get` is safe from many threads.
 class SegmentationDataset final : public Dataset {
  public:
   /// `chosen`: the samples of `images` that this set has, in order.
-  SegmentationDataset(std::shared_ptr<const MaskedImages> images, std::vector<int64_t> chosen, int64_t classes, SampleForm form);
+  SegmentationDataset(std::shared_ptr<const MaskedImages> images, std::vector<int64_t> chosen, int64_t classes,
+                      SampleForm form);
 
   int64_t size() const override { return static_cast<int64_t>(chosen_.size()); }
   Shape sample_shape() const override { return {form_.channels, form_.size.height, form_.size.width}; }

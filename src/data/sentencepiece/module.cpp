@@ -41,8 +41,8 @@ class Model final : public PieceModel {
 
 class Module final : public PieceModule {
  public:
-  std::string train(const std::vector<std::string>& sentences, const std::unordered_map<std::string, std::string>& options,
-                    std::string& error) const override {
+  std::string train(const std::vector<std::string>& sentences,
+                    const std::unordered_map<std::string, std::string>& options, std::string& error) const override {
     Sentences iterator(sentences);
     std::string model;
     const auto status = sentencepiece::SentencePieceTrainer::Train(options, &iterator, &model);

@@ -1,7 +1,7 @@
-// What a shared library of its own does with the SentencePiece library, which the program itself must not be linked with: Debian's
-// libsentencepiece.so exports the symbols of the Protocol Buffers that it was built with, and those would take the place of the
-// others that libtorch and the TensorBoard writer use (or the other way round). The module is opened so that each finds its own.
-// Source: T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018.
+// What a shared library of its own does with the SentencePiece library, which the program itself must not be linked
+// with: Debian's libsentencepiece.so exports the symbols of the Protocol Buffers that it was built with, and those
+// would take the place of the others that libtorch and the TensorBoard writer use (or the other way round). The module
+// is opened so that each finds its own. Source: T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ class PieceModule {
  public:
   virtual ~PieceModule() = default;
   /// The bytes of a model of the sentences. Options as spm_train takes them. Empty on failure, with `error` saying why.
-  virtual std::string train(const std::vector<std::string>& sentences, const std::unordered_map<std::string, std::string>& options,
-                            std::string& error) const = 0;
+  virtual std::string train(const std::vector<std::string>& sentences,
+                            const std::unordered_map<std::string, std::string>& options, std::string& error) const = 0;
   /// Null on failure, with `error` saying why.
   virtual std::unique_ptr<PieceModel> load(std::string_view bytes, std::string& error) const = 0;
 };

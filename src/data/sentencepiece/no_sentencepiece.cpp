@@ -18,7 +18,8 @@ bool sentencepiece_available() { return false; }
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path&) { fail_missing(); }
 
-std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>&, const PieceOptions&, const std::filesystem::path&) {
+std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>&, const PieceOptions&,
+                                               const std::filesystem::path&) {
   fail_missing();
 }
 

@@ -17,8 +17,8 @@ namespace trireme {
 namespace {
 
 constexpr const char* kModuleName = "libtrireme_sentencepiece.so";
-constexpr int kFormat = 1;          // of the key of a cached model: raise it when training changes
-constexpr size_t kKeyBytes = 16;    // of the SHA-256
+constexpr int kFormat = 1;        // of the key of a cached model: raise it when training changes
+constexpr size_t kKeyBytes = 16;  // of the SHA-256
 
 /// The module beside the program, else where it was built.
 const PieceModule& module() {
@@ -30,7 +30,9 @@ const PieceModule& module() {
     void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
     void* const entry = handle ? ::dlsym(handle, kPieceModuleEntry) : nullptr;
     if (entry == nullptr)
-      fail_run({.where = file.string(), .what = "cannot be loaded", .why = ::dlerror(),
+      fail_run({.where = file.string(),
+                .what = "cannot be loaded",
+                .why = ::dlerror(),
                 .next = fmt::format("install libsentencepiece0 and keep {} beside the program", kModuleName)});
     return reinterpret_cast<PieceModuleEntry>(entry)();
   }();
@@ -44,7 +46,9 @@ class PieceTokenizer final : public Tokenizer {
   PieceTokenizer(std::unique_ptr<PieceModel> model, const std::string& where) : model_(std::move(model)) {
     const PieceModel& m = *model_;
     if (m.unknown() < 0)
-      fail_user({.where = where, .what = "a model without <unk>", .why = "text that it does not know needs a token",
+      fail_user({.where = where,
+                 .what = "a model without <unk>",
+                 .why = "text that it does not know needs a token",
                  .next = "train it with one"});
     theirs_ = {m.padding(), m.unknown(), m.begin(), m.end()};
     ours_.assign(static_cast<size_t>(m.size()), -1);
@@ -73,8 +77,8 @@ class PieceTokenizer final : public Tokenizer {
   }
 
   std::unique_ptr<PieceModel> model_;
-  std::vector<int> theirs_;      // by our id; -1 where the model has no such special piece
-  std::vector<int32_t> ours_;    // by the model's id
+  std::vector<int> theirs_;    // by our id; -1 where the model has no such special piece
+  std::vector<int32_t> ours_;  // by the model's id
 };
 
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view bytes, const std::string& where, const std::string& next) {
@@ -94,7 +98,8 @@ std::string key_of(const std::vector<std::string>& sentences, const PieceOptions
   std::string text = fmt::format("{} {} {} {}\n", kFormat, options.size, options.kind, options.lower);
   for (const std::string& sentence : sentences) text.append(sentence).push_back('\n');
   unsigned char digest[EVP_MAX_MD_SIZE];
-  check_internal(EVP_Digest(text.data(), text.size(), digest, nullptr, EVP_sha256(), nullptr) == 1, "OpenSSL offers SHA-256");
+  check_internal(EVP_Digest(text.data(), text.size(), digest, nullptr, EVP_sha256(), nullptr) == 1,
+                 "OpenSSL offers SHA-256");
   std::string hex;
   for (size_t i = 0; i < kKeyBytes; ++i) hex += fmt::format("{:02x}", digest[i]);
   return hex;
@@ -124,7 +129,8 @@ std::optional<int64_t> number_after(std::string_view message, std::string_view w
     diagnosis.why = fmt::format("the training sentences' characters and the special ones are {}", *least);
     diagnosis.next = fmt::format("set data.vocabulary = {} or more", *least);
   } else {
-    if (const size_t words = problem.rfind("] "); words != problem.npos && words + 2 < problem.size()) problem.erase(0, words + 2);
+    if (const size_t words = problem.rfind("] "); words != problem.npos && words + 2 < problem.size())
+      problem.erase(0, words + 2);
     diagnosis.why = std::move(problem);
     diagnosis.next = "choose another size, or another tokenizer";
   }
@@ -142,25 +148,32 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& file)
 std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& sentences, const PieceOptions& options,
                                                const std::filesystem::path& cache) {
   check_room_for_text(options.size);
-  const std::filesystem::path file = cache / fmt::format("{}-{}-{}.model", options.kind, options.size, key_of(sentences, options));
+  const std::filesystem::path file =
+      cache / fmt::format("{}-{}-{}.model", options.kind, options.size, key_of(sentences, options));
   std::error_code error;
   const std::string advice = "delete it, and it is trained anew";
   if (std::filesystem::exists(file, error)) return load(file, advice);
   std::string problem;
-  const std::string model = module().train(
-      sentences,
-      {{"vocab_size", std::to_string(options.size)}, {"model_type", options.kind},
-       {"pad_id", std::to_string(kPadding)}, {"unk_id", std::to_string(kUnknownToken)},
-       {"bos_id", std::to_string(kBeginToken)}, {"eos_id", std::to_string(kEndToken)},
-       {"normalization_rule_name", options.lower ? "nmt_nfkc_cf" : "nmt_nfkc"},
-       {"character_coverage", "1"},  // alphabets: all characters
-       {"num_threads", "1"},         // more add in an order of their own, and the model would depend on it
-       {"minloglevel", "2"}},        // errors only
-      problem);
+  const std::string model =
+      module().train(sentences,
+                     {{"vocab_size", std::to_string(options.size)},
+                      {"model_type", options.kind},
+                      {"pad_id", std::to_string(kPadding)},
+                      {"unk_id", std::to_string(kUnknownToken)},
+                      {"bos_id", std::to_string(kBeginToken)},
+                      {"eos_id", std::to_string(kEndToken)},
+                      {"normalization_rule_name", options.lower ? "nmt_nfkc_cf" : "nmt_nfkc"},
+                      {"character_coverage", "1"},  // alphabets: all characters
+                      {"num_threads", "1"},   // more add in an order of their own, and the model would depend on it
+                      {"minloglevel", "2"}},  // errors only
+                     problem);
   if (model.empty()) fail_training(options, std::move(problem));
   std::filesystem::create_directories(cache, error);
   if (error)
-    fail_run({.where = cache.string(), .what = "cannot be created", .why = error.message(), .next = "set TRIREME_CACHE to another folder"});
+    fail_run({.where = cache.string(),
+              .what = "cannot be created",
+              .why = error.message(),
+              .next = "set TRIREME_CACHE to another folder"});
   write_file_atomically(file, model);
   return make_tokenizer(model, file.string(), advice);
 }

@@ -10,7 +10,9 @@ constexpr double kTestShare = 0.2;
 /// Regression of the median house value; the test rows are drawn with kSplitSeed.
 TaskData open_housing(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
   const CsvTable table = read_csv(folder / set.parts[0].names[0], {.trim = true, .on_error = spec.on_error});
-  const TableOptions options{.target = "median_house_value", .task = LearningTask::regression, .target_unit = kUnit,
+  const TableOptions options{.target = "median_house_value",
+                             .task = LearningTask::regression,
+                             .target_unit = kUnit,
                              .on_error = spec.on_error};
   return open_one_table(spec, table, kTestShare, options, set.found_in(folder));
 }
@@ -25,7 +27,9 @@ KnownSet california_housing() {
           .task = LearningTask::regression,
           .folders = {"california-housing", "housing"},
           .parts = {{{"housing.csv"}, 1423529}},
-          .sources = {{"housing.csv", "2364609dc48bec7df3ba9dbb7041478e704ecddcee70ef1827ec3fc49d22c0cc", 1423529,
+          .sources = {{"housing.csv",
+                       "2364609dc48bec7df3ba9dbb7041478e704ecddcee70ef1827ec3fc49d22c0cc",
+                       1423529,
                        {"https://raw.githubusercontent.com/ageron/data/main/housing/housing.csv"}}},
           .keys = {"on_error"},
           .open = open_housing};

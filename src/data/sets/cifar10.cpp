@@ -8,7 +8,8 @@ namespace trireme::sets {
 namespace {
 
 TaskData open_cifar10(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
-  return open_cifar(spec, {.name = set.name, .title = set.title, .classes = 10}, {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}}, folder);
+  return open_cifar(spec, {.name = set.name, .title = set.title, .classes = 10},
+                    {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}}, folder);
 }
 
 }  // namespace
@@ -29,7 +30,8 @@ KnownSet cifar10() {
                .keys = augmented_image_keys(),
                .read = read_image_keys,
                .open = open_cifar10};
-  for (int batch = 1; batch <= 5; ++batch) set.parts.push_back({{fmt::format("data_batch_{}.bin", batch)}, kBatchBytes});
+  for (int batch = 1; batch <= 5; ++batch)
+    set.parts.push_back({{fmt::format("data_batch_{}.bin", batch)}, kBatchBytes});
   set.parts.push_back({{"test_batch.bin"}, kBatchBytes});
   return set;
 }

@@ -31,14 +31,18 @@ CocoSplit find_coco_split(const fs::path& folder, const std::string& kind) {
     if (name.starts_with(begin) && name.ends_with(end)) names.push_back(name);
   }
   if (names.empty())
-    fail_user({.where = (folder / "annotations").string(), .what = fmt::format("no {}*{}", begin, end),
-               .why = "it holds the annotations", .next = "get them from cocodataset.org"});
+    fail_user({.where = (folder / "annotations").string(),
+               .what = fmt::format("no {}*{}", begin, end),
+               .why = "it holds the annotations",
+               .next = "get them from cocodataset.org"});
   const std::string name = *std::max_element(names.begin(), names.end());
   const size_t prefix = begin.size() - kind.size();
   const std::string split = name.substr(prefix, name.size() - prefix - end.size());
   for (const fs::path& images : {folder / split, folder / "images" / split})
     if (fs::is_directory(images, ignored)) return {folder / "annotations" / name, images};
-  fail_user({.where = (folder / split).string(), .what = "no such folder", .why = fmt::format("it holds the images of {}", name),
+  fail_user({.where = (folder / split).string(),
+             .what = "no such folder",
+             .why = fmt::format("it holds the images of {}", name),
              .next = "get them from cocodataset.org"});
 }
 
@@ -47,15 +51,19 @@ std::shared_ptr<const CocoMasks> read_coco(const DataSpec& spec, const CocoSplit
   const std::string_view characters(reinterpret_cast<const char*>(text.data()), text.size());
   CocoInstances instances = parse_coco(characters, split.annotations, spec.on_error == OnError::skip);
   if (instances.images.empty())
-    fail_user({.where = split.annotations.string(), .what = "no images", .why = "a data set needs at least one",
+    fail_user({.where = split.annotations.string(),
+               .what = "no images",
+               .why = "a data set needs at least one",
                .next = "get the file again from cocodataset.org"});
   return std::make_shared<CocoMasks>(std::move(instances), split.images);
 }
 
 TaskData open_coco(const DataSpec& spec, const KnownSet& set, const fs::path& folder) {
-  const auto train = read_coco(spec, find_coco_split(folder, "train")), test = read_coco(spec, find_coco_split(folder, "val"));
+  const auto train = read_coco(spec, find_coco_split(folder, "train")),
+             test = read_coco(spec, find_coco_split(folder, "val"));
   if (train->instances().categories != test->instances().categories)
-    fail_user({.where = test->instances().file.string(), .what = "other categories",
+    fail_user({.where = test->instances().file.string(),
+               .what = "other categories",
                .why = fmt::format("those of {} differ in id or name", train->instances().file.string()),
                .next = "take both files from one version of the set"});
   const int64_t classes = train->instances().classes();
@@ -74,7 +82,8 @@ KnownSet coco() {
           .task = LearningTask::segmentation,
           .folders = {"coco", "COCO", "coco2017"},
           .parts = {{{"annotations/instances_train2017.json", "annotations/instances_train2014.json",
-                      "annotations/instances_train.json"}, 0}},
+                      "annotations/instances_train.json"},
+                     0}},
           .advice = "unpack images and annotations of https://cocodataset.org: train2017/, val2017/, annotations/",
           .keys = image_file_keys(),
           .read = read_image_keys,

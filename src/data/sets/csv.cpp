@@ -25,26 +25,34 @@ void read_csv_keys(const ConfigTable& table, const std::filesystem::path&, DataS
   columns.label_tail = table.get_string("label_tail", columns.label_tail);
   const ConfigTable kinds = table.table("columns");
   for (const std::string& name : kinds.keys())
-    columns.kinds[name] =
-        kinds.get_choice(name, "", {"numeric", "categorical"}) == "numeric" ? ColumnKind::numeric : ColumnKind::categorical;
+    columns.kinds[name] = kinds.get_choice(name, "", {"numeric", "categorical"}) == "numeric" ? ColumnKind::numeric
+                                                                                              : ColumnKind::categorical;
 }
 
 TaskData open_csv(const DataSpec& spec, const KnownSet&, const std::filesystem::path&) {
   if (spec.train_files.size() != 1 || spec.test_files.size() > 1)
-    fail_user({.where = "data.train", .what = fmt::format("{} training and {} test files", spec.train_files.size(), spec.test_files.size()),
-               .why = "data set \"csv\" takes one of each, or none to test on", .next = "name one file: train = \"table.csv\""});
-  const CsvOptions csv{.separator = spec.table.separator, .header = spec.table.header, .trim = true, .missing = spec.table.missing,
+    fail_user({.where = "data.train",
+               .what = fmt::format("{} training and {} test files", spec.train_files.size(), spec.test_files.size()),
+               .why = "data set \"csv\" takes one of each, or none to test on",
+               .next = "name one file: train = \"table.csv\""});
+  const CsvOptions csv{.separator = spec.table.separator,
+                       .header = spec.table.header,
+                       .trim = true,
+                       .missing = spec.table.missing,
                        .on_error = spec.on_error};
   TableOptions options = spec.table.columns;
   options.on_error = spec.on_error;
   if (!std::isfinite(options.target_unit) || options.target_unit == 0)
-    fail_user({.where = "data.target_unit", .what = fmt::format("{}", options.target_unit), .why = "targets are divided by it",
+    fail_user({.where = "data.target_unit",
+               .what = fmt::format("{}", options.target_unit),
+               .why = "targets are divided by it",
                .next = "set a number other than 0"});
   const CsvTable train = read_csv(spec.train_files[0], csv);
   const std::string title = spec.train_files[0].string();
   if (spec.test_files.empty()) return open_one_table(spec, train, spec.table.test_share, options, title);
   const CsvTable test = read_csv(spec.test_files[0], csv);
-  return make_tables({train, all_rows(train), spec.train_limit}, {test, all_rows(test), spec.test_limit}, options, title);
+  return make_tables({train, all_rows(train), spec.train_limit}, {test, all_rows(test), spec.test_limit}, options,
+                     title);
 }
 
 }  // namespace
@@ -54,7 +62,8 @@ KnownSet csv() {
           .title = "a table",
           .description = "any table of comma-separated values",
           .origin = DataOrigin::own_files,
-          .keys = {"task", "target", "leave_out", "target_unit", "label_tail", "columns", "separator", "header", "missing", "test_share", "on_error"},
+          .keys = {"task", "target", "leave_out", "target_unit", "label_tail", "columns", "separator", "header",
+                   "missing", "test_share", "on_error"},
           .read = read_csv_keys,
           .open = open_csv};
 }

@@ -1,7 +1,7 @@
+#include "data/sets/digits.h"
 #include "data/catalogue.h"
 #include "data/images/generated_digits.h"
 #include "data/images/image_sets.h"
-#include "data/sets/digits.h"
 #include "data/task_data.h"
 
 namespace trireme::sets {
@@ -10,8 +10,8 @@ TaskData open_digits(const DataSpec& spec, const std::string& reason) {
   constexpr int64_t kClasses = 10;
   Images train = generate_digits(DigitSplit::train, limited(spec.train_limit, kDigitTrain), spec.seed);
   Images test = generate_digits(DigitSplit::test, limited(spec.test_limit, kDigitTest), spec.seed);
-  TaskData task = image_task(spec, {std::move(train), std::move(test), kDigitTrain, kDigitTest}, kClasses, digit_normalization(),
-                             "generated digits" + reason);
+  TaskData task = image_task(spec, {std::move(train), std::move(test), kDigitTrain, kDigitTest}, kClasses,
+                             digit_normalization(), "generated digits" + reason);
   task.generated = true;
   return task;
 }
@@ -22,7 +22,9 @@ KnownSet digits() {
           .description = "digits drawn by trireme, 28x28 grey, 60,000 + 10,000",
           .task = LearningTask::classification,
           .origin = DataOrigin::generated,
-          .open = [](const DataSpec& spec, const KnownSet&, const std::filesystem::path&) { return open_digits(spec, ""); }};
+          .open = [](const DataSpec& spec, const KnownSet&, const std::filesystem::path&) {
+            return open_digits(spec, "");
+          }};
 }
 
 }  // namespace trireme::sets

@@ -19,8 +19,10 @@ TaskData open_folder(const DataSpec& spec, const KnownSet& set, const std::files
     if (std::filesystem::is_directory(folder / name, ignored))
       return open_classes(spec, set.title, folder, folder / name, form);
   }
-  fail_user({.where = folder.string(), .what = "no folder val, valid, validation or test",
-             .why = "a model is tested on images that it was not trained on", .next = "put some images of every class into val/<class>/"});
+  fail_user({.where = folder.string(),
+             .what = "no folder val, valid, validation or test",
+             .why = "a model is tested on images that it was not trained on",
+             .next = "put some images of every class into val/<class>/"});
 }
 
 }  // namespace

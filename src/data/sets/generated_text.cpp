@@ -1,5 +1,5 @@
-#include "data/catalogue.h"
 #include "data/text/generated_text.h"
+#include "data/catalogue.h"
 #include "data/text/text_sets.h"
 
 namespace trireme::sets {
@@ -12,8 +12,9 @@ KnownSet generated_text() {
           .origin = DataOrigin::generated,
           .keys = {"sequence"},
           .open = [](const DataSpec& spec, const KnownSet& set, const std::filesystem::path&) {
-            TaskData task = stream_task(spec, generate_text(TextSplit::train, kTextTrain, spec.seed),
-                                        generate_text(TextSplit::test, kTextTest, spec.seed), kTextVocabulary, set.title);
+            TaskData task =
+                stream_task(spec, generate_text(TextSplit::train, kTextTrain, spec.seed),
+                            generate_text(TextSplit::test, kTextTest, spec.seed), kTextVocabulary, set.title);
             task.generated = true;
             return task;
           }};

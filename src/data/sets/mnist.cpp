@@ -12,7 +12,9 @@ namespace {
 constexpr int64_t kMnistClasses = 10;
 
 DownloadSource mnist_file(const std::string& name, int64_t size, const std::string& sha256) {
-  return {name, sha256, size,
+  return {name,
+          sha256,
+          size,
           {"https://ossci-datasets.s3.amazonaws.com/mnist/" + name,
            "https://storage.googleapis.com/cvdf-datasets/mnist/" + name}};
 }
@@ -30,11 +32,13 @@ TaskData open_mnist(const DataSpec& spec, const KnownSet& set, const std::filesy
   Images train = read_mnist_split(set, folder, 0), test = read_mnist_split(set, folder, 2);
   if (train.height != test.height || train.width != test.width)
     fail_user({.where = folder.string(),
-               .what = fmt::format("training images of {}x{}, test images of {}x{}", train.height, train.width, test.height, test.width),
+               .what = fmt::format("training images of {}x{}, test images of {}x{}", train.height, train.width,
+                                   test.height, test.width),
                .why = "both must have one size",
                .next = "delete the files and get the set again: trireme data get " + set.name});
   const int64_t whole_train = train.count(), whole_test = test.count();
-  return image_task(spec, {std::move(train), std::move(test), whole_train, whole_test}, kMnistClasses, {{0.1307}, {0.3081}}, set.found_in(folder));
+  return image_task(spec, {std::move(train), std::move(test), whole_train, whole_test}, kMnistClasses,
+                    {{0.1307}, {0.3081}}, set.found_in(folder));
 }
 
 }  // namespace
@@ -44,7 +48,8 @@ TaskData open_mnist(const DataSpec& spec, const KnownSet& set, const std::filesy
 KnownSet mnist() {
   auto part = [](const std::string& split, const std::string& kind) {
     return KnownSet::Part{{split + "-" + kind + "-ubyte.gz", split + "-" + kind + "-ubyte",
-                           split + "-" + kind.substr(0, 6) + "." + kind.substr(7) + "-ubyte"}, 0};
+                           split + "-" + kind.substr(0, 6) + "." + kind.substr(7) + "-ubyte"},
+                          0};
   };
   return {.name = "mnist",
           .title = "MNIST",

@@ -20,7 +20,8 @@ void read_keys(const ConfigTable& table, const fs::path& folder, DataSpec& spec)
   if (!table.has("languages")) return;
   const std::vector<std::string> languages = table.get_strings("languages", {});
   if (languages.size() != 2)
-    table.fail("languages", fmt::format("{} languages", languages.size()), "name the source and the target: [\"de\", \"en\"]");
+    table.fail("languages", fmt::format("{} languages", languages.size()),
+               "name the source and the target: [\"de\", \"en\"]");
   spec.text.source = languages[0];
   spec.text.target = languages[1];
 }
@@ -43,13 +44,14 @@ KnownSet multi30k() {
           .description = "captions of pictures in English and German, 29,000 + 1,000 pairs",
           .task = LearningTask::translation,
           .folders = {"multi30k"},
-          .sources = published_at("https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
-                                  {{"train.en.gz", "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f", 568929},
-                                   {"train.de.gz", "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6", 637044},
-                                   {"val.en.gz", "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28", 21650},
-                                   {"val.de.gz", "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a", 24681},
-                                   {"test_2016_flickr.en.gz", "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9", 21077},
-                                   {"test_2016_flickr.de.gz", "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8", 22890}}),
+          .sources = published_at(
+              "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
+              {{"train.en.gz", "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f", 568929},
+               {"train.de.gz", "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6", 637044},
+               {"val.en.gz", "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28", 21650},
+               {"val.de.gz", "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a", 24681},
+               {"test_2016_flickr.en.gz", "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9", 21077},
+               {"test_2016_flickr.de.gz", "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8", 22890}}),
           .keys = keys(),
           .read = read_keys,
           .open = open_multi30k};

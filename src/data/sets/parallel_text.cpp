@@ -12,7 +12,8 @@ KnownSet parallel_text() {
           .keys = sentence_keys(),
           .read = read_sentence_keys,
           .open = [](const DataSpec& spec, const KnownSet&, const std::filesystem::path&) {
-            check_file_numbers(spec, 2, "name the source's file, then the target's: train = [\"train.en.gz\", \"train.de.gz\"]");
+            check_file_numbers(spec, 2,
+                               "name the source's file, then the target's: train = [\"train.en.gz\", \"train.de.gz\"]");
             return open_pairs(spec, spec.train_files, spec.test_files, spec.train_files[0].string());
           }};
 }

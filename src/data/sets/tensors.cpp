@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kImageDims = 4;  // [n, channels, height, width]
+constexpr int64_t kImageDims = 4;                   // [n, channels, height, width]
 constexpr int64_t kMostClasses = int64_t{1} << 24;  // and tokens of a vocabulary
 
 struct Arrays {
@@ -28,8 +28,10 @@ Arrays named_arrays(const fs::path& file, const std::map<std::string, at::Tensor
   for (auto [name, tensor] : {std::pair{"data", &arrays.data}, {"target", &arrays.target}}) {
     const auto found = tensors.find(name);
     if (found == tensors.end())
-      fail_user({.where = file.string(), .what = fmt::format("no tensor \"{}\"", name),
-                 .why = "samples are tensors \"data\" and \"target\"", .next = "save it with these names"});
+      fail_user({.where = file.string(),
+                 .what = fmt::format("no tensor \"{}\"", name),
+                 .why = "samples are tensors \"data\" and \"target\"",
+                 .next = "save it with these names"});
     *tensor = found->second;
   }
   return arrays;
@@ -39,7 +41,9 @@ Arrays read_arrays(const std::vector<fs::path>& files, const char* key) {
   const bool one_each = files.size() == 2 && files[0].extension() == ".npy" && files[1].extension() == ".npy";
   if (one_each) return {read_npy(files[0]), read_npy(files[1])};
   if (files.size() != 1 || files[0].extension() == ".npy")
-    fail_user({.where = key, .what = count_of(int64_t(files.size()), "file"), .why = "a split is data and target",
+    fail_user({.where = key,
+               .what = count_of(int64_t(files.size()), "file"),
+               .why = "a split is data and target",
                .next = "name one .npz, .pt or .safetensors, or two .npy: [\"data.npy\", \"target.npy\"]"});
   if (files[0].extension() != ".npz") return named_arrays(files[0], read_weights(files[0]).tensors);
   std::map<std::string, at::Tensor> arrays;
@@ -54,18 +58,22 @@ LearningTask task_of(const DataSpec& spec, const Arrays& arrays) {
   const bool pixels = data.dim() == kImageDims && target.dim() == kImageDims - 1 && target.size(1) == data.size(2) &&
                       target.size(2) == data.size(3);
   if (pixels) return LearningTask::segmentation;
-  return spec.tensors.vocabulary > 0 && target.dim() > 1 && target.sizes() == data.sizes() ? LearningTask::language
-                                                                                          : LearningTask::classification;
+  return spec.tensors.vocabulary > 0 && target.dim() > 1 && target.sizes() == data.sizes()
+             ? LearningTask::language
+             : LearningTask::classification;
 }
 
 /// User error naming the first of `values` that is not allowed.
-void check_all(const at::Tensor& allowed, const at::Tensor& values, const char* what, const fs::path& where, const char* why) {
+void check_all(const at::Tensor& allowed, const at::Tensor& values, const char* what, const fs::path& where,
+               const char* why) {
   if (allowed.all().item<bool>()) return;
   const int64_t first = allowed.logical_not().flatten().to(at::kByte).argmax().item<int64_t>();
   const int64_t per_sample = values.numel() / values.size(0);
-  fail_user({.where = where.string(),
-             .what = fmt::format("{} of sample {}: {}", what, first / per_sample, values.flatten()[first].item<double>()),
-             .why = why, .next = "correct the array"});
+  fail_user(
+      {.where = where.string(),
+       .what = fmt::format("{} of sample {}: {}", what, first / per_sample, values.flatten()[first].item<double>()),
+       .why = why,
+       .next = "correct the array"});
 }
 
 /// The array in a dtype that training takes. User error naming a value that has no place in it.
@@ -77,21 +85,25 @@ at::Tensor converted(const at::Tensor& values, bool numbers, const char* what, c
   return result;
 }
 
-/// In the dtypes that training takes. User error: an array without samples' dim, a target whose shape is not its task's, values that
-/// are no numbers, classes or tokens.
+/// In the dtypes that training takes. User error: an array without samples' dim, a target whose shape is not its
+/// task's, values that are no numbers, classes or tokens.
 void convert(Arrays& arrays, LearningTask task, int64_t vocabulary, const std::vector<fs::path>& files) {
   const fs::path &where = files.front(), &of_targets = files.back();
   if (arrays.data.dim() == 0 || arrays.target.dim() == 0)
-    fail_user({.where = where.string(), .what = "an array without dims", .why = "samples lie along the first dim",
+    fail_user({.where = where.string(),
+               .what = "an array without dims",
+               .why = "samples lie along the first dim",
                .next = "save a list of samples"});
   arrays.data = converted(arrays.data, vocabulary == 0, "data", where);
   arrays.target = converted(arrays.target, task == LearningTask::regression, "target", of_targets);
   if (task == LearningTask::regression && arrays.target.dim() == 1) arrays.target = arrays.target.unsqueeze(1);
   const bool flat = task == LearningTask::regression ? arrays.target.dim() == 2 : arrays.target.dim() == 1;
   if ((task == LearningTask::regression || task == LearningTask::classification) && !flat)
-    fail_user({.where = where.string(), .what = fmt::format("targets of shape {}", to_string(arrays.target.sizes().vec())),
-               .why = fmt::format("{} takes {}", name_of(task), task == LearningTask::regression ? "[n, values]" : "[n]"),
-               .next = "save them in this shape, or state the task"});
+    fail_user(
+        {.where = where.string(),
+         .what = fmt::format("targets of shape {}", to_string(arrays.target.sizes().vec())),
+         .why = fmt::format("{} takes {}", name_of(task), task == LearningTask::regression ? "[n, values]" : "[n]"),
+         .next = "save them in this shape, or state the task"});
 }
 
 int64_t classes_of(const DataSpec& spec, LearningTask task, const Arrays& train, const Arrays& test) {
@@ -106,8 +118,10 @@ int64_t classes_of(const DataSpec& spec, LearningTask task, const Arrays& train,
 
 void check_classes(int64_t count, const char* what, const fs::path& where) {
   if (count > kMostClasses)
-    fail_user({.where = where.string(), .what = fmt::format("more than {} {}", with_commas(kMostClasses), what),
-               .why = "a model has weights for each", .next = "check the values, and what the experiment states of them"});
+    fail_user({.where = where.string(),
+               .what = fmt::format("more than {} {}", with_commas(kMostClasses), what),
+               .why = "a model has weights for each",
+               .next = "check the values, and what the experiment states of them"});
 }
 
 /// User errors: those of TensorDataset, with the file's name.
@@ -128,10 +142,10 @@ void read_tensor_keys(const ConfigTable& table, const fs::path&, DataSpec& spec)
   spec.tensors.vocabulary = table.get_int("vocabulary", 0, 0);
 }
 
-/// Data and target of each split in one file (.npz, .pt or .safetensors with tensors of these names) or in two .npy. Values are taken as
-/// they are (floating and integer data become float32; token ids, where tensors.vocabulary says so, int64). The task, unless stated:
-/// regression for floating targets; for integer ones segmentation where data is [n, c, h, w] and the target [n, h, w], language where
-/// both are token ids of one shape, else classification.
+/// Data and target of each split in one file (.npz, .pt or .safetensors with tensors of these names) or in two .npy.
+/// Values are taken as they are (floating and integer data become float32; token ids, where tensors.vocabulary says so,
+/// int64). The task, unless stated: regression for floating targets; for integer ones segmentation where data is [n, c,
+/// h, w] and the target [n, h, w], language where both are token ids of one shape, else classification.
 TaskData open_tensors(const DataSpec& spec, const KnownSet&, const fs::path&) {
   Arrays train = read_arrays(spec.train_files, "data.train"), test = read_arrays(spec.test_files, "data.test");
   const LearningTask learning = task_of(spec, train);
@@ -142,20 +156,23 @@ TaskData open_tensors(const DataSpec& spec, const KnownSet&, const fs::path&) {
                      train.target.sizes().slice(1) == test.target.sizes().slice(1);
   if (!alike)
     fail_user({.where = spec.test_files[0].string(),
-               .what = fmt::format("data {} and target {}", to_string(test.data.sizes().vec()), to_string(test.target.sizes().vec())),
+               .what = fmt::format("data {} and target {}", to_string(test.data.sizes().vec()),
+                                   to_string(test.target.sizes().vec())),
                .why = fmt::format("the training samples are {} and {}", to_string(train.data.sizes().vec()),
                                   to_string(train.target.sizes().vec())),
                .next = "samples of both must have one shape"});
   const int64_t classes = classes_of(spec, learning, train, test);
   check_classes(classes, "classes", spec.train_files.back());
   if (learning == LearningTask::classification && classes < 2)
-    fail_user({.where = spec.train_files.back().string(), .what = fmt::format("{} class", classes),
-               .why = "a classification tells at least two apart", .next = "check the targets, or state classes or the task"});
+    fail_user({.where = spec.train_files.back().string(),
+               .what = fmt::format("{} class", classes),
+               .why = "a classification tells at least two apart",
+               .next = "check the targets, or state classes or the task"});
   check_classes(vocabulary, "tokens", spec.train_files.front());
   auto learned = make_set(train, learning, classes, vocabulary, spec.train_files.back());
   auto tested = make_set(test, learning, classes, vocabulary, spec.test_files.back());
-  const std::string title =
-      fmt::format("{}, samples of {}, {}", spec.train_files[0].string(), to_string(learned->sample_shape()), name_of(learning));
+  const std::string title = fmt::format("{}, samples of {}, {}", spec.train_files[0].string(),
+                                        to_string(learned->sample_shape()), name_of(learning));
   return limited_task(spec, std::move(learned), std::move(tested), title, "samples");
 }
 

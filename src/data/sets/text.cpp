@@ -26,13 +26,17 @@ std::vector<int32_t> stream_of(const std::vector<std::string>& lines, const Toke
 std::vector<std::string> sound_lines(const fs::path& file, OnError on_error, int64_t& skipped) {
   std::vector<std::string> lines;
   for (TextLine& line : read_lines(file, "check the path")) {
-    if (on_error == OnError::fail) check_utf8(line, file, "correct the line, or leave such lines out: data.on_error = \"skip\"");
+    if (on_error == OnError::fail)
+      check_utf8(line, file, "correct the line, or leave such lines out: data.on_error = \"skip\"");
     if (line.bad_byte >= 0) ++skipped;
     else lines.push_back(std::move(line.text));
   }
   const auto is_blank = [](const std::string& line) { return line.find_first_not_of(" \t") == line.npos; };
   if (std::all_of(lines.begin(), lines.end(), is_blank))
-    fail_user({.where = file.string(), .what = "no words", .why = "there is nothing but empty lines", .next = "check the file"});
+    fail_user({.where = file.string(),
+               .what = "no words",
+               .why = "there is nothing but empty lines",
+               .next = "check the file"});
   return lines;
 }
 
@@ -44,7 +48,8 @@ TaskData open_plain_text(const DataSpec& spec, const KnownSet&, const fs::path&)
   const std::vector<std::string> test = sound_lines(spec.test_files[0], spec.on_error, skipped);
   const std::shared_ptr<const Tokenizer> tokenizer = make_tokenizer(spec, train, "word");
   const std::string notes = skipped == 0 ? "" : fmt::format(", {} unreadable lines left out", with_commas(skipped));
-  return stream_task(spec, stream_of(train, *tokenizer), stream_of(test, *tokenizer), tokenizer->size(), spec.train_files[0].string(), notes);
+  return stream_task(spec, stream_of(train, *tokenizer), stream_of(test, *tokenizer), tokenizer->size(),
+                     spec.train_files[0].string(), notes);
 }
 
 }  // namespace

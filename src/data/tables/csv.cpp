@@ -44,8 +44,11 @@ class CsvReader {
       else read_row();
     }
     if (table_.rows_ == 0)
-      fail_user({.where = table_.file_, .what = "no rows",
-                 .why = table_.skipped_ > 0 ? fmt::format("all {} were left out: they could not be read", table_.skipped_) : "",
+      fail_user({.where = table_.file_,
+                 .what = "no rows",
+                 .why = table_.skipped_ > 0
+                            ? fmt::format("all {} were left out: they could not be read", table_.skipped_)
+                            : "",
                  .next = "check that it is a CSV file with this separator"});
     return std::move(table_);
   }
@@ -75,13 +78,15 @@ class CsvReader {
   }
 
   std::string place(size_t at) const {
-    const auto line = std::upper_bound(table_.line_starts_.begin(), table_.line_starts_.end(), at) - table_.line_starts_.begin();
+    const auto line =
+        std::upper_bound(table_.line_starts_.begin(), table_.line_starts_.end(), at) - table_.line_starts_.begin();
     return fmt::format("{}:{}:{}", table_.file_, line, at - table_.line_starts_[static_cast<size_t>(line) - 1] + 1);
   }
 
   /// Blank and comment lines; the end of the file when blanks are all that is left.
   bool skip_line_without_row() {
-    const bool comment = !options_.comment.empty() && text().compare(at_, options_.comment.size(), options_.comment) == 0;
+    const bool comment =
+        !options_.comment.empty() && text().compare(at_, options_.comment.size(), options_.comment) == 0;
     size_t end = at_;
     while (end < text().size() && !is_line_end(text()[end]) && (comment || (options_.trim && blank_at(end)))) ++end;
     if (!comment && end < text().size() && !is_line_end(text()[end])) return false;
@@ -107,7 +112,8 @@ class CsvReader {
       ++at_;  // the separator
     }
     const auto bad = std::lower_bound(invalid_.begin(), invalid_.end(), row);
-    if (bad != invalid_.end() && *bad < at_) problem = {*bad, fmt::format("the byte at position {} of the file", *bad), "it is not UTF-8"};
+    if (bad != invalid_.end() && *bad < at_)
+      problem = {*bad, fmt::format("the byte at position {} of the file", *bad), "it is not UTF-8"};
     row_end_ = at_;
     at_ = past_line_end(at_);
     return problem;
@@ -133,7 +139,9 @@ class CsvReader {
     size_t out = begin;
     for (;; ++at_) {
       if (at_ >= text().size())
-        fail_user({.where = place(quote), .what = "a quoted field begins here", .why = "the file ends without its closing quote",
+        fail_user({.where = place(quote),
+                   .what = "a quoted field begins here",
+                   .why = "the file ends without its closing quote",
                    .next = "add the closing quote"});
       if (text()[at_] == '"') {
         if (at_ + 1 >= text().size() || text()[at_ + 1] != '"') break;
@@ -145,7 +153,9 @@ class CsvReader {
     if (options_.trim)
       while (blank_at(at_)) ++at_;
     if (!ends_field(at_)) {
-      if (!problem) problem = {at_, "text after a closing quote", "a quoted field ends with its quote; quotes inside it are doubled"};
+      if (!problem)
+        problem = {at_, "text after a closing quote",
+                   "a quoted field ends with its quote; quotes inside it are doubled"};
       while (!ends_field(at_)) ++at_;
     }
     return {begin, out - begin};
@@ -154,14 +164,17 @@ class CsvReader {
   bool read_header() {
     std::vector<CsvTable::Field> fields;
     if (auto problem = read_fields(fields))
-      fail_user({.where = place(problem->at), .what = problem->what, .why = problem->why, .next = "correct the header"});
+      fail_user(
+          {.where = place(problem->at), .what = problem->what, .why = problem->why, .next = "correct the header"});
     std::unordered_map<std::string, size_t> known;
     for (size_t i = 0; i < fields.size(); ++i) {
       std::string name(std::string_view(text()).substr(fields[i].begin, fields[i].length));
       if (name.empty()) name = fmt::format("column {}", i + 1);
       if (auto [other, is_new] = known.try_emplace(name, i); !is_new)
-        fail_user({.where = place(fields[i].begin), .what = fmt::format("a second column \"{}\"", name),
-                   .why = fmt::format("columns {} and {} have one name", other->second + 1, i + 1), .next = "rename one of them"});
+        fail_user({.where = place(fields[i].begin),
+                   .what = fmt::format("a second column \"{}\"", name),
+                   .why = fmt::format("columns {} and {} have one name", other->second + 1, i + 1),
+                   .next = "rename one of them"});
       table_.names_.push_back(std::move(name));
     }
     return true;
@@ -178,9 +191,10 @@ class CsvReader {
     if (!problem && count != expected)
       problem = {count > expected ? fields[before + expected].begin : row_end_,
                  fmt::format("a row of {} field{}", count, count == 1 ? "" : "s"),
-                 fmt::format("{} {}", options_.header          ? "the header has"
-                                      : !options_.names.empty() ? "the columns are"
-                                                                : "the first row has",
+                 fmt::format("{} {}",
+                             options_.header           ? "the header has"
+                             : !options_.names.empty() ? "the columns are"
+                                                       : "the first row has",
                              expected)};
     if (!problem) {
       ++table_.rows_;

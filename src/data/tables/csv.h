@@ -1,6 +1,6 @@
 // Tables of comma-separated values. Source: Y. Shafranovich, "Common format and MIME type for CSV files", RFC 4180.
-// Beyond the RFC: rows may end with LF or CR alone too, a quote inside an unquoted field is a character like any other, and
-// lines without a character are no rows.
+// Beyond the RFC: rows may end with LF or CR alone too, a quote inside an unquoted field is a character like any other,
+// and lines without a character are no rows.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace trireme {
 
 struct CsvOptions {
   char separator = ',';
-  bool header = true;                    ///< the first row names the columns
-  std::vector<std::string> names = {};   ///< without header: of the columns; empty: "column 1", "column 2", ...
-  bool trim = false;                     ///< blanks around a field, outside quotes, are no part of it
-  std::string comment = {};              ///< a line that begins with it is no row; empty: there are none
+  bool header = true;                     ///< the first row names the columns
+  std::vector<std::string> names = {};    ///< without header: of the columns; empty: "column 1", "column 2", ...
+  bool trim = false;                      ///< blanks around a field, outside quotes, are no part of it
+  std::string comment = {};               ///< a line that begins with it is no row; empty: there are none
   std::vector<std::string> missing = {};  ///< fields that stand for no value, beside the usual ones
   OnError on_error = OnError::fail;
 };
@@ -56,9 +56,10 @@ class CsvTable {
   int64_t skipped_ = 0;
 };
 
-/// Reads a file, gzipped or plain. User errors, all with file:line:column: a row with more or fewer fields than the header (or the
-/// first row), text after a closing quote, bytes that are not UTF-8 (with the position in the file): these are skipped and counted
-/// with OnError::skip; and always: a quote that is never closed, two columns of one name, no rows, a missing file.
+/// Reads a file, gzipped or plain. User errors, all with file:line:column: a row with more or fewer fields than the
+/// header (or the first row), text after a closing quote, bytes that are not UTF-8 (with the position in the file):
+/// these are skipped and counted with OnError::skip; and always: a quote that is never closed, two columns of one name,
+/// no rows, a missing file.
 CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options = {});
 
 /// As read_csv, of `text`; `file` is what messages call it.

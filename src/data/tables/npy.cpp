@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kVersionBytes = 2;
-constexpr size_t kMaxHeader = 1 << 20;            // bytes; NumPy's own are a few hundred
+constexpr size_t kMaxHeader = 1 << 20;  // bytes; NumPy's own are a few hundred
 constexpr int64_t kMaxBytes = int64_t{1} << 48;
 constexpr size_t kMaxDims = 64;
 const char* const kSaveAgain = "save it again with numpy.save";
@@ -32,7 +32,8 @@ const char* const kSaveAgain = "save it again with numpy.save";
 class HeaderParser {
  public:
   /// `offset`: position of `text` in the file, for messages.
-  HeaderParser(std::string_view text, size_t offset, const std::string& where) : text_(text), offset_(offset), where_(where) {}
+  HeaderParser(std::string_view text, size_t offset, const std::string& where)
+      : text_(text), offset_(offset), where_(where) {}
 
   void parse(NpyHeader& header) {
     bool has_type = false, has_order = false, has_shape = false;
@@ -68,7 +69,8 @@ class HeaderParser {
   }
 
   void skip_blanks() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
+      ++at_;
   }
 
   bool accept(char c) {
@@ -177,7 +179,9 @@ at::Tensor make_tensor(const NpyHeader& header, const uint8_t* bytes) {
   return tensor.permute(reversed).contiguous();
 }
 
-std::string_view as_text(std::span<const uint8_t> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view as_text(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 /// Where the header's dictionary begins, and where it ends as its length says.
 std::pair<size_t, size_t> dictionary_extent(std::span<const uint8_t> bytes, const std::string& where) {
@@ -191,7 +195,8 @@ std::pair<size_t, size_t> dictionary_extent(std::span<const uint8_t> bytes, cons
     fail_npy(where, "truncated .npy", fmt::format("{} bytes are less than the front of a header", bytes.size()));
   size_t length = 0;
   for (size_t i = begin; i-- > length_at;) length = length << 8 | bytes[i];  // little endian
-  if (length > kMaxHeader) fail_npy(where, fmt::format("a header of {} bytes at byte {}", length, length_at), "that is no sound one");
+  if (length > kMaxHeader)
+    fail_npy(where, fmt::format("a header of {} bytes at byte {}", length, length_at), "that is no sound one");
   return {begin, begin + length};
 }
 
@@ -222,6 +227,8 @@ at::Tensor parse_npy(std::span<const uint8_t> bytes, const std::string& where) {
   return make_tensor(header, bytes.data() + header.data_begin);
 }
 
-at::Tensor read_npy(const std::filesystem::path& file) { return parse_npy(read_file(file, "check the path"), file.string()); }
+at::Tensor read_npy(const std::filesystem::path& file) {
+  return parse_npy(read_file(file, "check the path"), file.string());
+}
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 // Arrays in NumPy's formats: .npy (one array) and .npz (a zip of them).
-// Source: NumPy Enhancement Proposal 1, "A simple file format for NumPy arrays", and numpy.lib.format (versions 1.0 to 3.0).
+// Source: NumPy Enhancement Proposal 1, "A simple file format for NumPy arrays", and numpy.lib.format (versions 1.0
+// to 3.0).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,20 +22,21 @@ struct NpyHeader {
   bool big_endian = false;
   bool fortran_order = false;  ///< the first index runs fastest
   Shape shape;
-  size_t data_begin = 0;       ///< bytes before the values
+  size_t data_begin = 0;  ///< bytes before the values
 };
 
-/// Reads the header at the front of `bytes`; `where` names the file in messages. User errors, naming the byte: no .npy, an unknown
-/// version, a header that is cut short or no dictionary with descr, fortran_order and shape, a dtype that tensors do not have
-/// (they have f2, f4, f8, i1, i2, i4, i8, u1 and b1), a shape of more than 2^48 bytes.
+/// Reads the header at the front of `bytes`; `where` names the file in messages. User errors, naming the byte: no .npy,
+/// an unknown version, a header that is cut short or no dictionary with descr, fortran_order and shape, a dtype that
+/// tensors do not have (they have f2, f4, f8, i1, i2, i4, i8, u1 and b1), a shape of more than 2^48 bytes.
 NpyHeader parse_npy_header(std::span<const uint8_t> bytes, const std::string& where);
 
-/// A whole .npy as a contiguous tensor of its own. User errors beyond the header's: more or fewer bytes than it asks for.
+/// A whole .npy as a contiguous tensor of its own. User errors beyond the header's: more or fewer bytes than it asks
+/// for.
 at::Tensor parse_npy(std::span<const uint8_t> bytes, const std::string& where);
 at::Tensor read_npy(const std::filesystem::path& file);
 
-/// The arrays of an .npz, stored or deflated, by name without ".npy" and in the order of the archive. User errors: no zip, a damaged
-/// entry, an entry that is no .npy, and those of parse_npy.
+/// The arrays of an .npz, stored or deflated, by name without ".npy" and in the order of the archive. User errors: no
+/// zip, a damaged entry, an entry that is no .npy, and those of parse_npy.
 std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::filesystem::path& file);
 
 }  // namespace trireme

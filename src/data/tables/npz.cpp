@@ -17,7 +17,10 @@ constexpr std::string_view kExtension = ".npy";
 using Reader = std::unique_ptr<archive, int (*)(archive*)>;
 
 [[noreturn]] void fail_npz(const std::filesystem::path& file, std::string what, std::string why) {
-  fail_user({.where = file.string(), .what = std::move(what), .why = std::move(why), .next = "save it again with numpy.savez"});
+  fail_user({.where = file.string(),
+             .what = std::move(what),
+             .why = std::move(why),
+             .next = "save it again with numpy.savez"});
 }
 
 std::string reason(archive* reader) {
@@ -56,7 +59,8 @@ std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::filesystem::
     const std::string name = path ? path : "";
     if (!name.ends_with(kExtension)) fail_npz(file, fmt::format("entry \"{}\"", name), "an .npz holds .npy files only");
     const std::vector<uint8_t> bytes = read_entry(reader.get(), file, name);
-    arrays.emplace_back(name.substr(0, name.size() - kExtension.size()), parse_npy(bytes, fmt::format("{}, {}", file.string(), name)));
+    arrays.emplace_back(name.substr(0, name.size() - kExtension.size()),
+                        parse_npy(bytes, fmt::format("{}, {}", file.string(), name)));
   }
   if (arrays.empty()) fail_npz(file, "no arrays", "the archive is empty");
   return arrays;

@@ -28,7 +28,9 @@ int64_t column_named(const CsvTable& table, const std::string& name, const char*
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return found - names.begin();
   const std::string near = closest_match(name, names);
-  fail_user({.where = key, .what = fmt::format("\"{}\"", name), .why = table.file() + " has no such column",
+  fail_user({.where = key,
+             .what = fmt::format("\"{}\"", name),
+             .why = table.file() + " has no such column",
              .next = near.empty() ? "choose one of " + join(names) : fmt::format("did you mean \"{}\"?", near)});
 }
 
@@ -48,11 +50,13 @@ std::string shown(std::string_view value) {
 /// A value in a column of numbers that is none of them.
 Diagnosis no_number(const CsvTable& table, int64_t row, int64_t column, std::string why) {
   const std::string& name = table.names()[static_cast<size_t>(column)];
-  return {.where = table.position(row, column), .what = fmt::format("{} in column \"{}\"", shown(table.field(row, column)), name),
+  return {.where = table.position(row, column),
+          .what = fmt::format("{} in column \"{}\"", shown(table.field(row, column)), name),
           .why = std::move(why),
-          .next = fmt::format("correct it, or say in [data] what it is: columns.\"{}\" = \"categorical\" where the column holds words, "
-                              "missing = [{}] where it marks a missing value, on_error = \"skip\" to leave such rows out",
-                              name, shown(table.field(row, column)))};
+          .next = fmt::format(
+              "correct it, or say in [data] what it is: columns.\"{}\" = \"categorical\" where the column holds words, "
+              "missing = [{}] where it marks a missing value, on_error = \"skip\" to leave such rows out",
+              name, shown(table.field(row, column)))};
 }
 
 /// A number that the column must have. Throws BadRow.
@@ -66,7 +70,8 @@ std::string_view without_plus(std::string_view text) {
   return text;
 }
 
-/// Whether the whole text is written as a number, even one that training cannot use: an infinity, or too large for a double.
+/// Whether the whole text is written as a number, even one that training cannot use: an infinity, or too large for a
+/// double.
 bool is_written_as_number(std::string_view text) {
   text = without_plus(text);
   double value = 0;
@@ -77,9 +82,12 @@ bool is_written_as_number(std::string_view text) {
 /// `value`, which training keeps in float32. Throws BadRow where it has no place there.
 double checked_for_float(double value, const CsvTable& table, int64_t row, int64_t column) {
   if (std::abs(value) <= double{std::numeric_limits<float>::max()}) return value;
-  throw BadRow{{.where = table.position(row, column), .what = fmt::format("\"{}\"", table.field(row, column)),
-                .why = fmt::format("the number of column \"{}\" exceeds float32", table.names()[static_cast<size_t>(column)]),
-                .next = "correct it, scale the column (of targets: data.target_unit), or leave such rows out: data.on_error = \"skip\""}};
+  throw BadRow{
+      {.where = table.position(row, column),
+       .what = fmt::format("\"{}\"", table.field(row, column)),
+       .why = fmt::format("the number of column \"{}\" exceeds float32", table.names()[static_cast<size_t>(column)]),
+       .next = "correct it, scale the column (of targets: data.target_unit), or leave such rows out: data.on_error = "
+               "\"skip\""}};
 }
 
 ColumnKind kind_of(const CsvTable& table, Rows rows, int64_t column, const TableOptions& options) {
@@ -95,10 +103,12 @@ ColumnKind kind_of(const CsvTable& table, Rows rows, int64_t column, const Table
     like_numbers += is_number || is_written_as_number(table.field(row, column));
     if (!is_number) stray = std::min(stray, row);
   }
-  if (static_cast<double>(like_numbers) < TableEncoder::kNearlyAll * static_cast<double>(present)) return ColumnKind::categorical;
+  if (static_cast<double>(like_numbers) < TableEncoder::kNearlyAll * static_cast<double>(present))
+    return ColumnKind::categorical;
   if (numbers < present && options.on_error == OnError::fail)
-    fail_user(no_number(table, stray, column,
-                        fmt::format("{} of its {} values are finite numbers", with_commas(numbers), with_commas(present))));
+    fail_user(
+        no_number(table, stray, column,
+                  fmt::format("{} of its {} values are finite numbers", with_commas(numbers), with_commas(present))));
   return ColumnKind::numeric;
 }
 
@@ -128,8 +138,10 @@ void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t
   squares += static_cast<double>(missing) * (fitted.median - fitted.mean) * (fitted.median - fitted.mean);
   fitted.deviation = std::sqrt(squares / count);
   if (!std::isfinite(fitted.deviation))
-    fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name), .what = "numbers too large to measure",
-               .why = "their squares exceed what a number can be", .next = "scale the column, or leave it out"});
+    fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
+               .what = "numbers too large to measure",
+               .why = "their squares exceed what a number can be",
+               .next = "scale the column, or leave it out"});
   // rounding leaves a constant column a deviation that is not quite 0
   if (!(fitted.deviation > 1e-12 * std::abs(fitted.mean))) fitted.deviation = 1;
 }
@@ -149,11 +161,14 @@ void fit_categories(FittedColumn& fitted, const CsvTable& table, Rows rows, int6
 }
 
 FittedColumn fit(const CsvTable& table, Rows rows, int64_t column, const TableOptions& options) {
-  FittedColumn fitted{.name = table.names()[static_cast<size_t>(column)], .kind = kind_of(table, rows, column, options)};
+  FittedColumn fitted{.name = table.names()[static_cast<size_t>(column)],
+                      .kind = kind_of(table, rows, column, options)};
   const bool empty = std::all_of(rows.begin(), rows.end(), [&](int64_t row) { return table.is_missing(row, column); });
   if (empty)
-    fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name), .what = "no values",
-               .why = "all training rows lack it", .next = "leave the column out"});
+    fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
+               .what = "no values",
+               .why = "all training rows lack it",
+               .next = "leave the column out"});
   try {
     if (fitted.kind == ColumnKind::numeric) fit_numbers(fitted, table, rows, column, options.on_error);
     else fit_categories(fitted, table, rows, column);
@@ -170,7 +185,8 @@ void add_feature_names(const FittedColumn& column, std::vector<std::string>& nam
 }
 
 /// `features` begins at the column's first one and is all zeros. Throws BadRow.
-void encode_field(const FittedColumn& fitted, const CsvTable& table, int64_t row, int64_t column, float* features, int64_t& unknown) {
+void encode_field(const FittedColumn& fitted, const CsvTable& table, int64_t row, int64_t column, float* features,
+                  int64_t& unknown) {
   const bool missing = table.is_missing(row, column);
   if (fitted.kind == ColumnKind::numeric) {
     const double value = missing ? fitted.median : number_at(table, row, column);
@@ -193,7 +209,8 @@ std::string_view label_at(const CsvTable& table, int64_t row, int64_t column, co
 
 void check_target_present(const CsvTable& table, int64_t row, int64_t column) {
   if (table.is_missing(row, column))
-    throw BadRow{{.where = table.position(row, column), .what = "no target",
+    throw BadRow{{.where = table.position(row, column),
+                  .what = "no target",
                   .why = fmt::format("every row needs a value in \"{}\"", table.names()[static_cast<size_t>(column)]),
                   .next = "correct it, or leave such rows out: data.on_error = \"skip\""}};
 }
@@ -204,7 +221,8 @@ std::vector<std::string> labels_of(const CsvTable& table, Rows rows, int64_t col
     if (!table.is_missing(row, column)) labels.emplace(label_at(table, row, column, options.label_tail));
   if (labels.size() < 2)
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), table.names()[static_cast<size_t>(column)]),
-               .what = fmt::format("{} different labels", labels.size()), .why = "a classification tells at least two apart",
+               .what = fmt::format("{} different labels", labels.size()),
+               .why = "a classification tells at least two apart",
                .next = "choose another target"});
   return {labels.begin(), labels.end()};
 }
@@ -221,19 +239,25 @@ std::optional<double> parse_number(std::string_view text) {
 
 TableEncoder::TableEncoder(const CsvTable& training, std::span<const int64_t> rows, TableOptions options)
     : options_(std::move(options)) {
-  const int64_t target = options_.target.empty() ? training.columns() - 1 : column_named(training, options_.target, "data.target");
+  const int64_t target =
+      options_.target.empty() ? training.columns() - 1 : column_named(training, options_.target, "data.target");
   target_ = training.names()[static_cast<size_t>(target)];
   for (const auto& [name, kind] : options_.kinds) column_named(training, name, "data.columns");
   for (const std::string& name : options_.left_out)
     if (column_named(training, name, "data.leave_out") == target)
-      fail_user({.where = "data.leave_out", .what = fmt::format("\"{}\"", name), .why = "it is the target",
+      fail_user({.where = "data.leave_out",
+                 .what = fmt::format("\"{}\"", name),
+                 .why = "it is the target",
                  .next = "name other columns, or choose another target"});
   const auto suggested = [&] {
-    return kind_of(training, rows, target, options_) == ColumnKind::numeric ? LearningTask::regression : LearningTask::classification;
+    return kind_of(training, rows, target, options_) == ColumnKind::numeric ? LearningTask::regression
+                                                                            : LearningTask::classification;
   };
   task_ = options_.task ? *options_.task : suggested();
   if (task_ != LearningTask::regression && task_ != LearningTask::classification)
-    fail_user({.where = "data.task", .what = name_of(task_), .why = "a table is for regression or classification",
+    fail_user({.where = "data.task",
+               .what = name_of(task_),
+               .why = "a table is for regression or classification",
                .next = "choose one of the two"});
   if (task_ == LearningTask::classification) labels_ = labels_of(training, rows, target, options_);
   int64_t next = 0;
@@ -248,7 +272,10 @@ TableEncoder::TableEncoder(const CsvTable& training, std::span<const int64_t> ro
     columns_.push_back(std::move(fitted));
   }
   if (columns_.empty())
-    fail_user({.where = training.file(), .what = "no features", .why = "the target is the only column", .next = "check the separator"});
+    fail_user({.where = training.file(),
+               .what = "no features",
+               .why = "the target is the only column",
+               .next = "check the separator"});
 }
 
 /// Where the encoder's columns stand in another table. User errors: a column is missing or surplus.
@@ -257,10 +284,13 @@ std::vector<int64_t> TableEncoder::places_in(const CsvTable& table) const {
   for (const FittedColumn& column : columns_) places.push_back(column_named(table, column.name, "data"));
   for (const std::string& name : table.names()) {
     const auto& out = options_.left_out;
-    const bool known = name == target_ || std::find(out.begin(), out.end(), name) != out.end() ||
-                       std::any_of(columns_.begin(), columns_.end(), [&](const FittedColumn& c) { return c.name == name; });
+    const bool known =
+        name == target_ || std::find(out.begin(), out.end(), name) != out.end() ||
+        std::any_of(columns_.begin(), columns_.end(), [&](const FittedColumn& c) { return c.name == name; });
     if (!known)
-      fail_user({.where = table.file(), .what = fmt::format("column \"{}\"", name), .why = "the training rows have no such column",
+      fail_user({.where = table.file(),
+                 .what = fmt::format("column \"{}\"", name),
+                 .why = "the training rows have no such column",
                  .next = "leave it out of the file, or name it in leave_out"});
   }
   return places;
@@ -274,7 +304,8 @@ double TableEncoder::target_at(const CsvTable& table, int64_t row, int64_t colum
   const std::string_view label = label_at(table, row, column, options_.label_tail);
   const auto place = std::lower_bound(labels_.begin(), labels_.end(), label);
   if (place == labels_.end() || *place != label)
-    throw BadRow{{.where = table.position(row, column), .what = "label " + shown(label),
+    throw BadRow{{.where = table.position(row, column),
+                  .what = "label " + shown(label),
                   .why = "the training rows have no such label",
                   .next = "correct it, or leave such rows out: data.on_error = \"skip\""}};
   return static_cast<double>(place - labels_.begin());

@@ -48,12 +48,14 @@ TaskData make_tables(TableSplit train, TableSplit test, const TableOptions& opti
   for (TableSplit* split : {&train, &test})
     if (split->limit > 0) split->rows.resize(std::min(split->rows.size(), static_cast<size_t>(split->limit)));
   const TableEncoder encoder(train.table, train.rows, options);
-  TableEncoder::Encoded learned = encoder.encode(train.table, train.rows), tested = encoder.encode(test.table, test.rows);
+  TableEncoder::Encoded learned = encoder.encode(train.table, train.rows),
+                        tested = encoder.encode(test.table, test.rows);
   TaskData task;
-  const std::string target = encoder.task() == LearningTask::regression ? "regression" : fmt::format("{} classes", encoder.classes());
+  const std::string target =
+      encoder.task() == LearningTask::regression ? "regression" : fmt::format("{} classes", encoder.classes());
   task.source = fmt::format("{}, {} features, {}{}", title, encoder.feature_names().size(), target,
-                            used_part(static_cast<int64_t>(train.rows.size()), whole_train, static_cast<int64_t>(test.rows.size()),
-                                      whole_test, "rows"));
+                            used_part(static_cast<int64_t>(train.rows.size()), whole_train,
+                                      static_cast<int64_t>(test.rows.size()), whole_test, "rows"));
   const bool one_table = &train.table == &test.table;
   task.source += counted(train.table.skipped() + (one_table ? 0 : test.table.skipped()), "unreadable row", " left out");
   task.source += counted(learned.skipped + tested.skipped, "row", " without sound values left out");
@@ -66,13 +68,18 @@ TaskData make_tables(TableSplit train, TableSplit test, const TableOptions& opti
 TaskData open_one_table(const DataSpec& spec, const CsvTable& table, double test_share, const TableOptions& options,
                         const std::string& title) {
   if (!(test_share > 0 && test_share < 1))
-    fail_user({.where = "data.test_share", .what = fmt::format("{}", test_share), .why = "it is a share of the rows",
+    fail_user({.where = "data.test_share",
+               .what = fmt::format("{}", test_share),
+               .why = "it is a share of the rows",
                .next = "set a number between 0 and 1, or name a test file"});
   RowSplit split = split_rows(table.rows(), test_share);
   if (split.train.empty() || split.test.empty())
-    fail_user({.where = "data.test_share", .what = fmt::format("{} of {}", test_share, count_of(table.rows(), "row")),
-               .why = "both splits need a row", .next = "set another share, or name a test file"});
-  return make_tables({table, std::move(split.train), spec.train_limit}, {table, std::move(split.test), spec.test_limit}, options, title);
+    fail_user({.where = "data.test_share",
+               .what = fmt::format("{} of {}", test_share, count_of(table.rows(), "row")),
+               .why = "both splits need a row",
+               .next = "set another share, or name a test file"});
+  return make_tables({table, std::move(split.train), spec.train_limit}, {table, std::move(split.test), spec.test_limit},
+                     options, title);
 }
 
 }  // namespace trireme

@@ -12,10 +12,10 @@ namespace trireme {
 
 struct TableSpec {
   char separator = ',';
-  bool header = true;         ///< the first row names the columns
+  bool header = true;                     ///< the first row names the columns
   std::vector<std::string> missing = {};  ///< fields that stand for no value, beside the usual ones (csv.h)
-  TableOptions columns = {};  ///< on_error is DataSpec's
-  double test_share = 0.2;    ///< of the rows, where there is no test file
+  TableOptions columns = {};              ///< on_error is DataSpec's
+  double test_share = 0.2;                ///< of the rows, where there is no test file
 };
 
 struct TensorSpec {

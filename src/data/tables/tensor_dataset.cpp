@@ -35,11 +35,14 @@ at::Tensor rows_of(const at::Tensor& from, std::span<const int64_t> indices) {
 TensorDataset::TensorDataset(at::Tensor data, at::Tensor target, LearningTask task, int64_t classes, int64_t vocabulary)
     : data_(std::move(data)), target_(std::move(target)), task_(task), classes_(classes), vocabulary_(vocabulary) {
   check_internal(data_.scalar_type() == (vocabulary_ > 0 ? at::kLong : at::kFloat), "data is float32, or int64 tokens");
-  check_internal(target_.scalar_type() == (task == LearningTask::regression ? at::kFloat : at::kLong), "targets have their task's dtype");
+  check_internal(target_.scalar_type() == (task == LearningTask::regression ? at::kFloat : at::kLong),
+                 "targets have their task's dtype");
   check_internal(data_.dim() > 0 && target_.dim() > 0, "samples lie along dim 0");
   if (data_.size(0) != target_.size(0) || data_.size(0) == 0)
-    fail_user({.where = "data", .what = fmt::format("{} samples and {} targets", data_.size(0), target_.size(0)),
-               .why = "every sample has one target, and there is at least one", .next = "check the files"});
+    fail_user({.where = "data",
+               .what = fmt::format("{} samples and {} targets", data_.size(0), target_.size(0)),
+               .why = "every sample has one target, and there is at least one",
+               .next = "check the files"});
   if (task != LearningTask::regression) check_below(target_, classes_, "target", "correct it, or state classes");
   if (vocabulary_ > 0) check_below(data_, vocabulary_, "token", "correct it, or state the vocabulary");
 }

@@ -8,9 +8,10 @@ namespace trireme {
 /// Immutable; `get` is safe from many threads.
 class TensorDataset final : public Dataset {
  public:
-  /// Sample i is data[i] with target[i]. Data float32, or int64 token ids where `vocabulary` > 0; targets float32 [n, classes] for
-  /// regression, else int64 below `classes`. The tensors are shared, not copied, and must not be written to afterwards.
-  /// User errors: numbers of samples differ, none at all, a target outside 0 .. classes - 1, a token outside the vocabulary.
+  /// Sample i is data[i] with target[i]. Data float32, or int64 token ids where `vocabulary` > 0; targets float32 [n,
+  /// classes] for regression, else int64 below `classes`. The tensors are shared, not copied, and must not be written
+  /// to afterwards. User errors: numbers of samples differ, none at all, a target outside 0 .. classes - 1, a token
+  /// outside the vocabulary.
   TensorDataset(at::Tensor data, at::Tensor target, LearningTask task, int64_t classes, int64_t vocabulary = 0);
 
   int64_t size() const override { return data_.size(0); }

@@ -1,6 +1,7 @@
-// A text written by Trireme itself, for when there is no data set and no network: a Markov chain with a topic. Each topic gives
-// every token four successors with fixed probabilities; now and then the topic changes. A model that knows the last token alone
-// does well, one that remembers the topic better: then the next token has an entropy of about 1.2 nats, a perplexity of 3.4.
+// A text written by Trireme itself, for when there is no data set and no network: a Markov chain with a topic. Each
+// topic gives every token four successors with fixed probabilities; now and then the topic changes. A model that knows
+// the last token alone does well, one that remembers the topic better: then the next token has an entropy of about 1.2
+// nats, a perplexity of 3.4.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ inline constexpr int64_t kTextTest = 20000;
 
 enum class TextSplit { train, test };
 
-/// The first `count` tokens of a split. Both splits of one seed are drawn from one chain; a shorter text is a prefix of a longer one.
+/// The first `count` tokens of a split. Both splits of one seed are drawn from one chain; a shorter text is a prefix of
+/// a longer one.
 std::vector<int32_t> generate_text(TextSplit split, int64_t count, uint64_t seed);
 
 }  // namespace trireme

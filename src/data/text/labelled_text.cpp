@@ -18,8 +18,10 @@ constexpr int64_t kFrame = 2;  // <s> and </s>
 const char* const kCorrectLine = "correct the line, or leave such lines out: data.on_error = \"skip\"";
 
 [[noreturn]] void fail_line(const std::filesystem::path& file, const TextLine& line, size_t column, std::string what) {
-  fail_user({.where = fmt::format("{}:{}:{}", file.string(), line.number, column + 1), .what = std::move(what),
-             .why = "a line is a label, a tab and a sentence", .next = kCorrectLine});
+  fail_user({.where = fmt::format("{}:{}:{}", file.string(), line.number, column + 1),
+             .what = std::move(what),
+             .why = "a line is a label, a tab and a sentence",
+             .next = kCorrectLine});
 }
 
 /// Without the blanks around it.
@@ -35,7 +37,8 @@ size_t find_tab(const std::filesystem::path& file, const TextLine& line) {
   const size_t tab = text.find('\t');
   if (tab == text.npos) fail_line(file, line, text.size(), "no tab");
   if (text.find_first_not_of(' ') == tab) fail_line(file, line, 0, "no label");
-  if (const size_t second = text.find('\t', tab + 1); second != text.npos) fail_line(file, line, second, "a second tab");
+  if (const size_t second = text.find('\t', tab + 1); second != text.npos)
+    fail_line(file, line, second, "a second tab");
   if (text.find_first_not_of(' ', tab + 1) == text.npos) fail_line(file, line, tab + 1, "no sentence");
   return tab;
 }
@@ -57,16 +60,22 @@ LabelledText read_labelled_text(const std::filesystem::path& file, OnError on_er
     }
   }
   if (text.labels.empty())
-    fail_user({.where = file.string(), .what = "no lines", .why = "of the form label, tab, sentence", .next = "check the file"});
+    fail_user({.where = file.string(),
+               .what = "no lines",
+               .why = "of the form label, tab, sentence",
+               .next = "check the file"});
   return text;
 }
 
 SentenceSet::SentenceSet(const LabelledText& text, const std::vector<std::string>& classes,
-                         std::shared_ptr<const Tokenizer> tokenizer, int64_t length, const std::string& name, OnError on_error)
+                         std::shared_ptr<const Tokenizer> tokenizer, int64_t length, const std::string& name,
+                         OnError on_error)
     : classes_(classes), tokenizer_(std::move(tokenizer)), length_(length) {
   if (length <= kFrame)
-    fail_user({.where = "data.sequence", .what = std::to_string(length),
-               .why = "a sentence has a begin, an end, and at least one token between them", .next = "set at least 3"});
+    fail_user({.where = "data.sequence",
+               .what = std::to_string(length),
+               .why = "a sentence has a begin, an end, and at least one token between them",
+               .next = "set at least 3"});
   for (size_t i = 0; i < text.labels.size(); ++i) {
     const auto place = std::find(classes.begin(), classes.end(), text.labels[i]);
     if (place == classes.end() && on_error == OnError::skip) {
@@ -74,8 +83,10 @@ SentenceSet::SentenceSet(const LabelledText& text, const std::vector<std::string
       continue;
     }
     if (place == classes.end())
-      fail_user({.where = fmt::format("{}:{}", name, text.lines[i]), .what = fmt::format("label \"{}\"", text.labels[i]),
-                 .why = fmt::format("the labels are {}", fmt::join(classes, ", ")), .next = kCorrectLine});
+      fail_user({.where = fmt::format("{}:{}", name, text.lines[i]),
+                 .what = fmt::format("label \"{}\"", text.labels[i]),
+                 .why = fmt::format("the labels are {}", fmt::join(classes, ", ")),
+                 .next = kCorrectLine});
     std::vector<int32_t> tokens = tokenizer_->encode(text.sentences[i]);
     if (static_cast<int64_t>(tokens.size()) > length - kFrame) {
       tokens.resize(static_cast<size_t>(length - kFrame));
@@ -86,7 +97,8 @@ SentenceSet::SentenceSet(const LabelledText& text, const std::vector<std::string
     rows_.add(tokens);
     targets_.push_back(place - classes.begin());
   }
-  if (targets_.empty()) fail_user({.where = name, .what = "no samples", .why = "no label is known", .next = "check the labels"});
+  if (targets_.empty())
+    fail_user({.where = name, .what = "no samples", .why = "no label is known", .next = "check the labels"});
 }
 
 Samples SentenceSet::get_padded(std::span<const int64_t> indices, const PartLengths& to) const {

@@ -20,18 +20,21 @@ struct LabelledText {
 };
 
 /// A file, gzipped or plain, of lines "label<tab>sentence"; empty lines are left out. No quoting: quotes are text.
-/// User errors, with file:line and column or byte: no tab, more than one, an empty label or sentence, bytes that are not UTF-8. These
-/// are skipped and counted with OnError::skip. Always: no lines, a missing file.
+/// User errors, with file:line and column or byte: no tab, more than one, an empty label or sentence, bytes that are
+/// not UTF-8. These are skipped and counted with OnError::skip. Always: no lines, a missing file.
 LabelledText read_labelled_text(const std::filesystem::path& file, OnError on_error = OnError::fail);
 
-/// Sample i is <s>, the sentence's tokens, </s> and padding: int64 [length]. A sentence that is too long loses its last tokens, not
+/// Sample i is <s>, the sentence's tokens, </s> and padding: int64 [length]. A sentence that is too long loses its last
+/// tokens, not
 /// </s>. Immutable; `get` is safe from many threads.
 class SentenceSet final : public PaddedSet {
  public:
-  /// `classes`: the labels in the order of their numbers. `name` and the lines of `text` say in messages where a label stands.
-  /// User errors: a length below 3; a label that is none of the classes is an error, or left out with OnError::skip.
-  SentenceSet(const LabelledText& text, const std::vector<std::string>& classes, std::shared_ptr<const Tokenizer> tokenizer,
-              int64_t length, const std::string& name, OnError on_error = OnError::fail);
+  /// `classes`: the labels in the order of their numbers. `name` and the lines of `text` say in messages where a label
+  /// stands. User errors: a length below 3; a label that is none of the classes is an error, or left out with
+  /// OnError::skip.
+  SentenceSet(const LabelledText& text, const std::vector<std::string>& classes,
+              std::shared_ptr<const Tokenizer> tokenizer, int64_t length, const std::string& name,
+              OnError on_error = OnError::fail);
 
   int64_t size() const override { return rows_.count(); }
   Shape sample_shape() const override { return {length_}; }

@@ -18,18 +18,23 @@ const char* const kCorrectPair = "correct the line, or leave such pairs out: dat
 void check_line(const TextLine& line, const std::filesystem::path& file) {
   check_utf8(line, file, kCorrectPair);
   if (line.text.find_first_not_of(" \t") == line.text.npos)
-    fail_user({.where = fmt::format("{}:{}", file.string(), line.number), .what = "an empty line",
-               .why = "each line is a sentence and has its translation", .next = kCorrectPair});
+    fail_user({.where = fmt::format("{}:{}", file.string(), line.number),
+               .what = "an empty line",
+               .why = "each line is a sentence and has its translation",
+               .next = kCorrectPair});
 }
 
 }  // namespace
 
-ParallelText read_parallel_text(const std::filesystem::path& source, const std::filesystem::path& target, OnError on_error) {
+ParallelText read_parallel_text(const std::filesystem::path& source, const std::filesystem::path& target,
+                                OnError on_error) {
   std::vector<TextLine> from = read_lines(source, "check the path"), to = read_lines(target, "check the path");
   if (from.size() != to.size())
-    fail_user({.where = target.string(), .what = count_of(int64_t(to.size()), "line"),
-               .why = fmt::format("{} has {}; line by line they are each other's translation", source.string(), from.size()),
-               .next = "check that the files belong together"});
+    fail_user(
+        {.where = target.string(),
+         .what = count_of(int64_t(to.size()), "line"),
+         .why = fmt::format("{} has {}; line by line they are each other's translation", source.string(), from.size()),
+         .next = "check that the files belong together"});
   ParallelText text;
   for (size_t i = 0; i < from.size(); ++i) {
     try {
@@ -43,15 +48,20 @@ ParallelText read_parallel_text(const std::filesystem::path& source, const std::
     }
   }
   if (text.source.empty())
-    fail_user({.where = source.string(), .what = "no pairs of sentences", .why = "all were left out", .next = "check the files"});
+    fail_user({.where = source.string(),
+               .what = "no pairs of sentences",
+               .why = "all were left out",
+               .next = "check the files"});
   return text;
 }
 
-TranslationSet::TranslationSet(ParallelText text, std::shared_ptr<const Tokenizer> source, std::shared_ptr<const Tokenizer> target,
-                               int64_t length)
+TranslationSet::TranslationSet(ParallelText text, std::shared_ptr<const Tokenizer> source,
+                               std::shared_ptr<const Tokenizer> target, int64_t length)
     : text_(std::move(text)), source_(std::move(source)), target_(std::move(target)), length_(length) {
   if (length < 2)
-    fail_user({.where = "data.sequence", .what = std::to_string(length), .why = "a sentence has at least a token and an end",
+    fail_user({.where = "data.sequence",
+               .what = std::to_string(length),
+               .why = "a sentence has at least a token and an end",
                .next = "set at least 2"});
   const auto whole_source = static_cast<size_t>(length), whole_target = static_cast<size_t>(length) + 1;
   for (size_t i = 0; i < text_.source.size(); ++i) {

@@ -18,18 +18,21 @@ struct ParallelText {
   int64_t skipped = 0;              ///< pairs left out
 };
 
-/// Two files, gzipped or plain. User errors, with file:line and byte: bytes that are not UTF-8, an empty line (both skip the pair and
-/// count it with OnError::skip). Always: files of different numbers of lines, a missing or empty file.
+/// Two files, gzipped or plain. User errors, with file:line and byte: bytes that are not UTF-8, an empty line (both
+/// skip the pair and count it with OnError::skip). Always: files of different numbers of lines, a missing or empty
+/// file.
 ParallelText read_parallel_text(const std::filesystem::path& source, const std::filesystem::path& target,
                                 OnError on_error = OnError::fail);
 
-/// Sample i is int64 [S + T]: the source's tokens and </s>, padded to S; then what a decoder is given, <s> and the target's tokens,
-/// padded to T. Its target is int64 [T]: the target's tokens and </s>, padded. A sentence that is too long loses what does not fit,
+/// Sample i is int64 [S + T]: the source's tokens and </s>, padded to S; then what a decoder is given, <s> and the
+/// target's tokens, padded to T. Its target is int64 [T]: the target's tokens and </s>, padded. A sentence that is too
+/// long loses what does not fit,
 /// </s> included: it has no end that could be learned. Immutable; safe from many threads.
 class TranslationSet final : public PaddedSet {
  public:
   /// S = T = `length`. User error: a length below 2.
-  TranslationSet(ParallelText text, std::shared_ptr<const Tokenizer> source, std::shared_ptr<const Tokenizer> target, int64_t length);
+  TranslationSet(ParallelText text, std::shared_ptr<const Tokenizer> source, std::shared_ptr<const Tokenizer> target,
+                 int64_t length);
 
   int64_t size() const override { return source_rows_.count(); }
   Shape sample_shape() const override { return {2 * length_}; }

@@ -25,13 +25,16 @@ PartLengths parts_for(const PaddedSet& set, std::span<const int64_t> indices, in
   return {rounded_up(longest.first, multiple, most.first), rounded_up(longest.second, multiple, most.second)};
 }
 
-RepaddedSet::RepaddedSet(std::shared_ptr<const PaddedSet> whole, const PartLengths& parts) : whole_(std::move(whole)), parts_(parts) {
+RepaddedSet::RepaddedSet(std::shared_ptr<const PaddedSet> whole, const PartLengths& parts)
+    : whole_(std::move(whole)), parts_(parts) {
   check_internal(whole_->padded_parts().holds(parts), "a repadded set has less padding, not more");
 }
 
 /// A sentence has one target; a translation has one for each token that the decoder is given.
 Shape RepaddedSet::target_shape() const { return whole_->target_shape().empty() ? Shape{} : Shape{parts_.second}; }
 
-Samples RepaddedSet::get(std::span<const int64_t> indices, const Draw&) const { return whole_->get_padded(indices, parts_); }
+Samples RepaddedSet::get(std::span<const int64_t> indices, const Draw&) const {
+  return whole_->get_padded(indices, parts_);
+}
 
 }  // namespace trireme

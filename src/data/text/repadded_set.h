@@ -8,11 +8,12 @@
 
 namespace trireme {
 
-/// The least lengths that hold these samples of the set, rounded up to multiples of `multiple` but no longer than all samples are
-/// padded to. `multiple` is at least 1.
+/// The least lengths that hold these samples of the set, rounded up to multiples of `multiple` but no longer than all
+/// samples are padded to. `multiple` is at least 1.
 PartLengths parts_for(const PaddedSet& set, std::span<const int64_t> indices, int64_t multiple);
 
-/// Samples and their indices are those of `whole`, padded to `parts`; only those that fit may be asked for (PaddedSet::get_padded).
+/// Samples and their indices are those of `whole`, padded to `parts`; only those that fit may be asked for
+/// (PaddedSet::get_padded).
 class RepaddedSet final : public Dataset {
  public:
   RepaddedSet(std::shared_ptr<const PaddedSet> whole, const PartLengths& parts);

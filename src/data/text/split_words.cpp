@@ -13,12 +13,13 @@ bool is_stop(char c) { return c == '.' || c == ','; }
 
 /// All of ASCII's punctuation but ' , - and .
 bool is_symbol(char c) {
-  return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= '!' && c <= '&') || (c >= '(' && c <= '+') || (c >= ':' && c <= '@') ||
-         c == '/';
+  return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= '!' && c <= '&') || (c >= '(' && c <= '+') ||
+         (c >= ':' && c <= '@') || c == '/';
 }
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
 }
 
 std::string set_symbols_apart(std::string_view text) {
@@ -30,7 +31,8 @@ std::string set_symbols_apart(std::string_view text) {
   return out;
 }
 
-/// Rewrites each pair of neighbours that `matches`, from left to right and without overlap, as before, first, between, second, after.
+/// Rewrites each pair of neighbours that `matches`, from left to right and without overlap, as before, first, between,
+/// second, after.
 template <class Matches>
 std::string rewrite_pairs(std::string_view text, Matches matches, std::string_view before, std::string_view after) {
   std::string out;
@@ -66,9 +68,12 @@ std::vector<std::string> split_13a(std::string_view sentence) {
        {std::pair<std::string_view, std::string_view>{"&quot;", "\""}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}})
     replace_all(text, entity, character);
   text = set_symbols_apart(" " + text + " ");
-  text = rewrite_pairs(text, [](char a, char b) { return !is_digit(a) && is_stop(b); }, "", " ");
-  text = rewrite_pairs(text, [](char a, char b) { return is_stop(a) && !is_digit(b); }, " ", "");
-  text = rewrite_pairs(text, [](char a, char b) { return is_digit(a) && b == '-'; }, "", " ");
+  text = rewrite_pairs(
+      text, [](char a, char b) { return !is_digit(a) && is_stop(b); }, "", " ");
+  text = rewrite_pairs(
+      text, [](char a, char b) { return is_stop(a) && !is_digit(b); }, " ", "");
+  text = rewrite_pairs(
+      text, [](char a, char b) { return is_digit(a) && b == '-'; }, "", " ");
   const auto words = split_blanks(text);
   return {words.begin(), words.end()};
 }

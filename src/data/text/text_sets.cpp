@@ -30,7 +30,8 @@ std::string counted(int64_t n, const char* what) { return n == 0 ? "" : fmt::for
 }  // namespace
 
 const std::vector<std::string>& sentence_keys() {
-  static const std::vector<std::string> keys{"sequence", "vocabulary", "tokenizer", "min_count", "lower", "model", "joint", "on_error"};
+  static const std::vector<std::string> keys{"sequence", "vocabulary", "tokenizer", "min_count",
+                                             "lower",    "model",      "joint",     "on_error"};
   return keys;
 }
 
@@ -52,27 +53,36 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const DataSpec& spec, const std:
   if (is_pieces(kind))
     return train_sentencepiece(sentences,
                                {.size = text.vocabulary > 0 ? text.vocabulary : kDefaultPieces,
-                                .kind = kind == "sentencepiece" ? "unigram" : "bpe", .lower = text.lower},
+                                .kind = kind == "sentencepiece" ? "unigram" : "bpe",
+                                .lower = text.lower},
                                cache_folder() / "sentencepiece");
-  const TokenUnit unit = kind == "word" ? TokenUnit::word : kind == "13a" ? TokenUnit::punctuated_word : TokenUnit::character;
-  return count_vocabulary(sentences, {.unit = unit, .max_size = text.vocabulary, .min_count = text.min_count, .lower = text.lower});
+  const TokenUnit unit = kind == "word"  ? TokenUnit::word
+                         : kind == "13a" ? TokenUnit::punctuated_word
+                                         : TokenUnit::character;
+  return count_vocabulary(
+      sentences, {.unit = unit, .max_size = text.vocabulary, .min_count = text.min_count, .lower = text.lower});
 }
 
-TaskData stream_task(const DataSpec& spec, std::vector<int32_t> train_tokens, std::vector<int32_t> test_tokens, int64_t vocabulary,
-                     const std::string& title, const std::string& notes) {
+TaskData stream_task(const DataSpec& spec, std::vector<int32_t> train_tokens, std::vector<int32_t> test_tokens,
+                     int64_t vocabulary, const std::string& title, const std::string& notes) {
   const int64_t window = spec.sequence > 0 ? spec.sequence : kDefaultSequence;
   return limited_task(spec, std::make_shared<TextStream>(std::move(train_tokens), vocabulary, window),
                       std::make_shared<TextStream>(std::move(test_tokens), vocabulary, window),
-                      fmt::format("{}, {} different tokens, sequences of {}", title, with_commas(vocabulary), window), "sequences", notes);
+                      fmt::format("{}, {} different tokens, sequences of {}", title, with_commas(vocabulary), window),
+                      "sequences", notes);
 }
 
-TaskData open_sentences(const DataSpec& spec, const fs::path& train_file, const fs::path& test_file, const std::string& title) {
-  const LabelledText train = read_labelled_text(train_file, spec.on_error), test = read_labelled_text(test_file, spec.on_error);
+TaskData open_sentences(const DataSpec& spec, const fs::path& train_file, const fs::path& test_file,
+                        const std::string& title) {
+  const LabelledText train = read_labelled_text(train_file, spec.on_error),
+                     test = read_labelled_text(test_file, spec.on_error);
   const std::set<std::string> labels(train.labels.begin(), train.labels.end());
   const std::vector<std::string> classes(labels.begin(), labels.end());
   if (classes.size() < 2)
-    fail_user({.where = train_file.string(), .what = fmt::format("one label, \"{}\"", classes[0]),
-               .why = "a classification tells at least two apart", .next = "check the file"});
+    fail_user({.where = train_file.string(),
+               .what = fmt::format("one label, \"{}\"", classes[0]),
+               .why = "a classification tells at least two apart",
+               .next = "check the file"});
   const std::shared_ptr<const Tokenizer> tokenizer = make_tokenizer(spec, train.sentences, "word");
   const int64_t length = spec.sequence > 0 ? spec.sequence : kDefaultSentence;
   auto learned = std::make_shared<SentenceSet>(train, classes, tokenizer, length, train_file.string(), spec.on_error);
@@ -80,13 +90,13 @@ TaskData open_sentences(const DataSpec& spec, const fs::path& train_file, const 
   const std::string notes = counted(learned->cut() + tested->cut(), "longer sentences cut") +
                             counted(train.skipped + test.skipped + tested->skipped(), "unreadable lines left out");
   return limited_task(spec, std::move(learned), std::move(tested),
-                   fmt::format("{}, {} different tokens, sentences of {}, {} classes", title, with_commas(tokenizer->size()), length,
-                               classes.size()),
-                   "sentences", notes);
+                      fmt::format("{}, {} different tokens, sentences of {}, {} classes", title,
+                                  with_commas(tokenizer->size()), length, classes.size()),
+                      "sentences", notes);
 }
 
-TaskData open_pairs(const DataSpec& spec, const std::vector<fs::path>& train_files, const std::vector<fs::path>& test_files,
-                    const std::string& title) {
+TaskData open_pairs(const DataSpec& spec, const std::vector<fs::path>& train_files,
+                    const std::vector<fs::path>& test_files, const std::string& title) {
   ParallelText train = read_parallel_text(train_files[0], train_files[1], spec.on_error);
   ParallelText test = read_parallel_text(test_files[0], test_files[1], spec.on_error);
   std::shared_ptr<const Tokenizer> source, target;
@@ -98,20 +108,25 @@ TaskData open_pairs(const DataSpec& spec, const std::vector<fs::path>& train_fil
     source = make_tokenizer(spec, train.source, "sentencepiece");
     target = make_tokenizer(spec, train.target, "sentencepiece");
   }
-  const int64_t length = spec.sequence > 0 ? spec.sequence : kDefaultTranslation, skipped = train.skipped + test.skipped;
+  const int64_t length = spec.sequence > 0 ? spec.sequence : kDefaultTranslation,
+                skipped = train.skipped + test.skipped;
   auto learned = std::make_shared<TranslationSet>(std::move(train), source, target, length);
   auto tested = std::make_shared<TranslationSet>(std::move(test), source, target, length);
   std::string sizes = with_commas(source->size());
   if (!spec.text.joint) sizes += " and " + with_commas(target->size());
-  const std::string notes = counted(learned->cut() + tested->cut(), "longer pairs cut") + counted(skipped, "unreadable pairs left out");
+  const std::string notes =
+      counted(learned->cut() + tested->cut(), "longer pairs cut") + counted(skipped, "unreadable pairs left out");
   return limited_task(spec, std::move(learned), std::move(tested),
-                   fmt::format("{}, {} different tokens, pairs of sentences of {}", title, sizes, length), "pairs", notes);
+                      fmt::format("{}, {} different tokens, pairs of sentences of {}", title, sizes, length), "pairs",
+                      notes);
 }
 
 void check_file_numbers(const DataSpec& spec, size_t each, const char* next) {
   if (spec.train_files.size() == each && spec.test_files.size() == each) return;
-  fail_user({.where = "data.train", .what = fmt::format("{} training and {} test files", spec.train_files.size(), spec.test_files.size()),
-             .why = fmt::format("data set \"{}\" takes {} of each", spec.name, each), .next = next});
+  fail_user({.where = "data.train",
+             .what = fmt::format("{} training and {} test files", spec.train_files.size(), spec.test_files.size()),
+             .why = fmt::format("data set \"{}\" takes {} of each", spec.name, each),
+             .next = next});
 }
 
 void check_text_spec(const DataSpec& spec) {
@@ -119,18 +134,26 @@ void check_text_spec(const DataSpec& spec) {
   const TextSpec none;
   if (!known_set(spec.name).takes("tokenizer")) {
     if (text.tokenizer != none.tokenizer || text.model || text.vocabulary != 0)
-      fail_user({.where = "data.tokenizer", .what = text.model ? text.model->string() : text.tokenizer,
-                 .why = spec.name + " has no vocabulary to choose", .next = "leave tokenizer, vocabulary and model out"});
+      fail_user({.where = "data.tokenizer",
+                 .what = text.model ? text.model->string() : text.tokenizer,
+                 .why = spec.name + " has no vocabulary to choose",
+                 .next = "leave tokenizer, vocabulary and model out"});
     return;
   }
   if (!text.tokenizer.empty() && std::find(kTokenizers.begin(), kTokenizers.end(), text.tokenizer) == kTokenizers.end())
-    fail_user({.where = "data.tokenizer", .what = "\"" + text.tokenizer + "\"", .why = "no tokenizer has this name",
+    fail_user({.where = "data.tokenizer",
+               .what = "\"" + text.tokenizer + "\"",
+               .why = "no tokenizer has this name",
                .next = "choose one of " + join(kTokenizers)});
   if (text.model && !text.tokenizer.empty() && !is_pieces(text.tokenizer))
-    fail_user({.where = "data.model", .what = text.model->string(),
-               .why = "it is a SentencePiece model, and the tokenizer is " + text.tokenizer, .next = "leave one of the two out"});
+    fail_user({.where = "data.model",
+               .what = text.model->string(),
+               .why = "it is a SentencePiece model, and the tokenizer is " + text.tokenizer,
+               .next = "leave one of the two out"});
   for (auto [key, value] : {std::pair{"data.vocabulary", text.vocabulary}, {"data.min_count", text.min_count}})
-    if (value < 0) fail_user({.where = key, .what = std::to_string(value), .why = "it is a number of tokens", .next = "0 sets no limit"});
+    if (value < 0)
+      fail_user(
+          {.where = key, .what = std::to_string(value), .why = "it is a number of tokens", .next = "0 sets no limit"});
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// What sets of texts have in common: the keys of [data] that they take, their tokenizers, and how streams of tokens, sentences with labels
-// and pairs of sentences become a task's data.
+// What sets of texts have in common: the keys of [data] that they take, their tokenizers, and how streams of tokens,
+// sentences with labels and pairs of sentences become a task's data.
 #pragma once
 
 #include <filesystem>
@@ -32,12 +32,12 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const DataSpec& spec, const std:
                                                 const std::string& standard);
 
 /// Windows of two streams of tokens.
-TaskData stream_task(const DataSpec& spec, std::vector<int32_t> train_tokens, std::vector<int32_t> test_tokens, int64_t vocabulary,
-                     const std::string& title, const std::string& notes = "");
+TaskData stream_task(const DataSpec& spec, std::vector<int32_t> train_tokens, std::vector<int32_t> test_tokens,
+                     int64_t vocabulary, const std::string& title, const std::string& notes = "");
 
 /// A file of lines "label<tab>sentence" for each split. User errors: those of the reader, a single label.
-TaskData open_sentences(const DataSpec& spec, const std::filesystem::path& train_file, const std::filesystem::path& test_file,
-                        const std::string& title);
+TaskData open_sentences(const DataSpec& spec, const std::filesystem::path& train_file,
+                        const std::filesystem::path& test_file, const std::string& title);
 
 /// For each split a file in the source language and one in the target language. User errors: those of the reader.
 TaskData open_pairs(const DataSpec& spec, const std::vector<std::filesystem::path>& train_files,

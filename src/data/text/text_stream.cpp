@@ -14,11 +14,14 @@ namespace trireme {
 TextStream::TextStream(std::vector<int32_t> tokens, int64_t vocabulary, int64_t window)
     : tokens_(std::move(tokens)), vocabulary_(vocabulary), window_(window) {
   if (window < 1)
-    fail_user({.where = "data.sequence", .what = std::to_string(window), .why = "a sample of text holds at least one token",
+    fail_user({.where = "data.sequence",
+               .what = std::to_string(window),
+               .why = "a sample of text holds at least one token",
                .next = "set a positive number"});
   const auto count = static_cast<int64_t>(tokens_.size());
   if (count <= window)
-    fail_user({.where = "data.sequence", .what = std::to_string(window),
+    fail_user({.where = "data.sequence",
+               .what = std::to_string(window),
                .why = fmt::format("the text has {} tokens; a sample takes its own and the one after them", count),
                .next = fmt::format("set at most {}", std::max<int64_t>(count - 1, 1))});
 }

@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-/// Sample i is tokens [i * window, (i + 1) * window) with the tokens one further on as targets: every token but the first and a
-/// rest of less than a window is predicted by exactly one sample. Data and targets are int64 [n, window]. Immutable; `get` is safe
-/// from many threads.
+/// Sample i is tokens [i * window, (i + 1) * window) with the tokens one further on as targets: every token but the
+/// first and a rest of less than a window is predicted by exactly one sample. Data and targets are int64 [n, window].
+/// Immutable; `get` is safe from many threads.
 class TextStream final : public Dataset {
  public:
   /// Tokens lie in 0 .. vocabulary - 1. User errors: window below 1, fewer than window + 1 tokens.

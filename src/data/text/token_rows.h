@@ -41,8 +41,8 @@ inline int64_t* copy_padded(std::span<const int32_t> tokens, int64_t length, int
   return to + length;
 }
 
-/// How long the parts of a sample are, in tokens: of a sentence, {its length, 0}; of a translation, the source and what the decoder
-/// is given.
+/// How long the parts of a sample are, in tokens: of a sentence, {its length, 0}; of a translation, the source and what
+/// the decoder is given.
 struct PartLengths {
   int64_t first = 0;
   int64_t second = 0;

@@ -18,7 +18,8 @@ using Counts = std::unordered_map<std::string, int64_t>;
 class CountedTokenizer final : public Tokenizer {
  public:
   /// `texts`: of the ids from kSpecialTokens on.
-  CountedTokenizer(std::vector<std::string> texts, const CountedVocabulary& options) : options_(options), texts_(std::move(texts)) {
+  CountedTokenizer(std::vector<std::string> texts, const CountedVocabulary& options)
+      : options_(options), texts_(std::move(texts)) {
     for (size_t i = 0; i < texts_.size(); ++i) ids_.emplace(texts_[i], static_cast<int32_t>(i) + kSpecialTokens);
   }
 
@@ -71,7 +72,9 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
   std::vector<int32_t> text;
   for (const int64_t id : ids) {
     if (id < 0 || id >= size())
-      fail_user({.where = "token", .what = std::to_string(id), .why = fmt::format("the vocabulary has ids 0 to {}", size() - 1),
+      fail_user({.where = "token",
+                 .what = std::to_string(id),
+                 .why = fmt::format("the vocabulary has ids 0 to {}", size() - 1),
                  .next = "decode with the vocabulary that encoded"});
     if (id == kEndToken) break;
     if (id != kPadding && id != kBeginToken) text.push_back(static_cast<int32_t>(id));
@@ -81,7 +84,8 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
 
 void check_room_for_text(int64_t size) {
   if (size > kSpecialTokens) return;
-  fail_user({.where = "data.vocabulary", .what = std::to_string(size),
+  fail_user({.where = "data.vocabulary",
+             .what = std::to_string(size),
              .why = fmt::format("{} ids are special ones: padding, unknown, begin and end", kSpecialTokens),
              .next = "set a larger number, or leave it out"});
 }
@@ -95,12 +99,15 @@ std::unique_ptr<Tokenizer> count_vocabulary(std::span<const std::string> sentenc
   for (auto& [unit, count] : counts)
     if (count >= options.min_count) sorted.emplace_back(unit, count);
   if (sorted.empty())
-    fail_user({.where = "data", .what = "no tokens", .why = fmt::format("nothing occurs {} times in the training text", options.min_count),
+    fail_user({.where = "data",
+               .what = "no tokens",
+               .why = fmt::format("nothing occurs {} times in the training text", options.min_count),
                .next = "check the text, or lower min_count"});
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
   });
-  if (options.max_size > 0) sorted.resize(std::min(sorted.size(), static_cast<size_t>(options.max_size - kSpecialTokens)));
+  if (options.max_size > 0)
+    sorted.resize(std::min(sorted.size(), static_cast<size_t>(options.max_size - kSpecialTokens)));
   std::vector<std::string> texts;
   for (auto& entry : sorted) texts.push_back(std::move(entry.first));
   return std::make_unique<CountedTokenizer>(std::move(texts), options);

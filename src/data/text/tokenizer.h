@@ -34,8 +34,8 @@ class Tokenizer {
   virtual std::string join(const std::vector<int32_t>& ids) const = 0;
 };
 
-/// What a token of a counted vocabulary is: what stands between blanks; the same with punctuation taken off as the tokenizer 13a of
-/// BLEU does (split_13a); a Unicode code point.
+/// What a token of a counted vocabulary is: what stands between blanks; the same with punctuation taken off as the
+/// tokenizer 13a of BLEU does (split_13a); a Unicode code point.
 enum class TokenUnit { word, punctuated_word, character };
 
 struct CountedVocabulary {
@@ -53,19 +53,20 @@ std::unique_ptr<Tokenizer> count_vocabulary(std::span<const std::string> sentenc
 void check_room_for_text(int64_t size);
 
 struct PieceOptions {
-  int64_t size = 8000;         ///< special tokens included
+  int64_t size = 8000;           ///< special tokens included
   std::string kind = "unigram";  ///< or "bpe"
-  bool lower = false;          ///< case folding before anything else
+  bool lower = false;            ///< case folding before anything else
 };
 
-/// A SentencePiece model of the sentences, which depends on them and the options only. Kept in `cache` under a name made of both, and
-/// read from there the next time. User error: a size larger than the text allows or smaller than its characters need; any other of the
-/// library's. Run error: this build has no SentencePiece, or the cache cannot be written.
+/// A SentencePiece model of the sentences, which depends on them and the options only. Kept in `cache` under a name
+/// made of both, and read from there the next time. User error: a size larger than the text allows or smaller than its
+/// characters need; any other of the library's. Run error: this build has no SentencePiece, or the cache cannot be
+/// written.
 std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& sentences, const PieceOptions& options,
                                                const std::filesystem::path& cache);
 
-/// A .model file. Its special pieces, whatever their ids, get ours, and its other pieces follow in its order. User error: not a
-/// model, or one without <unk>. Run error: this build has no SentencePiece.
+/// A .model file. Its special pieces, whatever their ids, get ours, and its other pieces follow in its order. User
+/// error: not a model, or one without <unk>. Run error: this build has no SentencePiece.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& model);
 
 /// Whether this build has SentencePiece.

@@ -74,10 +74,11 @@ void check_utf8(std::string_view text, const std::filesystem::path& file, const 
   const std::string_view before = text.substr(0, bad);
   const size_t line_break = before.rfind('\n');
   const size_t column = bad - (line_break == before.npos ? 0 : line_break + 1) + 1;
-  fail_user({.where = fmt::format("{}:{}:{}", file.string(), std::count(before.begin(), before.end(), '\n') + 1, column),
-             .what = fmt::format("byte 0x{:02x} at position {} of the file", byte_at(text, bad), bad),
-             .why = "it is not UTF-8",
-             .next = next});
+  fail_user(
+      {.where = fmt::format("{}:{}:{}", file.string(), std::count(before.begin(), before.end(), '\n') + 1, column),
+       .what = fmt::format("byte 0x{:02x} at position {} of the file", byte_at(text, bad), bad),
+       .why = "it is not UTF-8",
+       .next = next});
 }
 
 char32_t next_code_point(std::string_view text, size_t& at) {

@@ -48,21 +48,25 @@ int32_t Vocabulary::add(std::string_view word) {
   return entry->second;
 }
 
-std::vector<int32_t> read_training_text(const std::filesystem::path& file, Vocabulary& vocabulary, const std::string& next) {
+std::vector<int32_t> read_training_text(const std::filesystem::path& file, Vocabulary& vocabulary,
+                                        const std::string& next) {
   std::vector<int32_t> tokens;
   for_each_word(file, next, [&](std::string_view word, int64_t) { tokens.push_back(vocabulary.add(word)); });
   return tokens;
 }
 
-std::vector<int32_t> read_text(const std::filesystem::path& file, const Vocabulary& vocabulary, const std::string& next) {
+std::vector<int32_t> read_text(const std::filesystem::path& file, const Vocabulary& vocabulary,
+                               const std::string& next) {
   const int32_t unknown = vocabulary.find(kUnknownWord);
   std::vector<int32_t> tokens;
   for_each_word(file, next, [&](std::string_view word, int64_t line) {
     int32_t id = vocabulary.find(word);
     if (id < 0) id = unknown;
     if (id < 0)
-      fail_user({.where = fmt::format("{}:{}", file.string(), line), .what = fmt::format("\"{}\"", word),
-                 .why = fmt::format("the training text lacks this word and has no {}", kUnknownWord), .next = next});
+      fail_user({.where = fmt::format("{}:{}", file.string(), line),
+                 .what = fmt::format("\"{}\"", word),
+                 .why = fmt::format("the training text lacks this word and has no {}", kUnknownWord),
+                 .next = next});
     tokens.push_back(id);
   });
   return tokens;

@@ -11,7 +11,8 @@
 namespace trireme {
 
 inline constexpr std::string_view kEndOfSentence = "<eos>";  ///< put after every line
-inline constexpr std::string_view kUnknownWord = "<unk>";    ///< stands for words that the vocabulary lacks, where it has it
+inline constexpr std::string_view kUnknownWord =
+    "<unk>";  ///< stands for words that the vocabulary lacks, where it has it
 
 /// Words numbered in the order in which they were added.
 class Vocabulary {
@@ -28,11 +29,14 @@ class Vocabulary {
 };
 
 /// A training text: its words make the vocabulary. Empty lines are left out.
-/// User error when the file is missing, cannot be read, is not UTF-8 or holds no words; `next` is what the message advises.
-std::vector<int32_t> read_training_text(const std::filesystem::path& file, Vocabulary& vocabulary, const std::string& next);
+/// User error when the file is missing, cannot be read, is not UTF-8 or holds no words; `next` is what the message
+/// advises.
+std::vector<int32_t> read_training_text(const std::filesystem::path& file, Vocabulary& vocabulary,
+                                        const std::string& next);
 
-/// A text in the words of a vocabulary; others are read as <unk>. User errors as above, and, naming line and word, when a word
-/// is unknown and the vocabulary has no <unk>.
-std::vector<int32_t> read_text(const std::filesystem::path& file, const Vocabulary& vocabulary, const std::string& next);
+/// A text in the words of a vocabulary; others are read as <unk>. User errors as above, and, naming line and word, when
+/// a word is unknown and the vocabulary has no <unk>.
+std::vector<int32_t> read_text(const std::filesystem::path& file, const Vocabulary& vocabulary,
+                               const std::string& next);
 
 }  // namespace trireme

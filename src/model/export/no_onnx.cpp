@@ -5,7 +5,9 @@
 namespace trireme {
 
 void write_onnx(const std::filesystem::path& path, const Model&, const TensorMap&) {
-  fail_user({.where = path.string(), .what = "cannot be written", .why = "this Trireme was built without libonnx",
+  fail_user({.where = path.string(),
+             .what = "cannot be written",
+             .why = "this Trireme was built without libonnx",
              .next = "build it where libonnx-dev is installed, or export as TorchScript"});
 }
 

@@ -19,7 +19,8 @@ class OnnxGraph final : public OnnxWriter {
  public:
   explicit OnnxGraph(const TensorMap& in_file);
 
-  std::string add(const char* operation, std::vector<std::string> inputs, const OnnxAttributes& attributes = {}) override;
+  std::string add(const char* operation, std::vector<std::string> inputs,
+                  const OnnxAttributes& attributes = {}) override;
   using OnnxWriter::constant;
   std::string constant(const at::Tensor& value) override;
   std::string weight(const std::string& name) override;
@@ -29,7 +30,8 @@ class OnnxGraph final : public OnnxWriter {
   /// Operators' names are made unique by the layer that they belong to.
   void begin_layer(const std::string& name);
   /// The whole, with one input and one output.
-  onnx::ModelProto finish(const std::string& name, const onnx::ValueInfoProto& input, const onnx::ValueInfoProto& output);
+  onnx::ModelProto finish(const std::string& name, const onnx::ValueInfoProto& input,
+                          const onnx::ValueInfoProto& output);
   onnx::GraphProto& proto() { return graph_; }
 
  private:

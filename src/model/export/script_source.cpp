@@ -7,7 +7,8 @@
 namespace trireme {
 
 std::string script_source(const Model& model) {
-  std::string text = fmt::format("def forward(self, data: Tensor) -> Tensor:\n    {} = data\n", ScriptWriter::variable(0));
+  std::string text =
+      fmt::format("def forward(self, data: Tensor) -> Tensor:\n    {} = data\n", ScriptWriter::variable(0));
   for (const Vertex& vertex : layers_before_output(model)) {
     ScriptWriter writer(vertex);
     vertex.layer().to_script(writer);
@@ -16,7 +17,8 @@ std::string script_source(const Model& model) {
   const std::string output = ScriptWriter::variable(model.output());
   const std::vector<std::string> linear = linear_in_loss(model);
   if (linear.empty()) return text + fmt::format("    return {}\n", output);
-  return text + fmt::format("    return torch.linear({}, {}, {})\n", output, script_path(linear.at(0)), script_path(linear.at(1)));
+  return text + fmt::format("    return torch.linear({}, {}, {})\n", output, script_path(linear.at(0)),
+                            script_path(linear.at(1)));
 }
 
 }  // namespace trireme

@@ -21,8 +21,8 @@ namespace {
 
 using torch::jit::Module;
 
-/// Modules within modules, one for each part of dotted names. Types of modules are fixed when they are registered, so the inner
-/// ones are made first.
+/// Modules within modules, one for each part of dotted names. Types of modules are fixed when they are registered, so
+/// the inner ones are made first.
 struct Folder {
   std::map<std::string, Folder> inner;
   std::map<std::string, at::Tensor> parameters, buffers;
@@ -34,7 +34,8 @@ struct Folder {
   }
 };
 
-Module make_module(const Folder& folder, const std::string& name, const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
+Module make_module(const Folder& folder, const std::string& name,
+                   const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
   Module module(name, unit, /*shouldMangle=*/true);
   module.register_attribute("training", c10::BoolType::get(), false);
   for (const auto& [part, inner] : folder.inner) module.register_module(part, make_module(inner, name + "_part", unit));
@@ -48,7 +49,8 @@ Module script_module(const Model& model, const TensorMap& weights) {
   const TensorMap in_file = in_file_shapes(model, weights);
   const auto tensor = [&](const std::string& name) { return in_file.at(name).clone(at::MemoryFormat::Contiguous); };
   Folder root;
-  for (const ParameterSpec& spec : model.parameters()) root.add(spec.name, tensor(spec.name).set_requires_grad(true), &Folder::parameters);
+  for (const ParameterSpec& spec : model.parameters())
+    root.add(spec.name, tensor(spec.name).set_requires_grad(true), &Folder::parameters);
   for (const BufferSpec& spec : model.buffers()) root.add(spec.name, tensor(spec.name), &Folder::buffers);
   Module module = make_module(root, "__torch__.trireme.Model", std::make_shared<torch::jit::CompilationUnit>());
   try {
@@ -74,7 +76,9 @@ void give(const TensorMap& weights, const TensorMap& to, const std::filesystem::
     const auto given = weights.find(name);
     if (given == weights.end()) continue;
     if (given->second.sizes() != tensor.sizes())
-      fail_user({.where = source.string(), .what = fmt::format("its parameter {}", name), .why = "has another shape than the model's",
+      fail_user({.where = source.string(),
+                 .what = fmt::format("its parameter {}", name),
+                 .why = "has another shape than the model's",
                  .next = "name the file that the model was imported from"});
     tensor.copy_(given->second);
   }

@@ -12,7 +12,10 @@ constexpr NodeId kData = 0;
 }  // namespace
 
 Vertex::Vertex(const Model& model, NodeId id)
-    : node_(&model.node(id)), id_(id), input_shapes_(model.input_shapes(id)), parameters_(node_->layer->parameters()),
+    : node_(&model.node(id)),
+      id_(id),
+      input_shapes_(model.input_shapes(id)),
+      parameters_(node_->layer->parameters()),
       buffers_(node_->layer->buffers()) {}
 
 std::vector<Vertex> layers_before_output(const Model& model) {

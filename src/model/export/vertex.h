@@ -32,8 +32,8 @@ class Vertex {
 /// The layers that the output depends on, in order. User error where it depends on the targets.
 std::vector<Vertex> layers_before_output(const Model& model);
 
-/// The linear layer that is part of the loss, where the loss has parameters (a sampled softmax): their names, weight before bias. Its
-/// products are the logits. Empty elsewhere: the model's output then is what is judged.
+/// The linear layer that is part of the loss, where the loss has parameters (a sampled softmax): their names, weight
+/// before bias. Its products are the logits. Empty elsewhere: the model's output then is what is judged.
 std::vector<std::string> linear_in_loss(const Model& model);
 
 }  // namespace trireme

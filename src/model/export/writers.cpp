@@ -15,7 +15,8 @@ namespace {
 
 bool is_identifier(std::string_view word) {
   const auto is_inner = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  return !word.empty() && !std::isdigit(static_cast<unsigned char>(word[0])) && std::all_of(word.begin(), word.end(), is_inner);
+  return !word.empty() && !std::isdigit(static_cast<unsigned char>(word[0])) &&
+         std::all_of(word.begin(), word.end(), is_inner);
 }
 
 }  // namespace
@@ -46,7 +47,9 @@ std::vector<std::string> ScriptWriter::inputs() const {
   return names;
 }
 
-std::string ScriptWriter::parameter(size_t i) const { return i < parameter_count() ? script_path(vertex_.parameters()[i].name) : "None"; }
+std::string ScriptWriter::parameter(size_t i) const {
+  return i < parameter_count() ? script_path(vertex_.parameters()[i].name) : "None";
+}
 std::string ScriptWriter::buffer(size_t i) const { return script_path(vertex_.buffers().at(i).name); }
 std::string ScriptWriter::own(const char* name) const { return fmt::format("{}_{}", name, vertex_.id()); }
 std::string ScriptWriter::variable(NodeId id) { return fmt::format("x_{}", id); }
@@ -65,8 +68,10 @@ std::string script_literal(double value) {
 }
 
 void fail_export(const Layer& layer, const char* form) {
-  fail_user({.where = fmt::format("layer \"{}\"", layer.name()), .what = fmt::format("kind {}", layer.kind()),
-             .why = fmt::format("it has no counterpart in {} here", form), .next = "export the weights as safetensors"});
+  fail_user({.where = fmt::format("layer \"{}\"", layer.name()),
+             .what = fmt::format("kind {}", layer.kind()),
+             .why = fmt::format("it has no counterpart in {} here", form),
+             .next = "export the weights as safetensors"});
 }
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// With these a layer writes itself down for other programs (Layer::to_onnx, Layer::to_script). They need no format's library.
+// With these a layer writes itself down for other programs (Layer::to_onnx, Layer::to_script). They need no format's
+// library.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,7 +39,8 @@ class OnnxWriter {
 
   // -- the graph
   /// A node with one output, whose name is made from the operator's. An empty input is one left out.
-  virtual std::string add(const char* operation, std::vector<std::string> inputs, const OnnxAttributes& attributes = {}) = 0;
+  virtual std::string add(const char* operation, std::vector<std::string> inputs,
+                          const OnnxAttributes& attributes = {}) = 0;
   /// A tensor of the graph's own.
   virtual std::string constant(const at::Tensor& value) = 0;
   std::string constant(const List& values);

@@ -11,7 +11,8 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr double kTolerance = 1e-3;  // relative: what a wrong layer exceeds by far and another order of sums never reaches
+constexpr double kTolerance =
+    1e-3;  // relative: what a wrong layer exceeds by far and another order of sums never reaches
 
 /// One layer's call on one device, outside of any run.
 class PlainCall final : public LayerCall {
@@ -41,7 +42,8 @@ class PlainCall final : public LayerCall {
   std::unique_ptr<Communicator> group_;
 };
 
-void check_backward(const ScriptLayer& layer, const TensorMap& state, std::span<const at::Tensor> inputs, const std::string& file) {
+void check_backward(const ScriptLayer& layer, const TensorMap& state, std::span<const at::Tensor> inputs,
+                    const std::string& file) {
   PlainCall call(layer, state);
   call.training = true;
   try {
@@ -58,7 +60,8 @@ void check_backward(const ScriptLayer& layer, const TensorMap& state, std::span<
 
 }  // namespace
 
-void check_model(const Model& model, const TensorMap& state, const at::Tensor& data, const at::Tensor& expected, const std::string& file) {
+void check_model(const Model& model, const TensorMap& state, const at::Tensor& data, const at::Tensor& expected,
+                 const std::string& file) {
   const at::AutoDispatchBelowAutograd no_autograd;
   std::vector<at::Tensor> values(model.nodes().size());
   values[0] = in_layout(data);
@@ -78,9 +81,11 @@ void check_model(const Model& model, const TensorMap& state, const at::Tensor& d
     if (script != nullptr && script->is_opaque()) check_backward(*script, state, inputs, file);
   }
   const at::Tensor& actual = values[size_t(model.output())];
-  check_internal(actual.sizes() == expected.sizes(), fmt::format("{}: the imported model's output has the file's shape", file));
+  check_internal(actual.sizes() == expected.sizes(),
+                 fmt::format("{}: the imported model's output has the file's shape", file));
   if (actual.numel() == 0) return;
-  const double scale = std::max(expected.abs().max().item<double>(), 1e-30), difference = (actual - expected).abs().max().item<double>();
+  const double scale = std::max(expected.abs().max().item<double>(), 1e-30),
+               difference = (actual - expected).abs().max().item<double>();
   check_internal(difference <= kTolerance * scale,
                  fmt::format("{}: the imported model computes what the file does (they differ by {:.1e} of {:.1e})",
                              file, difference, scale));

@@ -10,9 +10,10 @@
 
 namespace trireme::torchscript {
 
-/// Runs the model in evaluation, in the data's or `state`'s floating type, and compares with `expected`, the file's output as the model's
-/// layers have it. Runs every opaque layer backwards too. User errors: a layer whose operators have no gradient. Internal error where the
-/// outputs differ.
-void check_model(const Model& model, const TensorMap& state, const at::Tensor& data, const at::Tensor& expected, const std::string& file);
+/// Runs the model in evaluation, in the data's or `state`'s floating type, and compares with `expected`, the file's
+/// output as the model's layers have it. Runs every opaque layer backwards too. User errors: a layer whose operators
+/// have no gradient. Internal error where the outputs differ.
+void check_model(const Model& model, const TensorMap& state, const at::Tensor& data, const at::Tensor& expected,
+                 const std::string& file);
 
 }  // namespace trireme::torchscript

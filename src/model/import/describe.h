@@ -18,8 +18,8 @@ struct LayerRow {
   std::string splits = {};       ///< "split by channels, height", or "replicate only, because ..."
 };
 
-/// One row per layer, in the model's order, the loss at the end among them. `degree`: the tensor degree that a layer is asked to
-/// split by, at least 2.
+/// One row per layer, in the model's order, the loss at the end among them. `degree`: the tensor degree that a layer is
+/// asked to split by, at least 2.
 std::vector<LayerRow> describe_layers(const Model& model, int degree = 2);
 
 }  // namespace trireme

@@ -10,7 +10,8 @@ Draft::Draft(const ScriptFile& file, Graph whole) : file(file), graph(std::move(
   const std::vector<bool> images = find_images(graph);
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = graph.values[v];
-    const bool travels = value.from_data && value.batch_dim >= 0 && (value.is_floating() || value.kind == Value::Kind::input);
+    const bool travels =
+        value.from_data && value.batch_dim >= 0 && (value.is_floating() || value.kind == Value::Kind::input);
     forms_.push_back(travels ? std::optional(form_of(value, images[v])) : std::nullopt);
     aliases_.push_back(ValueId(v));
   }
@@ -79,7 +80,8 @@ std::string Draft::new_name(const Operator& op, const std::string& what) {
 
 std::optional<int64_t> int_argument(const Operator& op, std::string_view name) {
   const Argument* argument = op.find(name);
-  if (argument == nullptr || !argument->constant.isInt() || argument->kind != Argument::Kind::constant) return std::nullopt;
+  if (argument == nullptr || !argument->constant.isInt() || argument->kind != Argument::Kind::constant)
+    return std::nullopt;
   return argument->constant.toInt();
 }
 

@@ -36,7 +36,8 @@ class Draft {
   const Operator& op(int index) const { return graph.operators[size_t(index)]; }
   const Value& value(ValueId id) const { return graph.value(id); }
 
-  /// Nothing where a value cannot go from layer to layer: integers that are not the model's input, tensors without a batch dim.
+  /// Nothing where a value cannot go from layer to layer: integers that are not the model's input, tensors without a
+  /// batch dim.
   const std::optional<Form>& form(ValueId id) const { return forms_[size_t(id)]; }
   /// Of an argument that is such a value.
   const Form* form(const Argument* argument) const;
@@ -55,16 +56,18 @@ class Draft {
   void alias(ValueId id, ValueId of) { aliases_[size_t(id)] = of; }
   ValueId resolve(ValueId id) const;
 
-  /// Linear layers whose output is to come in parts, [positions, parts, features]: attention's queries, keys and values.
+  /// Linear layers whose output is to come in parts, [positions, parts, features]: attention's queries, keys and
+  /// values.
   void ask_for_parts(ValueId id, int64_t parts) { parts_[id] = parts; }
   int64_t parts_of(ValueId id) const { return parts_.contains(id) ? parts_.at(id) : 0; }
 
   /// A parameter that an argument is; nullptr where it is something else.
   const Value* parameter(const Argument* argument) const;
-  /// The module to which `<module>.weight` and, where it is given, `<module>.bias` belong, when no layer is called so yet; "" without.
+  /// The module to which `<module>.weight` and, where it is given, `<module>.bias` belong, when no layer is called so
+  /// yet; "" without.
   std::string module_of(const Argument* weight, const Argument* bias) const;
-  /// A name that no layer has: the module's where that has neither modules nor parameters in it, else "<module>.<what>", numbered if
-  /// need be.
+  /// A name that no layer has: the module's where that has neither modules nor parameters in it, else
+  /// "<module>.<what>", numbered if need be.
   std::string new_name(const Operator& op, const std::string& what);
   std::string new_name(const std::string& wanted);
   bool is_taken(const std::string& name) const { return names_.contains(name); }
@@ -87,15 +90,17 @@ std::optional<Size2d> size_argument(const Operator& op, std::string_view name);
 /// "relu" of "aten::relu".
 std::string short_name(const Operator& op);
 
-/// What a value is as TorchScript's tensor, from random numbers in its layer's tensor, after some operators, in float64: to see
-/// what operators do together. Dropout passes. `tensors` holds what they read; returns false where one of them fails.
+/// What a value is as TorchScript's tensor, from random numbers in its layer's tensor, after some operators, in
+/// float64: to see what operators do together. Dropout passes. `tensors` holds what they read; returns false where one
+/// of them fails.
 bool run_operators(const Draft& draft, const std::vector<int>& operators, std::map<ValueId, at::Tensor>& tensors);
 
 /// Whether an operator is a product with a parameter (and a bias), as recognise_linear takes it.
 bool is_linear(const Draft& draft, int index);
 
 // Each looks at one operator, and with it at those around it, and adds a layer where it knows one. False: it does not.
-bool recognise_attention(Draft& draft, int index);  // first: it stands for many operators, which others would take one by one
+bool recognise_attention(Draft& draft,
+                         int index);  // first: it stands for many operators, which others would take one by one
 bool recognise_convolution(Draft& draft, int index);
 bool recognise_pool(Draft& draft, int index);
 bool recognise_norm(Draft& draft, int index);
@@ -108,8 +113,8 @@ bool recognise_lstm(Draft& draft, int index);
 bool recognise_rearrangement(Draft& draft, int index);
 bool recognise_part(Draft& draft, int index);
 
-/// Layers of TorchScript operators (script_layer.h) for all operators that are not covered yet. User errors name an operator that
-/// cannot be in one: batch norm that changes buffers, dropout, values that cannot go from layer to layer.
+/// Layers of TorchScript operators (script_layer.h) for all operators that are not covered yet. User errors name an
+/// operator that cannot be in one: batch norm that changes buffers, dropout, values that cannot go from layer to layer.
 void add_script_layers(Draft& draft);
 
 }  // namespace trireme::torchscript

@@ -12,8 +12,8 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr size_t kMostSampleDims = 2;    // of a sample that is no image
-constexpr size_t kImageDims = 4;   // with the batch
+constexpr size_t kMostSampleDims = 2;  // of a sample that is no image
+constexpr size_t kImageDims = 4;       // with the batch
 
 /// The first extent that holds something, whose parts are those of the dim that all but the last are folded into.
 int major_extent(const Shape& extents) {
@@ -61,7 +61,8 @@ int Form::extent_of_layer_dim(int layer_dim) const {
 
 Form form_of(const Value& value, bool is_image) {
   check_internal(value.batch_dim >= 0, "a layer's value has a batch dim");
-  Form form{.extents = {}, .sample = {}, .batch_dim = value.batch_dim, .is_folded = value.fold > 1, .is_image = is_image};
+  Form form{
+      .extents = {}, .sample = {}, .batch_dim = value.batch_dim, .is_folded = value.fold > 1, .is_image = is_image};
   if (form.is_folded) form.extents.push_back(value.fold);
   for (size_t d = 0; d < value.sizes.size(); ++d)
     if (int(d) != value.batch_dim) form.extents.push_back(value.sizes[d]);
@@ -84,15 +85,31 @@ at::Tensor as_layer_tensor(const at::Tensor& value, const Form& form, const Shap
 }
 
 std::vector<bool> find_images(const Graph& graph) {
-  static const std::set<std::string_view> of_images{
-      "aten::conv2d", "aten::_convolution", "aten::convolution", "aten::conv_transpose2d", "aten::batch_norm", "aten::group_norm",
-      "aten::instance_norm", "aten::max_pool2d", "aten::max_pool2d_with_indices", "aten::avg_pool2d", "aten::adaptive_avg_pool2d",
-      "aten::adaptive_max_pool2d", "aten::upsample_nearest2d", "aten::upsample_bilinear2d", "aten::upsample_bicubic2d",
-      "aten::pixel_shuffle", "aten::pixel_unshuffle", "aten::local_response_norm", "aten::channel_shuffle", "aten::feature_dropout"};
+  static const std::set<std::string_view> of_images{"aten::conv2d",
+                                                    "aten::_convolution",
+                                                    "aten::convolution",
+                                                    "aten::conv_transpose2d",
+                                                    "aten::batch_norm",
+                                                    "aten::group_norm",
+                                                    "aten::instance_norm",
+                                                    "aten::max_pool2d",
+                                                    "aten::max_pool2d_with_indices",
+                                                    "aten::avg_pool2d",
+                                                    "aten::adaptive_avg_pool2d",
+                                                    "aten::adaptive_max_pool2d",
+                                                    "aten::upsample_nearest2d",
+                                                    "aten::upsample_bilinear2d",
+                                                    "aten::upsample_bicubic2d",
+                                                    "aten::pixel_shuffle",
+                                                    "aten::pixel_unshuffle",
+                                                    "aten::local_response_norm",
+                                                    "aten::channel_shuffle",
+                                                    "aten::feature_dropout"};
   std::vector<bool> images(graph.values.size());
   const auto mark = [&](ValueId id) {
     const Value& value = graph.value(id);
-    const bool fits = value.sizes.size() == kImageDims && value.batch_dim == 0 && value.fold == 1 && value.is_floating();
+    const bool fits =
+        value.sizes.size() == kImageDims && value.batch_dim == 0 && value.fold == 1 && value.is_floating();
     if (!fits || images[size_t(id)]) return false;
     images[size_t(id)] = true;
     return true;
@@ -108,7 +125,8 @@ std::vector<bool> find_images(const Graph& graph) {
     changed = false;
     for (const Operator& op : graph.operators) {
       const bool drops = op.name == kDropSamples || op.name == "aten::dropout";
-      const bool joins = op.name == "aten::cat" || op.name == "aten::slice_scatter" || op.name == "aten::select_scatter";
+      const bool joins =
+          op.name == "aten::cat" || op.name == "aten::slice_scatter" || op.name == "aten::select_scatter";
       if (!is_elementwise(op.name) && !joins && !drops) continue;
       bool any = false;
       const auto look = [&](ValueId id) { any = any || images[size_t(id)]; };

@@ -7,12 +7,12 @@
 
 namespace trireme::torchscript {
 
-/// TorchScript's tensors may have the batch in any dim, or folded into one: [windows of all samples, positions, features]. A layer's
-/// tensor is [n, ...sample]: the batch is taken out and put first. Dims of a sample beyond two are folded into its first one, which
-/// moves nothing in memory, unless the value is an image [c, h, w].
+/// TorchScript's tensors may have the batch in any dim, or folded into one: [windows of all samples, positions,
+/// features]. A layer's tensor is [n, ...sample]: the batch is taken out and put first. Dims of a sample beyond two are
+/// folded into its first one, which moves nothing in memory, unless the value is an image [c, h, w].
 struct Form {
-  Shape extents;      ///< the value's dims without the batch; what is folded into the batch dim comes first
-  Shape sample;       ///< of the layer's tensor
+  Shape extents;  ///< the value's dims without the batch; what is folded into the batch dim comes first
+  Shape sample;   ///< of the layer's tensor
   int batch_dim = 0;
   bool is_folded = false;  ///< extents[0] lies in the batch dim
   bool is_image = false;
@@ -37,8 +37,8 @@ at::Tensor as_value(const at::Tensor& tensor, const Form& form, const Shape& ext
 /// The other way, of `samples` samples.
 at::Tensor as_layer_tensor(const at::Tensor& value, const Form& form, const Shape& extents, int64_t samples);
 
-/// By value: whether it is an image [n, c, h, w], to be kept in channels_last order: what convolutions, pools and the like read and
-/// write, and what is combined with that element by element.
+/// By value: whether it is an image [n, c, h, w], to be kept in channels_last order: what convolutions, pools and the
+/// like read and write, and what is combined with that element by element.
 std::vector<bool> find_images(const Graph& graph);
 
 }  // namespace trireme::torchscript

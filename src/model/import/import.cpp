@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "model/import/check.h"
 #include "model/import/draft.h"
+#include "model/import/interpreter.h"
 #include "model/import/merge.h"
 #include "model/import/script_file.h"
-#include "model/import/interpreter.h"
 
 namespace trireme {
 namespace torchscript {
@@ -28,13 +28,14 @@ at::Tensor probe_data(const ImportOptions& options, at::ScalarType dtype) {
   Shape sizes = options.sample_shape;
   sizes.insert(sizes.begin(), kOtherBatch);
   const at::Generator generator = at::detail::createCPUGenerator(kProbeSeed);
-  if (options.vocabulary > 0) return at::randint(options.vocabulary, sizes, generator, at::TensorOptions().dtype(at::kLong));
+  if (options.vocabulary > 0)
+    return at::randint(options.vocabulary, sizes, generator, at::TensorOptions().dtype(at::kLong));
   return at::randn(sizes, generator, at::TensorOptions().dtype(dtype));
 }
 
 struct InterpretedModes {
   Graph graph;
-  at::Tensor data, output;    ///< of kProbeBatch samples in evaluation
+  at::Tensor data, output;  ///< of kProbeBatch samples in evaluation
   std::string output_note;
   std::vector<std::string> switched_off, fixed_to_training;
 };
@@ -70,7 +71,8 @@ void recognise(Draft& draft) {
   add_script_layers(draft);
   // a layer stands where its last operator stood
   std::stable_sort(draft.items.begin(), draft.items.end(), [](const Item& a, const Item& b) {
-    return *std::max_element(a.operators.begin(), a.operators.end()) < *std::max_element(b.operators.begin(), b.operators.end());
+    return *std::max_element(a.operators.begin(), a.operators.end()) <
+           *std::max_element(b.operators.begin(), b.operators.end());
   });
 }
 
@@ -79,14 +81,16 @@ Model build(const Draft& draft, const ImportOptions& options, const LossForOutpu
   std::map<ValueId, NodeId> nodes;
   const auto& output_form = draft.form(draft.graph.output);
   check_internal(output_form.has_value(), "the output goes to the loss");
-  const NodeId data = builder.input("data", options.sample_shape), target = builder.input("target", loss.target_shape(output_form->sample));
+  const NodeId data = builder.input("data", options.sample_shape),
+               target = builder.input("target", loss.target_shape(output_form->sample));
   for (size_t v = 0; v < draft.graph.values.size(); ++v)
     if (draft.graph.values[v].kind == Value::Kind::input) nodes[ValueId(v)] = data;
   for (const Item& item : draft.items) {
     std::vector<NodeId> inputs;
     for (ValueId id : item.inputs) {
       const auto node = nodes.find(draft.resolve(id));
-      check_internal(node != nodes.end(), fmt::format("the layers that \"{}\" reads come before it", item.layer->name()));
+      check_internal(node != nodes.end(),
+                     fmt::format("the layers that \"{}\" reads come before it", item.layer->name()));
       inputs.push_back(node->second);
     }
     nodes[item.output] = builder.add(item.layer, std::move(inputs));
@@ -106,20 +110,24 @@ std::string names(std::vector<std::string> all) {
 
 TensorMap values_for(const Model& model, const ScriptFile& file) {
   TensorMap values;
-  for (const ParameterSpec& spec : model.parameters()) values[spec.name] = file.parameters.at(spec.name).reshape(spec.shape);
+  for (const ParameterSpec& spec : model.parameters())
+    values[spec.name] = file.parameters.at(spec.name).reshape(spec.shape);
   for (const Node& node : model.nodes())
     if (node.layer)
-      for (const BufferSpec& spec : node.layer->buffers()) values[spec.name] = file.buffers.at(spec.name).reshape(spec.shape);
+      for (const BufferSpec& spec : node.layer->buffers())
+        values[spec.name] = file.buffers.at(spec.name).reshape(spec.shape);
   return values;
 }
 
 std::vector<std::string> notes_of(const Draft& draft, const InterpretedModes& modes, const ImportedModel& imported) {
   std::vector<std::string> notes;
   if (!modes.output_note.empty())
-    notes.push_back(fmt::format("forward returns several things: its output{} is trained, the rest plays no part", modes.output_note));
+    notes.push_back(fmt::format("forward returns several things: its output{} is trained, the rest plays no part",
+                                modes.output_note));
   std::vector<std::string> fixed, left_out;
   for (const Operator& op : draft.graph.operators)
-    if (op.name == "aten::batch_norm" && !op.training_flag && op.find("running_mean") != nullptr) fixed.push_back(op.module);
+    if (op.name == "aten::batch_norm" && !op.training_flag && op.find("running_mean") != nullptr)
+      fixed.push_back(op.module);
   if (!fixed.empty())
     notes.push_back(
         fmt::format("{} batch norms are fixed to evaluation mode, as the module was when it was traced: they take the "
@@ -138,11 +146,13 @@ std::vector<std::string> notes_of(const Draft& draft, const InterpretedModes& mo
   for (const std::string& name : draft.file.order)
     if (!imported.initial_values.contains(name)) left_out.push_back(name);
   if (!left_out.empty())
-    notes.push_back(fmt::format("{} parameters are left out: the output does not depend on them ({})", left_out.size(), names(left_out)));
+    notes.push_back(fmt::format("{} parameters are left out: the output does not depend on them ({})", left_out.size(),
+                                names(left_out)));
   return notes;
 }
 
-ImportedModel import_module(const std::filesystem::path& path, const ImportOptions& options, const LossForOutput& loss) {
+ImportedModel import_module(const std::filesystem::path& path, const ImportOptions& options,
+                            const LossForOutput& loss) {
   const c10::InferenceMode ordinary(false);
   const at::NoGradGuard no_grad;
   const ScriptFile file = load_script(path);
@@ -163,7 +173,8 @@ ImportedModel import_module(const std::filesystem::path& path, const ImportOptio
 }  // namespace
 }  // namespace torchscript
 
-ImportedModel import_torchscript(const std::filesystem::path& path, const ImportOptions& options, const LossForOutput& loss) {
+ImportedModel import_torchscript(const std::filesystem::path& path, const ImportOptions& options,
+                                 const LossForOutput& loss) {
   return torchscript::import_module(path, options, loss);
 }
 

@@ -28,7 +28,8 @@ torch::jit::Module copy_of(const ScriptFile& file, bool training) {
 
 Interpreter::Names Interpreter::tensor_names(const torch::jit::Module& module) {
   Names names;
-  for (const auto& parameter : module.named_parameters()) names.try_emplace(parameter.value.unsafeGetTensorImpl(), parameter.name);
+  for (const auto& parameter : module.named_parameters())
+    names.try_emplace(parameter.value.unsafeGetTensorImpl(), parameter.name);
   for (const auto& buffer : module.named_buffers())
     if (buffer.value.defined()) names.try_emplace(buffer.value.unsafeGetTensorImpl(), buffer.name);
   return names;
@@ -41,10 +42,16 @@ Interpreter::Names Interpreter::module_names(const torch::jit::Module& module) {
 }
 
 Interpreter::Interpreter(const ScriptFile& file, Paths& paths, bool training)
-    : file_(file), paths_(paths), training_(training), module_(copy_of(file, training)), modules_(module_names(module_)),
+    : file_(file),
+      paths_(paths),
+      training_(training),
+      module_(copy_of(file, training)),
+      modules_(module_names(module_)),
       attributes_(tensor_names(module_)) {}
 
-void Interpreter::fail(const Node* node, std::string why, std::string next) const { fail_at(file_.path, *node, std::move(why), std::move(next)); }
+void Interpreter::fail(const Node* node, std::string why, std::string next) const {
+  fail_at(file_.path, *node, std::move(why), std::move(next));
+}
 
 Tape Interpreter::run(const at::Tensor& data) {
   samples_ = data.size(0);
@@ -64,7 +71,10 @@ Tape Interpreter::run(const at::Tensor& data) {
   add_value(data, std::move(input));
   const auto method = module_.find_method("forward");
   if (!method)
-    fail_user({.where = file_.path.string(), .what = "a module without forward", .why = "", .next = "save a module that has one"});
+    fail_user({.where = file_.path.string(),
+               .what = "a module without forward",
+               .why = "",
+               .next = "save a module that has one"});
   const auto& graph = *torch::jit::toGraphFunction(method->function()).graph();
   std::vector<IValue> arguments{module_._ivalue(), data};
   const auto& schema = method->function().getSchema();
@@ -107,8 +117,10 @@ ValueId Interpreter::main_output(const IValue& returned) {
       next = entry->value();
       way += entry->key().isString() ? fmt::format("[\"{}\"]", entry->key().toStringRef()) : "[first]";
     } else {
-      fail_user({.where = file_.path.string(), .what = fmt::format("forward returns a {}", value.tagKind()),
-                 .why = "a loss judges a tensor", .next = "return the logits"});
+      fail_user({.where = file_.path.string(),
+                 .what = fmt::format("forward returns a {}", value.tagKind()),
+                 .why = "a loss judges a tensor",
+                 .next = "return the logits"});
     }
     value = next;
   }
@@ -123,7 +135,8 @@ ValueId Interpreter::main_output(const IValue& returned) {
   return known_.at(value.toTensor().unsafeGetTensorImpl()).value;
 }
 
-std::vector<c10::IValue> Interpreter::call(const torch::jit::Graph& graph, std::vector<IValue> arguments, std::string module, int path) {
+std::vector<c10::IValue> Interpreter::call(const torch::jit::Graph& graph, std::vector<IValue> arguments,
+                                           std::string module, int path) {
   Frame frame{.module = std::move(module), .path = path, .values = {}};
   for (size_t i = 0; i < graph.inputs().size(); ++i) frame.values[graph.inputs()[i]] = std::move(arguments.at(i));
   run_block(frame, *graph.block());
@@ -204,7 +217,9 @@ bool Interpreter::run_structure(Frame& frame, Node* node) {
   } else if (kind == prim::SetAttr && node->s(c10::attr::name) == "num_batches_tracked") {
     changed_.try_emplace(frame.module + ".num_batches_tracked", node);
   } else if (kind == prim::SetAttr) {
-    fail(node, fmt::format("sets the attribute \"{}\" of its module: state that changes from step to step", node->s(c10::attr::name)),
+    fail(node,
+         fmt::format("sets the attribute \"{}\" of its module: state that changes from step to step",
+                     node->s(c10::attr::name)),
          "return what is needed instead");
   } else if (kind == prim::If) {
     run_if(frame, node);
@@ -223,7 +238,8 @@ bool Interpreter::run_structure(Frame& frame, Node* node) {
   } else if (kind == prim::Uninitialized) {
     set(frame, node, {IValue()});
   } else if (kind == prim::Enter || kind == prim::Exit || kind == prim::fork || kind == prim::CreateObject) {
-    fail(node, "with blocks, forks and objects made while the module runs cannot be imported", "leave them out, or trace the module");
+    fail(node, "with blocks, forks and objects made while the module runs cannot be imported",
+         "leave them out, or trace the module");
   } else {
     return build_container(frame, node) || take_apart(frame, node);
   }
@@ -250,7 +266,8 @@ void Interpreter::run_loop(Frame& frame, Node* node) {
   carried.erase(carried.begin(), carried.begin() + 2);
   const int outside = frame.path;
   for (int64_t round = 0; round < most && goes_on; ++round) {
-    if (round == kMostRounds) fail(node, fmt::format("a loop of more than {} rounds", kMostRounds), "import a shorter sequence");
+    if (round == kMostRounds)
+      fail(node, fmt::format("a loop of more than {} rounds", kMostRounds), "import a shorter sequence");
     frame.path = paths_.of(outside, node, round);
     frame.values[body.inputs()[0]] = round;
     for (size_t i = 0; i < carried.size(); ++i) frame.values[body.inputs()[i + 1]] = carried[i];

@@ -1,5 +1,5 @@
-// Internals of interpret(), split over interpreter.cpp (calls and control flow), record.cpp (operators), record_in_place.cpp (views and what is written
-// to them) and record_bags.cpp (embedding bags).
+// Internals of interpret(), split over interpreter.cpp (calls and control flow), record.cpp (operators),
+// record_in_place.cpp (views and what is written to them) and record_bags.cpp (embedding bags).
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -65,7 +65,8 @@ class Interpreter {
   void evaluate(const Frame& frame, const c10::FunctionSchema& schema, std::vector<IValue>& inputs);
   void note_dropout(const Frame& frame, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
   void execute(Node* node, torch::jit::Stack& stack);
-  Operator describe(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
+  Operator describe(const Frame& frame, Node* node, const c10::FunctionSchema& schema,
+                    const std::vector<IValue>& inputs);
   void note_state(Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
   void check_state() const;
   bool is_stale(const at::Tensor& tensor) const;
@@ -80,22 +81,26 @@ class Interpreter {
                 const at::Tensor& result);
 
   // record_in_place.cpp
-  void run_in_place(Frame& frame, Node* node, Operator op, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs);
+  void run_in_place(Frame& frame, Node* node, Operator op, const c10::FunctionSchema& schema,
+                    const std::vector<IValue>& inputs);
   void make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema, const at::Tensor& target);
   void note_view(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs,
                  const torch::jit::Stack& outputs);
   bool take_view_anew(const at::Tensor& tensor);
   at::Tensor root_of(at::Tensor tensor) const;
   std::vector<Argument> bases_of(Node* node, at::Tensor tensor);
-  Argument overwrite(const Frame& frame, Node* node, const Operator& op, const at::Tensor& target, const IValue& source);
-  void write_back(const Frame& frame, Node* node, at::Tensor tensor, const std::vector<Argument>& bases, Argument written);
+  Argument overwrite(const Frame& frame, Node* node, const Operator& op, const at::Tensor& target,
+                     const IValue& source);
+  void write_back(const Frame& frame, Node* node, at::Tensor tensor, const std::vector<Argument>& bases,
+                  Argument written);
   Argument argument_of(const at::Tensor& tensor);
 
   // record_bags.cpp
   void run_bags(Frame& frame, Node* node, const std::vector<IValue>& inputs);
   Argument bags_of(const Frame& frame, Node* node, const Argument& flat, const at::Tensor& indices);
 
-  using HoldsAddress = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;  // no other tensor comes to lie there
+  using HoldsAddress =
+      c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;  // no other tensor comes to lie there
 
   struct Known {
     HoldsAddress holds_address;
@@ -130,8 +135,9 @@ class Interpreter {
   };
   std::unordered_map<const void*, Captured> captured_;
   std::unordered_map<const void*, View> views_;
-  std::unordered_map<const void*, c10::Storage> overwritten_;  // with data or random numbers, in part or though made of constants
-  std::map<std::string, const Node*> changed_, read_;          // buffers, by whom first
+  std::unordered_map<const void*, c10::Storage>
+      overwritten_;  // with data or random numbers, in part or though made of constants
+  std::map<std::string, const Node*> changed_, read_;  // buffers, by whom first
   std::unordered_map<const Node*, std::vector<const torch::jit::Value*>> last_reads_;
   std::set<const Block*> counted_;
 };

@@ -24,7 +24,8 @@ constexpr double kSameSums = 1e-4;  // relative: float32 sums of the same number
 
 /// a of 2 a and 3 a samples.
 std::optional<int64_t> proportion(int64_t probe, int64_t other) {
-  if (probe % kProbeBatch != 0 || other % kOtherBatch != 0 || probe / kProbeBatch != other / kOtherBatch) return std::nullopt;
+  if (probe % kProbeBatch != 0 || other % kOtherBatch != 0 || probe / kProbeBatch != other / kOtherBatch)
+    return std::nullopt;
   return probe / kProbeBatch;
 }
 
@@ -40,7 +41,9 @@ int proportional_dim(const Shape& probe, const Shape& other) {
   return found;
 }
 
-bool same_numbers(const at::Tensor& a, const at::Tensor& b) { return a.sizes() == b.sizes() && a.dtype() == b.dtype() && at::equal(a, b); }
+bool same_numbers(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.dtype() == b.dtype() && at::equal(a, b);
+}
 
 /// Of two constant tensors, one for each number of samples.
 Argument compare_tensors(const ScriptFile& file, const Operator& op, const Argument& probe, const Argument& other) {
@@ -63,7 +66,8 @@ Argument compare(const ScriptFile& file, const Operator& op, const Argument& pro
   if (probe.is_value()) return probe;
   Argument argument = probe;
   if (probe.kind == Kind::list) {
-    for (size_t i = 0; i < probe.items.size(); ++i) argument.items[i] = compare(file, op, probe.items[i], other.items[i]);
+    for (size_t i = 0; i < probe.items.size(); ++i)
+      argument.items[i] = compare(file, op, probe.items[i], other.items[i]);
     return argument;
   }
   const c10::IValue &a = probe.constant, &b = other.constant;
@@ -148,23 +152,27 @@ class Merge {
       return add_operator(std::move(op), {value}).front();
     }
     if (!same)
-      fail_at(file_.path, t ? *t->node : *e->node, "what is computed in training differs from what is computed in evaluation",
+      fail_at(file_.path, t ? *t->node : *e->node,
+              "what is computed in training differs from what is computed in evaluation",
               "only batch norm and dropout may; write the rest so that both modes compute the same");
     return unite_operators(*t, *e)[size_t(training_.value(training).result)];
   }
 
   std::vector<ValueId> unite_operators(const Operator& t, const Operator& e) {
     Operator op = e;
-    for (size_t i = 0; i < op.arguments.size(); ++i) op.arguments[i] = unite_arguments(t, op, i, t.arguments.at(i), e.arguments[i]);
+    for (size_t i = 0; i < op.arguments.size(); ++i)
+      op.arguments[i] = unite_arguments(t, op, i, t.arguments.at(i), e.arguments[i]);
     std::vector<Value> values;
     for (ValueId id : e.results) values.push_back(evaluation_.value(id));
-    for (size_t i = 0; i < t.results.size(); ++i) check_internal(i < e.results.size(), "an operator gives as much in both modes");
+    for (size_t i = 0; i < t.results.size(); ++i)
+      check_internal(i < e.results.size(), "an operator gives as much in both modes");
     std::vector<ValueId> ids = add_operator(std::move(op), std::move(values));
     for (size_t i = 0; i < ids.size(); ++i) united_[{t.results[i], e.results[i]}] = ids[i];
     return ids;
   }
 
-  Argument unite_arguments(const Operator& t, Operator& op, size_t index, const Argument& training, const Argument& evaluation) {
+  Argument unite_arguments(const Operator& t, Operator& op, size_t index, const Argument& training,
+                           const Argument& evaluation) {
     Argument argument = evaluation;
     if (training.kind != evaluation.kind || training.items.size() != evaluation.items.size()) fail_argument(t);
     if (evaluation.is_value()) {
@@ -174,14 +182,16 @@ class Merge {
     for (size_t i = 0; i < argument.items.size(); ++i)
       argument.items[i] = unite_arguments(t, op, index, training.items[i], evaluation.items[i]);
     const std::string& name = op.argument_names[index];
-    const bool is_flag = (name == "training" || name == "train" || name == "use_input_stats") && evaluation.constant.isBool();
+    const bool is_flag =
+        (name == "training" || name == "train" || name == "use_input_stats") && evaluation.constant.isBool();
     if (is_flag) {
       op.training_flag = training.constant.toBool();
       return argument;
     }
     const c10::IValue &a = training.constant, &b = evaluation.constant;
     const bool both_tensors = a.isTensor() && b.isTensor();
-    if (both_tensors ? !same_numbers(a.toTensor(), b.toTensor()) && training.attribute.empty() : !a.isTensor() && !b.isTensor() && a != b)
+    if (both_tensors ? !same_numbers(a.toTensor(), b.toTensor()) && training.attribute.empty()
+                     : !a.isTensor() && !b.isTensor() && a != b)
       fail_argument(t);
     return argument;
   }
@@ -222,20 +232,24 @@ std::optional<double> keep_chance(const Graph& graph, ValueId id) {
   const int producer = graph.value(id).producer;
   if (producer < 0) return std::nullopt;
   const Operator& division = graph.operators[size_t(producer)];
-  if (division.name != "aten::div" || division.arguments.size() < 2 || !division.arguments[0].is_value()) return std::nullopt;
+  if (division.name != "aten::div" || division.arguments.size() < 2 || !division.arguments[0].is_value())
+    return std::nullopt;
   const c10::IValue& divisor = division.arguments[1].constant;
   const int drawn = graph.value(division.arguments[0].value).producer;
   if (drawn < 0 || !divisor.isDouble()) return std::nullopt;
   const Operator& bernoulli = graph.operators[size_t(drawn)];
   const Argument* chance = bernoulli.find("p");
-  if (!bernoulli.name.starts_with("aten::bernoulli") || chance == nullptr || !chance->constant.isDouble()) return std::nullopt;
+  if (!bernoulli.name.starts_with("aten::bernoulli") || chance == nullptr || !chance->constant.isDouble())
+    return std::nullopt;
   if (chance->constant.toDouble() != divisor.toDouble()) return std::nullopt;
   return chance->constant.toDouble();
 }
 
-/// Dims of a sample that a mask has, from the first one on; nothing where it is not a number per sample or per such part.
+/// Dims of a sample that a mask has, from the first one on; nothing where it is not a number per sample or per such
+/// part.
 std::optional<int64_t> mask_dims(const Value& mask, const Value& value) {
-  if (mask.batch_dim != 0 || mask.fold != 1 || value.batch_dim != 0 || value.fold != 1 || mask.sizes.size() != value.sizes.size())
+  if (mask.batch_dim != 0 || mask.fold != 1 || value.batch_dim != 0 || value.fold != 1 ||
+      mask.sizes.size() != value.sizes.size())
     return std::nullopt;
   size_t dims = 0;
   while (dims + 1 < mask.sizes.size() && mask.sizes[dims + 1] == value.sizes[dims + 1]) ++dims;
@@ -246,7 +260,8 @@ std::optional<int64_t> mask_dims(const Value& mask, const Value& value) {
 
 void find_dropped_samples(Graph& graph) {
   for (Operator& op : graph.operators) {
-    if (op.name != "aten::mul" || op.arguments.size() < 2 || !op.arguments[0].is_value() || !op.arguments[1].is_value()) continue;
+    if (op.name != "aten::mul" || op.arguments.size() < 2 || !op.arguments[0].is_value() || !op.arguments[1].is_value())
+      continue;
     for (int m : {1, 0}) {
       const ValueId mask = op.arguments[size_t(m)].value, value = op.arguments[size_t(1 - m)].value;
       const auto chance = keep_chance(graph, mask);
@@ -272,7 +287,8 @@ Graph compare_batches(const ScriptFile& file, const Tape& probe, const Tape& oth
   Graph graph = probe.graph;
   const auto &a = probe.graph.operators, &b = other.graph.operators;
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    const bool same = i < a.size() && i < b.size() && a[i].node == b[i].node && a[i].path == b[i].path && a[i].name == b[i].name;
+    const bool same =
+        i < a.size() && i < b.size() && a[i].node == b[i].node && a[i].path == b[i].path && a[i].name == b[i].name;
     if (!same) fail_batch(file, i < a.size() ? a[i] : b[i], "what runs here changes");
     for (size_t k = 0; k < a[i].arguments.size(); ++k)
       graph.operators[i].arguments[k] = compare(file, a[i], a[i].arguments[k], b[i].arguments.at(k));
@@ -284,7 +300,8 @@ Graph compare_batches(const ScriptFile& file, const Tape& probe, const Tape& oth
     const int dim = proportional_dim(value.sizes, other.graph.values[v].sizes);
     if (dim < 0) continue;
     if (same_first_samples(probe.signatures[v], other.signatures[v], dim)) value.batch_dim = dim;
-    else value.batch_is_inner = dim == 0 && has_inner_batch(probe.signatures[v], other.signatures[v], value.sizes.size());
+    else
+      value.batch_is_inner = dim == 0 && has_inner_batch(probe.signatures[v], other.signatures[v], value.sizes.size());
     if (value.batch_dim >= 0 || value.batch_is_inner) value.fold = value.sizes[size_t(dim)] / kProbeBatch;
   }
   return graph;
@@ -302,11 +319,13 @@ bool works_on_rows(const Operator& op, const std::function<bool(ValueId)>& is_in
   static const std::set<std::string_view> by_row{"aten::linear", "aten::layer_norm", "aten::dropout"};
   if (!by_row.contains(op.name) && !is_elementwise(op.name)) return false;
   const auto fits = [&](const Argument& argument) {
-    if (argument.is_value()) return is_inner(argument.value) || graph.value(argument.value).sizes.size() <= 1 || op.name == "aten::linear";
+    if (argument.is_value())
+      return is_inner(argument.value) || graph.value(argument.value).sizes.size() <= 1 || op.name == "aten::linear";
     return !argument.is_tensor() || !argument.constant.toTensor().defined() || argument.constant.toTensor().dim() <= 1;
   };
   return !op.arguments.empty() && op.arguments[0].is_value() && is_inner(op.arguments[0].value) &&
-         std::all_of(op.arguments.begin(), op.arguments.end(), fits) && std::all_of(op.results.begin(), op.results.end(), is_inner);
+         std::all_of(op.arguments.begin(), op.arguments.end(), fits) &&
+         std::all_of(op.results.begin(), op.results.end(), is_inner);
 }
 
 }  // namespace
@@ -317,7 +336,8 @@ Graph unfold_inner_batches(const ScriptFile& file, Graph graph) {
   const auto is_inner = [&](ValueId id) { return bool(inner[size_t(id)]); };
   for (const Operator& op : graph.operators) {
     bool any = std::any_of(op.results.begin(), op.results.end(), is_inner);
-    for (const Argument& argument : op.arguments) for_each_value(argument, [&](ValueId id) { any = any || is_inner(id); });
+    for (const Argument& argument : op.arguments)
+      for_each_value(argument, [&](ValueId id) { any = any || is_inner(id); });
     if (any && !is_reshape(op.name) && !works_on_rows(op, is_inner, graph))
       fail_at(file.path, *op.node, "works on samples that are folded into a dim behind others",
               "fold what is of one sample only, or keep the batch a dim of its own");
@@ -337,9 +357,11 @@ namespace {
 
 /// Whether an operator gives its first argument as it got it.
 bool is_idle(const Graph& graph, const Operator& op) {
-  static const std::set<std::string_view> copies{"aten::contiguous", "aten::clone", "aten::alias", "aten::lift_fresh", "aten::lift"};
-  static const std::set<std::string_view> casts{"aten::to", "aten::type_as", "aten::_to_copy", "aten::expand", "aten::expand_as",
-                                                "aten::view", "aten::reshape", "aten::flatten", "aten::view_as"};
+  static const std::set<std::string_view> copies{"aten::contiguous", "aten::clone", "aten::alias", "aten::lift_fresh",
+                                                 "aten::lift"};
+  static const std::set<std::string_view> casts{"aten::to",      "aten::type_as",   "aten::_to_copy",
+                                                "aten::expand",  "aten::expand_as", "aten::view",
+                                                "aten::reshape", "aten::flatten",   "aten::view_as"};
   static const std::set<std::string_view> dropouts{"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout",
                                                    "aten::feature_alpha_dropout", kDropSamples};
   if (op.arguments.empty() || !op.arguments[0].is_value() || op.results.size() != 1) return false;

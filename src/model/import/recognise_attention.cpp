@@ -1,6 +1,7 @@
-// Attention that is written out: a product of queries and keys, scaled, a softmax, a product with the values, with whatever puts the
-// heads into a dim of their own and back. The candidates are found by their operators; that they are attention is found out by
-// comparing numbers: whatever way a module scales, orders its heads or masks what comes later, the result must be the same.
+// Attention that is written out: a product of queries and keys, scaled, a softmax, a product with the values, with
+// whatever puts the heads into a dim of their own and back. The candidates are found by their operators; that they are
+// attention is found out by comparing numbers: whatever way a module scales, orders its heads or masks what comes
+// later, the result must be the same.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -14,10 +15,12 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr double kSame = 1e-9;  // of float64 numbers of size 1
+constexpr double kSame = 1e-9;      // of float64 numbers of size 1
 constexpr int64_t kFusedParts = 3;  // queries, keys, values
 
-bool is_product(const Operator& op) { return op.name == "aten::matmul" || op.name == "aten::bmm" || op.name == "aten::baddbmm"; }
+bool is_product(const Operator& op) {
+  return op.name == "aten::matmul" || op.name == "aten::bmm" || op.name == "aten::baddbmm";
+}
 
 /// Operators that may stand between the projections and the product: they move, cut or scale.
 bool prepares(const Operator& op) {
@@ -81,7 +84,8 @@ class Search {
  private:
   /// Up from a value as long as its operators are of a kind; the value before them.
   std::optional<ValueId> climb(ValueId id, bool (*belongs)(const Operator&)) {
-    for (int producer = draft_.value(id).producer; producer >= 0 && belongs(draft_.op(producer)); producer = draft_.value(id).producer) {
+    for (int producer = draft_.value(id).producer; producer >= 0 && belongs(draft_.op(producer));
+         producer = draft_.value(id).producer) {
       const auto next = data_argument(draft_, draft_.op(producer));
       if (!next) return std::nullopt;
       candidate_.operators.insert(producer);
@@ -128,8 +132,8 @@ class Search {
            form->extents.size() == 2;
   }
 
-  /// The value that queries, keys or values are made from: the one furthest up with as many features as the output, or three times
-  /// as many.
+  /// The value that queries, keys or values are made from: the one furthest up with as many features as the output, or
+  /// three times as many.
   std::optional<ValueId> frontier(ValueId id) {
     const int64_t width = draft_.form(candidate_.output)->sample.back();
     std::optional<ValueId> found;
@@ -174,9 +178,13 @@ class Search {
 
 /// Softmax of q k^T / sqrt(d) times v, by heads.
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads, bool causal) {
-  const auto by_heads = [&](const at::Tensor& x) { return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2); };
+  const auto by_heads = [&](const at::Tensor& x) {
+    return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
+  };
   at::Tensor scores = at::matmul(by_heads(q), by_heads(k).transpose(2, 3)) / std::sqrt(double(q.size(2) / heads));
-  if (causal) scores = scores.masked_fill(at::ones({q.size(1), k.size(1)}, at::TensorOptions().dtype(at::kBool)).triu(1), -INFINITY);
+  if (causal)
+    scores =
+        scores.masked_fill(at::ones({q.size(1), k.size(1)}, at::TensorOptions().dtype(at::kBool)).triu(1), -INFINITY);
   return at::matmul(at::softmax(scores, -1), by_heads(v)).transpose(1, 2).reshape(q.sizes());
 }
 
@@ -185,7 +193,11 @@ at::Tensor numbers(const Shape& sample, int64_t seed) {
   sizes.insert(sizes.begin(), kProbeBatch);
   int64_t count = 1;
   for (int64_t size : sizes) count *= size;
-  return at::arange(count, at::TensorOptions().dtype(at::kDouble)).add_(double(seed) * 0.7).mul_(1.618).sin_().view(sizes);
+  return at::arange(count, at::TensorOptions().dtype(at::kDouble))
+      .add_(double(seed) * 0.7)
+      .mul_(1.618)
+      .sin_()
+      .view(sizes);
 }
 
 /// Runs a candidate's operators and attention itself on the same numbers. Nothing where they differ.
@@ -229,15 +241,18 @@ bool recognise_attention(Draft& draft, int index) {
                         draft.form(v)->sample.back() == width;
   if (!fused && !separate) return false;
   // a fused layer takes its parts in a dim of their own, which only a linear layer gives
-  if (fused && (draft.value(q).producer < 0 || !is_linear(draft, draft.value(q).producer) || q == draft.graph.output)) return false;
+  if (fused && (draft.value(q).producer < 0 || !is_linear(draft, draft.value(q).producer) || q == draft.graph.output))
+    return false;
   for (int reader : draft.readers(q))
     if (fused && !candidate->operators.contains(reader)) return false;
   const auto options = verify(draft, *candidate, fused);
   if (!options) return false;
   const std::string name = draft.new_name(op, "attention");
   if (fused) draft.ask_for_parts(q, kFusedParts);
-  draft.add({std::make_shared<const Attention>(name, *options), fused ? std::vector<ValueId>{q} : std::vector<ValueId>{q, k, v},
-             candidate->output, {candidate->operators.begin(), candidate->operators.end()}});
+  draft.add({std::make_shared<const Attention>(name, *options),
+             fused ? std::vector<ValueId>{q} : std::vector<ValueId>{q, k, v},
+             candidate->output,
+             {candidate->operators.begin(), candidate->operators.end()}});
   return true;
 }
 

@@ -59,12 +59,22 @@ std::optional<Convolution> convolution_of(const Draft& draft, const Operator& op
 std::shared_ptr<const Layer> layer_of(const Convolution& c) {
   const Size2d kernel(c.weight[2], c.weight[3]);
   if (!c.transposed)
-    return std::make_shared<const Conv2d>(c.module, Conv2dOptions{.in = c.weight[1] * c.groups, .out = c.weight[0], .kernel = kernel,
-                                                                  .stride = c.stride, .padding = c.padding, .groups = c.groups,
-                                                                  .bias = c.bias, .dilation = c.dilation});
-  return std::make_shared<const ConvTranspose2d>(
-      c.module, ConvTranspose2dOptions{.in = c.weight[0], .out = c.weight[1] * c.groups, .kernel = kernel, .stride = c.stride,
-                                       .padding = c.padding, .output_padding = c.output_padding, .groups = c.groups, .bias = c.bias});
+    return std::make_shared<const Conv2d>(c.module, Conv2dOptions{.in = c.weight[1] * c.groups,
+                                                                  .out = c.weight[0],
+                                                                  .kernel = kernel,
+                                                                  .stride = c.stride,
+                                                                  .padding = c.padding,
+                                                                  .groups = c.groups,
+                                                                  .bias = c.bias,
+                                                                  .dilation = c.dilation});
+  return std::make_shared<const ConvTranspose2d>(c.module, ConvTranspose2dOptions{.in = c.weight[0],
+                                                                                  .out = c.weight[1] * c.groups,
+                                                                                  .kernel = kernel,
+                                                                                  .stride = c.stride,
+                                                                                  .padding = c.padding,
+                                                                                  .output_padding = c.output_padding,
+                                                                                  .groups = c.groups,
+                                                                                  .bias = c.bias});
 }
 
 }  // namespace
@@ -84,30 +94,37 @@ bool recognise_convolution(Draft& draft, int index) {
 namespace {
 
 std::shared_ptr<const Layer> max_pool(Draft& draft, const Operator& op) {
-  const auto kernel = size_argument(op, "kernel_size"), padding = size_argument(op, "padding"), dilation = size_argument(op, "dilation");
+  const auto kernel = size_argument(op, "kernel_size"), padding = size_argument(op, "padding"),
+             dilation = size_argument(op, "dilation");
   if (!kernel || !padding || dilation != Size2d(1)) return nullptr;
-  return std::make_shared<const MaxPool2d>(
-      draft.new_name(op, "max_pool2d"), MaxPool2dOptions{.kernel = *kernel, .stride = size_argument(op, "stride").value_or(*kernel),
-                                                         .padding = *padding, .ceil_mode = flag_argument(op, "ceil_mode")});
+  return std::make_shared<const MaxPool2d>(draft.new_name(op, "max_pool2d"),
+                                           MaxPool2dOptions{.kernel = *kernel,
+                                                            .stride = size_argument(op, "stride").value_or(*kernel),
+                                                            .padding = *padding,
+                                                            .ceil_mode = flag_argument(op, "ceil_mode")});
 }
 
 std::shared_ptr<const Layer> avg_pool(Draft& draft, const Operator& op) {
   const auto kernel = size_argument(op, "kernel_size"), padding = size_argument(op, "padding");
   if (!kernel || !padding || op.find("divisor_override") != nullptr) return nullptr;
   return std::make_shared<const AvgPool2d>(
-      draft.new_name(op, "avg_pool2d"),
-      AvgPool2dOptions{.kernel = *kernel, .stride = size_argument(op, "stride").value_or(*kernel), .padding = *padding,
-                       .ceil_mode = flag_argument(op, "ceil_mode"), .count_include_pad = flag_argument(op, "count_include_pad")});
+      draft.new_name(op, "avg_pool2d"), AvgPool2dOptions{.kernel = *kernel,
+                                                         .stride = size_argument(op, "stride").value_or(*kernel),
+                                                         .padding = *padding,
+                                                         .ceil_mode = flag_argument(op, "ceil_mode"),
+                                                         .count_include_pad = flag_argument(op, "count_include_pad")});
 }
 
-/// By the result's size. A scale that is no whole number is used as it is by PyTorch, not as the sizes' quotient: not ours.
+/// By the result's size. A scale that is no whole number is used as it is by PyTorch, not as the sizes' quotient: not
+/// ours.
 std::shared_ptr<const Layer> upsample(Draft& draft, const Operator& op, const Shape& from, const Shape& to) {
   const bool by_scale = op.find("scale_factors") != nullptr || op.find("scales_h") != nullptr;
   if (by_scale && (to[1] % from[1] != 0 || to[2] % from[2] != 0)) return nullptr;
   const bool nearest = op.name == "aten::upsample_nearest2d";
   return std::make_shared<const Upsample2d>(
       draft.new_name(op, "upsample2d"),
-      Upsample2dOptions{.mode = nearest ? Interpolation::nearest : Interpolation::bilinear, .size = Size2d(to[1], to[2]),
+      Upsample2dOptions{.mode = nearest ? Interpolation::nearest : Interpolation::bilinear,
+                        .size = Size2d(to[1], to[2]),
                         .align_corners = !nearest && flag_argument(op, "align_corners")});
 }
 
@@ -123,8 +140,10 @@ bool recognise_pool(Draft& draft, int index) {
   if (op.name == "aten::max_pool2d") layer = max_pool(draft, op);
   if (op.name == "aten::avg_pool2d") layer = avg_pool(draft, op);
   if (op.name == "aten::adaptive_avg_pool2d")
-    layer = std::make_shared<const AdaptiveAvgPool2d>(draft.new_name(op, "adaptive_avg_pool2d"), Size2d(size[1], size[2]));
-  if (op.name == "aten::upsample_nearest2d" || op.name == "aten::upsample_bilinear2d") layer = upsample(draft, op, input->sample, size);
+    layer =
+        std::make_shared<const AdaptiveAvgPool2d>(draft.new_name(op, "adaptive_avg_pool2d"), Size2d(size[1], size[2]));
+  if (op.name == "aten::upsample_nearest2d" || op.name == "aten::upsample_bilinear2d")
+    layer = upsample(draft, op, input->sample, size);
   if (!layer) return false;
   draft.add({layer, {op.arguments[0].value}, op.result(), {index}});
   return true;

@@ -62,7 +62,8 @@ class Layers {
   }
 
   ValueId dropout(ValueId input, double chance, int layer) {
-    return add(std::make_shared<const Dropout>(draft_.new_name(fmt::format("{}.dropout_l{}", module_, layer)), chance), {input});
+    return add(std::make_shared<const Dropout>(draft_.new_name(fmt::format("{}.dropout_l{}", module_, layer)), chance),
+               {input});
   }
 
  private:
@@ -94,7 +95,8 @@ bool recognise_lstm(Draft& draft, int index) {
     const bool last = layer + 1 == int(*count);
     const ValueId output = last ? op.result() : -1;
     if (directions == 1) x = layers.lstm(x, in, hidden, layer, false, output);
-    else x = layers.join(layers.lstm(x, in, hidden, layer, false), layers.lstm(x, in, hidden, layer, true), layer, output);
+    else
+      x = layers.join(layers.lstm(x, in, hidden, layer, false), layers.lstm(x, in, hidden, layer, true), layer, output);
     if (!last && chance > 0) x = layers.dropout(x, chance, layer);
     in = hidden * directions;
   }

@@ -17,7 +17,8 @@ std::optional<int> followed_by(const Draft& draft, ValueId id, const char* name)
   return reader && is_of(draft, *reader, name) && !draft.is_covered(*reader) ? reader : std::nullopt;
 }
 
-/// What `op`, an addition, adds to `id`; nothing where it is no plain sum of two values of one shape, or both are the same.
+/// What `op`, an addition, adds to `id`; nothing where it is no plain sum of two values of one shape, or both are the
+/// same.
 std::optional<ValueId> other_summand(const Draft& draft, const Operator& op, ValueId id) {
   const Argument *a = op.find("self"), *b = op.find("other");
   if (a == nullptr || b == nullptr || !a->is_value() || !b->is_value() || number_argument(op, "alpha").value_or(1) != 1)
@@ -32,10 +33,14 @@ bool recognise_batch_norm(Draft& draft, int index) {
   const Form* input = draft.form(op.find("input"));
   const std::string module = draft.module_of(op.find("weight"), op.find("bias"));
   const Argument *mean = op.find("running_mean"), *momentum = op.find("momentum");
-  const bool fits = input != nullptr && (input->is_image || (!input->is_collapsed() && input->batch_dim == 0 && !input->is_folded));
-  if (!op.training_flag || !fits || module.empty() || op.find("bias") == nullptr || mean == nullptr || momentum == nullptr) return false;
+  const bool fits =
+      input != nullptr && (input->is_image || (!input->is_collapsed() && input->batch_dim == 0 && !input->is_folded));
+  if (!op.training_flag || !fits || module.empty() || op.find("bias") == nullptr || mean == nullptr ||
+      momentum == nullptr)
+    return false;
   if (mean->attribute != module + ".running_mean") return false;
-  BatchNormOptions options{.momentum = number_argument(op, "momentum").value(), .epsilon = number_argument(op, "eps").value()};
+  BatchNormOptions options{.momentum = number_argument(op, "momentum").value(),
+                           .epsilon = number_argument(op, "eps").value()};
   Item item{.layer = nullptr, .inputs = {op.find("input")->value}, .output = op.result(), .operators = {index}};
   if (const auto sum = followed_by(draft, item.output, "aten::add"))
     if (const auto other = other_summand(draft, draft.op(*sum), item.output)) {
@@ -59,7 +64,9 @@ bool recognise_layer_norm(Draft& draft, int index) {
   const Form* input = draft.form(op.find("input"));
   const Argument* shape = op.find("normalized_shape");
   const std::string module = draft.module_of(op.find("weight"), op.find("bias"));
-  if (input == nullptr || shape == nullptr || !shape->constant.isIntList() || module.empty() || op.find("bias") == nullptr) return false;
+  if (input == nullptr || shape == nullptr || !shape->constant.isIntList() || module.empty() ||
+      op.find("bias") == nullptr)
+    return false;
   const auto sizes = shape->constant.toIntVector();
   if (sizes.size() != 1 || input->sample.back() != sizes[0] ||
       input->dim_of(int(input->extents.size()) - 1) < input->batch_dim)
@@ -78,9 +85,12 @@ bool recognise_group_norm(Draft& draft, int index) {
   const auto groups = int_argument(op, "num_groups");
   const std::string module = draft.module_of(op.find("weight"), op.find("bias"));
   if (input == nullptr || !input->is_image || !groups || module.empty() || op.find("bias") == nullptr) return false;
-  draft.add({std::make_shared<const GroupNorm>(draft.new_name(module), input->sample[0],
-                                               GroupNormOptions{.groups = *groups, .epsilon = number_argument(op, "eps").value()}),
-             {op.find("input")->value}, op.result(), {index}});
+  draft.add({std::make_shared<const GroupNorm>(
+                 draft.new_name(module), input->sample[0],
+                 GroupNormOptions{.groups = *groups, .epsilon = number_argument(op, "eps").value()}),
+             {op.find("input")->value},
+             op.result(),
+             {index}});
   return true;
 }
 

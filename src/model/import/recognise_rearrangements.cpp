@@ -1,5 +1,5 @@
-// Operators that only put elements in another order or shape. What a chain of them does to a layer's tensor is found by letting
-// them do it to numbered elements.
+// Operators that only put elements in another order or shape. What a chain of them does to a layer's tensor is found by
+// letting them do it to numbered elements.
 #include <ATen/ATen.h>
 
 #include "model/import/draft.h"
@@ -51,8 +51,8 @@ namespace {
 
 bool is_rearrangement(const Draft& draft, int index) {
   const Operator& op = draft.op(index);
-  return moves_elements(op.name) && !draft.is_covered(index) && op.results.size() == 1 && draft.form(&op.arguments[0]) != nullptr &&
-         draft.form(op.result()).has_value();
+  return moves_elements(op.name) && !draft.is_covered(index) && op.results.size() == 1 &&
+         draft.form(&op.arguments[0]) != nullptr && draft.form(op.result()).has_value();
 }
 
 /// `index` and the moves after it, each the only reader of the one before.
@@ -72,13 +72,15 @@ Rearrangement rearrangement_of(const Draft& draft, const std::vector<int>& chain
   const Form &input = *draft.form(from), &output = *draft.form(to);
   Shape sizes = input.sample;
   sizes.insert(sizes.begin(), kProbeBatch);
-  const at::Tensor numbered = at::arange(kProbeBatch * element_count(input.sample), at::TensorOptions().dtype(at::kDouble)).view(sizes);
+  const at::Tensor numbered =
+      at::arange(kProbeBatch * element_count(input.sample), at::TensorOptions().dtype(at::kDouble)).view(sizes);
   std::map<ValueId, at::Tensor> tensors{{from, as_value(numbered, input, input.extents)}};
   if (!run_operators(draft, chain, tensors)) return Rearrangement::none;
   const at::Tensor moved = as_layer_tensor(tensors.at(to), output, output.extents, kProbeBatch);
   if (input.is_image == output.is_image && at::equal(moved, numbered)) return Rearrangement::identity;
   if (output.sample.size() == 1 && at::equal(moved, numbered.reshape(moved.sizes()))) return Rearrangement::flat;
-  if (input.is_image && output.sample.size() == 2 && at::equal(moved, numbered.permute({0, 2, 3, 1}).reshape({kProbeBatch, -1, sizes[1]})))
+  if (input.is_image && output.sample.size() == 2 &&
+      at::equal(moved, numbered.permute({0, 2, 3, 1}).reshape({kProbeBatch, -1, sizes[1]})))
     return Rearrangement::tokens;
   return Rearrangement::none;
 }

@@ -3,11 +3,11 @@
 #include <map>
 
 #include "model/import/draft.h"
-#include "model/layers/drop_samples.h"
 #include "model/import/merge.h"
 #include "model/layers/activation.h"
 #include "model/layers/add.h"
 #include "model/layers/concat.h"
+#include "model/layers/drop_samples.h"
 #include "model/layers/dropout.h"
 #include "model/layers/embedding.h"
 #include "model/layers/linear.h"
@@ -20,9 +20,12 @@ namespace trireme::torchscript {
 namespace {
 
 /// Whether the last dim of a value is the last dim of a layer's tensor.
-bool ends_in_features(const Form& form) { return form.dim_of(int(form.extents.size()) - 1) > form.batch_dim && !form.extents.empty(); }
+bool ends_in_features(const Form& form) {
+  return form.dim_of(int(form.extents.size()) - 1) > form.batch_dim && !form.extents.empty();
+}
 
-/// The dim of a layer's tensor that an operator's argument names; nothing where parts along it are no parts of the layer's tensor.
+/// The dim of a layer's tensor that an operator's argument names; nothing where parts along it are no parts of the
+/// layer's tensor.
 std::optional<int> layer_dim_argument(const Operator& op, std::string_view name, const Form& form, int dims) {
   const auto dim = int_argument(op, name);
   if (!dim) return std::nullopt;
@@ -38,7 +41,8 @@ struct Product {
   bool transposed = false;  ///< the parameter is [in, out]
 };
 
-/// The parameter that is read through aten::t or a transposition of both dims; otherwise the argument itself, [in, out].
+/// The parameter that is read through aten::t or a transposition of both dims; otherwise the argument itself, [in,
+/// out].
 void set_weight(const Draft& draft, const Argument* argument, Product& product) {
   product.weight = argument;
   product.transposed = true;
@@ -54,7 +58,8 @@ std::optional<Product> product_of(const Draft& draft, const Operator& op) {
   if (op.name == "aten::linear") {
     product = {op.find("input"), op.find("weight"), op.find("bias")};
   } else if (op.name == "aten::addmm") {
-    if (number_argument(op, "alpha").value_or(1) != 1 || number_argument(op, "beta").value_or(1) != 1) return std::nullopt;
+    if (number_argument(op, "alpha").value_or(1) != 1 || number_argument(op, "beta").value_or(1) != 1)
+      return std::nullopt;
     product = {op.find("mat1"), nullptr, op.find("self")};
     set_weight(draft, op.find("mat2"), product);
   } else if (op.name == "aten::matmul" || op.name == "aten::mm") {
@@ -70,7 +75,8 @@ std::optional<Product> product_of(const Draft& draft, const Operator& op) {
 
 namespace {
 
-/// What recognise_linear needs to know; nothing where the operator is no product of a value's features with a parameter.
+/// What recognise_linear needs to know; nothing where the operator is no product of a value's features with a
+/// parameter.
 struct LinearFound {
   Product product;
   const Value *weight = nullptr, *bias = nullptr;
@@ -87,7 +93,8 @@ std::optional<LinearFound> find_linear(const Draft& draft, int index) {
   if (!fits || (product->bias != nullptr && found.bias == nullptr)) return std::nullopt;
   found.in = found.weight->sizes[product->transposed ? 0 : 1];
   found.out = found.weight->sizes[product->transposed ? 1 : 0];
-  const bool sizes_fit = input->sample.back() == found.in && (found.bias == nullptr || found.bias->sizes == Shape{found.out});
+  const bool sizes_fit =
+      input->sample.back() == found.in && (found.bias == nullptr || found.bias->sizes == Shape{found.out});
   return sizes_fit ? std::optional(found) : std::nullopt;
 }
 
@@ -106,7 +113,10 @@ bool recognise_linear(Draft& draft, int index) {
   options.parts = draft.parts_of(op.result());
   const int64_t out = options.parts > 0 ? found->out / options.parts : found->out;
   const std::string name = module.empty() ? draft.new_name(op, "linear") : draft.new_name(module);
-  draft.add({std::make_shared<const Linear>(name, found->in, out, options), {found->product.input->value}, op.result(), {index}});
+  draft.add({std::make_shared<const Linear>(name, found->in, out, options),
+             {found->product.input->value},
+             op.result(),
+             {index}});
   return true;
 }
 
@@ -114,14 +124,17 @@ namespace {
 
 std::optional<Function> function_of(const Operator& op) {
   static const std::map<std::string_view, Function> by_name{
-      {"aten::tanh", Function::tanh}, {"aten::sigmoid", Function::sigmoid}, {"aten::silu", Function::silu},
-      {"aten::hardsigmoid", Function::hardsigmoid}, {"aten::hardswish", Function::hardswish}, {"aten::relu6", Function::relu6}};
+      {"aten::tanh", Function::tanh},           {"aten::sigmoid", Function::sigmoid},
+      {"aten::silu", Function::silu},           {"aten::hardsigmoid", Function::hardsigmoid},
+      {"aten::hardswish", Function::hardswish}, {"aten::relu6", Function::relu6}};
   const auto known = by_name.find(op.name);
   if (known != by_name.end()) return known->second;
-  if (op.name == "aten::hardtanh" && number_argument(op, "min_val") == 0 && number_argument(op, "max_val") == 6) return Function::relu6;
+  if (op.name == "aten::hardtanh" && number_argument(op, "min_val") == 0 && number_argument(op, "max_val") == 6)
+    return Function::relu6;
   if (op.name != "aten::gelu") return std::nullopt;
   const Argument* approximate = op.find("approximate");
-  const bool by_tanh = approximate != nullptr && approximate->constant.isString() && approximate->constant.toStringRef() == "tanh";
+  const bool by_tanh =
+      approximate != nullptr && approximate->constant.isString() && approximate->constant.toStringRef() == "tanh";
   return by_tanh ? Function::gelu_tanh : Function::gelu;
 }
 
@@ -141,7 +154,8 @@ bool recognise_activation(Draft& draft, int index) {
   if (op.arguments.empty() || !lie_alike(draft, op, {&op.arguments[0]})) return false;
   std::shared_ptr<const Layer> layer;
   if (op.name == "aten::relu") layer = std::make_shared<const Relu>(draft.new_name(op, "relu"));
-  else if (const auto function = function_of(op)) layer = std::make_shared<const Activation>(draft.new_name(op, short_name(op)), *function);
+  else if (const auto function = function_of(op))
+    layer = std::make_shared<const Activation>(draft.new_name(op, short_name(op)), *function);
   if (!layer) return false;
   draft.add({layer, {op.arguments[0].value}, op.result(), {index}});
   return true;
@@ -178,11 +192,16 @@ bool recognise_concat(Draft& draft, int index) {
 
 bool recognise_softmax(Draft& draft, int index) {
   const Operator& op = draft.op(index);
-  if (!lie_alike(draft, op, {&op.arguments[0]}) || draft.value(op.result()).dtype != draft.value(op.arguments[0].value).dtype) return false;
+  if (!lie_alike(draft, op, {&op.arguments[0]}) ||
+      draft.value(op.result()).dtype != draft.value(op.arguments[0].value).dtype)
+    return false;
   const Form& form = *draft.form(op.result());
   const auto dim = layer_dim_argument(op, "dim", form, int(draft.value(op.result()).sizes.size()));
   if (!dim || (form.is_collapsed() && *dim == 1)) return false;
-  draft.add({std::make_shared<const Softmax>(draft.new_name(op, "softmax"), *dim), {op.arguments[0].value}, op.result(), {index}});
+  draft.add({std::make_shared<const Softmax>(draft.new_name(op, "softmax"), *dim),
+             {op.arguments[0].value},
+             op.result(),
+             {index}});
   return true;
 }
 
@@ -198,14 +217,17 @@ bool recognise_elementwise(Draft& draft, int index) {
 
 bool recognise_dropout(Draft& draft, int index) {
   const Operator& op = draft.op(index);
-  const bool samples = op.name == kDropSamples, channels = op.name == "aten::feature_dropout", elements = op.name == "aten::dropout";
+  const bool samples = op.name == kDropSamples, channels = op.name == "aten::feature_dropout",
+             elements = op.name == "aten::dropout";
   if (!samples && !channels && !elements) return false;
   const auto chance = number_argument(op, "p");
   if (!chance || !lie_alike(draft, op, {&op.arguments[0]})) return false;
   const std::string name = draft.new_name(op, samples ? "drop_samples" : "dropout");
   std::shared_ptr<const Layer> layer;
   if (elements) layer = std::make_shared<const Dropout>(name, *chance);
-  else layer = std::make_shared<const DropSamples>(name, *chance, channels ? 1 : int(int_argument(op, "dims").value_or(0)));
+  else
+    layer =
+        std::make_shared<const DropSamples>(name, *chance, channels ? 1 : int(int_argument(op, "dims").value_or(0)));
   draft.add({layer, {op.arguments[0].value}, op.result(), {index}});
   return true;
 }
@@ -241,11 +263,15 @@ std::optional<Item> slice_of(Draft& draft, int index, ValueId result, int64_t be
   if (!dim || !alike) return std::nullopt;
   int64_t inner = 1;  // elements of the layer's dim for each of the value's
   if (input->is_collapsed() && *dim == 1)
-    for (size_t e = size_t(input->extent_of_layer_dim(1)) + 1; e + 1 < input->extents.size(); ++e) inner *= input->extents[e];
+    for (size_t e = size_t(input->extent_of_layer_dim(1)) + 1; e + 1 < input->extents.size(); ++e)
+      inner *= input->extents[e];
   const int64_t size = output.sample[size_t(*dim - 1)];
-  return Item{std::make_shared<const Slice>(draft.new_name(op, short_name(op)),
-                                            SliceOptions{.begin = begin * inner, .end = begin * inner + size, .dim = *dim}),
-              {op.arguments[0].value}, result, {index}};
+  return Item{
+      std::make_shared<const Slice>(draft.new_name(op, short_name(op)),
+                                    SliceOptions{.begin = begin * inner, .end = begin * inner + size, .dim = *dim}),
+      {op.arguments[0].value},
+      result,
+      {index}};
 }
 
 bool recognise_slice(Draft& draft, int index) {
@@ -282,12 +308,17 @@ bool recognise_position(Draft& draft, int index) {
   const Operator& op = draft.op(index);
   const Form* input = draft.form(&op.arguments[0]);
   const auto dim = int_argument(op, "dim"), position = int_argument(op, "index");
-  if (input == nullptr || !dim || !position || input->extents.size() != 2 || input->is_folded || !draft.form(op.result())) return false;
+  if (input == nullptr || !dim || !position || input->extents.size() != 2 || input->is_folded ||
+      !draft.form(op.result()))
+    return false;
   const Shape& sizes = draft.value(op.arguments[0].value).sizes;
   const int own = int(*dim < 0 ? *dim + int64_t(sizes.size()) : *dim);
   if (input->extent_of(own) != 0) return false;
   const int64_t at = *position < 0 ? *position + sizes[size_t(own)] : *position;
-  draft.add({std::make_shared<const SelectPosition>(draft.new_name(op, "select"), at), {op.arguments[0].value}, op.result(), {index}});
+  draft.add({std::make_shared<const SelectPosition>(draft.new_name(op, "select"), at),
+             {op.arguments[0].value},
+             op.result(),
+             {index}});
   return true;
 }
 
@@ -297,7 +328,8 @@ bool recognise_part(Draft& draft, int index) {
   const std::string& name = draft.op(index).name;
   if (name == "aten::slice") return recognise_slice(draft, index);
   if (name == "aten::select") return recognise_position(draft, index);
-  if (name == "aten::chunk" || name == "aten::split" || name == "aten::split_with_sizes") return recognise_chunks(draft, index);
+  if (name == "aten::chunk" || name == "aten::split" || name == "aten::split_with_sizes")
+    return recognise_chunks(draft, index);
   return false;
 }
 

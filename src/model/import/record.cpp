@@ -15,20 +15,21 @@ namespace {
 using c10::IValue;
 
 /// Operators that draw random numbers, but for dropout, which is known by its arguments.
-const std::set<std::string_view> kRandom{"bernoulli", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like",
-                                         "normal", "uniform", "multinomial", "poisson", "exponential", "cauchy", "geometric",
-                                         "log_normal", "random", "rrelu"};
+const std::set<std::string_view> kRandom{"bernoulli",   "rand",       "randn",        "randint", "randperm",
+                                         "rand_like",   "randn_like", "randint_like", "normal",  "uniform",
+                                         "multinomial", "poisson",    "exponential",  "cauchy",  "geometric",
+                                         "log_normal",  "random",     "rrelu"};
 
 /// Operators that look at a tensor's shape and type, not at its numbers.
-const std::set<std::string_view> kAboutShape{"aten::size", "aten::dim", "aten::len", "aten::numel", "aten::stride", "aten::storage_offset",
-                                             "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous", "aten::get_device",
-                                             "aten::is_signed", "aten::element_size", "aten::__is__", "aten::__isnot__", "aten::is_leaf",
-                                             "aten::sym_size", "prim::dtype", "prim::device", "prim::layout", "prim::is_cuda",
-                                             "prim::is_sparse", "prim::is_mkldnn", "prim::is_quantized", "prim::is_cpu", "prim::is_meta",
-                                             "prim::is_nested", "prim::type", "prim::ndim",
-                                             // new tensors of its shape and type
-                                             "aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::new_empty", "aten::new_tensor",
-                                             "aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::empty_like"};
+const std::set<std::string_view> kAboutShape{
+    "aten::size", "aten::dim", "aten::len", "aten::numel", "aten::stride", "aten::storage_offset",
+    "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous", "aten::get_device", "aten::is_signed",
+    "aten::element_size", "aten::__is__", "aten::__isnot__", "aten::is_leaf", "aten::sym_size", "prim::dtype",
+    "prim::device", "prim::layout", "prim::is_cuda", "prim::is_sparse", "prim::is_mkldnn", "prim::is_quantized",
+    "prim::is_cpu", "prim::is_meta", "prim::is_nested", "prim::type", "prim::ndim",
+    // new tensors of its shape and type
+    "aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::new_empty", "aten::new_tensor", "aten::zeros_like",
+    "aten::ones_like", "aten::full_like", "aten::empty_like"};
 
 /// "relu" of "aten::relu_".
 std::string base_name(const std::string& name) {
@@ -41,10 +42,14 @@ std::string base_name(const std::string& name) {
 /// A schema's type that holds tensors which the operator computes with (lists of anything are only moved about).
 bool computes_with(const c10::Type& type) {
   switch (type.kind()) {
-    case c10::TypeKind::TensorType: return true;
-    case c10::TypeKind::OptionalType: return computes_with(*type.expectRef<c10::OptionalType>().getElementType());
-    case c10::TypeKind::ListType: return computes_with(*type.expectRef<c10::ListType>().getElementType());
-    default: return false;
+    case c10::TypeKind::TensorType:
+      return true;
+    case c10::TypeKind::OptionalType:
+      return computes_with(*type.expectRef<c10::OptionalType>().getElementType());
+    case c10::TypeKind::ListType:
+      return computes_with(*type.expectRef<c10::ListType>().getElementType());
+    default:
+      return false;
   }
 }
 
@@ -65,8 +70,8 @@ const IValue* input_named(const char* name, const c10::FunctionSchema& schema, c
   return index && size_t(*index) < inputs.size() ? &inputs[size_t(*index)] : nullptr;
 }
 
-/// With what chance an operator drops numbers in training; nothing where it is no dropout and has none. Recurrent ones drop between
-/// their layers.
+/// With what chance an operator drops numbers in training; nothing where it is no dropout and has none. Recurrent ones
+/// drop between their layers.
 std::optional<double> chance_to_drop(const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
   const IValue *chance = input_named("p", schema, inputs), *between = input_named("dropout", schema, inputs);
   const IValue* layers = input_named("num_layers", schema, inputs);
@@ -75,7 +80,9 @@ std::optional<double> chance_to_drop(const c10::FunctionSchema& schema, const st
   return layers != nullptr && layers->isInt() && layers->toInt() == 1 ? 0 : between->toDouble();
 }
 
-bool writes(const c10::Argument& argument) { return argument.alias_info() != nullptr && argument.alias_info()->isWrite(); }
+bool writes(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
 
 /// The sum of numbers, each with a weight by its place, and that of their magnitudes.
 void add_sums(const at::Tensor& numbers, std::vector<double>& sums) {
@@ -85,8 +92,8 @@ void add_sums(const at::Tensor& numbers, std::vector<double>& sums) {
   sums.push_back(at::dot(flat.abs(), weights.abs()).item<double>());
 }
 
-/// Sums over the first samples: for each dim that may be the batch's, then for the first dim where the samples may be the inner part of
-/// it. NaN for other dims.
+/// Sums over the first samples: for each dim that may be the batch's, then for the first dim where the samples may be
+/// the inner part of it. NaN for other dims.
 std::vector<double> signature_of(const at::Tensor& tensor, int64_t samples) {
   std::vector<double> sums;
   const auto follows = [&](int64_t dim) { return tensor.size(dim) % samples == 0 && tensor.numel() > 0; };
@@ -124,7 +131,8 @@ ValueId Interpreter::add_value(const at::Tensor& tensor, Value value) {
 
 void Interpreter::know(const at::Tensor& tensor, ValueId id) {
   known_.erase(tensor.unsafeGetTensorImpl());
-  known_.emplace(tensor.unsafeGetTensorImpl(), Known{HoldsAddress(tensor.getIntrusivePtr()), id, uint32_t(tensor._version())});
+  known_.emplace(tensor.unsafeGetTensorImpl(),
+                 Known{HoldsAddress(tensor.getIntrusivePtr()), id, uint32_t(tensor._version())});
 }
 
 /// A copy of a tensor that the module made or holds, as it is now.
@@ -152,8 +160,9 @@ bool Interpreter::is_stale(const at::Tensor& tensor) const {
 
 void Interpreter::check_readable(const Node* node, const at::Tensor& tensor) {
   if (is_stale(tensor) && !take_view_anew(tensor))
-    fail(node, "reads a tensor that shares memory with one which was changed in place",
-         "write to the whole tensor (y[:, 0] = z), change a copy (z = y.clone()), or write y = y + z instead of y += z");
+    fail(
+        node, "reads a tensor that shares memory with one which was changed in place",
+        "write to the whole tensor (y[:, 0] = z), change a copy (z = y.clone()), or write y = y + z instead of y += z");
 }
 
 Argument Interpreter::to_argument(Node* node, const IValue& value) {
@@ -173,14 +182,16 @@ Argument Interpreter::to_argument(Node* node, const IValue& value) {
     argument.constant = value.isList() ? value.deepcopy() : value;
     return argument;
   }
-  if (!value.isList()) fail(node, fmt::format("takes tensors in a {}", value.tagKind()), "pass them one by one or in a list");
+  if (!value.isList())
+    fail(node, fmt::format("takes tensors in a {}", value.tagKind()), "pass them one by one or in a list");
   argument.kind = Argument::Kind::list;
   argument.item_type = value.toList().elementType();
   for (const IValue& item : value.toListRef()) argument.items.push_back(to_argument(node, item));
   return argument;
 }
 
-Operator Interpreter::describe(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+Operator Interpreter::describe(const Frame& frame, Node* node, const c10::FunctionSchema& schema,
+                               const std::vector<IValue>& inputs) {
   Operator op;
   op.name = node->kind().toQualString();
   op.node = node;
@@ -223,7 +234,8 @@ void Interpreter::execute(Node* node, torch::jit::Stack& stack) {
     node->getOperation()(stack);
   } catch (const std::exception& error) {
     fail(node, fmt::format("fails with {} samples: {}", samples_, first_line(error)),
-         "check the shape of a sample; a traced module works with any number of them only where it takes sizes from tensors, x.size(0)");
+         "check the shape of a sample; a traced module works with any number of them only where it takes sizes from "
+         "tensors, x.size(0)");
   }
 }
 
@@ -241,7 +253,8 @@ void Interpreter::note_state(Node* node, const c10::FunctionSchema& schema, cons
       if (attribute == attributes_.end()) return;
       if (written && value_of(changed) != nullptr)
         fail(node, fmt::format("changes the parameter \"{}\"", attribute->second), "leave that to the optimizer");
-      if (!kAboutShape.contains(node->kind().toQualString())) (written ? changed_ : read_).try_emplace(attribute->second, node);
+      if (!kAboutShape.contains(node->kind().toQualString()))
+        (written ? changed_ : read_).try_emplace(attribute->second, node);
     });
   }
 }
@@ -250,7 +263,8 @@ void Interpreter::check_state() const {
   for (const auto& [name, node] : changed_) {
     const auto reader = read_.find(name);
     if (reader == read_.end()) continue;
-    fail(reader->second, fmt::format("reads the buffer \"{}\", which {} changes from step to step", name, place_of(*node)),
+    fail(reader->second,
+         fmt::format("reads the buffer \"{}\", which {} changes from step to step", name, place_of(*node)),
          "only batch norm may keep state; give it a momentum that is a number");
   }
 }
@@ -273,8 +287,8 @@ void Interpreter::add_results(Operator op, const std::vector<IValue>& outputs) {
 }
 
 /// Writes down an operator that the module does not have itself, and whose result is known.
-Argument Interpreter::emit(const Frame& frame, Node* node, const char* name, const char* overload, std::vector<Argument> arguments,
-                    const at::Tensor& result) {
+Argument Interpreter::emit(const Frame& frame, Node* node, const char* name, const char* overload,
+                           std::vector<Argument> arguments, const at::Tensor& result) {
   const auto found = torch::jit::findOperatorFor({name, overload});
   check_internal(found != nullptr, fmt::format("libtorch has {}.{}", name, overload));
   Operator op;
@@ -284,14 +298,16 @@ Argument Interpreter::emit(const Frame& frame, Node* node, const char* name, con
   op.module = frame.module;
   auto operation = found->getOperation();
   op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
-  check_internal(arguments.size() == found->schema().arguments().size(), fmt::format("{} gets all its arguments", name));
+  check_internal(arguments.size() == found->schema().arguments().size(),
+                 fmt::format("{} gets all its arguments", name));
   for (const c10::Argument& argument : found->schema().arguments()) op.argument_names.push_back(argument.name());
   op.arguments = std::move(arguments);
   add_results(std::move(op), {result});
   return argument_of(result);
 }
 
-/// An evaluation is one even where tracing has fixed an operator to training mode, which would mix samples and draw random numbers.
+/// An evaluation is one even where tracing has fixed an operator to training mode, which would mix samples and draw
+/// random numbers.
 void Interpreter::evaluate(const Frame& frame, const c10::FunctionSchema& schema, std::vector<IValue>& inputs) {
   const auto mean = schema.argumentIndexWithName("running_mean");
   if (mean && inputs.at(size_t(*mean)).isNone()) return;  // there is nothing else to normalise with
@@ -304,7 +320,8 @@ void Interpreter::evaluate(const Frame& frame, const c10::FunctionSchema& schema
 }
 
 /// A dropout that is told in training that it is not.
-void Interpreter::note_dropout(const Frame& frame, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+void Interpreter::note_dropout(const Frame& frame, const c10::FunctionSchema& schema,
+                               const std::vector<IValue>& inputs) {
   const IValue* train = input_named("train", schema, inputs);
   const bool is_off = train != nullptr && train->isBool() && !train->toBool();
   if (is_off && chance_to_drop(schema, inputs).value_or(0) > 0) tape_.switched_off.push_back(frame.module);

@@ -1,10 +1,11 @@
-// Interpreter: nn.EmbeddingBag of bags of one length, written down as an embedding and a sum, mean or maximum over each bag.
+// Interpreter: nn.EmbeddingBag of bags of one length, written down as an embedding and a sum, mean or maximum over each
+// bag.
 #include <ATen/ATen.h>
 
 #include <optional>
 
-#include "model/import/split_rules.h"
 #include "model/import/interpreter_state.h"
+#include "model/import/split_rules.h"
 
 namespace trireme::torchscript {
 namespace {
@@ -52,7 +53,8 @@ void Interpreter::run_bags(Frame& frame, Node* node, const std::vector<IValue>& 
 
   torch::jit::Stack stack(inputs.begin(), inputs.end());
   execute(node, stack);
-  const int64_t padding = pads ? inputs[kPadding].toInt() : -1, row = padding < 0 && pads ? padding + weight.size(0) : padding;
+  const int64_t padding = pads ? inputs[kPadding].toInt() : -1,
+                row = padding < 0 && pads ? padding + weight.size(0) : padding;
   const at::Tensor indices = inputs[kIndices].toTensor().reshape({*bags, -1});
   const Argument ids = bags_of(frame, node, flat, indices), positions = constant(std::vector<int64_t>{kPositions});
   at::Tensor words = at::embedding(weight, indices, row);
@@ -63,19 +65,26 @@ void Interpreter::run_bags(Frame& frame, Node* node, const std::vector<IValue>& 
     const char* name = mode == kSum ? "aten::sum" : mode == kMean ? "aten::mean" : "aten::amax";
     std::vector<Argument> arguments{embedded, positions, keep_dim};
     if (mode != kMaximum) arguments.push_back(same_type);
-    emit(frame, node, name, mode == kSum ? "dim_IntList" : mode == kMean ? "dim" : "", std::move(arguments), stack[0].toTensor());
+    emit(frame, node, name,
+         mode == kSum    ? "dim_IntList"
+         : mode == kMean ? "dim"
+                         : "",
+         std::move(arguments), stack[0].toTensor());
   } else {
     const at::Tensor kept = indices.ne(row).unsqueeze(-1), weights = kept.to(weight.scalar_type());
     const Argument is_kept = emit(frame, node, "aten::ne", "Scalar", {ids, constant(row)}, kept.squeeze(-1));
     const Argument column = emit(frame, node, "aten::unsqueeze", "", {is_kept, constant(-1)}, kept);
-    const Argument number = emit(frame, node, "aten::to", "dtype",
-                                 {column, constant(int64_t(weight.scalar_type())), constant(false), constant(false), same_type}, weights);
+    const Argument number =
+        emit(frame, node, "aten::to", "dtype",
+             {column, constant(int64_t(weight.scalar_type())), constant(false), constant(false), same_type}, weights);
     words = words * weights;
     embedded = emit(frame, node, "aten::mul", "Tensor", {embedded, number}, words);
     const at::Tensor sum = mode == kSum ? stack[0].toTensor() : words.sum(kPositions), count = weights.sum(kPositions);
-    const Argument total = emit(frame, node, "aten::sum", "dim_IntList", {embedded, positions, keep_dim, same_type}, sum);
+    const Argument total =
+        emit(frame, node, "aten::sum", "dim_IntList", {embedded, positions, keep_dim, same_type}, sum);
     if (mode == kMean) {
-      const Argument counted = emit(frame, node, "aten::sum", "dim_IntList", {number, positions, keep_dim, same_type}, count);
+      const Argument counted =
+          emit(frame, node, "aten::sum", "dim_IntList", {number, positions, keep_dim, same_type}, count);
       const Argument divisor = emit(frame, node, "aten::clamp_min", "", {counted, constant(1)}, count.clamp_min(1));
       emit(frame, node, "aten::div", "Tensor", {total, divisor}, stack[0].toTensor());
     }

@@ -1,5 +1,6 @@
-// Interpreter: operators that work in place, and views of what they change. What is written to a view is written down as a new value of the
-// tensor that it is a view of (slice_scatter, select_scatter, or the way back); other views of it are taken anew when they are read.
+// Interpreter: operators that work in place, and views of what they change. What is written to a view is written down
+// as a new value of the tensor that it is a view of (slice_scatter, select_scatter, or the way back); other views of it
+// are taken anew when they are read.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/operator.h>
@@ -7,8 +8,8 @@
 #include <numeric>
 #include <set>
 
-#include "model/import/split_rules.h"
 #include "model/import/interpreter_state.h"
+#include "model/import/split_rules.h"
 
 namespace trireme::torchscript {
 namespace {
@@ -24,8 +25,8 @@ struct Way {
   std::vector<Argument> arguments;
 };
 
-/// The way back to all elements of a tensor of `sizes` from a view that has all of them, by the operator that made the view; no name
-/// where there is none.
+/// The way back to all elements of a tensor of `sizes` from a view that has all of them, by the operator that made the
+/// view; no name where there is none.
 Way way_back(const Operator& view, const Argument& written, const at::IntArrayRef sizes) {
   if (view.name == "aten::transpose" || view.name == "aten::swapaxes")
     return {"aten::transpose", {written, view.arguments[1], view.arguments[2]}};
@@ -33,7 +34,8 @@ Way way_back(const Operator& view, const Argument& written, const at::IntArrayRe
   if (view.name == "aten::permute") {
     const auto dims = view.arguments[1].constant.toIntVector();
     std::vector<int64_t> inverse(dims.size());
-    for (size_t d = 0; d < dims.size(); ++d) inverse[size_t(dims[d] < 0 ? dims[d] + int64_t(dims.size()) : dims[d])] = int64_t(d);
+    for (size_t d = 0; d < dims.size(); ++d)
+      inverse[size_t(dims[d] < 0 ? dims[d] + int64_t(dims.size()) : dims[d])] = int64_t(d);
     return {"aten::permute", {written, constant(inverse)}};
   }
   if (is_reshape(view.name)) return {"aten::reshape", {written, constant(sizes.vec())}};
@@ -43,13 +45,16 @@ Way way_back(const Operator& view, const Argument& written, const at::IntArrayRe
 /// The same for a view that has some of them: written over what the tensor was before.
 Way way_into(const Operator& view, const Argument& before, const Argument& written, const at::IntArrayRef sizes) {
   if (view.name == "aten::slice")
-    return {"aten::slice_scatter", {before, written, view.arguments[1], view.arguments[2], view.arguments[3], view.arguments[4]}};
-  if (view.name == "aten::select") return {"aten::select_scatter", {before, written, view.arguments[1], view.arguments[2]}};
+    return {"aten::slice_scatter",
+            {before, written, view.arguments[1], view.arguments[2], view.arguments[3], view.arguments[4]}};
+  if (view.name == "aten::select")
+    return {"aten::select_scatter", {before, written, view.arguments[1], view.arguments[2]}};
   if (view.name != "aten::narrow") return {};
   const int64_t dim = view.arguments[1].constant.toInt(), start = view.arguments[2].constant.toInt();
   const int64_t begin = start < 0 ? start + sizes[size_t(dim < 0 ? dim + int64_t(sizes.size()) : dim)] : start;
   return {"aten::slice_scatter",
-          {before, written, view.arguments[1], constant(begin), constant(begin + view.arguments[3].constant.toInt()), constant(1)}};
+          {before, written, view.arguments[1], constant(begin), constant(begin + view.arguments[3].constant.toInt()),
+           constant(1)}};
 }
 
 }  // namespace
@@ -65,8 +70,8 @@ Argument Interpreter::argument_of(const at::Tensor& tensor) {
 }
 
 /// Remembers what a tensor is a view of.
-void Interpreter::note_view(const Frame& frame, Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs,
-                     const torch::jit::Stack& outputs) {
+void Interpreter::note_view(const Frame& frame, Node* node, const c10::FunctionSchema& schema,
+                            const std::vector<IValue>& inputs, const torch::jit::Stack& outputs) {
   if (inputs.empty() || inputs.size() > schema.arguments().size() || outputs.size() != 1) return;
   if (!inputs[0].isTensor() || !outputs[0].isTensor()) return;
   const at::Tensor &base = inputs[0].toTensor(), &view = outputs[0].toTensor();
@@ -85,11 +90,13 @@ void Interpreter::note_view(const Frame& frame, Node* node, const c10::FunctionS
   made.op.module = frame.module;
   auto operation = node->getOperation();
   made.op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
-  std::erase_if(views_, [](const auto& entry) { return entry.second.holds_address.expired(); });  // they keep their bases
+  std::erase_if(views_,
+                [](const auto& entry) { return entry.second.holds_address.expired(); });  // they keep their bases
   views_.insert_or_assign(view.unsafeGetTensorImpl(), std::move(made));
 }
 
-/// Gives a view whose memory has been written to through another tensor the value that it has now. False where it is not known how.
+/// Gives a view whose memory has been written to through another tensor the value that it has now. False where it is
+/// not known how.
 bool Interpreter::take_view_anew(const at::Tensor& tensor) {
   const auto view = views_.find(tensor.unsafeGetTensorImpl());
   if (view == views_.end()) return false;
@@ -104,7 +111,8 @@ bool Interpreter::take_view_anew(const at::Tensor& tensor) {
 
 /// The tensor of which a tensor is a view, or a view of a view, ...
 at::Tensor Interpreter::root_of(at::Tensor tensor) const {
-  for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end(); view = views_.find(tensor.unsafeGetTensorImpl()))
+  for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end();
+       view = views_.find(tensor.unsafeGetTensorImpl()))
     tensor = view->second.base;
   return tensor;
 }
@@ -112,7 +120,8 @@ at::Tensor Interpreter::root_of(at::Tensor tensor) const {
 /// The tensors that a tensor is a view of, the nearest first, as they are now.
 std::vector<Argument> Interpreter::bases_of(Node* node, at::Tensor tensor) {
   std::vector<Argument> bases;
-  for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end(); view = views_.find(tensor.unsafeGetTensorImpl())) {
+  for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end();
+       view = views_.find(tensor.unsafeGetTensorImpl())) {
     tensor = view->second.base;
     bases.push_back(to_argument(node, tensor));
   }
@@ -120,7 +129,8 @@ std::vector<Argument> Interpreter::bases_of(Node* node, at::Tensor tensor) {
 }
 
 /// Makes `op` the operator that does the same out of place. Its result will be the changed tensor's value from then on.
-void Interpreter::make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema, const at::Tensor& target) {
+void Interpreter::make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema,
+                                  const at::Tensor& target) {
   const at::Tensor root = root_of(target);
   if (value_of(root) == nullptr && attributes_.contains(root.unsafeGetTensorImpl()))
     fail(node, fmt::format("writes data to the buffer \"{}\"", attributes_.at(root.unsafeGetTensorImpl())),
@@ -133,9 +143,11 @@ void Interpreter::make_functional(Node* node, Operator& op, const c10::FunctionS
   op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
 }
 
-void Interpreter::run_in_place(Frame& frame, Node* node, Operator op, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
+void Interpreter::run_in_place(Frame& frame, Node* node, Operator op, const c10::FunctionSchema& schema,
+                               const std::vector<IValue>& inputs) {
   const at::Tensor target = inputs.at(0).isTensor() ? inputs[0].toTensor() : at::Tensor();
-  const bool first_alone = target.defined() && schema.returns().size() == 1 && schema.arguments()[0].alias_info() != nullptr &&
+  const bool first_alone = target.defined() && schema.returns().size() == 1 &&
+                           schema.arguments()[0].alias_info() != nullptr &&
                            schema.arguments()[0].alias_info()->isWrite();
   if (!first_alone) fail(node, "writes to a tensor that it is given", "use the form that returns a new one");
   make_functional(node, op, schema, target);
@@ -158,13 +170,15 @@ void Interpreter::run_in_place(Frame& frame, Node* node, Operator op, const c10:
 }
 
 /// The value of a tensor into which another one has been copied.
-Argument Interpreter::overwrite(const Frame& frame, Node* node, const Operator& op, const at::Tensor& target, const IValue& source) {
+Argument Interpreter::overwrite(const Frame& frame, Node* node, const Operator& op, const at::Tensor& target,
+                                const IValue& source) {
   Argument written = op.arguments[1];
   at::Tensor from = source.toTensor();
   if (from.scalar_type() != target.scalar_type()) {
     from = from.to(target.scalar_type());
-    written = emit(frame, node, "aten::to", "dtype",
-                   {written, constant(int64_t(target.scalar_type())), constant(false), constant(false), constant({})}, from);
+    written =
+        emit(frame, node, "aten::to", "dtype",
+             {written, constant(int64_t(target.scalar_type())), constant(false), constant(false), constant({})}, from);
   }
   if (from.sizes() != target.sizes())
     return emit(frame, node, "aten::expand", "", {written, constant(target.sizes().vec()), constant(false)}, target);
@@ -172,8 +186,10 @@ Argument Interpreter::overwrite(const Frame& frame, Node* node, const Operator& 
   return written;
 }
 
-/// After `tensor`, a view, has been given the value `written`: gives the tensors that it is a view of theirs. `bases`: what they were.
-void Interpreter::write_back(const Frame& frame, Node* node, at::Tensor tensor, const std::vector<Argument>& bases, Argument written) {
+/// After `tensor`, a view, has been given the value `written`: gives the tensors that it is a view of theirs. `bases`:
+/// what they were.
+void Interpreter::write_back(const Frame& frame, Node* node, at::Tensor tensor, const std::vector<Argument>& bases,
+                             Argument written) {
   for (const Argument& before : bases) {
     const View& view = views_.at(tensor.unsafeGetTensorImpl());
     const Operator& op = view.op;
@@ -185,8 +201,9 @@ void Interpreter::write_back(const Frame& frame, Node* node, at::Tensor tensor, 
       Way way = way_into(op, before, written, base.sizes());
       if (way.name == nullptr && written.is_value()) way = way_back(op, written, base.sizes());
       if (way.name == nullptr)
-        fail(node, fmt::format("writes to a part of a tensor that {} gave", place_of(*op.node)),
-             "write to a slice (y[:, 0] = z, y[:, 1:3] = z) or put a new tensor together with torch.cat or torch.where");
+        fail(
+            node, fmt::format("writes to a part of a tensor that {} gave", place_of(*op.node)),
+            "write to a slice (y[:, 0] = z, y[:, 1:3] = z) or put a new tensor together with torch.cat or torch.where");
       const bool by_dims = std::string_view(way.name) == "aten::transpose";
       written = emit(frame, node, way.name, by_dims ? "int" : "", std::move(way.arguments), base);
     }

@@ -20,17 +20,19 @@ namespace {
 constexpr const char* kConstants = "constants.pkl";  // every TorchScript archive has it, no other file of PyTorch's
 
 void check_is_script(const std::filesystem::path& path) {
-  constexpr const char* kHowTo = "in Python: torch.jit.script(module).save(\"model.pt\"), or torch.jit.trace(module, example).save(...)";
+  constexpr const char* kHowTo =
+      "in Python: torch.jit.script(module).save(\"model.pt\"), or torch.jit.trace(module, example).save(...)";
   constexpr std::string_view kZip = "PK";
   std::array<char, kZip.size()> start{};
   const InputFile file(path);
   file.read(0, start.data(), std::min<uint64_t>(start.size(), file.size()));
   const bool is_zip = std::string_view(start.data(), start.size()) == kZip || !zip_checksums(path).empty();
   if (!is_zip)
-    fail_user({.where = path.string(),
-               .what = "is no TorchScript",
-               .why = "these files are zip archives, which start with \"PK\" and end with a directory: this one does neither",
-               .next = std::string(kHowTo) + "; if it was one, it is damaged: get it again"});
+    fail_user(
+        {.where = path.string(),
+         .what = "is no TorchScript",
+         .why = "these files are zip archives, which start with \"PK\" and end with a directory: this one does neither",
+         .next = std::string(kHowTo) + "; if it was one, it is damaged: get it again"});
   if (TorchArchive(path).has(kConstants)) return;
   fail_user({.where = path.string(),
              .what = "holds weights or a pickled module, but no TorchScript",
@@ -45,7 +47,8 @@ torch::jit::Module load(const std::filesystem::path& path) {
     fail_user({.where = path.string(),
                .what = "cannot be loaded as TorchScript",
                .why = first_line(error),
-               .next = "save it with a version of PyTorch that is no newer than this build's libtorch, without operators of extensions"});
+               .next = "save it with a version of PyTorch that is no newer than this build's libtorch, without "
+                       "operators of extensions"});
   }
 }
 
@@ -54,7 +57,8 @@ void widen(const torch::jit::Module& module) {
   for (const auto& attribute : module.named_attributes()) {
     if (!attribute.value.isTensor() || !attribute.value.toTensor().defined()) continue;
     at::Tensor tensor = attribute.value.toTensor();
-    if (tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16) tensor.set_data(tensor.to(at::kFloat));
+    if (tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16)
+      tensor.set_data(tensor.to(at::kFloat));
   }
 }
 

@@ -1,5 +1,5 @@
-// Operators without a layer of their own, put together to ScriptLayers: what cannot be split in runs as long as possible, what can
-// be split one by one or together as long as nothing is lost by it.
+// Operators without a layer of their own, put together to ScriptLayers: what cannot be split in runs as long as
+// possible, what can be split one by one or together as long as nothing is lost by it.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -61,7 +61,8 @@ class Grouping {
 
   bool is_read_by_layers(ValueId id) const {
     const auto& readers = draft_.readers(id);
-    return id == draft_.graph.output || std::any_of(readers.begin(), readers.end(), [&](int reader) { return draft_.is_covered(reader); });
+    return id == draft_.graph.output ||
+           std::any_of(readers.begin(), readers.end(), [&](int reader) { return draft_.is_covered(reader); });
   }
 
   void place(int index, ValueId result) {
@@ -94,20 +95,22 @@ class Grouping {
     if (value.from_data && value.batch_dim < 0)
       fail("mixes the samples of a batch", "samples must not depend on each other (but through batch norm)");
     const bool drops = op.name.find("dropout") != std::string::npos || op.name == kDropSamples;
-    if (drops && op.training_flag) fail("drops out in a way that no layer here has", "use nn.Dropout or nn.Dropout2d on activations");
+    if (drops && op.training_flag)
+      fail("drops out in a way that no layer here has", "use nn.Dropout or nn.Dropout2d on activations");
     const Argument* mean = op.find("running_mean");
     if (mean != nullptr && op.training_flag)
       fail(
           "changes running statistics outside of a batch norm layer of its own (one with weight and bias, over [n, c], "
           "[n, c, l] or [n, c, h, w], used once)",
           "write it as nn.BatchNorm1d or nn.BatchNorm2d with affine=True");
-    const bool recurrent = op.name == "aten::lstm" || op.name == "aten::gru" || op.name == "aten::rnn_tanh" || op.name == "aten::rnn_relu";
+    const bool recurrent =
+        op.name == "aten::lstm" || op.name == "aten::gru" || op.name == "aten::rnn_tanh" || op.name == "aten::rnn_relu";
     if (recurrent && op.training_flag && number_argument(op, "dropout").value_or(0) > 0)
       fail("drops out between its layers", "write its layers one by one, with nn.Dropout between them");
   }
 
-  /// Whether an operator may join the group that alone reads its result: both cannot be split, or together they split in as many
-  /// ways as the group does alone.
+  /// Whether an operator may join the group that alone reads its result: both cannot be split, or together they split
+  /// in as many ways as the group does alone.
   bool fits(int index, const Group& group) const {
     Group joined = group;
     include(joined, index);
@@ -125,7 +128,8 @@ class Grouping {
     return count;
   }
 
-  std::unique_ptr<ScriptLayer> layer_of(const Group& group, std::string name, std::string kind, std::string opaque_because = "") const {
+  std::unique_ptr<ScriptLayer> layer_of(const Group& group, std::string name, std::string kind,
+                                        std::string opaque_because = "") const {
     Script script;
     script.dtype = draft_.file.dtype;
     script.opaque_because = std::move(opaque_because);
@@ -160,7 +164,8 @@ class Grouping {
     check_internal(draft_.form(id).has_value() || value.producer >= 0, "the data can go from layer to layer");
     if (!draft_.form(id))
       fail_at(draft_.file.path, *draft_.op(value.producer).node,
-              "gives what no layer can hand on to another: a mask, complex numbers, or parameters repeated for every sample",
+              "gives what no layer can hand on to another: a mask, complex numbers, or parameters repeated for every "
+              "sample",
               "let broadcasting repeat parameters (x + weight), and read masks only where they are made (masked_fill)");
     script.inputs.push_back({id, *draft_.form(id)});
   }
@@ -177,10 +182,13 @@ class Grouping {
     const std::unique_ptr<ScriptLayer> unnamed = layer_of(group, "", "");
     const Operator& heaviest = unnamed->heaviest();
     const bool alone = group.operators.size() == 1, opaque = unnamed->unsplit() >= 0;
-    const std::string because = opaque ? place_of(*draft_.op(*std::next(group.operators.begin(), unnamed->unsplit())).node) : "";
+    const std::string because =
+        opaque ? place_of(*draft_.op(*std::next(group.operators.begin(), unnamed->unsplit())).node) : "";
     const std::string what = heaviest.name == "aten::batch_norm" ? "fixed_batch_norm" : short_name(heaviest);
     Item item{.layer = layer_of(group, draft_.new_name(heaviest, what), opaque && !alone ? "script" : what, because),
-              .inputs = {}, .output = group.root, .operators = {group.operators.begin(), group.operators.end()}};
+              .inputs = {},
+              .output = group.root,
+              .operators = {group.operators.begin(), group.operators.end()}};
     for (const Port& port : unnamed->inputs()) item.inputs.push_back(port.value);
     draft_.items.push_back(std::move(item));
   }

@@ -91,7 +91,8 @@ int ScriptLayer::unsplit() const {
 
 bool ScriptLayer::demand(Parts& parts, const Argument& argument, int dim) const {
   const Extent extent = extent_of(argument);
-  if (dim != kWhole && (extent.divisible(dim) % parts.degree != 0 || extent.divisible(dim) < parts.degree)) return false;
+  if (dim != kWhole && (extent.divisible(dim) % parts.degree != 0 || extent.divisible(dim) < parts.degree))
+    return false;
   if (!argument.is_value()) return dim == kWhole || dim != argument.repeat_dim;
   const auto [known, is_new] = parts.of_values.try_emplace(argument.value, dim);
   return is_new || known->second == dim;
@@ -99,7 +100,8 @@ bool ScriptLayer::demand(Parts& parts, const Argument& argument, int dim) const 
 
 std::optional<ScriptLayer::Parts> ScriptLayer::parts_for(int layer_dim, int degree) const {
   const Form& form = script_.output.form;
-  Parts parts{.of_values = {}, .of_arguments = std::vector<std::vector<int>>(script_.operators.size()), .degree = degree};
+  Parts parts{
+      .of_values = {}, .of_arguments = std::vector<std::vector<int>>(script_.operators.size()), .degree = degree};
   const int extent = form.extent_of_layer_dim(layer_dim);
   if (form.extents.at(size_t(extent)) % degree != 0 || form.layer_dim_of(extent) != layer_dim) return std::nullopt;
   parts.of_values[script_.output.value] = form.dim_of(extent);
@@ -168,7 +170,8 @@ ScriptLayer::Parts ScriptLayer::parts_of(const LayerCall& call) const {
 Shape ScriptLayer::local_extents(const Port& port, const Parts& parts) const {
   Shape extents = port.form.extents;
   const auto part = parts.of_values.find(port.value);
-  if (part != parts.of_values.end() && part->second != kWhole) extents[size_t(port.form.extent_of(part->second))] /= parts.degree;
+  if (part != parts.of_values.end() && part->second != kWhole)
+    extents[size_t(port.form.extent_of(part->second))] /= parts.degree;
   return extents;
 }
 
@@ -255,7 +258,8 @@ class ScriptLayer::Run {
   std::map<ValueId, at::Tensor> tensors_;
 };
 
-at::Tensor ScriptLayer::compute(LayerCall& call, std::span<const at::Tensor> inputs, std::span<const at::Tensor> parameters) const {
+at::Tensor ScriptLayer::compute(LayerCall& call, std::span<const at::Tensor> inputs,
+                                std::span<const at::Tensor> parameters) const {
   const Parts parts = parts_of(call);
   const int64_t samples = inputs[0].size(0);
   at::ScalarType dtype = script_.dtype;
@@ -269,7 +273,8 @@ at::Tensor ScriptLayer::compute(LayerCall& call, std::span<const at::Tensor> inp
   }
   for (size_t i = 0; i < parameters.size(); ++i) run.set(script_.parameter_values[i], parameters[i].to(dtype));
   for (size_t i = 0; i < script_.operators.size(); ++i) run.step(i);
-  return as_layer_tensor(run.get(script_.output.value), script_.output.form, local_extents(script_.output, parts), samples);
+  return as_layer_tensor(run.get(script_.output.value), script_.output.form, local_extents(script_.output, parts),
+                         samples);
 }
 
 }  // namespace trireme::torchscript

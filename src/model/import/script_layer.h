@@ -1,4 +1,5 @@
-// ScriptLayer: operators of a TorchScript graph as one layer, run by libtorch's own kernels, differentiated by its autograd.
+// ScriptLayer: operators of a TorchScript graph as one layer, run by libtorch's own kernels, differentiated by its
+// autograd.
 #pragma once
 
 #include <map>
@@ -22,19 +23,21 @@ struct Port {
 
 /// What a ScriptLayer does: a stretch of a graph with one result.
 struct Script {
-  std::vector<Operator> operators;     ///< in order; arguments name values of `values`
-  std::map<ValueId, Value> values;     ///< of all that the operators read and give
+  std::vector<Operator> operators;  ///< in order; arguments name values of `values`
+  std::map<ValueId, Value> values;  ///< of all that the operators read and give
   std::vector<Port> inputs;
   std::vector<ParameterSpec> parameters;
   std::vector<ValueId> parameter_values;
   Port output;
-  at::ScalarType dtype = at::kFloat;   ///< of the file's numbers; constants of it follow the run's precision
-  std::string opaque_because;          ///< the operator that has no rule for splitting, and where it stands; "" where all have one
+  at::ScalarType dtype = at::kFloat;  ///< of the file's numbers; constants of it follow the run's precision
+  std::string
+      opaque_because;  ///< the operator that has no rule for splitting, and where it stands; "" where all have one
 };
 
-/// Split along every dim of its output for which all its operators have a rule (split_rules.h): "channels", "height", "sequence", ...
-/// Inputs and parameters of which a worker needs a part only are placed so, others are whole with gradients that are sums over
-/// workers. Any thread; computes the same whenever it is called, so it may hold no dropout.
+/// Split along every dim of its output for which all its operators have a rule (split_rules.h): "channels", "height",
+/// "sequence", ... Inputs and parameters of which a worker needs a part only are placed so, others are whole with
+/// gradients that are sums over workers. Any thread; computes the same whenever it is called, so it may hold no
+/// dropout.
 class ScriptLayer : public AutogradLayer {
  public:
   /// `kind`: of a single operator its name ("mul"), else "script".
@@ -58,7 +61,8 @@ class ScriptLayer : public AutogradLayer {
   int unsplit() const;
 
  protected:
-  at::Tensor compute(LayerCall& call, std::span<const at::Tensor> inputs, std::span<const at::Tensor> parameters) const override;
+  at::Tensor compute(LayerCall& call, std::span<const at::Tensor> inputs,
+                     std::span<const at::Tensor> parameters) const override;
 
  private:
   /// What a worker needs of every tensor under an option: the dim along which it is cut, or kWhole.

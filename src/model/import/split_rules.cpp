@@ -14,17 +14,23 @@ using Parts = std::optional<std::vector<int>>;
 using Arguments = std::span<const Extent>;
 
 const std::set<std::string_view> kElementwise{
-    "aten::relu", "aten::relu6", "aten::hardtanh", "aten::silu", "aten::gelu", "aten::sigmoid", "aten::tanh", "aten::hardswish",
-    "aten::hardsigmoid", "aten::leaky_relu", "aten::elu", "aten::selu", "aten::celu", "aten::softplus", "aten::mish", "aten::log_sigmoid",
-    "aten::hardshrink", "aten::softshrink", "aten::threshold", "aten::abs", "aten::neg", "aten::exp", "aten::expm1", "aten::log",
-    "aten::log1p", "aten::log2", "aten::sqrt", "aten::rsqrt", "aten::square", "aten::pow", "aten::sin", "aten::cos", "aten::erf",
-    "aten::reciprocal", "aten::sign", "aten::clamp", "aten::clamp_min", "aten::clamp_max", "aten::add", "aten::sub", "aten::rsub",
-    "aten::mul", "aten::div", "aten::true_divide", "aten::maximum", "aten::minimum", "aten::eq", "aten::ne", "aten::lt", "aten::le",
-    "aten::gt", "aten::ge", "aten::logical_and", "aten::logical_or", "aten::logical_not", "aten::bitwise_not", "aten::bitwise_and",
-    "aten::where", "aten::masked_fill", "aten::lerp", "aten::addcmul", "aten::addcdiv", "aten::to"};
+    "aten::relu",        "aten::relu6",       "aten::hardtanh",    "aten::silu",        "aten::gelu",
+    "aten::sigmoid",     "aten::tanh",        "aten::hardswish",   "aten::hardsigmoid", "aten::leaky_relu",
+    "aten::elu",         "aten::selu",        "aten::celu",        "aten::softplus",    "aten::mish",
+    "aten::log_sigmoid", "aten::hardshrink",  "aten::softshrink",  "aten::threshold",   "aten::abs",
+    "aten::neg",         "aten::exp",         "aten::expm1",       "aten::log",         "aten::log1p",
+    "aten::log2",        "aten::sqrt",        "aten::rsqrt",       "aten::square",      "aten::pow",
+    "aten::sin",         "aten::cos",         "aten::erf",         "aten::reciprocal",  "aten::sign",
+    "aten::clamp",       "aten::clamp_min",   "aten::clamp_max",   "aten::add",         "aten::sub",
+    "aten::rsub",        "aten::mul",         "aten::div",         "aten::true_divide", "aten::maximum",
+    "aten::minimum",     "aten::eq",          "aten::ne",          "aten::lt",          "aten::le",
+    "aten::gt",          "aten::ge",          "aten::logical_and", "aten::logical_or",  "aten::logical_not",
+    "aten::bitwise_not", "aten::bitwise_and", "aten::where",       "aten::masked_fill", "aten::lerp",
+    "aten::addcmul",     "aten::addcdiv",     "aten::to"};
 /// Their result has the argument's elements in the same order.
-const std::set<std::string_view> kReshapes{"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::flatten", "aten::unflatten",
-                                           "aten::squeeze", "aten::unsqueeze", "aten::view_as", "aten::reshape_as"};
+const std::set<std::string_view> kReshapes{"aten::view",      "aten::reshape",   "aten::_unsafe_view",
+                                           "aten::flatten",   "aten::unflatten", "aten::squeeze",
+                                           "aten::unsqueeze", "aten::view_as",   "aten::reshape_as"};
 const std::set<std::string_view> kReorderings{"aten::permute", "aten::transpose", "aten::t",
                                               "aten::numpy_T", "aten::movedim",   "aten::swapaxes"};
 
@@ -47,7 +53,9 @@ std::optional<std::vector<int>> dims_of(const Operator& op, std::string_view nam
   return result;
 }
 
-bool contains(const std::vector<int>& values, int value) { return std::find(values.begin(), values.end(), value) != values.end(); }
+bool contains(const std::vector<int>& values, int value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
 
 /// The first argument's part and all of the others.
 Parts first(Arguments arguments, int part) {
@@ -258,18 +266,45 @@ using Rule = Parts (*)(const Operator&, Arguments, const Extent&, int);
 
 const std::map<std::string_view, Rule>& rules() {
   static const std::map<std::string_view, Rule> all = [] {
-    std::map<std::string_view, Rule> table{
-        {"aten::transpose", transpose}, {"aten::swapaxes", transpose}, {"aten::permute", permute}, {"aten::t", swap_last},
-        {"aten::expand", expand}, {"aten::softmax", not_along_dim}, {"aten::log_softmax", not_along_dim}, {"aten::cumsum", not_along_dim},
-        {"aten::slice", not_along_dim}, {"aten::narrow", not_along_dim}, {"aten::index_select", not_along_dim},
-        {"aten::chunk", not_along_dim}, {"aten::split", not_along_dim}, {"aten::split_with_sizes", not_along_dim},
-        {"aten::select", without_dim}, {"aten::unbind", without_dim}, {"aten::mean", reduce}, {"aten::sum", reduce},
-        {"aten::amax", reduce}, {"aten::amin", reduce}, {"aten::cat", concatenate}, {"aten::stack", stack},
-        {"aten::roll", not_along_dims}, {"aten::flip", not_along_dims}, {"aten::pad", pad}, {"aten::constant_pad_nd", pad},
-        {"aten::layer_norm", layer_norm}, {"aten::batch_norm", batch_norm}, {"aten::prelu", channel_weights}, {"aten::linear", linear},
-        {"aten::matmul", matmul}, {"aten::bmm", matmul}, {"aten::mm", matmul}, {"aten::addmm", add_product},
-        {"aten::baddbmm", add_product}, {"aten::embedding", embedding}, {"aten::index", index},
-        {"aten::slice_scatter", slice_scatter}, {"aten::select_scatter", select_scatter}};
+    std::map<std::string_view, Rule> table{{"aten::transpose", transpose},
+                                           {"aten::swapaxes", transpose},
+                                           {"aten::permute", permute},
+                                           {"aten::t", swap_last},
+                                           {"aten::expand", expand},
+                                           {"aten::softmax", not_along_dim},
+                                           {"aten::log_softmax", not_along_dim},
+                                           {"aten::cumsum", not_along_dim},
+                                           {"aten::slice", not_along_dim},
+                                           {"aten::narrow", not_along_dim},
+                                           {"aten::index_select", not_along_dim},
+                                           {"aten::chunk", not_along_dim},
+                                           {"aten::split", not_along_dim},
+                                           {"aten::split_with_sizes", not_along_dim},
+                                           {"aten::select", without_dim},
+                                           {"aten::unbind", without_dim},
+                                           {"aten::mean", reduce},
+                                           {"aten::sum", reduce},
+                                           {"aten::amax", reduce},
+                                           {"aten::amin", reduce},
+                                           {"aten::cat", concatenate},
+                                           {"aten::stack", stack},
+                                           {"aten::roll", not_along_dims},
+                                           {"aten::flip", not_along_dims},
+                                           {"aten::pad", pad},
+                                           {"aten::constant_pad_nd", pad},
+                                           {"aten::layer_norm", layer_norm},
+                                           {"aten::batch_norm", batch_norm},
+                                           {"aten::prelu", channel_weights},
+                                           {"aten::linear", linear},
+                                           {"aten::matmul", matmul},
+                                           {"aten::bmm", matmul},
+                                           {"aten::mm", matmul},
+                                           {"aten::addmm", add_product},
+                                           {"aten::baddbmm", add_product},
+                                           {"aten::embedding", embedding},
+                                           {"aten::index", index},
+                                           {"aten::slice_scatter", slice_scatter},
+                                           {"aten::select_scatter", select_scatter}};
     for (std::string_view name : kElementwise) table.emplace(name, elementwise);
     for (std::string_view name : kReshapes) table.emplace(name, reshape);
     return table;
@@ -294,7 +329,8 @@ std::vector<const Argument*> tensors_of(const Operator& op) {
   return tensors;
 }
 
-std::optional<std::vector<int>> parts_needed(const Operator& op, std::span<const Extent> arguments, const Extent& result, int dim) {
+std::optional<std::vector<int>> parts_needed(const Operator& op, std::span<const Extent> arguments,
+                                             const Extent& result, int dim) {
   const auto rule = rules().find(op.name);
   if (rule == rules().end() || arguments.empty()) return std::nullopt;
   return rule->second(op, arguments, result, dim);
@@ -306,7 +342,8 @@ double operator_flops(const Operator& op, std::span<const Extent> arguments, con
     if (argument >= arguments.size() || arguments[argument].dims() < from_end) return elements;
     return 2 * elements * double(arguments[argument].sizes[size_t(arguments[argument].dims() - from_end)]);
   };
-  if (op.name == "aten::linear" || op.name == "aten::matmul" || op.name == "aten::bmm" || op.name == "aten::mm") return times(0, 1);
+  if (op.name == "aten::linear" || op.name == "aten::matmul" || op.name == "aten::bmm" || op.name == "aten::mm")
+    return times(0, 1);
   if (op.name == "aten::addmm" || op.name == "aten::baddbmm") return times(1, 1);
   const bool convolves = op.name.find("conv") != std::string::npos && arguments.size() >= 2 && arguments[1].dims() > 2;
   if (convolves) {

@@ -22,11 +22,13 @@ class Paths {
 
 /// A run: a graph that holds for one mode and number of samples only.
 struct Tape {
-  Graph graph;                              ///< batch_dim and fold are not known yet
-  std::string output_note;                  ///< which part of what the module returns is its output; "" where that is one tensor
-  std::vector<std::string> switched_off;    ///< modules whose dropout is told in training that it is not
-  std::vector<std::string> fixed_to_training;  ///< modules whose norm, dropout, ... is told in evaluation that it trains; it is not done
-  /// By value: sums over what would be the first kProbeBatch samples, for every dim that may be the batch's; to compare runs.
+  Graph graph;              ///< batch_dim and fold are not known yet
+  std::string output_note;  ///< which part of what the module returns is its output; "" where that is one tensor
+  std::vector<std::string> switched_off;  ///< modules whose dropout is told in training that it is not
+  std::vector<std::string>
+      fixed_to_training;  ///< modules whose norm, dropout, ... is told in evaluation that it trains; it is not done
+  /// By value: sums over what would be the first kProbeBatch samples, for every dim that may be the batch's; to compare
+  /// runs.
   std::vector<std::vector<double>> signatures;
   at::Tensor output;
 };

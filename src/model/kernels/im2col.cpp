@@ -43,8 +43,10 @@ std::vector<Reach> reaching(int64_t at, int64_t tap0, int64_t tap1, int64_t outp
 template <class Sum, class Element, class Emit>
 void fold_pixels(const Unfolding& u, const Element* rows, const Emit& emit) {
   std::vector<std::vector<Reach>> by_y, by_x;
-  for (int64_t y = 0; y < u.height; ++y) by_y.push_back(reaching(y, u.tap_y0, u.tap_y1, u.out_height, u.stride_y, u.padding_y));
-  for (int64_t x = 0; x < u.width; ++x) by_x.push_back(reaching(x, u.tap_x0, u.tap_x1, u.out_width, u.stride_x, u.padding_x));
+  for (int64_t y = 0; y < u.height; ++y)
+    by_y.push_back(reaching(y, u.tap_y0, u.tap_y1, u.out_height, u.stride_y, u.padding_y));
+  for (int64_t x = 0; x < u.width; ++x)
+    by_x.push_back(reaching(x, u.tap_x0, u.tap_x1, u.out_width, u.stride_x, u.padding_x));
   std::vector<Sum> sum(static_cast<size_t>(u.channels));
   const int64_t row_length = u.columns(), taps_x = u.tap_x1 - u.tap_x0;
   for (int64_t n = 0; n < u.n; ++n)
@@ -79,18 +81,23 @@ void unfold(const Unfolding& u, const void* images, void* rows, int64_t element_
           const int64_t inside = y < 0 || y >= u.height ? 0 : std::clamp<int64_t>(u.width - x0, left, taps) - left;
           std::memset(out, 0, size_t(left * pixel));
           if (inside > 0)
-            std::memcpy(out + left * pixel, in + ((n * u.height + y) * u.width + x0 + left) * pixel, size_t(inside * pixel));
+            std::memcpy(out + left * pixel, in + ((n * u.height + y) * u.width + x0 + left) * pixel,
+                        size_t(inside * pixel));
           std::memset(out + (left + inside) * pixel, 0, size_t((taps - left - inside) * pixel));
           out += taps * pixel;
         }
 }
 
 void fold(const Unfolding& u, const float* rows, float* images) {
-  fold_pixels<float>(u, rows, [&](int64_t at, const float* sum) { std::memcpy(images + at, sum, size_t(u.channels) * sizeof(float)); });
+  fold_pixels<float>(u, rows, [&](int64_t at, const float* sum) {
+    std::memcpy(images + at, sum, size_t(u.channels) * sizeof(float));
+  });
 }
 
 void fold(const Unfolding& u, const double* rows, double* images) {
-  fold_pixels<double>(u, rows, [&](int64_t at, const double* sum) { std::memcpy(images + at, sum, size_t(u.channels) * sizeof(double)); });
+  fold_pixels<double>(u, rows, [&](int64_t at, const double* sum) {
+    std::memcpy(images + at, sum, size_t(u.channels) * sizeof(double));
+  });
 }
 
 void fold_bfloat16(const Unfolding& u, const uint16_t* rows, uint16_t* images) {

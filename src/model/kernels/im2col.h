@@ -1,12 +1,14 @@
 // Unfolding of channels_last images into rows, so that a convolution becomes one matrix product, and its adjoint.
-// Rows are copied or added `channels` contiguous elements at a time. Single-threaded; any number of threads may call at once.
+// Rows are copied or added `channels` contiguous elements at a time. Single-threaded; any number of threads may call at
+// once.
 #pragma once
 
 #include <cstdint>
 
 namespace trireme::kernels {
 
-/// Images [n, height, width, channels]; taps are the kernel positions [tap_y0, tap_y1) x [tap_x0, tap_x1) that are unfolded.
+/// Images [n, height, width, channels]; taps are the kernel positions [tap_y0, tap_y1) x [tap_x0, tap_x1) that are
+/// unfolded.
 struct Unfolding {
   int64_t n = 0, height = 0, width = 0, channels = 0;
   int64_t out_height = 0, out_width = 0, stride_y = 1, stride_x = 1, padding_y = 0, padding_x = 0;
@@ -21,7 +23,8 @@ struct Unfolding {
 /// `element_size` bytes per element.
 void unfold(const Unfolding& shape, const void* images, void* rows, int64_t element_size);
 
-/// Adjoint: images = sum of the row entries that came from each pixel. bfloat16 entries are added in float and rounded once.
+/// Adjoint: images = sum of the row entries that came from each pixel. bfloat16 entries are added in float and rounded
+/// once.
 void fold(const Unfolding& shape, const float* rows, float* images);
 void fold(const Unfolding& shape, const double* rows, double* images);
 void fold_bfloat16(const Unfolding& shape, const uint16_t* rows, uint16_t* images);

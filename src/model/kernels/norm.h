@@ -1,8 +1,10 @@
-// Batch norm's inner loops, fused with ReLU and residual addition, on rows of `channels` contiguous elements (a channels_last
-// activation [n, c, h, w] is n*h*w such rows). Written for the memory bus: every pass reads each tensor once.
+// Batch norm's inner loops, fused with ReLU and residual addition, on rows of `channels` contiguous elements (a
+// channels_last activation [n, c, h, w] is n*h*w such rows). Written for the memory bus: every pass reads each tensor
+// once.
 //
-// Arithmetic is float for float and bfloat16 elements and double for double ones; sums over many rows are kept in double.
-// Single-threaded (a worker is one thread); any number of threads may call at once. Pointers must not overlap unless stated.
+// Arithmetic is float for float and bfloat16 elements and double for double ones; sums over many rows are kept in
+// double. Single-threaded (a worker is one thread); any number of threads may call at once. Pointers must not overlap
+// unless stated.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +27,8 @@ struct ArithmeticOf<BFloat16Bits> {
 template <class Element>
 using Arithmetic = typename ArithmeticOf<Element>::type;
 
-/// Where backward finds the ReLU's mask: nowhere (no ReLU), by recomputing the output from the input (no residual), or in
-/// the sign of the saved output.
+/// Where backward finds the ReLU's mask: nowhere (no ReLU), by recomputing the output from the input (no residual), or
+/// in the sign of the saved output.
 enum class Mask { none, from_input, from_output };
 
 /// Per channel: output = (input - mean) * scale + shift, all arrays of `channels` values.
@@ -55,7 +57,8 @@ struct NormBackwardArguments {
   const Element* output = nullptr;  ///< read for Mask::from_output only
   const Element* output_gradient = nullptr;
   Mask mask = Mask::none;
-  Element* residual_gradient = nullptr;  ///< for `backward_sums` only: null, or receives g (exactly: it is a masked copy)
+  Element* residual_gradient =
+      nullptr;  ///< for `backward_sums` only: null, or receives g (exactly: it is a masked copy)
   // for `input_gradient` only: with g the masked output gradient, dx = scale * (g - mean_gradient - (x - mean) * slope)
   const Arithmetic<Element>* mean_gradient = nullptr;
   const Arithmetic<Element>* slope = nullptr;
@@ -64,8 +67,9 @@ struct NormBackwardArguments {
 
 template <class Element>
 struct NormKernels {
-  /// mean[c] and m2[c] (sum of squared distances from the mean) over all rows. Row blocks that fit the first-level cache are
-  /// centred on their own (corrected) mean and merged by Chan, Golub and LeVeque's pairwise update, so a large mean costs no digits.
+  /// mean[c] and m2[c] (sum of squared distances from the mean) over all rows. Row blocks that fit the first-level
+  /// cache are centred on their own (corrected) mean and merged by Chan, Golub and LeVeque's pairwise update, so a
+  /// large mean costs no digits.
   void (*moments)(const Element* input, int64_t rows, int64_t channels, double* mean, double* m2);
   void (*normalize)(const NormalizeArguments<Element>& arguments);
   /// sum[c] = sum of g, sum_centred[c] = sum of g * (x - mean).
@@ -86,11 +90,11 @@ namespace avx2 {
 bool supported();
 template <class Element>
 const NormKernels<Element>& table();
-}
+}  // namespace avx2
 namespace avx512 {
 bool supported();
 template <class Element>
 const NormKernels<Element>& table();
-}
+}  // namespace avx512
 
 }  // namespace trireme::kernels

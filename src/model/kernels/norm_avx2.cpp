@@ -1,5 +1,5 @@
-// norm.h for machines with AVX2. Headers come before the target is set: inline functions of theirs that end up shared with
-// other files must not contain instructions that an older machine lacks.
+// norm.h for machines with AVX2. Headers come before the target is set: inline functions of theirs that end up shared
+// with other files must not contain instructions that an older machine lacks.
 #include <cstdint>
 #include <type_traits>
 
@@ -14,9 +14,7 @@
 namespace trireme::kernels::avx2 {
 #include "model/kernels/norm_loops.h"
 
-bool supported() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
+bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 }  // namespace trireme::kernels::avx2
 
 #else

@@ -1,6 +1,6 @@
-// The loops of norm.h in GCC's portable vector types. Included once per instruction set, by a file that has set the target
-// (so that nothing compiled here is shared with another target) and has opened a namespace of its own.
-// Needs TRIREME_VECTOR_BYTES: the width of a vector register. No include guard on purpose.
+// The loops of norm.h in GCC's portable vector types. Included once per instruction set, by a file that has set the
+// target (so that nothing compiled here is shared with another target) and has opened a namespace of its own. Needs
+// TRIREME_VECTOR_BYTES: the width of a vector register. No include guard on purpose.
 
 namespace {
 
@@ -60,7 +60,8 @@ void store(Element* to, typename Lanes<Element>::Vector v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = buffer[i];
 }
 
-/// Calls body.template operator()<Width, Full>(first channel, channels) for runs of Width vectors, then single ones, then a rest.
+/// Calls body.template operator()<Width, Full>(first channel, channels) for runs of Width vectors, then single ones,
+/// then a rest.
 template <class Element, int Width, class Body>
 void for_channel_runs(int64_t channels, const Body& body) {
   constexpr int kLanes = Lanes<Element>::kCount;
@@ -190,9 +191,12 @@ void backward_sums_masked(const NormBackwardArguments<Element>& a, double* sum, 
 template <class Element>
 void backward_sums(const NormBackwardArguments<Element>& a, double* sum, double* sum_centred) {
   switch (a.mask) {
-    case Mask::none: return backward_sums_masked<Element, Mask::none>(a, sum, sum_centred);
-    case Mask::from_input: return backward_sums_masked<Element, Mask::from_input>(a, sum, sum_centred);
-    case Mask::from_output: return backward_sums_masked<Element, Mask::from_output>(a, sum, sum_centred);
+    case Mask::none:
+      return backward_sums_masked<Element, Mask::none>(a, sum, sum_centred);
+    case Mask::from_input:
+      return backward_sums_masked<Element, Mask::from_input>(a, sum, sum_centred);
+    case Mask::from_output:
+      return backward_sums_masked<Element, Mask::from_output>(a, sum, sum_centred);
   }
 }
 
@@ -217,9 +221,12 @@ void input_gradient_of(const NormBackwardArguments<Element>& a) {
 template <class Element>
 void input_gradient(const NormBackwardArguments<Element>& a) {
   switch (a.mask) {
-    case Mask::none: return input_gradient_of<Element, Mask::none>(a);
-    case Mask::from_input: return input_gradient_of<Element, Mask::from_input>(a);
-    case Mask::from_output: return input_gradient_of<Element, Mask::from_output>(a);
+    case Mask::none:
+      return input_gradient_of<Element, Mask::none>(a);
+    case Mask::from_input:
+      return input_gradient_of<Element, Mask::from_input>(a);
+    case Mask::from_output:
+      return input_gradient_of<Element, Mask::from_output>(a);
   }
 }
 

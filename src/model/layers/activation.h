@@ -8,10 +8,9 @@
 
 namespace trireme {
 
-/// gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016), PyTorch's default; gelu_tanh: its
-/// approximation by tanh, as GPT-2 has it.
-/// silu: x * sigmoid(x); hardsigmoid: x / 6 + 1/2 cut to 0 .. 1; hardswish: x * hardsigmoid(x) (Howard et al., "Searching for
-/// MobileNetV3", 2019); relu6: x cut to 0 .. 6.
+/// gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016), PyTorch's default; gelu_tanh:
+/// its approximation by tanh, as GPT-2 has it. silu: x * sigmoid(x); hardsigmoid: x / 6 + 1/2 cut to 0 .. 1; hardswish:
+/// x * hardsigmoid(x) (Howard et al., "Searching for MobileNetV3", 2019); relu6: x cut to 0 .. 6.
 enum class Function { gelu, gelu_tanh, tanh, sigmoid, silu, hardsigmoid, hardswish, relu6 };
 
 /// Sharded along any dim (but the batch) that divides evenly.

@@ -23,7 +23,8 @@ at::Tensor means(int64_t from, int64_t to) {
 }  // namespace
 
 AdaptiveAvgPool2d::AdaptiveAvgPool2d(std::string name, Size2d size) : Layer(std::move(name)), size_(size) {
-  if (!size.at_least(1)) fail_shape(*this, fmt::format("size {}", to_string(size)), "it must be positive", "correct the option");
+  if (!size.at_least(1))
+    fail_shape(*this, fmt::format("size {}", to_string(size)), "it must be positive", "correct the option");
 }
 
 Shape AdaptiveAvgPool2d::output_shape(std::span<const Shape> inputs) const {
@@ -36,7 +37,9 @@ std::vector<ShardingOption> AdaptiveAvgPool2d::sharding_options(std::span<const 
   return elementwise_options(1, inputs[0], degree, 1);
 }
 
-double AdaptiveAvgPool2d::forward_flops(std::span<const Shape> inputs) const { return double(element_count(inputs[0])); }
+double AdaptiveAvgPool2d::forward_flops(std::span<const Shape> inputs) const {
+  return double(element_count(inputs[0]));
+}
 
 at::Tensor AdaptiveAvgPool2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const at::Tensor& input = inputs[0];
@@ -50,7 +53,8 @@ std::vector<at::Tensor> AdaptiveAvgPool2d::backward(LayerCall& call, const at::T
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
   const Shape shape = restore_shape(call.saved.at(0));
   if (!changes(shape)) return {output_gradient};
-  const at::Tensor like_input = empty_in_layout(shape, output_gradient.options());  // ATen asks for its shape and order only
+  const at::Tensor like_input =
+      empty_in_layout(shape, output_gradient.options());  // ATen asks for its shape and order only
   if (shape[0] == 0) return {like_input};
   return {in_layout(at::_adaptive_avg_pool2d_backward(in_layout(output_gradient), like_input))};
 }

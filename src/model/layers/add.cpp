@@ -34,7 +34,8 @@ at::Tensor Add::forward(LayerCall& call, std::span<const at::Tensor> inputs) con
 
 std::vector<at::Tensor> Add::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   at::Tensor gradient = relu_ ? at::threshold_backward(output_gradient, call.saved.at(0), 0) : output_gradient;
-  return {call.wants_input_gradient(0) ? gradient : at::Tensor(), call.wants_input_gradient(1) ? gradient : at::Tensor()};
+  return {call.wants_input_gradient(0) ? gradient : at::Tensor(),
+          call.wants_input_gradient(1) ? gradient : at::Tensor()};
 }
 
 /// Both inputs get the output's gradient; after a ReLU both get one tensor.

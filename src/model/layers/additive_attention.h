@@ -1,6 +1,7 @@
-// AdditiveAttention: what a decoder reads of an encoder's states (Bahdanau, Cho, Bengio, "Neural Machine Translation by Jointly
-// Learning to Align and Translate", 2015), with normalised energies (Luong, Brevdo, Zhao, "Neural Machine Translation (seq2seq)
-// Tutorial", 2017, after Salimans and Kingma, "Weight Normalization", 2016), as implementations of GNMT (Wu et al., 2016) have it.
+// AdditiveAttention: what a decoder reads of an encoder's states (Bahdanau, Cho, Bengio, "Neural Machine Translation by
+// Jointly Learning to Align and Translate", 2015), with normalised energies (Luong, Brevdo, Zhao, "Neural Machine
+// Translation (seq2seq) Tutorial", 2017, after Salimans and Kingma, "Weight Normalization", 2016), as implementations
+// of GNMT (Wu et al., 2016) have it.
 #pragma once
 
 #include <string>
@@ -16,12 +17,13 @@ struct AdditiveAttentionOptions {
   int64_t units = 1;         ///< width in which the two are compared
 };
 
-/// Inputs: queries [n, t, query_width], memory [n, s, memory_width], and the source tokens [n, s] (integers), whose kPadding
-/// positions are not read. Output [n, t, memory_width]: for each query the average of the memory with weights
+/// Inputs: queries [n, t, query_width], memory [n, s, memory_width], and the source tokens [n, s] (integers), whose
+/// kPadding positions are not read. Output [n, t, memory_width]: for each query the average of the memory with weights
 /// softmax over s of scale * v / |v| . tanh(w_q query + w_k memory + bias).
 ///
-/// Parameters "<layer>.linear_q.weight" [units, query_width] and "<layer>.linear_k.weight" [units, memory_width], uniform as
-/// Linear's; "<layer>.linear_att" (v) [units], uniform in ±1/sqrt(units); "<layer>.normalize_scalar" [1], 1/sqrt(units) at first;
+/// Parameters "<layer>.linear_q.weight" [units, query_width] and "<layer>.linear_k.weight" [units, memory_width],
+/// uniform as Linear's; "<layer>.linear_att" (v) [units], uniform in ±1/sqrt(units); "<layer>.normalize_scalar" [1],
+/// 1/sqrt(units) at first;
 /// "<layer>.normalize_bias" [units], 0 at first.
 /// Split by "sequence", the queries: every worker reads the whole memory; gradients of memory and parameters are sums.
 class AdditiveAttention : public AutogradLayer {
@@ -42,7 +44,8 @@ class AdditiveAttention : public AutogradLayer {
   void to_script(ScriptWriter& writer) const override;
 
  protected:
-  at::Tensor compute(LayerCall& call, std::span<const at::Tensor> inputs, std::span<const at::Tensor> parameters) const override;
+  at::Tensor compute(LayerCall& call, std::span<const at::Tensor> inputs,
+                     std::span<const at::Tensor> parameters) const override;
 
  private:
   AdditiveAttentionOptions options_;

@@ -49,35 +49,45 @@ struct CallSizes {
 CallSizes sizes_of(const AttentionOptions& o, const CallShapes& call) {
   const bool split_heads = call.option->output == Placement::shard(2);
   const int64_t heads = o.heads / (split_heads ? call.tensor : 1), positions = call.output.shape[1];
-  const int64_t keys = o.fused ? positions : call.inputs[1].shape[1], elements = call.samples * heads * positions * keys;
-  return {.queries = call.output.bytes(), .keys = o.fused ? call.output.bytes() : call.inputs[1].bytes(),
-          .weights = elements * call.compute, .elements = elements, .heads = heads, .positions = positions};
+  const int64_t keys = o.fused ? positions : call.inputs[1].shape[1],
+                elements = call.samples * heads * positions * keys;
+  return {.queries = call.output.bytes(),
+          .keys = o.fused ? call.output.bytes() : call.inputs[1].bytes(),
+          .weights = elements * call.compute,
+          .elements = elements,
+          .heads = heads,
+          .positions = positions};
 }
 
 }  // namespace
 
 Attention::Attention(std::string name, AttentionOptions options) : Layer(std::move(name)), options_(options) {
-  if (options_.heads < 1) fail_shape(*this, fmt::format("{} heads", options_.heads), "it needs at least 1", "correct the option");
+  if (options_.heads < 1)
+    fail_shape(*this, fmt::format("{} heads", options_.heads), "it needs at least 1", "correct the option");
   if (!(options_.dropout >= 0 && options_.dropout < 1))
-    fail_shape(*this, fmt::format("dropout {}", options_.dropout), "it must be at least 0 and below 1", "correct the option");
+    fail_shape(*this, fmt::format("dropout {}", options_.dropout), "it must be at least 0 and below 1",
+               "correct the option");
 }
 
 void Attention::check_shapes(const Shape& queries, const Shape& keys, const Shape& values) const {
   for (const Shape& input : {queries, keys, values}) expect_rank(*this, input, 2, "[positions, features]");
   if (keys != values || keys[1] != queries[1] || (options_.causal && keys[0] != queries[0]))
     fail_shape(*this,
-               fmt::format("sample shapes {}, {} and {} of queries, keys and values", to_string(queries), to_string(keys),
-                           to_string(values)),
+               fmt::format("sample shapes {}, {} and {} of queries, keys and values", to_string(queries),
+                           to_string(keys), to_string(values)),
                options_.causal ? "with a causal mask all three must be equal"
                                : "keys and values must be equal, with as many features as the queries",
                "project them to one width first");
   if (queries[1] % options_.heads != 0)
-    fail_shape(*this, fmt::format("{} features for {} heads", queries[1], options_.heads), "the heads must divide the features",
-               "choose another width or number of heads");
+    fail_shape(*this, fmt::format("{} features for {} heads", queries[1], options_.heads),
+               "the heads must divide the features", "choose another width or number of heads");
 }
 
 Attributes Attention::attributes() const {
-  return {{"heads", options_.heads}, {"causal", options_.causal}, {"dropout", options_.dropout}, {"fused", options_.fused},
+  return {{"heads", options_.heads},
+          {"causal", options_.causal},
+          {"dropout", options_.dropout},
+          {"fused", options_.fused},
           {"padding", options_.padding}};
 }
 
@@ -105,13 +115,20 @@ std::vector<ShardingOption> Attention::sharding_options(std::span<const Shape> i
     return placements;
   };
   if (options_.heads % degree == 0) {
-    const auto features = with_tokens(options_.fused ? std::vector{Placement::shard(3)} : std::vector<Placement>(3, Placement::shard(2)));
-    options.push_back({.name = "heads", .inputs = features, .output = Placement::shard(2), .input_gradients = features,
+    const auto features =
+        with_tokens(options_.fused ? std::vector{Placement::shard(3)} : std::vector<Placement>(3, Placement::shard(2)));
+    options.push_back({.name = "heads",
+                       .inputs = features,
+                       .output = Placement::shard(2),
+                       .input_gradients = features,
                        .divides_work = true});
   }
   if (!options_.fused && inputs[0][0] % degree == 0)
-    options.push_back({.name = "sequence", .inputs = with_tokens({sequence, whole, whole}), .output = sequence,
-                       .input_gradients = with_tokens({sequence, sum, sum}), .divides_work = true});
+    options.push_back({.name = "sequence",
+                       .inputs = with_tokens({sequence, whole, whole}),
+                       .output = sequence,
+                       .input_gradients = with_tokens({sequence, sum, sum}),
+                       .divides_work = true});
   return options;
 }
 
@@ -134,7 +151,8 @@ Attention::Part Attention::part_of(const LayerCall& call, int64_t queries) const
   return part;
 }
 
-at::Tensor Attention::weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& tokens, int64_t first_query) const {
+at::Tensor Attention::weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& tokens,
+                                 int64_t first_query) const {
   at::Tensor scores = at::matmul(q, k.transpose(2, 3)).mul_(scale_of(q));
   if (tokens.defined()) scores.masked_fill_(tokens.eq(kPadding).view({tokens.size(0), 1, 1, tokens.size(1)}), kUnseen);
   if (options_.causal) hide_later_keys(scores, first_query);
@@ -145,7 +163,8 @@ at::Tensor Attention::forward(LayerCall& call, std::span<const at::Tensor> input
   auto input = [&](int i) { return options_.fused ? inputs[0].select(2, i) : inputs[size_t(i)]; };
   const int64_t samples = inputs[0].size(0), queries = inputs[0].size(1), keys = input(kAttentionKeys).size(1);
   const Part part = part_of(call, queries);
-  at::Tensor q = by_head(input(kAttentionQueries), part.heads), k = by_head(input(kAttentionKeys), part.heads), v = by_head(input(kAttentionValues), part.heads);
+  at::Tensor q = by_head(input(kAttentionQueries), part.heads), k = by_head(input(kAttentionKeys), part.heads),
+             v = by_head(input(kAttentionValues), part.heads);
   at::Tensor weights = weights_of(q, k, options_.padding ? inputs.back() : at::Tensor(), part.first_query);
   call.saved = {q, k, v, weights};
   if (!drops(call)) return joined(at::matmul(weights, v));
@@ -159,7 +178,8 @@ at::Tensor Attention::forward(LayerCall& call, std::span<const at::Tensor> input
 
 std::vector<at::Tensor> Attention::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   auto wanted = [&](int i) { return call.wants_input_gradient(options_.fused ? 0 : i); };
-  const at::Tensor &q = call.saved.at(kAttentionQueries), &k = call.saved.at(kAttentionKeys), &v = call.saved.at(kAttentionValues);
+  const at::Tensor &q = call.saved.at(kAttentionQueries), &k = call.saved.at(kAttentionKeys),
+                   &v = call.saved.at(kAttentionValues);
   const at::Tensor& weights = call.saved.at(kAttentionWeights);
   const bool drops = this->drops(call);
   const double rescale = 1 / (1 - options_.dropout);
@@ -173,7 +193,8 @@ std::vector<at::Tensor> Attention::backward(LayerCall& call, const at::Tensor& o
     at::Tensor weight_gradient = at::matmul(gradient, v.transpose(2, 3));
     if (drops) weight_gradient.mul_(call.saved.at(kAttentionMask)).mul_(rescale);
     // hidden keys have weight 0 and so gradient 0
-    at::Tensor scores = at::_softmax_backward_data(weight_gradient, weights, -1, weights.scalar_type()).mul_(scale_of(q));
+    at::Tensor scores =
+        at::_softmax_backward_data(weight_gradient, weights, -1, weights.scalar_type()).mul_(scale_of(q));
     if (wanted(kAttentionQueries)) of_parts[kAttentionQueries] = joined(at::matmul(scores, k));
     if (wanted(kAttentionKeys)) of_parts[kAttentionKeys] = joined(at::matmul(scores.transpose(2, 3), q));
   }
@@ -191,13 +212,16 @@ std::optional<int64_t> Attention::integers_below(std::span<const Shape> inputs, 
 LayerMemory Attention::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   const CallSizes s = sizes_of(options_, call);
-  const bool drops = options_.dropout > 0, copies = options_.fused || (s.heads > 1 && s.positions > 1);  // heads are brought apart by a copy
-  const int64_t parts = s.queries + 2 * s.keys, causal = options_.causal ? s.elements / std::max<int64_t>(call.samples, 1) : 0;
+  const bool drops = options_.dropout > 0,
+             copies = options_.fused || (s.heads > 1 && s.positions > 1);  // heads are brought apart by a copy
+  const int64_t parts = s.queries + 2 * s.keys,
+                causal = options_.causal ? s.elements / std::max<int64_t>(call.samples, 1) : 0;
   const int64_t joined = copies ? s.queries : 0;
   memory.saved = s.weights + (copies ? parts : 0) + (drops ? s.elements : 0);
   if (!copies)
     for (size_t i = 0; i < 3; ++i) memory.keeps_input[i] = true;
-  // scores beside the weights; the dropped weights (and the mask in their type) beside all that is saved; the average by heads
+  // scores beside the weights; the dropped weights (and the mask in their type) beside all that is saved; the average
+  // by heads
   const int64_t dropped = drops ? s.weights : 0;
   set_forward_peak(memory, {(copies ? parts : 0) + 2 * s.weights + causal / std::max<int64_t>(options_.heads, 1),
                             memory.saved + 2 * dropped, memory.saved + dropped + joined + s.queries});
@@ -206,20 +230,22 @@ LayerMemory Attention::memory(const CallShapes& call) const {
   const int64_t g = joined, after = g + s.keys, both = 2 * s.weights;
   const int64_t stacked = options_.fused ? parts + s.queries * 3 : 0;
   set_backward_peak(memory, {g + dropped * 2, g + dropped + s.keys + (copies ? s.keys : 0), after + both,
-                             after + both + s.queries + joined, after + both + s.queries + s.keys + (copies ? s.keys : 0),
-                             g + stacked});
+                             after + both + s.queries + joined,
+                             after + both + s.queries + s.keys + (copies ? s.keys : 0), g + stacked});
   return memory;
 }
 
-/// Not fused, as in the implementations of 2020 (Narayanan et al., SC 2021): the scores are written to memory and read again by every
-/// operator, and the products have two gradients each. Reads and writes by operator in Ivanov et al., "Data Movement Is All You Need",
-/// MLSys 2021. Scores, softmax (with scale and causal mask), dropout, average; backward the gradients of both factors of both products.
+/// Not fused, as in the implementations of 2020 (Narayanan et al., SC 2021): the scores are written to memory and read
+/// again by every operator, and the products have two gradients each. Reads and writes by operator in Ivanov et al.,
+/// "Data Movement Is All You Need", MLSys 2021. Scores, softmax (with scale and causal mask), dropout, average;
+/// backward the gradients of both factors of both products.
 std::vector<OperatorWork> Attention::work(const CallShapes& call, double flops, Pass pass) const {
   const CallSizes b = sizes_of(options_, call);
   const double mask = options_.dropout > 0 ? double(b.elements) : 0;  // a byte for each weight
-  const auto scores = double(b.weights);                              // also of the weights that the softmax makes of them
+  const auto scores = double(b.weights);  // also of the weights that the softmax makes of them
   const auto through = [](double bytes) { return OperatorWork{.bytes = bytes}; };
-  const OperatorWork with_keys{.flops = flops / 2, .bytes = double(b.queries) + double(b.keys) + scores, .multiplies = true};  // or with values
+  const OperatorWork with_keys{
+      .flops = flops / 2, .bytes = double(b.queries) + double(b.keys) + scores, .multiplies = true};  // or with values
   std::vector<OperatorWork> work;
   if (pass == Pass::forward) {
     work = {with_keys, through(2 * scores), with_keys};
@@ -245,7 +271,8 @@ std::string Attention::to_onnx(OnnxWriter& w) const {
   };
   const std::string q = by_head(input(kAttentionQueries), false), k = by_head(input(kAttentionKeys), true);
   const std::string values = by_head(input(kAttentionValues), false);
-  std::string scores = w.add("Mul", {w.add("MatMul", {q, k}), w.constant(1 / std::sqrt(double(width) / double(heads)))});
+  std::string scores =
+      w.add("Mul", {w.add("MatMul", {q, k}), w.constant(1 / std::sqrt(double(width) / double(heads)))});
   if (options_.padding) {
     const std::string padding = w.add("Equal", {w.inputs().back(), w.constant(int64_t{kPadding})});
     const std::string hidden = w.add("Unsqueeze", {padding, w.constant(List{1, 2})});
@@ -264,23 +291,26 @@ void Attention::to_script(ScriptWriter& w) const {
   std::vector<std::string> parts{w.own("q"), w.own("k"), w.own("v")};
   for (size_t i = 0; i < parts.size(); ++i) {
     w.set(parts[i], options_.fused ? fmt::format("torch.select({}, 2, {})", w.in(), i) : w.in(i));
-    w.set(parts[i],
-          fmt::format("torch.transpose(torch.reshape({0}, [{0}.size(0), {0}.size(1), {1}, {2}]), 1, 2)", parts[i], heads, width / heads));
+    w.set(parts[i], fmt::format("torch.transpose(torch.reshape({0}, [{0}.size(0), {0}.size(1), {1}, {2}]), 1, 2)",
+                                parts[i], heads, width / heads));
   }
   const std::string weights = w.own("weights"), &q = parts[0], &k = parts[1], &v = parts[2];
   w.set(weights, fmt::format("torch.mul(torch.matmul({}, torch.transpose({}, 2, 3)), {})", q, k,
                              script_literal(1 / std::sqrt(double(width) / double(heads)))));
   if (options_.padding)
-    w.set(weights, fmt::format("torch.masked_fill({}, torch.unsqueeze(torch.unsqueeze(torch.eq({}, {}), 1), 1), {})", weights,
-                               w.inputs().back(), kPadding, script_literal(kUnseen)));
+    w.set(weights, fmt::format("torch.masked_fill({}, torch.unsqueeze(torch.unsqueeze(torch.eq({}, {}), 1), 1), {})",
+                               weights, w.inputs().back(), kPadding, script_literal(kUnseen)));
   if (options_.causal) {
     const std::string order = w.own("order");
     w.set(order, fmt::format("torch.arange({0}.size(2), device={0}.device)", q));
-    w.set(weights, fmt::format("torch.masked_fill({0}, torch.gt(torch.unsqueeze({1}, 0), torch.unsqueeze({1}, 1)), float(\"-inf\"))",
-                               weights, order));
+    w.set(weights,
+          fmt::format(
+              "torch.masked_fill({0}, torch.gt(torch.unsqueeze({1}, 0), torch.unsqueeze({1}, 1)), float(\"-inf\"))",
+              weights, order));
   }
   w.set(weights, script_call("softmax", {weights, "-1"}));
-  if (options_.dropout > 0) w.set(weights, script_call("dropout", {weights, script_literal(options_.dropout), "self.training"}));
+  if (options_.dropout > 0)
+    w.set(weights, script_call("dropout", {weights, script_literal(options_.dropout), "self.training"}));
   w.result(fmt::format("torch.flatten(torch.transpose(torch.matmul({}, {}), 1, 2), 2)", weights, v));
 }
 

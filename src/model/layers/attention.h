@@ -1,5 +1,5 @@
-// Attention: scaled dot products between the positions of sequences, by heads (Vaswani et al., "Attention Is All You Need", 2017).
-// The projections around it are Linear layers.
+// Attention: scaled dot products between the positions of sequences, by heads (Vaswani et al., "Attention Is All You
+// Need", 2017). The projections around it are Linear layers.
 #pragma once
 
 #include <string>
@@ -14,13 +14,15 @@ struct AttentionOptions {
   bool causal = false;  ///< position t sees positions 0 .. t only; queries and keys are then of one sequence
   double dropout = 0;   ///< chance that a weight of the average is left out while training
   bool fused = false;   ///< queries, keys and values come as one input [n, t, 3, e], as Linear with 3 parts gives them
-  bool padding = false; ///< a last input holds the keys' tokens [n, s] (integers); keys whose token is kPadding are not seen
+  bool padding =
+      false;  ///< a last input holds the keys' tokens [n, s] (integers); keys whose token is kPadding are not seen
 };
 
-/// Inputs: queries [n, t, e], keys and values [n, s, e] (but see the options); output [n, t, e]. Head h reads and writes features
-/// h e / heads to (h + 1) e / heads. No parameters. Dropout's mask is keyed by the element's index in the whole [heads, t, s] of a sample.
-/// Split by "heads" (features of all inputs; Shoeybi et al., "Megatron-LM", 2019) or by "sequence" (the queries; every worker
-/// reads all keys and values, whose gradients are sums; not where they are fused).
+/// Inputs: queries [n, t, e], keys and values [n, s, e] (but see the options); output [n, t, e]. Head h reads and
+/// writes features h e / heads to (h + 1) e / heads. No parameters. Dropout's mask is keyed by the element's index in
+/// the whole [heads, t, s] of a sample. Split by "heads" (features of all inputs; Shoeybi et al., "Megatron-LM", 2019)
+/// or by "sequence" (the queries; every worker reads all keys and values, whose gradients are sums; not where they are
+/// fused).
 class Attention : public Layer {
  public:
   Attention(std::string name, AttentionOptions options);

@@ -14,8 +14,9 @@ namespace {
 using OrdinaryMode = c10::InferenceMode;
 constexpr bool kInference = false;
 
-/// First of the saved tensors: no elements, but the gradient function of the output, so that the output's own memory is not kept.
-/// Undefined where nothing was recorded. The inputs come after it, then the parameters (where something was recorded).
+/// First of the saved tensors: no elements, but the gradient function of the output, so that the output's own memory is
+/// not kept. Undefined where nothing was recorded. The inputs come after it, then the parameters (where something was
+/// recorded).
 constexpr size_t kRecording = 0, kInputs = 1;
 
 bool differentiable(LayerCall& call, const at::Tensor& input, size_t index) {
@@ -24,15 +25,17 @@ bool differentiable(LayerCall& call, const at::Tensor& input, size_t index) {
 
 at::Tensor leaf_of(const at::Tensor& tensor, bool wanted) { return ordinary_tensor(tensor).set_requires_grad(wanted); }
 
-/// Gradients of those leaves that require one, in their order; undefined for the others and where nothing depends on them.
+/// Gradients of those leaves that require one, in their order; undefined for the others and where nothing depends on
+/// them.
 std::vector<at::Tensor> gradients_of(const at::Tensor& recording, const std::vector<at::Tensor>& leaves,
                                      const at::Tensor& output_gradient) {
   std::vector<at::Tensor> wanted, result(leaves.size());
   for (const at::Tensor& leaf : leaves)
     if (leaf.requires_grad()) wanted.push_back(leaf);
   if (!recording.defined() || wanted.empty()) return result;
-  const std::vector<at::Tensor> found = torch::autograd::grad({recording}, wanted, {ordinary_tensor(output_gradient)},
-                                                              /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+  const std::vector<at::Tensor> found =
+      torch::autograd::grad({recording}, wanted, {ordinary_tensor(output_gradient)},
+                            /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
   auto next = found.begin();
   for (size_t i = 0; i < leaves.size(); ++i)
     if (leaves[i].requires_grad()) result[i] = *next++;
@@ -43,7 +46,8 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& recording, const std::vec
 
 at::Tensor ordinary_tensor(const at::Tensor& tensor) {
   const OrdinaryMode mode(kInference);
-  return at::empty({0}, tensor.options()).set_(tensor.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
+  return at::empty({0}, tensor.options())
+      .set_(tensor.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
 }
 
 at::Tensor AutogradLayer::record(LayerCall& call, std::span<const at::Tensor> inputs) const {

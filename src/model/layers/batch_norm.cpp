@@ -32,9 +32,12 @@ struct Moments {
 template <class Body>
 void for_element_type(const Layer& layer, const at::Tensor& tensor, const Body& body) {
   switch (tensor.scalar_type()) {
-    case at::kFloat: return body(float{});
-    case at::kDouble: return body(double{});
-    case at::kBFloat16: return body(BFloat16Bits{});
+    case at::kFloat:
+      return body(float{});
+    case at::kDouble:
+      return body(double{});
+    case at::kBFloat16:
+      return body(BFloat16Bits{});
     default:
       fail_shape(layer, fmt::format("input of type {}", c10::toString(tensor.scalar_type())),
                  "it computes in float, double or bfloat16", "choose another precision");
@@ -65,7 +68,9 @@ kernels::NormCoefficients<Element> coefficients_of(const at::Tensor& state) {
 }
 
 /// What the kernels read: [n, c, l] as images of width 1, whose channels lie together.
-at::Tensor in_kernel_layout(const at::Tensor& tensor) { return in_layout(tensor.dim() == 3 ? tensor.unsqueeze(3) : tensor); }
+at::Tensor in_kernel_layout(const at::Tensor& tensor) {
+  return in_layout(tensor.dim() == 3 ? tensor.unsqueeze(3) : tensor);
+}
 
 /// The other way, to a tensor of `dims` dims.
 at::Tensor in_layers_layout(const at::Tensor& tensor, int64_t dims) {
@@ -116,8 +121,8 @@ Moments merge_over(Communicator& group, const Moments& mine) {
   return total;
 }
 
-/// What the running statistics take in after this micro-batch: its own moments, or under the deferred scope nothing before the
-/// step's last micro-batch, and then those of all.
+/// What the running statistics take in after this micro-batch: its own moments, or under the deferred scope nothing
+/// before the step's last micro-batch, and then those of all.
 Moments to_commit(LayerCall& call, const Moments& m) {
   if (call.batch_norm != BatchNormScope::deferred || call.micro_batches <= 1) return m;
   at::Tensor& kept = call.scratch();
@@ -147,9 +152,7 @@ at::Tensor state_from(const at::Tensor& mean, const at::Tensor& variance, double
   return at::stack({mean, inverse, scale, shift});
 }
 
-bool is_global(LayerCall& call) {
-  return call.batch_norm == BatchNormScope::global && call.data_group().size() > 1;
-}
+bool is_global(LayerCall& call) { return call.batch_norm == BatchNormScope::global && call.data_group().size() > 1; }
 
 /// Sums over this worker's values become sums over all that the statistics are taken of.
 void add_over_groups(LayerCall& call, at::Tensor& sums) {
@@ -179,7 +182,10 @@ std::vector<BufferSpec> BatchNorm::buffers() const {
 }
 
 Attributes BatchNorm::attributes() const {
-  return {{"relu", options_.relu}, {"residual", options_.residual}, {"momentum", options_.momentum}, {"epsilon", options_.epsilon}};
+  return {{"relu", options_.relu},
+          {"residual", options_.residual},
+          {"momentum", options_.momentum},
+          {"epsilon", options_.epsilon}};
 }
 
 Shape BatchNorm::output_shape(std::span<const Shape> inputs) const {
@@ -187,7 +193,8 @@ Shape BatchNorm::output_shape(std::span<const Shape> inputs) const {
   const Shape& in = inputs[0];
   if (in.empty() || in.size() > 3 || in[0] != channels_)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
-               fmt::format("it must be [{0}], [{0}, length] or [{0}, height, width]", channels_), "change the layer's channels");
+               fmt::format("it must be [{0}], [{0}, length] or [{0}, height, width]", channels_),
+               "change the layer's channels");
   if (options_.residual && inputs[1] != in)
     fail_shape(*this, fmt::format("residual sample shape {}", to_string(inputs[1])),
                fmt::format("it must equal the input's, {}", to_string(in)), "project the residual to that shape first");
@@ -233,11 +240,13 @@ at::Tensor BatchNorm::forward(LayerCall& call, std::span<const at::Tensor> input
   }
   for_element_type(*this, input, [&]<class Element>(Element) {
     at::Tensor arithmetic = as_arithmetic<Element>(state);
-    kernels::norm_kernels<Element>().normalize({.rows = rows_of(input), .channels = input.size(1),
+    kernels::norm_kernels<Element>().normalize({.rows = rows_of(input),
+                                                .channels = input.size(1),
                                                 .coefficients = coefficients_of<Element>(arithmetic),
                                                 .input = data<Element>(input),
                                                 .residual = residual.defined() ? data<Element>(residual) : nullptr,
-                                                .output = mutable_data<Element>(output), .relu = options_.relu});
+                                                .output = mutable_data<Element>(output),
+                                                .relu = options_.relu});
   });
   return in_layers_layout(output, inputs[0].dim());
 }
@@ -252,9 +261,11 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
   at::Tensor input_gradient, residual_gradient;
   for_element_type(*this, input, [&]<class Element>(Element) {
     at::Tensor arithmetic = as_arithmetic<Element>(state);
-    kernels::NormBackwardArguments<Element> a{.rows = rows, .channels = channels,
+    kernels::NormBackwardArguments<Element> a{.rows = rows,
+                                              .channels = channels,
                                               .coefficients = coefficients_of<Element>(arithmetic),
-                                              .input = data<Element>(input), .output_gradient = data<Element>(gradient)};
+                                              .input = data<Element>(input),
+                                              .output_gradient = data<Element>(gradient)};
     if (options_.relu) a.mask = options_.residual ? Mask::from_output : Mask::from_input;
     if (a.mask == Mask::from_output) a.output = data<Element>(call.saved[kBatchNormOutput]);
     if (want_residual && options_.relu) {
@@ -267,7 +278,8 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
     // row 0: sum of g; row 1: sum of g * (x - mean)
     at::Tensor sums = at::zeros({2, channels}, doubles());
     kernels::norm_kernels<Element>().backward_sums(a, sums.data_ptr<double>(), sums.data_ptr<double>() + channels);
-    if (call.wants_gradient(0)) call.add_gradient(0, (sums[1] * state[kBatchNormInverseDeviation]).to(call.parameter(0).scalar_type()));
+    if (call.wants_gradient(0))
+      call.add_gradient(0, (sums[1] * state[kBatchNormInverseDeviation]).to(call.parameter(0).scalar_type()));
     if (call.wants_gradient(1)) call.add_gradient(1, sums[0].to(call.parameter(1).scalar_type()));
 
     add_over_groups(call, sums);

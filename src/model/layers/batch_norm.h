@@ -16,12 +16,13 @@ struct BatchNormOptions {
   double epsilon = 1e-5;
 };
 
-/// Inputs [n, c, h, w] (channels_last), [n, c, l] or [n, c]. Parameters weight, bias [c] in full precision; buffers running_mean,
-/// running_var [c]. In training, statistics are those of the local batch, or under BatchNormScope::global those of the
-/// micro-batch over all data shards (the data group gathers mean, M2 and count forward and adds two sums backward; a shard
-/// without samples takes part). The running variance is the unbiased one. Under BatchNormScope::deferred the running statistics
-/// take in the micro-batches of a step together, after the last one; until then they wait in the call's scratch tensor.
-/// Sharded by channels, or by rows of the images or positions of sequences: the tensor group then gathers and adds as the data group does above.
+/// Inputs [n, c, h, w] (channels_last), [n, c, l] or [n, c]. Parameters weight, bias [c] in full precision; buffers
+/// running_mean, running_var [c]. In training, statistics are those of the local batch, or under BatchNormScope::global
+/// those of the micro-batch over all data shards (the data group gathers mean, M2 and count forward and adds two sums
+/// backward; a shard without samples takes part). The running variance is the unbiased one. Under
+/// BatchNormScope::deferred the running statistics take in the micro-batches of a step together, after the last one;
+/// until then they wait in the call's scratch tensor. Sharded by channels, or by rows of the images or positions of
+/// sequences: the tensor group then gathers and adds as the data group does above.
 class BatchNorm : public Layer {
  public:
   BatchNorm(std::string name, int64_t channels, BatchNormOptions options = {});

@@ -5,8 +5,11 @@
 namespace trireme {
 
 LayerMemory plain_memory(const CallShapes& call) {
-  LayerMemory memory{.output = call.output.bytes(), .keeps_input = std::vector<bool>(call.inputs.size(), false), .input_gradients = {}};
-  for (size_t i = 0; i < call.inputs.size(); ++i) memory.input_gradients.push_back(call.wanted[i] ? call.inputs[i].bytes() : 0);
+  LayerMemory memory{.output = call.output.bytes(),
+                     .keeps_input = std::vector<bool>(call.inputs.size(), false),
+                     .input_gradients = {}};
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    memory.input_gradients.push_back(call.wanted[i] ? call.inputs[i].bytes() : 0);
   return memory;
 }
 
@@ -64,7 +67,10 @@ double bytes_of(const std::vector<CallTensor>& tensors) {
 
 std::vector<OperatorWork> one_pass(const CallShapes& call, double flops, double operators, bool multiplies) {
   const double activations = bytes_of(call.inputs) + double(call.output.bytes());
-  return {{.operators = operators, .flops = flops, .bytes = activations + bytes_of(call.parameters), .multiplies = multiplies}};
+  return {{.operators = operators,
+           .flops = flops,
+           .bytes = activations + bytes_of(call.parameters),
+           .multiplies = multiplies}};
 }
 
 LayerExchanges halo_exchanges(const CallShapes& call, const Window& rows) {

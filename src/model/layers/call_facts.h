@@ -18,7 +18,8 @@ LayerMemory keeping_input(const CallShapes& call);
 LayerMemory keeping_output(const CallShapes& call);
 /// The output is the input under another shape, and so are the gradients.
 LayerMemory renamed_memory(const CallShapes& call, int64_t saved);
-/// Of a layer whose window slides over rows that a split by height borrows from neighbours: the input is kept, or extended by its halo.
+/// Of a layer whose window slides over rows that a split by height borrows from neighbours: the input is kept, or
+/// extended by its halo.
 LayerMemory window_memory(const CallShapes& call, const Window& rows);
 /// Bytes of the input with the halo that it is kept with; 0 where there is none.
 int64_t halo_input_bytes(const CallShapes& call, const Window& rows);
@@ -38,13 +39,14 @@ std::vector<OperatorWork> one_pass(const CallShapes& call, double flops, double 
 
 // -- exchanges
 
-/// Images whose windows reach into the neighbours' rows: at an end of a worker's share the rows above, at the other those below.
+/// Images whose windows reach into the neighbours' rows: at an end of a worker's share the rows above, at the other
+/// those below.
 LayerExchanges halo_exchanges(const CallShapes& call, const Window& rows);
 
 // -- export
 
-/// Padding before both dims, then after both, that gives a pool the output's size with sizes rounded down: PyTorch and ONNX do not round
-/// up alike. `input`, `output`: [channels, height, width].
+/// Padding before both dims, then after both, that gives a pool the output's size with sizes rounded down: PyTorch and
+/// ONNX do not round up alike. `input`, `output`: [channels, height, width].
 std::vector<int64_t> onnx_pads(const Window& rows, const Window& columns, const Shape& input, const Shape& output);
 
 }  // namespace trireme

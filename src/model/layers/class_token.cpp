@@ -22,8 +22,13 @@ std::vector<ShardingOption> ClassToken::sharding_options(std::span<const Shape>,
   std::vector<ShardingOption> options{replicate_option(1, 1)};
   if (degree == 1 || width_ % degree != 0) return options;
   const std::vector<Placement> features{Placement::shard(2)};
-  options.push_back({.name = "features", .inputs = features, .output = features[0], .input_gradients = features,
-                     .parameters = features, .parameter_gradients = features, .divides_work = true});
+  options.push_back({.name = "features",
+                     .inputs = features,
+                     .output = features[0],
+                     .input_gradients = features,
+                     .parameters = features,
+                     .parameter_gradients = features,
+                     .divides_work = true});
   return options;
 }
 

@@ -1,5 +1,5 @@
-// ClassToken: a learned vector in front of a sequence, whose last state stands for the whole (Devlin et al., "BERT", 2018;
-// Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020).
+// ClassToken: a learned vector in front of a sequence, whose last state stands for the whole (Devlin et al., "BERT",
+// 2018; Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020).
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@
 
 namespace trireme {
 
-/// [n, t, width] to [n, 1 + t, width]. One parameter, named as the layer ("class_token", as torchvision's VisionTransformer), of
-/// shape [1, 1, width]. Split by "features".
+/// [n, t, width] to [n, 1 + t, width]. One parameter, named as the layer ("class_token", as torchvision's
+/// VisionTransformer), of shape [1, 1, width]. Split by "features".
 class ClassToken : public Layer {
  public:
-  ClassToken(std::string name, int64_t width, Init init = Init::constant(0)) : Layer(std::move(name)), width_(width), init_(init) {}
+  ClassToken(std::string name, int64_t width, Init init = Init::constant(0))
+      : Layer(std::move(name)), width_(width), init_(init) {}
 
   std::string_view kind() const override { return "class_token"; }
   std::vector<ParameterSpec> parameters() const override { return {{name(), {1, 1, width_}, init_}}; }

@@ -18,7 +18,8 @@ void fail_shape(const Layer& layer, std::string what, std::string why, std::stri
 
 void expect_inputs(const Layer& layer, std::span<const Shape> inputs, size_t count) {
   if (inputs.size() == count) return;
-  fail_shape(layer, fmt::format("got {} inputs", inputs.size()), fmt::format("it takes {}", count), "connect the missing or drop the extra ones");
+  fail_shape(layer, fmt::format("got {} inputs", inputs.size()), fmt::format("it takes {}", count),
+             "connect the missing or drop the extra ones");
 }
 
 void expect_rank(const Layer& layer, const Shape& input, size_t dims, std::string_view meaning) {
@@ -97,10 +98,8 @@ void add_product_gradient(LayerCall& call, int index, const at::Tensor& rows, co
     return;
   }
   const at::Tensor gradient = at::mm(rows.t(), values).view(target.tensor.sizes());
-  if (target.accumulate)
-    target.tensor.add_(gradient);
-  else
-    target.tensor.copy_(gradient);
+  if (target.accumulate) target.tensor.add_(gradient);
+  else target.tensor.copy_(gradient);
 }
 
 void add_zero_gradients(LayerCall& call, int parameters) {

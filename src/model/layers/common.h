@@ -19,8 +19,8 @@ void expect_inputs(const Layer& layer, std::span<const Shape> inputs, size_t cou
 /// `dims` without the batch dim.
 void expect_rank(const Layer& layer, const Shape& input, size_t dims, std::string_view meaning);
 
-/// 4-D tensors in channels_last order, with strides that say so even where one channel or one pixel leaves them ambiguous;
-/// others contiguous. No copy when the memory is already in order.
+/// 4-D tensors in channels_last order, with strides that say so even where one channel or one pixel leaves them
+/// ambiguous; others contiguous. No copy when the memory is already in order.
 at::Tensor in_layout(const at::Tensor& tensor);
 
 /// An uninitialised tensor in the layout above.
@@ -33,13 +33,13 @@ Shape restore_shape(const at::Tensor& saved);
 /// Every worker computes everything.
 ShardingOption replicate_option(int inputs, int parameters = 0, int buffers = 0);
 
-/// "replicate", and one option per dim of the output that `degree` divides, in which inputs, output and their gradients are
-/// sharded alike. Dims count from 1 (0 is the batch), up to `last_dim`. Names: "channels", "height", "width" of [c, h, w];
-/// "sequence", "features" of [t, e]; "channels" of [c].
+/// "replicate", and one option per dim of the output that `degree` divides, in which inputs, output and their gradients
+/// are sharded alike. Dims count from 1 (0 is the batch), up to `last_dim`. Names: "channels", "height", "width" of [c,
+/// h, w]; "sequence", "features" of [t, e]; "channels" of [c].
 std::vector<ShardingOption> elementwise_options(int inputs, const Shape& output, int degree, int last_dim);
 
-/// Adds rows^T values ([r, a] and [r, b]) to the gradient of a parameter of a * b elements, where that is wanted: straight into the
-/// flat gradient buffer where the dtypes are equal.
+/// Adds rows^T values ([r, a] and [r, b]) to the gradient of a parameter of a * b elements, where that is wanted:
+/// straight into the flat gradient buffer where the dtypes are equal.
 void add_product_gradient(LayerCall& call, int index, const at::Tensor& rows, const at::Tensor& values);
 
 /// Zero gradients for all parameters that want one: what an empty local batch contributes.

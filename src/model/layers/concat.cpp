@@ -22,7 +22,8 @@ Shape Concat::output_shape(std::span<const Shape> inputs) const {
     if (same.size() == shape.size()) same[axis] = shape[axis];
     if (same != shape)
       fail_shape(*this, fmt::format("input sample shapes {} and {}", to_string(inputs[0]), to_string(input)),
-                 fmt::format("they may differ in dim {} alone", dim_), "give all branches the same strides and paddings");
+                 fmt::format("they may differ in dim {} alone", dim_),
+                 "give all branches the same strides and paddings");
     shape[axis] += input[axis];
   }
   return shape;
@@ -31,7 +32,8 @@ Shape Concat::output_shape(std::span<const Shape> inputs) const {
 std::vector<ShardingOption> Concat::sharding_options(std::span<const Shape> inputs, int degree) const {
   const Shape output = output_shape(inputs);
   std::vector<ShardingOption> options = elementwise_options(int(inputs.size()), output, degree, int(output.size()));
-  std::erase_if(options, [&](const ShardingOption& option) { return option.output.is_shard() && option.output.dim == dim_; });
+  std::erase_if(options,
+                [&](const ShardingOption& option) { return option.output.is_shard() && option.output.dim == dim_; });
   return options;
 }
 
@@ -71,6 +73,8 @@ LayerMemory Concat::memory(const CallShapes& call) const {
 
 std::string Concat::to_onnx(OnnxWriter& w) const { return w.add("Concat", w.inputs(), {{"axis", int64_t{dim_}}}); }
 
-void Concat::to_script(ScriptWriter& w) const { w.result(fmt::format("torch.cat([{}], {})", fmt::join(w.inputs(), ", "), dim_)); }
+void Concat::to_script(ScriptWriter& w) const {
+  w.result(fmt::format("torch.cat([{}], {})", fmt::join(w.inputs(), ", "), dim_));
+}
 
 }  // namespace trireme

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// Any number of inputs whose sample shapes differ in dim `dim` alone (1: channels; 0 is the batch). Sharded along any other dim
-/// (but the batch) that divides evenly. The inputs' gradients are views of the output's.
+/// Any number of inputs whose sample shapes differ in dim `dim` alone (1: channels; 0 is the batch). Sharded along any
+/// other dim (but the batch) that divides evenly. The inputs' gradients are views of the output's.
 class Concat : public Layer {
  public:
   explicit Concat(std::string name, int dim = 1) : Layer(std::move(name)), dim_(dim) {}

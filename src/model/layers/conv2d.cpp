@@ -15,14 +15,17 @@ namespace trireme {
 
 Conv2d::Conv2d(std::string name, Conv2dOptions options) : Layer(std::move(name)), options_(options) {
   const Conv2dOptions& o = options_;
-  if (o.in < 1 || o.out < 1 || !o.kernel.at_least(1) || !o.stride.at_least(1) || !o.padding.at_least(0) || o.groups < 1 ||
-      !o.dilation.at_least(1))
-    fail_shape(*this, fmt::format("in {}, out {}, kernel {}, stride {}, padding {}, groups {}, dilation {}", o.in, o.out,
-                                  to_string(o.kernel), to_string(o.stride), to_string(o.padding), o.groups, to_string(o.dilation)),
-               "all must be positive (padding may be 0)", "correct the layer's options");
+  if (o.in < 1 || o.out < 1 || !o.kernel.at_least(1) || !o.stride.at_least(1) || !o.padding.at_least(0) ||
+      o.groups < 1 || !o.dilation.at_least(1))
+    fail_shape(
+        *this,
+        fmt::format("in {}, out {}, kernel {}, stride {}, padding {}, groups {}, dilation {}", o.in, o.out,
+                    to_string(o.kernel), to_string(o.stride), to_string(o.padding), o.groups, to_string(o.dilation)),
+        "all must be positive (padding may be 0)", "correct the layer's options");
   if (o.in % o.groups != 0 || o.out % o.groups != 0)
     fail_shape(*this, fmt::format("{} groups", o.groups),
-               fmt::format("they must divide {} input and {} output channels", o.in, o.out), "correct the layer's options");
+               fmt::format("they must divide {} input and {} output channels", o.in, o.out),
+               "correct the layer's options");
 }
 
 std::vector<ParameterSpec> Conv2d::parameters() const {
@@ -47,7 +50,9 @@ Window Conv2d::columns() const {
 }
 
 Attributes Conv2d::attributes() const {
-  return {{"stride", options_.stride.list()}, {"padding", options_.padding.list()}, {"dilation", options_.dilation.list()},
+  return {{"stride", options_.stride.list()},
+          {"padding", options_.padding.list()},
+          {"dilation", options_.dilation.list()},
           {"groups", options_.groups}};
 }
 
@@ -61,8 +66,8 @@ Shape Conv2d::output_shape(std::span<const Shape> inputs) const {
                "change the layer's input channels");
   if (in[1] + 2 * options_.padding.height < rows().span() || in[2] + 2 * options_.padding.width < columns().span())
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
-               fmt::format("with padding {} it is smaller than the {}x{} pixels that the kernel spans", to_string(options_.padding),
-                           rows().span(), columns().span()),
+               fmt::format("with padding {} it is smaller than the {}x{} pixels that the kernel spans",
+                           to_string(options_.padding), rows().span(), columns().span()),
                "use larger images, more padding or fewer strides before this layer");
   return {options_.out, rows().extent(in[1]), columns().extent(in[2])};
 }
@@ -76,14 +81,29 @@ std::vector<ShardingOption> Conv2d::sharding_options(std::span<const Shape> inpu
   };
   auto by_output = held(Placement::shard(0), Placement::shard(0)), by_input = held(Placement::shard(1), whole);
   if (options_.groups == 1 && options_.out % degree == 0)
-    options.push_back({.name = "output_channels", .inputs = {whole}, .output = channels, .input_gradients = {partial},
-                       .parameters = by_output, .parameter_gradients = by_output, .divides_work = true});
+    options.push_back({.name = "output_channels",
+                       .inputs = {whole},
+                       .output = channels,
+                       .input_gradients = {partial},
+                       .parameters = by_output,
+                       .parameter_gradients = by_output,
+                       .divides_work = true});
   if (options_.groups == 1 && options_.in % degree == 0)
-    options.push_back({.name = "input_channels", .inputs = {channels}, .output = partial, .input_gradients = {channels},
-                       .parameters = by_input, .parameter_gradients = by_input, .divides_work = true});
+    options.push_back({.name = "input_channels",
+                       .inputs = {channels},
+                       .output = partial,
+                       .input_gradients = {channels},
+                       .parameters = by_input,
+                       .parameter_gradients = by_input,
+                       .divides_work = true});
   if (options_.groups > 1 && options_.groups % degree == 0)
-    options.push_back({.name = "groups", .inputs = {channels}, .output = channels, .input_gradients = {channels},
-                       .parameters = by_output, .parameter_gradients = by_output, .divides_work = true});
+    options.push_back({.name = "groups",
+                       .inputs = {channels},
+                       .output = channels,
+                       .input_gradients = {channels},
+                       .parameters = by_output,
+                       .parameter_gradients = by_output,
+                       .divides_work = true});
   if (divides_by_height(rows(), inputs[0][1], degree))
     options.push_back(height_option(1, Placement::shard(2), options_.bias ? 2 : 1, 0, !halo_of(rows()).none()));
   return options;
@@ -103,7 +123,8 @@ Size2d Conv2d::padding(const LayerCall& call) const {
   return {is_split_by_height(call) ? 0 : options_.padding.height, options_.padding.width};
 }
 
-std::optional<ConvolutionProduct> Conv2d::as_product(LayerCall& call, const at::Tensor& input, const at::Tensor& weight) const {
+std::optional<ConvolutionProduct> Conv2d::as_product(LayerCall& call, const at::Tensor& input,
+                                                     const at::Tensor& weight) const {
   const Conv2dOptions& o = options_;
   if (o.groups > 1 || (o.dilation != Size2d(1) && o.kernel != Size2d(1))) return {};
   const Size2d pad = padding(call);
@@ -119,7 +140,8 @@ at::Tensor Conv2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) 
   at::Tensor input = with_halo(call, inputs[0], halo(call), weight.scalar_type(), 0);
   call.saved = {input};
   if (input.size(0) == 0)
-    return empty_in_layout({0, weight.size(0), rows().extent(height), columns().extent(input.size(3))}, input.options());
+    return empty_in_layout({0, weight.size(0), rows().extent(height), columns().extent(input.size(3))},
+                           input.options());
   // under "input_channels" the outputs are summed over the tensor axis: one worker brings the bias
   bool add_bias = o.bias && !(call.option && call.option->output.is_partial() && call.tensor_index != 0);
   c10::optional<at::Tensor> bias;
@@ -154,8 +176,8 @@ at::Tensor Conv2d::input_gradient(LayerCall& call, const at::Tensor& input, cons
   const at::Tensor weight = in_layout(call.parameter(0));
   if (const auto product = as_product(call, input, weight)) return product->input_gradient(gradient);
   auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(), o.stride.values(),
-                                               padding(call).values(), o.dilation.values(), /*transposed=*/false, {0, 0},
-                                               local_groups(call), {true, false, false});
+                                               padding(call).values(), o.dilation.values(), /*transposed=*/false,
+                                               {0, 0}, local_groups(call), {true, false, false});
   return in_layout(gx);
 }
 
@@ -171,9 +193,9 @@ void Conv2d::add_parameter_gradients(LayerCall& call, const at::Tensor& input, c
     return;
   }
   const std::vector<int64_t> bias_sizes{weight.size(0)};
-  auto [gx, gw, gb] = at::convolution_backward(gradient, input, weight, at::OptionalIntArrayRef(bias_sizes), o.stride.values(),
-                                               padding(call).values(), o.dilation.values(), /*transposed=*/false, {0, 0},
-                                               local_groups(call), {false, want_weight, want_bias});
+  auto [gx, gw, gb] = at::convolution_backward(
+      gradient, input, weight, at::OptionalIntArrayRef(bias_sizes), o.stride.values(), padding(call).values(),
+      o.dilation.values(), /*transposed=*/false, {0, 0}, local_groups(call), {false, want_weight, want_bias});
   if (want_weight) call.add_gradient(0, gw);
   if (want_bias) call.add_gradient(1, gb);
 }
@@ -202,7 +224,9 @@ LayerMemory Conv2d::memory(const CallShapes& call) const {
   return memory;
 }
 
-std::vector<OperatorWork> Conv2d::work(const CallShapes& call, double flops, Pass) const { return one_pass(call, flops, 1, true); }
+std::vector<OperatorWork> Conv2d::work(const CallShapes& call, double flops, Pass) const {
+  return one_pass(call, flops, 1, true);
+}
 
 LayerExchanges Conv2d::exchanges(const CallShapes& call) const { return halo_exchanges(call, rows()); }
 

@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-// Output channels per output pixel of the local batch from which a product is faster, measured on ResNet-18's shapes: oneDNN's
-// reordering of bfloat16 weights costs as much as tens of products, that of float32 weights far less.
+// Output channels per output pixel of the local batch from which a product is faster, measured on ResNet-18's shapes:
+// oneDNN's reordering of bfloat16 weights costs as much as tens of products, that of float32 weights far less.
 constexpr double kPaysBfloat16 = 1.0 / 9, kPaysFloat = 1.0;
 // Input channels of a vector of oneDNN's 1x1 kernels on CPUs with AVX-512; 8 with AVX2.
 constexpr int64_t kVectorChannels = 16;
@@ -32,14 +32,20 @@ at::Tensor pixels(const at::Tensor& images) {  // [n, c, h, w] channels_last -> 
 
 }  // namespace
 
-ConvolutionProduct::ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, Size2d stride, int64_t padding_y,
-                                       int64_t padding_x)
+ConvolutionProduct::ConvolutionProduct(const at::Tensor& input, const at::Tensor& weight, Size2d stride,
+                                       int64_t padding_y, int64_t padding_x)
     : input_(input), weight_(weight) {
   const int64_t kernel_y = weight.size(2), kernel_x = weight.size(3);
-  shape_ = {.n = input.size(0), .height = input.size(2), .width = input.size(3), .channels = input.size(1),
+  shape_ = {.n = input.size(0),
+            .height = input.size(2),
+            .width = input.size(3),
+            .channels = input.size(1),
             .out_height = (input.size(2) + 2 * padding_y - kernel_y) / stride.height + 1,
-            .out_width = (input.size(3) + 2 * padding_x - kernel_x) / stride.width + 1, .stride_y = stride.height, .stride_x = stride.width,
-            .padding_y = padding_y, .padding_x = padding_x};
+            .out_width = (input.size(3) + 2 * padding_x - kernel_x) / stride.width + 1,
+            .stride_y = stride.height,
+            .stride_x = stride.width,
+            .padding_y = padding_y,
+            .padding_x = padding_x};
   const Range y = used_taps(kernel_y, shape_.height, shape_.out_height, stride.height, padding_y);
   const Range x = used_taps(kernel_x, shape_.width, shape_.out_width, stride.width, padding_x);
   shape_.tap_y0 = y.begin, shape_.tap_y1 = y.end, shape_.tap_x0 = x.begin, shape_.tap_x1 = x.end;
@@ -52,7 +58,8 @@ bool ConvolutionProduct::pays() const {
 }
 
 bool ConvolutionProduct::overruns_directly() const {
-  return weight_.size(2) == 1 && weight_.size(3) == 1 && std::max(shape_.stride_y, shape_.stride_x) > 1 && shape_.channels < kVectorChannels;
+  return weight_.size(2) == 1 && weight_.size(3) == 1 && std::max(shape_.stride_y, shape_.stride_x) > 1 &&
+         shape_.channels < kVectorChannels;
 }
 
 at::Tensor ConvolutionProduct::taps_of(const at::Tensor& weight_like) const {
@@ -64,7 +71,8 @@ at::Tensor ConvolutionProduct::taps_of(const at::Tensor& weight_like) const {
 at::Tensor ConvolutionProduct::matrix() const { return taps_of(weight_).reshape({weight_.size(0), shape_.columns()}); }
 
 bool ConvolutionProduct::reads_in_place() const {
-  return shape_.taps() == 1 && shape_.stride_y == 1 && shape_.stride_x == 1 && shape_.out_height == shape_.height && shape_.out_width == shape_.width;
+  return shape_.taps() == 1 && shape_.stride_y == 1 && shape_.stride_x == 1 && shape_.out_height == shape_.height &&
+         shape_.out_width == shape_.width;
 }
 
 at::Tensor ConvolutionProduct::rows() const {
@@ -75,7 +83,8 @@ at::Tensor ConvolutionProduct::rows() const {
 }
 
 at::Tensor ConvolutionProduct::forward(const c10::optional<at::Tensor>& bias) const {
-  at::Tensor output = empty_in_layout({shape_.n, weight_.size(0), shape_.out_height, shape_.out_width}, input_.options());
+  at::Tensor output =
+      empty_in_layout({shape_.n, weight_.size(0), shape_.out_height, shape_.out_width}, input_.options());
   at::Tensor flat = pixels(output);
   if (bias) at::addmm_out(flat, *bias, rows(), matrix().t());
   else at::mm_out(flat, rows(), matrix().t());
@@ -86,10 +95,15 @@ at::Tensor ConvolutionProduct::input_gradient(const at::Tensor& output_gradient)
   at::Tensor rows = at::mm(pixels(output_gradient), matrix());
   at::Tensor images = empty_in_layout(input_.sizes(), input_.options());
   switch (images.scalar_type()) {
-    case at::kFloat: kernels::fold(shape_, rows.data_ptr<float>(), images.data_ptr<float>()); break;
-    case at::kDouble: kernels::fold(shape_, rows.data_ptr<double>(), images.data_ptr<double>()); break;
+    case at::kFloat:
+      kernels::fold(shape_, rows.data_ptr<float>(), images.data_ptr<float>());
+      break;
+    case at::kDouble:
+      kernels::fold(shape_, rows.data_ptr<double>(), images.data_ptr<double>());
+      break;
     default:
-      kernels::fold_bfloat16(shape_, static_cast<const uint16_t*>(rows.data_ptr()), static_cast<uint16_t*>(images.data_ptr()));
+      kernels::fold_bfloat16(shape_, static_cast<const uint16_t*>(rows.data_ptr()),
+                             static_cast<uint16_t*>(images.data_ptr()));
   }
   return images;
 }

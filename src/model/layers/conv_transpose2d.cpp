@@ -20,19 +20,23 @@ constexpr std::array<int64_t, 2> kConvTransposeNoDilation{1, 1}, kConvTransposeN
 
 }  // namespace
 
-ConvTranspose2d::ConvTranspose2d(std::string name, ConvTranspose2dOptions options) : Layer(std::move(name)), options_(options) {
+ConvTranspose2d::ConvTranspose2d(std::string name, ConvTranspose2dOptions options)
+    : Layer(std::move(name)), options_(options) {
   const ConvTranspose2dOptions& o = options_;
-  if (o.in < 1 || o.out < 1 || o.groups < 1 || !o.kernel.at_least(1) || !o.stride.at_least(1) || !o.padding.at_least(0) ||
-      !o.output_padding.at_least(0))
-    fail_shape(*this, fmt::format("in {}, out {}, kernel {}, stride {}, padding {}, output_padding {}, groups {}", o.in, o.out,
-                                  to_string(o.kernel), to_string(o.stride), to_string(o.padding), to_string(o.output_padding), o.groups),
+  if (o.in < 1 || o.out < 1 || o.groups < 1 || !o.kernel.at_least(1) || !o.stride.at_least(1) ||
+      !o.padding.at_least(0) || !o.output_padding.at_least(0))
+    fail_shape(*this,
+               fmt::format("in {}, out {}, kernel {}, stride {}, padding {}, output_padding {}, groups {}", o.in, o.out,
+                           to_string(o.kernel), to_string(o.stride), to_string(o.padding), to_string(o.output_padding),
+                           o.groups),
                "all must be positive (paddings may be 0)", "correct the layer's options");
   if (o.output_padding.height >= o.stride.height || o.output_padding.width >= o.stride.width)
     fail_shape(*this, fmt::format("output_padding {} with stride {}", to_string(o.output_padding), to_string(o.stride)),
                "it must be less than the stride", "correct the layer's options");
   if (o.in % o.groups != 0 || o.out % o.groups != 0)
     fail_shape(*this, fmt::format("{} groups", o.groups),
-               fmt::format("they must divide {} input and {} output channels", o.in, o.out), "correct the layer's options");
+               fmt::format("they must divide {} input and {} output channels", o.in, o.out),
+               "correct the layer's options");
 }
 
 std::vector<ParameterSpec> ConvTranspose2d::parameters() const {
@@ -52,7 +56,9 @@ Size2d ConvTranspose2d::extent(int64_t height, int64_t width) const {
 }
 
 Attributes ConvTranspose2d::attributes() const {
-  return {{"stride", options_.stride.list()}, {"padding", options_.padding.list()}, {"output_padding", options_.output_padding.list()},
+  return {{"stride", options_.stride.list()},
+          {"padding", options_.padding.list()},
+          {"output_padding", options_.output_padding.list()},
           {"groups", options_.groups}};
 }
 
@@ -67,7 +73,8 @@ Shape ConvTranspose2d::output_shape(std::span<const Shape> inputs) const {
   const Size2d out = extent(in[1], in[2]);
   if (!out.at_least(1))
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
-               fmt::format("padding {} cuts everything away", to_string(options_.padding)), "use less padding or larger images");
+               fmt::format("padding {} cuts everything away", to_string(options_.padding)),
+               "use less padding or larger images");
   return {options_.out, out.height, out.width};
 }
 
@@ -77,19 +84,37 @@ std::vector<ShardingOption> ConvTranspose2d::sharding_options(std::span<const Sh
   std::vector<ShardingOption> options{replicate_option(1, parameters)};
   if (degree == 1) return options;
   const Placement whole = Placement::replicate(), channels = Placement::shard(1), partial = Placement::partial();
-  auto held = [&](Placement weight, Placement bias) { return o.bias ? std::vector{weight, bias} : std::vector{weight}; };
+  auto held = [&](Placement weight, Placement bias) {
+    return o.bias ? std::vector{weight, bias} : std::vector{weight};
+  };
   const auto by_output = held(Placement::shard(1), Placement::shard(0)), by_input = held(Placement::shard(0), whole);
   const auto by_group = held(Placement::shard(0), Placement::shard(0));
   if (o.groups == 1 && o.out % degree == 0)
-    options.push_back({.name = "output_channels", .inputs = {whole}, .output = channels, .input_gradients = {partial},
-                       .parameters = by_output, .parameter_gradients = by_output, .divides_work = true});
+    options.push_back({.name = "output_channels",
+                       .inputs = {whole},
+                       .output = channels,
+                       .input_gradients = {partial},
+                       .parameters = by_output,
+                       .parameter_gradients = by_output,
+                       .divides_work = true});
   if (o.groups == 1 && o.in % degree == 0)
-    options.push_back({.name = "input_channels", .inputs = {channels}, .output = partial, .input_gradients = {channels},
-                       .parameters = by_input, .parameter_gradients = by_input, .divides_work = true});
+    options.push_back({.name = "input_channels",
+                       .inputs = {channels},
+                       .output = partial,
+                       .input_gradients = {channels},
+                       .parameters = by_input,
+                       .parameter_gradients = by_input,
+                       .divides_work = true});
   if (o.groups > 1 && o.groups % degree == 0)
-    options.push_back({.name = "groups", .inputs = {channels}, .output = channels, .input_gradients = {channels},
-                       .parameters = by_group, .parameter_gradients = by_group, .divides_work = true});
-  const bool rows_are_apart = o.kernel.height == o.stride.height && o.padding.height == 0 && o.output_padding.height == 0;
+    options.push_back({.name = "groups",
+                       .inputs = {channels},
+                       .output = channels,
+                       .input_gradients = {channels},
+                       .parameters = by_group,
+                       .parameter_gradients = by_group,
+                       .divides_work = true});
+  const bool rows_are_apart =
+      o.kernel.height == o.stride.height && o.padding.height == 0 && o.output_padding.height == 0;
   if (rows_are_apart && inputs[0][1] % degree == 0)
     options.push_back(height_option(1, Placement::shard(2), parameters, 0, /*communicates=*/false));
   return options;
@@ -104,15 +129,15 @@ int64_t ConvTranspose2d::local_groups(const LayerCall& call) const {
   return by_groups ? options_.groups / call.tensor_degree : options_.groups;
 }
 
-/// What a plain convolution with these weights gives backward, where `large` is its input and `small` its output's gradient: that
-/// of the input (a transposed convolution of `small`) or of the weight. ATen's own transposed convolution does not work in bfloat16
-/// (libtorch 1.13).
-at::Tensor ConvTranspose2d::plain_backward(const at::Tensor& small, const at::Tensor& large, const at::Tensor& weight, int64_t groups,
-                                           bool of_weight) const {
+/// What a plain convolution with these weights gives backward, where `large` is its input and `small` its output's
+/// gradient: that of the input (a transposed convolution of `small`) or of the weight. ATen's own transposed
+/// convolution does not work in bfloat16 (libtorch 1.13).
+at::Tensor ConvTranspose2d::plain_backward(const at::Tensor& small, const at::Tensor& large, const at::Tensor& weight,
+                                           int64_t groups, bool of_weight) const {
   const ConvTranspose2dOptions& o = options_;
-  auto [of_input, weight_gradient, bias_gradient] =
-      at::convolution_backward(small, large, weight, at::OptionalIntArrayRef(), o.stride.values(), o.padding.values(), kConvTransposeNoDilation,
-                               /*transposed=*/false, kConvTransposeNoPadding, groups, {!of_weight, of_weight, false});
+  auto [of_input, weight_gradient, bias_gradient] = at::convolution_backward(
+      small, large, weight, at::OptionalIntArrayRef(), o.stride.values(), o.padding.values(), kConvTransposeNoDilation,
+      /*transposed=*/false, kConvTransposeNoPadding, groups, {!of_weight, of_weight, false});
   return of_weight ? weight_gradient : of_input;
 }
 
@@ -122,7 +147,8 @@ at::Tensor ConvTranspose2d::forward(LayerCall& call, std::span<const at::Tensor>
   call.saved = {input};
   const int64_t groups = local_groups(call);
   const Size2d size = extent(input.size(2), input.size(3));
-  const at::Tensor like_output = empty_in_layout({input.size(0), weight.size(1) * groups, size.height, size.width}, input.options());
+  const at::Tensor like_output =
+      empty_in_layout({input.size(0), weight.size(1) * groups, size.height, size.width}, input.options());
   if (input.size(0) == 0) return like_output;
   at::Tensor output = in_layout(plain_backward(input, like_output, weight, groups, /*of_weight=*/false));
   // under "input_channels" the outputs are summed over the tensor axis: one worker brings the bias
@@ -136,11 +162,11 @@ std::vector<at::Tensor> ConvTranspose2d::backward(LayerCall& call, const at::Ten
   const at::Tensor gradient = in_layout(output_gradient.to(input.scalar_type()));
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0)) {
-    if (input.size(0) == 0)
-      input_gradient = empty_in_layout(input.sizes(), input.options());
+    if (input.size(0) == 0) input_gradient = empty_in_layout(input.sizes(), input.options());
     else  // the adjoint of the adjoint: that plain convolution
-      input_gradient = in_layout(at::convolution(gradient, in_layout(call.parameter(0)), c10::nullopt, o.stride.values(),
-                                                 o.padding.values(), kConvTransposeNoDilation, /*transposed=*/false, kConvTransposeNoPadding, local_groups(call)));
+      input_gradient = in_layout(at::convolution(gradient, in_layout(call.parameter(0)), c10::nullopt,
+                                                 o.stride.values(), o.padding.values(), kConvTransposeNoDilation,
+                                                 /*transposed=*/false, kConvTransposeNoPadding, local_groups(call)));
   }
   if (call.defer_parameters) call.saved.push_back(gradient);
   else add_parameter_gradients(call, input, gradient);
@@ -151,10 +177,12 @@ void ConvTranspose2d::backward_parameters(LayerCall& call) const {
   add_parameter_gradients(call, call.saved.at(kConvTransposeInput), call.saved.at(kConvTransposeOutputGradient));
 }
 
-void ConvTranspose2d::add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const {
+void ConvTranspose2d::add_parameter_gradients(LayerCall& call, const at::Tensor& input,
+                                              const at::Tensor& gradient) const {
   if (input.size(0) == 0) return add_zero_gradients(call, options_.bias ? 2 : 1);
   if (call.wants_gradient(0))
-    call.add_gradient(0, plain_backward(input, gradient, in_layout(call.parameter(0)), local_groups(call), /*of_weight=*/true));
+    call.add_gradient(
+        0, plain_backward(input, gradient, in_layout(call.parameter(0)), local_groups(call), /*of_weight=*/true));
   if (options_.bias && call.wants_gradient(1)) call.add_gradient(1, gradient.sum(at::IntArrayRef{0, 2, 3}));
 }
 
@@ -173,14 +201,17 @@ std::vector<OperatorWork> ConvTranspose2d::work(const CallShapes& call, double f
 std::string ConvTranspose2d::to_onnx(OnnxWriter& w) const {
   const Size2d& p = options_.padding;
   return w.add("ConvTranspose", w.with_parameters(w.inputs()),
-               {{"strides", options_.stride.list()}, {"pads", OnnxWriter::List{p.height, p.width, p.height, p.width}},
-                {"output_padding", options_.output_padding.list()}, {"group", options_.groups}});
+               {{"strides", options_.stride.list()},
+                {"pads", OnnxWriter::List{p.height, p.width, p.height, p.width}},
+                {"output_padding", options_.output_padding.list()},
+                {"group", options_.groups}});
 }
 
 void ConvTranspose2d::to_script(ScriptWriter& w) const {
-  w.result(script_call("conv_transpose2d", {w.in(), w.parameter(0), w.parameter(1), script_literal(options_.stride.list()),
-                                            script_literal(options_.padding.list()), script_literal(options_.output_padding.list()),
-                                            script_literal(options_.groups)}));
+  w.result(script_call("conv_transpose2d",
+                       {w.in(), w.parameter(0), w.parameter(1), script_literal(options_.stride.list()),
+                        script_literal(options_.padding.list()), script_literal(options_.output_padding.list()),
+                        script_literal(options_.groups)}));
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// ConvTranspose2d: PyTorch's nn.ConvTranspose2d, the adjoint of a convolution: what lets a decoder's images grow again (Long,
-// Shelhamer, Darrell, "Fully Convolutional Networks for Semantic Segmentation", 2015).
+// ConvTranspose2d: PyTorch's nn.ConvTranspose2d, the adjoint of a convolution: what lets a decoder's images grow again
+// (Long, Shelhamer, Darrell, "Fully Convolutional Networks for Semantic Segmentation", 2015).
 #pragma once
 
 #include <optional>
@@ -18,14 +18,15 @@ struct ConvTranspose2dOptions {
   Size2d output_padding = 0;  ///< added to the output below and to the right; less than the stride
   int64_t groups = 1;
   bool bias = true;
-  std::optional<Init> weight_init = {}, bias_init = {};  ///< default: PyTorch's, uniform in ±1/sqrt(out / groups * kernel area)
+  std::optional<Init> weight_init = {},
+                      bias_init = {};  ///< default: PyTorch's, uniform in ±1/sqrt(out / groups * kernel area)
 };
 
-/// Input [n, in, h, w], output [n, out, (h - 1) stride - 2 padding + kernel + output_padding, ...] in channels_last order; weight
-/// [in, out / groups, kernel], bias [out].
-/// Sharded by output channels (the input's gradient is a sum), by input channels (the output is a sum), or where there are groups
-/// by whole groups. Where kernel and stride are equal in height, output rows come from one input row each: then also by rows,
-/// without halo, with whole parameters whose gradients are sums.
+/// Input [n, in, h, w], output [n, out, (h - 1) stride - 2 padding + kernel + output_padding, ...] in channels_last
+/// order; weight [in, out / groups, kernel], bias [out]. Sharded by output channels (the input's gradient is a sum), by
+/// input channels (the output is a sum), or where there are groups by whole groups. Where kernel and stride are equal
+/// in height, output rows come from one input row each: then also by rows, without halo, with whole parameters whose
+/// gradients are sums.
 class ConvTranspose2d : public Layer {
  public:
   ConvTranspose2d(std::string name, ConvTranspose2dOptions options);
@@ -48,7 +49,8 @@ class ConvTranspose2d : public Layer {
  private:
   int64_t local_groups(const LayerCall& call) const;
   Size2d extent(int64_t height, int64_t width) const;
-  at::Tensor plain_backward(const at::Tensor& small, const at::Tensor& large, const at::Tensor& weight, int64_t groups, bool of_weight) const;
+  at::Tensor plain_backward(const at::Tensor& small, const at::Tensor& large, const at::Tensor& weight, int64_t groups,
+                            bool of_weight) const;
   void add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const;
 
   ConvTranspose2dOptions options_;

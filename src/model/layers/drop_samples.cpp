@@ -9,16 +9,18 @@
 
 namespace trireme {
 
-DropSamples::DropSamples(std::string name, double probability, int dims) : Layer(std::move(name)), probability_(probability), dims_(dims) {
+DropSamples::DropSamples(std::string name, double probability, int dims)
+    : Layer(std::move(name)), probability_(probability), dims_(dims) {
   if (!(probability >= 0 && probability < 1))
-    fail_shape(*this, fmt::format("probability {}", probability), "it must be at least 0 and below 1", "correct the model");
+    fail_shape(*this, fmt::format("probability {}", probability), "it must be at least 0 and below 1",
+               "correct the model");
 }
 
 Shape DropSamples::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
   if (dims_ > int(inputs[0].size()))
-    fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])), fmt::format("its mask has {} dims per sample", dims_),
-               "use it on larger samples");
+    fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
+               fmt::format("its mask has {} dims per sample", dims_), "use it on larger samples");
   return inputs[0];
 }
 
@@ -41,7 +43,10 @@ at::Tensor DropSamples::draw_factors(const LayerCall& call, const at::Tensor& in
   Shape sizes = part.local;
   sizes.insert(sizes.begin(), input.size(0));
   sizes.resize(size_t(input.dim()), 1);
-  return draw_keep_mask(call, *this, probability_, input.size(0), part).view(sizes).to(input.scalar_type()).mul_(1 / (1 - probability_));
+  return draw_keep_mask(call, *this, probability_, input.size(0), part)
+      .view(sizes)
+      .to(input.scalar_type())
+      .mul_(1 / (1 - probability_));
 }
 
 at::Tensor DropSamples::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {

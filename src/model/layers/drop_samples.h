@@ -1,5 +1,5 @@
-// DropSamples: dropout of whole samples (stochastic depth: Huang, Sun, Liu, Sedra, Weinberger, "Deep Networks with Stochastic
-// Depth", 2016) or of whole channels of them (PyTorch's nn.Dropout2d).
+// DropSamples: dropout of whole samples (stochastic depth: Huang, Sun, Liu, Sedra, Weinberger, "Deep Networks with
+// Stochastic Depth", 2016) or of whole channels of them (PyTorch's nn.Dropout2d).
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-/// While training, each sample (with `dims` = 1: each channel of it; the mask has the first `dims` dims of a sample) is 0 with the
-/// given chance, at least 0 and below 1, and else divided by the chance to stay. The masks are keyed as Dropout's. Split along any
-/// dim that divides evenly.
+/// While training, each sample (with `dims` = 1: each channel of it; the mask has the first `dims` dims of a sample) is
+/// 0 with the given chance, at least 0 and below 1, and else divided by the chance to stay. The masks are keyed as
+/// Dropout's. Split along any dim that divides evenly.
 class DropSamples : public Layer {
  public:
   DropSamples(std::string name, double probability, int dims = 0);

@@ -12,7 +12,8 @@ namespace trireme {
 
 Dropout::Dropout(std::string name, double probability) : Layer(std::move(name)), probability_(probability) {
   if (!(probability >= 0 && probability < 1))
-    fail_shape(*this, fmt::format("probability {}", probability), "it must be at least 0 and below 1", "correct the option");
+    fail_shape(*this, fmt::format("probability {}", probability), "it must be at least 0 and below 1",
+               "correct the option");
 }
 
 Shape Dropout::output_shape(std::span<const Shape> inputs) const {

@@ -15,10 +15,12 @@ namespace {
 /// What is saved; the output's gradient only when parameters are deferred.
 enum EmbeddingSaved { kEmbeddingIndices, kEmbeddingOutputGradient };
 
-/// Adds row i of `gradient` [n, width] to row index[i] - first of `target` [rows, width], skipping rows outside. Each row's sum is
-/// formed in Sum, in the order of i, before it meets the target: a bfloat16 target is rounded once. Nothing is added for `padding`.
+/// Adds row i of `gradient` [n, width] to row index[i] - first of `target` [rows, width], skipping rows outside. Each
+/// row's sum is formed in Sum, in the order of i, before it meets the target: a bfloat16 target is rounded once.
+/// Nothing is added for `padding`.
 template <class Target, class Sum>
-void add_rows(const at::Tensor& target, const at::Tensor& gradient, const at::Tensor& indices, int64_t first, int64_t padding) {
+void add_rows(const at::Tensor& target, const at::Tensor& gradient, const at::Tensor& indices, int64_t first,
+              int64_t padding) {
   const int64_t rows = target.size(0), width = target.size(1), n = indices.numel();
   const int64_t* index = indices.data_ptr<int64_t>();
   const Sum* from = gradient.data_ptr<Sum>();
@@ -61,15 +63,28 @@ std::vector<ShardingOption> Embedding::sharding_options(std::span<const Shape> i
   const Placement whole = Placement::replicate(), sum = Placement::partial();
   const Placement rows = Placement::shard(0), columns = Placement::shard(1), sequence = Placement::shard(1);
   if (rows_ % degree == 0)
-    options.push_back({.name = "vocabulary", .inputs = {whole}, .output = sum, .input_gradients = {whole},
-                       .parameters = {rows}, .parameter_gradients = {rows}});
+    options.push_back({.name = "vocabulary",
+                       .inputs = {whole},
+                       .output = sum,
+                       .input_gradients = {whole},
+                       .parameters = {rows},
+                       .parameter_gradients = {rows}});
   if (width_ % degree == 0)
-    options.push_back({.name = "hidden", .inputs = {whole}, .output = Placement::shard(int(inputs[0].size()) + 1),
-                       .input_gradients = {whole}, .parameters = {columns}, .parameter_gradients = {columns},
+    options.push_back({.name = "hidden",
+                       .inputs = {whole},
+                       .output = Placement::shard(int(inputs[0].size()) + 1),
+                       .input_gradients = {whole},
+                       .parameters = {columns},
+                       .parameter_gradients = {columns},
                        .divides_work = true});
   if (!inputs[0].empty() && inputs[0][0] % degree == 0)
-    options.push_back({.name = "sequence", .inputs = {sequence}, .output = sequence, .input_gradients = {sequence},
-                       .parameters = {whole}, .parameter_gradients = {sum}, .divides_work = true});
+    options.push_back({.name = "sequence",
+                       .inputs = {sequence},
+                       .output = sequence,
+                       .input_gradients = {sequence},
+                       .parameters = {whole},
+                       .parameter_gradients = {sum},
+                       .divides_work = true});
   return options;
 }
 
@@ -88,7 +103,8 @@ at::Tensor Embedding::forward(LayerCall& call, std::span<const at::Tensor> input
   const int64_t *index = indices.data_ptr<int64_t>(), n = indices.numel();
   for (int64_t i = 0; i < n; ++i)
     if (index[i] < 0 || index[i] >= rows_)
-      fail_shape(*this, fmt::format("index {}", index[i]), fmt::format("a table of {} rows has rows 0 to {}", rows_, rows_ - 1),
+      fail_shape(*this, fmt::format("index {}", index[i]),
+                 fmt::format("a table of {} rows has rows 0 to {}", rows_, rows_ - 1),
                  "check the dataset's tokens or the size of the model's vocabulary");
   call.saved = {indices};
   const int64_t first = first_row(call), local = weight.size(0);
@@ -99,14 +115,14 @@ at::Tensor Embedding::forward(LayerCall& call, std::span<const at::Tensor> input
 }
 
 std::vector<at::Tensor> Embedding::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  if (call.defer_parameters)
-    call.saved = {call.saved.at(kEmbeddingIndices), output_gradient};
-  else
-    add_weight_gradient(call, output_gradient);
+  if (call.defer_parameters) call.saved = {call.saved.at(kEmbeddingIndices), output_gradient};
+  else add_weight_gradient(call, output_gradient);
   return {at::Tensor()};  // indices have no gradient
 }
 
-void Embedding::backward_parameters(LayerCall& call) const { add_weight_gradient(call, call.saved.at(kEmbeddingOutputGradient)); }
+void Embedding::backward_parameters(LayerCall& call) const {
+  add_weight_gradient(call, call.saved.at(kEmbeddingOutputGradient));
+}
 
 void Embedding::add_weight_gradient(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_gradient(0)) return;
@@ -119,8 +135,7 @@ void Embedding::add_weight_gradient(LayerCall& call, const at::Tensor& output_gr
     add_rows<double, double>(target.tensor, gradient, indices, first_row(call), options_.padding);
   else if (type == at::kFloat)
     add_rows<float, float>(target.tensor, gradient, indices, first_row(call), options_.padding);
-  else
-    add_rows<at::BFloat16, float>(target.tensor, gradient, indices, first_row(call), options_.padding);
+  else add_rows<at::BFloat16, float>(target.tensor, gradient, indices, first_row(call), options_.padding);
 }
 
 LayerMemory Embedding::memory(const CallShapes& call) const {

@@ -14,10 +14,10 @@ struct EmbeddingOptions {
 };
 
 /// Input: indices, integers of any sample shape [...]; output [..., width]. Parameter weight [rows, width].
-/// Split by "vocabulary" each worker holds a share of the rows and gives zeros for indices of other shares, so the output is a
-/// sum (Shoeybi et al., "Megatron-LM", 2019); by "hidden" it holds a share of the columns; by "sequence" everything, for a
-/// share of the indices. The gradient of a row is added up in the order of the indices: the same bits every time.
-/// Errors: user error naming an index outside 0 .. rows - 1.
+/// Split by "vocabulary" each worker holds a share of the rows and gives zeros for indices of other shares, so the
+/// output is a sum (Shoeybi et al., "Megatron-LM", 2019); by "hidden" it holds a share of the columns; by "sequence"
+/// everything, for a share of the indices. The gradient of a row is added up in the order of the indices: the same bits
+/// every time. Errors: user error naming an index outside 0 .. rows - 1.
 class Embedding : public Layer {
  public:
   Embedding(std::string name, int64_t rows, int64_t width, EmbeddingOptions options = {});

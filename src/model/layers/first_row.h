@@ -1,4 +1,5 @@
-// FirstRow: adds the first row of a table to every position: BERT's embedding of the token type where all tokens are of type 0.
+// FirstRow: adds the first row of a table to every position: BERT's embedding of the token type where all tokens are of
+// type 0.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace trireme {
 
-/// y[n, t, :] = x[n, t, :] + weight[0, :]. Parameter "<layer>.weight" [rows, width], normal(0, deviation); its other rows get
-/// gradients of zero. Split by "sequence": the weight is whole, its gradient a sum.
+/// y[n, t, :] = x[n, t, :] + weight[0, :]. Parameter "<layer>.weight" [rows, width], normal(0, deviation); its other
+/// rows get gradients of zero. Split by "sequence": the weight is whole, its gradient a sum.
 class FirstRow : public AutogradLayer {
  public:
   FirstRow(std::string name, int64_t rows, int64_t width, double deviation = 0.02)
@@ -25,7 +26,8 @@ class FirstRow : public AutogradLayer {
   void to_script(ScriptWriter& writer) const override;
 
  protected:
-  at::Tensor compute(LayerCall& call, std::span<const at::Tensor> inputs, std::span<const at::Tensor> parameters) const override;
+  at::Tensor compute(LayerCall& call, std::span<const at::Tensor> inputs,
+                     std::span<const at::Tensor> parameters) const override;
 
  private:
   int64_t rows_, width_;

@@ -43,7 +43,9 @@ LayerMemory Flatten::memory(const CallShapes& call) const {
 }
 
 /// Another name for the same bytes.
-std::vector<OperatorWork> Flatten::work(const CallShapes& call, double flops, Pass) const { return one_pass(call, flops, 0, false); }
+std::vector<OperatorWork> Flatten::work(const CallShapes& call, double flops, Pass) const {
+  return one_pass(call, flops, 0, false);
+}
 
 std::string Flatten::to_onnx(OnnxWriter& w) const { return w.add("Flatten", w.inputs(), {{"axis", int64_t{1}}}); }
 

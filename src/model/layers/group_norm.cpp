@@ -29,8 +29,8 @@ Sizes sizes_of(const at::Tensor& input, int64_t channels_per_group) {
 GroupNorm::GroupNorm(std::string name, int64_t channels, GroupNormOptions options)
     : Layer(std::move(name)), channels_(channels), options_(options) {
   if (options_.groups < 1 || channels % options_.groups != 0)
-    fail_shape(*this, fmt::format("{} groups of {} channels", options_.groups, channels), "the groups must divide the channels",
-               "choose another number of groups");
+    fail_shape(*this, fmt::format("{} groups of {} channels", options_.groups, channels),
+               "the groups must divide the channels", "choose another number of groups");
 }
 
 std::vector<ParameterSpec> GroupNorm::parameters() const {
@@ -51,8 +51,13 @@ std::vector<ShardingOption> GroupNorm::sharding_options(std::span<const Shape>, 
   std::vector<ShardingOption> options{replicate_option(1, 2)};
   if (degree == 1 || options_.groups % degree != 0) return options;
   const std::vector<Placement> values{Placement::shard(1)}, parameters(2, Placement::shard(0));
-  options.push_back({.name = "channels", .inputs = values, .output = values[0], .input_gradients = values,
-                     .parameters = parameters, .parameter_gradients = parameters, .divides_work = true});
+  options.push_back({.name = "channels",
+                     .inputs = values,
+                     .output = values[0],
+                     .input_gradients = values,
+                     .parameters = parameters,
+                     .parameter_gradients = parameters,
+                     .divides_work = true});
   return options;
 }
 
@@ -68,8 +73,8 @@ at::Tensor GroupNorm::forward(LayerCall& call, std::span<const at::Tensor> input
     return in_layout(input);
   }
   const Sizes s = sizes_of(input, channels_ / options_.groups);
-  auto [output, mean, inverse] = at::native_group_norm(input.to(weight.scalar_type()), weight, call.parameter(1), s.samples,
-                                                       s.channels, s.pixels, s.groups, options_.epsilon);
+  auto [output, mean, inverse] = at::native_group_norm(input.to(weight.scalar_type()), weight, call.parameter(1),
+                                                       s.samples, s.channels, s.pixels, s.groups, options_.epsilon);
   call.saved = {input, mean, inverse};
   return in_layout(output.to(input.scalar_type()));
 }
@@ -84,9 +89,9 @@ std::vector<at::Tensor> GroupNorm::backward(LayerCall& call, const at::Tensor& o
   const auto type = weight.scalar_type();
   const Sizes s = sizes_of(input, channels_ / options_.groups);
   const std::array<bool, 3> wanted{call.wants_input_gradient(0), call.wants_gradient(0), call.wants_gradient(1)};
-  auto [gx, gw, gb] = at::native_group_norm_backward(output_gradient.to(type).contiguous(), input.to(type), call.saved.at(kGroupNormMean),
-                                                     call.saved.at(kGroupNormInverseDeviation), weight, s.samples, s.channels, s.pixels,
-                                                     s.groups, wanted);
+  auto [gx, gw, gb] = at::native_group_norm_backward(
+      output_gradient.to(type).contiguous(), input.to(type), call.saved.at(kGroupNormMean),
+      call.saved.at(kGroupNormInverseDeviation), weight, s.samples, s.channels, s.pixels, s.groups, wanted);
   if (wanted[1]) call.add_gradient(0, gw);
   if (wanted[2]) call.add_gradient(1, gb);
   return {wanted[0] ? in_layout(gx.to(input.scalar_type())) : at::Tensor()};
@@ -106,7 +111,8 @@ LayerMemory GroupNorm::memory(const CallShapes& call) const {
   const int64_t y = call.output.bytes();
   if (mixed) set_forward_peak(memory, {memory.saved + 2 * floats, memory.saved + floats + y + (images ? y : 0)});
   else if (images) memory.forward_workspace = y;
-  // gradients in the kernels' order and type, sums per sample and channel and over samples; then the input's gradient in its own
+  // gradients in the kernels' order and type, sums per sample and channel and over samples; then the input's gradient
+  // in its own
   const int64_t channels = x.shape[1], sums = 2 * (call.samples + 1) * channels * call.master;
   const int64_t copies = mixed ? (images ? 3 : 2) : (images ? 1 : 0);
   set_backward_peak(memory, {copies * floats + floats + sums, floats + x.bytes() * (images || mixed ? 1 : 0)});
@@ -118,8 +124,9 @@ std::string GroupNorm::to_onnx(OnnxWriter& w) const {
   using List = OnnxWriter::List;
   const int64_t groups = options_.groups, channels = w.shape()[0];
   const std::string grouped = w.add("Reshape", {w.in(), w.constant(List{0, groups, -1})});
-  const std::string normal = w.add("InstanceNormalization", {grouped, w.constant(at::ones({groups})), w.constant(at::zeros({groups}))},
-                                   {{"epsilon", options_.epsilon}});
+  const std::string normal =
+      w.add("InstanceNormalization", {grouped, w.constant(at::ones({groups})), w.constant(at::zeros({groups}))},
+            {{"epsilon", options_.epsilon}});
   List sizes{-1}, of_weights{channels};
   sizes.insert(sizes.end(), w.shape().begin(), w.shape().end());
   of_weights.resize(w.shape().size(), 1);

@@ -35,8 +35,8 @@ int64_t Window::extent(int64_t input) const {
 }
 
 Halo halo_of(const Window& window) {
-  // output row 0 of a worker reads input rows from -padding on; its last one, stride rows before its last input row, ends
-  // span - stride - padding rows after it
+  // output row 0 of a worker reads input rows from -padding on; its last one, stride rows before its last input row,
+  // ends span - stride - padding rows after it
   return {window.padding, std::max<int64_t>(window.span() - window.stride - window.padding, 0)};
 }
 
@@ -70,13 +70,14 @@ bool is_split_by_height(const LayerCall& call) {
 at::Tensor with_halo(LayerCall& call, const at::Tensor& images, const Halo& halo, at::ScalarType type, double edge) {
   if (halo.none()) return in_layout(images.to(type));
   const int64_t height = images.size(kHeight);
-  at::Tensor extended = empty_in_layout({images.size(0), images.size(1), halo.above + height + halo.below, images.size(3)},
-                                        images.options().dtype(type));
+  at::Tensor extended = empty_in_layout(
+      {images.size(0), images.size(1), halo.above + height + halo.below, images.size(3)}, images.options().dtype(type));
   if (images.size(0) == 0) return extended;
   Communicator& group = call.tensor_group();
   const Neighbours neighbours(group);
   if (neighbours.below >= 0 && halo.above > 0) group.send(last_rows(images, halo.above), neighbours.below, kForwardTag);
-  if (neighbours.above >= 0 && halo.below > 0) group.send(first_rows(images, halo.below), neighbours.above, kForwardTag);
+  if (neighbours.above >= 0 && halo.below > 0)
+    group.send(first_rows(images, halo.below), neighbours.above, kForwardTag);
   extended.narrow(kHeight, halo.above, height).copy_(images);
   auto fill = [&](at::Tensor rows, int from) {
     if (rows.size(kHeight) == 0) return;
@@ -92,8 +93,10 @@ void send_halo_gradient(LayerCall& call, const at::Tensor& gradient, const Halo&
   if (halo.none() || gradient.size(0) == 0) return;
   Communicator& group = call.tensor_group();
   const Neighbours neighbours(group);
-  if (neighbours.above >= 0 && halo.above > 0) group.send(first_rows(gradient, halo.above), neighbours.above, kBackwardTag);
-  if (neighbours.below >= 0 && halo.below > 0) group.send(last_rows(gradient, halo.below), neighbours.below, kBackwardTag);
+  if (neighbours.above >= 0 && halo.above > 0)
+    group.send(first_rows(gradient, halo.above), neighbours.above, kBackwardTag);
+  if (neighbours.below >= 0 && halo.below > 0)
+    group.send(last_rows(gradient, halo.below), neighbours.below, kBackwardTag);
 }
 
 at::Tensor receive_halo_gradient(LayerCall& call, const at::Tensor& gradient, const Halo& halo) {

@@ -20,10 +20,16 @@ std::vector<ShardingOption> ImageTokens::sharding_options(std::span<const Shape>
   if (degree == 1) return options;
   const Placement channels = Placement::shard(1), height = Placement::shard(2);
   if (inputs[0][0] % degree == 0)
-    options.push_back({.name = "channels", .inputs = {channels}, .output = Placement::shard(2), .input_gradients = {channels},
+    options.push_back({.name = "channels",
+                       .inputs = {channels},
+                       .output = Placement::shard(2),
+                       .input_gradients = {channels},
                        .divides_work = true});
   if (inputs[0][1] % degree == 0)
-    options.push_back({.name = "height", .inputs = {height}, .output = Placement::shard(1), .input_gradients = {height},
+    options.push_back({.name = "height",
+                       .inputs = {height},
+                       .output = Placement::shard(1),
+                       .input_gradients = {height},
                        .divides_work = true});
   return options;
 }
@@ -40,16 +46,22 @@ std::vector<at::Tensor> ImageTokens::backward(LayerCall& call, const at::Tensor&
   return {in_layout(output_gradient.reshape({shape[0], shape[2], shape[3], shape[1]}).permute({0, 3, 1, 2}))};
 }
 
-LayerMemory ImageTokens::memory(const CallShapes& call) const { return renamed_memory(call, shape_bytes(call.inputs[0])); }
+LayerMemory ImageTokens::memory(const CallShapes& call) const {
+  return renamed_memory(call, shape_bytes(call.inputs[0]));
+}
 
 /// Another name for the same bytes.
-std::vector<OperatorWork> ImageTokens::work(const CallShapes& call, double flops, Pass) const { return one_pass(call, flops, 0, false); }
+std::vector<OperatorWork> ImageTokens::work(const CallShapes& call, double flops, Pass) const {
+  return one_pass(call, flops, 0, false);
+}
 
 std::string ImageTokens::to_onnx(OnnxWriter& w) const {
   using List = OnnxWriter::List;
   return w.add("Transpose", {w.add("Reshape", {w.in(), w.constant(List{0, 0, -1})})}, {{"perm", List{0, 2, 1}}});
 }
 
-void ImageTokens::to_script(ScriptWriter& w) const { w.result(fmt::format("torch.transpose(torch.flatten({}, 2), 1, 2)", w.in())); }
+void ImageTokens::to_script(ScriptWriter& w) const {
+  w.result(fmt::format("torch.transpose(torch.flatten({}, 2), 1, 2)", w.in()));
+}
 
 }  // namespace trireme

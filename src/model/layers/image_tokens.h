@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// [n, c, h, w] to [n, h w, c]. No copy for channels_last memory. Split by "channels" (features of the output) or by "height" (its
-/// sequence).
+/// [n, c, h, w] to [n, h w, c]. No copy for channels_last memory. Split by "channels" (features of the output) or by
+/// "height" (its sequence).
 class ImageTokens : public Layer {
  public:
   using Layer::Layer;

@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-at::Tensor draw_keep_mask(const LayerCall& call, const Layer& layer, double drop, int64_t samples, const SamplePart& part) {
+at::Tensor draw_keep_mask(const LayerCall& call, const Layer& layer, double drop, int64_t samples,
+                          const SamplePart& part) {
   Shape sizes = part.local;
   sizes.insert(sizes.begin(), samples);
   at::Tensor mask = at::empty(sizes, at::TensorOptions().dtype(at::kByte));

@@ -1,4 +1,5 @@
-// Which elements dropout keeps: counter-based, so that any sharding, any batch split and a recomputation draw the same mask.
+// Which elements dropout keeps: counter-based, so that any sharding, any batch split and a recomputation draw the same
+// mask.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,9 +15,11 @@ struct SamplePart {
   Shape local;   ///< the part's shape
 };
 
-/// Byte mask [samples, ...part.local], contiguous: 1 where an element is kept, which has the chance 1 - `drop`. The random word
-/// of an element: Philox keyed by the call's seed and the layer's name, stream = step, index = sample in the global batch *
-/// elements of a sample + element in the whole sample (Srivastava et al., "Dropout", 2014, for the method).
-at::Tensor draw_keep_mask(const LayerCall& call, const Layer& layer, double drop, int64_t samples, const SamplePart& part);
+/// Byte mask [samples, ...part.local], contiguous: 1 where an element is kept, which has the chance 1 - `drop`. The
+/// random word of an element: Philox keyed by the call's seed and the layer's name, stream = step, index = sample in
+/// the global batch * elements of a sample + element in the whole sample (Srivastava et al., "Dropout", 2014, for the
+/// method).
+at::Tensor draw_keep_mask(const LayerCall& call, const Layer& layer, double drop, int64_t samples,
+                          const SamplePart& part);
 
 }  // namespace trireme

@@ -32,9 +32,15 @@ Shape LayerNorm::output_shape(std::span<const Shape> inputs) const {
 std::vector<ShardingOption> LayerNorm::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options{replicate_option(1, 2)};
   if (degree == 1 || inputs[0].size() < 2 || inputs[0][0] % degree != 0) return options;
-  const std::vector<Placement> values{Placement::shard(1)}, whole(2, Placement::replicate()), sums(2, Placement::partial());
-  options.push_back({.name = "sequence", .inputs = values, .output = values[0], .input_gradients = values,
-                     .parameters = whole, .parameter_gradients = sums, .divides_work = true});
+  const std::vector<Placement> values{Placement::shard(1)}, whole(2, Placement::replicate()),
+      sums(2, Placement::partial());
+  options.push_back({.name = "sequence",
+                     .inputs = values,
+                     .output = values[0],
+                     .input_gradients = values,
+                     .parameters = whole,
+                     .parameter_gradients = sums,
+                     .divides_work = true});
   return options;
 }
 
@@ -45,7 +51,8 @@ double LayerNorm::forward_flops(std::span<const Shape> inputs) const {
 at::Tensor LayerNorm::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   at::Tensor input = inputs[0].contiguous();
   const at::Tensor &weight = call.parameter(0), &bias = call.parameter(1);
-  auto [output, mean, inverse] = at::native_layer_norm(input.to(weight.scalar_type()), {width_}, weight, bias, options_.epsilon);
+  auto [output, mean, inverse] =
+      at::native_layer_norm(input.to(weight.scalar_type()), {width_}, weight, bias, options_.epsilon);
   call.saved = {input, mean, inverse};
   return output.to(input.scalar_type());
 }
@@ -60,7 +67,8 @@ std::vector<at::Tensor> LayerNorm::backward(LayerCall& call, const at::Tensor& o
   const auto type = weight.scalar_type();
   const std::array<bool, 3> wanted{call.wants_input_gradient(0), call.wants_gradient(0), call.wants_gradient(1)};
   auto [gx, gw, gb] = at::native_layer_norm_backward(output_gradient.to(type).contiguous(), input.to(type), {width_},
-                                                     call.saved.at(kLayerNormMean), call.saved.at(kLayerNormInverseDeviation), weight, bias, wanted);
+                                                     call.saved.at(kLayerNormMean),
+                                                     call.saved.at(kLayerNormInverseDeviation), weight, bias, wanted);
   if (wanted[1]) call.add_gradient(0, gw);
   if (wanted[2]) call.add_gradient(1, gb);
   return {wanted[0] ? gx.to(input.scalar_type()) : at::Tensor()};
@@ -80,7 +88,8 @@ LayerMemory LayerNorm::memory(const CallShapes& call) const {
 }
 
 std::string LayerNorm::to_onnx(OnnxWriter& w) const {
-  return w.add("LayerNormalization", {w.in(), w.parameter(0), w.parameter(1)}, {{"axis", int64_t{-1}}, {"epsilon", options_.epsilon}});
+  return w.add("LayerNormalization", {w.in(), w.parameter(0), w.parameter(1)},
+               {{"axis", int64_t{-1}}, {"epsilon", options_.epsilon}});
 }
 
 void LayerNorm::to_script(ScriptWriter& w) const {

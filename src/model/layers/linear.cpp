@@ -41,10 +41,13 @@ std::vector<ParameterSpec> Linear::parameters() const {
   // in files the parts lie behind each other in one dim
   const int64_t all = std::max<int64_t>(options_.parts, 1) * out_;
   const Shape in_file = options_.transposed ? Shape{in_, all} : Shape{all, in_};
-  std::vector<ParameterSpec> specs{
-      {.name = options_.weight_name, .shape = shape, .init = options_.weight_init.value_or(weight), .file_shape = in_file}};
+  std::vector<ParameterSpec> specs{{.name = options_.weight_name,
+                                    .shape = shape,
+                                    .init = options_.weight_init.value_or(weight),
+                                    .file_shape = in_file}};
   if (options_.bias)
-    specs.push_back({.name = options_.bias_name, .shape = out, .init = options_.bias_init.value_or(bias), .file_shape = {all}});
+    specs.push_back(
+        {.name = options_.bias_name, .shape = out, .init = options_.bias_init.value_or(bias), .file_shape = {all}});
   return specs;
 }
 
@@ -81,18 +84,32 @@ std::vector<ShardingOption> Linear::sharding_options(std::span<const Shape> inpu
   };
   if (out_ % degree == 0) {
     auto shards = held(Placement::shard(output_dim()), Placement::shard(parts));
-    options.push_back({.name = "columns", .inputs = {whole}, .output = last_output, .input_gradients = {Placement::partial()},
-                       .parameters = shards, .parameter_gradients = shards, .divides_work = true});
+    options.push_back({.name = "columns",
+                       .inputs = {whole},
+                       .output = last_output,
+                       .input_gradients = {Placement::partial()},
+                       .parameters = shards,
+                       .parameter_gradients = shards,
+                       .divides_work = true});
   }
   if (in_ % degree == 0) {
     auto shards = held(Placement::shard(input_dim()), whole);
-    options.push_back({.name = "rows", .inputs = {last}, .output = Placement::partial(), .input_gradients = {last},
-                       .parameters = shards, .parameter_gradients = shards, .divides_work = true});
+    options.push_back({.name = "rows",
+                       .inputs = {last},
+                       .output = Placement::partial(),
+                       .input_gradients = {last},
+                       .parameters = shards,
+                       .parameter_gradients = shards,
+                       .divides_work = true});
   }
   if (inputs[0].size() > 1 && inputs[0][0] % degree == 0) {
     const Placement sequence = Placement::shard(1);
-    options.push_back({.name = "sequence", .inputs = {sequence}, .output = sequence, .input_gradients = {sequence},
-                       .parameters = held(whole, whole), .parameter_gradients = held(Placement::partial(), Placement::partial()),
+    options.push_back({.name = "sequence",
+                       .inputs = {sequence},
+                       .output = sequence,
+                       .input_gradients = {sequence},
+                       .parameters = held(whole, whole),
+                       .parameter_gradients = held(Placement::partial(), Placement::partial()),
                        .divides_work = true});
   }
   return options;
@@ -119,10 +136,8 @@ std::vector<at::Tensor> Linear::backward(LayerCall& call, const at::Tensor& outp
   at::Tensor gy = as_matrix(output_gradient, weight.size(1)).to(weight.scalar_type());
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0)) input_gradient = at::mm(gy, weight.t()).view(input.sizes());
-  if (call.defer_parameters)
-    call.saved = {input, gy};
-  else
-    add_parameter_gradients(call, input, gy);
+  if (call.defer_parameters) call.saved = {input, gy};
+  else add_parameter_gradients(call, input, gy);
   return {input_gradient};
 }
 
@@ -146,7 +161,9 @@ LayerMemory Linear::memory(const CallShapes& call) const {
   return memory;
 }
 
-std::vector<OperatorWork> Linear::work(const CallShapes& call, double flops, Pass) const { return one_pass(call, flops, 1, true); }
+std::vector<OperatorWork> Linear::work(const CallShapes& call, double flops, Pass) const {
+  return one_pass(call, flops, 1, true);
+}
 
 std::string Linear::to_onnx(OnnxWriter& w) const {
   std::string weight = w.parameter(0);
@@ -169,7 +186,8 @@ void Linear::to_script(ScriptWriter& w) const {
   if (options_.parts == 0) return;
   std::vector<std::string> sizes;
   for (size_t d = 0; d < w.input_shape().size(); ++d) sizes.push_back(fmt::format("{}.size({})", w.in(), d));
-  w.result(fmt::format("torch.reshape({}, [{}, {}, {}])", w.out(), fmt::join(sizes, ", "), options_.parts, w.shape().back()));
+  w.result(fmt::format("torch.reshape({}, [{}, {}, {}])", w.out(), fmt::join(sizes, ", "), options_.parts,
+                       w.shape().back()));
 }
 
 }  // namespace trireme

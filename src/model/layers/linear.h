@@ -15,20 +15,22 @@ struct LinearOptions {
   std::string bias_name = {};    ///< empty: "<layer>.bias"
   double deviation = 0;          ///< > 0: weights start normal with this standard deviation, the bias at 0 (GPT-2's)
   std::optional<Init> weight_init = {}, bias_init = {};  ///< in place of the above
-  /// > 0: so many linear layers of one input in one, "queries, keys, values": weight [parts, out, in], bias [parts, out], output
-  /// [..., parts, out]. The same values in the same order in memory as PyTorch's [parts * out, in]; the parts are a dim of their
-  /// own so that a share of the columns is a share of each (of whole heads).
+  /// > 0: so many linear layers of one input in one, "queries, keys, values": weight [parts, out, in], bias [parts,
+  /// out], output
+  /// [..., parts, out]. The same values in the same order in memory as PyTorch's [parts * out, in]; the parts are a dim
+  /// of their own so that a share of the columns is a share of each (of whole heads).
   int64_t parts = 0;
   bool transposed = false;  ///< weight [in, out] ([in, parts, out]), as GPT-2's Conv1D
-  /// The loss does not depend on the bias (of attention's keys: it adds the same to all scores of a query, and the softmax takes it
-  /// away again): its gradient is zero, and not the rounding that a sum would leave.
+  /// The loss does not depend on the bias (of attention's keys: it adds the same to all scores of a query, and the
+  /// softmax takes it away again): its gradient is zero, and not the rounding that a sum would leave.
   bool idle_bias = false;
 };
 
 /// Parameters: weight [out, in], bias [out] (but see the options); initial values uniform in ±1/sqrt(in) as PyTorch's.
-/// Sharded by columns (each worker computes a share of the outputs; the input's gradient is a sum over workers) or by rows
-/// (each worker reads a share of the inputs; the output is a sum): Shoeybi et al., "Megatron-LM", 2019. Inputs of two dims or
-/// more per sample also by "sequence", their first one: whole parameters, whose gradients are sums over workers.
+/// Sharded by columns (each worker computes a share of the outputs; the input's gradient is a sum over workers) or by
+/// rows (each worker reads a share of the inputs; the output is a sum): Shoeybi et al., "Megatron-LM", 2019. Inputs of
+/// two dims or more per sample also by "sequence", their first one: whole parameters, whose gradients are sums over
+/// workers.
 class Linear : public Layer {
  public:
   Linear(std::string name, int64_t in, int64_t out, LinearOptions options = {});

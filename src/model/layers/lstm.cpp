@@ -18,9 +18,20 @@ constexpr int64_t kGates = 4;
 enum LstmGate : int64_t { kLstmInputGate, kLstmForgetGate, kLstmCellGate, kLstmOutputGate };  // PyTorch's order
 enum LstmParameter { kLstmInputWeight, kLstmHiddenWeight, kLstmInputBias, kLstmHiddenBias, kLstmProjection };
 enum LstmState { kLstmHidden, kLstmCell, kLstmStates };
-/// After forward; with a projection kLstmUnits, with padding kLstmReal (1 where a token is none) [n, steps, 1], and during backward the
-/// gradients that parameters' are made of.
-enum LstmSaved { kLstmInput, kLstmOutput, kLstmActivated, kLstmPrevious, kLstmCells, kLstmUnits, kLstmReal, kLstmGateGradients, kLstmProjectedGradients, kLstmSaved };
+/// After forward; with a projection kLstmUnits, with padding kLstmReal (1 where a token is none) [n, steps, 1], and
+/// during backward the gradients that parameters' are made of.
+enum LstmSaved {
+  kLstmInput,
+  kLstmOutput,
+  kLstmActivated,
+  kLstmPrevious,
+  kLstmCells,
+  kLstmUnits,
+  kLstmReal,
+  kLstmGateGradients,
+  kLstmProjectedGradients,
+  kLstmSaved
+};
 
 /// Whether each worker holds a share of the hidden units.
 bool by_unit(const LayerCall& call) { return call.option && call.option->name == "hidden"; }
@@ -54,8 +65,8 @@ at::Tensor scatter_units(LayerCall& call, const at::Tensor& whole) {
   return sum;
 }
 
-/// h of a projecting layer: the sum over workers of what each projects from its units [n, local units]; weight [projection,
-/// local units].
+/// h of a projecting layer: the sum over workers of what each projects from its units [n, local units]; weight
+/// [projection, local units].
 void project_units(LayerCall& call, const at::Tensor& units, const at::Tensor& weight, at::Tensor whole) {
   at::Tensor sum = at::mm(units, weight.t());
   if (by_unit(call)) call.tensor_group().all_reduce(sum);
@@ -72,9 +83,10 @@ void step_cell(const at::Tensor& gates, const at::Tensor& cell, at::Tensor next_
   at::mul_out(hidden, gates.select(1, kLstmOutputGate), next_cell.tanh());
 }
 
-/// Its adjoint: from dh and the later steps' dc, the gradients of the gates before activation; dc becomes that of `cell`.
-void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, const at::Tensor& next_cell, const at::Tensor& dh,
-                        at::Tensor& dc, const at::Tensor& gate_gradients) {
+/// Its adjoint: from dh and the later steps' dc, the gradients of the gates before activation; dc becomes that of
+/// `cell`.
+void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, const at::Tensor& next_cell,
+                        const at::Tensor& dh, at::Tensor& dc, const at::Tensor& gate_gradients) {
   const at::Tensor gates = activated.to(cell.scalar_type());
   auto gate = [&](LstmGate g) { return gates.select(1, g); };
   const at::Tensor squashed = next_cell.tanh();
@@ -93,7 +105,8 @@ void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, con
 at::Tensor in_onnx_order(const at::Tensor& gates) {
   const std::vector<at::Tensor> parts = gates.chunk(kGates, 0);
   std::vector<at::Tensor> order;
-  for (int64_t gate : {kLstmInputGate, kLstmOutputGate, kLstmForgetGate, kLstmCellGate}) order.push_back(parts[size_t(gate)]);
+  for (int64_t gate : {kLstmInputGate, kLstmOutputGate, kLstmForgetGate, kLstmCellGate})
+    order.push_back(parts[size_t(gate)]);
   return at::cat(order).unsqueeze(0);
 }
 
@@ -138,8 +151,10 @@ class OnnxSteps {
   void step(int64_t at) {
     std::string gates = at_step(inputs_, at);
     if (!hidden_.empty()) gates = w_.add("Add", {gates, w_.add("MatMul", {hidden_, hidden_weight_})});
-    const std::string fresh = w_.add("Mul", {gate(gates, kLstmInputGate, "Sigmoid"), gate(gates, kLstmCellGate, "Tanh")});
-    cell_ = cell_.empty() ? fresh : w_.add("Add", {w_.add("Mul", {gate(gates, kLstmForgetGate, "Sigmoid"), cell_}), fresh});
+    const std::string fresh =
+        w_.add("Mul", {gate(gates, kLstmInputGate, "Sigmoid"), gate(gates, kLstmCellGate, "Tanh")});
+    cell_ =
+        cell_.empty() ? fresh : w_.add("Add", {w_.add("Mul", {gate(gates, kLstmForgetGate, "Sigmoid"), cell_}), fresh});
     hidden_ = w_.add("Mul", {gate(gates, kLstmOutputGate, "Sigmoid"), w_.add("Tanh", {cell_})});
     if (!real_.empty()) {
       const std::string real = at_step(real_, at);
@@ -162,8 +177,8 @@ Lstm::Lstm(std::string name, int64_t in, int64_t hidden, LstmOptions options)
     : Layer(std::move(name)), in_(in), hidden_(hidden), options_(std::move(options)) {
   if (options_.module.empty()) options_.module = this->name();
   if (options_.projection < 0 || (options_.projection > 0 && options_.projection >= hidden))
-    fail_shape(*this, fmt::format("projection {} of {} hidden units", options_.projection, hidden), "it must be smaller than they are many",
-               "choose a smaller projection, or 0 for none");
+    fail_shape(*this, fmt::format("projection {} of {} hidden units", options_.projection, hidden),
+               "it must be smaller than they are many", "choose a smaller projection, or 0 for none");
   if (options_.stateful && options_.reverse)
     fail_shape(*this, "reverse with stateful", "what comes next in a stream is not known yet", "leave one of them out");
 }
@@ -177,7 +192,10 @@ std::vector<ParameterSpec> Lstm::parameters() const {
   const int64_t rows = kGates * hidden_;  // in PyTorch's files the gates lie behind each other
   std::vector<ParameterSpec> specs{
       {.name = named("weight_ih"), .shape = {kGates, hidden_, in_}, .init = init, .file_shape = {rows, in_}},
-      {.name = named("weight_hh"), .shape = {kGates, hidden_, output_width()}, .init = init, .file_shape = {rows, output_width()}},
+      {.name = named("weight_hh"),
+       .shape = {kGates, hidden_, output_width()},
+       .init = init,
+       .file_shape = {rows, output_width()}},
       {.name = named("bias_ih"), .shape = {kGates, hidden_}, .init = init, .file_shape = {rows}},
       {.name = named("bias_hh"), .shape = {kGates, hidden_}, .init = init, .file_shape = {rows}}};
   if (options_.projection > 0) specs.push_back({named("weight_hr"), {options_.projection, hidden_}, init});
@@ -201,7 +219,8 @@ Shape Lstm::output_shape(std::span<const Shape> inputs) const {
                "there must be one token per step", "give it the tokens that the inputs came from");
   if (inputs[0][1] != in_)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
-               fmt::format("its last dim must be the {} input features of this layer", in_), "change the layer's input size");
+               fmt::format("its last dim must be the {} input features of this layer", in_),
+               "change the layer's input size");
   if (inputs[0][0] < 1)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])), "there is no step to compute",
                "use sequences of at least 1 step");
@@ -220,15 +239,21 @@ std::vector<ShardingOption> Lstm::sharding_options(std::span<const Shape>, int d
   if (projects && states > 0) state_placements[kLstmHidden] = whole;
   std::vector<Placement> gradients(size_t(input_count()), whole);
   gradients[0] = Placement::partial();
-  options.push_back({.name = "hidden", .inputs = std::vector<Placement>(size_t(input_count()), whole),
-                     .output = projects ? whole : Placement::shard(2), .input_gradients = gradients, .parameters = by_unit,
+  options.push_back({.name = "hidden",
+                     .inputs = std::vector<Placement>(size_t(input_count()), whole),
+                     .output = projects ? whole : Placement::shard(2),
+                     .input_gradients = gradients,
+                     .parameters = by_unit,
                      .parameter_gradients = by_unit,
-                     .states = state_placements, .divides_work = true, .communicates_over_tensor_axis = true});
+                     .states = state_placements,
+                     .divides_work = true,
+                     .communicates_over_tensor_axis = true});
   return options;
 }
 
 double Lstm::forward_flops(std::span<const Shape> inputs) const {
-  const double gates = double(kGates * hidden_) * double(in_ + output_width()), projection = double(options_.projection * hidden_);
+  const double gates = double(kGates * hidden_) * double(in_ + output_width()),
+               projection = double(options_.projection * hidden_);
   return 2.0 * double(inputs[0][0]) * (gates + projection);
 }
 
@@ -242,7 +267,8 @@ at::Tensor Lstm::forward(LayerCall& call, std::span<const at::Tensor> inputs) co
   call.saved[kLstmInput] = input;
   call.saved[kLstmActivated] = at::empty({n, steps, kGates * units}, options);
   call.saved[kLstmPrevious] = at::empty({n, steps, output_width()}, options);  // h before each step, of all units
-  call.saved[kLstmCells] = at::empty({n, steps + 1, units}, cell_options);     // c before each step and after the last, in their order
+  call.saved[kLstmCells] =
+      at::empty({n, steps + 1, units}, cell_options);  // c before each step and after the last, in their order
   if (projects) call.saved[kLstmUnits] = at::empty({n, steps, units}, options);
   if (options_.padding) call.saved[kLstmReal] = inputs[1].ne(kPadding).unsqueeze(2);
   at::Tensor output = at::empty({n, steps, projects ? options_.projection : units}, options);
@@ -259,7 +285,8 @@ at::Tensor Lstm::forward(LayerCall& call, std::span<const at::Tensor> inputs) co
 }
 
 void Lstm::run_steps(LayerCall& call) const {
-  const at::Tensor &input = call.saved[kLstmInput], &output = call.saved[kLstmOutput], &gates = call.saved[kLstmActivated];
+  const at::Tensor &input = call.saved[kLstmInput], &output = call.saved[kLstmOutput],
+                   &gates = call.saved[kLstmActivated];
   const at::Tensor &previous = call.saved[kLstmPrevious], &cells = call.saved[kLstmCells];
   const bool projects = options_.projection > 0;
   const at::Tensor& units = projects ? call.saved[kLstmUnits] : output;
@@ -320,8 +347,8 @@ Lstm::Gradients Lstm::through_time(LayerCall& call, const at::Tensor& output_gra
       dc.mul_(call.saved[kLstmReal].select(1, at));
     }
     at::Tensor now = gradients.gates.select(1, at);
-    step_cell_backward(activated.select(1, at).view({n, kGates, local}), cells.select(1, k), cells.select(1, k + 1), dh, dc,
-                       now.view({n, kGates, local}));
+    step_cell_backward(activated.select(1, at).view({n, kGates, local}), cells.select(1, k), cells.select(1, k + 1), dh,
+                       dc, now.view({n, kGates, local}));
     if (k == 0) break;
     later = at::mm(now, weight);
     if (!projects) later = scatter_units(call, later);
@@ -341,7 +368,8 @@ void Lstm::add_parameter_gradients(LayerCall& call) const {
   add_product_gradient(call, kLstmInputWeight, gates, input.view({rows, in_}));
   add_product_gradient(call, kLstmHiddenWeight, gates, call.saved[kLstmPrevious].flatten(0, 1));
   if (options_.projection > 0)
-    add_product_gradient(call, kLstmProjection, call.saved[kLstmProjectedGradients].flatten(0, 1), call.saved[kLstmUnits].flatten(0, 1));
+    add_product_gradient(call, kLstmProjection, call.saved[kLstmProjectedGradients].flatten(0, 1),
+                         call.saved[kLstmUnits].flatten(0, 1));
   if (!call.wants_gradient(kLstmInputBias) && !call.wants_gradient(kLstmHiddenBias)) return;
   const at::Tensor bias = gates.sum(0).view(call.parameter(kLstmInputBias).sizes());
   for (int index : {kLstmInputBias, kLstmHiddenBias})
@@ -356,7 +384,8 @@ std::vector<at::Tensor> Lstm::backward(LayerCall& call, const at::Tensor& output
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0))
     input_gradient =
-        at::mm(gradients.gates.view({n * steps, gradients.gates.size(2)}), as_matrix(call.parameter(kLstmInputWeight))).view(input.sizes());
+        at::mm(gradients.gates.view({n * steps, gradients.gates.size(2)}), as_matrix(call.parameter(kLstmInputWeight)))
+            .view(input.sizes());
   call.saved[kLstmGateGradients] = gradients.gates;
   call.saved[kLstmProjectedGradients] = gradients.projected;
   // not needed any more, and the call may live until backward_parameters
@@ -390,7 +419,8 @@ LayerMemory Lstm::memory(const CallShapes& call) const {
   return memory;
 }
 
-/// All steps' products with the inputs are one; then a product, which reads the hidden weights again, and the cell in each step.
+/// All steps' products with the inputs are one; then a product, which reads the hidden weights again, and the cell in
+/// each step.
 std::vector<OperatorWork> Lstm::work(const CallShapes& call, double flops, Pass) const {
   const auto steps = double(call.inputs[0].shape[1]);
   std::vector<OperatorWork> work = one_pass(call, flops, 1 + 2 * steps, true);
@@ -398,8 +428,8 @@ std::vector<OperatorWork> Lstm::work(const CallShapes& call, double flops, Pass)
   return work;
 }
 
-/// h before every step but the first, which is zero unless it lives on; with a projection h after every step. Backward brings the
-/// gradients back, but for that of what came in.
+/// h before every step but the first, which is zero unless it lives on; with a projection h after every step. Backward
+/// brings the gradients back, but for that of what came in.
 LayerExchanges Lstm::exchanges(const CallShapes& call) const {
   const auto steps = double(call.inputs[0].shape[1]), samples = double(call.samples);
   if (options_.projection > 0) {
@@ -415,12 +445,16 @@ LayerExchanges Lstm::exchanges(const CallShapes& call) const {
 std::string Lstm::to_onnx(OnnxWriter& w) const {
   if (options_.projection > 0 || options_.padding) return OnnxSteps(w, options_, hidden_).run();
   using List = OnnxWriter::List;
-  const std::string input_weight = w.constant(in_onnx_order(w.value(kLstmInputWeight))), hidden_weight = w.constant(in_onnx_order(w.value(kLstmHiddenWeight)));
-  const std::string bias = w.constant(at::cat({in_onnx_order(w.value(kLstmInputBias)), in_onnx_order(w.value(kLstmHiddenBias))}, 1));
+  const std::string input_weight = w.constant(in_onnx_order(w.value(kLstmInputWeight))),
+                    hidden_weight = w.constant(in_onnx_order(w.value(kLstmHiddenWeight)));
+  const std::string bias =
+      w.constant(at::cat({in_onnx_order(w.value(kLstmInputBias)), in_onnx_order(w.value(kLstmHiddenBias))}, 1));
   const std::string steps_first = w.add("Transpose", {w.in()}, {{"perm", List{1, 0, 2}}});
-  const std::string y = w.add("LSTM", {steps_first, input_weight, hidden_weight, bias},
-                              {{"hidden_size", w.shape().back()}, {"direction", std::string(options_.reverse ? "reverse" : "forward")}});
-  return w.add("Transpose", {w.add("Squeeze", {y, w.constant(List{1})})}, {{"perm", List{1, 0, 2}}});  // [steps, 1, n, hidden]
+  const std::string y =
+      w.add("LSTM", {steps_first, input_weight, hidden_weight, bias},
+            {{"hidden_size", w.shape().back()}, {"direction", std::string(options_.reverse ? "reverse" : "forward")}});
+  return w.add("Transpose", {w.add("Squeeze", {y, w.constant(List{1})})},
+               {{"perm", List{1, 0, 2}}});  // [steps, 1, n, hidden]
 }
 
 void Lstm::to_script(ScriptWriter& w) const {
@@ -429,30 +463,36 @@ void Lstm::to_script(ScriptWriter& w) const {
   std::vector<std::string> weights;
   for (int i = 0; i < parameter_count(); ++i) weights.push_back(w.parameter(size_t(i)));
   const auto zeros = [&](int64_t width) { return fmt::format("{0}.new_zeros([1, {0}.size(0), {1}])", w.in(), width); };
-  w.line(fmt::format("{}, {}, {} = torch.lstm({}, [{}, {}], [{}], True, 1, 0.0, False, False, True)", w.out(), w.own("hidden"),
-                     w.own("cell"), x, zeros(output_width()), zeros(hidden_), fmt::join(weights, ", ")));
+  w.line(fmt::format("{}, {}, {} = torch.lstm({}, [{}, {}], [{}], True, 1, 0.0, False, False, True)", w.out(),
+                     w.own("hidden"), w.own("cell"), x, zeros(output_width()), zeros(hidden_),
+                     fmt::join(weights, ", ")));
   if (options_.reverse) w.result(fmt::format("torch.flip({}, [1])", w.out()));
 }
 
 /// At padding h and c are zero.
 void Lstm::script_steps(ScriptWriter& w) const {
-  const std::string h = w.own("h"), c = w.own("c"), g = w.own("gates"), real = w.own("real"), at = w.own("at"), k = w.own("k"),
-                    steps = w.own("steps");
+  const std::string h = w.own("h"), c = w.own("c"), g = w.own("gates"), real = w.own("real"), at = w.own("at"),
+                    k = w.own("k"), steps = w.own("steps");
   const auto gate = [&](int64_t i) { return fmt::format("torch.narrow({}, 1, {}, {})", g, i * hidden_, hidden_); };
   w.set(h, fmt::format("{0}.new_zeros([{0}.size(0), {1}])", w.in(), output_width()));
   w.set(c, fmt::format("{0}.new_zeros([{0}.size(0), {1}])", w.in(), hidden_));
   w.set(steps, "[]");
   w.line(fmt::format("for {} in range({}.size(1)):", k, w.in()));
   w.line("  " + fmt::format("{} = {}", at, options_.reverse ? fmt::format("{}.size(1) - 1 - {}", w.in(), k) : k));
-  w.line("  " +
-         fmt::format("{} = torch.unsqueeze(torch.ne(torch.select({}, 1, {}), {}), 1).type_as({})", real, w.in(1), at, kPadding, w.in()));
-  w.line("  " + fmt::format("{} = torch.add(torch.linear(torch.select({}, 1, {}), {}, {}), torch.linear({}, {}, {}))", g, w.in(), at,
-                            w.parameter(kLstmInputWeight), w.parameter(kLstmInputBias), h, w.parameter(kLstmHiddenWeight), w.parameter(kLstmHiddenBias)));
-  w.line("  " + fmt::format("{0} = torch.add(torch.mul(torch.sigmoid({1}), {0}), torch.mul(torch.sigmoid({2}), torch.tanh({3})))", c,
-                            gate(kLstmForgetGate), gate(kLstmInputGate), gate(kLstmCellGate)));
-  w.line("  " + fmt::format("{} = torch.mul(torch.mul(torch.sigmoid({}), torch.tanh({})), {})", h, gate(kLstmOutputGate), c, real));
+  w.line("  " + fmt::format("{} = torch.unsqueeze(torch.ne(torch.select({}, 1, {}), {}), 1).type_as({})", real, w.in(1),
+                            at, kPadding, w.in()));
+  w.line("  " + fmt::format("{} = torch.add(torch.linear(torch.select({}, 1, {}), {}, {}), torch.linear({}, {}, {}))",
+                            g, w.in(), at, w.parameter(kLstmInputWeight), w.parameter(kLstmInputBias), h,
+                            w.parameter(kLstmHiddenWeight), w.parameter(kLstmHiddenBias)));
+  w.line(
+      "  " +
+      fmt::format("{0} = torch.add(torch.mul(torch.sigmoid({1}), {0}), torch.mul(torch.sigmoid({2}), torch.tanh({3})))",
+                  c, gate(kLstmForgetGate), gate(kLstmInputGate), gate(kLstmCellGate)));
+  w.line("  " + fmt::format("{} = torch.mul(torch.mul(torch.sigmoid({}), torch.tanh({})), {})", h,
+                            gate(kLstmOutputGate), c, real));
   w.line("  " + fmt::format("{0} = torch.mul({0}, {1})", c, real));
-  if (options_.projection > 0) w.line("  " + fmt::format("{0} = torch.linear({0}, {1})", h, w.parameter(kLstmProjection)));
+  if (options_.projection > 0)
+    w.line("  " + fmt::format("{0} = torch.linear({0}, {1})", h, w.parameter(kLstmProjection)));
   w.line("  " + fmt::format("{}.append({})", steps, h));
   w.result(fmt::format("torch.stack({}, 1)", steps));
   if (options_.reverse) w.result(fmt::format("torch.flip({}, [1])", w.out()));

@@ -1,6 +1,7 @@
 // Lstm: one layer of PyTorch's nn.LSTM(batch_first=True), with state that may live on from step to step.
-// Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997, in the form of PyTorch's documentation; with a projection: Sak,
-// Senior, Beaufays, "Long Short-Term Memory Recurrent Neural Network Architectures for Large Scale Acoustic Modeling", 2014.
+// Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997, in the form of PyTorch's documentation; with a
+// projection: Sak, Senior, Beaufays, "Long Short-Term Memory Recurrent Neural Network Architectures for Large Scale
+// Acoustic Modeling", 2014.
 #pragma once
 
 #include <string>
@@ -15,28 +16,28 @@ struct LstmOptions {
   std::string module = {};  ///< PyTorch's module that the parameters belong to; empty: the layer's name
   int index = 0;            ///< which layer of that module: "<module>.weight_ih_l<index>"
   int64_t projection = 0;   ///< > 0: h is projected to so many features (PyTorch's proj_size)
-  bool padding = false;     ///< a second input holds the tokens [n, steps] (integers); where one is kPadding, h and c are zero
-  bool reverse = false;     ///< goes through the sequence from its end: PyTorch's second direction, "..._l<index>_reverse"
+  bool padding =
+      false;  ///< a second input holds the tokens [n, steps] (integers); where one is kPadding, h and c are zero
+  bool reverse = false;  ///< goes through the sequence from its end: PyTorch's second direction, "..._l<index>_reverse"
 };
 
 /// Input [n, steps, in], output [n, steps, hidden]: per step (i, f, g, o) = w_ih x + b_ih + w_hh h + b_hh,
-/// c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); with a projection h' = w_hr (sigmoid(o) tanh(c')) and the
-/// output is [n, steps, projection]. Backward goes through the steps of this call; the state
-/// that came in is a constant (truncated back-propagation through time). Under bf16 the cell c is kept in float32.
+/// c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); with a projection h' = w_hr (sigmoid(o) tanh(c'))
+/// and the output is [n, steps, projection]. Backward goes through the steps of this call; the state that came in is a
+/// constant (truncated back-propagation through time). Under bf16 the cell c is kept in float32.
 ///
-/// Parameters weight_ih [4, hidden, in], weight_hh [4, hidden, hidden or projection], bias_ih and bias_hh [4, hidden], and with a
-/// projection weight_hr [projection, hidden], uniform in
-/// ±1/sqrt(hidden): PyTorch's [4 * hidden, ...] with the four gates as a dim of their own, the same values in the same order in
-/// memory. States h (as the output) and c [hidden]; a recomputing forward leaves them alone.
+/// Parameters weight_ih [4, hidden, in], weight_hh [4, hidden, hidden or projection], bias_ih and bias_hh [4, hidden],
+/// and with a projection weight_hr [projection, hidden], uniform in ±1/sqrt(hidden): PyTorch's [4 * hidden, ...] with
+/// the four gates as a dim of their own, the same values in the same order in memory. States h (as the output) and c
+/// [hidden]; a recomputing forward leaves them alone.
 ///
-/// Sharded by hidden units: each worker computes all four gates of its units and gathers h over the tensor group before every
-/// step; backward adds up and scatters h's gradient in the same place. Input whole, its gradient a sum over workers. With a
-/// projection each worker projects its units and h, the sum, is whole on all of them, as is the output: an all-reduce of h per
-/// step, and one of its gradient.
+/// Sharded by hidden units: each worker computes all four gates of its units and gathers h over the tensor group before
+/// every step; backward adds up and scatters h's gradient in the same place. Input whole, its gradient a sum over
+/// workers. With a projection each worker projects its units and h, the sum, is whole on all of them, as is the output:
+/// an all-reduce of h per step, and one of its gradient.
 ///
-/// With `padding` a reversed layer begins with a sentence's last word, and what stands behind one is zero: PyTorch's packed
-/// sequences.
-/// Errors: user error when a reversed layer is to carry state (a stream has no end to begin from).
+/// With `padding` a reversed layer begins with a sentence's last word, and what stands behind one is zero: PyTorch's
+/// packed sequences. Errors: user error when a reversed layer is to carry state (a stream has no end to begin from).
 class Lstm : public Layer {
  public:
   Lstm(std::string name, int64_t in, int64_t hidden, LstmOptions options = {});
@@ -69,8 +70,8 @@ class Lstm : public Layer {
   int64_t position(int64_t k, int64_t steps) const { return options_.reverse ? steps - 1 - k : k; }
   /// Fills output, h before each step, c before and after each, activated gates, and with a projection the units' h.
   void run_steps(LayerCall& call) const;
-  /// Gradients of the gates before their sigmoids and tanhs, [n, steps, 4, local units]; with a projection also those of h
-  /// [n, steps, projection].
+  /// Gradients of the gates before their sigmoids and tanhs, [n, steps, 4, local units]; with a projection also those
+  /// of h [n, steps, projection].
   struct Gradients {
     at::Tensor gates, projected;
   };

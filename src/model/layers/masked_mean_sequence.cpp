@@ -24,15 +24,23 @@ std::vector<ShardingOption> MaskedMeanSequence::sharding_options(std::span<const
   if (degree == 1) return options;
   const Placement whole = Placement::replicate(), sequence = Placement::shard(1), features = Placement::shard(2);
   if (inputs[0][1] % degree == 0)
-    options.push_back({.name = "features", .inputs = {features, whole}, .output = Placement::shard(1),
-                       .input_gradients = {features, whole}, .divides_work = true});
+    options.push_back({.name = "features",
+                       .inputs = {features, whole},
+                       .output = Placement::shard(1),
+                       .input_gradients = {features, whole},
+                       .divides_work = true});
   if (inputs[0][0] % degree == 0)
-    options.push_back({.name = "sequence", .inputs = {sequence, whole}, .output = Placement::partial(),
-                       .input_gradients = {sequence, whole}, .divides_work = true});
+    options.push_back({.name = "sequence",
+                       .inputs = {sequence, whole},
+                       .output = Placement::partial(),
+                       .input_gradients = {sequence, whole},
+                       .divides_work = true});
   return options;
 }
 
-double MaskedMeanSequence::forward_flops(std::span<const Shape> inputs) const { return 2.0 * double(element_count(inputs[0])); }
+double MaskedMeanSequence::forward_flops(std::span<const Shape> inputs) const {
+  return 2.0 * double(element_count(inputs[0]));
+}
 
 at::Tensor MaskedMeanSequence::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const at::Tensor &values = inputs[0], &tokens = inputs[1];

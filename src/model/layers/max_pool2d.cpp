@@ -22,7 +22,8 @@ MaxPool2d::MaxPool2d(std::string name, MaxPool2dOptions options)
 }
 
 Attributes MaxPool2d::attributes() const {
-  return {{"kernel", kernel_.list()}, {"stride", stride_.list()}, {"padding", padding_.list()}, {"ceil_mode", ceil_mode_}};
+  return {
+      {"kernel", kernel_.list()}, {"stride", stride_.list()}, {"padding", padding_.list()}, {"ceil_mode", ceil_mode_}};
 }
 
 std::vector<ShardingOption> MaxPool2d::sharding_options(std::span<const Shape> inputs, int degree) const {
@@ -36,8 +37,8 @@ at::Tensor MaxPool2d::forward(LayerCall& call, std::span<const at::Tensor> input
     call.saved = {input};
     return empty_output(inputs[0], input);
   }
-  auto [output, indices] = at::max_pool2d_with_indices(input, kernel_.values(), stride_.values(), padding(call).values(), kNoDilation,
-                                                       ceil_mode_);
+  auto [output, indices] = at::max_pool2d_with_indices(input, kernel_.values(), stride_.values(),
+                                                       padding(call).values(), kNoDilation, ceil_mode_);
   call.saved = {input, indices};
   return in_layout(output);
 }
@@ -46,8 +47,7 @@ std::vector<at::Tensor> MaxPool2d::backward(LayerCall& call, const at::Tensor& o
   const at::Tensor& input = call.saved.at(0);
   if (!call.wants_input_gradient(0)) return {at::Tensor()};
   at::Tensor gradient;
-  if (input.size(0) == 0)
-    gradient = empty_in_layout(input.sizes(), input.options());
+  if (input.size(0) == 0) gradient = empty_in_layout(input.sizes(), input.options());
   else
     gradient = in_layout(at::max_pool2d_with_indices_backward(in_layout(output_gradient), input, kernel_.values(),
                                                               stride_.values(), padding(call).values(), kNoDilation,
@@ -62,8 +62,10 @@ LayerMemory MaxPool2d::memory(const CallShapes& call) const {
 }
 
 std::string MaxPool2d::to_onnx(OnnxWriter& w) const {
-  return w.add("MaxPool", w.inputs(), {{"kernel_shape", kernel_.list()}, {"strides", stride_.list()},
-                                       {"pads", onnx_pads(rows(), columns(), w.input_shape(), w.shape())}});
+  return w.add("MaxPool", w.inputs(),
+               {{"kernel_shape", kernel_.list()},
+                {"strides", stride_.list()},
+                {"pads", onnx_pads(rows(), columns(), w.input_shape(), w.shape())}});
 }
 
 void MaxPool2d::to_script(ScriptWriter& w) const {

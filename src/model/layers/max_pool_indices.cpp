@@ -41,8 +41,8 @@ void find_largest(const at::Tensor& images, const Size2d& window, uint8_t* posit
 
 MaxPoolIndices::MaxPoolIndices(std::string name, Size2d window) : Layer(std::move(name)), window_(window) {
   if (!window.at_least(1) || window.area() > kLargestWindow)
-    fail_shape(*this, fmt::format("window {}", to_string(window)), fmt::format("it must have 1 to {} pixels", kLargestWindow),
-               "use a smaller window");
+    fail_shape(*this, fmt::format("window {}", to_string(window)),
+               fmt::format("it must have 1 to {} pixels", kLargestWindow), "use a smaller window");
 }
 
 Shape MaxPoolIndices::output_shape(std::span<const Shape> inputs) const {
@@ -51,7 +51,8 @@ Shape MaxPoolIndices::output_shape(std::span<const Shape> inputs) const {
   expect_rank(*this, in, 3, "[channels, height, width]");
   if (in[1] < window_.height || in[2] < window_.width)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
-               fmt::format("it is smaller than the window ({})", to_string(window_)), "use larger images or fewer pools");
+               fmt::format("it is smaller than the window ({})", to_string(window_)),
+               "use larger images or fewer pools");
   return {in[0], in[1] / window_.height, in[2] / window_.width};
 }
 
@@ -66,8 +67,9 @@ double MaxPoolIndices::forward_flops(std::span<const Shape> inputs) const { retu
 
 at::Tensor MaxPoolIndices::forward(LayerCall&, std::span<const at::Tensor> inputs) const {
   const at::Tensor images = in_layout(inputs[0]);
-  at::Tensor positions = empty_in_layout(
-      {images.size(0), images.size(1), images.size(2) / window_.height, images.size(3) / window_.width}, images.options().dtype(at::kByte));
+  at::Tensor positions =
+      empty_in_layout({images.size(0), images.size(1), images.size(2) / window_.height, images.size(3) / window_.width},
+                      images.options().dtype(at::kByte));
   auto* position = positions.data_ptr<uint8_t>();
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, images.scalar_type(), "max_pool_indices",
                                  [&] { find_largest<scalar_t>(images, window_, position); });
@@ -85,8 +87,8 @@ std::string MaxPoolIndices::to_onnx(OnnxWriter& w) const {
   using List = OnnxWriter::List;
   const int64_t channels = w.shape()[0], rows = w.shape()[1], columns = w.shape()[2];
   const int64_t high = window_.height, wide = window_.width;
-  const std::string whole =
-      w.add("Slice", {w.in(), w.constant(List{0, 0}), w.constant(List{rows * high, columns * wide}), w.constant(List{2, 3})});
+  const std::string whole = w.add(
+      "Slice", {w.in(), w.constant(List{0, 0}), w.constant(List{rows * high, columns * wide}), w.constant(List{2, 3})});
   const std::string split = w.add("Reshape", {whole, w.constant(List{-1, channels * rows, high, columns, wide})});
   const std::string windows = w.add("Transpose", {split}, {{"perm", List{0, 1, 3, 2, 4}}});
   const std::string flat = w.add("Reshape", {windows, w.constant(List{-1, channels, rows, columns, high * wide})});
@@ -96,7 +98,8 @@ std::string MaxPoolIndices::to_onnx(OnnxWriter& w) const {
 /// PyTorch gives positions in the whole image, this layer those within the window.
 void MaxPoolIndices::to_script(ScriptWriter& w) const {
   const std::string window = script_literal(window_.list()), at = w.own("at"), width = w.own("width");
-  w.line(fmt::format("{}, {} = torch.max_pool2d_with_indices({}, {}, {})", w.own("largest"), at, w.in(), window, window));
+  w.line(
+      fmt::format("{}, {} = torch.max_pool2d_with_indices({}, {}, {})", w.own("largest"), at, w.in(), window, window));
   w.set(width, w.in() + ".size(3)");
   const std::string row = fmt::format("torch.remainder(torch.floor_divide({}, {}), {})", at, width, window_.height);
   const std::string column = fmt::format("torch.remainder(torch.remainder({}, {}), {})", at, width, window_.width);

@@ -1,5 +1,6 @@
 // MaxPoolIndices: where in its window each maximum of a max pool lies, for MaxUnpool2d: the "pooling indices" of SegNet
-// (Badrinarayanan, Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture for Image Segmentation", 2015).
+// (Badrinarayanan, Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture for Image
+// Segmentation", 2015).
 #pragma once
 
 #include <string>
@@ -10,11 +11,11 @@
 
 namespace trireme {
 
-/// [n, c, h, w] -> [n, c, h / window, w / window] of bytes: row * width + column within the window of the first largest value,
-/// one of those that MaxPool2d with kernel = stride = `window` gives (rows and columns of incomplete windows are left out). A
-/// layer beside the pool: one byte per window travels and is kept for the decoder, not the activations or 64-bit positions, and
-/// a position within the window is the same whatever part of the image a worker holds. No gradient.
-/// Sharded by channels, or by rows.
+/// [n, c, h, w] -> [n, c, h / window, w / window] of bytes: row * width + column within the window of the first largest
+/// value, one of those that MaxPool2d with kernel = stride = `window` gives (rows and columns of incomplete windows are
+/// left out). A layer beside the pool: one byte per window travels and is kept for the decoder, not the activations or
+/// 64-bit positions, and a position within the window is the same whatever part of the image a worker holds. No
+/// gradient. Sharded by channels, or by rows.
 class MaxPoolIndices : public Layer {
  public:
   explicit MaxPoolIndices(std::string name, Size2d window = 2);

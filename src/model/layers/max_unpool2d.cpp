@@ -12,7 +12,8 @@
 namespace trireme {
 namespace {
 
-/// Calls visit(offset in the pooled images, offset in the large ones) for every pooled value; both in channels_last order.
+/// Calls visit(offset in the pooled images, offset in the large ones) for every pooled value; both in channels_last
+/// order.
 template <class Visit>
 void for_each_maximum(const at::Tensor& indices, const at::Tensor& large, const Size2d& window, const Visit& visit) {
   const int64_t n = indices.size(0), channels = indices.size(1), rows = indices.size(2), columns = indices.size(3);
@@ -23,7 +24,8 @@ void for_each_maximum(const at::Tensor& indices, const at::Tensor& large, const 
     for (int64_t y = 0; y < rows; ++y)
       for (int64_t x = 0; x < columns; ++x)
         for (int64_t c = 0; c < channels; ++c, ++small) {
-          const int64_t row = y * window.height + index[small] / window.width, column = x * window.width + index[small] % window.width;
+          const int64_t row = y * window.height + index[small] / window.width,
+                        column = x * window.width + index[small] % window.width;
           visit(small, ((i * height + row) * width + column) * channels + c);
         }
 }
@@ -59,7 +61,9 @@ std::vector<ShardingOption> MaxUnpool2d::sharding_options(std::span<const Shape>
   return options;
 }
 
-double MaxUnpool2d::forward_flops(std::span<const Shape> inputs) const { return double(element_count(output_shape(inputs))); }
+double MaxUnpool2d::forward_flops(std::span<const Shape> inputs) const {
+  return double(element_count(output_shape(inputs)));
+}
 
 Size2d MaxUnpool2d::extent(const LayerCall& call, int64_t height, int64_t width) const {
   if (options_.size == Size2d(0)) return {height * options_.window.height, width * options_.window.width};
@@ -70,16 +74,18 @@ void MaxUnpool2d::check_indices(const at::Tensor& indices) const {
   if (indices.numel() == 0) return;
   const int64_t largest = indices.max().item<int64_t>();
   if (largest >= options_.window.area())
-    fail_shape(*this, fmt::format("index {}", largest),
-               fmt::format("a window of {} has positions 0 to {}", to_string(options_.window), options_.window.area() - 1),
-               "give it the MaxPoolIndices of the pool with the same window");
+    fail_shape(
+        *this, fmt::format("index {}", largest),
+        fmt::format("a window of {} has positions 0 to {}", to_string(options_.window), options_.window.area() - 1),
+        "give it the MaxPoolIndices of the pool with the same window");
 }
 
 at::Tensor MaxUnpool2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const at::Tensor values = in_layout(inputs[0]), indices = in_layout(inputs[1].to(at::kByte));
   check_indices(indices);
   const Size2d size = extent(call, values.size(2), values.size(3));
-  at::Tensor output = empty_in_layout({values.size(0), values.size(1), size.height, size.width}, values.options()).zero_();
+  at::Tensor output =
+      empty_in_layout({values.size(0), values.size(1), size.height, size.width}, values.options()).zero_();
   call.saved = {indices};
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, values.scalar_type(), "max_unpool2d", [&] {
     const scalar_t* from = values.data_ptr<scalar_t>();
@@ -97,7 +103,8 @@ std::vector<at::Tensor> MaxUnpool2d::backward(LayerCall& call, const at::Tensor&
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, gradient.scalar_type(), "max_unpool2d_backward", [&] {
     const scalar_t* from = gradient.data_ptr<scalar_t>();
     scalar_t* to = result.data_ptr<scalar_t>();
-    for_each_maximum(indices, gradient, options_.window, [&](int64_t small, int64_t large) { to[small] = from[large]; });
+    for_each_maximum(indices, gradient, options_.window,
+                     [&](int64_t small, int64_t large) { to[small] = from[large]; });
   });
   return {result, at::Tensor()};
 }
@@ -115,7 +122,8 @@ std::string MaxUnpool2d::to_onnx(OnnxWriter& w) const {
   const int64_t channels = w.shape()[0], rows = w.input_shape()[1], columns = w.input_shape()[2];
   const std::string positions = w.constant(at::arange(high * wide, at::kLong));
   const auto at_end = [&](const std::string& tensor) { return w.add("Unsqueeze", {tensor, w.constant(List{-1})}); };
-  const std::string flat = w.add("Where", {w.add("Equal", {at_end(w.in(1)), positions}), at_end(w.in(0)), w.constant(0.0)});
+  const std::string flat =
+      w.add("Where", {w.add("Equal", {at_end(w.in(1)), positions}), at_end(w.in(0)), w.constant(0.0)});
   const std::string windows = w.add("Reshape", {flat, w.constant(List{-1, channels * rows, columns, high, wide})});
   const std::string split = w.add("Transpose", {windows}, {{"perm", List{0, 1, 3, 2, 4}}});
   const std::string whole = w.add("Reshape", {split, w.constant(List{-1, channels, rows * high, columns * wide})});
@@ -127,14 +135,17 @@ std::string MaxUnpool2d::to_onnx(OnnxWriter& w) const {
 void MaxUnpool2d::to_script(ScriptWriter& w) const {
   const Size2d &window = options_.window, &size = options_.size;
   const std::string at = w.in(1), row = w.own("row"), column = w.own("column"), width = w.own("width");
-  const std::string height = size.height > 0 ? fmt::to_string(size.height) : fmt::format("{}.size(2) * {}", w.in(), window.height);
+  const std::string height =
+      size.height > 0 ? fmt::to_string(size.height) : fmt::format("{}.size(2) * {}", w.in(), window.height);
   w.set(width, size.height > 0 ? fmt::to_string(size.width) : fmt::format("{}.size(3) * {}", w.in(), window.width));
   const auto first = [&](int dim, int64_t step) {
     return fmt::format("torch.mul(torch.arange({}.size({}), device={}.device), {})", at, dim, at, step);
   };
-  w.set(row, fmt::format("torch.add(torch.floor_divide({}, {}), torch.unsqueeze({}, 1))", at, window.width, first(2, window.height)));
+  w.set(row, fmt::format("torch.add(torch.floor_divide({}, {}), torch.unsqueeze({}, 1))", at, window.width,
+                         first(2, window.height)));
   w.set(column, fmt::format("torch.add(torch.remainder({}, {}), {})", at, window.width, first(3, window.width)));
-  w.result(fmt::format("torch.max_unpool2d({}, torch.add(torch.mul({}, {}), {}), [{}, {}])", w.in(), row, width, column, height, width));
+  w.result(fmt::format("torch.max_unpool2d({}, torch.add(torch.mul({}, {}), {}), [{}, {}])", w.in(), row, width, column,
+                       height, width));
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// MaxUnpool2d: puts pooled values back where their maxima were, zeros elsewhere (Zeiler and Fergus, "Visualizing and Understanding
-// Convolutional Networks", 2014): the upsampling of SegNet's decoder.
+// MaxUnpool2d: puts pooled values back where their maxima were, zeros elsewhere (Zeiler and Fergus, "Visualizing and
+// Understanding Convolutional Networks", 2014): the upsampling of SegNet's decoder.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace trireme {
 
 struct MaxUnpool2dOptions {
   Size2d window = 2;
-  Size2d size = 0;  ///< of the output; 0: window * input. More where the pool had left rows or columns out, which become zeros
+  Size2d size =
+      0;  ///< of the output; 0: window * input. More where the pool had left rows or columns out, which become zeros
 };
 
 /// Inputs: values [n, c, h, w] and bytes of MaxPoolIndices with the same window and shape; output [n, c, size].
@@ -23,7 +24,9 @@ class MaxUnpool2d : public Layer {
   explicit MaxUnpool2d(std::string name, MaxUnpool2dOptions options = {});
 
   std::string_view kind() const override { return "max_unpool2d"; }
-  Attributes attributes() const override { return {{"window", options_.window.list()}, {"size", options_.size.list()}}; }
+  Attributes attributes() const override {
+    return {{"window", options_.window.list()}, {"size", options_.size.list()}};
+  }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   bool ends_block() const override { return true; }

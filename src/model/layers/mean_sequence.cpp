@@ -28,10 +28,16 @@ std::vector<ShardingOption> MeanSequence::sharding_options(std::span<const Shape
   if (degree == 1) return options;
   const Placement sequence = Placement::shard(1), features = Placement::shard(2);
   if (inputs[0][1] % degree == 0)
-    options.push_back({.name = "features", .inputs = {features}, .output = Placement::shard(1), .input_gradients = {features},
+    options.push_back({.name = "features",
+                       .inputs = {features},
+                       .output = Placement::shard(1),
+                       .input_gradients = {features},
                        .divides_work = true});
   if (inputs[0][0] % degree == 0)
-    options.push_back({.name = "sequence", .inputs = {sequence}, .output = Placement::partial(), .input_gradients = {sequence},
+    options.push_back({.name = "sequence",
+                       .inputs = {sequence},
+                       .output = Placement::partial(),
+                       .input_gradients = {sequence},
                        .divides_work = true});
   return options;
 }

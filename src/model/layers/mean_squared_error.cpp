@@ -21,7 +21,8 @@ int64_t values_of(const LayerCall& call, int64_t local) {
 
 }  // namespace
 
-MeanSquaredError::MeanSquaredError(std::string name, std::vector<double> offsets) : Layer(std::move(name)), offsets_(std::move(offsets)) {}
+MeanSquaredError::MeanSquaredError(std::string name, std::vector<double> offsets)
+    : Layer(std::move(name)), offsets_(std::move(offsets)) {}
 
 void MeanSquaredError::report_sums(LayerCall& call, const at::Tensor& error, const at::Tensor& target) const {
   const at::Tensor e = error.to(at::kDouble), squares = e.square().sum(0);
@@ -51,12 +52,17 @@ std::vector<ShardingOption> MeanSquaredError::sharding_options(std::span<const S
   std::vector<ShardingOption> options{replicate_option(2)};
   if (degree == 1 || inputs[0][0] % degree != 0) return options;
   const std::vector<Placement> channels(2, Placement::shard(1));
-  options.push_back({.name = "channels", .inputs = channels, .output = Placement::partial(), .input_gradients = channels,
+  options.push_back({.name = "channels",
+                     .inputs = channels,
+                     .output = Placement::partial(),
+                     .input_gradients = channels,
                      .divides_work = true});
   return options;
 }
 
-double MeanSquaredError::forward_flops(std::span<const Shape> inputs) const { return 3.0 * double(element_count(inputs[0])); }
+double MeanSquaredError::forward_flops(std::span<const Shape> inputs) const {
+  return 3.0 * double(element_count(inputs[0]));
+}
 
 at::Tensor MeanSquaredError::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const auto type = inputs[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -81,7 +87,8 @@ LayerMemory MeanSquaredError::memory(const CallShapes& call) const {
   constexpr int64_t kDouble = 8;
   LayerMemory memory = plain_memory(call);
   const int64_t count = call.inputs[0].count(), floats = count * call.master;
-  const int64_t converted = call.compute == call.master ? 0 : floats, doubles = call.master == kDouble ? 0 : count * kDouble;
+  const int64_t converted = call.compute == call.master ? 0 : floats,
+                doubles = call.master == kDouble ? 0 : count * kDouble;
   memory.saved = floats;
   set_forward_peak(memory, {floats + converted, floats + doubles + count * kDouble});
   set_backward_peak(memory, {floats + (converted > 0 ? call.inputs[0].bytes() : 0)});

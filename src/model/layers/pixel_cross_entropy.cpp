@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-/// Logarithms of probabilities [pixels, classes], labels [pixels], one over the counted pixels per image [n], the logits' shape,
-/// and an empty tensor of their type.
+/// Logarithms of probabilities [pixels, classes], labels [pixels], one over the counted pixels per image [n], the
+/// logits' shape, and an empty tensor of their type.
 enum PixelSaved { kPixelLogarithms, kPixelLabels, kPixelShares, kPixelLogitShape, kPixelLogitType };
 
 /// Sums per image and per class; workers that share images add them up.
@@ -33,7 +33,8 @@ struct Sums {
 /// Adds the pixels of all images to the sums.
 template <class T>
 void add_pixels(const at::Tensor& logarithms, const at::Tensor& labels, Sums& sums) {
-  const int64_t images = sums.by_image.size(0), classes = logarithms.size(1), pixels = images == 0 ? 0 : labels.numel() / images;
+  const int64_t images = sums.by_image.size(0), classes = logarithms.size(1),
+                pixels = images == 0 ? 0 : labels.numel() / images;
   const T* row = logarithms.data_ptr<T>();
   const int64_t* label = labels.data_ptr<int64_t>();
   double* of_class = sums.by_class.data_ptr<double>();
@@ -102,9 +103,10 @@ void PixelCrossEntropy::check_labels(const at::Tensor& labels, int64_t classes) 
   const int64_t *begin = labels.data_ptr<int64_t>(), *end = begin + labels.numel();
   const int64_t* wrong = std::find_if(begin, end, [&](int64_t label) { return label >= classes; });
   if (wrong == end) return;
-  fail_shape(*this, fmt::format("label {}", *wrong),
-             fmt::format("with {} classes labels are 0 to {}, or negative where a pixel does not count", classes, classes - 1),
-             "check the dataset's masks or the model's number of classes");
+  fail_shape(
+      *this, fmt::format("label {}", *wrong),
+      fmt::format("with {} classes labels are 0 to {}, or negative where a pixel does not count", classes, classes - 1),
+      "check the dataset's masks or the model's number of classes");
 }
 
 at::Tensor PixelCrossEntropy::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
@@ -133,7 +135,8 @@ std::vector<at::Tensor> PixelCrossEntropy::backward(LayerCall& call, const at::T
   if (gradient.scalar_type() == at::kDouble) subtract_labels<double>(gradient, call.saved.at(kPixelLabels));
   else subtract_labels<float>(gradient, call.saved.at(kPixelLabels));
   gradient = gradient.view({shape[0], shape[2], shape[3], shape[1]});
-  gradient.mul_(at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kPixelShares)).view({shape[0], 1, 1, 1}));
+  gradient.mul_(
+      at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kPixelShares)).view({shape[0], 1, 1, 1}));
   return {in_layout(gradient.permute({0, 3, 1, 2}).to(call.saved.at(kPixelLogitType).scalar_type())), at::Tensor()};
 }
 

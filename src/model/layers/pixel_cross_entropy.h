@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-/// Inputs: logits [n, classes, h, w] and labels [n, h, w] (integers); a negative label means that its pixel does not count. Output:
-/// per image the mean over its counted pixels of -log softmax(logits)[label], [n], in float (double for double logits); an image
-/// without counted pixels has loss 0. Every image counts alike.
+/// Inputs: logits [n, classes, h, w] and labels [n, h, w] (integers); a negative label means that its pixel does not
+/// count. Output: per image the mean over its counted pixels of -log softmax(logits)[label], [n], in float (double for
+/// double logits); an image without counted pixels has loss 0. Every image counts alike.
 ///
-/// Reports, over counted pixels: per class k "intersection.<k>" (both predicted and labelled k) and "union.<k>" (predicted or
-/// labelled k), whose quotient is the class's IoU; "correct", the sum over images of the share of pixels whose largest logit (the
-/// first one among equals) is the label's.
+/// Reports, over counted pixels: per class k "intersection.<k>" (both predicted and labelled k) and "union.<k>"
+/// (predicted or labelled k), whose quotient is the class's IoU; "correct", the sum over images of the share of pixels
+/// whose largest logit (the first one among equals) is the label's.
 ///
 /// Split by "height": each worker has some rows of every image; two sums per image and three per class travel.
 /// Errors: user error naming a label of `classes` or more.

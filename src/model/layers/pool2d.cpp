@@ -10,8 +10,10 @@ namespace trireme {
 void Pool2d::check_sizes() const {
   const bool is_positive = kernel_.at_least(1) && stride_.at_least(1) && padding_.at_least(0);
   if (!is_positive || 2 * padding_.height > kernel_.height || 2 * padding_.width > kernel_.width)
-    fail_shape(*this, fmt::format("kernel {}, stride {}, padding {}", to_string(kernel_), to_string(stride_), to_string(padding_)),
-               "kernel and stride must be positive, the padding at most half the kernel", "correct the layer's options");
+    fail_shape(
+        *this,
+        fmt::format("kernel {}, stride {}, padding {}", to_string(kernel_), to_string(stride_), to_string(padding_)),
+        "kernel and stride must be positive, the padding at most half the kernel", "correct the layer's options");
 }
 
 Shape Pool2d::output_shape(std::span<const Shape> inputs) const {
@@ -20,11 +22,14 @@ Shape Pool2d::output_shape(std::span<const Shape> inputs) const {
   expect_rank(*this, in, 3, "[channels, height, width]");
   if (in[1] + 2 * padding_.height < kernel_.height || in[2] + 2 * padding_.width < kernel_.width)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
-               fmt::format("it is smaller than the {}x{} window", kernel_.height, kernel_.width), "use larger images or fewer pools");
+               fmt::format("it is smaller than the {}x{} window", kernel_.height, kernel_.width),
+               "use larger images or fewer pools");
   return {in[0], rows().extent(in[1]), columns().extent(in[2])};
 }
 
-double Pool2d::forward_flops(std::span<const Shape> inputs) const { return double(element_count(output_shape(inputs)) * kernel_.area()); }
+double Pool2d::forward_flops(std::span<const Shape> inputs) const {
+  return double(element_count(output_shape(inputs)) * kernel_.area());
+}
 
 LayerExchanges Pool2d::exchanges(const CallShapes& call) const { return halo_exchanges(call, rows()); }
 
@@ -36,7 +41,8 @@ std::vector<ShardingOption> Pool2d::pool_options(const Shape& input, int degree,
 }
 
 at::Tensor Pool2d::empty_output(const at::Tensor& input, const at::Tensor& extended) const {
-  return empty_in_layout({0, input.size(1), rows().extent(input.size(2)), columns().extent(extended.size(3))}, extended.options());
+  return empty_in_layout({0, input.size(1), rows().extent(input.size(2)), columns().extent(extended.size(3))},
+                         extended.options());
 }
 
 at::Tensor Pool2d::own_gradient(LayerCall& call, const at::Tensor& extended) const {

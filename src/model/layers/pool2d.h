@@ -23,11 +23,17 @@ class Pool2d : public Layer {
   /// Errors (user): sizes that no window can have. For constructors: the message names the kind.
   void check_sizes() const;
 
-  Window rows() const { return {.kernel = kernel_.height, .stride = stride_.height, .padding = padding_.height, .ceil = ceil_mode_}; }
-  Window columns() const { return {.kernel = kernel_.width, .stride = stride_.width, .padding = padding_.width, .ceil = ceil_mode_}; }
+  Window rows() const {
+    return {.kernel = kernel_.height, .stride = stride_.height, .padding = padding_.height, .ceil = ceil_mode_};
+  }
+  Window columns() const {
+    return {.kernel = kernel_.width, .stride = stride_.width, .padding = padding_.width, .ceil = ceil_mode_};
+  }
   Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
   /// Padding that the halo does not bring.
-  Size2d padding(const LayerCall& call) const { return {is_split_by_height(call) ? 0 : padding_.height, padding_.width}; }
+  Size2d padding(const LayerCall& call) const {
+    return {is_split_by_height(call) ? 0 : padding_.height, padding_.width};
+  }
   /// By channels, and where `by_height` by rows with a halo where windows overlap.
   std::vector<ShardingOption> pool_options(const Shape& input, int degree, bool by_height) const;
   /// Of no samples; `input`: as it came, `extended`: with its halo.

@@ -17,8 +17,13 @@ int64_t first_position(const LayerCall& call, int64_t local) {
 
 }  // namespace
 
-PositionEmbedding::PositionEmbedding(std::string name, int64_t positions, int64_t width, double deviation, PositionEmbeddingOptions options)
-    : Layer(std::move(name)), positions_(positions), width_(width), deviation_(deviation), options_(std::move(options)) {
+PositionEmbedding::PositionEmbedding(std::string name, int64_t positions, int64_t width, double deviation,
+                                     PositionEmbeddingOptions options)
+    : Layer(std::move(name)),
+      positions_(positions),
+      width_(width),
+      deviation_(deviation),
+      options_(std::move(options)) {
   if (options_.parameter_name.empty()) options_.parameter_name = this->name() + ".weight";
 }
 
@@ -32,7 +37,8 @@ Shape PositionEmbedding::output_shape(std::span<const Shape> inputs) const {
   expect_rank(*this, inputs[0], 2, "[positions, features]");
   if (inputs[0][0] > positions_ || inputs[0][1] != width_)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
-               fmt::format("it must be [at most {}, {}]: positions, features", positions_, width_), "change the layer's sizes");
+               fmt::format("it must be [at most {}, {}]: positions, features", positions_, width_),
+               "change the layer's sizes");
   return inputs[0];
 }
 
@@ -41,8 +47,13 @@ std::vector<ShardingOption> PositionEmbedding::sharding_options(std::span<const 
   if (degree == 1) return options;
   auto split = [&](const char* name, int dim, const Placement& parameter, const Placement& gradient) {
     const std::vector<Placement> values{Placement::shard(dim)};
-    options.push_back({.name = name, .inputs = values, .output = values[0], .input_gradients = values,
-                       .parameters = {parameter}, .parameter_gradients = {gradient}, .divides_work = true});
+    options.push_back({.name = name,
+                       .inputs = values,
+                       .output = values[0],
+                       .input_gradients = values,
+                       .parameters = {parameter},
+                       .parameter_gradients = {gradient},
+                       .divides_work = true});
   };
   if (inputs[0][0] % degree == 0) split("sequence", 1, Placement::replicate(), Placement::partial());
   const Placement columns = Placement::shard(1 + options_.batch_dim);
@@ -50,7 +61,9 @@ std::vector<ShardingOption> PositionEmbedding::sharding_options(std::span<const 
   return options;
 }
 
-double PositionEmbedding::forward_flops(std::span<const Shape> inputs) const { return double(element_count(inputs[0])); }
+double PositionEmbedding::forward_flops(std::span<const Shape> inputs) const {
+  return double(element_count(inputs[0]));
+}
 
 at::Tensor PositionEmbedding::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const int64_t local = inputs[0].size(1);
@@ -65,7 +78,8 @@ void PositionEmbedding::add_table_gradient(LayerCall& call, const at::Tensor& gr
 }
 
 std::vector<at::Tensor> PositionEmbedding::backward(LayerCall& call, const at::Tensor& output_gradient) const {
-  if (call.wants_gradient(0)) add_table_gradient(call, output_gradient.sum(0), first_position(call, output_gradient.size(1)));
+  if (call.wants_gradient(0))
+    add_table_gradient(call, output_gradient.sum(0), first_position(call, output_gradient.size(1)));
   return {call.wants_input_gradient(0) ? output_gradient : at::Tensor()};
 }
 
@@ -84,7 +98,8 @@ std::string PositionEmbedding::to_onnx(OnnxWriter& w) const {
 }
 
 void PositionEmbedding::to_script(ScriptWriter& w) const {
-  w.result(fmt::format("torch.add({0}, torch.narrow({1}, {2}, 0, {0}.size(1)))", w.in(), w.parameter(0), int(options_.batch_dim)));
+  w.result(fmt::format("torch.add({0}, torch.narrow({1}, {2}, 0, {0}.size(1)))", w.in(), w.parameter(0),
+                       int(options_.batch_dim)));
 }
 
 }  // namespace trireme

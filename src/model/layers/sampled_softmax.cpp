@@ -17,17 +17,28 @@ namespace trireme {
 namespace {
 
 enum SampledParameter { kSampledWeight, kSampledBias, kSampledParameters };
-enum SampledSaved { kSampledStates, kSampledLabels, kSampledClasses, kSampledCandidateProbabilities, kSampledLabelProbabilities, kSampledStateShape };
+enum SampledSaved {
+  kSampledStates,
+  kSampledLabels,
+  kSampledClasses,
+  kSampledCandidateProbabilities,
+  kSampledLabelProbabilities,
+  kSampledStateShape
+};
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr int64_t kEvaluationLogits = int64_t{1} << 24;  // that are in memory at a time
 
 bool sampled_by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
 
-at::ScalarType loss_type(const at::Tensor& states) { return states.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType loss_type(const at::Tensor& states) {
+  return states.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 /// Which labels, counted from the worker's first class, are among its `local` ones.
-at::Tensor owned_by(const at::Tensor& own_labels, int64_t local) { return at::logical_and(own_labels.ge(0), own_labels.lt(local)); }
+at::Tensor owned_by(const at::Tensor& own_labels, int64_t local) {
+  return at::logical_and(own_labels.ge(0), own_labels.lt(local));
+}
 
 /// Hides each row's label among the candidates, where it is one. `classes` ascending.
 template <class T>
@@ -43,11 +54,13 @@ void hide_labels(at::Tensor& logits, const at::Tensor& own_labels, const at::Ten
 
 }  // namespace
 
-SampledSoftmax::SampledSoftmax(std::string name, SampledSoftmaxOptions options) : Layer(std::move(name)), options_(std::move(options)) {
+SampledSoftmax::SampledSoftmax(std::string name, SampledSoftmaxOptions options)
+    : Layer(std::move(name)), options_(std::move(options)) {
   const SampledSoftmaxOptions& o = options_;
   if (o.width < 1 || o.samples < 1 || o.samples >= o.classes)
     fail_shape(*this, fmt::format("width {}, {} samples of {} classes", o.width, o.samples, o.classes),
-               "it needs a width, and at least one sample but fewer than there are classes", "correct the layer's options");
+               "it needs a width, and at least one sample but fewer than there are classes",
+               "correct the layer's options");
   if (o.module.empty()) options_.module = this->name();
 }
 
@@ -64,7 +77,8 @@ Shape SampledSoftmax::output_shape(std::span<const Shape> inputs) const {
   const Shape &states = inputs[0], &labels = inputs[1];
   if (states.empty() || states.size() > 2 || states.back() != options_.width)
     fail_shape(*this, fmt::format("input sample shape {}", to_string(states)),
-               fmt::format("states are [{0}] or [positions, {0}] per sample", options_.width), "change the layer's width");
+               fmt::format("states are [{0}] or [positions, {0}] per sample", options_.width),
+               "change the layer's width");
   if (labels != Shape(states.begin(), states.end() - 1))
     fail_shape(*this, fmt::format("label sample shape {} for states {}", to_string(labels), to_string(states)),
                "a label is one number per position", "give class indices");
@@ -76,8 +90,14 @@ std::vector<ShardingOption> SampledSoftmax::sharding_options(std::span<const Sha
   if (degree == 1 || options_.classes % degree != 0) return options;
   const Placement whole = Placement::replicate(), sum = Placement::partial();
   const std::vector<Placement> rows(kSampledParameters, Placement::shard(0));
-  options.push_back({.name = "vocabulary", .inputs = {whole, whole}, .output = whole, .input_gradients = {sum, whole},
-                     .parameters = rows, .parameter_gradients = rows, .divides_work = true, .communicates_over_tensor_axis = true});
+  options.push_back({.name = "vocabulary",
+                     .inputs = {whole, whole},
+                     .output = whole,
+                     .input_gradients = {sum, whole},
+                     .parameters = rows,
+                     .parameter_gradients = rows,
+                     .divides_work = true,
+                     .communicates_over_tensor_axis = true});
   return options;
 }
 
@@ -117,7 +137,8 @@ SampledSoftmax::Candidates SampledSoftmax::draw(const LayerCall& call, int64_t l
   for (int64_t c : found)
     if (c >= first && c < first + local) own.push_back(c - first);
   std::sort(own.begin(), own.end());
-  Candidates result{at::empty({int64_t(own.size())}, at::kLong), at::empty({int64_t(own.size())}, at::kDouble), double(tries)};
+  Candidates result{at::empty({int64_t(own.size())}, at::kLong), at::empty({int64_t(own.size())}, at::kDouble),
+                    double(tries)};
   std::copy(own.begin(), own.end(), result.classes.data_ptr<int64_t>());
   for (size_t i = 0; i < own.size(); ++i)
     result.corrections.data_ptr<double>()[i] = log_expected_count(first + own[i], result.tries);
@@ -145,10 +166,12 @@ at::Tensor SampledSoftmax::candidate_logits(LayerCall& call, const at::Tensor& s
   return logits;
 }
 
-at::Tensor SampledSoftmax::label_logits(LayerCall& call, const at::Tensor& states, const at::Tensor& labels, double tries) const {
+at::Tensor SampledSoftmax::label_logits(LayerCall& call, const at::Tensor& states, const at::Tensor& labels,
+                                        double tries) const {
   const at::Tensor &weight = call.parameter(kSampledWeight), &bias = call.parameter(kSampledBias);
   const auto type = loss_type(states);
-  const at::Tensor own_labels = labels - first_class(call, weight.size(0)), held = own_labels.clamp(0, weight.size(0) - 1);
+  const at::Tensor own_labels = labels - first_class(call, weight.size(0)),
+                   held = own_labels.clamp(0, weight.size(0) - 1);
   at::Tensor logits = at::mul(states, weight.index_select(0, held)).sum(1, /*keepdim=*/false, type);
   logits.add_(bias.index_select(0, held).to(type));
   if (tries > 0) {
@@ -178,8 +201,10 @@ SampledSoftmax::Comparison SampledSoftmax::compare(LayerCall& call, const at::Te
   return {total.log() - label, logits.div_(total.unsqueeze(1)), label.exp().div_(total), is_right};
 }
 
-at::Tensor SampledSoftmax::compare_with_all(LayerCall& call, const at::Tensor& states, const at::Tensor& labels, int64_t samples) const {
-  const int64_t rows = labels.numel(), chunk = std::max<int64_t>(1, kEvaluationLogits / call.parameter(kSampledWeight).size(0));
+at::Tensor SampledSoftmax::compare_with_all(LayerCall& call, const at::Tensor& states, const at::Tensor& labels,
+                                            int64_t samples) const {
+  const int64_t rows = labels.numel(),
+                chunk = std::max<int64_t>(1, kEvaluationLogits / call.parameter(kSampledWeight).size(0));
   at::Tensor losses = at::empty({rows}, states.options().dtype(loss_type(states)));
   double right = 0;
   for (int64_t begin = 0; begin < rows; begin += chunk) {
@@ -212,28 +237,34 @@ at::Tensor SampledSoftmax::forward(LayerCall& call, std::span<const at::Tensor> 
 
 std::vector<at::Tensor> SampledSoftmax::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   check_internal(call.training, "a sampled softmax keeps nothing for a backward after an evaluation");
-  const at::Tensor &weight = call.parameter(kSampledWeight), &labels = call.saved.at(kSampledLabels), &classes = call.saved.at(kSampledClasses);
+  const at::Tensor &weight = call.parameter(kSampledWeight), &labels = call.saved.at(kSampledLabels),
+                   &classes = call.saved.at(kSampledClasses);
   const int64_t samples = output_gradient.size(0), rows = labels.numel(), positions = samples == 0 ? 1 : rows / samples;
   const at::Tensor label_probabilities = call.saved.at(kSampledLabelProbabilities);
-  const at::Tensor factor =
-      at::mul(output_gradient.to(label_probabilities.scalar_type()), 1 / double(positions)).repeat_interleave(positions);
-  const at::Tensor own_labels = labels - first_class(call, weight.size(0)), owned = owned_by(own_labels, weight.size(0));
-  const at::Tensor candidate_gradient = at::mul(call.saved.at(kSampledCandidateProbabilities), factor.unsqueeze(1)).to(weight.scalar_type());
+  const at::Tensor factor = at::mul(output_gradient.to(label_probabilities.scalar_type()), 1 / double(positions))
+                                .repeat_interleave(positions);
+  const at::Tensor own_labels = labels - first_class(call, weight.size(0)),
+                   owned = owned_by(own_labels, weight.size(0));
+  const at::Tensor candidate_gradient =
+      at::mul(call.saved.at(kSampledCandidateProbabilities), factor.unsqueeze(1)).to(weight.scalar_type());
   const at::Tensor label_gradient = at::mul(label_probabilities - 1, factor).mul_(owned).to(weight.scalar_type());
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0)) {
     input_gradient = at::mm(candidate_gradient, weight.index_select(0, classes));
-    input_gradient.add_(at::mul(weight.index_select(0, own_labels.clamp(0, weight.size(0) - 1)), label_gradient.unsqueeze(1)));
+    input_gradient.add_(
+        at::mul(weight.index_select(0, own_labels.clamp(0, weight.size(0) - 1)), label_gradient.unsqueeze(1)));
     input_gradient = input_gradient.view(restore_shape(call.saved.at(kSampledStateShape)));
   }
   add_parameter_gradients(call, candidate_gradient, label_gradient, own_labels.masked_select(owned));
   return {input_gradient, at::Tensor()};
 }
 
-/// Adds the rows of the classes that played a part; `own_labels` are those of this worker, in the order of the positions.
-void SampledSoftmax::add_parameter_gradients(LayerCall& call, const at::Tensor& candidate_gradient, const at::Tensor& label_gradient,
-                                             const at::Tensor& own_labels) const {
-  const at::Tensor &states = call.saved.at(kSampledStates), &classes = call.saved.at(kSampledClasses), &labels = call.saved.at(kSampledLabels);
+/// Adds the rows of the classes that played a part; `own_labels` are those of this worker, in the order of the
+/// positions.
+void SampledSoftmax::add_parameter_gradients(LayerCall& call, const at::Tensor& candidate_gradient,
+                                             const at::Tensor& label_gradient, const at::Tensor& own_labels) const {
+  const at::Tensor &states = call.saved.at(kSampledStates), &classes = call.saved.at(kSampledClasses),
+                   &labels = call.saved.at(kSampledLabels);
   const int64_t local = call.parameter(kSampledWeight).size(0);
   const at::Tensor owned = owned_by(labels - first_class(call, local), local).nonzero().squeeze(1);
   auto add = [&](int index, const at::Tensor& of_candidates, const at::Tensor& of_labels) {
@@ -244,7 +275,8 @@ void SampledSoftmax::add_parameter_gradients(LayerCall& call, const at::Tensor& 
   };
   const at::Tensor of_owned = label_gradient.index_select(0, owned);
   if (call.wants_gradient(kSampledWeight))
-    add(kSampledWeight, at::mm(candidate_gradient.t(), states), at::mul(states.index_select(0, owned), of_owned.unsqueeze(1)));
+    add(kSampledWeight, at::mm(candidate_gradient.t(), states),
+        at::mul(states.index_select(0, owned), of_owned.unsqueeze(1)));
   if (call.wants_gradient(kSampledBias)) add(kSampledBias, candidate_gradient.sum(0), of_owned);
 }
 
@@ -252,14 +284,17 @@ void SampledSoftmax::add_parameter_gradients(LayerCall& call, const at::Tensor& 
 LayerMemory SampledSoftmax::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   const CallTensor &states = call.inputs[0], &weight = call.parameters[0];
-  const int64_t width = weight.shape[1], rows = states.count() / width, classes = std::min(options_.samples, weight.shape[0]);
-  const int64_t table = classes * width * call.compute, picked = rows * width * call.compute, pairs = rows * classes * call.master;
+  const int64_t width = weight.shape[1], rows = states.count() / width,
+                classes = std::min(options_.samples, weight.shape[0]);
+  const int64_t table = classes * width * call.compute, picked = rows * width * call.compute,
+                pairs = rows * classes * call.master;
   const bool mixed = call.compute != call.master;
   memory.keeps_input = {true, true};
   memory.saved = pairs + classes * 8 + rows * call.master + shape_bytes(states);
   memory.input_gradients[1] = 0;
   const int64_t few = classes * 24 + rows * 32;
-  set_forward_peak(memory, {pairs + table + (mixed ? rows * classes * call.compute : 0) + few, pairs + 2 * picked + few});
+  set_forward_peak(memory,
+                   {pairs + table + (mixed ? rows * classes * call.compute : 0) + few, pairs + 2 * picked + few});
   const int64_t gradient = rows * classes * call.compute;  // of the logits
   const int64_t x = call.wanted[0] ? states.bytes() : 0;
   set_backward_peak(memory, {gradient + (mixed ? pairs : 0) + few, gradient + x + std::max(table, 2 * picked) + few,
@@ -278,7 +313,8 @@ std::vector<OperatorWork> SampledSoftmax::work(const CallShapes& call, double fl
 }
 
 LayerExchanges SampledSoftmax::exchanges(const CallShapes& call) const {
-  const double rows = double(call.inputs[0].count()) / double(call.parameters[0].shape[1]), number = double(call.master);
+  const double rows = double(call.inputs[0].count()) / double(call.parameters[0].shape[1]),
+               number = double(call.master);
   return {{{RedistributionKind::all_reduce, 2 * rows * number}, {RedistributionKind::all_reduce, rows * number}}, {}};
 }
 

@@ -15,7 +15,8 @@ Shape SelectPosition::output_shape(std::span<const Shape> inputs) const {
   const int64_t positions = inputs[0][0];
   if (index_ >= positions || index_ < -positions)
     fail_shape(*this, fmt::format("position {} of input sample shape {}", index_, to_string(inputs[0])),
-               fmt::format("positions are 0 to {}, or -1 to {} from the end", positions - 1, -positions), "choose one of these");
+               fmt::format("positions are 0 to {}, or -1 to {} from the end", positions - 1, -positions),
+               "choose one of these");
   return {inputs[0][1]};
 }
 
@@ -24,16 +25,21 @@ std::vector<ShardingOption> SelectPosition::sharding_options(std::span<const Sha
   if (degree == 1) return options;
   const Placement sequence = Placement::shard(1), features = Placement::shard(2);
   if (inputs[0][1] % degree == 0)
-    options.push_back({.name = "features", .inputs = {features}, .output = Placement::shard(1), .input_gradients = {features},
+    options.push_back({.name = "features",
+                       .inputs = {features},
+                       .output = Placement::shard(1),
+                       .input_gradients = {features},
                        .divides_work = true});
   if (inputs[0][0] % degree == 0)
-    options.push_back({.name = "sequence", .inputs = {sequence}, .output = Placement::partial(), .input_gradients = {sequence}});
+    options.push_back(
+        {.name = "sequence", .inputs = {sequence}, .output = Placement::partial(), .input_gradients = {sequence}});
   return options;
 }
 
 int64_t SelectPosition::own_index(const LayerCall& call, int64_t local) const {
   const bool by_sequence = call.option && call.option->output.is_partial();
-  const int64_t positions = by_sequence ? local * call.tensor_degree : local, first = by_sequence ? local * call.tensor_index : 0;
+  const int64_t positions = by_sequence ? local * call.tensor_degree : local,
+                first = by_sequence ? local * call.tensor_index : 0;
   return (index_ < 0 ? positions + index_ : index_) - first;
 }
 
@@ -63,6 +69,8 @@ std::string SelectPosition::to_onnx(OnnxWriter& w) const {
   return w.add("Gather", {w.in(), w.constant(index_)}, {{"axis", int64_t{1}}});
 }
 
-void SelectPosition::to_script(ScriptWriter& w) const { w.result(script_call("select", {w.in(), "1", script_literal(index_)})); }
+void SelectPosition::to_script(ScriptWriter& w) const {
+  w.result(script_call("select", {w.in(), "1", script_literal(index_)}));
+}
 
 }  // namespace trireme

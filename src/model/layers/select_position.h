@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// [n, t, e] to [n, e]: position `index`, counted from the end where negative. Split by "features", or by "sequence": the worker
-/// that has the position gives it, the others zeros, the output is their sum.
+/// [n, t, e] to [n, e]: position `index`, counted from the end where negative. Split by "features", or by "sequence":
+/// the worker that has the position gives it, the others zeros, the output is their sum.
 class SelectPosition : public Layer {
  public:
   explicit SelectPosition(std::string name, int64_t index = 0) : Layer(std::move(name)), index_(index) {}

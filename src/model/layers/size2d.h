@@ -14,7 +14,8 @@ namespace trireme {
 struct Size2d {
   int64_t height, width;
 
-  constexpr Size2d(int64_t both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor): options read .kernel = 3
+  constexpr Size2d(int64_t both)
+      : height(both), width(both) {}  // NOLINT(google-explicit-constructor): options read .kernel = 3
   constexpr Size2d(int64_t h, int64_t w) : height(h), width(w) {}
 
   constexpr bool is_square() const { return height == width; }

@@ -17,8 +17,9 @@ Shape Slice::output_shape(std::span<const Shape> inputs) const {
                fmt::format("dims count from 1 to {}", shape.size()), "choose one of these");
   int64_t& extent = shape[size_t(options_.dim - 1)];
   if (options_.begin < 0 || options_.end <= options_.begin || options_.end > extent)
-    fail_shape(*this, fmt::format("range {} to {} of dim {} of input sample shape {}", options_.begin, options_.end, options_.dim,
-                                  to_string(inputs[0])),
+    fail_shape(*this,
+               fmt::format("range {} to {} of dim {} of input sample shape {}", options_.begin, options_.end,
+                           options_.dim, to_string(inputs[0])),
                fmt::format("it must lie within 0 to {} and hold something", extent), "correct the range");
   extent = options_.end - options_.begin;
   return shape;
@@ -26,7 +27,9 @@ Shape Slice::output_shape(std::span<const Shape> inputs) const {
 
 std::vector<ShardingOption> Slice::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options = elementwise_options(1, inputs[0], degree, int(inputs[0].size()));
-  std::erase_if(options, [&](const ShardingOption& option) { return option.output.is_shard() && option.output.dim == options_.dim; });
+  std::erase_if(options, [&](const ShardingOption& option) {
+    return option.output.is_shard() && option.output.dim == options_.dim;
+  });
   return options;
 }
 

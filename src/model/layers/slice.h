@@ -13,13 +13,16 @@ struct SliceOptions {
   int dim = 1;                 ///< 1: the first dim of a sample (channels, positions); 0 is the batch
 };
 
-/// Elements begin .. end - 1 of dim `dim`, of any dtype. Sharded along any other dim (but the batch) that divides evenly.
+/// Elements begin .. end - 1 of dim `dim`, of any dtype. Sharded along any other dim (but the batch) that divides
+/// evenly.
 class Slice : public Layer {
  public:
   Slice(std::string name, SliceOptions options) : Layer(std::move(name)), options_(options) {}
 
   std::string_view kind() const override { return "slice"; }
-  Attributes attributes() const override { return {{"begin", options_.begin}, {"end", options_.end}, {"dim", options_.dim}}; }
+  Attributes attributes() const override {
+    return {{"begin", options_.begin}, {"end", options_.end}, {"dim", options_.dim}};
+  }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   double forward_flops(std::span<const Shape>) const override { return 0; }

@@ -21,7 +21,8 @@ Shape Softmax::output_shape(std::span<const Shape> inputs) const {
 std::vector<ShardingOption> Softmax::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options = elementwise_options(1, inputs[0], degree, int(inputs[0].size()));
   const int dim = dim_of(inputs[0].size());
-  std::erase_if(options, [&](const ShardingOption& option) { return option.output.is_shard() && option.output.dim == dim; });
+  std::erase_if(options,
+                [&](const ShardingOption& option) { return option.output.is_shard() && option.output.dim == dim; });
   return options;
 }
 
@@ -43,13 +44,16 @@ std::vector<at::Tensor> Softmax::backward(LayerCall& call, const at::Tensor& out
 
 LayerMemory Softmax::memory(const CallShapes& call) const {
   LayerMemory memory = keeping_output(call);
-  if (call.output.shape.size() == 4) memory.forward_workspace = call.output.bytes();  // ATen gives images in another order
+  if (call.output.shape.size() == 4)
+    memory.forward_workspace = call.output.bytes();  // ATen gives images in another order
   memory.backward_workspace = 2 * call.output.bytes();
   return memory;
 }
 
 std::string Softmax::to_onnx(OnnxWriter& w) const { return w.add("Softmax", w.inputs(), {{"axis", int64_t{dim_}}}); }
 
-void Softmax::to_script(ScriptWriter& w) const { w.result(script_call("softmax", {w.in(), script_literal(int64_t{dim_})})); }
+void Softmax::to_script(ScriptWriter& w) const {
+  w.result(script_call("softmax", {w.in(), script_literal(int64_t{dim_})}));
+}
 
 }  // namespace trireme

@@ -8,8 +8,9 @@
 
 namespace trireme {
 
-/// y = exp(x) / sum of exp(x) along `dim` (1: the first of a sample, 0 is the batch; negative: from the end). Sharded along any
-/// other dim (but the batch) that divides evenly. (A loss over logits is SoftmaxCrossEntropy; attention has its own softmax.)
+/// y = exp(x) / sum of exp(x) along `dim` (1: the first of a sample, 0 is the batch; negative: from the end). Sharded
+/// along any other dim (but the batch) that divides evenly. (A loss over logits is SoftmaxCrossEntropy; attention has
+/// its own softmax.)
 class Softmax : public Layer {
  public:
   explicit Softmax(std::string name, int dim = -1) : Layer(std::move(name)), dim_(dim) {}

@@ -13,10 +13,19 @@
 namespace trireme {
 namespace {
 
-/// Probabilities [rows, classes], labels [rows], for mixed labels each class's share [rows, classes] and their sums [rows], one over
-/// the positions that a sample's loss is divided by [n], the logits' shape, and an empty tensor of their type. A row is a position
-/// of a sample, or a sample without positions.
-enum SoftmaxSaved { kSoftmaxProbabilities, kSoftmaxLabels, kSoftmaxLabelShares, kSoftmaxLabelTotals, kSoftmaxDivisors, kSoftmaxLogitShape, kSoftmaxLogitType, kSoftmaxSaved };
+/// Probabilities [rows, classes], labels [rows], for mixed labels each class's share [rows, classes] and their sums
+/// [rows], one over the positions that a sample's loss is divided by [n], the logits' shape, and an empty tensor of
+/// their type. A row is a position of a sample, or a sample without positions.
+enum SoftmaxSaved {
+  kSoftmaxProbabilities,
+  kSoftmaxLabels,
+  kSoftmaxLabelShares,
+  kSoftmaxLabelTotals,
+  kSoftmaxDivisors,
+  kSoftmaxLogitShape,
+  kSoftmaxLogitType,
+  kSoftmaxSaved
+};
 
 /// Sums over a row's classes, which workers add up under "vocabulary". Logits are less the row's largest.
 enum SoftmaxRowSum : int64_t {
@@ -24,11 +33,18 @@ enum SoftmaxRowSum : int64_t {
   kSoftmaxTargetLogit,  ///< sum of share * logit: the label's logit where it is plain
   kSoftmaxTargetShare,  ///< sum of shares: 1 where it is plain
   kSoftmaxAllLogits,
-  kSoftmaxAhead,        ///< classes that come before the label in the order of their logits
+  kSoftmaxAhead,  ///< classes that come before the label in the order of their logits
   kSoftmaxRowSums
 };
 /// Sums over a sample's positions, which workers add up under "sequence".
-enum SoftmaxSampleSum : int64_t { kSoftmaxLoss, kSoftmaxCounted, kSoftmaxCorrect, kSoftmaxAmongFive, kSoftmaxPlainLoss, kSoftmaxSampleSums };
+enum SoftmaxSampleSum : int64_t {
+  kSoftmaxLoss,
+  kSoftmaxCounted,
+  kSoftmaxCorrect,
+  kSoftmaxAmongFive,
+  kSoftmaxPlainLoss,
+  kSoftmaxSampleSums
+};
 
 constexpr int64_t kTop = 5;
 
@@ -36,7 +52,9 @@ bool softmax_by_vocabulary(const LayerCall& call) { return call.option && call.o
 bool by_sequence(const LayerCall& call) { return call.option && call.option->name == "sequence"; }
 
 /// First class that this worker holds, of `width`.
-int64_t first_class(const LayerCall& call, int64_t width) { return softmax_by_vocabulary(call) ? width * call.tensor_index : 0; }
+int64_t first_class(const LayerCall& call, int64_t width) {
+  return softmax_by_vocabulary(call) ? width * call.tensor_index : 0;
+}
 
 /// Per row the class with the largest value, the lowest among equals.
 template <class T>
@@ -59,8 +77,8 @@ at::Tensor largest_class(LayerCall& call, const at::Tensor& values) {
   return classes.neg().to(at::kLong);
 }
 
-/// Classes of a row that come before class `own` (which may lie outside the row), whose logit is `value`. NaN comes before every
-/// number, and before itself: where the label's logit is none, nothing is right.
+/// Classes of a row that come before class `own` (which may lie outside the row), whose logit is `value`. NaN comes
+/// before every number, and before itself: where the label's logit is none, nothing is right.
 template <class T>
 int64_t classes_ahead(const T* row, int64_t width, int64_t own, T value) {
   const int64_t middle = std::clamp<int64_t>(own, 0, width);
@@ -89,17 +107,20 @@ SoftmaxCrossEntropy::SoftmaxCrossEntropy(std::string name, SoftmaxCrossEntropyOp
                "correct the option");
 }
 
-/// Fills the sums and replaces logits by probabilities. Workers under "vocabulary" communicate twice: maxima, then sums.
+/// Fills the sums and replaces logits by probabilities. Workers under "vocabulary" communicate twice: maxima, then
+/// sums.
 template <class T>
 at::Tensor SoftmaxCrossEntropy::loss_of(LayerCall& call, Rows& rows, int64_t samples) const {
   const int64_t n = rows.logits.size(0), width = rows.logits.size(1), first = first_class(call, width);
   if (rows.shares.defined()) rows.labels = largest_class<T>(call, rows.shares);
   const int64_t* label = rows.labels.data_ptr<int64_t>();
-  at::Tensor tops = at::full({2, n}, -std::numeric_limits<double>::infinity(), rows.logits.options());  // of all classes; the label's
+  at::Tensor tops =
+      at::full({2, n}, -std::numeric_limits<double>::infinity(), rows.logits.options());  // of all classes; the label's
   T* top = tops.data_ptr<T>();
   tops.select(0, 0).copy_(rows.logits.amax(1));
   for (int64_t i = 0; i < n; ++i)
-    if (const int64_t own = label[i] - first; own >= 0 && own < width) top[n + i] = rows.logits.data_ptr<T>()[i * width + own];
+    if (const int64_t own = label[i] - first; own >= 0 && own < width)
+      top[n + i] = rows.logits.data_ptr<T>()[i * width + own];
   if (softmax_by_vocabulary(call)) call.tensor_group().all_reduce(tops, ReduceOp::max);
   rows.sums = at::zeros({n, int64_t(kSoftmaxRowSums)}, rows.logits.options());
   for (int64_t i = 0; i < n; ++i) {
@@ -134,8 +155,10 @@ at::Tensor SoftmaxCrossEntropy::sum_samples(LayerCall& call, const Rows& rows, i
     if (!rows.shares.defined() && is_ignored(rows.labels.data_ptr<int64_t>()[i])) continue;
     const double* row = row_sums.data_ptr<double>() + i * kSoftmaxRowSums;
     double* sample = sample_sums.data_ptr<double>() + i / positions * kSoftmaxSampleSums;
-    const double log_total = std::log(row[kSoftmaxExponentials]), plain = row[kSoftmaxTargetShare] * log_total - row[kSoftmaxTargetLogit];
-    const double even = log_total - row[kSoftmaxAllLogits] / double(rows.classes);  // the loss of a share of 1 spread over all classes
+    const double log_total = std::log(row[kSoftmaxExponentials]),
+                 plain = row[kSoftmaxTargetShare] * log_total - row[kSoftmaxTargetLogit];
+    const double even =
+        log_total - row[kSoftmaxAllLogits] / double(rows.classes);  // the loss of a share of 1 spread over all classes
     sample[kSoftmaxLoss] += (1 - smoothing) * plain + (smoothing > 0 ? smoothing * even : 0);
     sample[kSoftmaxPlainLoss] += plain;
     sample[kSoftmaxCounted] += 1;
@@ -157,7 +180,8 @@ at::Tensor SoftmaxCrossEntropy::sum_samples(LayerCall& call, const Rows& rows, i
   const bool by_counted = options_.mean == SoftmaxCrossEntropyOptions::Mean::counted_positions;
   const int64_t own_positions = positions * (by_sequence(call) ? call.tensor_degree : 1);
   const int64_t all_positions = options_.positions > 0 ? options_.positions : own_positions;
-  const at::Tensor divisor = by_counted ? share : at::full_like(share, all_positions == 0 ? 0 : 1 / double(all_positions));
+  const at::Tensor divisor =
+      by_counted ? share : at::full_like(share, all_positions == 0 ? 0 : 1 / double(all_positions));
   call.saved[kSoftmaxDivisors] = divisor.to(rows.logits.scalar_type());
   return at::mul(sample_sums.select(1, kSoftmaxLoss), divisor).to(rows.logits.scalar_type());
 }
@@ -166,7 +190,8 @@ void SoftmaxCrossEntropy::check_labels(const at::Tensor& labels, int64_t classes
   const int64_t* label = labels.data_ptr<int64_t>();
   for (int64_t i = 0; i < labels.numel(); ++i)
     if ((label[i] < 0 || label[i] >= classes) && !is_ignored(label[i]))
-      fail_shape(*this, fmt::format("label {}", label[i]), fmt::format("with {} classes labels are 0 to {}", classes, classes - 1),
+      fail_shape(*this, fmt::format("label {}", label[i]),
+                 fmt::format("with {} classes labels are 0 to {}", classes, classes - 1),
                  "check the dataset's labels or the model's number of classes");
 }
 
@@ -187,14 +212,23 @@ Shape SoftmaxCrossEntropy::output_shape(std::span<const Shape> inputs) const {
 std::vector<ShardingOption> SoftmaxCrossEntropy::sharding_options(std::span<const Shape> inputs, int degree) const {
   std::vector<ShardingOption> options{replicate_option(2)};
   if (degree == 1) return options;
-  const Placement whole = Placement::replicate(), classes = Placement::shard(int(inputs[0].size())), sequence = Placement::shard(1);
+  const Placement whole = Placement::replicate(), classes = Placement::shard(int(inputs[0].size())),
+                  sequence = Placement::shard(1);
   const Placement labels = inputs[1] == inputs[0] ? classes : whole;
   if (inputs[0].back() % degree == 0)
-    options.push_back({.name = "vocabulary", .inputs = {classes, labels}, .output = whole, .input_gradients = {classes, labels},
-                       .divides_work = true, .communicates_over_tensor_axis = true});
+    options.push_back({.name = "vocabulary",
+                       .inputs = {classes, labels},
+                       .output = whole,
+                       .input_gradients = {classes, labels},
+                       .divides_work = true,
+                       .communicates_over_tensor_axis = true});
   if (inputs[0].size() == 2 && inputs[0][0] % degree == 0)
-    options.push_back({.name = "sequence", .inputs = {sequence, sequence}, .output = whole, .input_gradients = {sequence, sequence},
-                       .divides_work = true, .communicates_over_tensor_axis = true});
+    options.push_back({.name = "sequence",
+                       .inputs = {sequence, sequence},
+                       .output = whole,
+                       .input_gradients = {sequence, sequence},
+                       .divides_work = true,
+                       .communicates_over_tensor_axis = true});
   return options;
 }
 
@@ -217,7 +251,8 @@ at::Tensor SoftmaxCrossEntropy::forward(LayerCall& call, std::span<const at::Ten
     check_labels(rows.labels, rows.classes);
   }
   call.saved.assign(kSoftmaxSaved, at::Tensor());
-  const at::Tensor losses = type == at::kDouble ? loss_of<double>(call, rows, samples) : loss_of<float>(call, rows, samples);
+  const at::Tensor losses =
+      type == at::kDouble ? loss_of<double>(call, rows, samples) : loss_of<float>(call, rows, samples);
   call.saved[kSoftmaxProbabilities] = rows.logits;
   call.saved[kSoftmaxLabels] = rows.labels;
   if (rows.shares.defined()) {
@@ -231,7 +266,8 @@ at::Tensor SoftmaxCrossEntropy::forward(LayerCall& call, std::span<const at::Ten
 
 /// gradient[row, label] -= amount; rows that are ignored become zero.
 template <class T>
-void SoftmaxCrossEntropy::subtract_labels(at::Tensor& gradient, const at::Tensor& labels, int64_t first, double amount) const {
+void SoftmaxCrossEntropy::subtract_labels(at::Tensor& gradient, const at::Tensor& labels, int64_t first,
+                                          double amount) const {
   const int64_t *label = labels.data_ptr<int64_t>(), width = gradient.size(1);
   T* row = gradient.data_ptr<T>();
   for (int64_t i = 0; i < gradient.size(0); ++i, row += width) {
@@ -243,7 +279,8 @@ void SoftmaxCrossEntropy::subtract_labels(at::Tensor& gradient, const at::Tensor
 
 std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
-  const at::Tensor &probabilities = call.saved.at(kSoftmaxProbabilities), &labels = call.saved.at(kSoftmaxLabels), &shares = call.saved.at(kSoftmaxLabelShares);
+  const at::Tensor &probabilities = call.saved.at(kSoftmaxProbabilities), &labels = call.saved.at(kSoftmaxLabels),
+                   &shares = call.saved.at(kSoftmaxLabelShares);
   const int64_t rows = probabilities.size(0), width = probabilities.size(1), first = first_class(call, width);
   const int64_t samples = output_gradient.size(0);
   const double smoothing = options_.label_smoothing;
@@ -262,7 +299,9 @@ std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at:
   at::Tensor factor = at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kSoftmaxDivisors));
   const Shape by_position{samples, samples == 0 ? 0 : rows / samples, width};
   gradient.view(by_position).mul_(factor.view({samples, 1, 1}));
-  return {gradient.view(restore_shape(call.saved.at(kSoftmaxLogitShape))).to(call.saved.at(kSoftmaxLogitType).scalar_type()), at::Tensor()};
+  return {gradient.view(restore_shape(call.saved.at(kSoftmaxLogitShape)))
+              .to(call.saved.at(kSoftmaxLogitType).scalar_type()),
+          at::Tensor()};
 }
 
 /// Labels, or where they are no shares of classes nothing.
@@ -282,8 +321,9 @@ LayerMemory SoftmaxCrossEntropy::memory(const CallShapes& call) const {
   if (has_shares) memory.saved += rows * (8 + call.master);
   memory.input_gradients[1] = 0;
   const int64_t sums = rows * (2 + kSoftmaxRowSums) * call.master;
-  set_forward_peak(memory, {floats + sums + rows * kSoftmaxRowSums * kDouble + call.samples * (kSoftmaxSampleSums + 3) * kDouble,
-                            floats + sums + (has_shares ? floats : 0)});
+  set_forward_peak(
+      memory, {floats + sums + rows * kSoftmaxRowSums * kDouble + call.samples * (kSoftmaxSampleSums + 3) * kDouble,
+               floats + sums + (has_shares ? floats : 0)});
   const int64_t converted = call.compute == call.master ? 0 : logits.bytes();
   set_backward_peak(memory, {floats + converted + call.samples * call.master});
   return memory;
@@ -297,10 +337,13 @@ std::vector<OperatorWork> SoftmaxCrossEntropy::work(const CallShapes& call, doub
 LayerExchanges SoftmaxCrossEntropy::exchanges(const CallShapes& call) const {
   constexpr double kMaxima = 2, kDouble = 8;
   const RedistributionKind sum = RedistributionKind::all_reduce;
-  if (call.option->name == "sequence") return {{{sum, double(call.samples) * double(kSoftmaxSampleSums) * kDouble}}, {}};
-  const double rows = double(call.inputs[0].count()) / double(call.inputs[0].shape.back()), number = double(call.master);
+  if (call.option->name == "sequence")
+    return {{{sum, double(call.samples) * double(kSoftmaxSampleSums) * kDouble}}, {}};
+  const double rows = double(call.inputs[0].count()) / double(call.inputs[0].shape.back()),
+               number = double(call.master);
   LayerExchanges exchanges;
-  if (call.inputs[1].shape.size() == call.inputs[0].shape.size()) {  // shares of classes: which is the largest, and where
+  if (call.inputs[1].shape.size() ==
+      call.inputs[0].shape.size()) {  // shares of classes: which is the largest, and where
     exchanges.forward.push_back({sum, rows * number});
     exchanges.forward.push_back({sum, rows * kDouble});
   }

@@ -35,7 +35,8 @@ std::string_view Upsample2d::kind() const {
 }
 
 Attributes Upsample2d::attributes() const {
-  return {{"factor", options_.factor.list()}, {"size", options_.size.list()}, {"align_corners", options_.align_corners}};
+  return {
+      {"factor", options_.factor.list()}, {"size", options_.size.list()}, {"align_corners", options_.align_corners}};
 }
 
 Shape Upsample2d::output_shape(std::span<const Shape> inputs) const {
@@ -103,7 +104,8 @@ LayerMemory Upsample2d::memory(const CallShapes& call) const {
 std::string Upsample2d::to_onnx(OnnxWriter& w) const {
   using List = OnnxWriter::List;
   const std::string first = w.add("Shape", {w.in()}, {{"start", int64_t{0}}, {"end", int64_t{2}}});
-  const std::string sizes = w.add("Concat", {first, w.constant(List{w.shape()[1], w.shape()[2]})}, {{"axis", int64_t{0}}});
+  const std::string sizes =
+      w.add("Concat", {first, w.constant(List{w.shape()[1], w.shape()[2]})}, {{"axis", int64_t{0}}});
   const bool nearest = options_.mode == Interpolation::nearest;
   const std::string places = nearest ? "asymmetric" : options_.align_corners ? "align_corners" : "pytorch_half_pixel";
   return w.add("Resize", {w.in(), "", "", sizes},
@@ -114,9 +116,9 @@ std::string Upsample2d::to_onnx(OnnxWriter& w) const {
 
 void Upsample2d::to_script(ScriptWriter& w) const {
   const Size2d& factor = options_.factor;
-  const std::string extent = options_.size.height > 0
-                                 ? script_literal(options_.size.list())
-                                 : fmt::format("[{}.size(2) * {}, {}.size(3) * {}]", w.in(), factor.height, w.in(), factor.width);
+  const std::string extent = options_.size.height > 0 ? script_literal(options_.size.list())
+                                                      : fmt::format("[{}.size(2) * {}, {}.size(3) * {}]", w.in(),
+                                                                    factor.height, w.in(), factor.width);
   std::vector<std::string> arguments{w.in(), extent};
   if (options_.mode == Interpolation::bilinear) arguments.push_back(script_literal(options_.align_corners));
   w.result(script_call(std::string(kind()).c_str(), arguments));

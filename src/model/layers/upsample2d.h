@@ -13,13 +13,14 @@ enum class Interpolation { nearest, bilinear };
 
 struct Upsample2dOptions {
   Interpolation mode = Interpolation::nearest;
-  Size2d factor = 2;           ///< output size over input size, where `size` is not given
-  Size2d size = 0;             ///< output size; 0: by `factor`
-  bool align_corners = false;  ///< of bilinear: the corners' centres fall on each other, instead of the corners' outer edges
+  Size2d factor = 2;  ///< output size over input size, where `size` is not given
+  Size2d size = 0;    ///< output size; 0: by `factor`
+  bool align_corners =
+      false;  ///< of bilinear: the corners' centres fall on each other, instead of the corners' outer edges
 };
 
-/// [n, c, h, w] in channels_last order. No parameters. Sharded by channels; with `nearest` also by rows where the rows' number is
-/// multiplied by a whole factor. Under bfloat16 it computes in float.
+/// [n, c, h, w] in channels_last order. No parameters. Sharded by channels; with `nearest` also by rows where the rows'
+/// number is multiplied by a whole factor. Under bfloat16 it computes in float.
 class Upsample2d : public Layer {
  public:
   Upsample2d(std::string name, Upsample2dOptions options = {});

@@ -19,8 +19,8 @@ Shape WeightedSum::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, training_.size());
   for (const Shape& input : inputs)
     if (input != inputs[0])
-      fail_shape(*this, fmt::format("input sample shapes {} and {}", to_string(inputs[0]), to_string(input)), "all must be equal",
-                 "bring them to one shape first");
+      fail_shape(*this, fmt::format("input sample shapes {} and {}", to_string(inputs[0]), to_string(input)),
+                 "all must be equal", "bring them to one shape first");
   return inputs[0];
 }
 

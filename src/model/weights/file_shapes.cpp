@@ -10,7 +10,8 @@ namespace trireme {
 TensorMap in_file_shapes(const Model& model, const TensorMap& weights) {
   const auto weight = [&](const std::string& name) {
     const auto found = weights.find(name);
-    check_internal(found != weights.end(), fmt::format("the weights of model \"{}\" are whole, \"{}\" is among them", model.name(), name));
+    check_internal(found != weights.end(),
+                   fmt::format("the weights of model \"{}\" are whole, \"{}\" is among them", model.name(), name));
     return found->second;
   };
   TensorMap in_file;

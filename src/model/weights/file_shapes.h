@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-/// Views of the weights in their ParameterSpec::file_shape, buffers as they are. Errors: internal, where one of the model's
-/// parameters or buffers is missing.
+/// Views of the weights in their ParameterSpec::file_shape, buffers as they are. Errors: internal, where one of the
+/// model's parameters or buffers is missing.
 TensorMap in_file_shapes(const Model& model, const TensorMap& weights);
 
 }  // namespace trireme

@@ -59,16 +59,18 @@ int64_t product(const Shape& shape, size_t first, size_t count) {
 bool is_leading_merge(const Shape& split, const Shape& merged) {
   if (merged.empty() || split.size() <= merged.size()) return false;
   const size_t leading = split.size() - merged.size() + 1;
-  return product(split, 0, leading) == merged[0] && std::equal(split.begin() + std::ptrdiff_t(leading), split.end(), merged.begin() + 1);
+  return product(split, 0, leading) == merged[0] &&
+         std::equal(split.begin() + std::ptrdiff_t(leading), split.end(), merged.begin() + 1);
 }
 
 bool fits(const Wanted& wanted, const Shape& found) {
-  return wanted.shape == found || (!wanted.file_shape.empty() && wanted.file_shape == found) || is_leading_merge(wanted.shape, found) ||
-         is_leading_merge(found, wanted.shape);
+  return wanted.shape == found || (!wanted.file_shape.empty() && wanted.file_shape == found) ||
+         is_leading_merge(wanted.shape, found) || is_leading_merge(found, wanted.shape);
 }
 
-/// Whether a tensor that no model here asks for is one that a module of PyTorch or Hugging Face makes from its own shape:
-/// batch norm's counter, the positions 0, 1, 2, ..., GPT-2's causal mask [1, 1, positions, positions] and the value behind it.
+/// Whether a tensor that no model here asks for is one that a module of PyTorch or Hugging Face makes from its own
+/// shape: batch norm's counter, the positions 0, 1, 2, ..., GPT-2's causal mask [1, 1, positions, positions] and the
+/// value behind it.
 bool is_derived(std::string_view name, const at::Tensor& tensor) {
   const auto ends = [&](std::string_view word) { return name == word || name.ends_with(fmt::format(".{}", word)); };
   return ends("num_batches_tracked") || ends("position_ids") || (ends("attn.bias") && tensor.dim() == 4) ||
@@ -77,12 +79,11 @@ bool is_derived(std::string_view name, const at::Tensor& tensor) {
 
 class Matcher {
  public:
-  Matcher(const TensorMap& file, const MatchOptions& options, const std::string& source) : options_(options), source_(source) {
+  Matcher(const TensorMap& file, const MatchOptions& options, const std::string& source)
+      : options_(options), source_(source) {
     for (const auto& [name, tensor] : file) {
-      if (name.starts_with(options.prefix))
-        left_.emplace(name.substr(options.prefix.size()), &tensor);
-      else
-        result.unexpected.push_back(name);
+      if (name.starts_with(options.prefix)) left_.emplace(name.substr(options.prefix.size()), &tensor);
+      else result.unexpected.push_back(name);
     }
   }
 
@@ -107,12 +108,12 @@ class Matcher {
     const Shape shape = tensor.sizes().vec();
     for (const auto& [name, copy] : found) check_equal(found.front().first, tensor, name, *copy);
     if (!at::isFloatingType(tensor.scalar_type()))
-      result.mismatched.push_back({wanted.name, fmt::format("{} {}", at::toString(tensor.scalar_type()), to_string(shape)),
+      result.mismatched.push_back({wanted.name,
+                                   fmt::format("{} {}", at::toString(tensor.scalar_type()), to_string(shape)),
                                    fmt::format("floating {}", to_string(wanted.shape))});
     else if (!fits(wanted, shape))
       result.mismatched.push_back({wanted.name, to_string(shape), to_string(wanted.shape)});
-    else
-      result.tensors.emplace(wanted.name, shape == wanted.shape ? tensor : tensor.reshape(wanted.shape));
+    else result.tensors.emplace(wanted.name, shape == wanted.shape ? tensor : tensor.reshape(wanted.shape));
   }
 
   /// After the last match().
@@ -126,7 +127,9 @@ class Matcher {
  private:
   bool is_no_tensor(const Wanted& wanted) const {
     const auto& names = options_.not_tensors;
-    const auto listed = [&](const std::string& name) { return std::find(names.begin(), names.end(), options_.prefix + name) != names.end(); };
+    const auto listed = [&](const std::string& name) {
+      return std::find(names.begin(), names.end(), options_.prefix + name) != names.end();
+    };
     return listed(wanted.name) || std::any_of(wanted.aliases.begin(), wanted.aliases.end(), listed);
   }
 
@@ -137,9 +140,11 @@ class Matcher {
     left_.erase(entry);
   }
 
-  void check_equal(const std::string& first, const at::Tensor& a, const std::string& second, const at::Tensor& b) const {
+  void check_equal(const std::string& first, const at::Tensor& a, const std::string& second,
+                   const at::Tensor& b) const {
     if (&a == &b || (a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && at::equal(a, b))) return;
-    fail_user({.where = source_, .what = fmt::format("tensors \"{}\" and \"{}\" differ", printable(first), printable(second)),
+    fail_user({.where = source_,
+               .what = fmt::format("tensors \"{}\" and \"{}\" differ", printable(first), printable(second)),
                .why = "the model has one parameter for both",
                .next = "use a model that does not tie them, or a file where they are equal"});
   }
@@ -151,14 +156,16 @@ class Matcher {
 
 std::vector<std::string> describe(const std::vector<Mismatch>& mismatched) {
   std::vector<std::string> lines;
-  for (const Mismatch& entry : mismatched) lines.push_back(fmt::format("{} is {}, here {}", entry.name, entry.in_file, entry.in_model));
+  for (const Mismatch& entry : mismatched)
+    lines.push_back(fmt::format("{} is {}, here {}", entry.name, entry.in_file, entry.in_model));
   return lines;
 }
 
 /// The first of the names with their count, "" for none.
 std::string summary(std::string_view what, const std::vector<std::string>& names) {
   if (names.empty()) return "";
-  const std::vector<std::string> first(names.begin(), names.begin() + std::ptrdiff_t(std::min(kUnmatchedNamesShown, names.size())));
+  const std::vector<std::string> first(names.begin(),
+                                       names.begin() + std::ptrdiff_t(std::min(kUnmatchedNamesShown, names.size())));
   std::vector<std::string> shown;
   for (const std::string& name : first) shown.push_back(printable(name));
   return fmt::format("{} {} ({}{})", names.size(), what, join(shown), names.size() > first.size() ? ", ..." : "");
@@ -166,7 +173,8 @@ std::string summary(std::string_view what, const std::vector<std::string>& names
 
 void check_skip(const std::vector<Wanted>& wanted, const Model& model, const std::vector<std::string>& skip) {
   for (const std::string& prefix : skip) {
-    if (std::any_of(wanted.begin(), wanted.end(), [&](const Wanted& entry) { return entry.name.starts_with(prefix); })) continue;
+    if (std::any_of(wanted.begin(), wanted.end(), [&](const Wanted& entry) { return entry.name.starts_with(prefix); }))
+      continue;
     std::vector<std::string> names;
     for (const Wanted& entry : wanted) names.push_back(entry.name);
     fail_user({.where = "weights_skip",
@@ -180,7 +188,8 @@ void check_skip(const std::vector<Wanted>& wanted, const Model& model, const std
 std::string hidden_prefix(const std::vector<Wanted>& wanted, const TensorMap& file) {
   for (const auto& [name, tensor] : file)
     for (const Wanted& entry : wanted)
-      if (name.size() > entry.name.size() && name.ends_with(entry.name) && name[name.size() - entry.name.size() - 1] == '.')
+      if (name.size() > entry.name.size() && name.ends_with(entry.name) &&
+          name[name.size() - entry.name.size() - 1] == '.')
         return name.substr(0, name.size() - entry.name.size());
   return "";
 }
@@ -192,13 +201,16 @@ void check(const WeightsMatch& match, const Model& model, const std::vector<Want
   const bool nothing = match.tensors.empty() && match.skipped.size() < wanted.size();
   if (!nothing && (!strict || match.is_complete())) return;
   std::vector<std::string> faults;
-  for (const std::string& fault : {summary("missing", match.missing), summary("of another shape or dtype", describe(match.mismatched)),
-                                   summary("unexpected", match.unexpected)})
+  for (const std::string& fault :
+       {summary("missing", match.missing), summary("of another shape or dtype", describe(match.mismatched)),
+        summary("unexpected", match.unexpected)})
     if (!fault.empty()) faults.push_back(fault);
   const std::string prefix = nothing && options.prefix.empty() ? hidden_prefix(wanted, file) : "";
   std::string next = "use the model that the file is of, or load it in part (weights_match = \"partial\")";
   if (nothing) next = "check that the file is of this model";
-  if (!prefix.empty()) next = fmt::format("the file's names seem to be the model's behind a prefix: weights_prefix = \"{}\"", printable(prefix));
+  if (!prefix.empty())
+    next = fmt::format("the file's names seem to be the model's behind a prefix: weights_prefix = \"{}\"",
+                       printable(prefix));
   fail_user({.where = source,
              .what = fmt::format("{} fits model \"{}\"", nothing ? "nothing" : "not everything", model.name()),
              .why = join(faults),
@@ -207,7 +219,8 @@ void check(const WeightsMatch& match, const Model& model, const std::vector<Want
 
 }  // namespace
 
-WeightsMatch match_weights(const Model& model, const TensorMap& file, const MatchOptions& options, const std::string& source) {
+WeightsMatch match_weights(const Model& model, const TensorMap& file, const MatchOptions& options,
+                           const std::string& source) {
   const std::vector<Wanted> wanted = wanted_tensors(model);
   check_skip(wanted, model, options.skip);
   Matcher matcher(file, options, source);
@@ -221,13 +234,13 @@ std::string render(const WeightsMatch& match, const Model& model, const std::str
   double values = 0;
   for (const auto& [name, tensor] : match.tensors) values += double(tensor.numel());
   const size_t all = match.tensors.size() + match.missing.size() + match.mismatched.size() + match.skipped.size();
-  std::string text = fmt::format("{}: {} of {} tensors of model \"{}\" ({} values)\n", source, match.tensors.size(), all, model.name(),
-                                 format_count(values));
-  for (const std::string& line : {summary("left at their initial values, of another shape in the file", describe(match.mismatched)),
-                                  summary("left at their initial values, missing in the file", match.missing),
-                                  summary("left at their initial values, as asked", match.skipped),
-                                  summary("in the file only", match.unexpected),
-                                  summary("in the file and not needed", match.derived)})
+  std::string text = fmt::format("{}: {} of {} tensors of model \"{}\" ({} values)\n", source, match.tensors.size(),
+                                 all, model.name(), format_count(values));
+  for (const std::string& line :
+       {summary("left at their initial values, of another shape in the file", describe(match.mismatched)),
+        summary("left at their initial values, missing in the file", match.missing),
+        summary("left at their initial values, as asked", match.skipped), summary("in the file only", match.unexpected),
+        summary("in the file and not needed", match.derived)})
     if (!line.empty()) text += fmt::format("  {}\n", line);
   return text;
 }

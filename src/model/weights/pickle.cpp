@@ -19,40 +19,90 @@ constexpr int kNewestProtocol = 5;
 constexpr size_t kMostValues = 4'000'000;
 
 enum Opcode : uint8_t {
-  kMark = '(', kStop = '.', kPop = '0', kPopMark = '1', kDup = '2', kBinFloat = 'G', kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M',
-  kNone = 'N', kBinPersistent = 'Q', kReduce = 'R', kBinString = 'T', kShortBinString = 'U', kBinUnicode = 'X', kAppend = 'a',
-  kBuild = 'b', kGlobal = 'c', kDict = 'd', kEmptyDict = '}', kAppends = 'e', kBinGet = 'h', kLongBinGet = 'j', kList = 'l',
-  kEmptyList = ']', kBinPut = 'q', kLongBinPut = 'r', kSetItem = 's', kTuple = 't', kEmptyTuple = ')', kSetItems = 'u',
-  kBinBytes = 'B', kShortBinBytes = 'C',
-  kProtocol = 0x80, kNewObject = 0x81, kTuple1 = 0x85, kTuple2 = 0x86, kTuple3 = 0x87, kTrue = 0x88, kFalse = 0x89, kLong1 = 0x8a,
-  kLong4 = 0x8b, kShortUnicode = 0x8c, kUnicode8 = 0x8d, kBytes8 = 0x8e, kEmptySet = 0x8f, kAddItems = 0x90, kFrozenSet = 0x91,
-  kNewObjectEx = 0x92, kStackGlobal = 0x93, kMemoize = 0x94, kFrame = 0x95, kByteArray8 = 0x96,
+  kMark = '(',
+  kStop = '.',
+  kPop = '0',
+  kPopMark = '1',
+  kDup = '2',
+  kBinFloat = 'G',
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kNone = 'N',
+  kBinPersistent = 'Q',
+  kReduce = 'R',
+  kBinString = 'T',
+  kShortBinString = 'U',
+  kBinUnicode = 'X',
+  kAppend = 'a',
+  kBuild = 'b',
+  kGlobal = 'c',
+  kDict = 'd',
+  kEmptyDict = '}',
+  kAppends = 'e',
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kList = 'l',
+  kEmptyList = ']',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kSetItem = 's',
+  kTuple = 't',
+  kEmptyTuple = ')',
+  kSetItems = 'u',
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
+  kProtocol = 0x80,
+  kNewObject = 0x81,
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kTrue = 0x88,
+  kFalse = 0x89,
+  kLong1 = 0x8a,
+  kLong4 = 0x8b,
+  kShortUnicode = 0x8c,
+  kUnicode8 = 0x8d,
+  kBytes8 = 0x8e,
+  kEmptySet = 0x8f,
+  kAddItems = 0x90,
+  kFrozenSet = 0x91,
+  kNewObjectEx = 0x92,
+  kStackGlobal = 0x93,
+  kMemoize = 0x94,
+  kFrame = 0x95,
+  kByteArray8 = 0x96,
 };
 
 /// The stack machine that a pickle is a program of.
 class Machine {
  public:
-  Machine(std::string_view bytes, const std::string& where, std::deque<PickleValue>& values) : bytes_(bytes), where_(where), values_(values) {}
+  Machine(std::string_view bytes, const std::string& where, std::deque<PickleValue>& values)
+      : bytes_(bytes), where_(where), values_(values) {}
 
   const PickleValue* run() {
     while (true) {
       opcode_at_ = at_;
       const auto opcode = number<uint8_t>();
       if (opcode == kStop) return pop();
-      if (!(step_number(opcode) || step_text(opcode) || step_memo(opcode) || step_container(opcode) || step_object(opcode)))
+      if (!(step_number(opcode) || step_text(opcode) || step_memo(opcode) || step_container(opcode) ||
+            step_object(opcode)))
         fail(fmt::format("opcode 0x{:02x}", opcode), "it belongs to no pickle of protocols 2 to 5");
     }
   }
 
  private:
   [[noreturn]] void fail(const std::string& what, const std::string& why) const {
-    fail_user({.where = where_, .what = fmt::format("{} at byte {} of {}", what, opcode_at_, bytes_.size()), .why = why,
+    fail_user({.where = where_,
+               .what = fmt::format("{} at byte {} of {}", what, opcode_at_, bytes_.size()),
+               .why = why,
                .next = "the file is damaged or not from torch.save: get it again or save it anew"});
   }
 
   // -- the bytes
   std::string_view take(uint64_t count) {
-    if (count > bytes_.size() - at_) fail("pickle cut short", fmt::format("{} bytes are to follow, {} do", count, bytes_.size() - at_));
+    if (count > bytes_.size() - at_)
+      fail("pickle cut short", fmt::format("{} bytes are to follow, {} do", count, bytes_.size() - at_));
     const std::string_view taken = bytes_.substr(at_, count);
     at_ += count;
     return taken;
@@ -73,7 +123,8 @@ class Machine {
 
   // -- the stack
   PickleValue* push(Kind kind) {
-    if (values_.size() == kMostValues) fail(fmt::format("more than {} values", kMostValues), "no file of weights needs so many");
+    if (values_.size() == kMostValues)
+      fail(fmt::format("more than {} values", kMostValues), "no file of weights needs so many");
     PickleValue& value = values_.emplace_back();
     value.kind = kind;
     stack_.push_back(&value);
@@ -116,7 +167,9 @@ class Machine {
   void push_integer(int64_t value) { push(Kind::integer)->integer = value; }
   void push_text(uint64_t length) { push(Kind::text)->text = take(length); }
   void push_long(std::string_view digits);
-  void push_global(std::string_view module, std::string_view name) { push(Kind::global)->text = fmt::format("{}.{}", module, name); }
+  void push_global(std::string_view module, std::string_view name) {
+    push(Kind::global)->text = fmt::format("{}.{}", module, name);
+  }
   void push_call(const PickleValue* callee, const PickleValue* arguments);
   void remember(uint64_t index) { memo_[index] = top(); }
   void recall(uint64_t index) {
@@ -155,16 +208,35 @@ void Machine::push_long(std::string_view digits) {
 
 bool Machine::step_number(uint8_t opcode) {
   switch (opcode) {
-    case kNone: push(Kind::none); return true;
-    case kTrue: push(Kind::boolean)->integer = 1; return true;
-    case kFalse: push(Kind::boolean); return true;
-    case kBinInt: push_integer(number<int32_t>()); return true;
-    case kBinInt1: push_integer(number<uint8_t>()); return true;
-    case kBinInt2: push_integer(number<uint16_t>()); return true;
-    case kLong1: push_long(take(number<uint8_t>())); return true;
-    case kLong4: push_long(take(number<uint32_t>())); return true;
-    case kBinFloat: push(Kind::real)->real = std::bit_cast<double>(__builtin_bswap64(number<uint64_t>())); return true;
-    default: return false;
+    case kNone:
+      push(Kind::none);
+      return true;
+    case kTrue:
+      push(Kind::boolean)->integer = 1;
+      return true;
+    case kFalse:
+      push(Kind::boolean);
+      return true;
+    case kBinInt:
+      push_integer(number<int32_t>());
+      return true;
+    case kBinInt1:
+      push_integer(number<uint8_t>());
+      return true;
+    case kBinInt2:
+      push_integer(number<uint16_t>());
+      return true;
+    case kLong1:
+      push_long(take(number<uint8_t>()));
+      return true;
+    case kLong4:
+      push_long(take(number<uint32_t>()));
+      return true;
+    case kBinFloat:
+      push(Kind::real)->real = std::bit_cast<double>(__builtin_bswap64(number<uint64_t>()));
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -172,14 +244,21 @@ bool Machine::step_text(uint8_t opcode) {
   switch (opcode) {
     case kShortBinString:
     case kShortBinBytes:
-    case kShortUnicode: push_text(number<uint8_t>()); return true;
+    case kShortUnicode:
+      push_text(number<uint8_t>());
+      return true;
     case kBinString:
     case kBinBytes:
-    case kBinUnicode: push_text(number<uint32_t>()); return true;
+    case kBinUnicode:
+      push_text(number<uint32_t>());
+      return true;
     case kUnicode8:
     case kBytes8:
-    case kByteArray8: push_text(number<uint64_t>()); return true;
-    default: return false;
+    case kByteArray8:
+      push_text(number<uint64_t>());
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -191,39 +270,66 @@ bool Machine::step_memo(uint8_t opcode) {
         fail(fmt::format("pickle protocol {}", protocol), fmt::format("the newest known is {}", kNewestProtocol));
       return true;
     }
-    case kFrame: number<uint64_t>(); return true;
-    case kMark: marks_.push_back(stack_.size()); return true;
+    case kFrame:
+      number<uint64_t>();
+      return true;
+    case kMark:
+      marks_.push_back(stack_.size());
+      return true;
     case kPop:
       // as Python does: right behind a mark it takes the mark away
-      if (!marks_.empty() && stack_.size() == marks_.back())
-        marks_.pop_back();
-      else
-        pop();
+      if (!marks_.empty() && stack_.size() == marks_.back()) marks_.pop_back();
+      else pop();
       return true;
-    case kPopMark: pop_mark(); return true;
-    case kDup: stack_.push_back(top()); return true;
-    case kBinPut: remember(number<uint8_t>()); return true;
-    case kLongBinPut: remember(number<uint32_t>()); return true;
-    case kMemoize: remember(memo_.size()); return true;
-    case kBinGet: recall(number<uint8_t>()); return true;
-    case kLongBinGet: recall(number<uint32_t>()); return true;
-    default: return false;
+    case kPopMark:
+      pop_mark();
+      return true;
+    case kDup:
+      stack_.push_back(top());
+      return true;
+    case kBinPut:
+      remember(number<uint8_t>());
+      return true;
+    case kLongBinPut:
+      remember(number<uint32_t>());
+      return true;
+    case kMemoize:
+      remember(memo_.size());
+      return true;
+    case kBinGet:
+      recall(number<uint8_t>());
+      return true;
+    case kLongBinGet:
+      recall(number<uint32_t>());
+      return true;
+    default:
+      return false;
   }
 }
 
 bool Machine::step_container(uint8_t opcode) {
-  const auto push_sequence = [&](std::vector<const PickleValue*> items) { push(Kind::sequence)->items = std::move(items); };
+  const auto push_sequence = [&](std::vector<const PickleValue*> items) {
+    push(Kind::sequence)->items = std::move(items);
+  };
   switch (opcode) {
     case kEmptyTuple:
     case kEmptyList:
-    case kEmptySet: push_sequence({}); return true;
+    case kEmptySet:
+      push_sequence({});
+      return true;
     case kTuple1:
     case kTuple2:
-    case kTuple3: push_sequence(pop_count(opcode - kTuple1 + 1)); return true;
+    case kTuple3:
+      push_sequence(pop_count(opcode - kTuple1 + 1));
+      return true;
     case kTuple:
     case kList:
-    case kFrozenSet: push_sequence(pop_mark()); return true;
-    case kEmptyDict: push(Kind::dict); return true;
+    case kFrozenSet:
+      push_sequence(pop_mark());
+      return true;
+    case kEmptyDict:
+      push(Kind::dict);
+      return true;
     case kDict: {
       const auto items = pop_mark();
       add_entries(push(Kind::dict), items);
@@ -250,7 +356,8 @@ bool Machine::step_container(uint8_t opcode) {
       add_entries(top(), items);
       return true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -263,7 +370,8 @@ bool Machine::step_object(uint8_t opcode) {
     }
     case kStackGlobal: {
       const auto names = pop_count(2);
-      if (!names[0]->is(Kind::text) || !names[1]->is(Kind::text)) fail("a global without a name", "its names must be strings");
+      if (!names[0]->is(Kind::text) || !names[1]->is(Kind::text))
+        fail("a global without a name", "its names must be strings");
       push_global(names[0]->text, names[1]->text);
       return true;
     }
@@ -288,7 +396,8 @@ bool Machine::step_object(uint8_t opcode) {
       push(Kind::persistent)->arguments = id[0];
       return true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -311,7 +420,9 @@ const PickleValue* PickleValue::find(std::string_view key) const {
   return nullptr;
 }
 
-std::string_view PickleValue::callee_name() const { return callee && callee->is(Kind::global) ? std::string_view(callee->text) : ""; }
+std::string_view PickleValue::callee_name() const {
+  return callee && callee->is(Kind::global) ? std::string_view(callee->text) : "";
+}
 
 Pickle::Pickle(std::string_view bytes, std::string where) { root_ = Machine(bytes, where, values_).run(); }
 

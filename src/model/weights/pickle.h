@@ -1,8 +1,8 @@
-// Python's pickle streams, protocols 2 to 5, read without running anything: what Python would call or construct becomes an inert
-// value that says what would be called with what. Opcodes: Lib/pickletools.py of Python, "A pickle verifier".
+// Python's pickle streams, protocols 2 to 5, read without running anything: what Python would call or construct becomes
+// an inert value that says what would be called with what. Opcodes: Lib/pickletools.py of Python, "A pickle verifier".
 //
-// libtorch's own Unpickler is no help here: 1.13's reads an OrderedDict, which every state dict is, as None, knows no SETITEM, and
-// follows sizes that a damaged file claims out of the storage's memory.
+// libtorch's own Unpickler is no help here: 1.13's reads an OrderedDict, which every state dict is, as None, knows no
+// SETITEM, and follows sizes that a damaged file claims out of the storage's memory.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace trireme {
 
-/// A value of a pickle. Values refer to each other within their Pickle, which owns them all: cycles and any depth of nesting are
-/// possible, so a reader that follows references must bound its own depth.
+/// A value of a pickle. Values refer to each other within their Pickle, which owns them all: cycles and any depth of
+/// nesting are possible, so a reader that follows references must bound its own depth.
 struct PickleValue {
   enum class Kind {
     none,

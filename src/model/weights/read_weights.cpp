@@ -16,9 +16,12 @@ Weights read_weights(const std::filesystem::path& path) {
   const InputFile file(path);
   file.read(0, start.data(), std::min<uint64_t>(start.size(), file.size()));
   if (start.back() == '{') return read_safetensors(path);
-  const bool is_torch = (start[0] == 'P' && start[1] == 'K') || start[0] == '\x80';  // a zip archive; a pickle, which it knows to refuse
+  const bool is_torch =
+      (start[0] == 'P' && start[1] == 'K') || start[0] == '\x80';  // a zip archive; a pickle, which it knows to refuse
   if (is_torch) return read_state_dict(path);
-  fail_user({.where = path.string(), .what = "not a file of weights", .why = "neither safetensors nor a PyTorch .pt begins like this",
+  fail_user({.where = path.string(),
+             .what = "not a file of weights",
+             .why = "neither safetensors nor a PyTorch .pt begins like this",
              .next = "check the path, or export the weights as safetensors"});
 }
 

@@ -23,13 +23,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian and are read and written as they are");
+static_assert(std::endian::native == std::endian::little,
+              "safetensors files are little-endian and are read and written as they are");
 
 constexpr size_t kHeaderAlignment = 8;
 constexpr size_t kTensorNamesShown = 3;
 
 [[noreturn]] void fail_file(const fs::path& path, std::string what, std::string why) {
-  fail_user({.where = path.string(), .what = std::move(what), .why = std::move(why),
+  fail_user({.where = path.string(),
+             .what = std::move(what),
+             .why = std::move(why),
              .next = "check that it is a safetensors file and complete: get it again or write it anew"});
 }
 
@@ -55,9 +58,11 @@ at::Tensor allocate(const StoredTensor& stored, const std::string& name, const f
   try {
     return at::empty(stored.shape, at::TensorOptions().dtype(stored.dtype).device(at::kCPU));
   } catch (const std::exception&) {
-    fail_run({.where = path.string(),
-              .what = fmt::format("tensor \"{}\" of {}", printable(name), format_bytes(int64_t(stored.end - stored.begin))),
-              .why = "there is not enough memory for it", .next = "use a machine with more memory"});
+    fail_run(
+        {.where = path.string(),
+         .what = fmt::format("tensor \"{}\" of {}", printable(name), format_bytes(int64_t(stored.end - stored.begin))),
+         .why = "there is not enough memory for it",
+         .next = "use a machine with more memory"});
   }
 }
 
@@ -66,7 +71,9 @@ void check_booleans(const at::Tensor& tensor, const std::string& name, uint64_t 
   const auto* end = bytes + tensor.numel();
   const auto* bad = std::find_if(bytes, end, [](uint8_t value) { return value > 1; });
   if (bad != end)
-    fail_file(path, fmt::format("value {} of BOOL tensor \"{}\" at byte {}", *bad, printable(name), first_byte + uint64_t(bad - bytes)),
+    fail_file(path,
+              fmt::format("value {} of BOOL tensor \"{}\" at byte {}", *bad, printable(name),
+                          first_byte + uint64_t(bad - bytes)),
               "it must be 0 or 1");
 }
 
@@ -74,7 +81,9 @@ std::string json_text(const std::string& text, const fs::path& path) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception&) {
-    fail_user({.where = path.string(), .what = fmt::format("\"{}\" cannot be written", printable(text)), .why = "it is not UTF-8",
+    fail_user({.where = path.string(),
+               .what = fmt::format("\"{}\" cannot be written", printable(text)),
+               .why = "it is not UTF-8",
                .next = "choose another name"});
   }
 }
@@ -91,9 +100,11 @@ std::vector<Named> storage_order(const TensorMap& tensors, const fs::path& path)
     check_internal(tensor.defined(), "only defined tensors are written");
     const bool dense = tensor.layout() == at::kStrided && !tensor.is_quantized();
     if (!dense || !safetensors_dtype(tensor.scalar_type()) || name == "__metadata__")
-      fail_user({.where = path.string(), .what = fmt::format("tensor \"{}\" of type {}", printable(name), tensor.toString()),
-                 .why = name == "__metadata__" ? "the format keeps this name for itself" : "safetensors has no such type",
-                 .next = name == "__metadata__" ? "rename it" : "convert it to a dense tensor of floats or integers"});
+      fail_user(
+          {.where = path.string(),
+           .what = fmt::format("tensor \"{}\" of type {}", printable(name), tensor.toString()),
+           .why = name == "__metadata__" ? "the format keeps this name for itself" : "safetensors has no such type",
+           .next = name == "__metadata__" ? "rename it" : "convert it to a dense tensor of floats or integers"});
     order.push_back({&name, &tensor});
   }
   std::stable_sort(order.begin(), order.end(),
@@ -101,25 +112,30 @@ std::vector<Named> storage_order(const TensorMap& tensors, const fs::path& path)
   return order;
 }
 
-std::string header_text(const std::vector<Named>& order, const std::map<std::string, std::string>& metadata, const fs::path& path) {
+std::string header_text(const std::vector<Named>& order, const std::map<std::string, std::string>& metadata,
+                        const fs::path& path) {
   std::vector<std::string> entries;
   if (!metadata.empty()) {
     std::vector<std::string> pairs;
-    for (const auto& [key, value] : metadata) pairs.push_back(fmt::format("{}:{}", json_text(key, path), json_text(value, path)));
+    for (const auto& [key, value] : metadata)
+      pairs.push_back(fmt::format("{}:{}", json_text(key, path), json_text(value, path)));
     entries.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(pairs, ",")));
   }
   uint64_t begin = 0;
   for (const Named& entry : order) {
     const uint64_t end = begin + uint64_t(entry.tensor->numel()) * entry.tensor->element_size();
-    entries.push_back(fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_text(*entry.name, path),
-                                  *safetensors_dtype(entry.tensor->scalar_type()), fmt::join(entry.tensor->sizes(), ","), begin, end));
+    entries.push_back(fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                                  json_text(*entry.name, path), *safetensors_dtype(entry.tensor->scalar_type()),
+                                  fmt::join(entry.tensor->sizes(), ","), begin, end));
     begin = end;
   }
   std::string text = fmt::format("{{{}}}", fmt::join(entries, ","));
   text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
   if (text.size() > kSafetensorsLongestHeader)
-    fail_user({.where = path.string(), .what = fmt::format("a header of {} bytes", text.size()),
-               .why = fmt::format("safetensors allows {}", kSafetensorsLongestHeader), .next = "write fewer tensors or less metadata"});
+    fail_user({.where = path.string(),
+               .what = fmt::format("a header of {} bytes", text.size()),
+               .why = fmt::format("safetensors allows {}", kSafetensorsLongestHeader),
+               .next = "write fewer tensors or less metadata"});
   return text;
 }
 
@@ -157,8 +173,10 @@ at::Tensor SafetensorsFile::read(const std::string& name) const {
   if (found == header_.tensors.end()) {
     std::vector<std::string> names;
     for (const auto& [known, tensor] : header_.tensors) names.push_back(known);
-    fail_user({.where = file_.path().string(), .what = fmt::format("no tensor \"{}\"", printable(name)),
-               .why = fmt::format("it holds {} tensors: {}", names.size(), list_names(names, kTensorNamesShown)), .next = "check the name"});
+    fail_user({.where = file_.path().string(),
+               .what = fmt::format("no tensor \"{}\"", printable(name)),
+               .why = fmt::format("it holds {} tensors: {}", names.size(), list_names(names, kTensorNamesShown)),
+               .next = "check the name"});
   }
   const StoredTensor& stored = found->second;
   at::Tensor tensor = allocate(stored, name, file_.path());
@@ -188,8 +206,8 @@ Weights read_safetensors_index(const fs::path& path) {
   return weights;
 }
 
-void write_safetensors(const std::function<void(std::string_view bytes)>& write, const fs::path& path, const TensorMap& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+void write_safetensors(const std::function<void(std::string_view bytes)>& write, const fs::path& path,
+                       const TensorMap& tensors, const std::map<std::string, std::string>& metadata) {
   const std::vector<Named> order = storage_order(tensors, path);
   const std::string header = header_text(order, metadata, path);
   const uint64_t length = header.size();
@@ -203,7 +221,8 @@ void write_safetensors(const std::function<void(std::string_view bytes)>& write,
   }
 }
 
-void write_safetensors(const fs::path& path, const TensorMap& tensors, const std::map<std::string, std::string>& metadata) {
+void write_safetensors(const fs::path& path, const TensorMap& tensors,
+                       const std::map<std::string, std::string>& metadata) {
   AtomicFile file(path);
   write_safetensors([&](std::string_view bytes) { file.write(bytes); }, path, tensors, metadata);
   file.commit();

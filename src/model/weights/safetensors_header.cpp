@@ -20,8 +20,16 @@ namespace trireme {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kDtypes{{
-    {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16}, {"I64", at::kLong},
-    {"I32", at::kInt}, {"I16", at::kShort}, {"I8", at::kChar}, {"U8", at::kByte}, {"BOOL", at::kBool},
+    {"F64", at::kDouble},
+    {"F32", at::kFloat},
+    {"F16", at::kHalf},
+    {"BF16", at::kBFloat16},
+    {"I64", at::kLong},
+    {"I32", at::kInt},
+    {"I16", at::kShort},
+    {"I8", at::kChar},
+    {"U8", at::kByte},
+    {"BOOL", at::kBool},
 }};
 constexpr size_t kMostDims = 64;  // libtorch's kernels go no further
 constexpr const char* kMetadata = "__metadata__";
@@ -60,8 +68,8 @@ class CountingIterator {
   size_t* taken_;
 };
 
-/// Takes the JSON token by token: nothing is built that the format has no place for, whatever the nesting, and a name that comes
-/// twice is seen.
+/// Takes the JSON token by token: nothing is built that the format has no place for, whatever the nesting, and a name
+/// that comes twice is seen.
 class HeaderHandler {
  public:
   using Json = nlohmann::json;
@@ -74,14 +82,16 @@ class HeaderHandler {
   bool boolean(bool value) { fail_word(value ? "true" : "false"); }
   bool number_integer(int64_t value) {
     count_back();
-    if (place_ == Place::shape || place_ == Place::offsets) fail(fmt::format("{} in {}", value, field()), "a negative number");
+    if (place_ == Place::shape || place_ == Place::offsets)
+      fail(fmt::format("{} in {}", value, field()), "a negative number");
     fail_value(std::to_string(value));
   }
   bool number_unsigned(uint64_t value) {
     count_back();
     if (place_ != Place::shape && place_ != Place::offsets) fail_value(std::to_string(value));
     if (place_ == Place::shape) {
-      if (value > uint64_t(std::numeric_limits<int64_t>::max())) fail(fmt::format("{} in {}", value, field()), "more than 2^63 - 1");
+      if (value > uint64_t(std::numeric_limits<int64_t>::max()))
+        fail(fmt::format("{} in {}", value, field()), "more than 2^63 - 1");
       if (tensor_.shape.size() == kMostDims) fail(field(), fmt::format("more than {} dims", kMostDims));
       tensor_.shape.push_back(int64_t(value));
       return true;
@@ -129,9 +139,9 @@ class HeaderHandler {
   SafetensorsHeader header_;
   Place place_ = Place::outside;
   bool has_metadata_ = false;
-  std::string name_;      ///< the last key at the top
-  std::string item_;      ///< the last key of the metadata
-  int field_ = kDtype;    ///< the last key of a tensor
+  std::string name_;    ///< the last key at the top
+  std::string item_;    ///< the last key of the metadata
+  int field_ = kDtype;  ///< the last key of a tensor
   std::array<bool, kFields> seen_{};
   StoredTensor tensor_;
   int offsets_ = 0;
@@ -147,7 +157,8 @@ void HeaderHandler::fail_value(std::string_view value) const {
     case Place::metadata:
       fail(fmt::format("{} for \"{}\" of {}", shown, printable(item_), kMetadata), "it must be a string");
     case Place::tensor:
-      fail(fmt::format("{} for {}", shown, field()), field_ == kDtype ? "it must be a string" : "it must be an array of whole numbers");
+      fail(fmt::format("{} for {}", shown, field()),
+           field_ == kDtype ? "it must be a string" : "it must be an array of whole numbers");
     case Place::shape:
     case Place::offsets:
       break;
@@ -162,7 +173,8 @@ bool HeaderHandler::string(std::string& value) {
     return true;
   }
   if (place_ != Place::tensor || field_ != kDtype) fail_value(fmt::format("\"{}\"", printable(value)));
-  const auto known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const auto& dtype) { return dtype.first == value; });
+  const auto known =
+      std::find_if(kDtypes.begin(), kDtypes.end(), [&](const auto& dtype) { return dtype.first == value; });
   if (known == kDtypes.end())
     fail(fmt::format("dtype \"{}\" of tensor \"{}\"", printable(value), printable(name_)),
          "only F64, F32, F16, BF16, I64, I32, I16, I8, U8 and BOOL are read");
@@ -173,7 +185,8 @@ bool HeaderHandler::string(std::string& value) {
 bool HeaderHandler::key(std::string& value) {
   surplus_ = 0;
   if (place_ == Place::metadata) {
-    if (header_.metadata.contains(value)) fail(fmt::format("key \"{}\" of {}", printable(value), kMetadata), "it comes twice");
+    if (header_.metadata.contains(value))
+      fail(fmt::format("key \"{}\" of {}", printable(value), kMetadata), "it comes twice");
     header_.metadata[value];
     item_ = std::move(value);
     return true;
@@ -215,12 +228,14 @@ bool HeaderHandler::end_object() {
     return true;
   }
   for (int f = 0; f < kFields; ++f)
-    if (!seen_[size_t(f)]) fail(fmt::format("tensor \"{}\"", printable(name_)), fmt::format("it has no {}", kFieldNames[size_t(f)]));
+    if (!seen_[size_t(f)])
+      fail(fmt::format("tensor \"{}\"", printable(name_)), fmt::format("it has no {}", kFieldNames[size_t(f)]));
   const std::optional<uint64_t> bytes = tensor_bytes(tensor_.shape, tensor_.dtype);
-  const std::string what =
-      fmt::format("tensor \"{}\", {} {}", printable(name_), *safetensors_dtype(tensor_.dtype), to_string(tensor_.shape));
+  const std::string what = fmt::format("tensor \"{}\", {} {}", printable(name_), *safetensors_dtype(tensor_.dtype),
+                                       to_string(tensor_.shape));
   if (!bytes) fail(what, "its size in bytes exceeds 2^63 - 1");
-  if (tensor_.end < tensor_.begin) fail(what, fmt::format("its data_offsets [{}, {}] run backwards", tensor_.begin, tensor_.end));
+  if (tensor_.end < tensor_.begin)
+    fail(what, fmt::format("its data_offsets [{}, {}] run backwards", tensor_.begin, tensor_.end));
   if (tensor_.end - tensor_.begin != *bytes)
     fail(what, fmt::format("it needs {} bytes, its data_offsets [{}, {}] span {}", *bytes, tensor_.begin, tensor_.end,
                            tensor_.end - tensor_.begin));
@@ -244,8 +259,8 @@ bool HeaderHandler::end_array() {
 }
 
 bool HeaderHandler::parse_error(size_t position, const std::string&, const Json::exception& error) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ... - invalid literal; last read: '...'":
-  // the part behind the place and before what was read, which may be long and need not be text
+  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ... - invalid literal; last read:
+  // '...'": the part behind the place and before what was read, which may be long and need not be text
   std::string why = error.what();
   if (const size_t place = why.find(": "); place != std::string::npos) why.erase(0, place + 2);
   why.erase(std::min(why.size(), why.find("; last read")));
@@ -253,7 +268,8 @@ bool HeaderHandler::parse_error(size_t position, const std::string&, const Json:
 }
 
 /// The tensors' places by offset, tensors without elements before the one that starts where they lie.
-void check_cover(const SafetensorsHeader& header, uint64_t data_bytes, uint64_t data_start, const std::filesystem::path& file) {
+void check_cover(const SafetensorsHeader& header, uint64_t data_bytes, uint64_t data_start,
+                 const std::filesystem::path& file) {
   using Entry = std::pair<const std::string, StoredTensor>;
   std::vector<const Entry*> order;
   for (const Entry& entry : header.tensors) order.push_back(&entry);
@@ -264,9 +280,10 @@ void check_cover(const SafetensorsHeader& header, uint64_t data_bytes, uint64_t 
   for (const Entry* entry : order) {
     const auto& [name, tensor] = *entry;
     if (tensor.end > data_bytes)
-      fail_header(file, fmt::format("tensor \"{}\" with data_offsets [{}, {}]", printable(name), tensor.begin, tensor.end),
-                  fmt::format("there are {} bytes of data, up to byte {}: the file is cut short or its header is wrong", data_bytes,
-                              data_start + data_bytes));
+      fail_header(file,
+                  fmt::format("tensor \"{}\" with data_offsets [{}, {}]", printable(name), tensor.begin, tensor.end),
+                  fmt::format("there are {} bytes of data, up to byte {}: the file is cut short or its header is wrong",
+                              data_bytes, data_start + data_bytes));
     if (tensor.begin != end)
       fail_header(file, fmt::format("tensor \"{}\" at byte {}", printable(name), data_start + tensor.begin),
                   fmt::format("the tensor before it ends at byte {}: {}", data_start + end,
@@ -274,17 +291,21 @@ void check_cover(const SafetensorsHeader& header, uint64_t data_bytes, uint64_t 
     end = tensor.end;
   }
   if (end != data_bytes)
-    fail_header(file, fmt::format("{} surplus bytes at byte {}", data_bytes - end, data_start + end), "no tensor lies there");
+    fail_header(file, fmt::format("{} surplus bytes at byte {}", data_bytes - end, data_start + end),
+                "no tensor lies there");
 }
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes, const std::filesystem::path& file) {
+SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes,
+                                           const std::filesystem::path& file) {
   if (text.empty() || text.front() != '{')
-    fail_header(file, fmt::format("no '{{' at byte {}", kSafetensorsPrefix), "that is where a safetensors header begins");
+    fail_header(file, fmt::format("no '{{' at byte {}", kSafetensorsPrefix),
+                "that is where a safetensors header begins");
   size_t taken = 0;
   HeaderHandler handler(file, taken);
-  nlohmann::json::sax_parse(CountingIterator(text.data(), &taken), CountingIterator(text.data() + text.size(), &taken), &handler);
+  nlohmann::json::sax_parse(CountingIterator(text.data(), &taken), CountingIterator(text.data() + text.size(), &taken),
+                            &handler);
   SafetensorsHeader header = handler.take();
   check_cover(header, data_bytes, kSafetensorsPrefix + text.size(), file);
   return header;

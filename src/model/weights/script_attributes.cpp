@@ -32,7 +32,8 @@ void add_listed(std::string_view line, Names* names) {
   }
 }
 
-/// What a class's code lists; nothing where it has no such lists. `code`: lines "class C(Module):" at the margin, its body below.
+/// What a class's code lists; nothing where it has no such lists. `code`: lines "class C(Module):" at the margin, its
+/// body below.
 std::optional<Names> listed_names(std::string_view code, std::string_view class_name) {
   const std::string heading = fmt::format("class {}(", class_name);
   std::optional<Names> names;
@@ -57,12 +58,11 @@ class AttributeCollector {
     const std::optional<Names>& names = names_of(module.callee_name());
     for (const auto& [key, value] : module.state->entries) {
       if (!key->is(Kind::text)) continue;
-      if (depth == kDeepest || ++attributes_ > kMostAttributes || prefix.size() + key->text.size() > kLongestName) fail(prefix);
+      if (depth == kDeepest || ++attributes_ > kMostAttributes || prefix.size() + key->text.size() > kLongestName)
+        fail(prefix);
       const std::string name = prefix + key->text;
-      if (value->callee_name().starts_with("__torch__."))
-        visit(*value, name + ".", depth + 1);
-      else if (!names || names->contains(key->text))
-        found.push_back({name, value});
+      if (value->callee_name().starts_with("__torch__.")) visit(*value, name + ".", depth + 1);
+      else if (!names || names->contains(key->text)) found.push_back({name, value});
     }
   }
 
@@ -70,10 +70,12 @@ class AttributeCollector {
 
  private:
   [[noreturn]] void fail(const std::string& module) const {
-    fail_user({.where = path_.string(), .what = fmt::format("module \"{}\"", printable(module)),
-               .why = fmt::format("modules lie deeper than {}, have names longer than {} or more than {} attributes together", kDeepest,
-                                  kLongestName, kMostAttributes),
-               .next = "the file is damaged: get it again or save it anew"});
+    fail_user(
+        {.where = path_.string(),
+         .what = fmt::format("module \"{}\"", printable(module)),
+         .why = fmt::format("modules lie deeper than {}, have names longer than {} or more than {} attributes together",
+                            kDeepest, kLongestName, kMostAttributes),
+         .next = "the file is damaged: get it again or save it anew"});
   }
 
   /// `type`: "__torch__.torch.nn.modules.linear.Linear"
@@ -95,7 +97,8 @@ class AttributeCollector {
 
 }  // namespace
 
-std::vector<ScriptAttribute> script_attributes(const PickleValue& root, TorchArchive& archive, const std::filesystem::path& path) {
+std::vector<ScriptAttribute> script_attributes(const PickleValue& root, TorchArchive& archive,
+                                               const std::filesystem::path& path) {
   AttributeCollector collector(archive, path);
   collector.visit(root, "", 0);
   return std::move(collector.found);

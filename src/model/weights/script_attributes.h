@@ -15,9 +15,10 @@ struct ScriptAttribute {
   const PickleValue* value;
 };
 
-/// Of the module `root` and all modules below it: what their classes' code lists in __parameters__ and __buffers__; where a class
-/// lists nothing (archives from before PyTorch 1.6), every attribute. A module that two modules share comes under both names.
-/// User error where modules hold each other in a circle or are more than any real model has.
-std::vector<ScriptAttribute> script_attributes(const PickleValue& root, TorchArchive& archive, const std::filesystem::path& path);
+/// Of the module `root` and all modules below it: what their classes' code lists in __parameters__ and __buffers__;
+/// where a class lists nothing (archives from before PyTorch 1.6), every attribute. A module that two modules share
+/// comes under both names. User error where modules hold each other in a circle or are more than any real model has.
+std::vector<ScriptAttribute> script_attributes(const PickleValue& root, TorchArchive& archive,
+                                               const std::filesystem::path& path);
 
 }  // namespace trireme

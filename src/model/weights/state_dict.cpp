@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using Kind = PickleValue::Kind;
 
 constexpr std::array<std::string_view, 3> kNestedKeys{"state_dict", "model_state_dict", "model"};
-constexpr int kMostWrappers = 4;  // a parameter around a tensor, a subclass around that
+constexpr int kMostWrappers = 4;       // a parameter around a tensor, a subclass around that
 constexpr size_t kMostStateDims = 64;  // libtorch's kernels go no further
 constexpr size_t kStateNamesShown = 5;
 
@@ -31,9 +31,16 @@ struct NamedDtype {
   at::ScalarType dtype;
 };
 constexpr std::array<NamedDtype, 10> kStorages{{
-    {"DoubleStorage", at::kDouble}, {"FloatStorage", at::kFloat}, {"HalfStorage", at::kHalf}, {"BFloat16Storage", at::kBFloat16},
-    {"LongStorage", at::kLong}, {"IntStorage", at::kInt}, {"ShortStorage", at::kShort}, {"CharStorage", at::kChar},
-    {"ByteStorage", at::kByte}, {"BoolStorage", at::kBool},
+    {"DoubleStorage", at::kDouble},
+    {"FloatStorage", at::kFloat},
+    {"HalfStorage", at::kHalf},
+    {"BFloat16Storage", at::kBFloat16},
+    {"LongStorage", at::kLong},
+    {"IntStorage", at::kInt},
+    {"ShortStorage", at::kShort},
+    {"CharStorage", at::kChar},
+    {"ByteStorage", at::kByte},
+    {"BoolStorage", at::kBool},
 }};
 
 /// Makes tensors of the values that stand for them; loads each storage once.
@@ -42,7 +49,8 @@ class TensorReader {
   TensorReader(TorchArchive& archive, const fs::path& path) : archive_(archive), path_(path) {}
 
   static bool is_tensor(const PickleValue& value) {
-    return value.callee_name().starts_with("torch._utils._rebuild") || value.callee_name().starts_with("torch._tensor._rebuild");
+    return value.callee_name().starts_with("torch._utils._rebuild") ||
+           value.callee_name().starts_with("torch._tensor._rebuild");
   }
   at::Tensor read(const std::string& name, const PickleValue& value);
 
@@ -53,8 +61,8 @@ class TensorReader {
   int64_t integer(const std::string& name, const PickleValue& value) const;
   std::vector<int64_t> integers(const std::string& name, const PickleValue& value) const;
   /// Elements of the storage that the tensor reaches, counted from the storage's begin.
-  void check_reach(const std::string& name, const Shape& sizes, const Shape& strides, int64_t offset, at::ScalarType dtype,
-                   size_t bytes) const;
+  void check_reach(const std::string& name, const Shape& sizes, const Shape& strides, int64_t offset,
+                   at::ScalarType dtype, size_t bytes) const;
 
   TorchArchive& archive_;
   const fs::path& path_;
@@ -62,7 +70,9 @@ class TensorReader {
 };
 
 void TensorReader::fail(const std::string& name, std::string what, std::string why, std::string next) const {
-  fail_user({.where = path_.string(), .what = fmt::format("tensor \"{}\": {}", printable(name), what), .why = std::move(why),
+  fail_user({.where = path_.string(),
+             .what = fmt::format("tensor \"{}\": {}", printable(name), what),
+             .why = std::move(why),
              .next = next.empty() ? "the file is damaged: get it again or save it anew" : std::move(next)});
 }
 
@@ -74,14 +84,16 @@ int64_t TensorReader::integer(const std::string& name, const PickleValue& value)
 
 std::vector<int64_t> TensorReader::integers(const std::string& name, const PickleValue& value) const {
   if (!value.is(Kind::sequence) || value.items.size() > kMostStateDims)
-    fail(name, "a malformed tensor", fmt::format("its sizes and strides are tuples of at most {} numbers", kMostStateDims));
+    fail(name, "a malformed tensor",
+         fmt::format("its sizes and strides are tuples of at most {} numbers", kMostStateDims));
   std::vector<int64_t> numbers;
   for (const PickleValue* item : value.items) numbers.push_back(integer(name, *item));
   return numbers;
 }
 
 at::Tensor TensorReader::read(const std::string& name, const PickleValue& value) {
-  // _rebuild_parameter(tensor, ...) and _rebuild_from_type_v2(function, type, arguments, state) wrap the call that we are after
+  // _rebuild_parameter(tensor, ...) and _rebuild_from_type_v2(function, type, arguments, state) wrap the call that we
+  // are after
   std::string_view function = value.callee_name();
   const PickleValue* arguments = value.arguments;
   for (int wrapper = 0; wrapper < kMostWrappers; ++wrapper) {
@@ -108,11 +120,13 @@ at::Tensor TensorReader::rebuild(const std::string& name, const PickleValue& arg
   constexpr size_t kStorage = 0, kOffset = 1, kSizes = 2, kStrides = 3;  // of _rebuild_tensor and its successors
   constexpr size_t kDtype = 6;                                           // of _rebuild_tensor_v3
   const auto& items = arguments.items;
-  if (items.size() <= kStrides) fail(name, "a malformed tensor", fmt::format("it has {} of its 4 arguments", items.size()));
+  if (items.size() <= kStrides)
+    fail(name, "a malformed tensor", fmt::format("it has {} of its 4 arguments", items.size()));
   at::ScalarType dtype = at::ScalarType::Undefined;
   const c10::Storage whole = storage(name, *items[kStorage], &dtype);
   if (dtype == at::ScalarType::Undefined)
-    fail(name, items.size() > kDtype ? fmt::format("dtype {}", printable(items[kDtype]->text)) : "storage without a dtype",
+    fail(name,
+         items.size() > kDtype ? fmt::format("dtype {}", printable(items[kDtype]->text)) : "storage without a dtype",
          "there is no such dtype here", "convert it in Python (tensor.float()) and save the state dict again");
   const Shape sizes = integers(name, *items[kSizes]), strides = integers(name, *items[kStrides]);
   const int64_t offset = integer(name, *items[kOffset]);
@@ -124,10 +138,11 @@ at::Tensor TensorReader::rebuild(const std::string& name, const PickleValue& arg
   }
 }
 
-void TensorReader::check_reach(const std::string& name, const Shape& sizes, const Shape& strides, int64_t offset, at::ScalarType dtype,
-                               size_t bytes) const {
+void TensorReader::check_reach(const std::string& name, const Shape& sizes, const Shape& strides, int64_t offset,
+                               at::ScalarType dtype, size_t bytes) const {
   if (sizes.size() != strides.size())
-    fail(name, fmt::format("sizes {}, strides {}", to_string(sizes), to_string(strides)), "there must be as many of both");
+    fail(name, fmt::format("sizes {}, strides {}", to_string(sizes), to_string(strides)),
+         "there must be as many of both");
   const std::string what = fmt::format("sizes {}, strides {}, offset {}", to_string(sizes), to_string(strides), offset);
   if (!tensor_bytes(sizes, dtype)) fail(name, what, "its size in bytes exceeds 2^63 - 1");
   int64_t last = offset;  // element
@@ -135,7 +150,8 @@ void TensorReader::check_reach(const std::string& name, const Shape& sizes, cons
   for (size_t d = 0; d < sizes.size(); ++d) {
     int64_t step = 0;
     empty |= sizes[d] == 0;
-    if (sizes[d] > 0) overflow |= __builtin_mul_overflow(sizes[d] - 1, strides[d], &step) || __builtin_add_overflow(last, step, &last);
+    if (sizes[d] > 0)
+      overflow |= __builtin_mul_overflow(sizes[d] - 1, strides[d], &step) || __builtin_add_overflow(last, step, &last);
   }
   const int64_t elements = int64_t(bytes / c10::elementSize(dtype));
   if (overflow || (empty ? offset > elements : last >= elements))
@@ -147,7 +163,8 @@ c10::Storage TensorReader::storage(const std::string& name, const PickleValue& v
   constexpr size_t kTag = 0, kType = 1, kKey = 2, kElements = 4;
   const std::vector<const PickleValue*> none;
   const auto& id = value.is(Kind::persistent) ? value.arguments->items : none;
-  if (id.size() <= kElements || id[kTag]->text != "storage" || !id[kType]->is(Kind::global) || !id[kKey]->is(Kind::text))
+  if (id.size() <= kElements || id[kTag]->text != "storage" || !id[kType]->is(Kind::global) ||
+      !id[kKey]->is(Kind::text))
     fail(name, "a malformed tensor", "it has no storage");
   const std::string& type = id[kType]->text;
   const std::string_view type_name = std::string_view(type).substr(type.rfind('.') + 1);
@@ -159,7 +176,8 @@ c10::Storage TensorReader::storage(const std::string& name, const PickleValue& v
   const std::string& key = id[kKey]->text;
   if (const auto found = storages_.find(key); found != storages_.end()) return found->second;
   auto [data, bytes] = archive_.record("data/" + key);
-  return storages_.emplace(key, c10::Storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), nullptr, false)).first->second;
+  return storages_.emplace(key, c10::Storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), nullptr, false))
+      .first->second;
 }
 
 bool has_tensors(const PickleValue& value) {
@@ -172,21 +190,26 @@ bool has_tensors(const PickleValue& value) {
 [[noreturn]] void fail_no_weights(const fs::path& path, const PickleValue& root) {
   const std::string name = path.filename().string();
   if (root.is(Kind::object))
-    fail_user({.where = path.string(), .what = fmt::format("a pickled object of class {}", printable(root.callee_name())),
+    fail_user({.where = path.string(),
+               .what = fmt::format("a pickled object of class {}", printable(root.callee_name())),
                .why = "an object is code, which is not run; weights are read from a state dict",
-               .next = fmt::format("in Python, where its class is at hand: torch.save(torch.load(\"{}\").state_dict(), \"weights.pt\")",
-                                   name)});
+               .next = fmt::format(
+                   "in Python, where its class is at hand: torch.save(torch.load(\"{}\").state_dict(), \"weights.pt\")",
+                   name)});
   std::vector<std::string> keys;
   for (const auto& [key, entry] : root.entries) keys.push_back(key->text);
-  fail_user({.where = path.string(), .what = "no state dict",
+  fail_user({.where = path.string(),
+             .what = "no state dict",
              .why = keys.empty() ? "neither dict nor OrderedDict of tensors"
                                  : fmt::format("no tensors under its keys: {}", list_names(keys, kStateNamesShown)),
-             .next = fmt::format("in Python: torch.save(torch.load(\"{}\")[...], \"weights.pt\") with the dict of tensors", name)});
+             .next = fmt::format(
+                 "in Python: torch.save(torch.load(\"{}\")[...], \"weights.pt\") with the dict of tensors", name)});
 }
 
 const PickleValue& find_state_dict(const fs::path& path, const PickleValue& root) {
   for (std::string_view key : kNestedKeys)
-    if (const PickleValue* nested = root.find(key); nested && root.is(Kind::dict) && has_tensors(*nested)) return *nested;
+    if (const PickleValue* nested = root.find(key); nested && root.is(Kind::dict) && has_tensors(*nested))
+      return *nested;
   if (!has_tensors(root)) fail_no_weights(path, root);
   return root;
 }
@@ -196,8 +219,7 @@ Weights read_dict(const fs::path& path, const PickleValue& root, TensorReader& r
   for (const auto& [key, value] : find_state_dict(path, root).entries) {
     if (key->is(Kind::text) && TensorReader::is_tensor(*value))
       weights.tensors.insert_or_assign(key->text, reader.read(key->text, *value));
-    else
-      weights.not_tensors.push_back(key->is(Kind::text) ? key->text : "a key that is no string");
+    else weights.not_tensors.push_back(key->is(Kind::text) ? key->text : "a key that is no string");
   }
   return weights;
 }
@@ -208,7 +230,8 @@ Weights read_script(const fs::path& path, const PickleValue& root, TorchArchive&
     if (TensorReader::is_tensor(*attribute.value))
       weights.tensors.insert_or_assign(attribute.name, reader.read(attribute.name, *attribute.value));
   if (weights.tensors.empty())
-    fail_user({.where = path.string(), .what = "TorchScript without parameters",
+    fail_user({.where = path.string(),
+               .what = "TorchScript without parameters",
                .why = "a frozen module's weights are constants of its code",
                .next = "save it before torch.jit.freeze or optimize_for_inference"});
   return weights;

@@ -9,8 +9,8 @@
 namespace trireme {
 namespace {
 
-/// Bytes of the UTF-8 character that `text` starts with, 0 where it starts with none. Overlong forms count as characters:
-/// this is for display.
+/// Bytes of the UTF-8 character that `text` starts with, 0 where it starts with none. Overlong forms count as
+/// characters: this is for display.
 size_t character_length(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
   const size_t length = first < 0x80 ? 1 : first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 ? 3 : 2;
@@ -28,10 +28,8 @@ std::string printable(std::string_view text, size_t limit) {
     const size_t length = character_length(text);
     const auto first = static_cast<unsigned char>(text.front());
     if (shown.size() + std::max<size_t>(length, 1) > limit) return shown + "...";
-    if (length == 0 || first < 0x20 || first == 0x7f)
-      shown += '?';
-    else
-      shown += text.substr(0, length);
+    if (length == 0 || first < 0x20 || first == 0x7f) shown += '?';
+    else shown += text.substr(0, length);
     text.remove_prefix(std::max<size_t>(length, 1));
   }
   return shown;

@@ -14,9 +14,11 @@ using TensorMap = std::map<std::string, at::Tensor>;
 
 /// What a file of weights holds.
 struct Weights {
-  TensorMap tensors;  ///< on the CPU; may share memory with each other (a PyTorch file's views): to be read, not written
+  TensorMap
+      tensors;  ///< on the CPU; may share memory with each other (a PyTorch file's views): to be read, not written
   std::map<std::string, std::string> metadata = {};  ///< safetensors' __metadata__
-  std::vector<std::string> not_tensors = {};         ///< names of a state dict's entries that are no tensors; they are left out
+  std::vector<std::string> not_tensors =
+      {};  ///< names of a state dict's entries that are no tensors; they are left out
 };
 
 inline constexpr size_t kLongestShown = 80;  ///< bytes of a file's text within a message

@@ -25,7 +25,8 @@ constexpr std::string_view kZip = "PK\x03\x04";
 constexpr std::string_view kLegacy = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
 std::string resave(const fs::path& path) {
-  return fmt::format("in Python: torch.save(torch.load(\"{}\", map_location=\"cpu\"), \"weights.pt\")", path.filename().string());
+  return fmt::format("in Python: torch.save(torch.load(\"{}\", map_location=\"cpu\"), \"weights.pt\")",
+                     path.filename().string());
 }
 
 void check_start(const fs::path& path) {
@@ -36,22 +37,31 @@ void check_start(const fs::path& path) {
   const std::string_view start(buffer.data(), count);
   if (start.starts_with(kZip)) return;
   if (start == kLegacy)
-    fail_user({.where = path.string(), .what = "a file in the format of PyTorch before 1.6",
-               .why = "only the zip format since then is read", .next = resave(path)});
+    fail_user({.where = path.string(),
+               .what = "a file in the format of PyTorch before 1.6",
+               .why = "only the zip format since then is read",
+               .next = resave(path)});
   if (start.starts_with('\x80'))
-    fail_user({.where = path.string(), .what = "a plain pickle", .why = "PyTorch's files are zip archives",
+    fail_user({.where = path.string(),
+               .what = "a plain pickle",
+               .why = "PyTorch's files are zip archives",
                .next = "load it in Python and write a dict of tensors with torch.save"});
   if (!zip_checksums(path).empty())
-    fail_user({.where = path.string(), .what = "damaged at its start",
+    fail_user({.where = path.string(),
+               .what = "damaged at its start",
                .why = "it ends as a zip archive does, but its first bytes are not \"PK\", 3, 4",
                .next = "get it again, or save it again"});
-  fail_user({.where = path.string(), .what = "not a PyTorch file", .why = "these are zip archives, which start with \"PK\"",
+  fail_user({.where = path.string(),
+             .what = "not a PyTorch file",
+             .why = "these are zip archives, which start with \"PK\"",
              .next = "check the path, or save the state dict with torch.save"});
 }
 
 [[noreturn]] void fail_archive(const fs::path& path, const std::string& what, const std::string& why) {
   constexpr size_t kLongestReason = 200;
-  fail_user({.where = path.string(), .what = what, .why = printable(why, kLongestReason),
+  fail_user({.where = path.string(),
+             .what = what,
+             .why = printable(why, kLongestReason),
              .next = "the file is damaged or cut short: get it again"});
 }
 
@@ -65,12 +75,17 @@ TorchArchive::TorchArchive(fs::path path) : path_(std::move(path)) {
     fail_archive(path_, "not a complete zip archive", first_line(error));
   }
   // records are known without the folder that all lie in
-  for (const auto& [name, checksum] : zip_checksums(path_)) checksums_.emplace(name.substr(name.find('/') + 1), checksum);
+  for (const auto& [name, checksum] : zip_checksums(path_))
+    checksums_.emplace(name.substr(name.find('/') + 1), checksum);
   if (!has("data.pkl"))
-    fail_user({.where = path_.string(), .what = "a zip archive without data.pkl", .why = "torch.save and torch.jit.save write one",
+    fail_user({.where = path_.string(),
+               .what = "a zip archive without data.pkl",
+               .why = "torch.save and torch.jit.save write one",
                .next = "check the path, or save the state dict with torch.save"});
   if (has("byteorder") && text("byteorder") != "little")
-    fail_user({.where = path_.string(), .what = "saved on a big-endian machine", .why = "its numbers are the other way round here",
+    fail_user({.where = path_.string(),
+               .what = "saved on a big-endian machine",
+               .why = "its numbers are the other way round here",
                .next = resave(path_) + " on a machine like this one"});
 }
 
@@ -82,8 +97,9 @@ void TorchArchive::check_checksum(const std::string& name, const void* data, siz
   if (stated == checksums_.end() || stated->second == 0) return;
   const auto found = uint32_t(crc32_z(0, static_cast<const Bytef*>(data), bytes));
   if (found != stated->second)
-    fail_archive(path_, fmt::format("record \"{}\" is damaged", printable(name)),
-                 fmt::format("the checksum of its {} bytes is {:08x}, its directory says {:08x}", bytes, found, stated->second));
+    fail_archive(
+        path_, fmt::format("record \"{}\" is damaged", printable(name)),
+        fmt::format("the checksum of its {} bytes is {:08x}, its directory says {:08x}", bytes, found, stated->second));
 }
 
 bool TorchArchive::has(const std::string& record) const {

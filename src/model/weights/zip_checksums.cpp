@@ -11,7 +11,8 @@ namespace {
 
 // what records begin with, and where in them a field lies
 constexpr std::string_view kEntry = "PK\x01\x02", kEnd = "PK\x05\x06", kEnd64 = "PK\x06\x06", kLocator64 = "PK\x06\x07";
-constexpr size_t kEntrySize = 46, kEntryChecksum = 16, kEntryNameLength = 28, kEntryExtraLength = 30, kEntryCommentLength = 32;
+constexpr size_t kEntrySize = 46, kEntryChecksum = 16, kEntryNameLength = 28, kEntryExtraLength = 30,
+                 kEntryCommentLength = 32;
 constexpr size_t kEndSize = 22, kEndDirectorySize = 12, kEndDirectoryOffset = 16;
 constexpr size_t kEnd64Size = 56, kEnd64DirectorySize = 40, kEnd64DirectoryOffset = 48;
 constexpr size_t kLocator64Size = 20, kLocator64Offset = 8;
@@ -53,7 +54,8 @@ std::map<std::string, uint32_t> zip_checksums(const std::filesystem::path& path)
   std::map<std::string, uint32_t> checksums;
   for (std::string_view rest = directory; rest.size() >= kEntrySize && rest.starts_with(kEntry);) {
     const uint64_t name = number_at(rest, kEntryNameLength, 2);
-    const uint64_t whole = kEntrySize + name + number_at(rest, kEntryExtraLength, 2) + number_at(rest, kEntryCommentLength, 2);
+    const uint64_t whole =
+        kEntrySize + name + number_at(rest, kEntryExtraLength, 2) + number_at(rest, kEntryCommentLength, 2);
     if (whole > rest.size()) break;
     checksums.emplace(rest.substr(kEntrySize, name), uint32_t(number_at(rest, kEntryChecksum, 4)));
     rest.remove_prefix(whole);

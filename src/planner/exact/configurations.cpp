@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-constexpr int kEverySize = 8;        // devices up to which a stage or a pipeline may have any number of them
-constexpr int kUnequalStages = 16;   // devices up to which stages may have different numbers of them
+constexpr int kEverySize = 8;       // devices up to which a stage or a pipeline may have any number of them
+constexpr int kUnequalStages = 16;  // devices up to which stages may have different numbers of them
 constexpr int kMicroBatchesPerDevice = 8;
 
 void check_space(const PlanRequest& request) {
@@ -23,16 +23,19 @@ void check_space(const PlanRequest& request) {
     if (const Schedule* known = look_up_schedule(schedule); !known || !known->step_rule)
       fail_user({"planner", fmt::format("schedule {}", schedule), "the step model has no formula for it",
                  "use one of " + join(schedule_names([](const Schedule& s) { return s.step_rule != nullptr; }))});
-  if (space.schedules.empty()) fail_user({"planner", "no schedules", "there is nothing to choose from", "allow at least one"});
+  if (space.schedules.empty())
+    fail_user({"planner", "no schedules", "there is nothing to choose from", "allow at least one"});
   if (space.shardings.empty() || (!space.may_keep && !space.may_recompute))
-    fail_user({"planner", "no optimizer sharding, or neither keeping nor recomputing activations", "there is nothing to choose from",
-               "allow at least one"});
+    fail_user({"planner", "no optimizer sharding, or neither keeping nor recomputing activations",
+               "there is nothing to choose from", "allow at least one"});
   for (const int m : space.micro_batches)
     if (m < 1 || m > request.batch)
-      fail_user({"planner", fmt::format("{} micro-batches", m), fmt::format("the batch has {} samples", request.batch), "use fewer"});
+      fail_user({"planner", fmt::format("{} micro-batches", m), fmt::format("the batch has {} samples", request.batch),
+                 "use fewer"});
   for (const int size : space.stage_sizes)
     if (size < 1 || size > request.cluster.size())
-      fail_user({"planner", fmt::format("stages of {} devices", size), fmt::format("the cluster has {}", request.cluster.size()), ""});
+      fail_user({"planner", fmt::format("stages of {} devices", size),
+                 fmt::format("the cluster has {}", request.cluster.size()), ""});
 }
 
 /// Numbers of devices that a stage may have, or a pipeline of stages with equally many.
@@ -54,7 +57,8 @@ std::vector<int> usual_counts(const Cluster& cluster) {
 
 class Configurations {
  public:
-  Configurations(const PlanRequest& request, StageSearches& searches) : request_(request), searches_(searches), space_(request.space) {}
+  Configurations(const PlanRequest& request, StageSearches& searches)
+      : request_(request), searches_(searches), space_(request.space) {}
 
   std::vector<BoundedConfiguration> all() {
     sizes_ = stage_sizes_of(request_);
@@ -88,15 +92,19 @@ class Configurations {
     if (plain && !has_equal_stages(request_)) add({plain, settings, 1, 0, sizes_, devices});
     else if (plain) add_shapes({plain, settings}, 1);
     for (const Schedule& schedule : known_schedules())
-      if (allowed(&schedule) && !schedule.chunked && !schedule.is_plain()) add_shapes(configuration({&schedule, settings}), 1);
+      if (allowed(&schedule) && !schedule.chunked && !schedule.is_plain())
+        add_shapes(configuration({&schedule, settings}), 1);
     for (const Schedule& schedule : known_schedules())
       for (const int chunks : space_.chunks)
-        if (allowed(&schedule) && schedule.chunked && chunks > 1) add_shapes(configuration({&schedule, settings}), chunks);
+        if (allowed(&schedule) && schedule.chunked && chunks > 1)
+          add_shapes(configuration({&schedule, settings}), chunks);
   }
 
   /// Null where the request does not allow it.
   const Schedule* allowed(const Schedule* schedule) const {
-    return std::find(space_.schedules.begin(), space_.schedules.end(), schedule->name) == space_.schedules.end() ? nullptr : schedule;
+    return std::find(space_.schedules.begin(), space_.schedules.end(), schedule->name) == space_.schedules.end()
+               ? nullptr
+               : schedule;
   }
 
   static PipelineConfiguration configuration(PipelineConfiguration configuration) {
@@ -110,7 +118,9 @@ class Configurations {
       for (const int devices : usual_counts(request_.cluster)) {
         const int p = devices / size;
         if (devices % size != 0 || p < 2 || p * chunks > searches_.model_segments().units()) continue;
-        if (!configuration.schedule->fits({.depth = p, .chunks = chunks, .micro_batches = configuration.settings.micro_batches})) continue;
+        if (!configuration.schedule->fits(
+                {.depth = p, .chunks = chunks, .micro_batches = configuration.settings.micro_batches}))
+          continue;
         configuration.chunks = chunks;
         configuration.positions = p;
         configuration.sizes = {size};
@@ -119,18 +129,24 @@ class Configurations {
       }
   }
 
-  void add(const PipelineConfiguration& configuration) { configurations_.push_back({configuration, bound(configuration)}); }
+  void add(const PipelineConfiguration& configuration) {
+    configurations_.push_back({configuration, bound(configuration)});
+  }
 
   /// Device-seconds of a micro-batch over the devices: every stage is busy for all of its micro-batches.
   double bound(const PipelineConfiguration& configuration) {
     const int m = configuration.settings.micro_batches;
-    const double weight = configuration.schedule->step_rule({.depth = configuration.positions, .chunks = configuration.chunks, .micro_batches = m}).least_weight;
+    const double weight =
+        configuration.schedule
+            ->step_rule({.depth = configuration.positions, .chunks = configuration.chunks, .micro_batches = m})
+            .least_weight;
     double sum = 0;
     const auto& work = work_of(configuration.settings);
     for (size_t layer = 0; layer < work.front().size(); ++layer) {
       double least = kInfinity;
       for (size_t s = 0; s < sizes_.size(); ++s) {
-        if (std::find(configuration.sizes.begin(), configuration.sizes.end(), sizes_[s]) == configuration.sizes.end()) continue;
+        if (std::find(configuration.sizes.begin(), configuration.sizes.end(), sizes_[s]) == configuration.sizes.end())
+          continue;
         const Work& here = work[s][layer];
         least = std::min(least, m * here.compute + weight * here.weight);
       }
@@ -157,7 +173,8 @@ class Configurations {
         add_work(facts, costs, by_class);
       }
       it->second.emplace_back();
-      for (NodeId node = facts.first_layer(); node < facts.end(); ++node) it->second.back().push_back(by_class[facts.layer(node).layer_class]);
+      for (NodeId node = facts.first_layer(); node < facts.end(); ++node)
+        it->second.back().push_back(by_class[facts.layer(node).layer_class]);
     }
     return it->second;
   }
@@ -195,12 +212,15 @@ std::vector<int> stage_sizes_of(const PlanRequest& request) {
 std::vector<int> micro_batches_of(const PlanRequest& request) {
   if (!request.space.micro_batches.empty()) return request.space.micro_batches;
   std::vector<int> counts;
-  for (int64_t m = 1; m <= std::min<int64_t>(request.batch, int64_t(kMicroBatchesPerDevice) * request.cluster.size()); m *= 2)
+  for (int64_t m = 1; m <= std::min<int64_t>(request.batch, int64_t(kMicroBatchesPerDevice) * request.cluster.size());
+       m *= 2)
     counts.push_back(int(m));
   return counts;
 }
 
-bool has_equal_stages(const PlanRequest& request) { return request.space.equal_stages.value_or(request.cluster.size() > kUnequalStages); }
+bool has_equal_stages(const PlanRequest& request) {
+  return request.space.equal_stages.value_or(request.cluster.size() > kUnequalStages);
+}
 
 std::vector<BoundedConfiguration> make_configurations(const PlanRequest& request, StageSearches& searches) {
   check_space(request);

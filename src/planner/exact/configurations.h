@@ -1,5 +1,5 @@
-// What find_plan enumerates: one configuration for each combination of schedule, micro-batches, sharding and recompute, and of the pipeline's shape
-// where the schedule's formula or the cluster's size asks for a fixed one.
+// What find_plan enumerates: one configuration for each combination of schedule, micro-batches, sharding and recompute,
+// and of the pipeline's shape where the schedule's formula or the cluster's size asks for a fixed one.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-/// A configuration, and what no answer to it can be better than: the work of all layers, divided evenly over the devices.
+/// A configuration, and what no answer to it can be better than: the work of all layers, divided evenly over the
+/// devices.
 struct BoundedConfiguration {
   PipelineConfiguration configuration;
   double bound = 0;  ///< seconds

@@ -20,8 +20,14 @@ constexpr size_t kMostTiedCuts = 4096;
 class Finder {
  public:
   Finder(const PlanRequest& request, double cutoff, bool any)
-      : request_(request), facts_(request), model_(facts_), model_segments_(facts_), deadline_(request.time_limit),
-        searches_(model_segments_, model_, deadline_), first_cutoff_(cutoff), any_(any) {}
+      : request_(request),
+        facts_(request),
+        model_(facts_),
+        model_segments_(facts_),
+        deadline_(request.time_limit),
+        searches_(model_segments_, model_, deadline_),
+        first_cutoff_(cutoff),
+        any_(any) {}
 
   PlanAnswer run() {
     for (const Plan& plan : request_.known)
@@ -50,7 +56,9 @@ class Finder {
     int number = 0;
     PipelineConfiguration configuration;
     std::shared_ptr<PipelineSearch> search;  ///< null: only the work has been added up so far
-    bool operator<(const Open& other) const { return std::pair(bound, number) > std::pair(other.bound, other.number); }  // least first
+    bool operator<(const Open& other) const {
+      return std::pair(bound, number) > std::pair(other.bound, other.number);
+    }  // least first
   };
 
   double cutoff() const {
@@ -72,7 +80,8 @@ class Finder {
     open.bound = std::max(open.bound, step.bound);
     if (!step.stages.empty()) take(plan_of(open.configuration, step.stages));
     if (!step.done) open_.push(std::move(open));
-    else if (open.bound < cutoff()) answer_.lower_bound = std::min(answer_.lower_bound, open.bound);  // labels were left out
+    else if (open.bound < cutoff())
+      answer_.lower_bound = std::min(answer_.lower_bound, open.bound);  // labels were left out
   }
 
   void open_for_each_cut(const Open& open) {
@@ -105,7 +114,8 @@ class Finder {
       for (const int size : configuration.sizes)
         for (const Candidate& candidate : model_.costs({0, size}, configuration.settings).candidates(user))
           for (size_t p = 0; p < parameters.size(); ++p)
-            if (parameters[p].tied == int(group) && std::find(cuts.begin(), cuts.end(), cut_of(candidate, p)) == cuts.end())
+            if (parameters[p].tied == int(group) &&
+                std::find(cuts.begin(), cuts.end(), cut_of(candidate, p)) == cuts.end())
               cuts.push_back(cut_of(candidate, p));
       std::vector<TiedCuts> longer;
       for (const TiedCuts& before : all)
@@ -146,7 +156,8 @@ class Finder {
 
   void add_speeds(Plan& plan) const {
     for (int i = 0; i < plan.devices; ++i) plan.speeds.push_back(request_.cluster.devices[size_t(i)].speed);
-    const bool equal = std::all_of(plan.speeds.begin(), plan.speeds.end(), [&](double speed) { return speed == plan.speeds.front(); });
+    const bool equal =
+        std::all_of(plan.speeds.begin(), plan.speeds.end(), [&](double speed) { return speed == plan.speeds.front(); });
     if (equal) plan.speeds.clear();
   }
 
@@ -169,12 +180,14 @@ class Finder {
     if (answer_.runners_up.size() > kRunnersUp) answer_.runners_up.resize(kRunnersUp);
     std::vector<std::string> shardings;
     for (const OptimizerSharding sharding : request_.space.shardings) shardings.emplace_back(name_of(sharding));
-    answer_.searched = fmt::format(
-        "{}; stages of {} devices{}; schedules {}; micro-batches {}; optimizer sharding {}", model_segments_.cuts_in_words(), fmt::join(stage_sizes_of(request_), ", "),
-        has_equal_stages(request_) ? ", equally many in each" : "", fmt::join(request_.space.schedules, ", "),
-        fmt::join(micro_batches_of(request_), ", "), fmt::join(shardings, ", "));
+    answer_.searched = fmt::format("{}; stages of {} devices{}; schedules {}; micro-batches {}; optimizer sharding {}",
+                                   model_segments_.cuts_in_words(), fmt::join(stage_sizes_of(request_), ", "),
+                                   has_equal_stages(request_) ? ", equally many in each" : "",
+                                   fmt::join(request_.space.schedules, ", "),
+                                   fmt::join(micro_batches_of(request_), ", "), fmt::join(shardings, ", "));
     add_proof(answer_, request_, deadline_,
-              incomplete_ ? "there are too many ways to cut tied parameters" : "too many ways to divide a stage, the dearest were left out");
+              incomplete_ ? "there are too many ways to cut tied parameters"
+                          : "too many ways to divide a stage, the dearest were left out");
   }
 
   const PlanRequest& request_;
@@ -202,13 +215,16 @@ void add_proof(PlanAnswer& answer, const PlanRequest& request, const Deadline& d
   }
   const bool is_near = answer.gap() <= request.tolerance * (1 + kRounding);
   answer.out_of_time = answer.gap() > kRounding && !is_near && deadline.passed();
-  answer.proof = answer.gap() <= kRounding ? "optimal under the step model"
-                                           : fmt::format("at most {:.2g} % from optimal under the step model: {}", 100 * answer.gap(),
-                                                         is_near              ? "nothing better by more than was asked for was looked for"
-                                                         : answer.out_of_time ? "the time limit ended the search"
-                                                                              : else_why);
+  answer.proof = answer.gap() <= kRounding
+                     ? "optimal under the step model"
+                     : fmt::format("at most {:.2g} % from optimal under the step model: {}", 100 * answer.gap(),
+                                   is_near              ? "nothing better by more than was asked for was looked for"
+                                   : answer.out_of_time ? "the time limit ended the search"
+                                                        : else_why);
 }
 
-PlanAnswer find_fastest(const PlanRequest& request, double cutoff, bool any) { return Finder(request, cutoff, any).run(); }
+PlanAnswer find_fastest(const PlanRequest& request, double cutoff, bool any) {
+  return Finder(request, cutoff, any).run();
+}
 
 }  // namespace trireme

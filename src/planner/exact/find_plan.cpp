@@ -12,7 +12,8 @@ namespace trireme {
 namespace {
 
 constexpr const char* kNoPriceNext =
-    "give every node of the cluster file a price_per_hour, and price.date and price.source; or the experiment its own machine's price.per_hour";
+    "give every node of the cluster file a price_per_hour, and price.date and price.source; or the experiment its own "
+    "machine's price.per_hour";
 
 /// Runners-up by money, those that were better than others in their turn included.
 void sort_by_money(PlanAnswer& answer) {
@@ -26,7 +27,8 @@ void sort_by_money(PlanAnswer& answer) {
 PlanAnswer find_cheapest(const PlanRequest& request) {
   const Deadline deadline(request.time_limit);
   const auto has_price = [](const ClusterNode& node) { return node.price_per_hour > 0; };
-  if (request.cluster.nodes.empty() || !std::all_of(request.cluster.nodes.begin(), request.cluster.nodes.end(), has_price))
+  if (request.cluster.nodes.empty() ||
+      !std::all_of(request.cluster.nodes.begin(), request.cluster.nodes.end(), has_price))
     fail_user({"--objective cost", request.cluster.name, "a price of its machines is not known", kNoPriceNext});
   PlanAnswer best;
   double lower = kInfinity;
@@ -36,7 +38,8 @@ PlanAnswer find_cheapest(const PlanRequest& request) {
     Cluster nodes = request.cluster;
     nodes.devices.resize(size_t(devices));
     const double price = price_per_hour(nodes, devices) / kSecondsPerHour;
-    PlanAnswer answer = find_fastest(within(with_cluster(request, nodes), deadline), best.best ? best.best->objective / price : kInfinity);
+    PlanAnswer answer = find_fastest(within(with_cluster(request, nodes), deadline),
+                                     best.best ? best.best->objective / price : kInfinity);
     lower = std::min(lower, answer.lower_bound * price);
     if (answer.best) std::swap(answer, best);
     if (best.best) best.best->objective = best.best->prediction.money;

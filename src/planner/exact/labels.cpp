@@ -1,5 +1,6 @@
-// Labels go from the segment's last layer to its first, as backward does: what is left of the reductions then needs one number. Sums from the
-// first layer on bound what a label can still become: plain, with the reductions, and with bytes at a price.
+// Labels go from the segment's last layer to its first, as backward does: what is left of the reductions then needs one
+// number. Sums from the first layer on bound what a label can still become: plain, with the reductions, and with bytes
+// at a price.
 #include "planner/exact/labels.h"
 
 #include <algorithm>
@@ -17,14 +18,15 @@ struct Label {
   double fill = 0, main = 0;
   double reduction = 0;  // still to do when backward reaches this state
   double held = 0, run = 0, largest_run = 0, workspace = 0;
-  int next_label = -1;   // in the state after the arc
+  int next_label = -1;  // in the state after the arc
   int arc = -1;
   double transient() const { return largest_run + workspace; }
 };
 
 class LabelSearch {
  public:
-  LabelSearch(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late, const Deadline& deadline)
+  LabelSearch(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late,
+              const Deadline& deadline)
       : segment_graph_(segment_graph), limit_(limit), cutoff_(cutoff), byte_(byte), deadline_(deadline) {
     least_held_ = segment_graph.least_sums({0, 0, 0, 1});
     for (const int layers : std::set<int>{late, segment_graph.layers()}) {
@@ -106,7 +108,8 @@ class LabelSearch {
 
   bool no_worse(const Label& a, const Label& b) const {
     return a.fill <= b.fill && a.main <= b.main && a.reduction <= b.reduction &&
-           (limit_ == 0 || (a.held <= b.held && a.run <= b.run && a.largest_run <= b.largest_run && a.workspace <= b.workspace));
+           (limit_ == 0 ||
+            (a.held <= b.held && a.run <= b.run && a.largest_run <= b.largest_run && a.workspace <= b.workspace));
   }
 
   void insert(std::vector<Label>& labels, const Label& label) {
@@ -117,16 +120,23 @@ class LabelSearch {
     ++answer_.labels;
     if (labels.size() <= kMostLabels) return;
     answer_.complete = false;
-    const auto price = [this](const Label& l) { return l.fill + l.main + l.reduction + byte_ * (l.held + l.transient()); };
-    labels.erase(std::max_element(labels.begin(), labels.end(), [&](const Label& a, const Label& b) { return price(a) < price(b); }));
+    const auto price = [this](const Label& l) {
+      return l.fill + l.main + l.reduction + byte_ * (l.held + l.transient());
+    };
+    labels.erase(std::max_element(labels.begin(), labels.end(),
+                                  [&](const Label& a, const Label& b) { return price(a) < price(b); }));
   }
 
   void collect() {
     for (const Label& way : labels_[0][0]) {
       if (!fits_limit(way.held + way.transient(), limit_)) continue;
       SegmentChoice choice{way.fill, way.main + way.reduction, {}};
-      const auto beats = [](const SegmentChoice& a, const SegmentChoice& b) { return a.fill <= b.fill && a.main <= b.main; };
-      if (std::any_of(answer_.choices.begin(), answer_.choices.end(), [&](const SegmentChoice& other) { return beats(other, choice); })) continue;
+      const auto beats = [](const SegmentChoice& a, const SegmentChoice& b) {
+        return a.fill <= b.fill && a.main <= b.main;
+      };
+      if (std::any_of(answer_.choices.begin(), answer_.choices.end(),
+                      [&](const SegmentChoice& other) { return beats(other, choice); }))
+        continue;
       std::erase_if(answer_.choices, [&](const SegmentChoice& other) { return beats(choice, other); });
       const Label* label = &way;
       for (int layer = 0; layer < segment_graph_.layers(); ++layer) {
@@ -149,7 +159,8 @@ class LabelSearch {
 
 }  // namespace
 
-LabelAnswer search_labels(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late, const Deadline& deadline) {
+LabelAnswer search_labels(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late,
+                          const Deadline& deadline) {
   return LabelSearch(segment_graph, limit, cutoff, byte, late, deadline).run();
 }
 

@@ -25,8 +25,10 @@ struct LabelAnswer {
   size_t labels = 0;                   ///< made
 };
 
-/// Ways with fill + main below `cutoff`. `limit`: bytes; 0: none. For bounds: a good price of a byte, and of how many layers the reductions
-/// matter (SumWeights::late). Once `deadline` has passed nothing is looked at any more, and the answer is not complete.
-LabelAnswer search_labels(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late, const Deadline& deadline);
+/// Ways with fill + main below `cutoff`. `limit`: bytes; 0: none. For bounds: a good price of a byte, and of how many
+/// layers the reductions matter (SumWeights::late). Once `deadline` has passed nothing is looked at any more, and the
+/// answer is not complete.
+LabelAnswer search_labels(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late,
+                          const Deadline& deadline);
 
 }  // namespace trireme

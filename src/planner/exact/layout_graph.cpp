@@ -7,9 +7,9 @@ namespace {
 
 /// Whether nothing about `a` is worse than about `b`.
 bool no_worse(const StageTerms& a, const StageTerms& b) {
-  return a.compute + a.communication <= b.compute + b.communication && a.weight_compute <= b.weight_compute && a.exposed + a.update <= b.exposed + b.update &&
-         a.hide >= b.hide && a.reduce <= b.reduce && a.state() <= b.state() && a.kept <= b.kept && a.enters <= b.enters &&
-         a.workspace <= b.workspace;
+  return a.compute + a.communication <= b.compute + b.communication && a.weight_compute <= b.weight_compute &&
+         a.exposed + a.update <= b.exposed + b.update && a.hide >= b.hide && a.reduce <= b.reduce &&
+         a.state() <= b.state() && a.kept <= b.kept && a.enters <= b.enters && a.workspace <= b.workspace;
 }
 
 }  // namespace
@@ -36,7 +36,8 @@ bool LayoutGraph::allowed(NodeId node, const Candidate& candidate) const {
   if (tied_.empty()) return true;
   const std::vector<ParameterFacts>& parameters = model_segments_.facts().layer(node).parameters;
   for (size_t p = 0; p < parameters.size(); ++p)
-    if (parameters[p].tied >= 0 && tied_[size_t(parameters[p].tied)] && *tied_[size_t(parameters[p].tied)] != cut_of(candidate, p))
+    if (parameters[p].tied >= 0 && tied_[size_t(parameters[p].tied)] &&
+        *tied_[size_t(parameters[p].tied)] != cut_of(candidate, p))
       return false;
   return true;
 }
@@ -65,9 +66,12 @@ const std::vector<LayoutGraph::Transition>& LayoutGraph::transitions(int number,
     std::vector<int> to = after;
     if (step.output_lives) to.push_back(layout_number(candidates[size_t(c)].output()));
     Transition next{state_number(std::move(to)), c, terms_of(step, candidates[size_t(c)], state)};
-    const auto beats = [&](const Transition& other) { return other.to == next.to && no_worse(other.terms, next.terms); };
+    const auto beats = [&](const Transition& other) {
+      return other.to == next.to && no_worse(other.terms, next.terms);
+    };
     if (std::any_of(result.begin(), result.end(), beats)) continue;
-    std::erase_if(result, [&](const Transition& other) { return other.to == next.to && no_worse(next.terms, other.terms); });
+    std::erase_if(result,
+                  [&](const Transition& other) { return other.to == next.to && no_worse(next.terms, other.terms); });
     result.push_back(std::move(next));
   }
   return result;

@@ -1,5 +1,5 @@
-// All ways to divide the layers of a stage, as a graph of states: a state says in which layout each live value lies. The way of a stage through
-// it, layer by layer, is a choice of a candidate for every layer.
+// All ways to divide the layers of a stage, as a graph of states: a state says in which layout each live value lies.
+// The way of a stage through it, layer by layer, is a choice of a candidate for every layer.
 #pragma once
 
 #include <map>

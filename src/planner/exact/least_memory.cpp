@@ -15,8 +15,8 @@ constexpr double kPrecision = 1e-3;  // of a bisection over limits, relative
 
 PlanAnswer any_plan(const PlanRequest& request) { return find_fastest(request, kInfinity, true); }
 
-/// Least factor in (lower, upper] for which `fits` finds a plan, to `precision`; `fits` is given factors and returns the least that would have
-/// done, or nothing.
+/// Least factor in (lower, upper] for which `fits` finds a plan, to `precision`; `fits` is given factors and returns
+/// the least that would have done, or nothing.
 template <class Fits>
 double bisect(double lower, double upper, double precision, Fits&& fits) {
   while (upper - lower > precision * upper) {
@@ -50,10 +50,12 @@ double excess(const Prediction& prediction) {
   return most;
 }
 
-/// Asks one configuration after the other, none of which may take all the time: what cannot be proven must not keep the next from being asked.
+/// Asks one configuration after the other, none of which may take all the time: what cannot be proven must not keep the
+/// next from being asked.
 class Probes {
  public:
-  explicit Probes(std::optional<double> seconds) : deadline_(seconds), each_(seconds ? std::optional(*seconds / kAtOnce) : std::nullopt) {}
+  explicit Probes(std::optional<double> seconds)
+      : deadline_(seconds), each_(seconds ? std::optional(*seconds / kAtOnce) : std::nullopt) {}
 
   PlanAnswer ask(const PlanRequest& request) const {
     PlanRequest limited = within(request, deadline_);
@@ -79,7 +81,8 @@ class Shortage {
       if (!formula_.unknown(plan)) consider({plan, formula_.predict(plan), 0});
     Cluster free = request_.cluster;
     for (Device& device : free.devices) device.memory = 0;
-    const PlanAnswer unlimited = any_plan(within(with_cluster(request_, free), Deadline(std::nullopt)));  // the first that there is: quick
+    const PlanAnswer unlimited =
+        any_plan(within(with_cluster(request_, free), Deadline(std::nullopt)));  // the first that there is: quick
     if (unlimited.best) consider(*unlimited.best);
     if (!nearest_) return std::nullopt;
     factor_ = bisect(1, factor_, kPrecision, [this](double factor) { return fits(factor); });
@@ -87,7 +90,9 @@ class Shortage {
   }
 
   double factor() const { return factor_; }
-  static std::optional<double> half(std::optional<double> seconds) { return seconds ? std::optional(*seconds / 2) : std::nullopt; }
+  static std::optional<double> half(std::optional<double> seconds) {
+    return seconds ? std::optional(*seconds / 2) : std::nullopt;
+  }
 
  private:
   /// Rated on a cluster of other limits, or on this one.
@@ -131,7 +136,8 @@ class Shortage {
   double ruled_out_ = 1;  ///< the request's own memory: why this is asked
 };
 
-/// The same plan for a smaller batch, in micro-batches of the same size or, of fewer samples, in one; none where workers go without a sample.
+/// The same plan for a smaller batch, in micro-batches of the same size or, of fewer samples, in one; none where
+/// workers go without a sample.
 std::optional<Plan> for_batch(Plan plan, const PlanRequest& request, int64_t batch) {
   if (find_schedule(plan.schedule, plan.name).chunked) return std::nullopt;
   plan.micro_batches = int(std::max<int64_t>(1, plan.micro_batches * batch / request.batch));
@@ -171,8 +177,8 @@ std::optional<int64_t> batch_that_fits(const PlanRequest& request, const Plan& n
 }  // namespace
 
 PlanRequest with_cluster(const PlanRequest& r, const Cluster& cluster) {
-  return {r.model, cluster,   r.costs, r.batch, r.bytes_per_value, r.optimizer_tensors,
-          r.objective, r.space, r.known, r.time_limit, r.tolerance, r.layer_classes};
+  return {r.model,     cluster, r.costs, r.batch,      r.bytes_per_value, r.optimizer_tensors,
+          r.objective, r.space, r.known, r.time_limit, r.tolerance,       r.layer_classes};
 }
 
 PlanRequest within(const PlanRequest& request, const Deadline& deadline) {
@@ -215,14 +221,18 @@ PlanAnswer find_smallest(const PlanRequest& request) {
 Shortfall explain_shortfall(const PlanRequest& request) {
   Shortage shortage(request);
   std::optional<Shortfall> found = shortage.run();
-  if (!found) return {.changes = {"a larger batch or fewer devices per stage: no division leaves every worker a sample"}};
+  if (!found)
+    return {.changes = {"a larger batch or fewer devices per stage: no division leaves every worker a sample"}};
   const Probes probes(Shortage::half(request.time_limit));
-  if (!request.space.may_recompute && fits_with_recompute(request, probes)) found->changes.emplace_back("plans that recompute activations");
+  if (!request.space.may_recompute && fits_with_recompute(request, probes))
+    found->changes.emplace_back("plans that recompute activations");
   if (const auto batch = batch_that_fits(request, found->nearest.plan, probes))
-    found->changes.push_back(fmt::format("a batch of {} in place of {} (--set batch={})", *batch, request.batch, *batch));
+    found->changes.push_back(
+        fmt::format("a batch of {} in place of {} (--set batch={})", *batch, request.batch, *batch));
   constexpr double kDouble = 2;
-  found->changes.push_back(shortage.factor() < kDouble ? fmt::format("devices with {:.1f} % more memory", 100 * (shortage.factor() - 1))
-                                                       : fmt::format("devices with {:.3g} times the memory", shortage.factor()));
+  found->changes.push_back(shortage.factor() < kDouble
+                               ? fmt::format("devices with {:.1f} % more memory", 100 * (shortage.factor() - 1))
+                               : fmt::format("devices with {:.3g} times the memory", shortage.factor()));
   return std::move(*found);
 }
 

@@ -6,12 +6,12 @@
 
 namespace trireme {
 
-/// The plan whose fullest device holds least, to a thousandth or the request's tolerance (that much `lower_bound` is below), by bisection
-/// over a limit for all devices; of those with so little the fastest.
+/// The plan whose fullest device holds least, to a thousandth or the request's tolerance (that much `lower_bound` is
+/// below), by bisection over a limit for all devices; of those with so little the fastest.
 PlanAnswer find_smallest(const PlanRequest& request);
 
-/// For a request that no plan fits: begins with the plans that are known. Its time limit is for this alone, half of it for the plan that
-/// lacks least; where it ends the search, what is said is true, but less may do.
+/// For a request that no plan fits: begins with the plans that are known. Its time limit is for this alone, half of it
+/// for the plan that lacks least; where it ends the search, what is said is true, but less may do.
 Shortfall explain_shortfall(const PlanRequest& request);
 
 /// The same request with the time that is left.

@@ -16,7 +16,8 @@ std::vector<int> equal_layers(const Model& model) {
     const Node& node = model.node(id);
     Parameters parameters;
     for (const ParameterSpec& p : node.layer->parameters()) parameters.emplace_back(p.shape, p.full_precision);
-    Key key{std::string(node.layer->kind()), node.layer->attributes(), model.input_shapes(id), node.sample_shape, std::move(parameters)};
+    Key key{std::string(node.layer->kind()), node.layer->attributes(), model.input_shapes(id), node.sample_shape,
+            std::move(parameters)};
     classes[size_t(id)] = known.emplace(std::move(key), int(known.size())).first->second;
   }
   return classes;
@@ -30,7 +31,8 @@ ModelFacts::ModelFacts(const PlanRequest& request) : request_(request), layers_(
   for (NodeId id = first_layer(); id < end(); ++id) {
     layers_[size_t(id)].layer_class = classes[size_t(id)];
     for (const NodeId source : model.node(id).inputs)
-      layers_[size_t(id)].gradient_goes.push_back(source >= first_layer() && model.node(source).layer->passes_gradients());
+      layers_[size_t(id)].gradient_goes.push_back(source >= first_layer() &&
+                                                  model.node(source).layer->passes_gradients());
   }
   find_parameters();
   find_kept();
@@ -50,7 +52,8 @@ void ModelFacts::find_parameters() {
   for (NodeId id = first_layer(); id < end(); ++id)
     for (const ParameterSpec& p : model().node(id).layer->parameters()) {
       const auto group = groups.find(p.name);
-      layers_[size_t(id)].parameters.push_back({double(element_count(p.shape)), group == groups.end() ? -1 : group->second});
+      layers_[size_t(id)].parameters.push_back(
+          {double(element_count(p.shape)), group == groups.end() ? -1 : group->second});
     }
 }
 
@@ -77,7 +80,8 @@ void ModelFacts::find_runs() {
     const bool begins = id == first_layer() || labels_[size_t(id)] != labels_[size_t(id) - 1];
     layer.run = begins ? id : layers_[size_t(id) - 1].run;
     if (begins) read.clear();
-    for (const NodeId source : model().node(id).inputs) layer.first_in_run.push_back(source < layer.run && read.insert(source).second);
+    for (const NodeId source : model().node(id).inputs)
+      layer.first_in_run.push_back(source < layer.run && read.insert(source).second);
   }
 }
 
@@ -85,7 +89,8 @@ const std::vector<ShardingOption>& ModelFacts::options(NodeId id, int tensor) co
   const std::pair<int, int> key{layers_[size_t(id)].layer_class, tensor};
   const auto found = options_.find(key);
   if (found != options_.end()) return found->second;
-  return options_.emplace(key, model().node(id).layer->sharding_options(model().input_shapes(id), tensor)).first->second;
+  return options_.emplace(key, model().node(id).layer->sharding_options(model().input_shapes(id), tensor))
+      .first->second;
 }
 
 }  // namespace trireme

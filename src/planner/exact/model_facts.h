@@ -21,11 +21,13 @@ struct ParameterFacts {
 struct LayerFacts {
   int layer_class = 0;
   std::vector<ParameterFacts> parameters;
-  bool output_kept = false;          ///< from forward to backward, by itself, a consumer or a view of it
-  std::vector<bool> copy_kept;       ///< by input: likewise, if what this layer reads is a copy of its own (moved, received, loaded)
-  std::vector<bool> gradient_goes;   ///< by input: its gradient is sent to whoever made it
-  std::vector<bool> first_in_run;    ///< by input: no earlier layer of this layer's run reads it, and it comes from outside the run
-  int run = 0;                       ///< consecutive layers that are recomputed together
+  bool output_kept = false;  ///< from forward to backward, by itself, a consumer or a view of it
+  std::vector<bool>
+      copy_kept;  ///< by input: likewise, if what this layer reads is a copy of its own (moved, received, loaded)
+  std::vector<bool> gradient_goes;  ///< by input: its gradient is sent to whoever made it
+  std::vector<bool>
+      first_in_run;  ///< by input: no earlier layer of this layer's run reads it, and it comes from outside the run
+  int run = 0;       ///< consecutive layers that are recomputed together
 };
 
 /// Made for one request, which must outlive it; used by one thread.

@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-constexpr int kEveryLayer = 40;   // layers up to which a stage may be cut anywhere
-constexpr int kNarrow = 120;      // narrow places up to which all are tried
+constexpr int kEveryLayer = 40;  // layers up to which a stage may be cut anywhere
+constexpr int kNarrow = 120;     // narrow places up to which all are tried
 
 template <class Range>
 void append(std::vector<int>& key, const Range& numbers) {
@@ -66,7 +66,8 @@ int ModelSegments::step_of(NodeId node, NodeId stage_begin) {
   for (const ParameterFacts& p : layer.parameters)
     if (p.tied >= 0) {
       const std::vector<NodeId>& users = facts_.tied()[size_t(p.tied)];
-      shared[size_t(p.tied)] = std::any_of(users.begin(), users.end(), [&](NodeId u) { return u >= stage_begin && u < node; });
+      shared[size_t(p.tied)] =
+          std::any_of(users.begin(), users.end(), [&](NodeId u) { return u >= stage_begin && u < node; });
     }
   const auto [known, fresh] = steps_known_.try_emplace({node, shared}, 0);
   if (!fresh) return known->second;
@@ -117,7 +118,8 @@ void ModelSegments::number_segments() {
 
 std::vector<int> ModelSegments::steps_of(int number) const {
   std::vector<int> steps;
-  for (int at = number; at >= 0; at = segment(at).before) steps.insert(steps.begin(), segment(at).steps.begin(), segment(at).steps.end());
+  for (int at = number; at >= 0; at = segment(at).before)
+    steps.insert(steps.begin(), segment(at).steps.begin(), segment(at).steps.end());
   return steps;
 }
 

@@ -1,5 +1,5 @@
-// The model as a search over its layers sees it: which values are live between two layers, where stages may be cut, and which runs of layers
-// are alike, so that what was found for one holds for the other.
+// The model as a search over its layers sees it: which values are live between two layers, where stages may be cut, and
+// which runs of layers are alike, so that what was found for one holds for the other.
 #pragma once
 
 #include <map>
@@ -10,15 +10,16 @@
 
 namespace trireme {
 
-/// A layer in its surroundings. Values made by layers and still to be read are live; they are listed in the order of the layers, and a slot
-/// is a place in that list.
+/// A layer in its surroundings. Values made by layers and still to be read are live; they are listed in the order of
+/// the layers, and a slot is a place in that list.
 struct LayerStep {
-  NodeId node = 0;               ///< one of the layers that are alike in this
+  NodeId node = 0;                    ///< one of the layers that are alike in this
   std::vector<int> input_slots = {};  ///< of each input in the list before the layer; -1: the batch
   std::vector<int> survivors = {};    ///< slots of the list before that are in the list after, in order
-  bool output_lives = false;     ///< and its output is the last of the list after
-  bool run_begins = false;       ///< of what is recomputed together
-  std::vector<bool> shared;      ///< by group of tied parameters: an earlier layer of the stage has it (only groups that this layer has)
+  bool output_lives = false;          ///< and its output is the last of the list after
+  bool run_begins = false;            ///< of what is recomputed together
+  std::vector<bool>
+      shared;  ///< by group of tied parameters: an earlier layer of the stage has it (only groups that this layer has)
 };
 
 /// Units are the runs of layers between two neighbouring cuts; a segment is a run of units: what a stage may hold.

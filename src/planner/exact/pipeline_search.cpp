@@ -10,12 +10,17 @@ namespace trireme {
 
 PipelineSearch::PipelineSearch(StageSearches& searches, PipelineConfiguration configuration)
     : stage_searches_(searches), configuration_(std::move(configuration)), units_(searches.model_segments().units()) {
-  const auto kept = [&](int stages_left) { return configuration_.schedule->in_flight({.depth = 2, .micro_batches = 2}, stages_left); };
+  const auto kept = [&](int stages_left) {
+    return configuration_.schedule->in_flight({.depth = 2, .micro_batches = 2}, stages_left);
+  };
   counted_ = configuration_.positions > 0 || kept(1) != kept(2);
-  most_stages_ = fixed() ? configuration_.positions * configuration_.chunks : counted_ ? std::min(units_, configuration_.devices) : 1;
+  most_stages_ = fixed()    ? configuration_.positions * configuration_.chunks
+                 : counted_ ? std::min(units_, configuration_.devices)
+                            : 1;
   std::set<SegmentSearch*> all;
   for (const int size : configuration_.sizes)
-    for (int first = 0; first + size <= configuration_.devices; first += fixed() ? size : 1) all.insert(&search({first, size}));
+    for (int first = 0; first + size <= configuration_.devices; first += fixed() ? size : 1)
+      all.insert(&search({first, size}));
   fills_ = &stage_searches_.fills(all);
 }
 
@@ -44,12 +49,11 @@ SegmentSearch& PipelineSearch::search(DeviceSpan span) {
   SegmentSearch*& found = searches_[{span.first, span.count}];
   if (found) return *found;
   const bool folded = configuration_.positions == 1;
-  return *(found = &stage_searches_.search(span, configuration_.settings, configuration_.tied, configuration_.schedule->step_rule(shape()), folded));
+  return *(found = &stage_searches_.search(span, configuration_.settings, configuration_.tied,
+                                           configuration_.schedule->step_rule(shape()), folded));
 }
 
-double PipelineSearch::micro_batches(int left) const {
-  return configuration_.schedule->in_flight(shape(), left);
-}
+double PipelineSearch::micro_batches(int left) const { return configuration_.schedule->in_flight(shape(), left); }
 
 /// Ways to hold a segment matter below this.
 double PipelineSearch::cutoff_for(int begin, int end, double cutoff) const {
@@ -62,7 +66,8 @@ bool PipelineSearch::complete() const {
 
 PipelineSearch::Way PipelineSearch::best_way(double cutoff) {
   ways_.assign(size_t(most_stages_ + 1) * size_t(units_ + 1) * size_t(columns()), {});
-  const int last = fixed() ? 0 : configuration_.devices, least_left = counted_ ? 1 : 0, most_left = counted_ ? most_stages_ : 0;
+  const int last = fixed() ? 0 : configuration_.devices, least_left = counted_ ? 1 : 0,
+            most_left = counted_ ? most_stages_ : 0;
   for (int device = 0; device <= last; ++device) ways_[index({0, units_, device})] = {Way{.next = 0}};
   for (int left = least_left; left <= most_left; ++left)
     for (int unit = units_ - 1; unit >= 0; --unit)
@@ -85,13 +90,21 @@ void PipelineSearch::extend(const Where& at, double cutoff) {
     if (at.device + size > configuration_.devices) continue;
     SegmentSearch& place = search({at.device, size});
     for (int end = at.unit + 1; end <= units_; ++end) {
-      if (at.unit == 0 && end == units_ && !(fixed() && most_stages_ == 1)) continue;  // one stage is a configuration of its own
+      if (at.unit == 0 && end == units_ && !(fixed() && most_stages_ == 1))
+        continue;  // one stage is a configuration of its own
       const std::vector<Way>& rest = ways_[index({counted_ ? at.left - 1 : 0, end, at.device + size})];
       if (rest.empty()) continue;
-      const auto& ways = place.known(stage_searches_.model_segments().segment_of(at.unit, end), held).below(cutoff_for(at.unit, end, cutoff));
+      const auto& ways = place.known(stage_searches_.model_segments().segment_of(at.unit, end), held)
+                             .below(cutoff_for(at.unit, end, cutoff));
       for (int c = 0; c < int(ways.size()); ++c)
         for (size_t r = 0; r < rest.size(); ++r) {
-          const Way way{ways[size_t(c)].fill + rest[r].fill, std::max(ways[size_t(c)].main, rest[r].main), at.left, end, size, c, int(r)};
+          const Way way{ways[size_t(c)].fill + rest[r].fill,
+                        std::max(ways[size_t(c)].main, rest[r].main),
+                        at.left,
+                        end,
+                        size,
+                        c,
+                        int(r)};
           if (way.seconds() + fills_->before[size_t(at.unit)] < cutoff) keep(here, way);
         }
     }
@@ -121,7 +134,8 @@ bool PipelineSearch::look_closer(const Way& best, double cutoff) {
   std::set<std::tuple<SegmentSearch*, int, double>> unpriced;
   std::map<std::tuple<SegmentSearch*, int, double>, double> unsettled;  // with the cutoff needed
   visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
-    const std::tuple key{&search(span), stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left)};
+    const std::tuple key{&search(span), stage_searches_.model_segments().segment_of(at.unit, way.end),
+                         micro_batches(at.left)};
     const SegmentSearch::Known& known = std::get<0>(key)->known(std::get<1>(key), std::get<2>(key));
     const double needed = cutoff_for(at.unit, way.end, cutoff);
     if (!known.priced) unpriced.insert(key);
@@ -138,7 +152,8 @@ std::vector<StagePick> PipelineSearch::real_stages(const Way& best) {
   std::vector<StagePick> stages;
   bool all = true;
   visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
-    const auto& known = search(span).known(stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left));
+    const auto& known =
+        search(span).known(stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left));
     all = all && known.real;
     if (known.real) stages.push_back({at.unit, way.end, span, known.real->candidates});
   });
@@ -149,8 +164,10 @@ std::vector<StagePick> PipelineSearch::real_stages(const Way& best) {
 std::vector<StagePick> PipelineSearch::stages_of(const Way& best, double cutoff) {
   std::vector<StagePick> stages;
   visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
-    const auto& known = search(span).known(stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left));
-    stages.push_back({at.unit, way.end, span, known.below(cutoff_for(at.unit, way.end, cutoff))[size_t(way.choice)].candidates});
+    const auto& known =
+        search(span).known(stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left));
+    stages.push_back(
+        {at.unit, way.end, span, known.below(cutoff_for(at.unit, way.end, cutoff))[size_t(way.choice)].candidates});
   });
   return stages;
 }

@@ -1,8 +1,10 @@
-// The best pipeline of one schedule: cuts, devices of each stage, and how each layer is divided, by dynamic programming over the cuts.
+// The best pipeline of one schedule: cuts, devices of each stage, and how each layer is divided, by dynamic programming
+// over the cuts.
 //
-// A step is the sum of the stages' fill and the greatest of their mains, so the program keeps for every (cut, first device, stages left) all
-// pairs of sum and greatest that no other beats. Segments begin as bounds; those that the best pipeline uses are looked at more closely, until
-// the best pipeline uses settled segments only: then it is the best of all.
+// A step is the sum of the stages' fill and the greatest of their mains, so the program keeps for every (cut, first
+// device, stages left) all pairs of sum and greatest that no other beats. Segments begin as bounds; those that the best
+// pipeline uses are looked at more closely, until the best pipeline uses settled segments only: then it is the best of
+// all.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +20,10 @@ namespace trireme {
 struct PipelineConfiguration {
   const Schedule* schedule = nullptr;
   StageSettings settings;
-  int chunks = 1;            ///< stages per worker
-  int positions = 0;         ///< of the pipeline; 0: two or more, as many as is best
+  int chunks = 1;               ///< stages per worker
+  int positions = 0;            ///< of the pipeline; 0: two or more, as many as is best
   std::vector<int> sizes = {};  ///< devices that a stage may have; one size where positions > 0
-  int devices = 1;           ///< at most
+  int devices = 1;              ///< at most
   TiedCuts tied = {};
 };
 
@@ -39,7 +41,8 @@ class PipelineSearch {
 
   const PipelineConfiguration& configuration() const { return configuration_; }
 
-  /// No pipeline that the configuration asks for takes less: all fills, and the greatest main is no less than the mains' mean.
+  /// No pipeline that the configuration asks for takes less: all fills, and the greatest main is no less than the
+  /// mains' mean.
   double quick_bound() const;
 
   struct Step {
@@ -47,7 +50,8 @@ class PipelineSearch {
     std::vector<StagePick> stages;  ///< a pipeline that fits; where `done` and not empty, the best
     bool done = false;              ///< nothing is left to look for below the cutoff
   };
-  /// Finds the best pipeline as far as its segments are known, and gets to know them better. `cutoff`: only pipelines of less seconds matter.
+  /// Finds the best pipeline as far as its segments are known, and gets to know them better. `cutoff`: only pipelines
+  /// of less seconds matter.
   Step advance(double cutoff);
 
  private:
@@ -68,10 +72,14 @@ class PipelineSearch {
   bool fixed() const { return configuration_.positions > 0; }
   int columns() const { return fixed() ? 1 : configuration_.devices + 1; }
   size_t index(const Where& where) const;
-  int device_of(int left) const { return (most_stages_ - left) % configuration_.positions * configuration_.sizes.front(); }
+  int device_of(int left) const {
+    return (most_stages_ - left) % configuration_.positions * configuration_.sizes.front();
+  }
   SegmentSearch& search(DeviceSpan span);
   PipelinePlace shape() const {
-    return {.depth = std::max(1, configuration_.positions), .chunks = configuration_.chunks, .micro_batches = configuration_.settings.micro_batches};
+    return {.depth = std::max(1, configuration_.positions),
+            .chunks = configuration_.chunks,
+            .micro_batches = configuration_.settings.micro_batches};
   }
   double micro_batches(int left) const;
   double cutoff_for(int begin, int end, double cutoff) const;

@@ -6,8 +6,8 @@
 namespace trireme {
 namespace {
 
-/// Indices begin and end of an interval's cover by parts of 1 / parts, and how much of the interval part `own` covers. All bounds are whole
-/// numbers in units of 1 / (parts * units).
+/// Indices begin and end of an interval's cover by parts of 1 / parts, and how much of the interval part `own` covers.
+/// All bounds are whole numbers in units of 1 / (parts * units).
 struct Cover {
   int parts_met = 0;
   double own = 0;  ///< of the whole
@@ -56,11 +56,14 @@ double RedistributionCosts::seconds(const StageLayout& from, const StageLayout& 
     if (from.placement.is_replicate() || to.placement.is_partial()) return 0;  // a slice, or zeros
     const int n = from.tensor;
     const double held = bytes / (span_.count / n);
-    if (from.placement.is_partial() && to.placement.is_replicate()) return ring_all_reduce_seconds(tensor_ring(n), n, held);
-    if (from.placement.is_partial() || to.placement.is_replicate()) return ring_reduce_scatter_seconds(tensor_ring(n), n, held);
+    if (from.placement.is_partial() && to.placement.is_replicate())
+      return ring_all_reduce_seconds(tensor_ring(n), n, held);
+    if (from.placement.is_partial() || to.placement.is_replicate())
+      return ring_reduce_scatter_seconds(tensor_ring(n), n, held);
     return ring_reduce_scatter_seconds(exchange(n), n, held / n);
   }
-  const std::tuple key{from.tensor, int(from.placement.kind), from.placement.dim, to.tensor, int(to.placement.kind), to.placement.dim};
+  const std::tuple key{from.tensor, int(from.placement.kind), from.placement.dim,
+                       to.tensor,   int(to.placement.kind),   to.placement.dim};
   auto found = arrivals_.find(key);
   if (found == arrivals_.end()) found = arrivals_.emplace(key, arrivals(span_.count, from, to)).first;
   if (found->second.messages == 0) return 0;

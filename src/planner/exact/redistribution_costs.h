@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-/// Where a tensor lies on a stage's workers: samples over the data axis (workers / tensor), `placement` over the tensor axis.
+/// Where a tensor lies on a stage's workers: samples over the data axis (workers / tensor), `placement` over the tensor
+/// axis.
 struct StageLayout {
   int tensor = 1;
   Placement placement;
@@ -29,8 +30,8 @@ class RedistributionCosts {
  public:
   RedistributionCosts(const Cluster& cluster, DeviceSpan span) : cluster_(cluster), span_(span) {}
 
-  /// `bytes`: of the whole tensor. Where both layouts have one tensor degree: the ring collective by its formula (all-reduce, reduce-scatter,
-  /// all-gather), the all-to-all by pairs. Else every worker receives what it lacks.
+  /// `bytes`: of the whole tensor. Where both layouts have one tensor degree: the ring collective by its formula
+  /// (all-reduce, reduce-scatter, all-gather), the all-to-all by pairs. Else every worker receives what it lacks.
   double seconds(const StageLayout& from, const StageLayout& to, double bytes) const;
 
   const LinkCost& tensor_ring(int tensor) const { return ring(1, tensor); }

@@ -6,7 +6,9 @@
 #include "base/infinity.h"
 
 namespace trireme {
-SegmentGraph::SegmentGraph(LayoutGraph& layout_graph, int number, const StepRule& rule, bool folded, double micro_batches) : micro_batches_(micro_batches) {
+SegmentGraph::SegmentGraph(LayoutGraph& layout_graph, int number, const StepRule& rule, bool folded,
+                           double micro_batches)
+    : micro_batches_(micro_batches) {
   const ModelSegments& model_segments = layout_graph.model_segments();
   const ModelSegments::Segment& segment = model_segments.segment(number);
   const bool recompute = layout_graph.costs().settings().recompute;
@@ -70,7 +72,8 @@ SegmentGraph::Sums SegmentGraph::least_sums(const SumWeights& weights) const {
     const std::vector<double>& before = sums[size_t(layer)];
     std::vector<double>& after = sums[size_t(layer) + 1];
     after.assign(size_t(states(layer + 1)), kInfinity);
-    for (const Arc& arc : arcs(layer)) after[size_t(arc.to)] = std::min(after[size_t(arc.to)], before[size_t(arc.from)] + weigh(arc, layer, weights));
+    for (const Arc& arc : arcs(layer))
+      after[size_t(arc.to)] = std::min(after[size_t(arc.to)], before[size_t(arc.from)] + weigh(arc, layer, weights));
   }
   return sums;
 }
@@ -140,7 +143,8 @@ int SegmentGraph::late_layers(const Way& way) const {
 
 std::vector<int> SegmentGraph::candidates_of(const Way& way) const {
   std::vector<int> candidates;
-  for (int layer = 0; layer < layers(); ++layer) candidates.push_back(arcs(layer)[size_t(way.arcs[size_t(layer)])].candidate);
+  for (int layer = 0; layer < layers(); ++layer)
+    candidates.push_back(arcs(layer)[size_t(way.arcs[size_t(layer)])].candidate);
   return candidates;
 }
 

@@ -1,27 +1,28 @@
-// The layout_graph between a segment's first layer and its last, spelled out with numbers under one schedule's rule: what the segment's dynamic
-// programs run over.
+// The layout_graph between a segment's first layer and its last, spelled out with numbers under one schedule's rule:
+// what the segment's dynamic programs run over.
 #pragma once
 
 #include <vector>
 
-#include "planner/exact/step_rule.h"
 #include "planner/exact/layout_graph.h"
+#include "planner/exact/step_rule.h"
 
 namespace trireme {
 
 /// One candidate for one layer, from a state before it to one after it (indices into SegmentGraph::states).
 struct Arc {
   int from = 0, to = 0, candidate = 0;
-  double fill = 0, main = 0;      ///< seconds that it adds to these
-  double reduce = 0, hide = 0;    ///< seconds, as often as a worker has stages
-  double state = 0;               ///< bytes, likewise
-  double stored = 0;              ///< bytes per micro-batch in flight
-  double run = 0;                 ///< bytes while its run is recomputed; 0 where nothing is
+  double fill = 0, main = 0;    ///< seconds that it adds to these
+  double reduce = 0, hide = 0;  ///< seconds, as often as a worker has stages
+  double state = 0;             ///< bytes, likewise
+  double stored = 0;            ///< bytes per micro-batch in flight
+  double run = 0;               ///< bytes while its run is recomputed; 0 where nothing is
   double workspace = 0;
 };
 
-/// How a layer's arc counts in a relaxed sum. `late`: of the first so many layers reduce counts, less hide but for the last of them: what is
-/// left of the reductions at the end is no less than that, for whichever number. `byte`: seconds that a byte costs.
+/// How a layer's arc counts in a relaxed sum. `late`: of the first so many layers reduce counts, less hide but for the
+/// last of them: what is left of the reductions at the end is no less than that, for whichever number. `byte`: seconds
+/// that a byte costs.
 struct SumWeights {
   double fill = 1, main = 1;
   int late = 0;
@@ -44,7 +45,9 @@ class SegmentGraph {
   int layers() const { return int(arcs_.size()); }
   int states(int boundary) const { return states_[size_t(boundary)]; }
   const std::vector<Arc>& arcs(int layer) const { return arcs_[size_t(layer)]; }
-  const std::vector<Arc>& leaving() const { return leaving_; }  ///< by state after the last layer: what it costs to end there
+  const std::vector<Arc>& leaving() const {
+    return leaving_;
+  }  ///< by state after the last layer: what it costs to end there
   bool run_begins(int layer) const { return run_begins_[size_t(layer)]; }
   double held(const Arc& arc) const { return arc.state + micro_batches_ * arc.stored; }
   /// No way needs less than this for recomputing and workspace.

@@ -10,7 +10,11 @@ namespace trireme {
 const SegmentSearch::Least SegmentSearch::kNone{kInfinity, kInfinity, kInfinity, kInfinity, kInfinity};
 
 SegmentSearch::SegmentSearch(LayoutGraph& layout_graph, const StepRule& rule, bool folded, const Deadline& deadline)
-    : layout_graph_(layout_graph), rule_(rule), folded_(folded), deadline_(deadline), sweeps_(size_t(layout_graph.model_segments().segments())),
+    : layout_graph_(layout_graph),
+      rule_(rule),
+      folded_(folded),
+      deadline_(deadline),
+      sweeps_(size_t(layout_graph.model_segments().segments())),
       least_(sweeps_.size()) {}
 
 void SegmentSearch::Least::take(const Least& other) {
@@ -44,7 +48,8 @@ const SegmentSearch::Flow& SegmentSearch::flow(int step, int list) {
   std::vector<int> after;
   std::map<int, int> places;
   for (int from = 0; from < int(lists_[size_t(list)].size()); ++from)
-    for (const LayoutGraph::Transition& transition : layout_graph_.transitions(step, lists_[size_t(list)][size_t(from)])) {
+    for (const LayoutGraph::Transition& transition :
+         layout_graph_.transitions(step, lists_[size_t(list)][size_t(from)])) {
       const auto [place, is_new] = places.emplace(transition.to, int(after.size()));
       if (is_new) after.push_back(transition.to);
       flow.edges.push_back({from, place->second, least_of_terms(transition.terms)});
@@ -56,7 +61,8 @@ const SegmentSearch::Flow& SegmentSearch::flow(int step, int list) {
 SegmentSearch::Sweep SegmentSearch::advance(const Sweep& sweep, int step) {
   const Flow& flow = this->flow(step, sweep.list);
   Sweep next{flow.list, std::vector<Least>(lists_[size_t(flow.list)].size(), kNone)};
-  for (const Flow::Edge& edge : flow.edges) next.least[size_t(edge.to)].take(sweep.least[size_t(edge.from)].plus(edge.adds));
+  for (const Flow::Edge& edge : flow.edges)
+    next.least[size_t(edge.to)].take(sweep.least[size_t(edge.from)].plus(edge.adds));
   return next;
 }
 
@@ -67,7 +73,10 @@ const SegmentSearch::Sweep& SegmentSearch::sweep_of(int number) {
   const ModelSegments::Segment& segment = model_segments.segment(number);
   Sweep sweep;
   if (segment.before >= 0) sweep = sweep_of(segment.before);
-  else sweep = {list_number({layout_graph_.start_state(model_segments.live_before(model_segments.cut(segment.begin)).size())}), {Least{}}};
+  else
+    sweep = {
+        list_number({layout_graph_.start_state(model_segments.live_before(model_segments.cut(segment.begin)).size())}),
+        {Least{}}};
   for (const int step : segment.steps) sweep = advance(sweep, step);
   result = std::move(sweep);
   return *result;
@@ -110,7 +119,8 @@ void SegmentSearch::look_closer(int segment, double micro_batches, double cutoff
   else settle(segment, micro_batches, cutoff, known);
 }
 
-/// Fill and main each by itself, and their sum for a way that is good in both; reductions as far as they mattered in such a way.
+/// Fill and main each by itself, and their sum for a way that is good in both; reductions as far as they mattered in
+/// such a way.
 void SegmentSearch::price(int segment, double micro_batches, Known& known) {
   known.priced = true;
   const SegmentGraph segment_graph(layout_graph_, segment, rule_, folded_, micro_batches);
@@ -120,7 +130,8 @@ void SegmentSearch::price(int segment, double micro_batches, Known& known) {
     if (priced.none_fits) known.bound.clear();
     for (const SegmentGraph::Way& way : priced.ways) {
       const WaySum sum = segment_graph.sum_of(way);
-      if (!fits_limit(sum.bytes, limit) || (known.real && known.real->fill + known.real->main <= sum.fill + sum.main)) continue;
+      if (!fits_limit(sum.bytes, limit) || (known.real && known.real->fill + known.real->main <= sum.fill + sum.main))
+        continue;
       known.real = SegmentChoice{sum.fill, sum.main, segment_graph.candidates_of(way)};
       known.late = segment_graph.late_layers(way);
     }

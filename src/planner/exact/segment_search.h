@@ -13,15 +13,17 @@ namespace trireme {
 /// Of the segments of one place, under one rule. Used by one thread.
 class SegmentSearch {
  public:
-  /// `layout_graph` and `deadline` outlive it. `folded`: only fill + main counts (a plan of one stage), and all of it is put into main.
+  /// `layout_graph` and `deadline` outlive it. `folded`: only fill + main counts (a plan of one stage), and all of it
+  /// is put into main.
   SegmentSearch(LayoutGraph& layout_graph, const StepRule& rule, bool folded, const Deadline& deadline);
 
   struct Known {
     bool asked = false, priced = false;
-    /// One: no way has less fill, none less main. At first from sums that let memory and hiding aside; priced: with memory too
-    /// (memory_price.h). Empty where no way fits.
+    /// One: no way has less fill, none less main. At first from sums that let memory and hiding aside; priced: with
+    /// memory too (memory_price.h). Empty where no way fits.
     std::vector<SegmentChoice> bound;
-    /// All ways that fit and that no other beats in both, of those whose fill + main is below `settled_below` (0: none were looked for).
+    /// All ways that fit and that no other beats in both, of those whose fill + main is below `settled_below` (0: none
+    /// were looked for).
     std::vector<SegmentChoice> settled;
     double settled_below = 0;
     std::optional<SegmentChoice> real;  ///< a good way that fits, where one was met
@@ -38,8 +40,10 @@ class SegmentSearch {
   /// Knows the segment one step better: prices it, then settles it for `cutoff`.
   void look_closer(int segment, double micro_batches, double cutoff);
 
-  bool complete() const { return complete_; }  ///< whether nothing was ever left out of settled choices, for the deadline's sake either
-  size_t labels() const { return labels_; }    ///< made so far
+  bool complete() const {
+    return complete_;
+  }  ///< whether nothing was ever left out of settled choices, for the deadline's sake either
+  size_t labels() const { return labels_; }  ///< made so far
 
  private:
   /// Least sums over all ways from the segment's begin to a state, each by itself.
@@ -80,7 +84,7 @@ class SegmentSearch {
   const Deadline& deadline_;
   bool complete_ = true;
   size_t labels_ = 0;
-  std::vector<std::vector<int>> lists_;         // of states
+  std::vector<std::vector<int>> lists_;  // of states
   std::map<std::vector<int>, int> list_numbers_;
   std::map<std::pair<int, int>, Flow> flows_;   // by step and list
   std::vector<std::optional<Sweep>> sweeps_;    // by segment

@@ -42,7 +42,8 @@ PlanAnswer ask_tighter(const PlanRequest& request, const Cluster& cluster, const
     if (same.best->prediction.fits()) return same;
   }
   PlanAnswer answer = ask(request, cluster, known);
-  if (answer.best) answer.lower_bound = std::max(answer.lower_bound, std::min(known.lower_bound, answer.best->objective));
+  if (answer.best)
+    answer.lower_bound = std::max(answer.lower_bound, std::min(known.lower_bound, answer.best->objective));
   return answer;
 }
 
@@ -51,8 +52,10 @@ WhatIf with_half_the_memory(const PlanRequest& request, const PlanAnswer& known)
   const auto has_limit = [](const Device& device) { return device.memory > 0; };
   const bool limited = std::any_of(less.devices.begin(), less.devices.end(), has_limit);
   const auto half = std::max<int64_t>(1, int64_t(known.best->prediction.fullest() / 2));
-  for (Device& device : less.devices) device.memory = limited ? std::max<int64_t>(1, device.memory / 2) * int64_t(has_limit(device)) : half;
-  return {limited ? "devices had half the memory" : fmt::format("devices had {}, half of what this plan needs", format_bytes(half)),
+  for (Device& device : less.devices)
+    device.memory = limited ? std::max<int64_t>(1, device.memory / 2) * int64_t(has_limit(device)) : half;
+  return {limited ? "devices had half the memory"
+                  : fmt::format("devices had {}, half of what this plan needs", format_bytes(half)),
           ask_tighter(request, less, known), true};
 }
 

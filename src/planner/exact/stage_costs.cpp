@@ -49,8 +49,14 @@ void StageTerms::add(const StageTerms& other) {
 }
 
 StageCosts::StageCosts(const ModelFacts& facts, const StageSettings& settings, DeviceSpan span)
-    : facts_(facts), cluster_(facts.request().cluster), settings_(settings), span_(span), redistribution_costs_(cluster_, span),
-      entry_(entry_link(cluster_, span)), exit_(exit_link(cluster_, span)), most_tensor_(std::min(span.count, most_tensor(facts.request()))) {
+    : facts_(facts),
+      cluster_(facts.request().cluster),
+      settings_(settings),
+      span_(span),
+      redistribution_costs_(cluster_, span),
+      entry_(entry_link(cluster_, span)),
+      exit_(exit_link(cluster_, span)),
+      most_tensor_(std::min(span.count, most_tensor(facts.request()))) {
   for (int i = span.first; i < span.first + span.count; ++i) {
     const auto memory = double(cluster_.devices[size_t(i)].memory);
     if (memory > 0) memory_limit_ = memory_limit_ == 0 ? memory : std::min(memory_limit_, memory);
@@ -72,7 +78,8 @@ StageCosts::Degree StageCosts::make_degree(int tensor) const {
   if (!degree.fits) return degree;
   std::set<Shard> shards;
   for (int d = 0; d < mesh.data; ++d) {
-    const int64_t samples = (mesh.shares.empty() ? share_of(most, mesh.data, d) : share_of(most, mesh.shares, d)).size();
+    const int64_t samples =
+        (mesh.shares.empty() ? share_of(most, mesh.data, d) : share_of(most, mesh.shares, d)).size();
     degree.samples = std::max(degree.samples, samples);
     for (int t = 0; t < tensor; ++t) {
       const Device& device = cluster_.devices[size_t(mesh.workers[size_t(d * tensor + t)])];
@@ -88,7 +95,8 @@ const std::vector<Candidate>& StageCosts::candidates(NodeId node) const {
   if (!fresh) return it->second;
   for (int tensor = 1; tensor <= most_tensor_; ++tensor) {
     if (span_.count % tensor != 0 || !degree(tensor).fits) continue;
-    for (const ShardingOption& option : facts_.options(node, tensor)) it->second.push_back({span_.count / tensor, tensor, &option});
+    for (const ShardingOption& option : facts_.options(node, tensor))
+      it->second.push_back({span_.count / tensor, tensor, &option});
   }
   return it->second;
 }
@@ -103,15 +111,21 @@ double StageCosts::communication_seconds(NodeId node, const Candidate& candidate
   CallInputs inputs{.shapes = model.input_shapes(node), .elements = {}, .wanted = {}};
   inputs.elements.assign(inputs.shapes.size(), bytes);
   inputs.wanted = facts_.layer(node).gradient_goes;
-  const LayerExchanges exchanges = exchanges_of(call_shapes(*model.node(node).layer, inputs, *candidate.option, t, degree(t).samples, precision));
+  const LayerExchanges exchanges =
+      exchanges_of(call_shapes(*model.node(node).layer, inputs, *candidate.option, t, degree(t).samples, precision));
   const LinkCost& ring = redistribution_costs_.tensor_ring(t);
   const auto seconds_of = [&](const std::vector<Exchange>& said) {
     double seconds = 0;
-    for (const Exchange& one : said)
-      switch (one.kind) {
-        case RedistributionKind::send_receive: seconds += one.times * (ring.latency + one.bytes * ring.seconds_per_byte); break;
-        case RedistributionKind::all_reduce: seconds += one.times * ring_all_reduce_seconds(ring, t, one.bytes); break;
-        default: seconds += one.times * ring_reduce_scatter_seconds(ring, t, one.bytes); break;
+    for (const Exchange& one : said) switch (one.kind) {
+        case RedistributionKind::send_receive:
+          seconds += one.times * (ring.latency + one.bytes * ring.seconds_per_byte);
+          break;
+        case RedistributionKind::all_reduce:
+          seconds += one.times * ring_all_reduce_seconds(ring, t, one.bytes);
+          break;
+        default:
+          seconds += one.times * ring_reduce_scatter_seconds(ring, t, one.bytes);
+          break;
       }
     return seconds;
   };
@@ -149,7 +163,8 @@ StageTerms StageCosts::own(NodeId node, const Candidate& candidate, const std::v
 
 void StageCosts::add_seconds(NodeId node, const Candidate& candidate, StageTerms& terms) const {
   for (const Shard& shard : degree(candidate.tensor).shards) {
-    const LayerCost cost = facts_.request().costs.seconds(node, *candidate.option, candidate.tensor, shard.samples, shard.kind);
+    const LayerCost cost =
+        facts_.request().costs.seconds(node, *candidate.option, candidate.tensor, shard.samples, shard.kind);
     const double factor = (settings_.alone ? 1 : cost.crowding) / shard.speed;
     const bool splits = settings_.splits_backward && cost.backward_weight > 0;
     const double forward = (settings_.recompute ? 2 : 1) * cost.forward;
@@ -160,7 +175,8 @@ void StageCosts::add_seconds(NodeId node, const Candidate& candidate, StageTerms
   }
 }
 
-void StageCosts::add_parameter(double elements, const Candidate& candidate, size_t index, bool elsewhere, StageTerms& terms) const {
+void StageCosts::add_parameter(double elements, const Candidate& candidate, size_t index, bool elsewhere,
+                               StageTerms& terms) const {
   const bool sharded = candidate.option->parameters[index].is_shard();
   const double here = sharded ? elements / candidate.tensor : elements;
   const int holders = sharded ? candidate.data : span_.count;
@@ -175,7 +191,8 @@ void StageCosts::add_parameter(double elements, const Candidate& candidate, size
   for (const Shard& shard : degree(candidate.tensor).shards)
     update = std::max(update, facts_.request().costs.update_seconds(updated, 1, shard.kind) / shard.speed);
   terms.update += update;
-  add_traffic(sharded ? redistribution_costs_.data_ring(candidate.tensor) : redistribution_costs_.whole_ring(), holders, here, terms);
+  add_traffic(sharded ? redistribution_costs_.data_ring(candidate.tensor) : redistribution_costs_.whole_ring(), holders,
+              here, terms);
   if (elsewhere) terms.exposed += ring_all_reduce_seconds(entry_, 2, here * bytes.gradient);
 }
 
@@ -185,7 +202,9 @@ void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements,
   const double half = ring_reduce_scatter_seconds(ring, holders, elements * bytes.gradient);
   const double gather = ring_reduce_scatter_seconds(ring, holders, elements * bytes.weight);
   switch (settings_.sharding) {
-    case OptimizerSharding::none: terms.reduce += 2 * half; break;
+    case OptimizerSharding::none:
+      terms.reduce += 2 * half;
+      break;
     case OptimizerSharding::zero1:
       terms.reduce += half;
       terms.exposed += gather;
@@ -194,13 +213,16 @@ void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements,
       terms.communication += half;
       terms.exposed += gather;
       break;
-    case OptimizerSharding::zero3: terms.communication += half + (settings_.recompute ? 3 : 2) * gather; break;
+    case OptimizerSharding::zero3:
+      terms.communication += half + (settings_.recompute ? 3 : 2) * gather;
+      break;
   }
 }
 
 /// Where computing and communicating go on at once, both take longer.
 void StageCosts::overlap(StageTerms& terms) const {
-  if (cluster_.overlap == Overlap::nothing || (cluster_.overlap == Overlap::sums && settings_.sharding != OptimizerSharding::none)) {
+  if (cluster_.overlap == Overlap::nothing ||
+      (cluster_.overlap == Overlap::sums && settings_.sharding != OptimizerSharding::none)) {
     terms.exposed += terms.reduce;
     terms.reduce = 0;
   }
@@ -231,7 +253,8 @@ StageTerms StageCosts::from_layer(NodeId node, size_t i, const Candidate& candid
   const double bytes = region(value, candidate.tensor, Placement::replicate()) * candidate.data;
   terms.communication = redistribution_costs_.seconds(made, wanted, bytes);
   if (layer.gradient_goes[i])
-    terms.communication += redistribution_costs_.seconds({candidate.tensor, option.input_gradients[i]}, gradient, bytes);
+    terms.communication +=
+        redistribution_costs_.seconds({candidate.tensor, option.input_gradients[i]}, gradient, bytes);
   const double here = region(value, candidate.tensor, wanted.placement);
   if (layer.copy_kept[i] && !(made == wanted)) terms.kept = here;
   add_entering(node, i, here, false, terms);
@@ -251,14 +274,16 @@ StageTerms StageCosts::from_outside(NodeId node, size_t i, const Candidate& cand
   if (!layer.gradient_goes[i]) return terms;
   const Placement& gradient = candidate.option->input_gradients[i];
   const int summands = gradient.is_partial() ? candidate.tensor : 1;
-  terms.communication += summands * entry_.latency + region(value, candidate.tensor, gradient) * summands * entry_.seconds_per_byte;
+  terms.communication +=
+      summands * entry_.latency + region(value, candidate.tensor, gradient) * summands * entry_.seconds_per_byte;
   return terms;
 }
 
 StageTerms StageCosts::to_outside(NodeId node, const StageLayout& made) const {
   StageTerms terms;
   if (!made.placement.is_partial()) return terms;
-  terms.communication = (made.tensor - 1) * (exit_.latency + region(node, made.tensor, made.placement) * exit_.seconds_per_byte);
+  terms.communication =
+      (made.tensor - 1) * (exit_.latency + region(node, made.tensor, made.placement) * exit_.seconds_per_byte);
   return terms;
 }
 

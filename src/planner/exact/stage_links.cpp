@@ -36,7 +36,8 @@ void take_network(LinkCost& cost, const Cluster& cluster, int sharers) {
 LinkCost border_link(const Cluster& cluster, DeviceSpan span, int other) {
   LinkCost cost;
   const int near = other < span.first ? span.first : span.first + span.count - 1;
-  const bool crosses = other >= 0 && other < cluster.size() && device(cluster, other).node != device(cluster, near).node;
+  const bool crosses =
+      other >= 0 && other < cluster.size() && device(cluster, other).node != device(cluster, near).node;
   for (const auto& [node, count] : devices_by_node(cluster, span)) {
     if (crosses) take_network(cost, cluster, count);
     else take_node(cost, cluster, node, count);
@@ -90,6 +91,8 @@ LinkCost exchange_link(const Cluster& cluster, DeviceSpan span, int block) {
 
 LinkCost entry_link(const Cluster& cluster, DeviceSpan span) { return border_link(cluster, span, span.first - 1); }
 
-LinkCost exit_link(const Cluster& cluster, DeviceSpan span) { return border_link(cluster, span, span.first + span.count); }
+LinkCost exit_link(const Cluster& cluster, DeviceSpan span) {
+  return border_link(cluster, span, span.first + span.count);
+}
 
 }  // namespace trireme

@@ -25,7 +25,8 @@ std::vector<double> StageSearches::looks_of(DeviceSpan span) const {
                             end < cluster.size() && node(end) != node(end - 1) ? 1.0 : 0.0};
   for (int i = span.first; i < end; ++i) {
     const Device& device = cluster.devices[size_t(i)];
-    looks.insert(looks.end(), {double(device.node - node(span.first)), double(device.kind), device.speed, double(device.memory)});
+    looks.insert(looks.end(),
+                 {double(device.node - node(span.first)), double(device.kind), device.speed, double(device.memory)});
     if (size_t(device.node) >= cluster.nodes.size()) continue;
     const Link& link = cluster.nodes[size_t(device.node)].link;
     looks.insert(looks.end(), {link.bandwidth, link.latency, link.shared ? 1.0 : 0.0});
@@ -46,9 +47,11 @@ LayoutGraph& StageSearches::layout_graph(DeviceSpan span, const StageSettings& s
   return *layout_graph;
 }
 
-SegmentSearch& StageSearches::search(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied, const StepRule& rule, bool folded) {
+SegmentSearch& StageSearches::search(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied,
+                                     const StepRule& rule, bool folded) {
   LayoutGraph& at = layout_graph(span, settings, tied);
-  std::vector<double> key{rule.fill_compute, rule.fill_weight, rule.main_compute, rule.main_weight, rule.once, folded ? 1.0 : 0.0};
+  std::vector<double> key{rule.fill_compute, rule.fill_weight, rule.main_compute,
+                          rule.main_weight,  rule.once,        folded ? 1.0 : 0.0};
   std::unique_ptr<SegmentSearch>& search = searches_[{&at, std::move(key)}];
   if (!search) search = std::make_unique<SegmentSearch>(at, rule, folded, deadline_);
   return *search;
@@ -66,7 +69,8 @@ std::vector<double> StageSearches::least_sums(Value&& value) const {
   std::vector<double> sums(size_t(units) + 1, std::numeric_limits<double>::infinity());
   sums[0] = 0;
   for (int end = 1; end <= units; ++end)
-    for (int begin = 0; begin < end; ++begin) sums[size_t(end)] = std::min(sums[size_t(end)], sums[size_t(begin)] + value(begin, end));
+    for (int begin = 0; begin < end; ++begin)
+      sums[size_t(end)] = std::min(sums[size_t(end)], sums[size_t(begin)] + value(begin, end));
   return sums;
 }
 
@@ -77,11 +81,13 @@ const StageSearches::Fills& StageSearches::fills(const std::set<SegmentSearch*>&
   const int units = model_segments_.units();
   const auto least = [&](int begin, int end, double (SegmentSearch::*of)(int)) {
     double value = std::numeric_limits<double>::infinity();
-    for (SegmentSearch* search : searches) value = std::min(value, (search->*of)(model_segments_.segment_of(begin, end)));
+    for (SegmentSearch* search : searches)
+      value = std::min(value, (search->*of)(model_segments_.segment_of(begin, end)));
     return value;
   };
   fills.before = least_sums([&](int begin, int end) { return least(begin, end, &SegmentSearch::least_fill); });
-  fills.after = least_sums([&](int begin, int end) { return least(units - end, units - begin, &SegmentSearch::least_fill); });
+  fills.after =
+      least_sums([&](int begin, int end) { return least(units - end, units - begin, &SegmentSearch::least_fill); });
   std::reverse(fills.after.begin(), fills.after.end());
   fills.main = least_sums([&](int begin, int end) { return least(begin, end, &SegmentSearch::least_main); }).back();
   return fills;

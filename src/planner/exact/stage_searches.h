@@ -29,12 +29,14 @@ class StageSearches {
     double main = 0;                    ///< least sum of all stages' mains
   };
   const Fills& fills(const std::set<SegmentSearch*>& searches);
-  SegmentSearch& search(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied, const StepRule& rule, bool folded);
+  SegmentSearch& search(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied, const StepRule& rule,
+                        bool folded);
 
   size_t labels() const;  ///< made by all searches
 
  private:
-  /// What a stage's costs depend on: nodes as they follow each other, kinds, speeds, memory, links, and whether its borders lie between nodes.
+  /// What a stage's costs depend on: nodes as they follow each other, kinds, speeds, memory, links, and whether its
+  /// borders lie between nodes.
   std::vector<double> looks_of(DeviceSpan span) const;
   DeviceSpan first_like(DeviceSpan span);
 

@@ -12,7 +12,6 @@
 namespace trireme {
 namespace {
 
-
 /// All of a stage.
 struct StageSum {
   StageTerms terms;
@@ -21,7 +20,8 @@ struct StageSum {
 };
 
 bool recomputes(const Plan& plan, const ModelFacts& facts) {
-  return std::any_of(plan.layers.begin() + facts.first_layer(), plan.layers.end(), [](const LayerPlan& l) { return !l.recompute.empty(); });
+  return std::any_of(plan.layers.begin() + facts.first_layer(), plan.layers.end(),
+                     [](const LayerPlan& l) { return !l.recompute.empty(); });
 }
 
 /// The plan's speeds are those of the cluster, or nothing where these are equal.
@@ -35,7 +35,9 @@ bool knows_speeds(const Plan& plan, const Cluster& cluster) {
 
 PipelinePlace shape_of(const Plan& plan) {
   const int positions = plan.positions();
-  return {.depth = positions, .chunks = std::max(1, int(plan.stages.size()) / positions), .micro_batches = plan.micro_batches};
+  return {.depth = positions,
+          .chunks = std::max(1, int(plan.stages.size()) / positions),
+          .micro_batches = plan.micro_batches};
 }
 
 /// Within the request's space or not.
@@ -84,7 +86,8 @@ class StageSumming {
                      : costs_.from_outside(node, i, candidate));
     }
     const std::vector<NodeId>& consumers = facts_.model().consumers(node);
-    if (std::any_of(consumers.begin(), consumers.end(), [&](NodeId c) { return plan_.layers[size_t(c)].stage != stage_; }))
+    if (std::any_of(consumers.begin(), consumers.end(),
+                    [&](NodeId c) { return plan_.layers[size_t(c)].stage != stage_; }))
       terms.add(costs_.to_outside(node, candidate.output()));
     return terms;
   }
@@ -132,7 +135,8 @@ double price_per_hour(const Cluster& cluster, int devices) {
   std::set<int> seen;
   for (int i = 0; i < devices; ++i) {
     const int node = cluster.devices[size_t(i)].node;
-    if (seen.insert(node).second && size_t(node) < cluster.nodes.size()) price += cluster.nodes[size_t(node)].price_per_hour;
+    if (seen.insert(node).second && size_t(node) < cluster.nodes.size())
+      price += cluster.nodes[size_t(node)].price_per_hour;
   }
   return price;
 }
@@ -145,19 +149,23 @@ std::optional<std::string> StepModel::unknown(const Plan& plan) const {
   if (plan.devices > facts_.request().cluster.size()) return "more devices than the cluster has";
   if (!knows_speeds(plan, facts_.request().cluster)) return "speeds that are not the cluster's";
   const int p = plan.positions(), stages = int(plan.stages.size());
-  if (stages > p && (!schedule->chunked || stages % p != 0)) return "several stages per worker, but for interleaved ones";
+  if (stages > p && (!schedule->chunked || stages % p != 0))
+    return "several stages per worker, but for interleaved ones";
   int next = 0;
   for (int s = 0; s < stages; ++s) {
     const std::vector<int>& workers = plan.stages[size_t(s)];
-    if (s >= p ? workers != plan.stages[size_t(s - p)] : workers.front() != next) return "stages on devices that do not follow each other";
-    if (workers.back() - workers.front() + 1 != int(workers.size())) return "a stage on devices that do not follow each other";
+    if (s >= p ? workers != plan.stages[size_t(s - p)] : workers.front() != next)
+      return "stages on devices that do not follow each other";
+    if (workers.back() - workers.front() + 1 != int(workers.size()))
+      return "a stage on devices that do not follow each other";
     next = workers.back() + 1;
   }
   int stage = 0;
   for (NodeId node = facts_.first_layer(); node < facts_.end(); ++node) {
     const LayerPlan& layer = plan.layers[size_t(node)];
     if (layer.stage < stage) return "stages that are not runs of layers";
-    if (recomputes(plan, facts_) && layer.recompute != facts_.recompute_labels()[size_t(node)]) return "labels of recompute of its own";
+    if (recomputes(plan, facts_) && layer.recompute != facts_.recompute_labels()[size_t(node)])
+      return "labels of recompute of its own";
     stage = layer.stage;
   }
   return {};
@@ -171,12 +179,13 @@ const StageCosts& StepModel::costs(DeviceSpan span, const StageSettings& setting
 
 Prediction StepModel::predict(const Plan& plan) const {
   if (const auto why = unknown(plan))
-    fail_user({fmt::format("plan {}", plan.name), *why, "the planner's step model has no formula for it", "simulate or run it instead"});
+    fail_user({fmt::format("plan {}", plan.name), *why, "the planner's step model has no formula for it",
+               "simulate or run it instead"});
   const Schedule& schedule = find_schedule(plan.schedule, plan.name);
   const PipelinePlace shape = shape_of(plan);
   const StepRule rule = schedule.step_rule(shape);
-  const StageSettings settings{plan.micro_batches, plan.optimizer_sharding, recomputes(plan, facts_), schedule.splits_backward,
-                               plan.devices == 1};
+  const StageSettings settings{plan.micro_batches, plan.optimizer_sharding, recomputes(plan, facts_),
+                               schedule.splits_backward, plan.devices == 1};
   Prediction prediction;
   std::vector<StageSum> stages;
   double fill = 0, longest = -1;

@@ -1,8 +1,10 @@
-// How the stages' terms make a step: the closed formulas of the schedules (Schedule::step_rule, docs/schedules.md), for stages that may differ.
+// How the stages' terms make a step: the closed formulas of the schedules (Schedule::step_rule, docs/schedules.md), for
+// stages that may differ.
 //
 //   step = sum over stages of fill + max over stages of (main + exposed reduction)
 //
-// A rule's factors multiply t.compute + t.communication, what others wait for, and t.weight_compute, the weights' part of backward.
+// A rule's factors multiply t.compute + t.communication, what others wait for, and t.weight_compute, the weights' part
+// of backward.
 #pragma once
 
 #include "planner/exact/stage_costs.h"
@@ -14,7 +16,8 @@ inline double fill_seconds(const StepRule& rule, const StageTerms& t) {
   return rule.fill_compute * (t.compute + t.communication) + rule.fill_weight * t.weight_compute;
 }
 inline double main_seconds(const StepRule& rule, const StageTerms& t) {
-  return rule.main_compute * (t.compute + t.communication) + rule.main_weight * t.weight_compute + rule.once * (t.exposed + t.update);
+  return rule.main_compute * (t.compute + t.communication) + rule.main_weight * t.weight_compute +
+         rule.once * (t.exposed + t.update);
 }
 
 }  // namespace trireme

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-/// A search for plans below a bound is quick where the bound is near the truth, and where it finds none has proven the bound. So the
-/// bounds are tried from a known lower bound upwards, to the best plan known.
+/// A search for plans below a bound is quick where the bound is near the truth, and where it finds none has proven the
+/// bound. So the bounds are tried from a known lower bound upwards, to the best plan known.
 class BoundLadder {
  public:
   BoundLadder(double lower, double upper) : lower_(lower), upper_(upper), proven_(std::min(lower, upper)) {}

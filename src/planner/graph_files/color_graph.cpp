@@ -22,7 +22,8 @@ class Merger {
   std::vector<int> numbers() {
     std::map<int, int> number;
     std::vector<int> result;
-    for (int v = 0; v < int(parent_.size()); ++v) result.push_back(number.emplace(find(v), int(number.size())).first->second);
+    for (int v = 0; v < int(parent_.size()); ++v)
+      result.push_back(number.emplace(find(v), int(number.size())).first->second);
     return result;
   }
 
@@ -34,7 +35,8 @@ std::vector<int> classes_of_colors(const PlacementProblem& problem) {
   Merger merger(problem.nodes.size());
   std::map<int, int> first_of_color;
   for (int v = 0; v < int(problem.nodes.size()); ++v)
-    if (const auto color = problem.nodes[size_t(v)].color) merger.merge(v, first_of_color.emplace(*color, v).first->second);
+    if (const auto color = problem.nodes[size_t(v)].color)
+      merger.merge(v, first_of_color.emplace(*color, v).first->second);
   return merger.numbers();
 }
 
@@ -50,7 +52,8 @@ std::vector<std::pair<int, int>> order_edges(const PlacementProblem& problem, co
       const int from = class_of[v], to = class_of[size_t(next)];
       if (from == to) continue;
       if (!problem.nodes[size_t(next)].backward) edges.push_back({from, to});
-      else if (problem.nodes[v].backward && !(has_forward[size_t(from)] && has_forward[size_t(to)])) edges.push_back({to, from});
+      else if (problem.nodes[v].backward && !(has_forward[size_t(from)] && has_forward[size_t(to)]))
+        edges.push_back({to, from});
     }
   return edges;
 }
@@ -84,8 +87,8 @@ ColorGraph build(const PlacementProblem& problem, const std::vector<int>& class_
 }
 
 /// The class that each class may be put into at no cost; -1: none.
-std::vector<int> hosts_of_free_leaves(const PlacementProblem& problem, const std::vector<int>& class_of, const ColorGraph& graph,
-                                      bool memory_may_run_out) {
+std::vector<int> hosts_of_free_leaves(const PlacementProblem& problem, const std::vector<int>& class_of,
+                                      const ColorGraph& graph, bool memory_may_run_out) {
   std::vector<std::set<int>> neighbours(graph.classes.size());
   for (size_t v = 0; v < problem.nodes.size(); ++v)
     for (int next : problem.edges.successors[v]) {

@@ -24,18 +24,20 @@ struct ClassOutput {
 
 struct ColorGraph {
   std::vector<ColorClass> classes;
-  /// What must not lie behind what, by the forward nodes. A class of backward nodes only is ordered by the mirror image of their edges.
+  /// What must not lie behind what, by the forward nodes. A class of backward nodes only is ordered by the mirror image
+  /// of their edges.
   Dag order;
-  std::vector<ClassOutput> outputs;             ///< that cost anything to send
-  std::vector<std::vector<int>> owned, read;    ///< per class: numbers of outputs
+  std::vector<ClassOutput> outputs;           ///< that cost anything to send
+  std::vector<std::vector<int>> owned, read;  ///< per class: numbers of outputs
 };
 
-/// Classes that take no time and have one neighbouring class only are put into that one, over and over: no better placement is lost
-/// by that, but for one that only memory forbids. So where `memory_may_run_out`, this is done to classes without bytes only.
+/// Classes that take no time and have one neighbouring class only are put into that one, over and over: no better
+/// placement is lost by that, but for one that only memory forbids. So where `memory_may_run_out`, this is done to
+/// classes without bytes only.
 ColorGraph color_graph(const PlacementProblem& problem, bool memory_may_run_out);
 
-/// Time that the set `inside` (per class) spends sending and receiving: outputs of its own that a class outside reads, outputs from
-/// outside that it reads, each once.
+/// Time that the set `inside` (per class) spends sending and receiving: outputs of its own that a class outside reads,
+/// outputs from outside that it reads, each once.
 double communication(const ColorGraph& graph, const std::vector<char>& inside);
 
 }  // namespace trireme

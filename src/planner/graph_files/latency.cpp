@@ -36,7 +36,8 @@ std::vector<double> accelerator_loads(const PlacementProblem& problem, const Dev
     readers.clear();
     for (int next : problem.edges.successors[v]) {
       const int device = placement[size_t(next)];
-      if (device != placement[v] && std::find(readers.begin(), readers.end(), device) == readers.end()) readers.push_back(device);
+      if (device != placement[v] && std::find(readers.begin(), readers.end(), device) == readers.end())
+        readers.push_back(device);
     }
     if (readers.empty()) continue;
     if (placement[v] != kOnCpu) load[size_t(placement[v])] += node.send;
@@ -46,8 +47,8 @@ std::vector<double> accelerator_loads(const PlacementProblem& problem, const Dev
   return load;
 }
 
-/// The least time in which the path's nodes alone can be done. On a path each accelerator's part is one run of nodes, parts follow each
-/// other, and where the path enters or leaves a part, the output between has to be moved.
+/// The least time in which the path's nodes alone can be done. On a path each accelerator's part is one run of nodes,
+/// parts follow each other, and where the path enters or leaves a part, the output between has to be moved.
 double path_bound(const PlacementProblem& problem, const std::vector<int>& path) {
   const size_t count = path.size();
   const auto node = [&](size_t i) -> const PlacementNode& { return problem.nodes[size_t(path[i])]; };

@@ -3,8 +3,9 @@
 // Variables, for node v, accelerator i = 1..k, device 0 the CPUs:
 //   x[v,i] = 1: v lies on i          z[v,i] >= x[v,i], does not rise along edges: v lies on i or before what does
 //   in[u,i], out[u,i]: i receives u's output, or sends it     start[i], latency[v], total
-// Constraints as in METHODS, plus one family that the published program does not have: along every path the times of its nodes and of
-// what is moved between them add up (done[v]). It holds for each placement and keeps the bound from falling to that of one layer.
+// Constraints as in METHODS, plus one family that the published program does not have: along every path the times of
+// its nodes and of what is moved between them add up (done[v]). It holds for each placement and keeps the bound from
+// falling to that of one layer.
 #include <Cbc_C_Interface.h>
 #include <fmt/format.h>
 
@@ -65,7 +66,8 @@ class LatencyProgram {
     }
     Cbc_solve(model_.get());
     ProgramResult result;
-    result.complete = Cbc_isProvenOptimal(model_.get()) || Cbc_isProvenInfeasible(model_.get());  // infeasible: nothing better
+    result.complete =
+        Cbc_isProvenOptimal(model_.get()) || Cbc_isProvenInfeasible(model_.get());  // infeasible: nothing better
     const double bound = Cbc_getBestPossibleObjValue(model_.get());
     if (std::isfinite(bound) && bound > 0 && bound < kFree) result.lower_bound = bound * (1 - kBoundSlack);
     if (Cbc_numberSavedSolutions(model_.get()) > 0 || Cbc_isProvenOptimal(model_.get())) result.placement = placement();
@@ -101,8 +103,8 @@ class LatencyProgram {
       }
       starts.push_back(CoinBigIndex(rows.size()));
     }
-    Cbc_loadProblem(model_.get(), columns(), int(row_least_.size()), starts.data(), rows.data(), factors.data(), least_.data(),
-                    most_.data(), cost_.data(), row_least_.data(), row_most_.data());
+    Cbc_loadProblem(model_.get(), columns(), int(row_least_.size()), starts.data(), rows.data(), factors.data(),
+                    least_.data(), most_.data(), cost_.data(), row_least_.data(), row_most_.data());
     for (int column : whole_) Cbc_setInteger(model_.get(), column);
   }
 
@@ -179,7 +181,8 @@ class LatencyProgram {
       row(Terms().add(total_, 1).add(latency_[size_t(v)], -1), 'G', 0);
       row(Terms().add(latency_[size_t(v)], 1).add(x(v, kOnCpu), -node(v).cpu), 'G', 0);
       for (int next : readers(v))
-        row(Terms().add(latency_[size_t(next)], 1).add(latency_[size_t(v)], -1).add(x(next, kOnCpu), -node(next).cpu), 'G', 0);
+        row(Terms().add(latency_[size_t(next)], 1).add(latency_[size_t(v)], -1).add(x(next, kOnCpu), -node(next).cpu),
+            'G', 0);
     }
     for (int i = 1; i <= accelerators_; ++i) {
       const int start = column(0, limit_);
@@ -261,10 +264,10 @@ class LatencyProgram {
   int accelerators_ = 0, total_ = 0;
   std::unique_ptr<Cbc_Model, void (*)(Cbc_Model*)> model_;
   std::vector<double> least_, most_, cost_, row_least_, row_most_;
-  std::vector<int> whole_;                                     ///< columns that take whole numbers
-  std::vector<std::vector<std::pair<int, double>>> entries_;   ///< per column: row, factor
-  std::vector<std::vector<int>> x_;         ///< per node and device
-  std::vector<std::vector<int>> in_, out_;  ///< per node with readers and device
+  std::vector<int> whole_;                                    ///< columns that take whole numbers
+  std::vector<std::vector<std::pair<int, double>>> entries_;  ///< per column: row, factor
+  std::vector<std::vector<int>> x_;                           ///< per node and device
+  std::vector<std::vector<int>> in_, out_;                    ///< per node with readers and device
   std::vector<int> latency_;
 };
 
@@ -289,9 +292,11 @@ ProgramResult from_text(const std::string& text) {
 
 }  // namespace
 
-ProgramResult solve_latency_program(const PlacementProblem& problem, const DevicePlacement& start, const Deadline& deadline) {
-  constexpr double kRoom = 1e-6;         // the start itself must stay inside
-  constexpr double kForItself = 0.9;     // of the time: CBC does not look at the clock everywhere, the rest is patience with it
+ProgramResult solve_latency_program(const PlacementProblem& problem, const DevicePlacement& start,
+                                    const Deadline& deadline) {
+  constexpr double kRoom = 1e-6;  // the start itself must stay inside
+  constexpr double kForItself =
+      0.9;  // of the time: CBC does not look at the clock everywhere, the rest is patience with it
   const double limit = *placement_latency(problem, start) * (1 + kRoom);
   const auto left = deadline.seconds_left();
   const Deadline own(left ? std::optional(*left * kForItself) : std::nullopt);

@@ -26,7 +26,9 @@ std::string_view trimmed(std::string_view text) {
 
 std::string shortened(std::string_view text) {
   std::string shown(text.substr(0, kQuoted));
-  std::replace_if(shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');  // of a file that is no text
+  std::replace_if(
+      shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; },
+      '?');  // of a file that is no text
   return text.size() > kQuoted ? shown + "..." : shown;
 }
 
@@ -43,7 +45,8 @@ class ProfileParser {
       begin = end + 1;
     }
     if (graph_.layers.empty())
-      fail_user({where_, "", "holds no nodes", "it should have lines like \"node1 -- Linear -- forward_compute_time=1.0, ...\""});
+      fail_user({where_, "", "holds no nodes",
+                 "it should have lines like \"node1 -- Linear -- forward_compute_time=1.0, ...\""});
     graph_.edges = make_dag(int(graph_.layers.size()), edges_);
     check_no_cycle();
     return std::move(graph_);
@@ -61,7 +64,8 @@ class ProfileParser {
     // a description may hold anything, but for the separator
     const size_t first = line.find(kSeparator);
     const size_t second = first == line.npos ? line.npos : line.find(kSeparator, first + kSeparator.size());
-    if (second == line.npos) fail("neither a node (\"name -- description -- numbers\") nor an edge (a tab, then \"name -- name\")");
+    if (second == line.npos)
+      fail("neither a node (\"name -- description -- numbers\") nor an edge (a tab, then \"name -- name\")");
     LayerProfile layer;
     layer.name = line.substr(0, first);
     layer.description = line.substr(first + kSeparator.size(), second - first - kSeparator.size());
@@ -71,7 +75,8 @@ class ProfileParser {
     layer.backward = field(numbers, "backward_compute_time") * kSecondsPerMillisecond;
     layer.activation_bytes = field(numbers, "activation_size");
     layer.parameter_bytes = field(numbers, "parameter_size");
-    if (!by_name_.emplace(layer.name, int(graph_.layers.size())).second) fail(fmt::format("there are two nodes {}", layer.name));
+    if (!by_name_.emplace(layer.name, int(graph_.layers.size())).second)
+      fail(fmt::format("there are two nodes {}", layer.name));
     graph_.layers.push_back(std::move(layer));
   }
 
@@ -135,8 +140,12 @@ class ProfileParser {
 
 }  // namespace
 
-LayerGraph parse_layer_graph(std::string_view text, const std::string& where) { return ProfileParser(where).parse(text); }
+LayerGraph parse_layer_graph(std::string_view text, const std::string& where) {
+  return ProfileParser(where).parse(text);
+}
 
-LayerGraph read_layer_graph(const std::filesystem::path& file) { return parse_layer_graph(read_file(file), file.string()); }
+LayerGraph read_layer_graph(const std::filesystem::path& file) {
+  return parse_layer_graph(read_file(file), file.string());
+}
 
 }  // namespace trireme

@@ -1,9 +1,10 @@
 // Profiles in PipeDream's text format: one line per node, one per edge.
 //
-//   node4 -- Embedding(9, 8) -- forward_compute_time=0.073, backward_compute_time=6.949, activation_size=6291456.0, parameter_size=132.0
-//   <tab>node1 -- node4
+//   node4 -- Embedding(9, 8) -- forward_compute_time=0.073, backward_compute_time=6.949, activation_size=6291456.0,
+//   parameter_size=132.0 <tab>node1 -- node4
 //
-// Times are milliseconds, sizes bytes; an activation of several tensors is [a; b; c]. A node may end in " -- stage_id=3".
+// Times are milliseconds, sizes bytes; an activation of several tensors is [a; b; c]. A node may end in " --
+// stage_id=3".
 #pragma once
 
 #include <filesystem>
@@ -19,8 +20,8 @@ namespace trireme {
 constexpr double kLargestNumber = 1e30;
 
 struct LayerProfile {
-  std::string name;         ///< "node4"
-  std::string description;  ///< "Embedding(9, 8)"
+  std::string name;                  ///< "node4"
+  std::string description;           ///< "Embedding(9, 8)"
   double forward = 0, backward = 0;  ///< seconds
   double activation_bytes = 0, parameter_bytes = 0;
 };
@@ -31,8 +32,8 @@ struct LayerGraph {
   Dag edges;
 };
 
-/// Errors (user): a line that is not of the format, numbers below 0 or above kLargestNumber, unknown or repeated nodes, cycles; they
-/// name `where` (the file) and the line.
+/// Errors (user): a line that is not of the format, numbers below 0 or above kLargestNumber, unknown or repeated nodes,
+/// cycles; they name `where` (the file) and the line.
 LayerGraph parse_layer_graph(std::string_view text, const std::string& where);
 LayerGraph read_layer_graph(const std::filesystem::path& file);
 

@@ -25,7 +25,8 @@ double simple_bound(const ColorGraph& graph, const DeviceLimits& limits) {
   double work = 0, slowest = 0, cpu_share = 0;
   for (const ColorClass& c : graph.classes) {
     const bool on_accelerator = limits.accelerators > 0 && c.on_accelerator && c.bytes <= limits.memory;
-    slowest = std::max(slowest, std::min(on_accelerator ? c.accelerator : kInfinity, limits.cpus > 0 ? c.cpu : kInfinity));
+    slowest =
+        std::max(slowest, std::min(on_accelerator ? c.accelerator : kInfinity, limits.cpus > 0 ? c.cpu : kInfinity));
     work += c.accelerator;
     if (c.accelerator > 0) cpu_share = std::max(cpu_share, c.cpu > 0 ? c.accelerator / c.cpu : kInfinity);
   }
@@ -86,14 +87,17 @@ double least_memory(ColorGraph graph, DeviceLimits limits) {
 
 void check_placeable(const PlacementProblem& problem, const std::string& where) {
   if (problem.cpus > 0) return;  // a CPU has room for everything
-  if (problem.accelerators == 0) fail_user({where, "no devices", "maxFPGAs and maxCPUs are both 0", "one device is the least"});
+  if (problem.accelerators == 0)
+    fail_user({where, "no devices", "maxFPGAs and maxCPUs are both 0", "one device is the least"});
   for (const PlacementNode& node : problem.nodes)
-    if (!node.on_accelerator) fail_user({where, node.name, "runs on a CPU only, and there is none", "set maxCPUs to 1 or more"});
+    if (!node.on_accelerator)
+      fail_user({where, node.name, "runs on a CPU only, and there is none", "set maxCPUs to 1 or more"});
   if (!memory_may_run_out(problem)) return;
   const double least = least_memory(color_graph(problem, true), {problem.accelerators, 0, problem.memory});
   if (least <= problem.memory) return;
   const double missing = least - problem.memory;
-  fail_user({where, fmt::format("does not fit into {} x {}", problem.accelerators, format_bytes(std::llround(problem.memory))),
+  fail_user({where,
+             fmt::format("does not fit into {} x {}", problem.accelerators, format_bytes(std::llround(problem.memory))),
              fmt::format("{:.0f} bytes ({}) are missing per device", missing, format_bytes(std::llround(missing))),
              fmt::format("give each at least {:.0f} bytes, or use more devices", least)});
 }
@@ -104,7 +108,8 @@ GraphPlan plan_max_load(const PlacementProblem& problem, const std::string& wher
   const ColorGraph graph = color_graph(problem, memory_may_run_out(problem));
   const Found found = search(graph, limits, deadline);
   if (found.parts.empty())
-    fail_user({where, "", "no placement that fits was found before the search ended", "give it more time, devices or memory"});
+    fail_user({where, "", "no placement that fits was found before the search ended",
+               "give it more time, devices or memory"});
   GraphPlan plan;
   plan.objective = largest_load(found.parts);
   plan.states = found.states;

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kPairsPerStep = 64;  // that are looked at in the time of a step of a walk
+constexpr size_t kPairsPerStep = 64;    // that are looked at in the time of a step of a walk
 constexpr double kTimeRounding = 1e-9;  // of sums and differences of times, relative
 
 }  // namespace
@@ -45,7 +45,8 @@ void MaxLoadSearch::list_crossing() {
       if (crosses_cut(size_t(crossing_outputs_[i]), ideal)) crossing_outputs_.push_back(crossing_outputs_[i]);
     for (const auto* touched : {&graph_.owned[klass], &graph_.read[klass]})
       for (int output : *touched)
-        if (!crosses_cut(size_t(output), smaller) && crosses_cut(size_t(output), ideal)) crossing_outputs_.push_back(output);
+        if (!crosses_cut(size_t(output), smaller) && crosses_cut(size_t(output), ideal))
+          crossing_outputs_.push_back(output);
     crossing_begin_.push_back(crossing_outputs_.size());
     double sum = 0;
     for (size_t i = begin; i < crossing_outputs_.size(); ++i) sum += graph_.outputs[size_t(crossing_outputs_[i])].send;
@@ -61,11 +62,13 @@ std::span<const int32_t> MaxLoadSearch::crossing_outputs(size_t ideal) const {
 bool MaxLoadSearch::crosses_cut(size_t output, size_t ideal) const {
   const ClassOutput& o = graph_.outputs[output];
   const bool owned = ideals_.contains(ideal, o.owner);
-  return std::any_of(o.readers.begin(), o.readers.end(), [&](int reader) { return ideals_.contains(ideal, reader) != owned; });
+  return std::any_of(o.readers.begin(), o.readers.end(),
+                     [&](int reader) { return ideals_.contains(ideal, reader) != owned; });
 }
 
-/// Whether so many devices may do `work`, in accelerator time, with every load below the bound. Each output that crosses the cut between
-/// these devices and the others costs one of them its transfer, if none is a CPU: CPUs do not pay.
+/// Whether so many devices may do `work`, in accelerator time, with every load below the bound. Each output that
+/// crosses the cut between these devices and the others costs one of them its transfer, if none is a CPU: CPUs do not
+/// pay.
 bool MaxLoadSearch::suffice(int cpus, int accelerators, double work, double crossing, double bound) const {
   const double devices = accelerators + (cpus > 0 ? cpus * cpu_share_ : 0);
   const double capacity = devices > 0 ? bound * devices * (1 + kTimeRounding) : 0;
@@ -73,14 +76,15 @@ bool MaxLoadSearch::suffice(int cpus, int accelerators, double work, double cros
 }
 
 bool MaxLoadSearch::suffice_behind(size_t ideal, int cpus_before, int accelerators_before, double bound) const {
-  return suffice(limits_.cpus - cpus_before, limits_.accelerators - accelerators_before, accelerator_.back() - accelerator_[ideal],
-                 crossing_[ideal], bound);
+  return suffice(limits_.cpus - cpus_before, limits_.accelerators - accelerators_before,
+                 accelerator_.back() - accelerator_[ideal], crossing_[ideal], bound);
 }
 
 bool MaxLoadSearch::is_useful(size_t ideal, double bound) const {
   for (int c = 0; c <= limits_.cpus; ++c)
     for (int a = 0; a <= limits_.accelerators; ++a)
-      if (suffice(c, a, accelerator_[ideal], crossing_[ideal], bound) && suffice_behind(ideal, c, a, bound)) return true;
+      if (suffice(c, a, accelerator_[ideal], crossing_[ideal], bound) && suffice_behind(ideal, c, a, bound))
+        return true;
   return false;
 }
 
@@ -111,8 +115,8 @@ std::vector<DevicePart> MaxLoadSearch::run(double bound, const Deadline& deadlin
 /// Whether a device could hold the part, communication aside. If not, nothing larger fits either.
 bool MaxLoadSearch::fits_somewhere(size_t from, size_t to, double bound) const {
   if (limits_.cpus > 0 && cpu_[to] - cpu_[from] < bound) return true;
-  return limits_.accelerators > 0 && accelerator_[to] - accelerator_[from] < bound && bytes_[to] - bytes_[from] <= limits_.memory &&
-         cpu_only_[to] == cpu_only_[from];
+  return limits_.accelerators > 0 && accelerator_[to] - accelerator_[from] < bound &&
+         bytes_[to] - bytes_[from] <= limits_.memory && cpu_only_[to] == cpu_only_[from];
 }
 
 void MaxLoadSearch::pair_directly(size_t ideal, double bound) {
@@ -130,7 +134,9 @@ void MaxLoadSearch::pair_directly(size_t ideal, double bound) {
 /// Whether the part would better the way to `ideal` if it sent nothing.
 bool MaxLoadSearch::could_improve(size_t ideal, size_t from, double bound) const {
   const double on_accelerator = accelerator_[ideal] - accelerator_[from], on_cpu = cpu_[ideal] - cpu_[from];
-  const auto better = [&](size_t here, size_t before, double load) { return std::max(best_[before], load) < std::min(best_[here], bound); };
+  const auto better = [&](size_t here, size_t before, double load) {
+    return std::max(best_[before], load) < std::min(best_[here], bound);
+  };
   for (int c = 0; c <= limits_.cpus; ++c)
     for (int a = 0; a <= limits_.accelerators; ++a) {
       if (a > 0 && better(cell(ideal, c, a), cell(from, c, a - 1), on_accelerator)) return true;
@@ -144,13 +150,15 @@ double MaxLoadSearch::communication_between(size_t from, size_t to) const {
   const auto in_part = [&](int klass) { return ideals_.contains(to, klass) && !ideals_.contains(from, klass); };
   const auto enters_or_leaves = [&](const ClassOutput& output) {
     const bool owned = in_part(output.owner);
-    return std::any_of(output.readers.begin(), output.readers.end(), [&](int reader) { return in_part(reader) != owned; });
+    return std::any_of(output.readers.begin(), output.readers.end(),
+                       [&](int reader) { return in_part(reader) != owned; });
   };
   double sum = 0;
   for (int32_t o : crossing_outputs(from))
     if (enters_or_leaves(graph_.outputs[size_t(o)])) sum += graph_.outputs[size_t(o)].send;
   for (int32_t o : crossing_outputs(to))
-    if (!crosses_cut(size_t(o), from) && enters_or_leaves(graph_.outputs[size_t(o)])) sum += graph_.outputs[size_t(o)].send;
+    if (!crosses_cut(size_t(o), from) && enters_or_leaves(graph_.outputs[size_t(o)]))
+      sum += graph_.outputs[size_t(o)].send;
   return sum;
 }
 

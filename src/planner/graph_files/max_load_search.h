@@ -25,16 +25,17 @@ struct DevicePart {
 
 /// Finds the placement with the smallest largest load, if one is below a bound.
 ///
-/// Ideals are left out that cannot be reached, or leave too much work, with every device below the bound. From each that remains, smaller
-/// ideals are walked through, one class more at a time leaving it for the part between the two, with communication kept up to date class
-/// by class: quick where parts are small. Where that takes more steps than it is worth, the ideal is paired directly with all those that
-/// were reached before it: they are few where the bound is tight.
+/// Ideals are left out that cannot be reached, or leave too much work, with every device below the bound. From each
+/// that remains, smaller ideals are walked through, one class more at a time leaving it for the part between the two,
+/// with communication kept up to date class by class: quick where parts are small. Where that takes more steps than it
+/// is worth, the ideal is paired directly with all those that were reached before it: they are few where the bound is
+/// tight.
 class MaxLoadSearch {
  public:
   MaxLoadSearch(const OrderIdeals& ideals, const ColorGraph& graph, const DeviceLimits& limits);
 
-  /// The parts in order of the data; empty where no placement is below `bound`. `complete`: whether the deadline left time to look at
-  /// all.
+  /// The parts in order of the data; empty where no placement is below `bound`. `complete`: whether the deadline left
+  /// time to look at all.
   std::vector<DevicePart> run(double bound, const Deadline& deadline, bool& complete);
 
  private:
@@ -73,17 +74,17 @@ class MaxLoadSearch {
   size_t columns_;
   double cpu_share_ = 0;  ///< the most accelerator time that one CPU takes over per unit of its own
   std::vector<double> cpu_, accelerator_, bytes_, cpu_only_;  ///< sums over each ideal; cpu_only_: number of classes
-  /// Per ideal the outputs that one side of it sends and the other reads (of ideal i: from crossing_begin_[i] to crossing_begin_[i + 1]),
-  /// and the sum of their times.
+  /// Per ideal the outputs that one side of it sends and the other reads (of ideal i: from crossing_begin_[i] to
+  /// crossing_begin_[i + 1]), and the sum of their times.
   std::vector<int32_t> crossing_outputs_;
   std::vector<size_t> crossing_begin_;
   std::vector<double> crossing_;
-  std::vector<double> best_;     ///< by cell: smallest largest load
-  std::vector<Choice> choice_;   ///< by cell
-  std::vector<char> reached_;    ///< per ideal: some cell is below the bound
+  std::vector<double> best_;    ///< by cell: smallest largest load
+  std::vector<Choice> choice_;  ///< by cell
+  std::vector<char> reached_;   ///< per ideal: some cell is below the bound
   std::vector<Reached> all_reached_;
-  std::vector<uint32_t> seen_;   ///< per ideal: the walk it was last seen in
-  size_t steps_left_ = 0;        ///< of the walk under way
+  std::vector<uint32_t> seen_;  ///< per ideal: the walk it was last seen in
+  size_t steps_left_ = 0;       ///< of the walk under way
 
   std::vector<char> inside_;     ///< per class: in the part
   std::vector<int> readers_in_;  ///< per output: readers in the part

@@ -1,5 +1,6 @@
-// The order ideals of a DAG: sets of vertices that hold every predecessor of what they hold. A pipeline's cuts are exactly these, and
-// a sequence of ideals, each within the next, is a way to split the graph into stages (PipeDream's "antichain states").
+// The order ideals of a DAG: sets of vertices that hold every predecessor of what they hold. A pipeline's cuts are
+// exactly these, and a sequence of ideals, each within the next, is a way to split the graph into stages (PipeDream's
+// "antichain states").
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,9 @@ class OrderIdeals {
   static OrderIdeals along(const Dag& graph, std::span<const std::vector<int>> orders);
 
   size_t size() const { return steps_begin_.size() - 1; }
-  bool contains(size_t ideal, int vertex) const { return (words(ideal)[size_t(vertex) / 64] >> (vertex % 64) & 1) != 0; }
+  bool contains(size_t ideal, int vertex) const {
+    return (words(ideal)[size_t(vertex) / 64] >> (vertex % 64) & 1) != 0;
+  }
   bool is_subset(size_t small, size_t large) const {
     const uint64_t *a = words(small), *b = words(large);
     for (size_t i = 0; i < stride_; ++i)
@@ -50,9 +53,9 @@ class OrderIdeals {
   const uint64_t* words(size_t ideal) const { return words_.data() + ideal * stride_; }
 
   int vertices_ = 0;
-  size_t stride_ = 0;               ///< words of one ideal
+  size_t stride_ = 0;  ///< words of one ideal
   std::vector<uint64_t> words_;
-  std::vector<Step> steps_;         ///< of ideal i: from steps_begin_[i] to steps_begin_[i + 1]
+  std::vector<Step> steps_;  ///< of ideal i: from steps_begin_[i] to steps_begin_[i + 1]
   std::vector<size_t> steps_begin_;
 };
 

@@ -13,9 +13,9 @@
 namespace trireme {
 namespace {
 
-constexpr double kSyncVolume = 4;      // of an all-reduce, in (r-1)/r * weights: twice a ring's
-constexpr double kBoundaryVolume = 2;  // activations forward, their gradients back
-constexpr double kOrderRounding = 1e-12;    // of sums of the same numbers in another order, relative
+constexpr double kSyncVolume = 4;         // of an all-reduce, in (r-1)/r * weights: twice a ring's
+constexpr double kBoundaryVolume = 2;     // activations forward, their gradients back
+constexpr double kOrderRounding = 1e-12;  // of sums of the same numbers in another order, relative
 constexpr size_t kStatesPerLookAtTheClock = 256;
 
 /// The layers that the model counts, and where the others belong.
@@ -42,7 +42,8 @@ Counted counted_layers(const LayerGraph& file) {
   counted.guests.resize(counted.layers.size());
   for (int v = 0; v < count; ++v) {
     for (int next : file.edges.successors[size_t(v)])
-      if (number[size_t(v)] >= 0 && number[size_t(next)] >= 0) edges.push_back({number[size_t(v)], number[size_t(next)]});
+      if (number[size_t(v)] >= 0 && number[size_t(next)] >= 0)
+        edges.push_back({number[size_t(v)], number[size_t(next)]});
     if (number[size_t(v)] >= 0) continue;
     const auto& readers = file.edges.successors[size_t(v)];
     const auto& near = readers.empty() ? file.edges.predecessors[size_t(v)] : readers;
@@ -53,8 +54,9 @@ Counted counted_layers(const LayerGraph& file) {
   return counted;
 }
 
-/// What a cut sends on: activations of the last layers before it and, for each of these, of what comes before it and has a reader
-/// that does not. (So a tensor counts that two last layers have read and nobody else will; the official code counts it.)
+/// What a cut sends on: activations of the last layers before it and, for each of these, of what comes before it and
+/// has a reader that does not. (So a tensor counts that two last layers have read and nobody else will; the official
+/// code counts it.)
 class OpenActivations {
  public:
   OpenActivations(const Dag& graph, const std::vector<double>& bytes) : graph_(graph), bytes_(bytes) {
@@ -78,7 +80,8 @@ class OpenActivations {
     for (int x = 0; x < graph_.size(); ++x) {
       if (!ideals.contains(ideal, x)) continue;
       const auto& readers = graph_.successors[size_t(x)];
-      if (std::any_of(readers.begin(), readers.end(), [&](int reader) { return ideals.contains(ideal, reader); })) continue;
+      if (std::any_of(readers.begin(), readers.end(), [&](int reader) { return ideals.contains(ideal, reader); }))
+        continue;
       open.insert(x);
       open.insert_all(also_open_[size_t(x)]);
     }
@@ -101,12 +104,14 @@ struct Cut {
 
 /// Dynamic program over (ideal, devices used behind it), from the end of the graph to its start.
 ///
-/// Every stage of r devices that is faster than `bound` does less than r * bound of the work. So a cut with f devices behind it is
-/// of use only where the work behind it is below f * bound and the work before it below (devices - f) * bound: a narrow window where
-/// the bound is near the mean. The bound falls whenever a better plan is found; what remains at the end is the optimum.
+/// Every stage of r devices that is faster than `bound` does less than r * bound of the work. So a cut with f devices
+/// behind it is of use only where the work behind it is below f * bound and the work before it below (devices - f) *
+/// bound: a narrow window where the bound is near the mean. The bound falls whenever a better plan is found; what
+/// remains at the end is the optimum.
 class PipeDreamSearch {
  public:
-  PipeDreamSearch(const OrderIdeals& ideals, const Counted& counted, const LayerGraph& file, const PipeDreamCosts& costs)
+  PipeDreamSearch(const OrderIdeals& ideals, const Counted& counted, const LayerGraph& file,
+                  const PipeDreamCosts& costs)
       : ideals_(ideals), costs_(costs), used_(size_t(costs.devices) + 1) {
     const size_t count = counted.layers.size();
     std::vector<double> work(count), weights(count), activations(count);
@@ -123,8 +128,8 @@ class PipeDreamSearch {
     for (size_t ideal = 0; ideal < ideals.size(); ++ideal) open_.push_back(open.of(ideals, ideal));
   }
 
-  /// The cuts of the best plan below `bound`, which becomes its objective; empty where there is none. `complete` tells whether the
-  /// deadline left time to look at all.
+  /// The cuts of the best plan below `bound`, which becomes its objective; empty where there is none. `complete` tells
+  /// whether the deadline left time to look at all.
   std::vector<Cut> run(double& bound, const Deadline& deadline, bool& complete) {
     complete = true;
     std::vector<Cut> best;
@@ -146,13 +151,16 @@ class PipeDreamSearch {
           used_[size_t(used)].push_back(found);
         }
       }
-      std::sort(used_[size_t(used)].begin(), used_[size_t(used)].end(), [](const State& a, const State& b) { return a.work < b.work; });
+      std::sort(used_[size_t(used)].begin(), used_[size_t(used)].end(),
+                [](const State& a, const State& b) { return a.work < b.work; });
     }
     return best;
   }
 
   double stage_load(size_t from, size_t to, int r) const {
-    return ((work_[to] - work_[from]) + kSyncVolume * (r - 1) * (weights_[to] - weights_[from]) / (costs_.bandwidth * r)) / r;
+    return ((work_[to] - work_[from]) +
+            kSyncVolume * (r - 1) * (weights_[to] - weights_[from]) / (costs_.bandwidth * r)) /
+           r;
   }
   double boundary_load(size_t ideal, int r) const { return kBoundaryVolume * open_[ideal] / (costs_.bandwidth * r); }
   double compute(size_t from, size_t to) const { return work_[to] - work_[from]; }
@@ -171,7 +179,8 @@ class PipeDreamSearch {
     const double behind = work_[last()] - work_[ideal], slack = kOrderRounding * work_[last()];
     if (behind - slack > used * bound) return false;
     if (ideal == 0) return true;
-    return used < costs_.devices && work_[ideal] - slack <= (costs_.devices - used) * bound && boundary_load(ideal, used) < bound;
+    return used < costs_.devices && work_[ideal] - slack <= (costs_.devices - used) * bound &&
+           boundary_load(ideal, used) < bound;
   }
 
   /// The stage behind the cut `ideal` that leads to the smallest bottleneck below `bound`.
@@ -183,13 +192,15 @@ class PipeDreamSearch {
       if (input >= best.bottleneck) continue;
       const std::vector<State>& after = used_[size_t(used - r)];
       const double least = work_[ideal] - kOrderRounding * work_[last()];
-      auto next = std::lower_bound(after.begin(), after.end(), least, [](const State& s, double work) { return s.work < work; });
+      auto next = std::lower_bound(after.begin(), after.end(), least,
+                                   [](const State& s, double work) { return s.work < work; });
       for (; next != after.end() && next->work - work_[ideal] < best.bottleneck * r; ++next) {
         const size_t to = size_t(next->ideal);
         double load = std::max({stage_load(ideal, to, r), next->bottleneck, input});
         if (load >= best.bottleneck) continue;
         if (ideal != 0 && to != last()) load = std::max(load, boundary_load(to, r));
-        if (load >= best.bottleneck || to == ideal || !fits(ideal, to, r, used - r) || !ideals_.is_subset(ideal, to)) continue;
+        if (load >= best.bottleneck || to == ideal || !fits(ideal, to, r, used - r) || !ideals_.is_subset(ideal, to))
+          continue;
         best.bottleneck = load;
         best.next = int32_t(next - after.begin());
         best.replicas = r;
@@ -219,11 +230,11 @@ class PipeDreamSearch {
   const PipeDreamCosts& costs_;
   std::vector<double> work_, weights_, activations_;  ///< sums over each ideal: seconds, bytes, bytes
   std::vector<double> open_;                          ///< bytes that each ideal, as a cut, sends on
-  std::vector<std::vector<State>> used_;              ///< per number of devices behind the cut: states by ascending work
+  std::vector<std::vector<State>> used_;  ///< per number of devices behind the cut: states by ascending work
 };
 
-GraphPlan to_plan(const std::vector<Cut>& cuts, const PipeDreamSearch& search, const OrderIdeals& ideals, const Counted& counted,
-                  double objective) {
+GraphPlan to_plan(const std::vector<Cut>& cuts, const PipeDreamSearch& search, const OrderIdeals& ideals,
+                  const Counted& counted, double objective) {
   GraphPlan plan;
   plan.objective = objective;
   size_t from = 0;

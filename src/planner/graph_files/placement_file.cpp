@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kSameCost = 1e-6;   // edges of one node may differ by this, as in the published programs
+constexpr double kSameCost = 1e-6;  // edges of one node may differ by this, as in the published programs
 constexpr int kMostDevices = 1 << 20;
 
 /// Reads values of one JSON object; `path` says where it is, "nodes[3]".
@@ -32,7 +32,8 @@ class ObjectReader {
       fail(place(key), fmt::format("{} is not a number from 0 to {:g}", shown(value), kLargestNumber));
     return value.get<double>();
   }
-  int whole(const char* key, int least = std::numeric_limits<int>::min(), int most = std::numeric_limits<int>::max()) const {
+  int whole(const char* key, int least = std::numeric_limits<int>::min(),
+            int most = std::numeric_limits<int>::max()) const {
     const nlohmann::json& value = at(key);
     if (!value.is_number_integer() || value.get<int64_t>() < least || value.get<int64_t>() > most)
       fail(place(key), fmt::format("{} is not a whole number{}", shown(value), least == 0 ? " of at least 0" : ""));
@@ -95,10 +96,12 @@ PlacementProblem parse_placement(const nlohmann::json& json, const std::string& 
   for (const nlohmann::json& entry : file.array("nodes")) {
     const ObjectReader node(entry, where, fmt::format("nodes[{}]", problem.nodes.size()));
     const int id = node.whole("id");
-    if (!by_id.emplace(id, int(problem.nodes.size())).second) node.fail(node.place("id"), fmt::format("there are two nodes {}", id));
+    if (!by_id.emplace(id, int(problem.nodes.size())).second)
+      node.fail(node.place("id"), fmt::format("there are two nodes {}", id));
     PlacementNode read;
     read.id = id;
-    read.name = node.has("name") && entry.at("name").is_string() ? entry.at("name").get<std::string>() : std::to_string(id);
+    read.name =
+        node.has("name") && entry.at("name").is_string() ? entry.at("name").get<std::string>() : std::to_string(id);
     read.on_accelerator = node.truth("supportedOnFpga");
     read.backward = node.truth("isBackwardNode");
     read.cpu = node.number("cpuLatency");
@@ -121,8 +124,8 @@ PlacementProblem parse_placement(const nlohmann::json& json, const std::string& 
     PlacementNode& source = problem.nodes[size_t(from)];
     const double cost = edge.number("cost");
     if (has_cost[size_t(from)] && std::abs(source.send - cost) > kSameCost)
-      edge.fail(edge.place("cost"), fmt::format("is {}, another edge of node {} costs {}: a node's output has one cost", cost,
-                                                source.name, source.send));
+      edge.fail(edge.place("cost"), fmt::format("is {}, another edge of node {} costs {}: a node's output has one cost",
+                                                cost, source.name, source.send));
     if (!has_cost[size_t(from)]) source.send = cost;
     has_cost[size_t(from)] = 1;
     edges.push_back({from, to});
@@ -132,7 +135,9 @@ PlacementProblem parse_placement(const nlohmann::json& json, const std::string& 
   return problem;
 }
 
-PlacementProblem read_placement(const std::filesystem::path& file) { return parse_placement(read_json_file(file), file.string()); }
+PlacementProblem read_placement(const std::filesystem::path& file) {
+  return parse_placement(read_json_file(file), file.string());
+}
 
 PlacementProblem training_placement(const LayerGraph& profile, int accelerators, double memory, double bandwidth) {
   PlacementProblem problem;

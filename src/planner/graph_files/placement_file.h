@@ -20,31 +20,31 @@
 namespace trireme {
 
 struct PlacementNode {
-  int id = 0;                   ///< the file's
-  std::string name;             ///< the file's "name", or its id
-  bool on_accelerator = true;   ///< whether an accelerator can run it
+  int id = 0;                  ///< the file's
+  std::string name;            ///< the file's "name", or its id
+  bool on_accelerator = true;  ///< whether an accelerator can run it
   bool backward = false;
   double cpu = 0, accelerator = 0;  ///< times, in the file's unit
-  double bytes = 0;             ///< on an accelerator
-  double send = 0;              ///< time to move its output between an accelerator and the host
+  double bytes = 0;                 ///< on an accelerator
+  double send = 0;                  ///< time to move its output between an accelerator and the host
   std::optional<int> color;
 };
 
 struct PlacementProblem {
   int accelerators = 0, cpus = 0;
-  double memory = 0;            ///< bytes of one accelerator; CPUs have no limit
+  double memory = 0;  ///< bytes of one accelerator; CPUs have no limit
   std::vector<PlacementNode> nodes;
-  Dag edges;                    ///< without cycles, none from a backward node to a forward one
+  Dag edges;  ///< without cycles, none from a backward node to a forward one
 };
 
-/// Errors (user): missing keys, wrong types, numbers out of range, unknown or repeated ids, edges of one node with different costs,
-/// cycles; they name `where` (the file) and the JSON path.
+/// Errors (user): missing keys, wrong types, numbers out of range, unknown or repeated ids, edges of one node with
+/// different costs, cycles; they name `where` (the file) and the JSON path.
 PlacementProblem parse_placement(const nlohmann::json& json, const std::string& where);
 PlacementProblem read_placement(const std::filesystem::path& file);
 
-/// A profile as a training workload: each layer a forward and a backward node of one colour, both of the layer's activations +
-/// weights in bytes, sending the layer's activations; backward edges mirror the forward ones. Times in seconds; no CPU.
-/// `bandwidth` in bytes per second.
+/// A profile as a training workload: each layer a forward and a backward node of one colour, both of the layer's
+/// activations + weights in bytes, sending the layer's activations; backward edges mirror the forward ones. Times in
+/// seconds; no CPU. `bandwidth` in bytes per second.
 PlacementProblem training_placement(const LayerGraph& profile, int accelerators, double memory, double bandwidth);
 
 }  // namespace trireme

@@ -61,7 +61,8 @@ std::vector<int> cut_order(const PlacementProblem& problem, const ColorGraph& gr
       inside[size_t(order[begin])] = 1;
       const double load = work + communication(graph, inside);
       for (size_t a = 1; a <= most; ++a)
-        if (best[begin][a - 1].time + load < best[end][a].time) best[end][a] = {best[begin][a - 1].time + load, begin, true};
+        if (best[begin][a - 1].time + load < best[end][a].time)
+          best[end][a] = {best[begin][a - 1].time + load, begin, true};
     }
   }
   if (best[count][most].time == kInfinity) return {};

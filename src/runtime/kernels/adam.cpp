@@ -1,4 +1,5 @@
-// Adam, AdamW and LAMB. Compiled without errno for mathematical functions: a square root that may set it is not vectorised.
+// Adam, AdamW and LAMB. Compiled without errno for mathematical functions: a square root that may set it is not
+// vectorised.
 #include <cmath>
 
 #include "base/vector_code.h"
@@ -22,7 +23,8 @@ TRIREME_INLINE void adam(T* __restrict w, const T* __restrict g, T* __restrict m
 }
 
 template <class T>
-TRIREME_INLINE void moments(const T* __restrict g, T* __restrict m, T* __restrict v, int64_t n, T scale, const StepRates& r) {
+TRIREME_INLINE void moments(const T* __restrict g, T* __restrict m, T* __restrict v, int64_t n, T scale,
+                            const StepRates& r) {
   const T b1 = T(r.beta1), b2 = T(r.beta2);
   for (int64_t i = 0; i < n; ++i) {
     const T d = g[i] * scale;
@@ -32,8 +34,8 @@ TRIREME_INLINE void moments(const T* __restrict g, T* __restrict m, T* __restric
 }
 
 template <class T>
-TRIREME_INLINE void lamb(const T* __restrict w, const T* __restrict m, const T* __restrict v, T* __restrict direction, int64_t n,
-                         const StepRates& r) {
+TRIREME_INLINE void lamb(const T* __restrict w, const T* __restrict m, const T* __restrict v, T* __restrict direction,
+                         int64_t n, const StepRates& r) {
   const T whole = T(1 / r.correction1), root = T(std::sqrt(r.correction2)), epsilon = T(r.epsilon), decay = T(r.decay);
   for (int64_t i = 0; i < n; ++i) direction[i] = whole * m[i] / (std::sqrt(v[i]) / root + epsilon) + decay * w[i];
 }
@@ -43,11 +45,12 @@ TRIREME_INLINE void along(T* __restrict w, const T* __restrict direction, int64_
   for (int64_t i = 0; i < n; ++i) w[i] -= size * direction[i];
 }
 
-TRIREME_CLONES void adam_float(float* w, const float* g, float* m, float* v, int64_t n, float s, const StepRates& r, bool decoupled) {
+TRIREME_CLONES void adam_float(float* w, const float* g, float* m, float* v, int64_t n, float s, const StepRates& r,
+                               bool decoupled) {
   adam(w, g, m, v, n, s, r, decoupled);
 }
-TRIREME_CLONES void adam_double(double* w, const double* g, double* m, double* v, int64_t n, double s, const StepRates& r,
-                                bool decoupled) {
+TRIREME_CLONES void adam_double(double* w, const double* g, double* m, double* v, int64_t n, double s,
+                                const StepRates& r, bool decoupled) {
   adam(w, g, m, v, n, s, r, decoupled);
 }
 TRIREME_CLONES void moments_float(const float* g, float* m, float* v, int64_t n, float s, const StepRates& r) {
@@ -56,14 +59,20 @@ TRIREME_CLONES void moments_float(const float* g, float* m, float* v, int64_t n,
 TRIREME_CLONES void moments_double(const double* g, double* m, double* v, int64_t n, double s, const StepRates& r) {
   moments(g, m, v, n, s, r);
 }
-TRIREME_CLONES void lamb_float(const float* w, const float* m, const float* v, float* direction, int64_t n, const StepRates& r) {
+TRIREME_CLONES void lamb_float(const float* w, const float* m, const float* v, float* direction, int64_t n,
+                               const StepRates& r) {
   lamb(w, m, v, direction, n, r);
 }
-TRIREME_CLONES void lamb_double(const double* w, const double* m, const double* v, double* direction, int64_t n, const StepRates& r) {
+TRIREME_CLONES void lamb_double(const double* w, const double* m, const double* v, double* direction, int64_t n,
+                                const StepRates& r) {
   lamb(w, m, v, direction, n, r);
 }
-TRIREME_CLONES void along_float(float* w, const float* direction, int64_t n, float size) { along(w, direction, n, size); }
-TRIREME_CLONES void along_double(double* w, const double* direction, int64_t n, double size) { along(w, direction, n, size); }
+TRIREME_CLONES void along_float(float* w, const float* direction, int64_t n, float size) {
+  along(w, direction, n, size);
+}
+TRIREME_CLONES void along_double(double* w, const double* direction, int64_t n, double size) {
+  along(w, direction, n, size);
+}
 
 }  // namespace
 

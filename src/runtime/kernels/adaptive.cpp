@@ -1,4 +1,5 @@
-// Adagrad and RMSprop. Compiled without errno for mathematical functions: a square root that may set it is not vectorised.
+// Adagrad and RMSprop. Compiled without errno for mathematical functions: a square root that may set it is not
+// vectorised.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +10,8 @@ namespace trireme::kernels {
 namespace {
 
 template <class T>
-TRIREME_INLINE void adagrad(T* __restrict w, const T* __restrict g, T* __restrict sum, int64_t n, T scale, const StepRates& r) {
+TRIREME_INLINE void adagrad(T* __restrict w, const T* __restrict g, T* __restrict sum, int64_t n, T scale,
+                            const StepRates& r) {
   const T lr = T(r.learning_rate), decay = T(r.decay), epsilon = T(r.epsilon);
   for (int64_t i = 0; i < n; ++i) {
     const T d = g[i] * scale + decay * w[i];
@@ -19,9 +21,10 @@ TRIREME_INLINE void adagrad(T* __restrict w, const T* __restrict g, T* __restric
 }
 
 template <bool kCentered, bool kMomentum, class T>
-TRIREME_INLINE void rmsprop_of(T* __restrict w, const T* __restrict g, T* __restrict squares, T* __restrict mean, T* __restrict m,
-                               int64_t n, T scale, const StepRates& r) {
-  const T lr = T(r.learning_rate), decay = T(r.decay), epsilon = T(r.epsilon), alpha = T(r.alpha), momentum = T(r.momentum);
+TRIREME_INLINE void rmsprop_of(T* __restrict w, const T* __restrict g, T* __restrict squares, T* __restrict mean,
+                               T* __restrict m, int64_t n, T scale, const StepRates& r) {
+  const T lr = T(r.learning_rate), decay = T(r.decay), epsilon = T(r.epsilon), alpha = T(r.alpha),
+          momentum = T(r.momentum);
   for (int64_t i = 0; i < n; ++i) {
     const T d = g[i] * scale + decay * w[i];
     squares[i] = alpha * squares[i] + (1 - alpha) * d * d;
@@ -58,8 +61,8 @@ TRIREME_CLONES void rmsprop_float(float* w, const float* g, float* squares, floa
                                   const StepRates& r) {
   rmsprop(w, g, squares, mean, m, n, s, r);
 }
-TRIREME_CLONES void rmsprop_double(double* w, const double* g, double* squares, double* mean, double* m, int64_t n, double s,
-                                   const StepRates& r) {
+TRIREME_CLONES void rmsprop_double(double* w, const double* g, double* squares, double* mean, double* m, int64_t n,
+                                   double s, const StepRates& r) {
   rmsprop(w, g, squares, mean, m, n, s, r);
 }
 
@@ -72,10 +75,12 @@ void step_adagrad(const Block<double>& b, const StepRates& rates) {
   adagrad_double(b.weights, b.gradient, b.state[0], b.size, b.scale, rates);
 }
 void step_rmsprop(const Block<float>& b, const StepRates& rates, bool centered) {
-  rmsprop_float(b.weights, b.gradient, b.state[0], centered ? b.state[1] : nullptr, b.state[centered ? 2 : 1], b.size, b.scale, rates);
+  rmsprop_float(b.weights, b.gradient, b.state[0], centered ? b.state[1] : nullptr, b.state[centered ? 2 : 1], b.size,
+                b.scale, rates);
 }
 void step_rmsprop(const Block<double>& b, const StepRates& rates, bool centered) {
-  rmsprop_double(b.weights, b.gradient, b.state[0], centered ? b.state[1] : nullptr, b.state[centered ? 2 : 1], b.size, b.scale, rates);
+  rmsprop_double(b.weights, b.gradient, b.state[0], centered ? b.state[1] : nullptr, b.state[centered ? 2 : 1], b.size,
+                 b.scale, rates);
 }
 
 }  // namespace trireme::kernels

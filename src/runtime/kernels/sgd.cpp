@@ -6,7 +6,8 @@ namespace trireme::kernels {
 namespace {
 
 template <class T>
-TRIREME_INLINE void sgd(T* __restrict w, const T* __restrict g, T* __restrict m, int64_t n, T scale, const StepRates& r, bool nesterov) {
+TRIREME_INLINE void sgd(T* __restrict w, const T* __restrict g, T* __restrict m, int64_t n, T scale, const StepRates& r,
+                        bool nesterov) {
   const T lr = T(r.learning_rate), momentum = T(r.momentum), decay = T(r.decay);
   if (!m) {
     for (int64_t i = 0; i < n; ++i) w[i] -= lr * (g[i] * scale + decay * w[i]);
@@ -26,7 +27,8 @@ TRIREME_INLINE void sgd(T* __restrict w, const T* __restrict g, T* __restrict m,
 
 /// The rate is part of the momentum.
 template <class T>
-TRIREME_INLINE void lars(T* __restrict w, const T* __restrict g, T* __restrict m, int64_t n, T scale, const StepRates& r) {
+TRIREME_INLINE void lars(T* __restrict w, const T* __restrict g, T* __restrict m, int64_t n, T scale,
+                         const StepRates& r) {
   const T rate = T(r.learning_rate * r.trust), momentum = T(r.momentum), decay = T(r.decay);
   if (!m) {
     for (int64_t i = 0; i < n; ++i) w[i] -= rate * (g[i] * scale + decay * w[i]);
@@ -56,18 +58,24 @@ TRIREME_INLINE double squares(const T* __restrict x, int64_t n) {
   return sum;
 }
 
-TRIREME_CLONES void sgd_float(float* w, const float* g, float* m, int64_t n, float s, const StepRates& r, bool nesterov) {
+TRIREME_CLONES void sgd_float(float* w, const float* g, float* m, int64_t n, float s, const StepRates& r,
+                              bool nesterov) {
   sgd(w, g, m, n, s, r, nesterov);
 }
-TRIREME_CLONES void sgd_double(double* w, const double* g, double* m, int64_t n, double s, const StepRates& r, bool nesterov) {
+TRIREME_CLONES void sgd_double(double* w, const double* g, double* m, int64_t n, double s, const StepRates& r,
+                               bool nesterov) {
   sgd(w, g, m, n, s, r, nesterov);
 }
-TRIREME_CLONES void lars_float(float* w, const float* g, float* m, int64_t n, float s, const StepRates& r) { lars(w, g, m, n, s, r); }
+TRIREME_CLONES void lars_float(float* w, const float* g, float* m, int64_t n, float s, const StepRates& r) {
+  lars(w, g, m, n, s, r);
+}
 TRIREME_CLONES void lars_double(double* w, const double* g, double* m, int64_t n, double s, const StepRates& r) {
   lars(w, g, m, n, s, r);
 }
 TRIREME_CLONES void blend_float(float* average, const float* x, int64_t n, float share) { blend(average, x, n, share); }
-TRIREME_CLONES void blend_double(double* average, const double* x, int64_t n, double share) { blend(average, x, n, share); }
+TRIREME_CLONES void blend_double(double* average, const double* x, int64_t n, double share) {
+  blend(average, x, n, share);
+}
 TRIREME_CLONES double squares_float(const float* x, int64_t n) { return squares(x, n); }
 TRIREME_CLONES double squares_double(const double* x, int64_t n) { return squares(x, n); }
 
@@ -85,8 +93,12 @@ void step_lars(const Block<float>& b, const StepRates& rates) {
 void step_lars(const Block<double>& b, const StepRates& rates) {
   lars_double(b.weights, b.gradient, b.state[0], b.size, b.scale, rates);
 }
-void move_average(float* average, const float* values, int64_t size, double share) { blend_float(average, values, size, float(share)); }
-void move_average(double* average, const double* values, int64_t size, double share) { blend_double(average, values, size, share); }
+void move_average(float* average, const float* values, int64_t size, double share) {
+  blend_float(average, values, size, float(share));
+}
+void move_average(double* average, const double* values, int64_t size, double share) {
+  blend_double(average, values, size, share);
+}
 double square_sum(const float* values, int64_t size) { return squares_float(values, size); }
 double square_sum(const double* values, int64_t size) { return squares_double(values, size); }
 

@@ -1,5 +1,6 @@
-// Inner loops of the optimizers, on blocks that stay in the first-level cache. Formulas: optimizer.h. Arithmetic is float for
-// float weights and double for double ones; sums over many elements are kept in double. Single-threaded; pointers do not overlap.
+// Inner loops of the optimizers, on blocks that stay in the first-level cache. Formulas: optimizer.h. Arithmetic is
+// float for float weights and double for double ones; sums over many elements are kept in double. Single-threaded;
+// pointers do not overlap.
 #pragma once
 
 #include <array>
@@ -7,7 +8,8 @@
 
 namespace trireme::kernels {
 
-/// What one step's loops multiply by: the optimizer's settings with everything that depends on the step or the parameter.
+/// What one step's loops multiply by: the optimizer's settings with everything that depends on the step or the
+/// parameter.
 struct StepRates {
   double learning_rate = 0;
   double momentum = 0, decay = 0, epsilon = 0;

@@ -11,7 +11,8 @@ namespace trireme {
 namespace {
 
 /// Elements `range` of what this rank holds of tensor `k`: a view where one piece has them all, else a copy.
-at::Tensor held_part(const std::vector<ReplicaPiece>& pieces, Range range, size_t k, at::ScalarType dtype, const TensorsOfPiece& tensors) {
+at::Tensor held_part(const std::vector<ReplicaPiece>& pieces, Range range, size_t k, at::ScalarType dtype,
+                     const TensorsOfPiece& tensors) {
   for (const ReplicaPiece& piece : pieces) {
     const at::Tensor values = tensors(piece).at(k);
     if (values.defined() && piece.range.begin <= range.begin && range.end <= piece.range.end)
@@ -19,14 +20,15 @@ at::Tensor held_part(const std::vector<ReplicaPiece>& pieces, Range range, size_
   }
   at::Tensor part = at::empty({range.size()}, at::TensorOptions().dtype(dtype));
   for (const ReplicaPiece& piece : pieces)
-    if (const at::Tensor values = tensors(piece).at(k); values.defined()) copy_overlap(values, piece.range.begin, range, part);
+    if (const at::Tensor values = tensors(piece).at(k); values.defined())
+      copy_overlap(values, piece.range.begin, range, part);
   return part;
 }
 
 }  // namespace
 
-std::vector<at::Tensor> collect_bucket(const Program& program, BucketId id, Replicas& replicas, Communicator& world, int count,
-                                       at::ScalarType dtype, const TensorsOfPiece& tensors) {
+std::vector<at::Tensor> collect_bucket(const Program& program, BucketId id, Replicas& replicas, Communicator& world,
+                                       int count, at::ScalarType dtype, const TensorsOfPiece& tensors) {
   const Bucket& bucket = program.buckets[size_t(id)];
   const int rank = world.rank();
   const bool divided = program.optimizer_sharding != OptimizerSharding::none && bucket.holders.size() > 1;
@@ -36,7 +38,8 @@ std::vector<at::Tensor> collect_bucket(const Program& program, BucketId id, Repl
   if (rank != 0) {
     if (!lacks || !std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank)) return flats;
     const std::vector<ReplicaPiece> pieces = replicas.pieces(id);
-    for (int k = 0; k < count; ++k) world.send(held_part(pieces, bucket.slice_of(rank), size_t(k), dtype, tensors), 0, id);
+    for (int k = 0; k < count; ++k)
+      world.send(held_part(pieces, bucket.slice_of(rank), size_t(k), dtype, tensors), 0, id);
     return flats;
   }
   const Range whole{0, bucket.elements};

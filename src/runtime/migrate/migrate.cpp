@@ -11,7 +11,9 @@
 namespace trireme {
 namespace {
 
-bool holds(const Bucket& bucket, int rank) { return std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank); }
+bool holds(const Bucket& bucket, int rank) {
+  return std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank);
+}
 
 /// Elements of the region that `rank` has no copy of.
 int64_t lacking(const Program& program, int rank, const std::string& name, const ParameterShard& wanted) {
@@ -21,7 +23,8 @@ int64_t lacking(const Program& program, int rank, const std::string& name, const
       if (!holds(bucket, rank) || program.parameters[size_t(shard.parameter)].spec.name != name) continue;
       int64_t common = 1;
       for (size_t d = 0; d < wanted.box.size(); ++d)
-        common *= std::max<int64_t>(0, std::min(wanted.box[d].end, shard.box[d].end) - std::max(wanted.box[d].begin, shard.box[d].begin));
+        common *= std::max<int64_t>(
+            0, std::min(wanted.box[d].end, shard.box[d].end) - std::max(wanted.box[d].begin, shard.box[d].begin));
       held = std::max(held, common);
     }
   return wanted.size() - held;
@@ -29,9 +32,12 @@ int64_t lacking(const Program& program, int rank, const std::string& name, const
 
 }  // namespace
 
-int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_t bytes_per_value, const std::vector<int>& was) {
-  const bool divided = from.optimizer_sharding != OptimizerSharding::none || to.optimizer_sharding != OptimizerSharding::none;
-  const bool sliced = from.optimizer_sharding == OptimizerSharding::zero3 || to.optimizer_sharding == OptimizerSharding::zero3;
+int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_t bytes_per_value,
+                      const std::vector<int>& was) {
+  const bool divided =
+      from.optimizer_sharding != OptimizerSharding::none || to.optimizer_sharding != OptimizerSharding::none;
+  const bool sliced =
+      from.optimizer_sharding == OptimizerSharding::zero3 || to.optimizer_sharding == OptimizerSharding::zero3;
   int64_t most = 0;
   for (int rank = 0; rank < to.devices; ++rank) {
     const int before = was.empty() ? rank : was[size_t(rank)];
@@ -44,7 +50,8 @@ int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_
         values += sliced ? 0 : lacks;
         if (has_state && !divided) values += lacks * states;
       }
-      const int64_t own = to.optimizer_sharding == OptimizerSharding::none ? bucket.elements : bucket.slice_of(rank).size();
+      const int64_t own =
+          to.optimizer_sharding == OptimizerSharding::none ? bucket.elements : bucket.slice_of(rank).size();
       if (sliced) values += to.optimizer_sharding == OptimizerSharding::zero3 ? own : bucket.elements;
       if (has_state && divided) values += own * states;
     }
@@ -91,7 +98,8 @@ void StateGatherer::gather_alone(Worker& worker) {
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
     const Bucket& bucket = program_.buckets[size_t(b)];
     const std::vector<ReplicaPiece> pieces = worker.replicas().pieces(b);
-    check_internal(pieces.size() == 1 && pieces[0].range.size() == bucket.elements, "a worker that goes on alone has whole buckets");
+    check_internal(pieces.size() == 1 && pieces[0].range.size() == bucket.elements,
+                   "a worker that goes on alone has whole buckets");
     std::vector<at::Tensor> flats{pieces[0].master};
     if (has_state(bucket)) flats.insert(flats.end(), pieces[0].state.begin(), pieces[0].state.end());
     add_shards(bucket, flats);

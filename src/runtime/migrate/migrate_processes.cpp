@@ -68,7 +68,8 @@ void StateGatherer::gather(Worker& worker, Communicator& world, Precision precis
   };
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
     const Bucket& bucket = program_.buckets[size_t(b)];
-    const auto flats = collect_bucket(program_, b, worker.replicas(), world, has_state(bucket) ? states + 1 : 1, master_type(precision), tensors_of);
+    const auto flats = collect_bucket(program_, b, worker.replicas(), world, has_state(bucket) ? states + 1 : 1,
+                                      master_type(precision), tensors_of);
     if (!flats.empty()) add_shards(bucket, flats);
   }
   HeldParts held = worker.held();

@@ -19,7 +19,8 @@ int64_t bytes_in(const TensorMap& tensors) {
 }  // namespace
 
 int64_t TrainingState::bytes() const {
-  int64_t bytes = bytes_in(weights) + bytes_in(buffers) + bytes_in(averaged_buffers) + bytes_in(carried) + bytes_in(agreement);
+  int64_t bytes =
+      bytes_in(weights) + bytes_in(buffers) + bytes_in(averaged_buffers) + bytes_in(carried) + bytes_in(agreement);
   for (const auto& entry : optimizer)
     for (const at::Tensor& tensor : entry.second) bytes += int64_t(tensor.nbytes());
   return bytes;
@@ -27,7 +28,8 @@ int64_t TrainingState::bytes() const {
 
 void check_migrates(const Program& program) {
   if (program.compression.kind != Compression::Kind::powersgd) return;
-  fail_run({"change of plan", "compression = powersgd", "it keeps what each worker has not sent yet, which no other plan has a place for",
+  fail_run({"change of plan", "compression = powersgd",
+            "it keeps what each worker has not sent yet, which no other plan has a place for",
             "use compression = bf16 or none, or leave the plan as it is"});
 }
 

@@ -1,4 +1,5 @@
-// LARS (You et al., "Large Batch Training of Convolutional Networks", 2017): the rate of each parameter in proportion to the norm of its weights.
+// LARS (You et al., "Large Batch Training of Convolutional Networks", 2017): the rate of each parameter in proportion
+// to the norm of its weights.
 #include "runtime/optimizer.h"
 
 namespace trireme {

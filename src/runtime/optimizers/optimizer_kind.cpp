@@ -21,7 +21,8 @@ std::vector<std::string> optimizer_names() {
 const OptimizerKind* parse_optimizer(std::string_view text, std::string_view key) {
   for (const OptimizerKind* kind : optimizer_kinds())
     if (text == kind->name) return kind;
-  fail_user({std::string(key), fmt::format("\"{}\"", text), "is not an optimizer", fmt::format("use {}", join(optimizer_names()))});
+  fail_user({std::string(key), fmt::format("\"{}\"", text), "is not an optimizer",
+             fmt::format("use {}", join(optimizer_names()))});
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// The registry of optimizers: everything about a kind is in its file; a line in registry.cpp adds one. What each computes, and from where, is in
-// docs/optimizers.md.
+// The registry of optimizers: everything about a kind is in its file; a line in registry.cpp adds one. What each
+// computes, and from where, is in docs/optimizers.md.
 #pragma once
 
 #include <array>
@@ -15,22 +15,24 @@ namespace trireme {
 
 struct OptimizerConfig;
 
-/// Elements that are worked on at a time: small enough that the gradient sum stays in the first-level cache between summing and updating.
+/// Elements that are worked on at a time: small enough that the gradient sum stays in the first-level cache between
+/// summing and updating.
 constexpr int64_t kOptimizerBlock = 2048;
 
 /// A kind's loops over blocks of T.
 template <class T>
 struct OptimizerLoops {
-  void (*step)(const OptimizerConfig& config, const kernels::Block<T>& block, const kernels::StepRates& rates) = nullptr;
+  void (*step)(const OptimizerConfig& config, const kernels::Block<T>& block,
+               const kernels::StepRates& rates) = nullptr;
   /// Layer-wise kinds: the block's SquareSums::step.
   double (*measure)(const kernels::Block<T>& block, const kernels::StepRates& rates) = nullptr;
 };
 
 struct OptimizerKind {
   const char* name;
-  const char* description;                       ///< one line
-  std::array<const char*, 5> keys = {};          ///< of its own in an experiment's [optimizer] table, then null
-  double learning_rate = 0.01;                   ///< where the experiment says none, as the next two
+  const char* description;               ///< one line
+  std::array<const char*, 5> keys = {};  ///< of its own in an experiment's [optimizer] table, then null
+  double learning_rate = 0.01;           ///< where the experiment says none, as the next two
   double momentum = 0, epsilon = 1e-8;
   int (*state_tensors)(const OptimizerConfig& config) = nullptr;  ///< per element, without averaged weights
   /// Of the first state tensor, before the first update. Null: 0.
@@ -39,10 +41,11 @@ struct OptimizerKind {
   void (*set_rates)(const OptimizerConfig& config, int64_t step, kernels::StepRates& rates) = nullptr;
   OptimizerLoops<float> float_loops;
   OptimizerLoops<double> double_loops;
-  /// The factor of a parameter's step, from the norms of its weights and of its SquareSums::step. Null: the kind is not layer-wise.
+  /// The factor of a parameter's step, from the norms of its weights and of its SquareSums::step. Null: the kind is not
+  /// layer-wise.
   double (*trust)(const OptimizerConfig& config, double weights, double step) = nullptr;
-  bool measure_takes_gradient = false;           ///< into the state: updates do not read the gradient then
-  bool skips_zero_gradients = false;             ///< without momentum and decay: a weight without gradient stays as it is
+  bool measure_takes_gradient = false;  ///< into the state: updates do not read the gradient then
+  bool skips_zero_gradients = false;    ///< without momentum and decay: a weight without gradient stays as it is
 
   template <class T>
   const OptimizerLoops<T>& loops() const {

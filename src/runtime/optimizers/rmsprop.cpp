@@ -9,7 +9,9 @@ void rmsprop_step(const OptimizerConfig& config, const kernels::Block<T>& block,
   kernels::step_rmsprop(block, rates, config.centered);
 }
 
-int state_tensors(const OptimizerConfig& config) { return 1 + (config.centered ? 1 : 0) + (config.momentum != 0 ? 1 : 0); }
+int state_tensors(const OptimizerConfig& config) {
+  return 1 + (config.centered ? 1 : 0) + (config.momentum != 0 ? 1 : 0);
+}
 
 }  // namespace
 

@@ -12,7 +12,8 @@
 namespace trireme {
 namespace {
 
-// What is left of a column after taking away its part along the others, below which it is rounding noise even in double.
+// What is left of a column after taking away its part along the others, below which it is rounding noise even in
+// double.
 constexpr double kDependent = 1e-12;
 
 double dot(const double* a, const double* b, int64_t n) {
@@ -35,7 +36,8 @@ void all_reduce_as_bfloat16(at::Tensor& flat, Communicator& group) {
 
 std::vector<int64_t> orthonormalise_columns(at::Tensor& matrix) {
   const int64_t rows = matrix.size(0), count = matrix.size(1);
-  at::Tensor wide = matrix.t().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();  // columns become rows
+  at::Tensor wide =
+      matrix.t().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();  // columns become rows
   std::vector<int64_t> dependent;
   for (int64_t c = 0; c < count; ++c) {
     double* column = wide.data_ptr<double>() + c * rows;

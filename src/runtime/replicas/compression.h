@@ -19,9 +19,9 @@ void all_reduce_as_bfloat16(at::Tensor& flat, Communicator& group);
 /// PowerSGD (Vogels, Karimireddy, Jaggi: "PowerSGD: practical low-rank gradient compression for distributed
 /// optimization", NeurIPS 2019, algorithms 1 and 2) for the shards of one bucket, with error feedback and warm start.
 ///
-/// The paper averages the workers' gradients; Trireme's are summands of the global gradient, so everything here is a sum.
-/// A shard of two dims or more is a matrix [rows, columns] = [dim 0, the rest in memory order]. With worker i's summand
-/// G_i, its error E_i (0 at first) and Q [columns, r], equal on all workers:
+/// The paper averages the workers' gradients; Trireme's are summands of the global gradient, so everything here is a
+/// sum. A shard of two dims or more is a matrix [rows, columns] = [dim 0, the rest in memory order]. With worker i's
+/// summand G_i, its error E_i (0 at first) and Q [columns, r], equal on all workers:
 ///     M_i = G_i + E_i
 ///     P = sum of M_i Q                  all-reduce of rows * r elements
 ///     P = orthonormal columns of P      in double, the same bits everywhere
@@ -29,8 +29,8 @@ void all_reduce_as_bfloat16(at::Tensor& flat, Communicator& group);
 ///     D = P Q^T                         used as the sum of the gradients; Q stays for the next step
 ///     E_i = M_i - P Q_i^T
 /// so that D + sum of E_i = sum of M_i: nothing is lost, only late. Errors and gradients are in the bucket's master
-/// dtype. Shards for which it does not pay, vectors above all, are summed as they are. The errors take as much memory as
-/// the gradient does.
+/// dtype. Shards for which it does not pay, vectors above all, are summed as they are. The errors take as much memory
+/// as the gradient does.
 ///
 /// Belongs to one worker. All workers of the group construct theirs from the same bucket and call the same functions.
 class PowerSgd {
@@ -66,14 +66,14 @@ class PowerSgd {
   bool contributes_;
   at::TensorOptions options_;
   std::vector<Matrix> matrices_;
-  std::vector<Range> plain_;   ///< of the bucket: shards that are sent as they are
-  int64_t left_elements_ = 0;  ///< of all P
-  int64_t right_elements_ = 0; ///< of all Q
+  std::vector<Range> plain_;    ///< of the bucket: shards that are sent as they are
+  int64_t left_elements_ = 0;   ///< of all P
+  int64_t right_elements_ = 0;  ///< of all Q
   int64_t plain_elements_ = 0;
 };
 
-/// Makes the columns of `matrix` [rows, r] (float or double) orthonormal, by Gram-Schmidt in double, each column twice. A
-/// column that depends on those before it becomes zero; returns the indices of those. Same input, same bits.
+/// Makes the columns of `matrix` [rows, r] (float or double) orthonormal, by Gram-Schmidt in double, each column twice.
+/// A column that depends on those before it becomes zero; returns the indices of those. Same input, same bits.
 std::vector<int64_t> orthonormalise_columns(at::Tensor& matrix);
 
 }  // namespace trireme

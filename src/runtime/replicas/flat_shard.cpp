@@ -27,7 +27,8 @@ at::Tensor flat_shard(const at::Tensor& full, ParameterShard shard) {
 
 void copy_overlap(const at::Tensor& from, int64_t offset, const Range& range, const at::Tensor& to) {
   const int64_t begin = std::max(offset, range.begin), end = std::min(offset + from.numel(), range.end);
-  if (to.defined() && begin < end) to.narrow(0, begin - range.begin, end - begin).copy_(from.narrow(0, begin - offset, end - begin));
+  if (to.defined() && begin < end)
+    to.narrow(0, begin - range.begin, end - begin).copy_(from.narrow(0, begin - offset, end - begin));
 }
 
 }  // namespace trireme

@@ -16,7 +16,8 @@ at::Tensor view_of_shard(const at::Tensor& flat, const ParameterShard& shard);
 /// A shard's values as they lie in its bucket, taken from the full tensor.
 at::Tensor flat_shard(const at::Tensor& full, ParameterShard shard);
 
-/// Copies what `from`, at element `offset` of a bucket, and `to`, which is the bucket's elements `range` or undefined, have in common.
+/// Copies what `from`, at element `offset` of a bucket, and `to`, which is the bucket's elements `range` or undefined,
+/// have in common.
 void copy_overlap(const at::Tensor& from, int64_t offset, const Range& range, const at::Tensor& to);
 
 }  // namespace trireme

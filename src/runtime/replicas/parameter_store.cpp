@@ -16,7 +16,10 @@ Replicas::Replicas(const Program& program) {
 }
 
 ParameterStore::ParameterStore(const Program& program, Precision precision, int first_device)
-    : program_(program), precision_(precision), first_device_(first_device), replicas_(size_t(program.devices), nullptr) {
+    : program_(program),
+      precision_(precision),
+      first_device_(first_device),
+      replicas_(size_t(program.devices), nullptr) {
   DeviceScope nobody(kNoDevice);
   if (!program.private_replicas) allocate();
 }
@@ -26,7 +29,8 @@ void ParameterStore::allocate() {
   for (const Bucket& bucket : program_.buckets) {
     auto store = std::make_unique<BucketStore>();
     const bool narrow = precision_ == Precision::bf16 && !bucket.full_precision;
-    for (int v = 0; v < (narrow ? 1 : bucket.versions); ++v) store->master.push_back(at::zeros({bucket.elements}, master));
+    for (int v = 0; v < (narrow ? 1 : bucket.versions); ++v)
+      store->master.push_back(at::zeros({bucket.elements}, master));
     for (int v = 0; v < bucket.versions; ++v)
       store->compute.push_back(narrow ? at::zeros({bucket.elements}, at::kBFloat16) : store->master[size_t(v)]);
     store->gradients.resize(bucket.contributors.size());

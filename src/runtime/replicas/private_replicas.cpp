@@ -22,7 +22,9 @@ bool ReplicaSetting::narrow() const { return precision == Precision::bf16 && !bu
 
 at::TensorOptions ReplicaSetting::master() const { return at::TensorOptions().dtype(master_type(precision)); }
 
-at::TensorOptions ReplicaSetting::compute() const { return narrow() ? at::TensorOptions().dtype(at::kBFloat16) : master(); }
+at::TensorOptions ReplicaSetting::compute() const {
+  return narrow() ? at::TensorOptions().dtype(at::kBFloat16) : master();
+}
 
 void BucketReplica::allocate_state(int64_t elements) {
   if (setting_.frozen()) return;
@@ -30,17 +32,29 @@ void BucketReplica::allocate_state(int64_t elements) {
   state_ = make_optimizer_state(setting_.optimizer, elements, setting_.master());
 }
 
-void BucketReplica::step(int64_t begin, at::Tensor master, at::Tensor* compute, const at::Tensor& gradient, double learning_rate,
-                         double scale, std::span<const double> trust) {
-  const SliceUpdate work{.slice = {0, master.numel()}, .gradients = {&gradient, 1}, .gradient_scale = scale, .master = &master,
-                         .compute = compute, .state = state_, .learning_rate = learning_rate, .step = ++updates_};
+void BucketReplica::step(int64_t begin, at::Tensor master, at::Tensor* compute, const at::Tensor& gradient,
+                         double learning_rate, double scale, std::span<const double> trust) {
+  const SliceUpdate work{.slice = {0, master.numel()},
+                         .gradients = {&gradient, 1},
+                         .gradient_scale = scale,
+                         .master = &master,
+                         .compute = compute,
+                         .state = state_,
+                         .learning_rate = learning_rate,
+                         .step = ++updates_};
   update_part(setting_.optimizer, setting_.program, setting_.bucket(), begin, work, trust);
 }
 
-void BucketReplica::measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient, double scale,
-                                    std::span<SquareSums> sums) {
-  const SliceUpdate work{.slice = part, .gradients = {&gradient, 1}, .gradient_offset = part.begin, .gradient_scale = scale,
-                         .master = &master, .state = state_, .state_offset = part.begin, .step = updates_ + 1};
+void BucketReplica::measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient,
+                                    double scale, std::span<SquareSums> sums) {
+  const SliceUpdate work{.slice = part,
+                         .gradients = {&gradient, 1},
+                         .gradient_offset = part.begin,
+                         .gradient_scale = scale,
+                         .master = &master,
+                         .state = state_,
+                         .state_offset = part.begin,
+                         .step = updates_ + 1};
   measure_part(setting_.optimizer, setting_.program, setting_.bucket(), begin + part.begin, work, sums);
 }
 
@@ -93,8 +107,9 @@ void WeightRing::initialize(const ReplicaSetting& setting, uint64_t seed) {
 const at::Tensor& WeightRing::version(int64_t version) const {
   const auto length = int64_t(slots_.size());
   // frozen weights are the same in every version
-  check_internal(length == 1 || (version <= newest_ && version > newest_ - length && version >= 0),
-                 fmt::format("version {} of the weights was asked for; there are {} up to {}", version, length, newest_));
+  check_internal(
+      length == 1 || (version <= newest_ && version > newest_ - length && version >= 0),
+      fmt::format("version {} of the weights was asked for; there are {} up to {}", version, length, newest_));
   return slots_[size_t(version % length)];
 }
 
@@ -136,7 +151,9 @@ class PrivateReplicas final : public Replicas {
   void await_sums() override;
   std::exception_ptr failure() const override;
   double square_sum(BucketId bucket) override { return replica(bucket).square_sum(); }
-  void measure(BucketId bucket, double scale, std::span<SquareSums> sums) override { replica(bucket).measure(scale, sums); }
+  void measure(BucketId bucket, double scale, std::span<SquareSums> sums) override {
+    replica(bucket).measure(scale, sums);
+  }
   void update(BucketId bucket, double learning_rate, double scale, std::span<const double> trust) override {
     replica(bucket).update(learning_rate, scale, trust);
     std::erase(reduced_, bucket);
@@ -156,10 +173,11 @@ class PrivateReplicas final : public Replicas {
   }
 
   const OptimizerConfig optimizer_;
-  std::vector<BucketId> reduced_;  // and not yet updated, in this order
+  std::vector<BucketId> reduced_;                                     // and not yet updated, in this order
   std::map<std::vector<int>, std::unique_ptr<Communicator>> groups_;  // by holders
   std::vector<std::unique_ptr<BucketReplica>> replicas_;              // by bucket; null where this worker is no holder
-  std::map<std::vector<int>, std::unique_ptr<CollectiveQueue>> queues_;  // as groups_; ends first, its operations use replicas
+  std::map<std::vector<int>, std::unique_ptr<CollectiveQueue>>
+      queues_;  // as groups_; ends first, its operations use replicas
 };
 
 PrivateReplicas::PrivateReplicas(int rank, const Program& program, Precision precision, Communicator& world,
@@ -176,7 +194,8 @@ PrivateReplicas::PrivateReplicas(int rank, const Program& program, Precision pre
     const bool beside = group && !divided && program.training && group->moves_beside_computing();
     std::unique_ptr<CollectiveQueue>& queue = queues_[holders];
     if (beside && !queue) queue = std::make_unique<CollectiveQueue>(world.group(holders), DeviceScope::current());
-    const ReplicaSetting setting{program, BucketId(b), rank, precision, group.get(), optimizer_, beside ? queue.get() : nullptr, counts_};
+    const ReplicaSetting setting{
+        program, BucketId(b), rank, precision, group.get(), optimizer_, beside ? queue.get() : nullptr, counts_};
     replicas_[b] = divided ? zero_replica(setting) : whole_replica(setting);
   }
 }

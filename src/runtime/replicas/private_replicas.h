@@ -1,5 +1,5 @@
-// Internals of private replicas: one bucket in one worker's own memory, and how its holders agree on it. Every tensor is
-// allocated by the worker that it belongs to, so that memory accounting charges it. `whole_replica` is plain data
+// Internals of private replicas: one bucket in one worker's own memory, and how its holders agree on it. Every tensor
+// is allocated by the worker that it belongs to, so that memory accounting charges it. `whole_replica` is plain data
 // parallelism (each holder updates everything); `zero_replica` divides state, gradients and weights over the holders.
 #pragma once
 
@@ -25,9 +25,9 @@ namespace trireme {
 struct ReplicaSetting {
   const Program& program;
   BucketId id;
-  int rank;              ///< world rank of this worker, a holder
+  int rank;  ///< world rank of this worker, a holder
   Precision precision;
-  Communicator* group;   ///< over the holders; null where this worker is the only one
+  Communicator* group;  ///< over the holders; null where this worker is the only one
   const OptimizerConfig& optimizer;
   CollectiveQueue* queue;  ///< over the holders too, where gradients travel beside computing; else null
   ReplicaCounts& counts;   ///< of the worker
@@ -35,7 +35,7 @@ struct ReplicaSetting {
   const Bucket& bucket() const { return program.buckets[size_t(id)]; }
   bool frozen() const { return bucket().contributors.empty() || !program.training; }
   bool contributes() const;
-  bool narrow() const;               ///< computes in another dtype than it keeps
+  bool narrow() const;  ///< computes in another dtype than it keeps
   at::TensorOptions master() const;
   at::TensorOptions compute() const;
 };
@@ -68,9 +68,10 @@ class BucketReplica {
 
  protected:
   void allocate_state(int64_t elements);
-  /// The next optimizer step on tensors of one size, which lie at element `begin` of the bucket. `compute`: as in SliceUpdate, or null.
-  void step(int64_t begin, at::Tensor master, at::Tensor* compute, const at::Tensor& gradient, double learning_rate, double scale,
-            std::span<const double> trust);
+  /// The next optimizer step on tensors of one size, which lie at element `begin` of the bucket. `compute`: as in
+  /// SliceUpdate, or null.
+  void step(int64_t begin, at::Tensor master, at::Tensor* compute, const at::Tensor& gradient, double learning_rate,
+            double scale, std::span<const double> trust);
   /// What the next step's layer-wise optimizer must know of `part` of such tensors, added to `sums`.
   void measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient, double scale,
                        std::span<SquareSums> sums);

@@ -1,5 +1,5 @@
-// Workers of one process share one copy of the weights. A gradient is not moved: whoever owns a slice of the bucket reads it from
-// all contributors, updates and writes it in one pass over memory.
+// Workers of one process share one copy of the weights. A gradient is not moved: whoever owns a slice of the bucket
+// reads it from all contributors, updates and writes it in one pass over memory.
 #include <ATen/ATen.h>
 
 #include <cstring>
@@ -18,8 +18,14 @@ namespace {
 
 class SharedReplicas final : public Replicas {
  public:
-  SharedReplicas(int rank, const Program& program, ParameterStore& store, LocalWorld& world, const OptimizerConfig& optimizer)
-      : Replicas(program), rank_(rank), program_(program), store_(store), world_(world), optimizer_(optimizer),
+  SharedReplicas(int rank, const Program& program, ParameterStore& store, LocalWorld& world,
+                 const OptimizerConfig& optimizer)
+      : Replicas(program),
+        rank_(rank),
+        program_(program),
+        store_(store),
+        world_(world),
+        optimizer_(optimizer),
         own_(program.buckets.size()) {
     MemoryScope scope(MemoryCategory::gradients);
     for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b) {
@@ -79,7 +85,8 @@ class SharedReplicas final : public Replicas {
     Own& mine = own(b);
     if (gradient(b).defined())
       for (size_t s = 0; s < bucket(b).shards.size(); ++s)
-        if (!written(b, int(s)) && !mine.tables.contains(int(s))) view_of_shard(mine.gradient, bucket(b).shards[s]).zero_();
+        if (!written(b, int(s)) && !mine.tables.contains(int(s)))
+          view_of_shard(mine.gradient, bucket(b).shards[s]).zero_();
     mine.open = false;
     ++mine.reduced;
     world_.advance(store_.bucket(b).ready);
@@ -133,7 +140,8 @@ class SharedReplicas final : public Replicas {
 
   void settle() override {
     for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b)
-      if (std::binary_search(bucket(b).holders.begin(), bucket(b).holders.end(), rank_)) await_weights(b, own(b).version);
+      if (std::binary_search(bucket(b).holders.begin(), bucket(b).holders.end(), rank_))
+        await_weights(b, own(b).version);
   }
 
   void exchange_average(BucketId b) override {
@@ -161,9 +169,9 @@ class SharedReplicas final : public Replicas {
   /// This worker's part of a bucket.
   struct Own {
     at::Tensor gradient;
-    bool open = false;       // between the first gradient() of a batch and its reduce()
-    int64_t reduced = 0;     // batches
-    int64_t version = 0;     // updates
+    bool open = false;    // between the first gradient() of a batch and its reduce()
+    int64_t reduced = 0;  // batches
+    int64_t version = 0;  // updates
     std::vector<at::Tensor> state;
     std::map<int, RowSet> tables;  // by tracked shard: rows that have a gradient
   };
@@ -231,7 +239,8 @@ class SharedReplicas final : public Replicas {
 
   void count(BucketId b, const SliceUpdate& work, double seconds) {
     if (holders(b) == 1) return;
-    // of the pass's streams through memory, those that read other workers' gradients; every state and the weights are read and written
+    // of the pass's streams through memory, those that read other workers' gradients; every state and the weights are
+    // read and written
     const double remote = double(work.gradients.size()) - 1, own = 1 + 2 + 2 * double(work.state.size());
     counts_.hidden_seconds += seconds * remote / (remote + own);
     // a reduce-scatter of gradients and an all-gather of weights, by formula: each sends (n-1)/n of the bucket, twice
@@ -239,7 +248,8 @@ class SharedReplicas final : public Replicas {
     const int64_t gradient_bytes = bucket(b).elements * shared.gradients[0].element_size();
     const int64_t weight_bytes = bucket(b).elements * shared.compute[0].element_size();
     const auto contributors = int64_t(bucket(b).contributors.size());
-    counts_.bytes_sent += gradient_bytes * (contributors - 1) / contributors + weight_bytes * (holders(b) - 1) / holders(b);
+    counts_.bytes_sent +=
+        gradient_bytes * (contributors - 1) / contributors + weight_bytes * (holders(b) - 1) / holders(b);
   }
 
   const int rank_;
@@ -247,7 +257,7 @@ class SharedReplicas final : public Replicas {
   ParameterStore& store_;
   LocalWorld& world_;
   const OptimizerConfig optimizer_;
-  std::vector<Own> own_;  // by bucket
+  std::vector<Own> own_;         // by bucket
   int64_t earlier_updates_ = 0;  // by the workers that this one goes on for
 };
 

@@ -34,11 +34,12 @@ class WholeReplica final : public BucketReplica {
   void sum(Communicator& group);
 
   WeightRing weights_;
-  at::Tensor flat_;                  ///< this worker's summand, after reduce() the sum; undefined where it has none
-  at::Tensor reduced_;               ///< `flat_`, or memory for the sum only; undefined before the first reduce()
-  bool pending_ = false;             ///< reduced, not yet used by an update
+  at::Tensor flat_;       ///< this worker's summand, after reduce() the sum; undefined where it has none
+  at::Tensor reduced_;    ///< `flat_`, or memory for the sum only; undefined before the first reduce()
+  bool pending_ = false;  ///< reduced, not yet used by an update
   std::optional<PowerSgd> factors_;
-  std::future<OperationDone> summing_;  ///< valid from reduce() until somebody needs the sum, where it goes on beside computing
+  std::future<OperationDone>
+      summing_;  ///< valid from reduce() until somebody needs the sum, where it goes on beside computing
 };
 
 WholeReplica::WholeReplica(const ReplicaSetting& setting)
@@ -104,7 +105,8 @@ void WholeReplica::measure(double scale, std::span<SquareSums> sums) {
   const Range part = setting_.bucket().slice_of(setting_.rank);
   measure_part_of(0, part, weights_.master(), reduced_, scale, sums);
   if (!setting_.optimizer.kind->measure_takes_gradient) return;
-  std::vector<SquareSums> uncounted(sums.size());  // other holders count them; this one moves its own copy of the moments
+  std::vector<SquareSums> uncounted(
+      sums.size());  // other holders count them; this one moves its own copy of the moments
   measure_part_of(0, {0, part.begin}, weights_.master(), reduced_, scale, uncounted);
   measure_part_of(0, {part.end, setting_.bucket().elements}, weights_.master(), reduced_, scale, uncounted);
 }
@@ -128,8 +130,12 @@ void WholeReplica::exchange_average() {
 std::vector<ReplicaPiece> WholeReplica::pieces() {
   const at::Tensor reduced = setting_.program.keeps_gradients ? reduced_ : at::Tensor();
   const at::Tensor compute = weights_.newest();
-  return {{{0, setting_.bucket().elements}, weights_.narrow() ? weights_.master() : compute, compute, reduced,
-           has_average() ? state_.back() : at::Tensor(), state_}};
+  return {{{0, setting_.bucket().elements},
+           weights_.narrow() ? weights_.master() : compute,
+           compute,
+           reduced,
+           has_average() ? state_.back() : at::Tensor(),
+           state_}};
 }
 
 }  // namespace

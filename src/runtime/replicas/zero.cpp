@@ -1,6 +1,6 @@
 // ZeRO (Rajbhandari, Rasley, Ruwase, He: "ZeRO: memory optimizations toward training trillion parameter models", SC
-// 2020): the holders of a bucket divide its optimizer state (zero1), also its gradient (zero2), also its weights (zero3).
-// Bytes per device for P float32 parameters, n holders and K state tensors per element:
+// 2020): the holders of a bucket divide its optimizer state (zero1), also its gradient (zero2), also its weights
+// (zero3). Bytes per device for P float32 parameters, n holders and K state tensors per element:
 //
 // | level | weights | gradients | optimizer | for a while                                                                    |
 // |-------|---------|-----------|-----------|--------------------------------------------------------------------------------|
@@ -56,9 +56,9 @@ class SlicedWeights {
   const std::vector<Range> parts_;  // by holder
   const size_t mine_;
   const int64_t tag_;
-  at::Tensor master_, compute_;     // this worker's slice; one tensor in one dtype
-  at::Tensor full_;                 // compute
-  bool on_its_way_ = false;         // sent for a gather to come
+  at::Tensor master_, compute_;  // this worker's slice; one tensor in one dtype
+  at::Tensor full_;              // compute
+  bool on_its_way_ = false;      // sent for a gather to come
 };
 
 SlicedWeights::SlicedWeights(const ReplicaSetting& setting, std::vector<Range> parts, size_t mine)
@@ -127,16 +127,16 @@ class ZeroReplica final : public BucketReplica {
   void gather_updated();
 
   const OptimizerSharding level_;
-  const bool rounds_;                   // compression = bf16
-  std::vector<Range> parts_;            // by holder
+  const bool rounds_;         // compression = bf16
+  std::vector<Range> parts_;  // by holder
   size_t mine_ = 0;
-  int64_t largest_ = 0;                 // elements of a part
-  std::optional<WeightRing> whole_;     // zero1, zero2
-  std::optional<SlicedWeights> sliced_; // zero3
-  at::Tensor flat_;                     // this worker's summand. zero1: permanent; zero2, zero3: from gradient() to reduce()
-  at::Tensor reduced_;                  // own part of the sum. zero1: lies in `flat_` where there is one
-  bool begun_ = false;                  // `reduced_` holds earlier micro-batches of this batch
-  bool pending_ = false;                // reduced, not yet used by an update
+  int64_t largest_ = 0;                  // elements of a part
+  std::optional<WeightRing> whole_;      // zero1, zero2
+  std::optional<SlicedWeights> sliced_;  // zero3
+  at::Tensor flat_;       // this worker's summand. zero1: permanent; zero2, zero3: from gradient() to reduce()
+  at::Tensor reduced_;    // own part of the sum. zero1: lies in `flat_` where there is one
+  bool begun_ = false;    // `reduced_` holds earlier micro-batches of this batch
+  bool pending_ = false;  // reduced, not yet used by an update
 };
 
 ZeroReplica::ZeroReplica(const ReplicaSetting& setting)
@@ -144,7 +144,8 @@ ZeroReplica::ZeroReplica(const ReplicaSetting& setting)
       level_(setting.program.optimizer_sharding),
       rounds_(setting.program.compression.kind == Compression::Kind::bf16) {
   const Bucket& bucket = setting.bucket();
-  check_internal(setting.program.compression.kind != Compression::Kind::powersgd, "PowerSGD comes with whole gradients only");
+  check_internal(setting.program.compression.kind != Compression::Kind::powersgd,
+                 "PowerSGD comes with whole gradients only");
   check_internal(bucket.versions == 1 || setting.frozen() || !divides_gradients(),
                  "several versions of the weights come with zero1 at most");
   for (int holder : bucket.holders) {
@@ -251,7 +252,8 @@ double ZeroReplica::square_sum() {
 
 void ZeroReplica::measure(double scale, std::span<SquareSums> sums) {
   check_internal(pending_, "norms are taken of a reduced gradient");
-  measure_part_of(own().begin, {0, own().size()}, sliced_ ? sliced_->master() : whole_->master(), reduced_, scale, sums);
+  measure_part_of(own().begin, {0, own().size()}, sliced_ ? sliced_->master() : whole_->master(), reduced_, scale,
+                  sums);
 }
 
 void ZeroReplica::gather_updated() {
@@ -269,7 +271,8 @@ void ZeroReplica::update(double learning_rate, double scale, std::span<const dou
   check_internal(!sliced_ || sliced_->at_rest(), "divided weights are released before they are updated");
   pending_ = false;
   if (sliced_) {
-    step(own().begin, sliced_->master(), sliced_->narrow() ? &sliced_->compute() : nullptr, reduced_, learning_rate, scale, trust);
+    step(own().begin, sliced_->master(), sliced_->narrow() ? &sliced_->compute() : nullptr, reduced_, learning_rate,
+         scale, trust);
     return;
   }
   whole_->advance();

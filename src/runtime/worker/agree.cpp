@@ -27,8 +27,10 @@ void Agree::before_step(BatchInFlight& batch, StepOutcome& outcome) const {
   ReplicaAgreement& agreement = *context_.options.agreement;
   if (context_.rank == 0) {
     StepInput& input = batch.input;
-    const StepFacts facts{
-        .step = input.own_step, .samples = input.batch.samples, .learning_rate = input.learning_rate, .ends_epoch = input.ends_epoch};
+    const StepFacts facts{.step = input.own_step,
+                          .samples = input.batch.samples,
+                          .learning_rate = input.learning_rate,
+                          .ends_epoch = input.ends_epoch};
     agreement.before_step(facts, [&] { return read_now(input.batch); });
   }
   context_.world.barrier();

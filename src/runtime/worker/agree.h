@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-/// Executed by all workers of the replica together, of a program that agrees. No worker computes before the leader has the policy's answer.
-/// After the step only the leader touches weights until the next before_step.
+/// Executed by all workers of the replica together, of a program that agrees. No worker computes before the leader has
+/// the policy's answer. After the step only the leader touches weights until the next before_step.
 class Agree {
  public:
   /// `context` outlives it; its options have the agreement.

@@ -11,8 +11,9 @@
 
 namespace trireme {
 
-/// Does nothing where the optimizer averages no weights (OptimizerConfig::ema). The replicas hold the averages of weights; those of running
-/// statistics are here. `steps`: of the optimizer so far. `trainable`: this worker's buckets that are updated.
+/// Does nothing where the optimizer averages no weights (OptimizerConfig::ema). The replicas hold the averages of
+/// weights; those of running statistics are here. `steps`: of the optimizer so far. `trainable`: this worker's buckets
+/// that are updated.
 class Averages {
  public:
   /// References outlive it.

@@ -21,8 +21,8 @@ namespace trireme {
 /// Tensors of one micro-batch in flight.
 struct MicroBatch {
   int index = 0;
-  Range samples;                                  ///< within the global batch
-  std::vector<at::Tensor> values, gradients;      ///< by value
+  Range samples;                              ///< within the global batch
+  std::vector<at::Tensor> values, gradients;  ///< by value
   std::vector<int> uses_left;
   std::vector<std::optional<RuntimeLayerCall>> calls;  ///< by op, from forward to backward
   std::map<OpId, std::vector<at::Tensor>> states;      ///< as they were before the forward, for recomputing
@@ -49,14 +49,15 @@ struct BatchInFlight {
   int64_t version_for(const Op& op) const { return std::max(oldest_version, number - op.delay); }
 };
 
-/// The batches that a worker works on, the oldest first, and how many there have been. Under schedules that flush there is one during a step
-/// and none between steps.
+/// The batches that a worker works on, the oldest first, and how many there have been. Under schedules that flush there
+/// is one during a step and none between steps.
 class BatchesInFlight {
  public:
   /// `model` outlives it.
   explicit BatchesInFlight(const Model& model) : model_(model) {}
 
-  /// Begins the next batch of training, or one that is only evaluated, which needs an empty pipeline. Returns its number.
+  /// Begins the next batch of training, or one that is only evaluated, which needs an empty pipeline. Returns its
+  /// number.
   int64_t begin_training(const PreparedProgram& prepared, const StepInput& input);
   int64_t begin_evaluation(const PreparedProgram& prepared, const StepInput& input);
   /// Null: the pipeline is filling or running empty.

@@ -19,7 +19,9 @@ Box carried_box(const Op& op, size_t index, int rank, const Range& samples, Shap
   return box;
 }
 
-std::string carried_name(const Model& model, const Op& op, const StateSpec& spec) { return model.node(op.node).name + "/" + spec.name; }
+std::string carried_name(const Model& model, const Op& op, const StateSpec& spec) {
+  return model.node(op.node).name + "/" + spec.name;
+}
 
 }  // namespace
 
@@ -32,7 +34,8 @@ void CarriedStates::bring(const Op& op, const BatchInFlight& batch, const MicroB
     Shape shape = specs[i].sample_shape;
     shape.insert(shape.begin(), part.samples.size());
     shape = shape_of(Layout{op.mesh, Placement::shard(0), op.option.states[i]}.box_of(context_.rank, shape));
-    if (i >= carried.size()) carried.push_back(at::zeros(shape, at::TensorOptions().dtype(compute_type(context_.precision))));
+    if (i >= carried.size())
+      carried.push_back(at::zeros(shape, at::TensorOptions().dtype(compute_type(context_.precision))));
     if (carried[i].sizes() != at::IntArrayRef(shape))
       fail_run({fmt::format("layer {}, state {}", context_.model.node(op.node).name, specs[i].name),
                 fmt::format("was left by {} samples, this batch has {}", carried[i].size(0), shape[0]),

@@ -22,8 +22,8 @@ class CarriedStates {
   /// References outlive it.
   CarriedStates(const WorkerContext& context, const Program& program) : context_(context), program_(program) {}
 
-  /// Gives a call the state that the step before left: zeros at first and where the stream begins anew. Errors (run): a micro-batch of another
-  /// size than the one that left the state.
+  /// Gives a call the state that the step before left: zeros at first and where the stream begins anew. Errors (run): a
+  /// micro-batch of another size than the one that left the state.
   void bring(const Op& op, const BatchInFlight& batch, const MicroBatch& part, RuntimeLayerCall& call);
   /// Keeps what the call leaves, where its layer has a state.
   void keep(const Op& op, const MicroBatch& part, const RuntimeLayerCall& call);

@@ -14,7 +14,8 @@
 
 namespace trireme {
 
-/// Set before the first step and the same until the last. References outlive the parts. The parts belong to the worker's thread.
+/// Set before the first step and the same until the last. References outlive the parts. The parts belong to the
+/// worker's thread.
 struct WorkerContext {
   const int rank;
   const Model& model;

@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-/// `squares` of a piece's gradient, or of one bucket of it. Contributions are sums over samples divided by the global batch; a piece is
-/// the mean over its own.
+/// `squares` of a piece's gradient, or of one bucket of it. Contributions are sums over samples divided by the global
+/// batch; a piece is the mean over its own.
 void count_piece(double squares, int64_t samples, bool is_new, const BatchInFlight& batch, GradientNorms& norms) {
   if (samples == 0) return;
   const double factor = double(batch.input.batch.samples) / double(samples);
@@ -32,11 +32,13 @@ double GradientPieces::squares_so_far(const Program& program, BucketId id) const
   const at::Tensor flat = context_.replicas.gradient(id);
   double squares = 0;
   for (size_t s = 0; s < bucket.shards.size(); ++s)
-    if (context_.replicas.written(id, int(s))) squares += sum_of_squares(flat.narrow(0, bucket.shards[s].offset, bucket.shards[s].size()));
+    if (context_.replicas.written(id, int(s)))
+      squares += sum_of_squares(flat.narrow(0, bucket.shards[s].offset, bucket.shards[s].size()));
   return squares;
 }
 
-void GradientPieces::measure(const PreparedProgram& prepared, const Instruction& next, const BatchInFlight& batch, GradientNorms& norms) {
+void GradientPieces::measure(const PreparedProgram& prepared, const Instruction& next, const BatchInFlight& batch,
+                             GradientNorms& norms) {
   if (!context_.options.gradient_norms || !prepared.program->training) return;
   if (prepared.program->devices > 1) {
     if (next.code == OpCode::reduce_gradients) measure_contribution(prepared, next, batch, norms);
@@ -45,17 +47,18 @@ void GradientPieces::measure(const PreparedProgram& prepared, const Instruction&
   }
 }
 
-void GradientPieces::measure_contribution(const PreparedProgram& prepared, const Instruction& reduction, const BatchInFlight& batch,
-                                          GradientNorms& norms) const {
+void GradientPieces::measure_contribution(const PreparedProgram& prepared, const Instruction& reduction,
+                                          const BatchInFlight& batch, GradientNorms& norms) const {
   const Program& program = *prepared.program;
   int64_t samples = 0;
   for (const MicroBatch& part : batch.micro_batches)
     if (reduction.micro_batch < 0 || part.index == reduction.micro_batch) samples += samples_here(program, batch, part);
-  count_piece(squares_so_far(program, reduction.index), samples, reduction.index == prepared.trainable.front(), batch, norms);
+  count_piece(squares_so_far(program, reduction.index), samples, reduction.index == prepared.trainable.front(), batch,
+              norms);
 }
 
-void GradientPieces::measure_first_micro_batch(const PreparedProgram& prepared, const Instruction& backward, const BatchInFlight& batch,
-                                               GradientNorms& norms) {
+void GradientPieces::measure_first_micro_batch(const PreparedProgram& prepared, const Instruction& backward,
+                                               const BatchInFlight& batch, GradientNorms& norms) {
   if (batch.number != batch_) {
     batch_ = batch.number;
     first_backward_ = backward.micro_batch;
@@ -66,7 +69,8 @@ void GradientPieces::measure_first_micro_batch(const PreparedProgram& prepared, 
   is_counted_ = true;
   double squares = 0;
   for (BucketId bucket : prepared.trainable) squares += squares_so_far(*prepared.program, bucket);
-  count_piece(squares, samples_here(*prepared.program, batch, batch.micro_batches[size_t(first_backward_)]), true, batch, norms);
+  count_piece(squares, samples_here(*prepared.program, batch, batch.micro_batches[size_t(first_backward_)]), true,
+              batch, norms);
 }
 
 }  // namespace trireme

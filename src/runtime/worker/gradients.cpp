@@ -11,7 +11,8 @@
 namespace trireme {
 namespace {
 
-/// A sum is one pass without other memory, and not finite wherever an element is not; only one that has grown too large is looked at twice.
+/// A sum is one pass without other memory, and not finite wherever an element is not; only one that has grown too large
+/// is looked at twice.
 bool all_finite(const at::Tensor& values) {
   return std::isfinite(values.sum().item<double>()) || values.isfinite().all().item<bool>();
 }
@@ -31,7 +32,8 @@ std::string not_finite_before(const Instruction& reduction, const Program& progr
   return "";
 }
 
-void scale_gradients(const WorkerContext& context, const PreparedProgram& prepared, BatchInFlight& batch, GradientNorms& norms) {
+void scale_gradients(const WorkerContext& context, const PreparedProgram& prepared, BatchInFlight& batch,
+                     GradientNorms& norms) {
   Replicas& replicas = context.replicas;
   const OptimizerConfig& optimizer = context.options.optimizer;
   replicas.await_sums();  // buckets are not reduced in the order of their numbers, in which squares are added

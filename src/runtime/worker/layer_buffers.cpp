@@ -17,7 +17,8 @@ const std::vector<at::Tensor>& LayerBuffers::of(const Op& op) {
   for (size_t i = 0; fresh && i < specs.size(); ++i) {
     const MemoryScope scope(MemoryCategory::buffers);
     const Box box = buffer_box(op, i, specs[i], context_.rank);
-    it->second.push_back(at::full(shape_of(box), specs[i].initial, at::TensorOptions().dtype(master_type(context_.precision))));
+    it->second.push_back(
+        at::full(shape_of(box), specs[i].initial, at::TensorOptions().dtype(master_type(context_.precision))));
     give_initial(specs[i].name, box, it->second.back());
   }
   return it->second;
@@ -35,7 +36,8 @@ void LayerBuffers::give_initial(const std::string& name, const Box& box, at::Ten
 void LayerBuffers::add_held(const Op& op, std::vector<HeldPart>& held) const {
   const auto specs = context_.model.node(op.node).layer->buffers();
   for (size_t i = 0; i < specs.size(); ++i)
-    held.push_back({specs[i].name, specs[i].shape, buffer_box(op, i, specs[i], context_.rank), buffers_.at(op.node)[i]});
+    held.push_back(
+        {specs[i].name, specs[i].shape, buffer_box(op, i, specs[i], context_.rank), buffers_.at(op.node)[i]});
 }
 
 }  // namespace trireme

@@ -24,8 +24,8 @@ class LayerBuffers {
   /// `context` outlives it.
   explicit LayerBuffers(const WorkerContext& context) : context_(context) {}
 
-  /// Buffers of an op of this worker. The first call makes them, with the values of the state that the run goes on from, else the model's
-  /// initial values, else those of the layer.
+  /// Buffers of an op of this worker. The first call makes them, with the values of the state that the run goes on
+  /// from, else the model's initial values, else those of the layer.
   const std::vector<at::Tensor>& of(const Op& op);
   const TensorsOfNodes& all() const { return buffers_; }
   /// Those of the op, which has been asked for, with their place in the full tensors.

@@ -17,13 +17,19 @@ constexpr NodeId kData = 0;  // of the model's inputs; those after it are target
 bool is_idle(const Op& op, const LayerCall& call) { return call.output_box[0].empty() && !op.communicates; }
 
 /// Every worker of the tensor axis has the same losses, unless each has a summand.
-bool counts_loss(const OpBinding& binding) { return binding.tensor_index == 0 || binding.op->option.output.is_partial(); }
+bool counts_loss(const OpBinding& binding) {
+  return binding.tensor_index == 0 || binding.op->option.output.is_partial();
+}
 
 }  // namespace
 
 LayerExecution::LayerExecution(const WorkerContext& context, PreparedProgram& prepared, StepOutcome& outcome)
-    : context_(context), prepared_(prepared), program_(*prepared.program), outcome_(outcome),
-      call_context_{&program_, &context.replicas, &outcome.metrics}, states_(context, program_) {}
+    : context_(context),
+      prepared_(prepared),
+      program_(*prepared.program),
+      outcome_(outcome),
+      call_context_{&program_, &context.replicas, &outcome.metrics},
+      states_(context, program_) {}
 
 void LayerExecution::load(int stage, const BatchInFlight& batch, MicroBatch& part) {
   std::vector<std::pair<Range, std::vector<at::Tensor>>> fetched;  // data and targets of one range come together
@@ -45,7 +51,8 @@ void LayerExecution::load(int stage, const BatchInFlight& batch, MicroBatch& par
   }
 }
 
-void LayerExecution::set_call(const OpBinding& binding, const BatchInFlight& batch, const MicroBatch& part, LayerCall& call) const {
+void LayerExecution::set_call(const OpBinding& binding, const BatchInFlight& batch, const MicroBatch& part,
+                              LayerCall& call) const {
   const Value& output = program_.values[size_t(binding.op->output)];
   call.training = program_.training;
   call.seed = context_.options.seed;
@@ -97,7 +104,8 @@ void LayerExecution::run_layer(OpId id, const BatchInFlight& batch, MicroBatch& 
   for (ValueId v : op.inputs) part.use_up(program_, v);
   if (!recomputing) {
     states_.keep(op, part, call);
-    if (id == program_.loss && !idle && counts_loss(binding)) outcome_.loss_sum += output.sum(at::kDouble).item<double>();
+    if (id == program_.loss && !idle && counts_loss(binding))
+      outcome_.loss_sum += output.sum(at::kDouble).item<double>();
   }
   if (part.uses_left[size_t(op.output)] > 0) part.values[size_t(op.output)] = std::move(output);
 }
@@ -105,7 +113,8 @@ void LayerExecution::run_layer(OpId id, const BatchInFlight& batch, MicroBatch& 
 void LayerExecution::await_weights(SegmentId segment, const BatchInFlight& batch) {
   for (OpId id : program_.segments[size_t(segment)].ops) {
     const int64_t version = batch.version_for(op_at(id));
-    for (const ParameterBinding& p : prepared_.bindings[size_t(id)].parameters) context_.replicas.await_weights(p.bucket, version);
+    for (const ParameterBinding& p : prepared_.bindings[size_t(id)].parameters)
+      context_.replicas.await_weights(p.bucket, version);
   }
 }
 
@@ -131,7 +140,8 @@ void LayerExecution::recompute(SegmentId segment, const BatchInFlight& batch, Mi
 }
 
 at::Tensor LayerExecution::loss_gradient(const LayerCall& call) const {
-  return at::full(shape_of(call.output_box), 1.0 / double(call.batch_samples), at::TensorOptions().dtype(master_type(context_.precision)));
+  return at::full(shape_of(call.output_box), 1.0 / double(call.batch_samples),
+                  at::TensorOptions().dtype(master_type(context_.precision)));
 }
 
 void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch& part, bool defer_parameters) {
@@ -139,7 +149,8 @@ void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch
   const Op& op = op_at(id);
   auto& call = part.calls[size_t(id)];
   if (!call) return;  // the loss does not depend on it, or nothing before it is trained
-  at::Tensor gradient = id == program_.loss ? loss_gradient(*call) : std::exchange(part.gradients[size_t(op.output)], {});
+  at::Tensor gradient =
+      id == program_.loss ? loss_gradient(*call) : std::exchange(part.gradients[size_t(op.output)], {});
   const bool idle = is_idle(op, *call);
   if (gradient.defined()) {
     call->defer_parameters = defer_parameters && op.splits_backward && !idle;
@@ -148,7 +159,9 @@ void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Value& value = program_.values[size_t(op.inputs[i])];
       if (!value.needs_gradient) continue;
-      if (idle) inputs[i] = at::empty(shape_of(value.layout.box_of(context_.rank, batch.global_shape(value.node, part))), gradient.options());
+      if (idle)
+        inputs[i] = at::empty(shape_of(value.layout.box_of(context_.rank, batch.global_shape(value.node, part))),
+                              gradient.options());
       if (inputs[i].defined()) part.add_gradient(program_, op.inputs[i], inputs[i]);
     }
     if (call->defer_parameters) return;  // the call lives on until backward_weight
@@ -158,7 +171,8 @@ void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch
 
 void LayerExecution::backward(const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part) {
   const auto& ops = program_.segments[size_t(instruction.index)].ops;
-  for (auto id = ops.rbegin(); id != ops.rend(); ++id) backward_op(*id, batch, part, instruction.code == OpCode::backward_input);
+  for (auto id = ops.rbegin(); id != ops.rend(); ++id)
+    backward_op(*id, batch, part, instruction.code == OpCode::backward_input);
 }
 
 void LayerExecution::backward_weight(SegmentId segment, const BatchInFlight& batch, MicroBatch& part) {

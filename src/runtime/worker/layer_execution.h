@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-/// Executes the instructions of one program that compute. `part` is a micro-batch of `batch`. Between two layers it ends where another worker
-/// has failed (WorkerContext::stop_if_aborted).
+/// Executes the instructions of one program that compute. `part` is a micro-batch of `batch`. Between two layers it
+/// ends where another worker has failed (WorkerContext::stop_if_aborted).
 class LayerExecution {
  public:
   /// References outlive it. Losses and metrics of the samples that this worker counts are added to `outcome`.

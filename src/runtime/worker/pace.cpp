@@ -16,10 +16,12 @@ constexpr double kShortestSleep = 2e-4;  // waking up takes a part of that
 /// What an emulated slowness slows.
 bool is_slowed(const Instruction& i) {
   const EventKind kind = description_of(i.code).event;
-  return kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward || kind == EventKind::update;
+  return kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward ||
+         kind == EventKind::update;
 }
 
-/// Layers compute, then communicate, as updates of divided weights do; other updates wait for their gradient's sum first.
+/// Layers compute, then communicate, as updates of divided weights do; other updates wait for their gradient's sum
+/// first.
 bool computes_last(const Program& program, const Instruction& i) {
   return i.code == OpCode::optimizer_step && program.optimizer_sharding == OptimizerSharding::none;
 }

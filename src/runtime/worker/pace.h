@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// In real time a slowed worker (StepInput::slowness) sleeps after what it computed. In virtual time (WorkerOptions::times) the worker's clock
-/// goes on by what each instruction computes.
+/// In real time a slowed worker (StepInput::slowness) sleeps after what it computed. In virtual time
+/// (WorkerOptions::times) the worker's clock goes on by what each instruction computes.
 class Pace {
  public:
   /// `context` outlives it; its world has virtual time where there are times.
@@ -17,7 +17,8 @@ class Pace {
   /// Before and after the instruction is executed: virtual time passes in one of them.
   void before(const Program& program, const Instruction& instruction, const StepInput& input) const;
   void after(const Program& program, const Instruction& instruction, const StepInput& input) const;
-  /// What an emulated slowness adds to `busy` seconds of an instruction, after it. Many short ones are slept for together.
+  /// What an emulated slowness adds to `busy` seconds of an instruction, after it. Many short ones are slept for
+  /// together.
   void sleep(const Instruction& instruction, double busy, double slowness);
 
  private:

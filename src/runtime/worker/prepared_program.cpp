@@ -21,7 +21,8 @@ bool is_read_by_rows(const Program& program, const Model& model, int parameter) 
   });
 }
 
-ParameterBinding bind_parameter(const Program& program, const Op& op, size_t position, int tensor_index, const WorkerContext& context) {
+ParameterBinding bind_parameter(const Program& program, const Op& op, size_t position, int tensor_index,
+                                const WorkerContext& context) {
   const Placement& placement = op.option.parameters[position];
   const Shape& shape = program.parameters[size_t(op.parameters[position])].spec.shape;
   const Box box = Layout{op.mesh, Placement::replicate(), placement}.box_of(context.rank, shape);
@@ -31,8 +32,8 @@ ParameterBinding bind_parameter(const Program& program, const Op& op, size_t pos
     const Bucket& bucket = program.buckets[b];
     for (size_t s = 0; s < bucket.shards.size(); ++s) {
       if (bucket.shards[s].parameter != op.parameters[position] || bucket.shards[s].box != box) continue;
-      const bool contributes =
-          program.training && counts && std::binary_search(bucket.contributors.begin(), bucket.contributors.end(), context.rank);
+      const bool contributes = program.training && counts &&
+                               std::binary_search(bucket.contributors.begin(), bucket.contributors.end(), context.rank);
       const bool by_rows = contributes && position == kTable && box == whole(shape) &&
                            is_read_by_rows(program, context.model, op.parameters[position]) &&
                            context.replicas.track_rows(BucketId(b), int(s), box.front().size());
@@ -43,7 +44,8 @@ ParameterBinding bind_parameter(const Program& program, const Op& op, size_t pos
   return {};
 }
 
-OpBinding bind(const Program& program, const Op& op, const WorkerContext& context, SubGroups& groups, LayerBuffers& buffers) {
+OpBinding bind(const Program& program, const Op& op, const WorkerContext& context, SubGroups& groups,
+               LayerBuffers& buffers) {
   OpBinding binding;
   binding.op = &op;
   binding.tensor_index = op.mesh.tensor_index(context.rank);
@@ -60,20 +62,27 @@ std::vector<std::string> texts_of(const Program& program, const WorkerContext& c
   std::vector<std::string> texts;
   for (const Instruction& i : program.instructions(context.rank)) {
     texts.push_back((program.training ? "" : "evaluation, ") + program.describe(i, context.model));
-    if (program.micro_batches > 1 && i.micro_batch >= 0) texts.back() += fmt::format(" of micro-batch {}", i.micro_batch + 1);
+    if (program.micro_batches > 1 && i.micro_batch >= 0)
+      texts.back() += fmt::format(" of micro-batch {}", i.micro_batch + 1);
   }
   return texts;
 }
 
 }  // namespace
 
-PreparedProgram::PreparedProgram(const Program& given, const WorkerContext& context, SubGroups& groups, LayerBuffers& buffers)
-    : program(&given), bindings(given.ops.size()), uses(count_reads(given, context.rank)), loaded(loaded_values(given, context.rank)) {
+PreparedProgram::PreparedProgram(const Program& given, const WorkerContext& context, SubGroups& groups,
+                                 LayerBuffers& buffers)
+    : program(&given),
+      bindings(given.ops.size()),
+      uses(count_reads(given, context.rank)),
+      loaded(loaded_values(given, context.rank)) {
   for (size_t id = 0; id < given.ops.size(); ++id)
-    if (given.ops[id].mesh.index_of(context.rank) >= 0) bindings[id] = bind(given, given.ops[id], context, groups, buffers);
+    if (given.ops[id].mesh.index_of(context.rank) >= 0)
+      bindings[id] = bind(given, given.ops[id], context, groups, buffers);
   for (BucketId b = 0; b < BucketId(given.buckets.size()); ++b) {
     const Bucket& bucket = given.buckets[size_t(b)];
-    if (!bucket.contributors.empty() && std::binary_search(bucket.holders.begin(), bucket.holders.end(), context.rank)) trainable.push_back(b);
+    if (!bucket.contributors.empty() && std::binary_search(bucket.holders.begin(), bucket.holders.end(), context.rank))
+      trainable.push_back(b);
   }
   if (flight_recorder(context.world)) texts = texts_of(given, context);
 }

@@ -19,11 +19,11 @@ struct PreparedProgram {
   PreparedProgram(const Program& program, const WorkerContext& context, SubGroups& groups, LayerBuffers& buffers);
 
   const Program* program = nullptr;
-  std::vector<OpBinding> bindings;         ///< by op; unbound (op == nullptr) on other stages
-  std::vector<std::vector<int>> uses;      ///< count_reads()
+  std::vector<OpBinding> bindings;             ///< by op; unbound (op == nullptr) on other stages
+  std::vector<std::vector<int>> uses;          ///< count_reads()
   std::map<int, std::vector<ValueId>> loaded;  ///< loaded_values()
-  std::vector<BucketId> trainable;         ///< buckets of this worker that are updated
-  std::vector<std::string> texts;          ///< of this worker's instructions; empty where no flight recorder keeps them
+  std::vector<BucketId> trainable;             ///< buckets of this worker that are updated
+  std::vector<std::string> texts;  ///< of this worker's instructions; empty where no flight recorder keeps them
 
   std::vector<TrackedTable> tracked_tables() const;
 

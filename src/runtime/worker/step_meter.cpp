@@ -7,7 +7,8 @@ namespace {
 
 constexpr double kShownWaitSeconds = 5e-6;  // shorter waits get no event of their own
 
-/// Whether an instruction's time counts as computing: private replicas move tensors where shared ones only add in place.
+/// Whether an instruction's time counts as computing: private replicas move tensors where shared ones only add in
+/// place.
 bool computes(OpCode code, const Program& program) {
   const OpCodeDescription& description = description_of(code);
   return description.resource == Resource::device || description.resource == Resource::both ||
@@ -70,8 +71,11 @@ void StepMeter::record(const Instruction& i, EventKind kind, double end, int64_t
   // what waits for others does so first; layers that communicate wait in between and are shown as one piece
   const bool is_layers = kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward;
   const bool waits_first = !is_layers && waited_ > kShownWaitSeconds;
-  if (waits_first) outcome_.events.push_back({context_.rank, EventKind::wait, "wait: " + name, i.micro_batch, begin_, begin_ + waited_, 0});
-  outcome_.events.push_back({context_.rank, kind, name, i.micro_batch, waits_first ? begin_ + waited_ : begin_, end, bytes});
+  if (waits_first)
+    outcome_.events.push_back(
+        {context_.rank, EventKind::wait, "wait: " + name, i.micro_batch, begin_, begin_ + waited_, 0});
+  outcome_.events.push_back(
+      {context_.rank, kind, name, i.micro_batch, waits_first ? begin_ + waited_ : begin_, end, bytes});
 }
 
 }  // namespace trireme

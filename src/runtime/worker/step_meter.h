@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-/// Fills in times, bytes and events of an outcome. Instructions follow each other without a gap: one begins when the one before it ends.
-/// Calls in order: begin; for each instruction begin_instruction, end_work, end_instruction; end.
+/// Fills in times, bytes and events of an outcome. Instructions follow each other without a gap: one begins when the
+/// one before it ends. Calls in order: begin; for each instruction begin_instruction, end_work, end_instruction; end.
 class StepMeter {
  public:
   /// References outlive it. `outcome` is empty at each begin().
@@ -35,12 +35,12 @@ class StepMeter {
   StepOutcome& outcome_;
   const Program* program_ = nullptr;
   bool trace_ = false;
-  int64_t bytes_before_ = 0;   ///< the step
+  int64_t bytes_before_ = 0;  ///< the step
   double hidden_before_ = 0;
   // of the instruction
   double begin_ = 0;
   double waits_before_ = 0, exchange_before_ = 0;
-  int64_t bytes_at_ = 0;       ///< before it, when traced
+  int64_t bytes_at_ = 0;  ///< before it, when traced
   double waited_ = 0, exchanged_ = 0;
 };
 

@@ -15,7 +15,8 @@ class SubGroups {
   /// `world` spans all ranks and outlives it.
   explicit SubGroups(Communicator& world) : world_(world) {}
 
-  /// The group is formed at the first call with these ranks: all of them make it, in the same order of groups. Valid as long as this object.
+  /// The group is formed at the first call with these ranks: all of them make it, in the same order of groups. Valid as
+  /// long as this object.
   Communicator& of(const std::vector<int>& ranks) {
     auto it = groups_.find(ranks);
     if (it == groups_.end()) it = groups_.emplace(ranks, world_.group(ranks)).first;

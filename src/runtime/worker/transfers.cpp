@@ -6,12 +6,14 @@
 
 namespace trireme {
 
-void TransferExecution::run(const Program& program, const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part) {
+void TransferExecution::run(const Program& program, const Instruction& instruction, const BatchInFlight& batch,
+                            MicroBatch& part) {
   const Redistribution& move = program.redistributions[size_t(instruction.index)];
   const RedistributionEnds ends = ends_of(move, program, instruction.adjoint);
   const Shape shape = batch.global_shape(program.values[size_t(move.from)].node, part);
   // sends match receives by move, direction and micro-batch; those of several batches arrive in order
-  const int64_t tag = (int64_t(instruction.index) * 2 + instruction.adjoint) * program.micro_batches + instruction.micro_batch;
+  const int64_t tag =
+      (int64_t(instruction.index) * 2 + instruction.adjoint) * program.micro_batches + instruction.micro_batch;
 
   at::Tensor local;
   if (ends.from.mesh.index_of(context_.rank) >= 0) {
@@ -19,7 +21,8 @@ void TransferExecution::run(const Program& program, const Instruction& instructi
     local = source;
     if (instruction.adjoint) source = at::Tensor();
     if (!local.defined())  // no layer of this worker gave a gradient: it is zero
-      local = at::zeros(shape_of(ends.from.box_of(context_.rank, shape)), at::TensorOptions().dtype(compute_type(context_.precision)));
+      local = at::zeros(shape_of(ends.from.box_of(context_.rank, shape)),
+                        at::TensorOptions().dtype(compute_type(context_.precision)));
   }
   at::Tensor result = redistributor_.run(local, ends.from, ends.to, shape, tag);
   if (!instruction.adjoint && local.defined()) part.use_up(program, move.from);

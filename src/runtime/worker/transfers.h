@@ -12,7 +12,8 @@ namespace trireme {
 class TransferExecution {
  public:
   /// `context` outlives it.
-  explicit TransferExecution(const WorkerContext& context) : context_(context), redistributor_(context.world, context.rank) {}
+  explicit TransferExecution(const WorkerContext& context)
+      : context_(context), redistributor_(context.world, context.rank) {}
 
   /// All workers of the move together, as its layouts say; `part` is a micro-batch of `batch`.
   void run(const Program& program, const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part);

@@ -24,7 +24,8 @@ bool equal_steps(const ReplicaBatches& batches, int replicas) {
 
 }  // namespace
 
-std::vector<ReplicaProgress> progress_of(const AgreementBeginning& beginning, const ReplicaBatches& batches, int replicas) {
+std::vector<ReplicaProgress> progress_of(const AgreementBeginning& beginning, const ReplicaBatches& batches,
+                                         int replicas) {
   std::vector<ReplicaProgress> all = beginning.replicas;
   for (int r = int(all.size()); r < replicas; ++r) {
     ReplicaProgress& one = all.emplace_back(ReplicaProgress{.steps = beginning.step});
@@ -46,51 +47,70 @@ int64_t steps_of_run(const Length& length, const ReplicaBatches& batches, int re
 }
 
 int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch) {
-  return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches.samples_per_epoch())) : int64_t(length.count) * batch;
+  return length.unit == Length::Unit::epochs ? int64_t(length.count * double(batches.samples_per_epoch()))
+                                             : int64_t(length.count) * batch;
 }
 
 ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches,
                             const std::vector<ReplicaProgress>& begun, bool writes, ReplicaPlaces places) {
   const int replicas = int(begun.size());
-  ReplicaStopOptions options{.replicas = replicas, .equal_steps = equal_steps(batches, replicas), .all_here = places == ReplicaPlaces::threads};
+  ReplicaStopOptions options{.replicas = replicas,
+                             .equal_steps = equal_steps(batches, replicas),
+                             .all_here = places == ReplicaPlaces::threads};
   for (const ReplicaProgress& one : begun) options.begun.push_back(one.steps);
   const bool may_fail = experiment.replicas.clock && !experiment.replicas.clock->failures.empty();
-  options.can_end = options.all_here ? !may_fail : places == ReplicaPlaces::processes && update.stops() != UpdatePolicy::Stops::anywhere;
+  options.can_end = options.all_here
+                        ? !may_fail
+                        : places == ReplicaPlaces::processes && update.stops() != UpdatePolicy::Stops::anywhere;
   if (!writes) return options;
   options.checkpoint_steps = steps_of(experiment.checkpoint.every, batches.steps_per_epoch(0));
   options.checkpoint_samples = std::max<int64_t>(1, samples_of(experiment.checkpoint.every, batches, experiment.batch));
   return options;
 }
 
-void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data, const Plan& plan, bool resumes, bool serves) {
+void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data, const Plan& plan, bool resumes,
+                                 bool serves) {
   if (!resumes && !experiment.checkpoint.wanted()) return;
   const std::string where = resumes ? "--resume" : experiment.checkpoint.where;
-  const auto refuse = [&](std::string why, std::string next) { fail_user({where, plan.name, std::move(why), std::move(next)}); };
+  const auto refuse = [&](std::string why, std::string next) {
+    fail_user({where, plan.name, std::move(why), std::move(next)});
+  };
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
   if (serves && !update->server())
-    refuse("its clients have the weights, and no server", "take a policy with a parameter server, or trireme launch train");
-  if (is_synchronous(plan.agreement)) refuse("it is the plan data on a modelled clock", "use data, which has checkpoints");
-  if (!experiment.checkpoint.best.empty() && !resumes) refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
+    refuse("its clients have the weights, and no server",
+           "take a policy with a parameter server, or trireme launch train");
+  if (is_synchronous(plan.agreement))
+    refuse("it is the plan data on a modelled clock", "use data, which has checkpoints");
+  if (!experiment.checkpoint.best.empty() && !resumes)
+    refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
   if (experiment.replicas.clock && !experiment.replicas.clock->failures.empty())
-    refuse("workers fail in it: a replica that is lost has no part in a checkpoint", "leave out the failures of [update.virtual]");
+    refuse("workers fail in it: a replica that is lost has no part in a checkpoint",
+           "leave out the failures of [update.virtual]");
   const RunSpec whole = whole_experiment(experiment, plan);
   const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
   if (serves) return;  // no replica is stopped
   if (experiment.processes && update->stops() == UpdatePolicy::Stops::anywhere && !equal_steps(batches, plan.replicas))
-    refuse("its replicas make different numbers of steps, and processes are stopped after equally many", "share batches: update.shares = \"batches\"");
+    refuse("its replicas make different numbers of steps, and processes are stopped after equally many",
+           "share batches: update.shares = \"batches\"");
   const int64_t per_epoch = batches.steps_per_epoch(0);
-  const int64_t first = std::min(steps_of(experiment.length, per_epoch), steps_of(experiment.checkpoint.every, per_epoch));
+  const int64_t first =
+      std::min(steps_of(experiment.length, per_epoch), steps_of(experiment.checkpoint.every, per_epoch));
   if (experiment.checkpoint.wanted() && first < update->steps_before_stops())
-    refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()), "write checkpoints less often");
+    refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()),
+           "write checkpoints less often");
 }
 
-Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const RunSpec& experiment, const Model& model, const TaskData& data) {
+Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const RunSpec& experiment,
+                           const Model& model, const TaskData& data) {
   const RunSpec whole = whole_experiment(experiment, plan);
   std::optional<int64_t> steps;
   if (!plan.agreement.empty()) {
     const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
     const bool policy_decides = dynamic_cast<const FederatedPolicy*>(update.get()) != nullptr;
-    steps = policy_decides ? 0 : steps_of_run(whole.length, ReplicaBatches(whole, data, plan.replicas, update->evaluates_together()), plan.replicas);
+    steps = policy_decides
+                ? 0
+                : steps_of_run(whole.length, ReplicaBatches(whole, data, plan.replicas, update->evaluates_together()),
+                               plan.replicas);
   }
   Resumption resumption = open_resumption(path, whole, model, data, steps);
   check_agreement_state(plan, resumption.checkpoint.state);

@@ -22,7 +22,8 @@ std::string progress_of(int replica) { return fmt::format("progress of {}", repl
 /// Tensors whose names begin so, without that; taken out.
 std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& prefix, TensorMap& tensors) {
   std::vector<std::pair<std::string, at::Tensor>> taken;
-  for (auto entry = tensors.lower_bound(prefix); entry != tensors.end() && entry->first.starts_with(prefix); entry = tensors.erase(entry))
+  for (auto entry = tensors.lower_bound(prefix); entry != tensors.end() && entry->first.starts_with(prefix);
+       entry = tensors.erase(entry))
     taken.emplace_back(entry->first.substr(prefix.size()), std::move(entry->second));
   return taken;
 }
@@ -34,11 +35,13 @@ std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& pr
 void put(const std::string& name, at::Tensor tensor, TrainingState& state) {
   if (name.starts_with(kWeights)) state.weights[name.substr(kWeights.size())] = std::move(tensor);
   else if (name.starts_with(kBuffers)) state.buffers[name.substr(kBuffers.size())] = std::move(tensor);
-  else if (!put_state_tensor(name, std::move(tensor), state)) refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
+  else if (!put_state_tensor(name, std::move(tensor), state))
+    refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
 }
 
 void add_progress(int replica, const ReplicaProgress& progress, int64_t updates, TrainingState& all) {
-  all.agreement_texts[progress_of(replica)] = nlohmann::json{{"steps", progress.steps}, {"samples", progress.samples}, {"updates", updates}}.dump();
+  all.agreement_texts[progress_of(replica)] =
+      nlohmann::json{{"steps", progress.steps}, {"samples", progress.samples}, {"updates", updates}}.dump();
 }
 
 nlohmann::json progress_from(const std::string& text) {
@@ -60,13 +63,16 @@ AgreementParts of_server(TrainingState all, AgreementParts parts) {
 
 PolicyState policy_of(const std::string& whose, TrainingState& all) {
   const auto text = all.agreement_texts.find(whose);
-  if (text == all.agreement_texts.end()) refuse("the update policy's state", fmt::format("that of \"{}\" is missing", whose));
+  if (text == all.agreement_texts.end())
+    refuse("the update policy's state", fmt::format("that of \"{}\" is missing", whose));
   return policy_state_from({text->second, take_named(of_policy(whose), all.agreement)}, kWhere);
 }
 
 }  // namespace
 
-void add_progress(int replica, const ReplicaProgress& progress, TrainingState& all) { add_progress(replica, progress, 0, all); }
+void add_progress(int replica, const ReplicaProgress& progress, TrainingState& all) {
+  add_progress(replica, progress, 0, all);
+}
 
 void add_replica(int replica, const ReplicaProgress& progress, TrainingState own, TrainingState& all) {
   add_progress(replica, progress, own.updates, all);
@@ -93,10 +99,14 @@ void add_policy(const std::string& whose, const PolicyStateParts& parts, Trainin
 void check_agreement_state(const Plan& plan, const TrainingState& state) {
   if (plan.agreement.empty() && state.agreement_texts.empty()) return;
   if (plan.agreement.empty()) refuse("the state of replicas that agree", fmt::format("plan {} has none", plan.name));
-  if (state.agreement_texts.empty()) refuse("a state of a plan without an agreement", "replicas under an update policy go on from their own");
+  if (state.agreement_texts.empty())
+    refuse("a state of a plan without an agreement", "replicas under an update policy go on from their own");
   int written = 0;
-  while (state.agreement_texts.contains(std::to_string(written)) || state.agreement_texts.contains(progress_of(written))) ++written;
-  if (written != plan.replicas) refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", plan.replicas));
+  while (state.agreement_texts.contains(std::to_string(written)) ||
+         state.agreement_texts.contains(progress_of(written)))
+    ++written;
+  if (written != plan.replicas)
+    refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", plan.replicas));
 }
 
 std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replicas) {
@@ -111,16 +121,19 @@ std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replica
 }
 
 AgreementParts take_apart(TrainingState all, int replicas) {
-  AgreementParts parts{.replicas = std::vector<TrainingState>(size_t(replicas)), .shared = policy_of(kShared, all), .policies = {}};
+  AgreementParts parts{
+      .replicas = std::vector<TrainingState>(size_t(replicas)), .shared = policy_of(kShared, all), .policies = {}};
   if (!all.agreement_texts.contains("0")) return of_server(std::move(all), std::move(parts));
   for (int r = 0; r < replicas; ++r) parts.policies.push_back(policy_of(std::to_string(r), all));
   for (int r = 1; r < replicas; ++r) {
     TrainingState& own = parts.replicas[size_t(r)];
     const auto progress = all.agreement_texts.find(progress_of(r));
-    own.updates = progress == all.agreement_texts.end() ? all.updates : progress_from(progress->second).at("updates").get<int64_t>();
+    own.updates = progress == all.agreement_texts.end() ? all.updates
+                                                        : progress_from(progress->second).at("updates").get<int64_t>();
     for (auto& [name, tensor] : take_named(of_replica(r), all.agreement)) put(name, std::move(tensor), own);
   }
-  if (!all.agreement.empty()) refuse(fmt::format("tensor \"{}\"", all.agreement.begin()->first), "its name says nothing to this version");
+  if (!all.agreement.empty())
+    refuse(fmt::format("tensor \"{}\"", all.agreement.begin()->first), "its name says nothing to this version");
   all.agreement_texts.clear();
   parts.replicas.front() = std::move(all);
   return parts;

@@ -27,8 +27,8 @@ void add_policy(const std::string& whose, const PolicyStateParts& parts, Trainin
 /// Adds how far a replica has come whose own state is not known.
 void add_progress(int replica, const ReplicaProgress& progress, TrainingState& all);
 
-/// Errors (user): a run of this plan cannot go on from the state: one of them has an agreement and the other has none, or of another number of
-/// replicas.
+/// Errors (user): a run of this plan cannot go on from the state: one of them has an agreement and the other has none,
+/// or of another number of replicas.
 void check_agreement_state(const Plan& plan, const TrainingState& state);
 
 /// Of each replica; empty: the state does not say it, all have made equally many steps. Errors (user): it is damaged.

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "metrics/metrics.h"
-#include "runtime/worker_threads.h"
 #include "runtime/replica_view.h"
 #include "runtime/worker.h"
+#include "runtime/worker_threads.h"
 #include "train/evaluation.h"
 #include "train/final_metrics.h"
 
@@ -21,8 +21,9 @@ namespace {
 bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
   const auto equal = [](const at::Tensor& x, const at::Tensor& y) { return x.sizes() == y.sizes() && x.equal(y); };
   return a.samples == b.samples && std::ranges::equal(a.values.weights, b.values.weights, equal) &&
-         std::ranges::equal(a.values.statistics, b.values.statistics,
-                            [&](const auto& x, const auto& y) { return equal(x.mean, y.mean) && equal(x.variance, y.variance); });
+         std::ranges::equal(a.values.statistics, b.values.statistics, [&](const auto& x, const auto& y) {
+           return equal(x.mean, y.mean) && equal(x.variance, y.variance);
+         });
 }
 
 }  // namespace
@@ -30,13 +31,15 @@ bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
 /// The plan's workers.
 struct ReplicaEvaluator::EvaluationWorkers {
   explicit EvaluationWorkers(const Task& task)
-      : world(task.plan.devices), store(task.training, task.experiment.precision, 0), view(task.training, task.model),
+      : world(task.plan.devices),
+        store(task.training, task.experiment.precision, 0),
+        view(task.training, task.model),
         outcomes(size_t(task.plan.devices)) {}
 
   LocalWorld world;
   ParameterStore store;
   ReplicaView view;
-  ReplicaState state;         ///< of rank 0, as the next two
+  ReplicaState state;  ///< of rank 0, as the next two
   ReplicaSnapshot snapshot;
   bool goes_on = true, is_evaluated = true;  ///< written by rank 0 between two barriers
   std::vector<StepOutcome> outcomes;         ///< by rank
@@ -95,7 +98,8 @@ bool ReplicaEvaluator::next(ReplicaSnapshot& snapshot, bool& is_last) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
   if (waiting_.empty()) return false;
-  const auto first = std::min_element(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) { return a.samples < b.samples; });
+  const auto first = std::min_element(waiting_.begin(), waiting_.end(),
+                                      [](const auto& a, const auto& b) { return a.samples < b.samples; });
   snapshot = std::move(*first);
   waiting_.erase(first);
   is_last = closed_ && waiting_.empty();
@@ -105,13 +109,16 @@ bool ReplicaEvaluator::next(ReplicaSnapshot& snapshot, bool& is_last) {
 void ReplicaEvaluator::work() {
   weights_ = std::make_unique<TrainedWeights>(task_.training, task_.model);
   EvaluationWorkers workers(task_);
-  run_worker_threads(workers.world, [&](int rank) { work_as(rank, workers); }, std::vector<int>(size_t(task_.plan.devices), task_.experiment.threads));
+  run_worker_threads(
+      workers.world, [&](int rank) { work_as(rank, workers); },
+      std::vector<int>(size_t(task_.plan.devices), task_.experiment.threads));
 }
 
 void ReplicaEvaluator::work_as(int rank, EvaluationWorkers& workers) {
   c10::InferenceMode inference;
   Worker worker(rank, task_.model, &task_.training, &task_.evaluation, workers.store, workers.world,
-                {.seed = task_.experiment.seed, .batch_norm = task_.experiment.batch_norm});  // plain SGD: evaluations need no moments
+                {.seed = task_.experiment.seed,
+                 .batch_norm = task_.experiment.batch_norm});  // plain SGD: evaluations need no moments
   worker.show(workers.view);
   worker.barrier();
   if (rank == 0) workers.state = workers.view.state();
@@ -128,7 +135,8 @@ void ReplicaEvaluator::work_as(int rank, EvaluationWorkers& workers) {
     }
     worker.barrier();
     if (!workers.goes_on) break;
-    if (workers.is_evaluated) workers.outcomes[size_t(rank)] = evaluate_all(worker, task_.plan, task_.data, task_.batches.evaluations(), take);
+    if (workers.is_evaluated)
+      workers.outcomes[size_t(rank)] = evaluate_all(worker, task_.plan, task_.data, task_.batches.evaluations(), take);
     worker.barrier();
     if (rank == 0 && workers.is_evaluated) post(workers.snapshot, workers.outcomes);
   }
@@ -137,8 +145,11 @@ void ReplicaEvaluator::work_as(int rank, EvaluationWorkers& workers) {
 
 void ReplicaEvaluator::post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes) {
   const int64_t batch = task_.experiment.batch;
-  records_.post_whole({.evaluation = true, .step = (snapshot.samples + batch - 1) / batch, .outcomes = std::move(outcomes), .samples = snapshot.samples,
-                      .seconds = snapshot.seconds});
+  records_.post_whole({.evaluation = true,
+                       .step = (snapshot.samples + batch - 1) / batch,
+                       .outcomes = std::move(outcomes),
+                       .samples = snapshot.samples,
+                       .seconds = snapshot.seconds});
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Evaluates what a run of replicas kept on its way: all of it when the run is over, so that no clock is disturbed, or, where others train,
-// while it goes on.
+// Evaluates what a run of replicas kept on its way: all of it when the run is over, so that no clock is disturbed, or,
+// where others train, while it goes on.
 #pragma once
 
 #include <condition_variable>
@@ -24,8 +24,8 @@ namespace trireme {
 
 /// The run's weights at a moment.
 struct ReplicaSnapshot {
-  int64_t samples = 0;    ///< of all replicas
-  double seconds = 0;     ///< on the hub's clock
+  int64_t samples = 0;  ///< of all replicas
+  double seconds = 0;   ///< on the hub's clock
   ModelValues values;
 };
 
@@ -35,7 +35,8 @@ class ReplicaEvaluator {
   /// Asked between evaluations; when it is true the rest is left out, but for the last one.
   using Stop = std::function<bool()>;
 
-  /// All outlive it, the records too, which evaluations are posted to. `plan`: of a replica, as which snapshots are cut.
+  /// All outlive it, the records too, which evaluations are posted to. `plan`: of a replica, as which snapshots are
+  /// cut.
   struct Task {
     const Experiment& experiment;
     const Model& model;
@@ -72,7 +73,7 @@ class ReplicaEvaluator {
   Stop stop_;
   std::thread thread_;
   std::exception_ptr error_;
-  std::optional<ReplicaSnapshot> newest_;   ///< of those that were evaluated or left out
+  std::optional<ReplicaSnapshot> newest_;  ///< of those that were evaluated or left out
   std::unique_ptr<TrainedWeights> weights_;
 
   std::mutex mutex_;

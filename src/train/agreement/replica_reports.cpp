@@ -31,19 +31,24 @@ double seconds_of(double number) {
 }
 
 void check_numbers(const Request& request, size_t stride) {
-  if (request.numbers.empty() || request.numbers.size() % stride != 0) refuse(fmt::format("{} numbers", request.numbers.size()));
+  if (request.numbers.empty() || request.numbers.size() % stride != 0)
+    refuse(fmt::format("{} numbers", request.numbers.size()));
 }
 
 }  // namespace
 
-Request report_of_beginning(double seconds) { return {.operation = int(ReplicaReportKind::began), .numbers = {seconds}}; }
+Request report_of_beginning(double seconds) {
+  return {.operation = int(ReplicaReportKind::began), .numbers = {seconds}};
+}
 
 Request report_of(const TrainedStep& step) {
-  return {.operation = int(ReplicaReportKind::steps), .numbers = {double(step.facts.step), double(step.facts.samples), step.loss_sum, step.begin, step.end}};
+  return {.operation = int(ReplicaReportKind::steps),
+          .numbers = {double(step.facts.step), double(step.facts.samples), step.loss_sum, step.begin, step.end}};
 }
 
 Request report_of(const ReplicaSnapshot& snapshot) {
-  Request request{.operation = int(ReplicaReportKind::snapshot), .tensors = snapshot.values.weights,
+  Request request{.operation = int(ReplicaReportKind::snapshot),
+                  .tensors = snapshot.values.weights,
                   .numbers = {double(snapshot.samples), snapshot.seconds, double(snapshot.values.weights.size())}};
   for (at::Tensor& tensor : tensors_of(snapshot.values.statistics)) request.tensors.push_back(std::move(tensor));
   return request;
@@ -71,7 +76,8 @@ Request report_of(const TrainingState& part) {
 }
 
 ReplicaReportKind kind_of(const Request& request) {
-  if (request.operation < 0 || request.operation > int(ReplicaReportKind::end)) refuse(fmt::format("kind {}", request.operation));
+  if (request.operation < 0 || request.operation > int(ReplicaReportKind::end))
+    refuse(fmt::format("kind {}", request.operation));
   return ReplicaReportKind(request.operation);
 }
 
@@ -84,21 +90,28 @@ std::vector<TrainedStep> steps_from(const Request& request) {
   check_numbers(request, kStepNumbers);
   std::vector<TrainedStep> steps;
   for (auto n = request.numbers.begin(); n != request.numbers.end(); n += kStepNumbers)
-    steps.push_back({.facts = {.step = count_of(n[0]), .samples = count_of(n[1])}, .loss_sum = n[2], .begin = seconds_of(n[3]), .end = seconds_of(n[4])});
+    steps.push_back({.facts = {.step = count_of(n[0]), .samples = count_of(n[1])},
+                     .loss_sum = n[2],
+                     .begin = seconds_of(n[3]),
+                     .end = seconds_of(n[4])});
   return steps;
 }
 
 TrainingState state_from(Request request) {
-  if (request.tensors.empty() || request.tensors.front().scalar_type() != at::kByte) refuse("a state without its description");
+  if (request.tensors.empty() || request.tensors.front().scalar_type() != at::kByte)
+    refuse("a state without its description");
   const at::Tensor text = request.tensors.front().contiguous();
   const uint8_t* const first = text.data_ptr<uint8_t>();
-  const nlohmann::json described = nlohmann::json::parse(first, first + text.numel(), nullptr, /*allow_exceptions=*/false);
-  if (!described.is_object() || !described.contains("texts") || !described.contains("names") || described["names"].size() + 1 != request.tensors.size())
+  const nlohmann::json described =
+      nlohmann::json::parse(first, first + text.numel(), nullptr, /*allow_exceptions=*/false);
+  if (!described.is_object() || !described.contains("texts") || !described.contains("names") ||
+      described["names"].size() + 1 != request.tensors.size())
     refuse("a state that is not what its description says");
   TrainingState part;
   try {
     described.at("texts").get_to(part.agreement_texts);
-    for (size_t i = 0; i < described["names"].size(); ++i) part.agreement[described["names"][i].get<std::string>()] = std::move(request.tensors[i + 1]);
+    for (size_t i = 0; i < described["names"].size(); ++i)
+      part.agreement[described["names"][i].get<std::string>()] = std::move(request.tensors[i + 1]);
   } catch (const nlohmann::json::exception& error) {
     refuse(fmt::format("a state whose description is none: {}", error.what()));
   }
@@ -106,8 +119,10 @@ TrainingState state_from(Request request) {
 }
 
 ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape) {
-  if (request.numbers.size() != kSnapshotNumbers) refuse(fmt::format("a snapshot with {} numbers", request.numbers.size()));
-  ReplicaSnapshot snapshot{.samples = count_of(request.numbers[0]), .seconds = seconds_of(request.numbers[1]), .values = {}};
+  if (request.numbers.size() != kSnapshotNumbers)
+    refuse(fmt::format("a snapshot with {} numbers", request.numbers.size()));
+  ReplicaSnapshot snapshot{
+      .samples = count_of(request.numbers[0]), .seconds = seconds_of(request.numbers[1]), .values = {}};
   const int64_t weights = count_of(request.numbers[2]);
   const std::span<const at::Tensor> tensors = request.tensors;
   if (weights > int64_t(tensors.size()) || int64_t(tensors.size()) - weights != 2 * int64_t(shape.statistics))
@@ -117,7 +132,8 @@ ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape) {
     if (tensor.dim() != 1 || !tensor.is_floating_point()) refuse("a snapshot with a tensor that is none of weights");
     elements += &tensor - tensors.data() < weights ? tensor.numel() : 0;
   }
-  if (elements != shape.elements) refuse(fmt::format("a snapshot of {} weights where there are {}", elements, shape.elements));
+  if (elements != shape.elements)
+    refuse(fmt::format("a snapshot of {} weights where there are {}", elements, shape.elements));
   snapshot.values.weights.assign(tensors.begin(), tensors.begin() + weights);
   snapshot.values.statistics = statistics_of(tensors.subspan(size_t(weights)));
   return snapshot;
@@ -127,7 +143,8 @@ std::vector<ReportedMemory> memory_from(const Request& request, int devices) {
   check_numbers(request, kMemoryNumbers);
   std::vector<ReportedMemory> all;
   for (auto n = request.numbers.begin(); n != request.numbers.end(); n += kMemoryNumbers) {
-    ReportedMemory& one = all.emplace_back(ReportedMemory{.device = int(std::min(count_of(n[0]), int64_t(devices))), .use = {}});
+    ReportedMemory& one =
+        all.emplace_back(ReportedMemory{.device = int(std::min(count_of(n[0]), int64_t(devices))), .use = {}});
     if (one.device >= devices) refuse(fmt::format("device {:.0f}", n[0]));
     one.use.peak = count_of(n[1]);
     for (size_t c = 0; c < kMemoryCategories; ++c) one.use.at_peak[c] = count_of(n[2 + std::ptrdiff_t(c)]);

@@ -25,8 +25,8 @@ Request report_of(const TrainingState& part);
 
 /// What a snapshot must hold.
 struct SnapshotShape {
-  int64_t elements = 0;    ///< of all weights together
-  size_t statistics = 0;   ///< batch norms
+  int64_t elements = 0;   ///< of all weights together
+  size_t statistics = 0;  ///< batch norms
 };
 
 // Errors (run): requests that are none of those, with values that cannot be.

@@ -9,7 +9,8 @@ namespace {
 constexpr int64_t kStepsAhead = 2;
 
 bool is_by_samples(const UpdatePolicy& update, const ReplicaStopOptions& options) {
-  return update.stops() == UpdatePolicy::Stops::held || !options.equal_steps || (update.stops() == UpdatePolicy::Stops::anywhere && options.all_here);
+  return update.stops() == UpdatePolicy::Stops::held || !options.equal_steps ||
+         (update.stops() == UpdatePolicy::Stops::anywhere && options.all_here);
 }
 
 }  // namespace
@@ -27,8 +28,9 @@ int64_t ReplicaStops::next_after(int64_t samples) const {
 
 /// Replicas that wait for another one's first steps cannot be stopped: they are not between two steps of their own.
 void ReplicaStops::want_if_possible() {
-  const bool waits = update_.stops() == UpdatePolicy::Stops::anywhere &&
-                     std::ranges::any_of(steps_, [this](int64_t steps) { return steps < update_.steps_before_stops(); });
+  const bool waits =
+      update_.stops() == UpdatePolicy::Stops::anywhere &&
+      std::ranges::any_of(steps_, [this](int64_t steps) { return steps < update_.steps_before_stops(); });
   if (!wishes_ || waits) return;
   wishes_ = false;
   update_.hold();

@@ -1,10 +1,12 @@
-// Where all replicas of a run stop between two of their steps: for a checkpoint, and for an end that the user or the clock asks for.
+// Where all replicas of a run stop between two of their steps: for a checkpoint, and for an end that the user or the
+// clock asks for.
 //
-// By steps: replicas that can be stopped after equally many steps are. The step of a checkpoint follows from the experiment. The step of an end is
-// chosen ahead of what any replica has reached; replicas that are processes agree on it when they have exchanged.
-// By samples: replicas that wait for rounds of others (UpdatePolicy::Stops::held), make different numbers of steps, or wait for nobody and are threads
-// of this process, are stopped wherever they are once all together have seen enough samples: none runs behind the others for it. Those that have
-// made their last step stand by.
+// By steps: replicas that can be stopped after equally many steps are. The step of a checkpoint follows from the
+// experiment. The step of an end is chosen ahead of what any replica has reached; replicas that are processes agree on
+// it when they have exchanged. By samples: replicas that wait for rounds of others (UpdatePolicy::Stops::held), make
+// different numbers of steps, or wait for nobody and are threads of this process, are stopped wherever they are once
+// all together have seen enough samples: none runs behind the others for it. Those that have made their last step stand
+// by.
 #pragma once
 
 #include <atomic>
@@ -20,11 +22,11 @@ namespace trireme {
 
 struct ReplicaStopOptions {
   int replicas = 1;
-  bool equal_steps = true;       ///< all replicas make equally many
-  bool all_here = true;          ///< replicas are threads of this process; else processes
-  bool can_end = false;          ///< an end may be asked for
-  int64_t checkpoint_steps = 0;  ///< between two checkpoints, by steps; 0: there are none
-  int64_t checkpoint_samples = 0;  ///< likewise, by samples of all replicas
+  bool equal_steps = true;          ///< all replicas make equally many
+  bool all_here = true;             ///< replicas are threads of this process; else processes
+  bool can_end = false;             ///< an end may be asked for
+  int64_t checkpoint_steps = 0;     ///< between two checkpoints, by steps; 0: there are none
+  int64_t checkpoint_samples = 0;   ///< likewise, by samples of all replicas
   std::vector<int64_t> begun = {};  ///< by replica: steps of an earlier run
 };
 
@@ -44,8 +46,8 @@ class ReplicaStops {
 
   /// Leader, after each step that was made: the replica's steps so far, and the samples of all replicas.
   void note(int replica, int64_t steps, int64_t samples);
-  /// The run is to end at the next common place. `decides`: the first replica is here. False: there is no such place, or it is not for this process to
-  /// say.
+  /// The run is to end at the next common place. `decides`: the first replica is here. False: there is no such place,
+  /// or it is not for this process to say.
   bool end(bool decides);
   /// end() was refused, as another process decides; true once.
   bool takes_refused_end() { return is_refused_.exchange(false); }
@@ -55,7 +57,9 @@ class ReplicaStops {
   // -- by steps; the same answer for all workers of a replica, after its step number `step`
 
   bool ends_after(int64_t step) const { return step == last_step_; }
-  bool writes_after(int64_t step) const { return writes() && (step % options_.checkpoint_steps == 0 || ends_after(step)); }
+  bool writes_after(int64_t step) const {
+    return writes() && (step % options_.checkpoint_steps == 0 || ends_after(step));
+  }
   /// Whether the leaders have to agree, with the next function.
   bool ends_at_exchanges() const { return !by_samples_ && options_.can_end && !options_.all_here; }
   /// Leader, in a step in which all replicas have exchanged: whether the run ends after it.
@@ -80,8 +84,8 @@ class ReplicaStops {
   std::atomic<bool> is_wanted_{false}, ends_{false}, has_ended_{false}, is_refused_{false};
   std::mutex mutex_;
   std::vector<int64_t> steps_;  // by replica, with those of an earlier run; guarded by mutex_, as all that follows
-  bool wishes_ = false;       // to stop the replicas, by samples, as soon as they can be
-  int64_t next_samples_ = 0;  // of the next checkpoint, by samples
+  bool wishes_ = false;         // to stop the replicas, by samples, as soon as they can be
+  int64_t next_samples_ = 0;    // of the next checkpoint, by samples
 };
 
 }  // namespace trireme

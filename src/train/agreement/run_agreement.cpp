@@ -11,10 +11,10 @@
 #include "experiment/read_emulation.h"
 #include "forecast/agreement_plan.h"
 #include "forecast/modelled_source.h"
+#include "forecast/modelled_steps.h"
 #include "plan/named.h"
 #include "plan/strategies.h"
 #include "train/agreement/agreement_state.h"
-#include "forecast/modelled_steps.h"
 #include "train/agreement/replica_group.h"
 #include "train/agreement/replica_reports.h"
 #include "train/agreement/server_state.h"
@@ -38,13 +38,18 @@ VirtualFailures failures_of(const RunSpec& experiment, const Plan& plan, const U
 
 }  // namespace
 
-bool ends_well(const std::string& abort_reason) { return abort_reason == kInterrupted || abort_reason == kOutOfTime || abort_reason == kDiverged; }
+bool ends_well(const std::string& abort_reason) {
+  return abort_reason == kInterrupted || abort_reason == kOutOfTime || abort_reason == kDiverged;
+}
 
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
   const auto make = [&leaders](RunAgreement& agreement) -> std::unique_ptr<HubWorld> {
     if (agreement.update().shares_memory())
-      fail_user({"--plan", agreement.update().description(), "its replicas write to one memory, which processes have not", "use trireme train alone"});
-    const auto take_report = [&agreement](int replica, Request report) { agreement.take_report(replica, std::move(report)); };
+      fail_user({"--plan", agreement.update().description(),
+                 "its replicas write to one memory, which processes have not", "use trireme train alone"});
+    const auto take_report = [&agreement](int replica, Request report) {
+      agreement.take_report(replica, std::move(report));
+    };
     return std::make_unique<RankWorld>(leaders, agreement.update().server(), take_report);
   };
   return {make, ReplicaPlaces::processes};
@@ -53,28 +58,41 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {
   constexpr int64_t kBytes = sizeof(double);  // of an element, at most
   int64_t weights = 0, statistics = 0;
-  for (const ParameterSpec& parameter : model.parameters()) weights += element_count(parameter.shape) + kBucketAlignment;
+  for (const ParameterSpec& parameter : model.parameters())
+    weights += element_count(parameter.shape) + kBucketAlignment;
   for (const BufferSpec& buffer : model.buffers()) statistics += element_count(buffer.shape);
   return kBytes * ((1 + optimizer_state_count(experiment.optimizer)) * weights + statistics);
 }
 
-RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
-                           const Program& evaluation, StepRecords& records, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning)
-    : experiment_(experiment), model_(model), data_(data), plan_(plan), training_(training), records_(records),
+RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
+                           const Program& training, const Program& evaluation, StepRecords& records,
+                           const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning)
+    : experiment_(experiment),
+      model_(model),
+      data_(data),
+      plan_(plan),
+      training_(training),
+      records_(records),
       update_((check_replicas(experiment), make_policy(plan.agreement, {}, facts_of(experiment, plan)))),
       synchronous_(dynamic_cast<const SynchronousPolicy*>(update_.get())),
       batches_(experiment, data, synchronous_ ? plan.devices : plan.replicas, update_->evaluates_together()),
-      begun_step_(beginning.step), begun_(progress_of(beginning, batches_, plan.replicas)),
-      stops_(*update_, stops_of(experiment, *update_, batches_, begun_, writes, make_world.places), trireme::samples_of(begun_)), begun_seconds_(beginning.seconds), all_here_(!make_world.make),
+      begun_step_(beginning.step),
+      begun_(progress_of(beginning, batches_, plan.replicas)),
+      stops_(*update_, stops_of(experiment, *update_, batches_, begun_, writes, make_world.places),
+             trireme::samples_of(begun_)),
+      begun_seconds_(beginning.seconds),
+      all_here_(!make_world.make),
       evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, records) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
   check_inner_plan(plan, *update_);
   if (experiment.own_data && update_->evaluates_together())
-    fail_user({plan.name, "clients with data of their own", "its replicas make equally many steps, and data are of any size",
+    fail_user({plan.name, "clients with data of their own",
+               "its replicas make equally many steps, and data are of any size",
                "take fedavg or another policy where nobody waits, or leave out --own-data"});
   if (plan.workers() > kMaxDevices)
-    fail_user({fmt::format("{} workers", plan.workers()), "are too many", fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
+    fail_user({fmt::format("{} workers", plan.workers()), "are too many",
+               fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
   follow_rounds();
   evaluate_every_ = std::max<int64_t>(1, samples_of(experiment.evaluate_every));
   samples_ = trireme::samples_of(begun_);
@@ -91,7 +109,8 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
   } else if (is_modelled()) {
     begin_modelled_time();
   } else {
-    const auto links = experiment.links ? std::make_shared<EmulatedLinks>(plan.replicas + 1, *experiment.links) : nullptr;
+    const auto links =
+        experiment.links ? std::make_shared<EmulatedLinks>(plan.replicas + 1, *experiment.links) : nullptr;
     world_ = std::make_unique<ThreadWorld>(plan.replicas, update_->server(), links);
   }
 }
@@ -116,12 +135,14 @@ void RunAgreement::begin_modelled_time() {
   if (!synchronous_) {
     ComputeTimes times(experiment_, seconds_by_samples(experiment_, model_, plan_, plan_.replicas));
     times_ = std::make_unique<StepsBySamples>(std::move(times), batches_, next_step_);
-    world_ = std::make_unique<VirtualWorld>(plan_.replicas, *times_, modelled_links(experiment_, plan_.replicas, plan_.devices), update_->server(),
-                                            failures_of(experiment_, plan_, *update_));
+    world_ = std::make_unique<VirtualWorld>(plan_.replicas, *times_,
+                                            modelled_links(experiment_, plan_.replicas, plan_.devices),
+                                            update_->server(), failures_of(experiment_, plan_, *update_));
     return;
   }
-  times_ = synchronous_steps(experiment_, model_, plan_, training_, [this](int64_t step) { return batches_.samples_together(step); },
-                             experiment_.replicas.clock->failures);
+  times_ = synchronous_steps(
+      experiment_, model_, plan_, training_, [this](int64_t step) { return batches_.samples_together(step); },
+      experiment_.replicas.clock->failures);
   world_ = std::make_unique<VirtualWorld>(1, *times_);
 }
 
@@ -146,7 +167,8 @@ int64_t RunAgreement::samples() const {
   return samples_;
 }
 
-/// Where the policy decides how long the run is, the schedule ends with the experiment's length, and its last rate goes on.
+/// Where the policy decides how long the run is, the schedule ends with the experiment's length, and its last rate goes
+/// on.
 double RunAgreement::rate_at(int replica, int64_t step) const {
   const int64_t total = steps_of(experiment_.length, batches_.steps_per_epoch(replica));
   return learning_rate_at(experiment_, std::min(step, total - 1), total, batches_.steps_per_epoch(replica));
@@ -167,7 +189,10 @@ void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
   outcome.loss_sum = step.loss_sum;
   outcome.begin = step.begin;
   outcome.end = step.end;
-  records_.post_whole({.step = step.facts.step + 1, .outcomes = {std::move(outcome)}, .replica = replica, .samples = step.facts.samples});
+  records_.post_whole({.step = step.facts.step + 1,
+                       .outcomes = {std::move(outcome)},
+                       .replica = replica,
+                       .samples = step.facts.samples});
   if (decides) stops_.note(replica, step.facts.step + 1, samples);
 }
 
@@ -279,7 +304,8 @@ void RunAgreement::take_report(int replica, Request report) {
     case ReplicaReportKind::steps:
       for (TrainedStep step : steps_from(report)) {
         if (step.facts.step != next_step(replica) || step.facts.samples > experiment_.batch)
-          fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples), "is not its next", ""});
+          fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples),
+                    "is not its next", ""});
         if (world_->serves()) {  // its clients know of no earlier run
           step.begin += begun_seconds_;
           step.end += begun_seconds_;
@@ -289,11 +315,14 @@ void RunAgreement::take_report(int replica, Request report) {
       }
       if (world_->serves()) write_server_state(/*is_last=*/false);
       return;
-    case ReplicaReportKind::snapshot: return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
+    case ReplicaReportKind::snapshot:
+      return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
     case ReplicaReportKind::memory:
-      for (const ReportedMemory& memory : memory_from(report, int(memory_.size()))) memory_[size_t(memory.device)] = memory.use;
+      for (const ReportedMemory& memory : memory_from(report, int(memory_.size())))
+        memory_[size_t(memory.device)] = memory.use;
       return;
-    case ReplicaReportKind::state: return add_part(state_from(std::move(report)));
+    case ReplicaReportKind::state:
+      return add_part(state_from(std::move(report)));
     case ReplicaReportKind::end:
       if (!world_->serves()) stop(kInterrupted);
       return;
@@ -305,7 +334,8 @@ void RunAgreement::keep_central_if_due(double seconds) {
   int64_t samples = 0;
   if (policy_decides_length_ || !update_->server() || !take_due(samples)) return;
   const DeviceScope nobodys(kNoDevice);
-  if (std::optional<ModelValues> values = update_->server()->values()) evaluator_.add({samples, seconds, std::move(*values)});
+  if (std::optional<ModelValues> values = update_->server()->values())
+    evaluator_.add({samples, seconds, std::move(*values)});
 }
 
 /// While nobody visits. `is_last`: due or not.
@@ -344,7 +374,8 @@ void RunAgreement::keep_newest() {
 SnapshotShape RunAgreement::snapshot_shape() const {
   SnapshotShape shape;
   for (const Bucket& bucket : training_.buckets)
-    for (const int holder : bucket.holders) shape.elements += bucket.contributors.empty() ? 0 : bucket.slice_of(holder).size();
+    for (const int holder : bucket.holders)
+      shape.elements += bucket.contributors.empty() ? 0 : bucket.slice_of(holder).size();
   for (const BufferSpec& buffer : model_.buffers()) shape.statistics += buffer.name.ends_with("running_mean") ? 1 : 0;
   return shape;
 }
@@ -427,7 +458,8 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
     error = std::current_exception();
   }
   if (const auto* steps = dynamic_cast<const SynchronousSteps*>(times_.get())) counts_ = steps->counts();
-  else for (int r = 0; r < plan_.replicas; ++r) counts_.push_back(world_->counts(r));
+  else
+    for (int r = 0; r < plan_.replicas; ++r) counts_.push_back(world_->counts(r));
   for (size_t d = 0; d < memory_.size(); ++d)
     if (memory_[d].peak == 0 && !world_->serves()) memory_[d] = memory_use(int(d));  // else it was reported
   lift_memory_limits();

@@ -1,5 +1,5 @@
-// What a run has besides its plan's workers where the plan has an agreement: the policy, what replicas exchange through, which samples are
-// whose, and what is kept on the way to be evaluated.
+// What a run has besides its plan's workers where the plan has an agreement: the policy, what replicas exchange
+// through, which samples are whose, and what is kept on the way to be evaluated.
 #pragma once
 
 #include <atomic>
@@ -43,10 +43,12 @@ struct MakeReplicaWorld {
 };
 
 /// Reasons for abort() by which a run ends as it should, and its processes too. kInterrupted leaves out evaluations.
-inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged", *kCheckpointFailed = "a checkpoint could not be written";
+inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged",
+                            *kCheckpointFailed = "a checkpoint could not be written";
 bool ends_well(const std::string& abort_reason);
 
-/// Replicas whose leaders are the ranks of this communicator, which outlives the run; rank 0 evaluates and has the result.
+/// Replicas whose leaders are the ranks of this communicator, which outlives the run; rank 0 evaluates and has the
+/// result.
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders);
 
 /// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
@@ -55,10 +57,11 @@ int64_t largest_exchange(const Experiment& experiment, const Model& model);
 /// Thread-safe but for what says otherwise. "Leader": called by the first worker of a replica.
 class RunAgreement {
  public:
-  /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are threads of this process.
-  /// `writes`: checkpoints, as the experiment says. Errors (user).
-  RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, const Program& training,
-               const Program& evaluation, StepRecords& records, const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning);
+  /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are
+  /// threads of this process. `writes`: checkpoints, as the experiment says. Errors (user).
+  RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
+               const Program& training, const Program& evaluation, StepRecords& records,
+               const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning);
   ~RunAgreement();
 
   UpdatePolicy& update() { return *update_; }
@@ -92,8 +95,8 @@ class RunAgreement {
 
   // -- checkpoints
 
-  /// Before the run, which goes on from it. Gives the groups their parts. Errors (user): the state is of another policy,
-  /// of other options or of another number of replicas.
+  /// Before the run, which goes on from it. Gives the groups their parts. Errors (user): the state is of another
+  /// policy, of other options or of another number of replicas.
   void resume(TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups);
   /// Where replicas stop for them.
   ReplicaStops& stops() { return stops_; }
@@ -101,7 +104,8 @@ class RunAgreement {
   void wait_for_all(ReplicaGroup& group);
   /// Leader, when all replicas have come and none goes on: its replica's part of a checkpoint.
   void keep(ReplicaGroup& group, TrainingState state);
-  /// The first replica's leader, when all have kept theirs: all parts. Waits for those of other processes. Errors (run): one has ended.
+  /// The first replica's leader, when all have kept theirs: all parts. Waits for those of other processes. Errors
+  /// (run): one has ended.
   TrainingState take_kept();
   /// Steps of the run so far: those of all replicas, divided by their number.
   int64_t steps_so_far() const;
@@ -112,7 +116,8 @@ class RunAgreement {
 
   // -- by the server of replicas in other processes
 
-  /// Where a checkpoint of the server's state is due, and when replicas train no more (`is_last`): whether it can be taken, and it. Set before work.
+  /// Where a checkpoint of the server's state is due, and when replicas train no more (`is_last`): whether it can be
+  /// taken, and it. Set before work.
   std::function<bool(bool is_last)> takes_server_state;
   std::function<void(TrainingState state)> on_server_state;
   /// From a replica (train/agreement/replica_reports.h). Errors (run): it cannot be one.
@@ -122,8 +127,8 @@ class RunAgreement {
 
   // -- by the run's thread
 
-  /// Trains all replicas of this process, each by `body`, and evaluates what was kept on the way: afterwards, or where replicas train in other
-  /// processes meanwhile. Throws what a replica failed with.
+  /// Trains all replicas of this process, each by `body`, and evaluates what was kept on the way: afterwards, or where
+  /// replicas train in other processes meanwhile. Throws what a replica failed with.
   void work(const std::function<void(Hub&)>& body);
   /// kInterrupted: of the evaluations that are left only the last one is made.
   void abort(const std::string& reason);
@@ -134,9 +139,11 @@ class RunAgreement {
 
   // -- once work has returned
 
-  const std::vector<HubCounts>& counts() const { return counts_; }          ///< by replica; synchronous: by worker
-  const std::vector<MemoryUse>& memory() const { return memory_; }          ///< by worker, of training
-  const TensorMap& weights() const { return evaluator_.weights(); }  ///< the run's result; none where it did not come to its end
+  const std::vector<HubCounts>& counts() const { return counts_; }  ///< by replica; synchronous: by worker
+  const std::vector<MemoryUse>& memory() const { return memory_; }  ///< by worker, of training
+  const TensorMap& weights() const {
+    return evaluator_.weights();
+  }  ///< the run's result; none where it did not come to its end
 
  private:
   void begin_modelled_time();
@@ -163,32 +170,32 @@ class RunAgreement {
   const std::unique_ptr<UpdatePolicy> update_;
   const SynchronousPolicy* const synchronous_;  ///< the policy, where it is that: one replica of all workers
   const ReplicaBatches batches_;
-  const int64_t begun_step_;                    ///< of an earlier run
-  const std::vector<ReplicaProgress> begun_;    ///< by replica
+  const int64_t begun_step_;                  ///< of an earlier run
+  const std::vector<ReplicaProgress> begun_;  ///< by replica
   ReplicaStops stops_;
   std::unique_ptr<StepTimes> times_;
   std::unique_ptr<HubWorld> world_;
   bool policy_decides_length_ = false;
   const double begun_seconds_;  ///< of an earlier run
   const bool all_here_;
-  bool has_ranks_ = false;      ///< a replica trains here, others in other processes
-  int64_t evaluate_every_ = 0;  ///< samples of all replicas
+  bool has_ranks_ = false;        ///< a replica trains here, others in other processes
+  int64_t evaluate_every_ = 0;    ///< samples of all replicas
   std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string abort_reason_;        // guarded by mutex_, as all that follows
+  std::string abort_reason_;  // guarded by mutex_, as all that follows
   std::string stop_reason_;
   bool over_ = false;
   int64_t samples_ = 0, next_evaluation_ = 0;
-  std::set<int> lost_;              ///< replicas that have failed for good
+  std::set<int> lost_;  ///< replicas that have failed for good
   int64_t samples_of_lost_ = 0;
-  double last_end_ = 0;             ///< of any step
+  double last_end_ = 0;               ///< of any step
   std::vector<PolicyState> resumed_;  ///< by replica; empty: the run begins
-  TrainingState kept_;              ///< parts of a checkpoint
-  int kept_parts_ = 0;              ///< replicas whose part is in it
-  int64_t steps_ = 0;               ///< of all replicas, in this run
-  int64_t next_state_ = 0;          ///< samples; of a server's state
+  TrainingState kept_;                ///< parts of a checkpoint
+  int kept_parts_ = 0;                ///< replicas whose part is in it
+  int64_t steps_ = 0;                 ///< of all replicas, in this run
+  int64_t next_state_ = 0;            ///< samples; of a server's state
   std::vector<int64_t> samples_of_replica_;
   std::vector<int64_t> next_step_;  ///< by replica
 

@@ -12,13 +12,15 @@
 namespace trireme {
 namespace {
 
-at::Tensor& tensor_of(TensorMap& tensors, const std::string& name, const Shape& shape, const at::TensorOptions& options) {
+at::Tensor& tensor_of(TensorMap& tensors, const std::string& name, const Shape& shape,
+                      const at::TensorOptions& options) {
   at::Tensor& tensor = tensors[name];
   if (!tensor.defined()) tensor = at::empty(shape, options);
   return tensor;
 }
 
-void add_weights(const Program& program, const at::TensorOptions& options, const std::vector<at::Tensor>& weights, TensorMap& tensors) {
+void add_weights(const Program& program, const at::TensorOptions& options, const std::vector<at::Tensor>& weights,
+                 TensorMap& tensors) {
   const at::Tensor all = at::cat(weights).to(options.dtype());
   int64_t offset = 0;
   for (const Bucket& bucket : program.buckets) {
@@ -35,7 +37,8 @@ void add_weights(const Program& program, const at::TensorOptions& options, const
 }
 
 /// In the order in which workers show them.
-void add_statistics(const Program& program, const Model& model, const std::vector<RunningStatistics>& statistics, TensorMap& tensors) {
+void add_statistics(const Program& program, const Model& model, const std::vector<RunningStatistics>& statistics,
+                    TensorMap& tensors) {
   auto next = statistics.begin();
   for (int rank = 0; rank < program.devices; ++rank)
     for (const Op& op : program.ops) {
@@ -45,7 +48,8 @@ void add_statistics(const Program& program, const Model& model, const std::vecto
         check_internal(next != statistics.end(), "a server has all running statistics");
         const auto put = [&](size_t i, const at::Tensor& values) {
           const Box box = Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank, specs[i].shape);
-          part_of(tensor_of(tensors, specs[i].name, specs[i].shape, values.options()), box).copy_(values.view_as(part_of(tensors[specs[i].name], box)));
+          part_of(tensor_of(tensors, specs[i].name, specs[i].shape, values.options()), box)
+              .copy_(values.view_as(part_of(tensors[specs[i].name], box)));
         };
         put(mean, next->mean);
         put(variance, next->variance);
@@ -57,7 +61,8 @@ void add_statistics(const Program& program, const Model& model, const std::vecto
 
 }  // namespace
 
-TrainingState state_of_values(const Program& training, const Model& model, Precision precision, uint64_t seed, const ModelValues& values) {
+TrainingState state_of_values(const Program& training, const Model& model, Precision precision, uint64_t seed,
+                              const ModelValues& values) {
   TrainingState state;
   const auto options = at::TensorOptions().dtype(master_type(precision));
   add_weights(training, options, values.weights, state.weights);

@@ -11,8 +11,9 @@
 
 namespace trireme {
 
-/// `values`: in the order of a replica's state (ReplicaView::state), cut in any way. Frozen parameters have their initial values, of `seed`.
-/// Errors (internal): values that are not as many as the program has.
-TrainingState state_of_values(const Program& training, const Model& model, Precision precision, uint64_t seed, const ModelValues& values);
+/// `values`: in the order of a replica's state (ReplicaView::state), cut in any way. Frozen parameters have their
+/// initial values, of `seed`. Errors (internal): values that are not as many as the program has.
+TrainingState state_of_values(const Program& training, const Model& model, Precision precision, uint64_t seed,
+                              const ModelValues& values);
 
 }  // namespace trireme

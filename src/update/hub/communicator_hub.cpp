@@ -18,7 +18,8 @@ using What = VirtualTime::Untimed::What;
 
 int64_t sum_bytes(std::span<const at::Tensor> tensors, int members, int index) {
   int64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += all_reduce_bytes(tensor.numel(), int64_t(tensor.element_size()), members, index);
+  for (const at::Tensor& tensor : tensors)
+    bytes += all_reduce_bytes(tensor.numel(), int64_t(tensor.element_size()), members, index);
   return bytes;
 }
 
@@ -102,7 +103,8 @@ std::unique_ptr<Pending> CommunicatorHub::begin(std::vector<at::Tensor> tensors,
   if (!queue_) queue_ = std::make_unique<CollectiveQueue>(std::move(ends_.overlap));
   auto results = std::make_shared<std::vector<at::Tensor>>(std::move(tensors));
   std::future<OperationDone> done = queue_->start([results, exchange = std::move(exchange)](Communicator& group) {
-    const c10::InferenceMode inference;  // workers train under it, and what they made may be written to by such threads only
+    const c10::InferenceMode
+        inference;  // workers train under it, and what they made may be written to by such threads only
     exchange(group, *results);
   });
   return std::make_unique<Overlapped>(*this, std::move(results), std::move(done));
@@ -110,7 +112,8 @@ std::unique_ptr<Pending> CommunicatorHub::begin(std::vector<at::Tensor> tensors,
 
 std::unique_ptr<Pending> CommunicatorHub::begin_average(std::vector<at::Tensor> tensors) {
   for (at::Tensor& tensor : tensors) tensor = tensor.clone();
-  count(sum_bytes(tensors, replicas(), replica()), sum_bytes(tensors, replicas(), (replica() + replicas() - 1) % replicas()));
+  count(sum_bytes(tensors, replicas(), replica()),
+        sum_bytes(tensors, replicas(), (replica() + replicas() - 1) % replicas()));
   return begin(std::move(tensors), [n = double(replicas())](Communicator& group, std::vector<at::Tensor>& values) {
     for (at::Tensor& value : values) {
       group.all_reduce(value);

@@ -13,16 +13,19 @@ constexpr size_t kBeforeStaleness = 7;
 }  // namespace
 
 std::vector<double> numbers_of(const HubCounts& counts) {
-  std::vector<double> numbers = {double(counts.bytes_sent),  double(counts.bytes_received), double(counts.collectives), double(counts.visits),
-                                 counts.compute_seconds,     counts.idle_seconds,           counts.exchange_seconds};
+  std::vector<double> numbers = {double(counts.bytes_sent), double(counts.bytes_received), double(counts.collectives),
+                                 double(counts.visits),     counts.compute_seconds,        counts.idle_seconds,
+                                 counts.exchange_seconds};
   numbers.insert(numbers.end(), counts.staleness.begin(), counts.staleness.end());
   return numbers;
 }
 
 HubCounts counts_from(const std::vector<double>& numbers) {
-  if (numbers.size() < kBeforeStaleness) fail_run({"a replica's counts", fmt::format("{} numbers", numbers.size()), "there must be more", ""});
+  if (numbers.size() < kBeforeStaleness)
+    fail_run({"a replica's counts", fmt::format("{} numbers", numbers.size()), "there must be more", ""});
   for (const double number : numbers)
-    if (!(number >= 0 && number <= kLargestWhole)) fail_run({"a replica's counts", fmt::format("{}", number), "is no count", ""});
+    if (!(number >= 0 && number <= kLargestWhole))
+      fail_run({"a replica's counts", fmt::format("{}", number), "is no count", ""});
   HubCounts counts;
   counts.bytes_sent = int64_t(numbers[0]);
   counts.bytes_received = int64_t(numbers[1]);

@@ -64,7 +64,8 @@ class VisitsByMessage final : public Visits {
     for (size_t k = 0; k < requests.size(); ++k) {
       const std::vector<double> numbers = receive_numbers(*pair_, 0, kReplyTag);
       answers.idle_seconds += numbers.at(kIdle);
-      answers.replies[in_turn(k)] = {receive_tensors(*pair_, numbers.at(kReplyTensors), 0, kReplyTag), {numbers.begin() + kReplyHead, numbers.end()}};
+      answers.replies[in_turn(k)] = {receive_tensors(*pair_, numbers.at(kReplyTensors), 0, kReplyTag),
+                                     {numbers.begin() + kReplyHead, numbers.end()}};
     }
     return answers;
   }
@@ -74,7 +75,8 @@ class VisitsByMessage final : public Visits {
 
  private:
   void send(double shard, const Request& request, bool metered) {
-    std::vector<double> numbers = {shard, double(request.operation), double(request.tensors.size()), metered ? 1.0 : 0.0};
+    std::vector<double> numbers = {shard, double(request.operation), double(request.tensors.size()),
+                                   metered ? 1.0 : 0.0};
     numbers.insert(numbers.end(), request.numbers.begin(), request.numbers.end());
     send_numbers(*pair_, numbers, 0, kRequestTag);
     for (const at::Tensor& tensor : request.tensors) pair_->send(tensor, 0, kRequestTag);
@@ -90,8 +92,8 @@ std::vector<int> all_of(const Communicator& communicator) {
   return ranks;
 }
 
-/// A group at whose end on rank 0 a thread beside the rank's own serves: that one rank waits there for the other while the other waits for it in a
-/// collective is no mistake of theirs.
+/// A group at whose end on rank 0 a thread beside the rank's own serves: that one rank waits there for the other while
+/// the other waits for it in a collective is no mistake of theirs.
 std::unique_ptr<Communicator> beside(std::unique_ptr<Communicator> group) {
   if (auto* const member = dynamic_cast<GroupMember*>(group.get())) member->work_beside();
   return group;
@@ -99,7 +101,8 @@ std::unique_ptr<Communicator> beside(std::unique_ptr<Communicator> group) {
 
 /// Where threads beside this rank wait, in its time.
 LocalWorld waiting_room(VirtualTime* time) {
-  return time ? LocalWorld(1, std::shared_ptr<VirtualTime>(std::shared_ptr<void>(), time)) : LocalWorld(1);  // it outlives all of them
+  return time ? LocalWorld(1, std::shared_ptr<VirtualTime>(std::shared_ptr<void>(), time))
+              : LocalWorld(1);  // it outlives all of them
 }
 
 }  // namespace
@@ -107,7 +110,10 @@ LocalWorld waiting_room(VirtualTime* time) {
 class RankHub final : public CommunicatorHub {
  public:
   RankHub(RankWorld& world, HubEnds ends, VisitsByMessage* messages)
-      : CommunicatorHub(world.leaders_.rank(), world.leaders_.size()), world_(world), messages_(messages), recorder_(flight_recorder(world.leaders_)) {
+      : CommunicatorHub(world.leaders_.rank(), world.leaders_.size()),
+        world_(world),
+        messages_(messages),
+        recorder_(flight_recorder(world.leaders_)) {
     ends.control->barrier();
     const double start = ends.control->now();
     connect(std::move(ends), start);
@@ -147,7 +153,10 @@ class RankHub final : public CommunicatorHub {
 };
 
 RankWorld::RankWorld(Communicator& leaders, ShardServer* server, OnReport on_report)
-    : leaders_(leaders), on_report_(std::move(on_report)), waiting_(waiting_room(leaders.virtual_time())), counts_(size_t(leaders.size())) {
+    : leaders_(leaders),
+      on_report_(std::move(on_report)),
+      waiting_(waiting_room(leaders.virtual_time())),
+      counts_(size_t(leaders.size())) {
   VirtualTime* const time = leaders.virtual_time();
   const std::vector<int> all = all_of(leaders);
   HubEnds ends{leaders.group(all), leaders.group(all), leaders.group(all), nullptr};
@@ -161,7 +170,9 @@ RankWorld::RankWorld(Communicator& leaders, ShardServer* server, OnReport on_rep
     ends.visits = std::move(visits);
   } else if (has_messages) {
     if (server) {
-      host_.emplace(*server, waiting_, start, time ? std::function<std::string()>() : [&leaders] { return leaders.abort_reason(); });
+      host_.emplace(
+          *server, waiting_, start,
+          time ? std::function<std::string()>() : [&leaders] { return leaders.abort_reason(); });
       ends.visits = visits_in_memory(0, *host_);
     }
     for (int replica = 1; replica < leaders.size(); ++replica) {
@@ -175,7 +186,8 @@ RankWorld::RankWorld(Communicator& leaders, ShardServer* server, OnReport on_rep
 }
 
 RankWorld::~RankWorld() {
-  if (!has_left_ && leaders_.abort_reason().empty()) leaders_.abort(fmt::format("replica {} ended before its work was done", leaders_.rank()));
+  if (!has_left_ && leaders_.abort_reason().empty())
+    leaders_.abort(fmt::format("replica {} ended before its work was done", leaders_.rank()));
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -184,7 +196,9 @@ Hub& RankWorld::hub(int replica) {
   return *hub_;
 }
 
-HubCounts RankWorld::counts(int replica) { return replica == leaders_.rank() ? hub_->counts() : counts_.at(size_t(replica)); }
+HubCounts RankWorld::counts(int replica) {
+  return replica == leaders_.rank() ? hub_->counts() : counts_.at(size_t(replica));
+}
 
 void RankWorld::run(const std::function<void(Hub&)>& body) {
   try {
@@ -207,7 +221,8 @@ void RankWorld::serve(int replica, Communicator& pair, int runner) {
       const std::vector<double> numbers = receive_numbers(pair, 1, kRequestTag);
       if (numbers.empty()) break;
       const VirtualTime::Untimed quiet(numbers.at(kMetered) != 0 ? What::nothing : What::everything);
-      Request request{.operation = int(numbers.at(kOperation)), .tensors = receive_tensors(pair, numbers.at(kRequestTensors), 1, kRequestTag),
+      Request request{.operation = int(numbers.at(kOperation)),
+                      .tensors = receive_tensors(pair, numbers.at(kRequestTensors), 1, kRequestTag),
                       .numbers = {numbers.begin() + kRequestHead, numbers.end()}};
       if (numbers.at(kShard) == kReport) {
         for (at::Tensor& tensor : request.tensors) tensor = tensor.clone();
@@ -222,7 +237,8 @@ void RankWorld::serve(int replica, Communicator& pair, int runner) {
       for (const at::Tensor& tensor : reply.tensors) pair.send(tensor, 1, kReplyTag);
     }
   } catch (const std::exception& error) {
-    leaders_.abort(fmt::format("replica {}'s visit failed: {}", replica, first_line(error)));  // does nothing where that is what ended it
+    leaders_.abort(fmt::format("replica {}'s visit failed: {}", replica,
+                               first_line(error)));  // does nothing where that is what ended it
   }
   waiting_.advance(served_);
   if (time) time->leave();
@@ -230,7 +246,8 @@ void RankWorld::serve(int replica, Communicator& pair, int runner) {
 
 void RankWorld::wait_for_the_others(Communicator& control) {
   waiting_.wait_for(served_, int64_t(threads_.size()), std::numeric_limits<double>::infinity(), "the others to leave");
-  for (int replica = 1; replica < replicas(); ++replica) counts_[size_t(replica)] = counts_from(receive_numbers(control, replica, kCountsTag));
+  for (int replica = 1; replica < replicas(); ++replica)
+    counts_[size_t(replica)] = counts_from(receive_numbers(control, replica, kCountsTag));
 }
 
 }  // namespace trireme

@@ -1,7 +1,9 @@
-// Replicas whose leaders are the ranks of one Communicator, over whichever backend: processes over gloo or MPI, threads, threads in virtual time.
+// Replicas whose leaders are the ranks of one Communicator, over whichever backend: processes over gloo or MPI,
+// threads, threads in virtual time.
 //
-// Collectives are the backend's. Rank 0 holds the parameter server's shards: its own replica visits in memory; each other one over a group of two,
-// at whose other end a thread beside rank 0 serves it, since a Communicator is one thread's and receives from one rank.
+// Collectives are the backend's. Rank 0 holds the parameter server's shards: its own replica visits in memory; each
+// other one over a group of two, at whose other end a thread beside rank 0 serves it, since a Communicator is one
+// thread's and receives from one rank.
 #pragma once
 
 #include <atomic>
@@ -20,13 +22,15 @@ namespace trireme {
 
 class RankHub;
 
-/// The world as one rank sees it; belongs to that rank's thread but for abort. A rank that dies ends the others as the backend says.
+/// The world as one rank sees it; belongs to that rank's thread but for abort. A rank that dies ends the others as the
+/// backend says.
 class RankWorld final : public HubWorld {
  public:
   /// What rank 0 does with reports of other replicas (Hub::report); called by one thread per replica.
   using OnReport = std::function<void(int replica, Request report)>;
-  /// All ranks of `leaders` make theirs together, and wait for each other. `server`: null on all ranks where the policy has none; used on rank 0
-  /// only. Both outlive it. `on_report`: null on all ranks where replicas report nothing; called on rank 0 only.
+  /// All ranks of `leaders` make theirs together, and wait for each other. `server`: null on all ranks where the policy
+  /// has none; used on rank 0 only. Both outlive it. `on_report`: null on all ranks where replicas report nothing;
+  /// called on rank 0 only.
   RankWorld(Communicator& leaders, ShardServer* server, OnReport on_report = nullptr);
   /// Where the rank's replica has not left, and nothing has failed, all are aborted: others may wait for it.
   ~RankWorld() override;

@@ -13,17 +13,20 @@
 namespace trireme {
 namespace {
 
-constexpr double kLookSeconds = 0.05;  // between two looks at the deadline, which others' visits may move, and whether the run has ended
+constexpr double kLookSeconds =
+    0.05;  // between two looks at the deadline, which others' visits may move, and whether the run has ended
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class VisitsInMemory final : public Visits {
  public:
-  VisitsInMemory(int replica, ShardHost& host, EmulatedLinks* links, int server) : replica_(replica), server_(server), host_(host), links_(links) {}
+  VisitsInMemory(int replica, ShardHost& host, EmulatedLinks* links, int server)
+      : replica_(replica), server_(server), host_(host), links_(links) {}
 
   Answers visit(std::vector<Hub::ShardRequest> requests, bool metered) override {
     EmulatedLinks* const links = metered ? links_ : nullptr;
     Answers answers{.replies = std::vector<Reply>(requests.size())};
-    for (size_t k = 0; k < requests.size(); ++k) {  // each begins with another shard, so that they do not all queue up in front of the first
+    for (size_t k = 0; k < requests.size();
+         ++k) {  // each begins with another shard, so that they do not all queue up in front of the first
       const size_t i = (k + size_t(replica_)) % requests.size();
       const Request& request = requests[i].request;
       if (links) std::this_thread::sleep_until(links->message(replica_, server_, bytes_of(request.tensors)));
@@ -48,7 +51,8 @@ ShardHost::ShardHost(ShardServer& server, LocalWorld& world, double start, std::
 
 void ShardHost::fail_if_ended(int replica) const {
   const std::string reason = ended_ ? ended_() : world_.abort_reason();
-  if (!reason.empty()) throw StoppedError({fmt::format("replica {}", replica), "visit to the parameter server", reason, ""});
+  if (!reason.empty())
+    throw StoppedError({fmt::format("replica {}", replica), "visit to the parameter server", reason, ""});
 }
 
 void ShardHost::offer_parked(int shard) {
@@ -84,7 +88,8 @@ void ShardHost::wait_for_answer(int shard, Parked& parked, std::unique_lock<std:
 }
 
 Reply ShardHost::serve(int shard, int replica, const Request& request, double& idle_seconds) {
-  const c10::InferenceMode inference;  // workers train under it, and what they made may be written to by such threads only
+  const c10::InferenceMode
+      inference;  // workers train under it, and what they made may be written to by such threads only
   check_internal(shard >= 0 && shard < int(shards_.size()), "a visit goes to a shard that there is");
   Shard& place = shards_[size_t(shard)];
   const double came = world_.now();

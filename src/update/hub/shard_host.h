@@ -1,5 +1,5 @@
-// The machine that holds a parameter server's shards, in one process with those who visit: threads of replicas, or threads that stand for
-// replicas in other processes.
+// The machine that holds a parameter server's shards, in one process with those who visit: threads of replicas, or
+// threads that stand for replicas in other processes.
 #pragma once
 
 #include <atomic>
@@ -16,13 +16,13 @@
 
 namespace trireme {
 
-/// Serves one visitor per shard at a time, in real and in virtual time. Requests that the server puts off are put again after every other
-/// visit of the shard and at its deadline. Thread-safe.
+/// Serves one visitor per shard at a time, in real and in virtual time. Requests that the server puts off are put again
+/// after every other visit of the shard and at its deadline. Thread-safe.
 class ShardHost {
  public:
-  /// `server` and `world` outlive it; visitors wait in `world`, whose abort ends them. `start`: what the world's now() showed at the start of the
-  /// server's clock. `ended`: why the run has ended, "" while it has not; looked at several times a second. Null in virtual time, where an abort
-  /// reaches every wait.
+  /// `server` and `world` outlive it; visitors wait in `world`, whose abort ends them. `start`: what the world's now()
+  /// showed at the start of the server's clock. `ended`: why the run has ended, "" while it has not; looked at several
+  /// times a second. Null in virtual time, where an abort reaches every wait.
   ShardHost(ShardServer& server, LocalWorld& world, double start, std::function<std::string()> ended);
 
   /// Blocks until the request is answered. `idle_seconds`: until its turn came, or until it was put off no more.
@@ -54,7 +54,8 @@ class ShardHost {
   std::vector<Shard> shards_;
 };
 
-/// Of a replica whose memory is the host's. `links`: null, or what requests and replies travel over, between their workers `replica` and `server`.
+/// Of a replica whose memory is the host's. `links`: null, or what requests and replies travel over, between their
+/// workers `replica` and `server`.
 std::unique_ptr<Visits> visits_in_memory(int replica, ShardHost& host, EmulatedLinks* links = nullptr, int server = 0);
 
 }  // namespace trireme

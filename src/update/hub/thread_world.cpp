@@ -10,7 +10,9 @@ namespace {
 
 class ThreadHub final : public CommunicatorHub {
  public:
-  ThreadHub(int replica, int replicas, HubEnds ends, double start) : CommunicatorHub(replica, replicas) { connect(std::move(ends), start); }
+  ThreadHub(int replica, int replicas, HubEnds ends, double start) : CommunicatorHub(replica, replicas) {
+    connect(std::move(ends), start);
+  }
 };
 
 }  // namespace

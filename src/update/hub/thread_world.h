@@ -15,8 +15,9 @@ namespace trireme {
 /// Collectives are those of comm/local, each kind in a world of its own.
 class ThreadWorld final : public HubWorld {
  public:
-  /// `server`: null where the policy has none; outlives this. `links`: slow exchanges down to such links; they have one worker more than
-  /// there are replicas, the last one is the connection of the machine that holds the server. Null: as quick as memory.
+  /// `server`: null where the policy has none; outlives this. `links`: slow exchanges down to such links; they have one
+  /// worker more than there are replicas, the last one is the connection of the machine that holds the server. Null: as
+  /// quick as memory.
   explicit ThreadWorld(int replicas, ShardServer* server = nullptr, std::shared_ptr<EmulatedLinks> links = nullptr);
   ~ThreadWorld() override;
 

@@ -19,7 +19,8 @@ using Queue = Attendance::What::Queue;
 std::vector<LinkSpeed> connections_of(const VirtualLinks& links, int replicas) {
   check_internal(!links.replicas.empty(), "replicas have links");
   std::vector<LinkSpeed> connections;
-  for (int r = 0; r < replicas; ++r) connections.push_back(links.replicas[std::min(size_t(r), links.replicas.size() - 1)]);
+  for (int r = 0; r < replicas; ++r)
+    connections.push_back(links.replicas[std::min(size_t(r), links.replicas.size() - 1)]);
   connections.resize(connections.size() + size_t(std::max(1, links.server_machines)), links.server);
   return connections;
 }
@@ -41,7 +42,9 @@ class VirtualWorld::VisitsOverLinks final : public Visits {
     const double set_out = world_.time_->now();
     for (size_t i = 0; i < requests.size(); ++i) {
       const int machine = world_.machine_of(requests[i].shard);
-      trips.push_back({i, metered ? world_.links_.message(replica_, machine, bytes_of(requests[i].request.tensors), set_out) : set_out});
+      trips.push_back({i, metered
+                              ? world_.links_.message(replica_, machine, bytes_of(requests[i].request.tensors), set_out)
+                              : set_out});
     }
     std::stable_sort(trips.begin(), trips.end(), [](const Trip& a, const Trip& b) { return a.arrival < b.arrival; });
     Answers answers{.replies = std::vector<Reply>(requests.size())};
@@ -70,7 +73,8 @@ class VirtualWorld::VisitsOverLinks final : public Visits {
   VirtualWorld& world_;
 };
 
-/// Who comes to an exchange, and when it is through, is Attendance's; the tensors go through the communicators, in no time.
+/// Who comes to an exchange, and when it is through, is Attendance's; the tensors go through the communicators, in no
+/// time.
 class VirtualHub final : public CommunicatorHub {
  public:
   VirtualHub(int replica, int replicas, VirtualWorld& world) : CommunicatorHub(replica, replicas), world_(world) {}
@@ -154,7 +158,8 @@ class VirtualHub final : public CommunicatorHub {
     const bool metered_;
   };
 
-  std::shared_ptr<Gathered> come(Queue queue, Collective collective, std::vector<int> members, std::vector<at::Tensor> tensors) {
+  std::shared_ptr<Gathered> come(Queue queue, Collective collective, std::vector<int> members,
+                                 std::vector<at::Tensor> tensors) {
     came_ = now();
     world_.fail_if_aborted(replica());
     return world_.attendance_.come({queue, collective, metered()}, std::move(members), replica(), std::move(tensors));
@@ -183,9 +188,14 @@ class VirtualHub final : public CommunicatorHub {
   double came_ = 0;  ///< to its last exchange
 };
 
-VirtualWorld::VirtualWorld(int replicas, const StepTimes& times, VirtualLinks links, ShardServer* server, VirtualFailures failures)
-    : server_machines_(std::max(1, links.server_machines)), times_(times), failures_(std::move(failures)),
-      time_(std::make_shared<VirtualTime>(replicas, nullptr, "replica")), world_(replicas, time_), links_(connections_of(links, replicas)),
+VirtualWorld::VirtualWorld(int replicas, const StepTimes& times, VirtualLinks links, ShardServer* server,
+                           VirtualFailures failures)
+    : server_machines_(std::max(1, links.server_machines)),
+      times_(times),
+      failures_(std::move(failures)),
+      time_(std::make_shared<VirtualTime>(replicas, nullptr, "replica")),
+      world_(replicas, time_),
+      links_(connections_of(links, replicas)),
       attendance_(*time_, links_, "replicas") {
   if (server) host_.emplace(*server, world_, /*start=*/0, std::function<std::string()>());
   for (int r = 0; r < replicas; ++r) hubs_.push_back(std::make_unique<VirtualHub>(r, replicas, *this));
@@ -196,7 +206,8 @@ VirtualWorld::~VirtualWorld() = default;
 Hub& VirtualWorld::hub(int replica) { return *hubs_.at(size_t(replica)); }
 
 void VirtualWorld::fail_if_aborted(int replica) const {
-  if (world_.aborted()) throw StoppedError({fmt::format("replica {}", replica), "on the virtual clock", world_.abort_reason(), ""});
+  if (world_.aborted())
+    throw StoppedError({fmt::format("replica {}", replica), "on the virtual clock", world_.abort_reason(), ""});
 }
 
 }  // namespace trireme

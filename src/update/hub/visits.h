@@ -16,8 +16,8 @@ class Visits {
     std::vector<Reply> replies;  ///< in the order of the requests
     double idle_seconds = 0;     ///< the server was with other replicas, or put the requests off
   };
-  /// All requests set out at once; returns when all are answered. `metered`: over the links, where there are any. Errors (run): the run has
-  /// been aborted; the server cannot use a request.
+  /// All requests set out at once; returns when all are answered. `metered`: over the links, where there are any.
+  /// Errors (run): the run has been aborted; the server cannot use a request.
   virtual Answers visit(std::vector<Hub::ShardRequest> requests, bool metered) = 0;
 };
 

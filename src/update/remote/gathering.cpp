@@ -17,11 +17,14 @@ namespace {
 constexpr size_t kMostOpen = 256;  // collectives of one client that go on
 
 void check_alike(const Message& a, const Message& b, int client) {
-  const auto refuse = [&](const char* why) { fail_run({fmt::format("client {}", client), "came to a collective", why, ""}); };
+  const auto refuse = [&](const char* why) {
+    fail_run({fmt::format("client {}", client), "came to a collective", why, ""});
+  };
   if (a.verb != b.verb) refuse("the others came to one of another kind");
   if (a.tensors.size() != b.tensors.size()) refuse("with other tensors than the others");
   for (size_t t = 0; t < a.tensors.size(); ++t)
-    if (a.tensors[t].scalar_type() != b.tensors[t].scalar_type() || (a.verb != Verb::gather && a.tensors[t].sizes() != b.tensors[t].sizes()))
+    if (a.tensors[t].scalar_type() != b.tensors[t].scalar_type() ||
+        (a.verb != Verb::gather && a.tensors[t].sizes() != b.tensors[t].sizes()))
       refuse("with tensors of other shapes than the others");
 }
 
@@ -43,7 +46,9 @@ std::vector<at::Tensor> sums_of(const std::vector<const Message*>& all) {
 }  // namespace
 
 Gathering::Key Gathering::key_of(const Message& message, int client) const {
-  const auto refuse = [&](const char* why) { fail_run({fmt::format("client {}", client), "came to a collective", why, ""}); };
+  const auto refuse = [&](const char* why) {
+    fail_run({fmt::format("client {}", client), "came to a collective", why, ""});
+  };
   const bool meanwhile = message.verb == Verb::sum_meanwhile || message.verb == Verb::gather;
   const bool has_value = message.verb == Verb::total;
   if (has_value && message.numbers.empty()) refuse("without the number to add");
@@ -68,7 +73,8 @@ Gathering::Key Gathering::key_of(const Message& message, int client) const {
 
 bool Gathering::is_complete(const Key& key, const Queues& queues, const std::vector<bool>& here) {
   if (queues.empty()) return false;
-  return std::all_of(key.second.begin(), key.second.end(), [&](int member) { return queues.contains(member) || !here[size_t(member)]; });
+  return std::all_of(key.second.begin(), key.second.end(),
+                     [&](int member) { return queues.contains(member) || !here[size_t(member)]; });
 }
 
 std::vector<Gathering::Answer> Gathering::finish(Queues& queues, double now) {
@@ -92,8 +98,7 @@ std::vector<Gathering::Answer> Gathering::finish(Queues& queues, double now) {
     for (const Message* message : all) total += message->numbers.front();
   else if (all.front()->verb == Verb::gather)
     for (const Message* message : all) answer.tensors.push_back(message->tensors.front());
-  else
-    answer.tensors = sums_of(all);
+  else answer.tensors = sums_of(all);
   std::vector<Answer> answers;
   for (size_t i = 0; i < who.size(); ++i) {
     answer.ticket = brought[i].message.ticket;
@@ -107,7 +112,9 @@ std::vector<Gathering::Answer> Gathering::add(int client, Message message, doubl
   const Key key = key_of(message, client);
   Queues& queues = open_[key];
   std::deque<Brought>& mine = queues[client];
-  if (mine.size() >= kMostOpen) fail_run({fmt::format("client {}", client), fmt::format("{} collectives", mine.size()), "so many at once are a mistake", ""});
+  if (mine.size() >= kMostOpen)
+    fail_run({fmt::format("client {}", client), fmt::format("{} collectives", mine.size()),
+              "so many at once are a mistake", ""});
   mine.push_back({std::move(message), now});
   return is_complete(key, queues, here) ? finish(queues, now) : std::vector<Answer>{};
 }

@@ -11,8 +11,9 @@
 
 namespace trireme {
 
-/// Those of one set of members are matched in the order in which each of them comes: a client's first with the others' first. What goes on
-/// meanwhile has an order of its own. Sums add up in the order of the clients' numbers, as in comm/local: the same bits. Not thread-safe.
+/// Those of one set of members are matched in the order in which each of them comes: a client's first with the others'
+/// first. What goes on meanwhile has an order of its own. Sums add up in the order of the clients' numbers, as in
+/// comm/local: the same bits. Not thread-safe.
 class Gathering {
  public:
   explicit Gathering(int clients) : clients_(clients) {}
@@ -22,8 +23,8 @@ class Gathering {
     Message message;
   };
 
-  /// `here[c]`: whether client c can still come; nobody waits for the others. Returns the answers that are due now. Errors (run): members that
-  /// are none, or who does not bring the same as the others.
+  /// `here[c]`: whether client c can still come; nobody waits for the others. Returns the answers that are due now.
+  /// Errors (run): members that are none, or who does not bring the same as the others.
   std::vector<Answer> add(int client, Message message, double now, const std::vector<bool>& here);
 
   /// What the client brought does not count, where it has not been used.
@@ -36,8 +37,8 @@ class Gathering {
     Message message;
     double came = 0;
   };
-  using Key = std::pair<bool, std::vector<int>>;          ///< goes on meanwhile; members
-  using Queues = std::map<int, std::deque<Brought>>;      ///< by member: oldest first
+  using Key = std::pair<bool, std::vector<int>>;      ///< goes on meanwhile; members
+  using Queues = std::map<int, std::deque<Brought>>;  ///< by member: oldest first
 
   Key key_of(const Message& message, int client) const;
   static bool is_complete(const Key& key, const Queues& queues, const std::vector<bool>& here);

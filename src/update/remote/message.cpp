@@ -84,7 +84,8 @@ Shaped read_shape(Reader& reader) {
   for (uint32_t d = 0; d < head.dims; ++d) {
     const auto size = reader.take_one<int64_t>("a dim");
     const size_t left = reader.left();  // the values come last: no dim is longer
-    if (size < 0 || size_t(size) > left || (size > 0 && elements > left / size_t(size))) refuse(fmt::format("a dim of {}", size));
+    if (size < 0 || size_t(size) > left || (size > 0 && elements > left / size_t(size)))
+      refuse(fmt::format("a dim of {}", size));
     elements *= size_t(size);
     shaped.sizes.push_back(size);
   }
@@ -95,10 +96,17 @@ Shaped read_shape(Reader& reader) {
 }  // namespace
 
 std::string encode(const Message& message) {
-  Head head{.verb = uint16_t(message.verb), .ticket = message.ticket, .shard = message.shard, .operation = message.operation,
-            .numbers = uint32_t(message.numbers.size()), .text = uint32_t(message.text.size()), .tensors = uint32_t(message.tensors.size()), .counted = message.counted};
+  Head head{.verb = uint16_t(message.verb),
+            .ticket = message.ticket,
+            .shard = message.shard,
+            .operation = message.operation,
+            .numbers = uint32_t(message.numbers.size()),
+            .text = uint32_t(message.text.size()),
+            .tensors = uint32_t(message.tensors.size()),
+            .counted = message.counted};
   size_t size = sizeof(Head) + message.numbers.size() * sizeof(double) + message.text.size();
-  for (const at::Tensor& tensor : message.tensors) size += sizeof(TensorHead) + size_t(tensor.dim()) * sizeof(int64_t) + tensor.nbytes();
+  for (const at::Tensor& tensor : message.tensors)
+    size += sizeof(TensorHead) + size_t(tensor.dim()) * sizeof(int64_t) + tensor.nbytes();
   std::string bytes;
   bytes.reserve(size);
   append(bytes, &head, sizeof head);
@@ -106,7 +114,8 @@ std::string encode(const Message& message) {
   bytes += message.text;
   for (const at::Tensor& tensor : message.tensors) {
     const auto* dtype = std::find(kDtypes.begin(), kDtypes.end(), tensor.scalar_type());
-    check_internal(dtype != kDtypes.end() && size_t(tensor.dim()) <= kMostDims, "tensors of replicas have a dtype and shape that can travel");
+    check_internal(dtype != kDtypes.end() && size_t(tensor.dim()) <= kMostDims,
+                   "tensors of replicas have a dtype and shape that can travel");
     const TensorHead shape{uint32_t(dtype - kDtypes.begin()), uint32_t(tensor.dim())};
     append(bytes, &shape, sizeof shape);
     append(bytes, tensor.sizes().data(), size_t(tensor.dim()) * sizeof(int64_t));
@@ -122,14 +131,20 @@ Message decode(std::string_view bytes) {
   Reader reader(bytes);
   const auto head = reader.take_one<Head>("a head");
   if (head.magic != kMagic) refuse("it is none of Trireme's");
-  if (head.version != kVersion) refuse(fmt::format("it is of version {}, this Trireme speaks version {}", head.version, kVersion));
+  if (head.version != kVersion)
+    refuse(fmt::format("it is of version {}, this Trireme speaks version {}", head.version, kVersion));
   if (head.verb > uint16_t(kLastVerb)) refuse(fmt::format("verb {}", head.verb));
-  Message message{.verb = Verb(head.verb), .ticket = head.ticket, .shard = head.shard, .operation = head.operation, .counted = head.counted != 0};
+  Message message{.verb = Verb(head.verb),
+                  .ticket = head.ticket,
+                  .shard = head.shard,
+                  .operation = head.operation,
+                  .counted = head.counted != 0};
   const std::string_view numbers = reader.take(size_t(head.numbers) * sizeof(double), "numbers");
   message.numbers.resize(head.numbers);
   if (!numbers.empty()) std::memcpy(message.numbers.data(), numbers.data(), numbers.size());
   message.text = reader.take(head.text, "a text");
-  if (size_t(head.tensors) * sizeof(TensorHead) > reader.left()) refuse(fmt::format("{} tensors in {} bytes", head.tensors, reader.left()));
+  if (size_t(head.tensors) * sizeof(TensorHead) > reader.left())
+    refuse(fmt::format("{} tensors in {} bytes", head.tensors, reader.left()));
   std::vector<Shaped> shapes;
   size_t values = 0;
   for (uint32_t t = 0; t < head.tensors; ++t) {

@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kNetworkWaitSeconds = 0.1;    // for the network, before an abort of this process is looked at
-constexpr double kReportSeconds = 0.1;  // reports are gathered for that long
+constexpr double kNetworkWaitSeconds = 0.1;  // for the network, before an abort of this process is looked at
+constexpr double kReportSeconds = 0.1;       // reports are gathered for that long
 
 std::string client_name(int number) { return number < 0 ? "client" : fmt::format("client {}", number); }
 
@@ -38,7 +38,8 @@ class RemoteHub final : public Hub {
   }
 
   void report(Request request) override {
-    const bool joins = has_report_ && report_.operation == request.operation && report_.tensors.empty() && request.tensors.empty();
+    const bool joins =
+        has_report_ && report_.operation == request.operation && report_.tensors.empty() && request.tensors.empty();
     if (joins) {
       report_.numbers.insert(report_.numbers.end(), request.numbers.begin(), request.numbers.end());
     } else {
@@ -60,15 +61,20 @@ class RemoteHub final : public Hub {
     return answer.numbers.at(kTotal);
   }
 
-  std::unique_ptr<Pending> begin_average(std::vector<at::Tensor> tensors) override { return begin(Verb::sum_meanwhile, std::move(tensors)); }
+  std::unique_ptr<Pending> begin_average(std::vector<at::Tensor> tensors) override {
+    return begin(Verb::sum_meanwhile, std::move(tensors));
+  }
   std::unique_ptr<Pending> begin_gather(at::Tensor tensor) override { return begin(Verb::gather, {std::move(tensor)}); }
 
   std::vector<Reply> visit(std::vector<ShardRequest> requests) override {
     const double set_out = steady_seconds();
     std::vector<uint64_t> tickets;
     for (ShardRequest& asked : requests)
-      tickets.push_back(set_off({.verb = Verb::visit, .shard = asked.shard, .operation = asked.request.operation,
-                                 .numbers = std::move(asked.request.numbers), .tensors = std::move(asked.request.tensors)}));
+      tickets.push_back(set_off({.verb = Verb::visit,
+                                 .shard = asked.shard,
+                                 .operation = asked.request.operation,
+                                 .numbers = std::move(asked.request.numbers),
+                                 .tensors = std::move(asked.request.tensors)}));
     std::vector<Reply> replies;
     double waited = 0;
     for (const uint64_t ticket : tickets) {
@@ -150,7 +156,9 @@ class RemoteHub final : public Hub {
 
   bool is_alone(std::span<const int> members) const { return members.size() == 1 || replicas() == 1; }
   /// Empty where all are meant.
-  std::vector<int> listed(std::span<const int> members) const { return members.empty() ? std::vector<int>() : checked(members); }
+  std::vector<int> listed(std::span<const int> members) const {
+    return members.empty() ? std::vector<int>() : checked(members);
+  }
 
   void count_time(double set_out, double waited) {
     counts_.idle_seconds += waited;
@@ -159,7 +167,10 @@ class RemoteHub final : public Hub {
 
   void flush() {
     if (!std::exchange(has_report_, false)) return;
-    client_.send({.verb = Verb::report, .operation = report_.operation, .numbers = std::move(report_.numbers), .tensors = std::move(report_.tensors)});
+    client_.send({.verb = Verb::report,
+                  .operation = report_.operation,
+                  .numbers = std::move(report_.numbers),
+                  .tensors = std::move(report_.tensors)});
     report_ = {};
   }
 
@@ -186,8 +197,8 @@ class RemoteHub final : public Hub {
 
 RemoteClient::RemoteClient(RemoteClientOptions options)
     : options_(std::move(options)),
-      wire_((check_endpoint(options_.server, /*listens=*/false, !options_.token.empty()), options_.server), make_curve_keys(options_.token),
-            options_.largest_message + kLargestHead, options_.heartbeat) {
+      wire_((check_endpoint(options_.server, /*listens=*/false, !options_.token.empty()), options_.server),
+            make_curve_keys(options_.token), options_.largest_message + kLargestHead, options_.heartbeat) {
   join();
   hub_ = std::make_unique<RemoteHub>(*this);
 }
@@ -202,11 +213,13 @@ void RemoteClient::join() {
     check();
     if (!refused_.empty()) fail_user({options_.server, "cannot be joined", refused_, ""});
     if (wire_.state() == ClientWire::State::refused)
-      fail_user({options_.server, "cannot be joined", "whoever listens there does not take this token, or is no trireme serve",
+      fail_user({options_.server, "cannot be joined",
+                 "whoever listens there does not take this token, or is no trireme serve",
                  fmt::format("give the server's token in {} or --token-file", kTokenVariable)});
     if (number_ < 0 && steady_seconds() - began > options_.patience)
-      throw ServerLost(Blame::run, {options_.server, "cannot be joined", fmt::format("nobody answered for {:.0f} s", options_.patience),
-                                    "start trireme serve there"});
+      throw ServerLost(Blame::run,
+                       {options_.server, "cannot be joined",
+                        fmt::format("nobody answered for {:.0f} s", options_.patience), "start trireme serve there"});
   }
 }
 
@@ -242,7 +255,9 @@ void RemoteClient::take(double seconds) {
         replicas_ = int(message.numbers.at(1));
         welcome_ = std::move(message.text);
         break;
-      case Verb::refused: refused_ = message.text; break;
+      case Verb::refused:
+        refused_ = message.text;
+        break;
       case Verb::start:
         has_started_ = true;
         clock_ = message.numbers.at(0) - steady_seconds();
@@ -250,9 +265,14 @@ void RemoteClient::take(double seconds) {
         first_step_ = int64_t(message.numbers.at(2));
         is_first_ = message.numbers.at(3) != 0;
         break;
-      case Verb::answer: answers_[message.ticket] = std::move(message); break;
-      case Verb::abort: ended_ = message.text; break;
-      default: break;  // a ping
+      case Verb::answer:
+        answers_[message.ticket] = std::move(message);
+        break;
+      case Verb::abort:
+        ended_ = message.text;
+        break;
+      default:
+        break;  // a ping
     }
   }
 }

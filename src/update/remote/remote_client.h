@@ -1,7 +1,7 @@
 // A replica that is a process: its end of the connection to the server (remote_server.h).
 //
-// No thread of its own: what comes is read when the replica asks for something or begins a step. ZeroMQ's threads send what was given to them
-// and answer heartbeats meanwhile.
+// No thread of its own: what comes is read when the replica asks for something or begins a step. ZeroMQ's threads send
+// what was given to them and answer heartbeats meanwhile.
 #pragma once
 
 #include <map>
@@ -18,13 +18,13 @@
 namespace trireme {
 
 struct RemoteClientOptions {
-  std::string server;             ///< "tcp://host:port"
+  std::string server;  ///< "tcp://host:port"
   std::string token;
-  int wanted = -1;                ///< the client's number; -1: any
-  std::string about;              ///< what it is about to train, for the server's RemoteServerOptions::differs
-  int64_t largest_message = 0;    ///< bytes of tensors that the server may send at once
+  int wanted = -1;              ///< the client's number; -1: any
+  std::string about;            ///< what it is about to train, for the server's RemoteServerOptions::differs
+  int64_t largest_message = 0;  ///< bytes of tensors that the server may send at once
   WireHeartbeat heartbeat = {};
-  double patience = 10;           ///< seconds: that the server may take to answer
+  double patience = 10;  ///< seconds: that the server may take to answer
 };
 
 /// The connection broke, or the server is gone: joining again may help.
@@ -38,7 +38,8 @@ class RemoteHub;
 /// The world as one client sees it. Belongs to the thread that runs it, but for abort.
 class RemoteClient final : public HubWorld {
  public:
-  /// Joins. Errors (user): an address that is none, a token that the server does not take, a server that says no. ServerLost: nobody answers.
+  /// Joins. Errors (user): an address that is none, a token that the server does not take, a server that says no.
+  /// ServerLost: nobody answers.
   explicit RemoteClient(RemoteClientOptions options);
   ~RemoteClient() override;
 
@@ -71,7 +72,7 @@ class RemoteClient final : public HubWorld {
   std::string welcome_;
   bool has_started_ = false, came_late_ = false, is_first_ = false;
   int64_t first_step_ = 0;
-  double clock_ = 0;  ///< what the server's clock showed when the steady clock showed 0
+  double clock_ = 0;                     ///< what the server's clock showed when the steady clock showed 0
   std::map<uint64_t, Message> answers_;  ///< by ticket
   std::string ended_, refused_;          ///< by the server, why
   std::unique_ptr<RemoteHub> hub_;

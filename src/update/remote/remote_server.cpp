@@ -14,9 +14,11 @@ namespace trireme {
 namespace {
 
 constexpr double kMessageWaitSeconds = 0.05;   // for messages, before deadlines and aborts are looked at
-constexpr double kPresenceLookSeconds = 0.25;   // between two looks at who is there
+constexpr double kPresenceLookSeconds = 0.25;  // between two looks at who is there
 
-std::string why_dropped(const std::exception& error) { return fmt::format("it sent what cannot be used: {}", first_line(error)); }
+std::string why_dropped(const std::exception& error) {
+  return fmt::format("it sent what cannot be used: {}", first_line(error));
+}
 
 /// What a client's end could not say itself.
 void add_lost(const HubCounts& seen, HubCounts& counts) {
@@ -29,10 +31,13 @@ void add_lost(const HubCounts& seen, HubCounts& counts) {
 }  // namespace
 
 RemoteServer::RemoteServer(int clients, ShardServer* server, RemoteServerOptions options)
-    : server_(server), options_(std::move(options)),
-      wire_((check_endpoint(options_.listen, /*listens=*/true, !options_.token.empty()), options_.listen), make_curve_keys(options_.token),
-            options_.largest_message + kLargestHead, options_.heartbeat),
-      gathering_(clients), clients_(size_t(clients)), parked_(server ? size_t(server->shards()) : 0),
+    : server_(server),
+      options_(std::move(options)),
+      wire_((check_endpoint(options_.listen, /*listens=*/true, !options_.token.empty()), options_.listen),
+            make_curve_keys(options_.token), options_.largest_message + kLargestHead, options_.heartbeat),
+      gathering_(clients),
+      clients_(size_t(clients)),
+      parked_(server ? size_t(server->shards()) : 0),
       began_(steady_seconds()) {}
 
 RemoteServer::~RemoteServer() = default;
@@ -56,7 +61,8 @@ int RemoteServer::count(Is is) const {
 }
 
 int RemoteServer::client_of(const std::string& peer) const {
-  const auto found = std::find_if(clients_.begin(), clients_.end(), [&](const Client& client) { return client.peer == peer; });
+  const auto found =
+      std::find_if(clients_.begin(), clients_.end(), [&](const Client& client) { return client.peer == peer; });
   return found == clients_.end() ? -1 : int(found - clients_.begin());
 }
 
@@ -94,7 +100,8 @@ void RemoteServer::run(const std::function<void(Hub&)>&) {
 void RemoteServer::take(const ServerWire::Arrival& arrival) {
   const int client = client_of(arrival.peer);
   try {
-    if (arrival.too_large) fail_run({"message", "is too large", fmt::format("at most {} bytes are expected", options_.largest_message), ""});
+    if (arrival.too_large)
+      fail_run({"message", "is too large", fmt::format("at most {} bytes are expected", options_.largest_message), ""});
     Message message = decode(arrival.bytes);
     if (client >= 0) return handle(client, std::move(message));
     if (message.verb == Verb::hello) return greet(arrival.peer, message);
@@ -112,7 +119,9 @@ void RemoteServer::take(const ServerWire::Arrival& arrival) {
 
 int RemoteServer::number_for(double wanted, std::string& why_not) const {
   const bool may_return = started_ && options_.when_lost == UpdatePolicy::WhenLost::may_return;
-  const auto is_free = [&](const Client& client) { return client.is == Is::awaited || (may_return && client.is == Is::lost); };
+  const auto is_free = [&](const Client& client) {
+    return client.is == Is::awaited || (may_return && client.is == Is::lost);
+  };
   if (wanted < 0 || std::isnan(wanted)) {
     const auto free = std::find_if(clients_.begin(), clients_.end(), is_free);
     if (free != clients_.end()) return int(free - clients_.begin());
@@ -145,7 +154,8 @@ void RemoteServer::greet(const std::string& peer, const Message& hello) {
   client.is = Is::joined;
   client.peer = peer;
   const int joined = int(clients_.size()) - count(Is::awaited);
-  tell(returns ? fmt::format("client {} is back", number) : fmt::format("client {} has joined, {} of {}", number, joined, clients_.size()));
+  tell(returns ? fmt::format("client {} is back", number)
+               : fmt::format("client {} has joined, {} of {}", number, joined, clients_.size()));
   send(number, {.verb = Verb::welcome, .numbers = {double(number), double(clients_.size())}, .text = options_.welcome});
   if (!started_) return start_if_enough_are_here();
   start(number);
@@ -156,7 +166,8 @@ void RemoteServer::start_if_enough_are_here() {
   for (int client = 0; server_ && client < replicas(); ++client)
     if (clients_[size_t(client)].is == Is::awaited) server_->lose(client, now());
   if (server_) server_->start(now());
-  const std::vector<Client>::iterator first = std::find_if(clients_.begin(), clients_.end(), [](const Client& c) { return c.is == Is::joined; });
+  const std::vector<Client>::iterator first =
+      std::find_if(clients_.begin(), clients_.end(), [](const Client& c) { return c.is == Is::joined; });
   speaks_ = int(first - clients_.begin());
   for (int client = 0; client < replicas(); ++client)
     if (clients_[size_t(client)].is == Is::joined) start(client);
@@ -169,7 +180,8 @@ void RemoteServer::start(int client) {
   clients_[size_t(client)].has_begun |= late;
   if (late && server_) server_->take_back(client, now());
   const int64_t first = options_.first_step ? options_.first_step(client) : 0;
-  send(client, {.verb = Verb::start, .numbers = {now(), late ? 1.0 : 0.0, double(first), client == speaks_ && !late ? 1.0 : 0.0}});
+  send(client, {.verb = Verb::start,
+                .numbers = {now(), late ? 1.0 : 0.0, double(first), client == speaks_ && !late ? 1.0 : 0.0}});
   for (size_t s = 0; late && s < parked_.size(); ++s) offer_parked(int(s));
 }
 
@@ -181,13 +193,17 @@ void RemoteServer::handle(int client, Message message) {
     case Verb::sum:
     case Verb::total:
     case Verb::sum_meanwhile:
-    case Verb::gather: return send_all(gathering_.add(client, std::move(message), now(), who_is_here()));
-    case Verb::visit: return visit(client, std::move(message));
+    case Verb::gather:
+      return send_all(gathering_.add(client, std::move(message), now(), who_is_here()));
+    case Verb::visit:
+      return visit(client, std::move(message));
     case Verb::report:
       clients_[size_t(client)].has_begun = true;
-      if (options_.on_report) options_.on_report(client, {message.operation, std::move(message.tensors), std::move(message.numbers)});
+      if (options_.on_report)
+        options_.on_report(client, {message.operation, std::move(message.tensors), std::move(message.numbers)});
       return;
-    default: fail_run({"message", "has a verb that is not a client's", "", ""});
+    default:
+      fail_run({"message", "has a verb that is not a client's", "", ""});
   }
 }
 
@@ -200,11 +216,13 @@ void RemoteServer::see(int client, const Message& message) {
 }
 
 void RemoteServer::visit(int client, Message message) {
-  if (message.shard < 0 || message.shard >= int(parked_.size())) fail_run({"message", fmt::format("visits shard {}", message.shard), "there is none", ""});
+  if (message.shard < 0 || message.shard >= int(parked_.size()))
+    fail_run({"message", fmt::format("visits shard {}", message.shard), "there is none", ""});
   std::vector<Parked>& queue = parked_[size_t(message.shard)];
   if (std::any_of(queue.begin(), queue.end(), [&](const Parked& parked) { return parked.client == client; }))
     fail_run({"message", fmt::format("visits shard {}", message.shard), "its last visit is not over", ""});
-  Parked asked{client, message.ticket, {message.operation, std::move(message.tensors), std::move(message.numbers)}, now()};
+  Parked asked{
+      client, message.ticket, {message.operation, std::move(message.tensors), std::move(message.numbers)}, now()};
   std::optional<Reply> reply = server_->serve(message.shard, client, asked.request, now());
   if (!reply) return queue.push_back(std::move(asked));
   answer_visit(asked, std::move(*reply));
@@ -235,7 +253,10 @@ void RemoteServer::offer_parked(int shard) {
 }
 
 void RemoteServer::answer_visit(const Parked& parked, Reply reply) {
-  Message message{.verb = Verb::answer, .ticket = parked.ticket, .numbers = std::move(reply.numbers), .tensors = std::move(reply.tensors)};
+  Message message{.verb = Verb::answer,
+                  .ticket = parked.ticket,
+                  .numbers = std::move(reply.numbers),
+                  .tensors = std::move(reply.tensors)};
   message.numbers.insert(message.numbers.begin(), now() - parked.came);
   send(parked.client, message);
 }
@@ -256,7 +277,7 @@ void RemoteServer::leave(int client, const Message& message) {
 
 void RemoteServer::lose(int client, const std::string& why) {
   Client& who = clients_[size_t(client)];
-  if (who.peer.empty()) return;  // already
+  if (who.peer.empty()) return;                                      // already
   wire_.send(who.peer, encode({.verb = Verb::abort, .text = why}));  // where it is still there
   wire_.ignore(std::exchange(who.peer, {}));
   if (!started_) {
@@ -267,8 +288,10 @@ void RemoteServer::lose(int client, const std::string& why) {
   add_lost(std::exchange(who.seen, {}), who.counts);
   who.asked.clear();
   tell(fmt::format("client {} was lost: {}", client, why));
-  const bool all_have_begun = std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.has_begun || c.is == Is::awaited; });
-  if (options_.when_lost == UpdatePolicy::WhenLost::ends || !all_have_begun) end(fmt::format("client {} was lost: {}", client, why));
+  const bool all_have_begun =
+      std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.has_begun || c.is == Is::awaited; });
+  if (options_.when_lost == UpdatePolicy::WhenLost::ends || !all_have_begun)
+    end(fmt::format("client {} was lost: {}", client, why));
   for (auto& queue : parked_) std::erase_if(queue, [&](const Parked& parked) { return parked.client == client; });
   gathering_.forget(client);
   if (server_) server_->lose(client, now());
@@ -294,9 +317,11 @@ void RemoteServer::look_after() {
 
 void RemoteServer::send(int client, const Message& message) {
   Client& who = clients_[size_t(client)];
-  if (message.verb == Verb::answer && who.asked.erase(message.ticket) > 0) who.seen.bytes_received += bytes_of(message.tensors);
+  if (message.verb == Verb::answer && who.asked.erase(message.ticket) > 0)
+    who.seen.bytes_received += bytes_of(message.tensors);
   const std::string& peer = who.peer;
-  if (!peer.empty() && !wire_.send(peer, encode(message))) to_lose_.emplace_back(client, "its connection ended, or it showed no sign of life");
+  if (!peer.empty() && !wire_.send(peer, encode(message)))
+    to_lose_.emplace_back(client, "its connection ended, or it showed no sign of life");
 }
 
 void RemoteServer::send_all(const std::vector<Gathering::Answer>& answers) {

@@ -28,8 +28,9 @@ std::string refusal(const std::string& source, const Shape& sample = {6}, const 
 }
 
 TEST(ImportErrors, ControlFlowThatDependsOnData) {
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  if bool(x.sum() > 0):\n    x = x * 2\n  return x * self.weight\n"),
-              AllOf(HasSubstr("aten::Bool"), HasSubstr(":2"), HasSubstr("makes a number of Python's")));
+  EXPECT_THAT(
+      refusal("def forward(self, x: Tensor):\n  if bool(x.sum() > 0):\n    x = x * 2\n  return x * self.weight\n"),
+      AllOf(HasSubstr("aten::Bool"), HasSubstr(":2"), HasSubstr("makes a number of Python's")));
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * self.weight[0].item()\n"), HasSubstr("aten::item"));
 }
 
@@ -37,14 +38,17 @@ TEST(ImportErrors, ModesThatComputeDifferently) {
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  if self.training:\n    return torch.tanh(x * self.weight)\n  "
                       "return torch.relu(x * self.weight)\n"),
               AllOf(HasSubstr("aten::tanh"), HasSubstr("in training differs from what is computed in evaluation")));
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  a = 1.0\n  if self.training:\n    a = 2.0\n  return x * self.weight * a\n"),
-              AllOf(HasSubstr("aten::mul"), HasSubstr("other numbers in training than in evaluation")));
+  EXPECT_THAT(
+      refusal(
+          "def forward(self, x: Tensor):\n  a = 1.0\n  if self.training:\n    a = 2.0\n  return x * self.weight * a\n"),
+      AllOf(HasSubstr("aten::mul"), HasSubstr("other numbers in training than in evaluation")));
 }
 
 TEST(ImportErrors, SamplesThatDependOnEachOther) {
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return (x - x.mean(0)) * self.weight\n"),
               HasSubstr("mixes the samples of a batch"));
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return (x / x.max()) * self.weight\n"), HasSubstr("mixes the samples of a batch"));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return (x / x.max()) * self.weight\n"),
+              HasSubstr("mixes the samples of a batch"));
 }
 
 TEST(ImportErrors, SamplesFoldedBehindPositionsAndMixed) {
@@ -83,7 +87,8 @@ TEST(ImportErrors, StateThatChanges) {
 TEST(ImportErrors, BatchNormThatNoLayerHas) {
   const Shapes parameters{{"weight", {4}}, {"bias", {4}}};
   const Tensors buffers{{"running_mean", at::zeros({4}, at::kDouble)}, {"running_var", at::ones({4}, at::kDouble)}};
-  const std::string arguments = "(x, self.weight, self.bias, self.running_mean, self.running_var, self.training, 0.1, 1e-5, True)";
+  const std::string arguments =
+      "(x, self.weight, self.bias, self.running_mean, self.running_var, self.training, 0.1, 1e-5, True)";
   const torch::jit::Module norm =
       make_module("def forward(self, x: Tensor):\n  return torch.batch_norm" + arguments + "\n", parameters, buffers,
                   {}, "BatchNorm");
@@ -98,11 +103,14 @@ TEST(ImportErrors, BatchNormThatNoLayerHas) {
 }
 
 TEST(ImportErrors, PartsThatAreWrittenToAndHaveNoWayBack) {
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = x * self.weight\n  torch.chunk(y, 2, 1)[0].mul_(2)\n  return y\n"),
-              AllOf(HasSubstr("shares memory with one which was changed in place"), HasSubstr("y[:, 0] = z")));
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = x * self.weight\n  y.diagonal(0, 1, 2).mul_(2)\n  return y\n", {6, 6}),
-              AllOf(HasSubstr("aten::mul_"), HasSubstr(":3"), HasSubstr("a part of a tensor that aten::diagonal"),
-                    HasSubstr("y[:, 0] = z")));
+  EXPECT_THAT(
+      refusal("def forward(self, x: Tensor):\n  y = x * self.weight\n  torch.chunk(y, 2, 1)[0].mul_(2)\n  return y\n"),
+      AllOf(HasSubstr("shares memory with one which was changed in place"), HasSubstr("y[:, 0] = z")));
+  EXPECT_THAT(
+      refusal("def forward(self, x: Tensor):\n  y = x * self.weight\n  y.diagonal(0, 1, 2).mul_(2)\n  return y\n",
+              {6, 6}),
+      AllOf(HasSubstr("aten::mul_"), HasSubstr(":3"), HasSubstr("a part of a tensor that aten::diagonal"),
+            HasSubstr("y[:, 0] = z")));
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  self.weight[0:2].mul_(2)\n  return x * self.weight\n"),
               HasSubstr("changes the parameter \"weight\""));
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  self.seen[0:2].add_(x.sum())\n  return x * self.weight\n", {6},
@@ -111,14 +119,18 @@ TEST(ImportErrors, PartsThatAreWrittenToAndHaveNoWayBack) {
 }
 
 TEST(ImportErrors, BagsOfDifferentLengths) {
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return torch.embedding_bag(self.weight, x.long().abs().reshape([-1]) % 5, "
-                      "torch.arange(0, x.size(0)), False, 0, False, None, False, None)[0]\n",
-                      {6}, {{"weight", {5, 4}}}),
-              AllOf(HasSubstr("aten::embedding_bag"), HasSubstr("bags of different lengths (offsets)"), HasSubstr("padding_idx")));
+  EXPECT_THAT(
+      refusal(
+          "def forward(self, x: Tensor):\n  return torch.embedding_bag(self.weight, x.long().abs().reshape([-1]) % 5, "
+          "torch.arange(0, x.size(0)), False, 0, False, None, False, None)[0]\n",
+          {6}, {{"weight", {5, 4}}}),
+      AllOf(HasSubstr("aten::embedding_bag"), HasSubstr("bags of different lengths (offsets)"),
+            HasSubstr("padding_idx")));
 }
 
 TEST(ImportErrors, WhatTheModuleItselfRaises) {
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  assert x.size(1) == 7, \"expected 7 features\"\n  return x * self.weight\n"),
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  assert x.size(1) == 7, \"expected 7 features\"\n  return x * "
+                      "self.weight\n"),
               AllOf(HasSubstr("the module raises"), HasSubstr("expected 7 features")));
   EXPECT_THAT(
       refusal("def forward(self, x: Tensor):\n  return torch.linear(x, self.weight)\n", {5}, {{"weight", {4, 6}}}),
@@ -131,19 +143,21 @@ TEST(ImportErrors, OperatorsWithoutAGradient) {
 }
 
 TEST(ImportErrors, MoreThanOneInput) {
-  EXPECT_THAT(refusal("def forward(self, x: Tensor, y: Tensor):\n  return x * self.weight + y\n"), HasSubstr("forward takes 2 inputs"));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor, y: Tensor):\n  return x * self.weight + y\n"),
+              HasSubstr("forward takes 2 inputs"));
 }
 
 TEST(ImportErrors, ModulesWithoutParameters) {
-  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * 2\n", {6}, {}), HasSubstr("a module without parameters"));
+  EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * 2\n", {6}, {}),
+              HasSubstr("a module without parameters"));
 }
 
 TEST(ImportErrors, FilesThatAreNoTorchScript) {
   const auto path = std::filesystem::temp_directory_path() / ("trireme-no-script-" + std::to_string(getpid()) + ".pt");
   std::ofstream(path) << "weights";
   const auto import = [&] { import_torchscript(path, {{6}}, {}); };
-  EXPECT_THAT([&] { import(); },
-              ::testing::ThrowsMessage<Error>(AllOf(HasSubstr("is no TorchScript"), HasSubstr("\"PK\""), HasSubstr("damaged"))));
+  EXPECT_THAT([&] { import(); }, ::testing::ThrowsMessage<Error>(
+                                     AllOf(HasSubstr("is no TorchScript"), HasSubstr("\"PK\""), HasSubstr("damaged"))));
   std::filesystem::remove(path);
 }
 
@@ -155,7 +169,8 @@ TEST(ImportErrors, FilesDamagedAtTheirStart) {
     const char flipped = char(stream.get() ^ 1);
     stream.seekp(damaged).put(flipped);
     stream.close();
-    EXPECT_THAT([&] { import_torchscript(file.path, {{6}}, {}); }, ::testing::ThrowsMessage<Error>(HasSubstr("damaged at its start")));
+    EXPECT_THAT([&] { import_torchscript(file.path, {{6}}, {}); },
+                ::testing::ThrowsMessage<Error>(HasSubstr("damaged at its start")));
   }
 }
 

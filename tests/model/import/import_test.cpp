@@ -17,8 +17,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Import, OperatorsBecomeLayersWithTheModulesNamesAndValues) {
-  const torch::jit::Module linear = make_module("def forward(self, x: Tensor):\n  return torch.linear(x, self.weight, self.bias)\n",
-                                                {{"weight", {5, 6}}, {"bias", {5}}}, {}, {}, "Linear");
+  const torch::jit::Module linear =
+      make_module("def forward(self, x: Tensor):\n  return torch.linear(x, self.weight, self.bias)\n",
+                  {{"weight", {5, 6}}, {"bias", {5}}}, {}, {}, "Linear");
   const Script script{
       make_module("def forward(self, x: Tensor):\n  return torch.relu(self.fc.forward(x))\n", {}, {}, {{"fc", linear}}),
       {6},
@@ -38,7 +39,10 @@ def forward(self, x: Tensor):
     for i in range(3):
       x = torch.tanh(x * self.weight)
   return x
-)", {{"weight", {6}}}), {6}, 6};
+)",
+                                  {{"weight", {6}}}),
+                      {6},
+                      6};
   EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("mul", "tanh", "mul", "tanh", "mul", "tanh"));
 }
 
@@ -56,7 +60,10 @@ TEST(Import, BatchMayBeTheSecondDim) {
 def forward(self, x: Tensor):
   y = torch.linear(x.transpose(0, 1), self.weight)
   return torch.softmax(y, 2).transpose(0, 1)
-)", {{"weight", {4, 6}}}), {5, 6}, 20};
+)",
+                                  {{"weight", {4, 6}}}),
+                      {5, 6},
+                      20};
   EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("linear", "softmax"));
 }
 
@@ -87,7 +94,10 @@ def forward(self, x: Tensor):
   kept = x
   y = torch.relu_(x)
   return y * self.weight + kept
-)", {{"weight", {6}}}), {6}, 6};
+)",
+                                  {{"weight", {6}}}),
+                      {6},
+                      6};
   expect_same_as_module(script);
 }
 
@@ -101,20 +111,23 @@ TEST(Import, PartsMayBeWrittenInPlace) {
            "y[:, ::2] = 0.5",
            "y[:, 4] = 0.0\n  y[:, 0:2].mul_(2)\n  y[:, 1:4].add_(z[:, 3:6])",
            "y.select(1, 2).copy_(z.select(1, 0))\n  y.narrow(1, -2, 2).fill_(3.0)",
-           "part = y[:, 0:4]\n  other = y[:, 2:6]\n  part.mul_(z[:, 0:4])\n  z = other * 2 + other.sum(1, True) + z[:, 0:4]\n  "
+           "part = y[:, 0:4]\n  other = y[:, 2:6]\n  part.mul_(z[:, 0:4])\n  z = other * 2 + other.sum(1, True) + z[:, "
+           "0:4]\n  "
            "z = torch.cat([z, part[:, 0:2]], 1)",
            "y.view([-1, 2, 3])[:, 1, 0:2] = z[:, 0:2]",
            "y.view([-1, 2, 3]).transpose(1, 2)[:, 2] += z[:, 0:2]",
            "y.t()[0:2].mul_(2)",
            "y[:, 3][z[:, 0] > 0] = 1.5",
-           "z = torch.zeros([x.size(0), 6], dtype=x.dtype)\n  z[:, 1:4] = y[:, 0:3]\n  z[:, 5] = 2.0\n  z[:, 0:2].add_(z[:, 1:3])",
+           "z = torch.zeros([x.size(0), 6], dtype=x.dtype)\n  z[:, 1:4] = y[:, 0:3]\n  z[:, 5] = 2.0\n  z[:, "
+           "0:2].add_(z[:, 1:3])",
        }) {
     SCOPED_TRACE(writes);
-    expect_same_as_module({make_module(std::string("def forward(self, x: Tensor):\n  y = x * self.weight\n  z = torch.tanh(x)\n  ") +
-                                           writes + "\n  return y * z\n",
-                                       {{"weight", {6}}}),
-                           {6},
-                           6});
+    expect_same_as_module(
+        {make_module(std::string("def forward(self, x: Tensor):\n  y = x * self.weight\n  z = torch.tanh(x)\n  ") +
+                         writes + "\n  return y * z\n",
+                     {{"weight", {6}}}),
+         {6},
+         6});
   }
 }
 
@@ -124,11 +137,12 @@ TEST(Import, TheDataMayBeWrittenInPlace) {
 }
 
 TEST(Import, WritingToAPartLeavesTheOtherDimsToBeSplit) {
-  const Script script{make_module("def forward(self, x: Tensor):\n  y = x * self.weight\n  y[:, 0] = x[:, 1]\n  y[:, 2:4] = 1.0\n  "
-                                  "return torch.logcumsumexp(y, 1)\n",
-                                  {{"weight", {8}}}),
-                      {6, 8},
-                      48};
+  const Script script{
+      make_module("def forward(self, x: Tensor):\n  y = x * self.weight\n  y[:, 0] = x[:, 1]\n  y[:, 2:4] = 1.0\n  "
+                  "return torch.logcumsumexp(y, 1)\n",
+                  {{"weight", {8}}}),
+      {6, 8},
+      48};
   const ImportedModel imported = expect_same_as_module(script);
   EXPECT_THAT(kinds_of(imported.model), Contains("slice_scatter"));
   for (const LayerRow& row : describe_layers(imported.model)) {
@@ -202,10 +216,11 @@ TEST(Import, ATracedTrainingUsesRunningStatisticsInEvaluation) {
 }
 
 TEST(Import, BatchNormOfSequencesIsTheSameLayer) {
-  const Script script{make_module("def forward(self, x: Tensor):\n  return torch.relu(self.bn.forward(torch.tanh(x)))\n", {}, {},
-                                  {{"bn", batch_norm("self.training")}}),
-                      {4, 6},
-                      24};
+  const Script script{
+      make_module("def forward(self, x: Tensor):\n  return torch.relu(self.bn.forward(torch.tanh(x)))\n", {}, {},
+                  {{"bn", batch_norm("self.training")}}),
+      {4, 6},
+      24};
   const ImportedModel imported = expect_same_as_module(script);
   EXPECT_THAT(kinds_of(imported.model), ElementsAre("tanh", "batch_norm"));
   EXPECT_EQ(describe_layers(imported.model).at(1).splits, "split by channels, sequence");
@@ -241,7 +256,10 @@ def forward(self, x: Tensor):
     noise = torch.empty([y.size(0), 1], dtype=y.dtype).bernoulli_(0.8).div_(0.8)
     y = y * noise
   return y + x
-)", {{"weight", {6}}}), {6}, 6};
+)",
+                                  {{"weight", {6}}}),
+                      {6},
+                      6};
   EXPECT_THAT(kinds_of(script.import().model), ElementsAre("mul", "drop_samples", "add"));
 }
 
@@ -255,7 +273,10 @@ def forward(self, x: Tensor):
     if torch._nested_tensor_from_mask_left_aligned(y, keep):
       y = torch._nested_tensor_from_mask(y, keep, False).to_padded_tensor(0.0)
   return y.masked_fill(keep.logical_not().unsqueeze(2), 0.5)
-)", {{"weight", {6}}}), {5, 6}, 30};
+)",
+                                  {{"weight", {6}}}),
+                      {5, 6},
+                      30};
   expect_same_as_module(script);
 }
 
@@ -265,7 +286,10 @@ def forward(self, x: Tensor):
   y = torch.logcumsumexp(x * self.first, 1)
   z = torch.logcumsumexp(torch.cumprod(y, 1), 1)
   return torch.relu(z * self.second)
-)", {{"first", {6}}, {"second", {6}}}), {6}, 6};
+)",
+                                  {{"first", {6}}, {"second", {6}}}),
+                      {6},
+                      6};
   const ImportedModel imported = expect_same_as_module(script);
   EXPECT_THAT(kinds_of(imported.model), ElementsAre("mul", "script", "mul", "relu"));
   const std::vector<LayerRow> rows = describe_layers(imported.model);
@@ -315,12 +339,17 @@ TEST(Import, PaddingOfAnEmbeddingHasNoGradient) {
 /// nn.EmbeddingBag over [n, 9] ids below 6.
 Script bags(int mode, const std::string& padding, const std::string& offsets = "torch.arange(0, x.numel(), x.size(1))",
             const std::string& last = "False") {
-  const torch::jit::Module table = make_module(
-      fmt::format("def forward(self, x: Tensor):\n  return torch.embedding_bag(self.weight, x.reshape([-1]), {}, False, {}, False, None, "
-                  "{}, {})[0]\n",
-                  offsets, mode, last, padding),
-      {{"weight", {6, 4}}}, {}, {}, "EmbeddingBag");
-  return {make_module("def forward(self, x: Tensor):\n  return torch.tanh(self.bag.forward(x))\n", {}, {}, {{"bag", table}}), {9}, 4, 6};
+  const torch::jit::Module table =
+      make_module(fmt::format("def forward(self, x: Tensor):\n  return torch.embedding_bag(self.weight, "
+                              "x.reshape([-1]), {}, False, {}, False, None, "
+                              "{}, {})[0]\n",
+                              offsets, mode, last, padding),
+                  {{"weight", {6, 4}}}, {}, {}, "EmbeddingBag");
+  return {make_module("def forward(self, x: Tensor):\n  return torch.tanh(self.bag.forward(x))\n", {}, {},
+                      {{"bag", table}}),
+          {9},
+          4,
+          6};
 }
 
 TEST(Import, EmbeddingBagsAreEmbeddingsAndSums) {
@@ -346,14 +375,17 @@ Script lstm(int layers, int directions, double dropout, const std::string& mode)
       shapes["weight_ih" + end] = {4 * kHidden, layer == 0 ? kFeatures : kHidden * directions};
       shapes["weight_hh" + end] = {4 * kHidden, kHidden};
       shapes["bias_ih" + end] = shapes["bias_hh" + end] = {4 * kHidden};
-      for (const char* part : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) list += (list.empty() ? "self." : ", self.") + (part + end);
+      for (const char* part : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"})
+        list += (list.empty() ? "self." : ", self.") + (part + end);
     }
-  const std::string source = fmt::format(R"(
+  const std::string source =
+      fmt::format(R"(
 def forward(self, x: Tensor):
   h = torch.zeros([{}, x.size(0), {}], dtype=x.dtype)
   y, hn, cn = torch.lstm(x, [h, h], [{}], True, {}, {:.1f}, {}, {}, True)
   return y
-)", layers * directions, kHidden, list, layers, dropout, mode, directions == 2 ? "True" : "False");
+)",
+                  layers * directions, kHidden, list, layers, dropout, mode, directions == 2 ? "True" : "False");
   const torch::jit::Module module = make_module(source, shapes, {}, {}, "LSTM");
   return {make_module("def forward(self, x: Tensor):\n  return self.rnn.forward(x)\n", {}, {}, {{"rnn", module}}),
           {kPositions, kFeatures},
@@ -420,7 +452,10 @@ def forward(self, x: Tensor):
   v = torch.linear(y, self.v).reshape(t, n * 2, e // 2).transpose(0, 1)
   weights = torch.softmax(torch.bmm(q / 2.0, k.transpose(1, 2)), -1)
   return torch.bmm(weights, v).transpose(0, 1).reshape(t, n, e).transpose(0, 1)
-)", {{"q", {8, 8}}, {"k", {8, 8}}, {"v", {8, 8}}}), {5, 8}, 40};
+)",
+                                  {{"q", {8, 8}}, {"k", {8, 8}}, {"v", {8, 8}}}),
+                      {5, 8},
+                      40};
   EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("linear", "linear", "linear", "attention"));
 }
 
@@ -432,13 +467,17 @@ def forward(self, x: Tensor):
   y = torch.tanh(x.transpose(0, 1)).reshape(t * n, e)
   y = torch.relu(torch.linear(y, self.weight, self.bias)) * self.bias
   return y.view(t, n, y.size(1)).transpose(0, 1)
-)", {{"weight", {4, 6}}, {"bias", {4}}}), {5, 6}, 20};
+)",
+                                  {{"weight", {4, 6}}, {"bias", {4}}}),
+                      {5, 6},
+                      20};
   EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("tanh", "linear", "relu", "mul"));
 }
 
 TEST(Import, AModuleUsedTwiceSharesItsParameters) {
-  const torch::jit::Module linear = make_module("def forward(self, x: Tensor):\n  return torch.linear(x, self.weight, self.bias)\n",
-                                                {{"weight", {6, 6}}, {"bias", {6}}}, {}, {}, "Linear");
+  const torch::jit::Module linear =
+      make_module("def forward(self, x: Tensor):\n  return torch.linear(x, self.weight, self.bias)\n",
+                  {{"weight", {6, 6}}, {"bias", {6}}}, {}, {}, "Linear");
   const Script script{
       make_module("def forward(self, x: Tensor):\n  return self.fc.forward(torch.tanh(self.fc.forward(x)))\n", {}, {},
                   {{"fc", linear}}),
@@ -450,8 +489,9 @@ TEST(Import, AModuleUsedTwiceSharesItsParameters) {
 }
 
 TEST(Import, FrozenParametersAreListed) {
-  torch::jit::Module module = make_module("def forward(self, x: Tensor):\n  return x * self.scale * self.fixed + self.table[1]\n",
-                                          {{"scale", {6}}, {"fixed", {6}}}, {{"table", random_tensor({2, 6}, 3)}});
+  torch::jit::Module module =
+      make_module("def forward(self, x: Tensor):\n  return x * self.scale * self.fixed + self.table[1]\n",
+                  {{"scale", {6}}, {"fixed", {6}}}, {{"table", random_tensor({2, 6}, 3)}});
   module.attr("fixed").toTensor().set_requires_grad(false);
   const ImportedModel imported = Script{module, {6}, 6}.import();
   EXPECT_THAT(imported.frozen, ElementsAre("fixed"));

@@ -32,7 +32,8 @@ class SavedModule {
  public:
   explicit SavedModule(const torch::jit::Module& module) {
     static int number = 0;
-    path = std::filesystem::temp_directory_path() / ("trireme-import-" + std::to_string(getpid()) + "-" + std::to_string(++number) + ".pt");
+    path = std::filesystem::temp_directory_path() /
+           ("trireme-import-" + std::to_string(getpid()) + "-" + std::to_string(++number) + ".pt");
     module.save(path.string());
   }
   ~SavedModule() { std::filesystem::remove(path); }
@@ -46,8 +47,10 @@ using Shapes = std::map<std::string, Shape>;
 using Tensors = std::map<std::string, at::Tensor>;
 
 /// A module of double numbers. `source` has its methods, one of them forward(self, x: Tensor).
-inline torch::jit::Module make_module(const std::string& source, const Shapes& parameters = {}, const Tensors& buffers = {},
-                                      const std::map<std::string, torch::jit::Module>& children = {}, const std::string& name = "Model") {
+inline torch::jit::Module make_module(const std::string& source, const Shapes& parameters = {},
+                                      const Tensors& buffers = {},
+                                      const std::map<std::string, torch::jit::Module>& children = {},
+                                      const std::string& name = "Model") {
   torch::jit::Module module(name);
   module.register_attribute("training", c10::BoolType::get(), true);
   uint64_t seed = 100;
@@ -82,7 +85,7 @@ inline torch::jit::Module copy_to_run(const torch::jit::Module& original, bool t
 struct Script {
   torch::jit::Module module;
   Shape sample;
-  int64_t outputs = 1;     ///< of a sample
+  int64_t outputs = 1;  ///< of a sample
   int64_t vocabulary = 0;
 
   ImportedModel import() const {
@@ -135,7 +138,8 @@ inline ImportedModel expect_same_as_module(const Script& script, bool training =
     }
     ++compared;
     const at::Tensor expected = parameter.value.grad();
-    EXPECT_LT((own->second.reshape(expected.sizes()) - expected).abs().max().item<double>(), tolerance) << parameter.name;
+    EXPECT_LT((own->second.reshape(expected.sizes()) - expected).abs().max().item<double>(), tolerance)
+        << parameter.name;
   }
   EXPECT_EQ(compared, int(imported.model.parameters().size()));
   return imported;

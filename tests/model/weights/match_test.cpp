@@ -35,9 +35,15 @@ Model small_model() {
 }
 
 TensorMap small_weights() {
-  return {{"fc1.weight", at::randn({5, 4})}, {"fc1.bias", at::randn({5})}, {"bn.weight", at::randn({5})}, {"bn.bias", at::randn({5})},
-          {"bn.running_mean", at::randn({5})}, {"bn.running_var", at::rand({5})}, {"bn.num_batches_tracked", at::tensor(int64_t{7})},
-          {"fc2.weight", at::randn({3, 5})}, {"fc2.bias", at::randn({3})}};
+  return {{"fc1.weight", at::randn({5, 4})},
+          {"fc1.bias", at::randn({5})},
+          {"bn.weight", at::randn({5})},
+          {"bn.bias", at::randn({5})},
+          {"bn.running_mean", at::randn({5})},
+          {"bn.running_var", at::rand({5})},
+          {"bn.num_batches_tracked", at::tensor(int64_t{7})},
+          {"fc2.weight", at::randn({3, 5})},
+          {"fc2.bias", at::randn({3})}};
 }
 
 /// "lm_head" uses the weight of "wte".
@@ -58,8 +64,9 @@ TEST(MatchWeights, AFileOfTheModelMatchesWhole) {
   EXPECT_EQ(match.tensors.size(), 8u);
   for (const auto& [name, tensor] : match.tensors) EXPECT_TRUE(tensor.is_alias_of(file.at(name))) << name;
   EXPECT_THAT(match.derived, ElementsAre("bn.num_batches_tracked"));
-  EXPECT_EQ(render(match, model, "x.pt"),
-            "x.pt: 8 of 8 tensors of model \"small\" (63 values)\n  1 in the file and not needed (bn.num_batches_tracked)\n");
+  EXPECT_EQ(
+      render(match, model, "x.pt"),
+      "x.pt: 8 of 8 tensors of model \"small\" (63 values)\n  1 in the file and not needed (bn.num_batches_tracked)\n");
 }
 
 TEST(MatchWeights, StrictRefusesWhatDiffers) {
@@ -67,12 +74,14 @@ TEST(MatchWeights, StrictRefusesWhatDiffers) {
   TensorMap file = small_weights();
   file.erase("bn.running_var");
   EXPECT_THAT(user_error([&] { match_weights(model, file, {}, "x.pt"); }),
-              AllOf(HasSubstr("x.pt: not everything fits model \"small\": 1 missing (bn.running_var);"), HasSubstr("load it in part")));
+              AllOf(HasSubstr("x.pt: not everything fits model \"small\": 1 missing (bn.running_var);"),
+                    HasSubstr("load it in part")));
   file["fc2.weight"] = at::randn({1000, 5});
   file["extra"] = at::randn({1});
-  EXPECT_THAT(user_error([&] { match_weights(model, file, {}, "x.pt"); }),
-              HasSubstr("1 missing (bn.running_var), 1 of another shape or dtype (fc2.weight is [1000, 5], here [3, 5]), "
-                        "1 unexpected (extra)"));
+  EXPECT_THAT(
+      user_error([&] { match_weights(model, file, {}, "x.pt"); }),
+      HasSubstr("1 missing (bn.running_var), 1 of another shape or dtype (fc2.weight is [1000, 5], here [3, 5]), "
+                "1 unexpected (extra)"));
 }
 
 TEST(MatchWeights, PartialLeavesAnotherHeadAlone) {
@@ -110,7 +119,9 @@ TEST(MatchWeights, SkippedPrefixesAreLeftAloneUnderEitherRule) {
 }
 
 TEST(MatchWeights, WhatIsToBeSkippedMustBeThere) {
-  const std::string error = user_error([] { match_weights(small_model(), small_weights(), {.skip = {"fc2.", "head."}}, "x.pt"); });
+  const std::string error = user_error([] {
+    match_weights(small_model(), small_weights(), {.skip = {"fc2.", "head."}}, "x.pt");
+  });
   EXPECT_THAT(error, AllOf(HasSubstr("weights_skip"), HasSubstr("\"head.\""), HasSubstr("fc1.weight")));
 }
 
@@ -128,16 +139,19 @@ TEST(MatchWeights, AFileOfAnotherModelIsRefusedEvenInPart) {
   const TensorMap file{{"conv.weight", at::randn({2})}};
   EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {.rule = kPartial}, "x.pt"); }),
               AllOf(HasSubstr("nothing fits model \"small\""), HasSubstr("check that the file is of this model")));
-  EXPECT_THAT(user_error([&] { match_weights(small_model(), {}, {.rule = kPartial}, "x.pt"); }), HasSubstr("nothing fits"));
+  EXPECT_THAT(user_error([&] { match_weights(small_model(), {}, {.rule = kPartial}, "x.pt"); }),
+              HasSubstr("nothing fits"));
 }
 
 TEST(MatchWeights, APrefixIsTakenOffOrPointedOut) {
   TensorMap file;
   for (const auto& [name, tensor] : small_weights()) file["module." + name] = tensor;
   EXPECT_TRUE(match_weights(small_model(), file, {.prefix = "module."}, "x.pt").is_complete());
-  EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {}, "x.pt"); }), HasSubstr("behind a prefix: weights_prefix = \"module.\""));
+  EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {}, "x.pt"); }),
+              HasSubstr("behind a prefix: weights_prefix = \"module.\""));
   file["other"] = at::randn({1});
-  EXPECT_THAT(match_weights(small_model(), file, {.rule = kPartial, .prefix = "module."}, "x.pt").unexpected, ElementsAre("other"));
+  EXPECT_THAT(match_weights(small_model(), file, {.rule = kPartial, .prefix = "module."}, "x.pt").unexpected,
+              ElementsAre("other"));
 }
 
 TEST(MatchWeights, AnLstmsGatesMayBeOneDimWithItsUnits) {
@@ -147,14 +161,17 @@ TEST(MatchWeights, AnLstmsGatesMayBeOneDimWithItsUnits) {
   x = b.layer<Lstm>({x}, "lstm", 3, 5);
   const Model model = b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
   const at::Tensor input = at::randn({20, 3}), hidden = at::randn({20, 5});
-  TensorMap file{{"lstm.weight_ih_l0", input}, {"lstm.weight_hh_l0", hidden}, {"lstm.bias_ih_l0", at::randn({20})},
+  TensorMap file{{"lstm.weight_ih_l0", input},
+                 {"lstm.weight_hh_l0", hidden},
+                 {"lstm.bias_ih_l0", at::randn({20})},
                  {"lstm.bias_hh_l0", at::randn({20})}};
   ASSERT_EQ(model.parameters()[0].name, "lstm.weight_ih_l0");
   const WeightsMatch match = match_weights(model, file, {}, "x.pt");
   EXPECT_TRUE(at::equal(match.tensors.at("lstm.weight_ih_l0"), input.view({4, 5, 3})));
   EXPECT_TRUE(at::equal(match.tensors.at("lstm.bias_hh_l0"), file["lstm.bias_hh_l0"].view({4, 5})));
   file["lstm.weight_hh_l0"] = hidden.t().contiguous();  // as many values, but another order
-  EXPECT_THAT(user_error([&] { match_weights(model, file, {}, "x.pt"); }), HasSubstr("weight_hh_l0 is [5, 20], here [4, 5, 5]"));
+  EXPECT_THAT(user_error([&] { match_weights(model, file, {}, "x.pt"); }),
+              HasSubstr("weight_hh_l0 is [5, 20], here [4, 5, 5]"));
 }
 
 TEST(MatchWeights, OnlyLeadingDimsMayBeMerged) {
@@ -187,17 +204,21 @@ TEST(MatchWeights, TiedParametersMayComeUnderEitherNameOrBoth) {
 TEST(MatchWeights, IntegersAreNoParameters) {
   TensorMap file = small_weights();
   file["fc1.bias"] = at::arange(5);
-  EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {}, "x.pt"); }), HasSubstr("fc1.bias is Long [5], here floating [5]"));
+  EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {}, "x.pt"); }),
+              HasSubstr("fc1.bias is Long [5], here floating [5]"));
   file["fc1.bias"] = at::randn({5}).to(at::kBFloat16);
   EXPECT_EQ(match_weights(small_model(), file, {}, "x.pt").tensors.at("fc1.bias").scalar_type(), at::kBFloat16);
 }
 
 TEST(MatchWeights, WhatPyTorchDerivesIsNotMissedAndNotUnexpected) {
-  TensorMap file{{"wte.weight", at::randn({10, 4})}, {"h.0.attn.bias", at::ones({1, 1, 8, 8})},
-                 {"h.0.attn.masked_bias", at::scalar_tensor(-1e4)}, {"embeddings.position_ids", at::arange(8)}};
+  TensorMap file{{"wte.weight", at::randn({10, 4})},
+                 {"h.0.attn.bias", at::ones({1, 1, 8, 8})},
+                 {"h.0.attn.masked_bias", at::scalar_tensor(-1e4)},
+                 {"embeddings.position_ids", at::arange(8)}};
   EXPECT_EQ(match_weights(tied_model(), file, {}, "x").derived.size(), 3u);
   file["h.1.attn.bias"] = at::ones({8});  // a real bias
-  EXPECT_THAT(user_error([&] { match_weights(tied_model(), file, {}, "x"); }), HasSubstr("1 unexpected (h.1.attn.bias)"));
+  EXPECT_THAT(user_error([&] { match_weights(tied_model(), file, {}, "x"); }),
+              HasSubstr("1 unexpected (h.1.attn.bias)"));
 }
 
 TEST(MatchWeights, TheReportStaysShort) {

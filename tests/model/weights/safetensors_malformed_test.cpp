@@ -1,4 +1,5 @@
-// Damaged and lying safetensors files: always one line for the user with file and byte, never a crash or a big allocation.
+// Damaged and lying safetensors files: always one line for the user with file and byte, never a crash or a big
+// allocation.
 #include <sys/resource.h>
 
 #include <ATen/ATen.h>
@@ -23,12 +24,15 @@ class MalformedSafetensors : public WeightsFiles {
     EXPECT_THAT(text, HasSubstr(" byte"));
     return text;
   }
-  std::string error(const std::string& header, const std::string& data) const { return error(safetensors(header, data)); }
+  std::string error(const std::string& header, const std::string& data) const {
+    return error(safetensors(header, data));
+  }
   /// Of one tensor "t" with four bytes of data.
   std::string tensor_error(const std::string& entry) const { return error("{\"t\":" + entry + "}", "1234"); }
 };
 
-const std::string kGood = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}})";
+const std::string kGood =
+    R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}})";
 
 TEST_F(MalformedSafetensors, CutAtAnyByte) {
   const std::string whole = safetensors(kGood, "123456");
@@ -86,16 +90,19 @@ TEST_F(MalformedSafetensors, DeepNestingIsRefusedAtOnce) {
 
 TEST_F(MalformedSafetensors, NamesThatComeTwice) {
   const std::string entry = R"({"dtype":"U8","shape":[2],"data_offsets":[0,2]})";
-  EXPECT_THAT(error("{\"a\":" + entry + ",\"a\":" + entry + "}", "12"), HasSubstr("name \"a\" at byte 64: it comes twice"));
+  EXPECT_THAT(error("{\"a\":" + entry + ",\"a\":" + entry + "}", "12"),
+              HasSubstr("name \"a\" at byte 64: it comes twice"));
   EXPECT_THAT(error("{\"__metadata__\":{},\"__metadata__\":{}}", ""), HasSubstr("it comes twice"));
   EXPECT_THAT(error("{\"__metadata__\":{\"a\":\"1\",\"a\":\"1\"}}", ""), HasSubstr("it comes twice"));
-  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4],"data_offsets":[0,4],"shape":[4]})"), HasSubstr("shape of tensor \"t\""));
+  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4],"data_offsets":[0,4],"shape":[4]})"),
+              HasSubstr("shape of tensor \"t\""));
   // the same name spelled with an escape
   EXPECT_THAT(error("{\"a\":" + entry + ",\"\\u0061\":" + entry + "}", "12"), HasSubstr("it comes twice"));
 }
 
 TEST_F(MalformedSafetensors, Metadata) {
-  EXPECT_THAT(error(R"({"__metadata__":{"a":1}})", ""), HasSubstr("1 for \"a\" of __metadata__ at byte 30: it must be a string"));
+  EXPECT_THAT(error(R"({"__metadata__":{"a":1}})", ""),
+              HasSubstr("1 for \"a\" of __metadata__ at byte 30: it must be a string"));
   EXPECT_THAT(error(R"({"__metadata__":{"a":{}}})", ""), HasSubstr("{ for \"a\" of __metadata__"));
   EXPECT_THAT(error(R"({"__metadata__":[]})", ""), HasSubstr("it must be an object"));
 }
@@ -105,7 +112,8 @@ TEST_F(MalformedSafetensors, FieldsOfATensor) {
   EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4]})"), HasSubstr("it has no data_offsets"));
   EXPECT_THAT(tensor_error(R"({"dtype":"U8","data_offsets":[0,4]})"), HasSubstr("it has no shape"));
   EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4],"data_offsets":[0,4],"more":1})"), HasSubstr("key \"more\""));
-  EXPECT_THAT(tensor_error(R"({"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]})"), HasSubstr("dtype \"F8_E4M3\" of tensor \"t\""));
+  EXPECT_THAT(tensor_error(R"({"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]})"),
+              HasSubstr("dtype \"F8_E4M3\" of tensor \"t\""));
   EXPECT_THAT(tensor_error(R"({"dtype":"f32","shape":[1],"data_offsets":[0,4]})"), HasSubstr("dtype \"f32\""));
   EXPECT_THAT(tensor_error(R"({"dtype":32,"shape":[1],"data_offsets":[0,4]})"), HasSubstr("32 for dtype"));
   EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":4,"data_offsets":[0,4]})"), HasSubstr("4 for shape"));
@@ -119,22 +127,31 @@ TEST_F(MalformedSafetensors, ShapesThatLie) {
               HasSubstr("-4 in shape of tensor \"t\" at byte 38: a negative number"));
   EXPECT_THAT(tensor_error(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"),
               HasSubstr("it needs 8 bytes, its data_offsets [0, 4] span 4"));
-  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,4]})"), HasSubstr("more than 2^63 - 1"));
-  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,4]})"), HasSubstr("whole number"));
+  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,4]})"),
+              HasSubstr("more than 2^63 - 1"));
+  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,4]})"),
+              HasSubstr("whole number"));
   // 2^32 * 2^32 = 0 modulo 2^64, and 2^62 floats are 2^64 bytes
-  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4294967296,4294967296,4],"data_offsets":[0,4]})"), HasSubstr("exceeds 2^63"));
-  EXPECT_THAT(tensor_error(R"({"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]})"), HasSubstr("exceeds 2^63"));
-  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4294967296,4294967296,0],"data_offsets":[0,0]})"), HasSubstr("exceeds 2^63"));
+  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4294967296,4294967296,4],"data_offsets":[0,4]})"),
+              HasSubstr("exceeds 2^63"));
+  EXPECT_THAT(tensor_error(R"({"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]})"),
+              HasSubstr("exceeds 2^63"));
+  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4294967296,4294967296,0],"data_offsets":[0,0]})"),
+              HasSubstr("exceeds 2^63"));
   std::string many;
   for (int i = 0; i < 100; ++i) many += "1,";
-  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[)" + many + R"(4],"data_offsets":[0,4]})"), HasSubstr("more than 64 dims"));
+  EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[)" + many + R"(4],"data_offsets":[0,4]})"),
+              HasSubstr("more than 64 dims"));
 }
 
 TEST_F(MalformedSafetensors, OffsetsThatLie) {
   const auto entry = [](const std::string& name, int bytes, const std::string& offsets) {
-    return "\"" + name + R"(":{"dtype":"U8","shape":[)" + std::to_string(bytes) + R"(],"data_offsets":[)" + offsets + "]}";
+    return "\"" + name + R"(":{"dtype":"U8","shape":[)" + std::to_string(bytes) + R"(],"data_offsets":[)" + offsets +
+           "]}";
   };
-  const auto pair_error = [&](const std::string& a, const std::string& b) { return error("{" + a + "," + b + "}", "12345678"); };
+  const auto pair_error = [&](const std::string& a, const std::string& b) {
+    return error("{" + a + "," + b + "}", "12345678");
+  };
   const uint64_t start = 8 + ("{" + entry("a", 4, "0,4") + "," + entry("b", 4, "4,8") + "}").size();
   EXPECT_THAT(pair_error(entry("a", 4, "0,4"), entry("b", 4, "3,7")),
               HasSubstr("tensor \"b\" at byte " + std::to_string(start + 3) + ": the tensor before it ends at byte " +
@@ -163,7 +180,9 @@ TEST_F(MalformedSafetensors, NothingIsAllocatedByTheClaim) {
   rusage before{}, after{};
   ::getrusage(RUSAGE_SELF, &before);
   const int64_t huge = int64_t{1} << 40;
-  error("{\"t\":{\"dtype\":\"U8\",\"shape\":[" + std::to_string(huge) + "],\"data_offsets\":[0," + std::to_string(huge) + "]}}", "1234");
+  error("{\"t\":{\"dtype\":\"U8\",\"shape\":[" + std::to_string(huge) + "],\"data_offsets\":[0," +
+            std::to_string(huge) + "]}}",
+        "1234");
   error(little_endian(99'999'999, 8) + "{");
   ::getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 20'000) << "KiB";

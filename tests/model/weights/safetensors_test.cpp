@@ -48,14 +48,15 @@ TEST_F(Safetensors, ReadsAFileMadeByHand) {
 TEST_F(Safetensors, ReadsEveryDtypeBitByBit) {
   const std::vector<std::pair<std::string, at::ScalarType>> dtypes{
       {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16}, {"I64", at::kLong},
-      {"I32", at::kInt}, {"I16", at::kShort}, {"I8", at::kChar}, {"U8", at::kByte}, {"BOOL", at::kBool}};
+      {"I32", at::kInt},    {"I16", at::kShort}, {"I8", at::kChar},  {"U8", at::kByte},       {"BOOL", at::kBool}};
   const std::vector<size_t> sizes{8, 4, 2, 2, 8, 4, 2, 1, 1, 1};
   std::mt19937 random(7);
   for (size_t i = 0; i < dtypes.size(); ++i) {
     const auto& [name, dtype] = dtypes[i];
     std::string data(6 * sizes[i], '\0');
     for (char& byte : data) byte = char(random() & (dtype == at::kBool ? 1 : 0xff));
-    const std::string header = fmt::format(R"({{"t":{{"dtype":"{}","shape":[2,3],"data_offsets":[0,{}]}}}})", name, data.size());
+    const std::string header =
+        fmt::format(R"({{"t":{{"dtype":"{}","shape":[2,3],"data_offsets":[0,{}]}}}})", name, data.size());
     const at::Tensor tensor = SafetensorsFile(write("x", safetensors(header, data))).read("t");
     EXPECT_EQ(tensor.scalar_type(), dtype) << name;
     EXPECT_EQ(tensor.sizes(), (at::IntArrayRef{2, 3})) << name;
@@ -71,8 +72,11 @@ TEST_F(Safetensors, AnEmptyFileHoldsNothing) {
 
 TEST_F(Safetensors, WhatIsWrittenFollowsTheDescription) {
   const at::Tensor matrix = at::arange(12, at::kFloat).view({3, 4});
-  const TensorMap tensors{{"byte", at::tensor({1, 2, 3}, at::kByte)}, {"long", at::tensor({int64_t{-5}})},
-                          {"transposed \"\u00fc\"", matrix.t()}, {"half", matrix.to(at::kBFloat16)}, {"empty", at::empty({4, 0})}};
+  const TensorMap tensors{{"byte", at::tensor({1, 2, 3}, at::kByte)},
+                          {"long", at::tensor({int64_t{-5}})},
+                          {"transposed \"\u00fc\"", matrix.t()},
+                          {"half", matrix.to(at::kBFloat16)},
+                          {"empty", at::empty({4, 0})}};
   write_safetensors(folder_ / "x", tensors, {{"format", "pt"}});
   const std::string file = read_file(folder_ / "x");
   uint64_t length = 0;
@@ -109,7 +113,7 @@ TEST_F(Safetensors, RandomTensorsSurviveTheRoundTrip) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   const std::vector<at::ScalarType> dtypes{at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong,
-                                           at::kInt, at::kShort, at::kChar, at::kByte, at::kBool};
+                                           at::kInt,    at::kShort, at::kChar, at::kByte,     at::kBool};
   for (int round = 0; round < 20; ++round) {
     TensorMap tensors;
     for (uint64_t i = random() % 12; i-- > 0;) {
@@ -154,8 +158,9 @@ TEST_F(Safetensors, AMissingTensorIsNamedWithThoseThatAreThere) {
 TEST_F(Safetensors, AnIndexLeadsToTheShards) {
   write_safetensors(folder_ / "m-1.safetensors", {{"a", at::ones({2})}, {"extra", at::ones({1})}}, {{"format", "pt"}});
   write_safetensors(folder_ / "m-2.safetensors", {{"b", at::full({3}, 7)}});
-  const fs::path index = write("model.safetensors.index.json",
-                               R"({"metadata":{"total_size":20},"weight_map":{"b":"m-2.safetensors","a":"m-1.safetensors"}})");
+  const fs::path index =
+      write("model.safetensors.index.json",
+            R"({"metadata":{"total_size":20},"weight_map":{"b":"m-2.safetensors","a":"m-1.safetensors"}})");
   const Weights weights = read_safetensors_index(index);
   ASSERT_EQ(weights.tensors.size(), 2u) << "only what the index names";
   EXPECT_TRUE(at::equal(weights.tensors.at("a"), at::ones({2})));

@@ -33,16 +33,20 @@ std::string numbers(const std::vector<int64_t>& values) {
 std::string storage(const std::string& key, const std::string& type = "FloatStorage", int64_t elements = 6) {
   return tuple({text("storage"), global("torch", type), text(key), text("cpu"), number(elements)}) + "Q";
 }
-std::string tensor(const std::string& storage, int64_t offset, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+std::string tensor(const std::string& storage, int64_t offset, const std::vector<int64_t>& sizes,
+                   const std::vector<int64_t>& strides) {
   return global("torch._utils", "_rebuild_tensor_v2") +
-         tuple({storage, number(offset), numbers(sizes), numbers(strides), "\x89", global("collections", "OrderedDict") + ")R"}) + "R";
+         tuple({storage, number(offset), numbers(sizes), numbers(strides), "\x89",
+                global("collections", "OrderedDict") + ")R"}) +
+         "R";
 }
 std::string dict(const std::vector<std::pair<std::string, std::string>>& entries) {
   std::string bytes = "}(";
   for (const auto& [key, value] : entries) bytes += text(key) + value;
   return bytes + "u";
 }
-std::string object(const std::string& module, const std::string& name, const std::vector<std::pair<std::string, std::string>>& state) {
+std::string object(const std::string& module, const std::string& name,
+                   const std::vector<std::pair<std::string, std::string>>& state) {
   return global(module, name) + ")\x81" + dict(state) + "b";
 }
 std::string pickle(const std::string& value) { return "\x80\x02" + value + "."; }
@@ -87,7 +91,8 @@ TEST_F(StateDict, ViewsOfOneStorageShareIt) {
 }
 
 TEST_F(StateDict, ATensorMustStayWithinItsStorage) {
-  EXPECT_THAT(tensor_error(0, {7}, {1}), HasSubstr("tensor \"w\": sizes [7], strides [1], offset 0: its storage holds 6 elements"));
+  EXPECT_THAT(tensor_error(0, {7}, {1}),
+              HasSubstr("tensor \"w\": sizes [7], strides [1], offset 0: its storage holds 6 elements"));
   EXPECT_THAT(tensor_error(1, {6}, {1}), HasSubstr("holds 6 elements"));
   EXPECT_THAT(tensor_error(0, {2, 3}, {4, 1}), HasSubstr("holds 6 elements"));
   EXPECT_THAT(tensor_error(6, {}, {}), HasSubstr("holds 6 elements"));
@@ -111,7 +116,8 @@ TEST_F(StateDict, MalformedTensorsAreNamed) {
   EXPECT_THAT(error(dict({{"w", tensor("K\x01Q", 0, {6}, {1})}})), HasSubstr("it has no storage"));
   EXPECT_THAT(error(dict({{"w", rebuild + ")R"}})), HasSubstr("0 of its 4 arguments"));
   EXPECT_THAT(error(dict({{"w", rebuild + tuple({storage("0"), number(0), "N", "N"}) + "R"}})), HasSubstr("tuples"));
-  EXPECT_THAT(error(dict({{"w", global("torch._utils", "_rebuild_sparse_tensor") + ")R"}})), HasSubstr("only dense tensors are read"));
+  EXPECT_THAT(error(dict({{"w", global("torch._utils", "_rebuild_sparse_tensor") + ")R"}})),
+              HasSubstr("only dense tensors are read"));
   std::string wrapped = tensor(storage("0"), 0, {6}, {1});
   for (int i = 0; i < 100; ++i) wrapped = global("torch._utils", "_rebuild_parameter") + "(" + wrapped + "tR";
   EXPECT_THAT(error(dict({{"w", wrapped}})), HasSubstr("only dense tensors are read"));
@@ -131,12 +137,14 @@ TEST_F(StateDict, WhatIsNoTensorIsListedAndNothingIsRun) {
 TEST_F(StateDict, TheTensorsMayLieUnderAKey) {
   const std::string tensors = dict({{"w", tensor(storage("0"), 0, {6}, {1})}});
   for (const std::string key : {"state_dict", "model_state_dict", "model"}) {
-    const std::string checkpoint = dict({{"epoch", "K\x03"}, {key, tensors}, {"loss", tensor(storage("0"), 0, {}, {})}});
+    const std::string checkpoint =
+        dict({{"epoch", "K\x03"}, {key, tensors}, {"loss", tensor(storage("0"), 0, {}, {})}});
     const Weights weights = read_state_dict(with_storage(checkpoint));
     EXPECT_EQ(weights.tensors.size(), 1u) << key;
     EXPECT_EQ(weights.tensors.count("w"), 1u) << key;
   }
-  EXPECT_THAT(error(dict({{"ema", tensors}, {"epoch", "K\x03"}})), HasSubstr("no tensors under its keys: \"ema\", \"epoch\""));
+  EXPECT_THAT(error(dict({{"ema", tensors}, {"epoch", "K\x03"}})),
+              HasSubstr("no tensors under its keys: \"ema\", \"epoch\""));
   EXPECT_THAT(error("]"), HasSubstr("neither dict nor OrderedDict"));
 }
 
@@ -146,7 +154,10 @@ TEST_F(StateDict, DamagedArchivesAreNamed) {
   for (size_t length = 0; length < whole.size(); length += 41)  // libtorch's errors take milliseconds each
     EXPECT_THAT(user_error([&] { read_state_dict(write("cut.pt", whole.substr(0, length))); }), HasSubstr("cut.pt"));
   EXPECT_THAT(user_error([&] { read_state_dict(archive({{"other", "x"}})); }), HasSubstr("without data.pkl"));
-  EXPECT_THAT(user_error([&] { read_state_dict(archive({{"data.pkl", "x"}, {"byteorder", "big"}})); }), HasSubstr("big-endian"));
+  EXPECT_THAT(user_error([&] {
+                read_state_dict(archive({{"data.pkl", "x"}, {"byteorder", "big"}}));
+              }),
+              HasSubstr("big-endian"));
   EXPECT_THAT(user_error([&] { read_state_dict(write("p.pt", pickle("}"))); }), HasSubstr("a plain pickle"));
   EXPECT_THAT(user_error([&] { read_state_dict(write("t.pt", "text")); }), HasSubstr("not a PyTorch file"));
   EXPECT_THAT(user_error([&] { read_state_dict(folder_ / "gone.pt"); }), HasSubstr("No such file"));
@@ -166,7 +177,9 @@ TEST_F(StateDict, AFlippedByteIsNoticed) {
     return user_error([&] { read_state_dict(write("flipped.pt", flipped)); });
   };
   for (size_t i = 0; i < floats.size(); ++i)
-    EXPECT_THAT(error_with(data + i), AllOf(HasSubstr("flipped.pt"), HasSubstr("record \"data/0\""), HasSubstr("checksum"))) << i;
+    EXPECT_THAT(error_with(data + i),
+                AllOf(HasSubstr("flipped.pt"), HasSubstr("record \"data/0\""), HasSubstr("checksum")))
+        << i;
   EXPECT_THAT(error_with(value), AllOf(HasSubstr("record \"data.pkl\""), HasSubstr("checksum")));
 }
 
@@ -188,7 +201,8 @@ TEST_F(StateDict, ScriptModulesThatHoldEachOtherEnd) {
   // each of 60 modules holds the one before it twice: 2^60 names
   std::string module = object("__torch__", "M", {{"w", tensor(storage("0"), 0, {6}, {1})}});
   for (char level = 1; level < 60; ++level)
-    module = module + "q" + level + "0" + object("__torch__", "M", {{"a", std::string("h") + level}, {"b", std::string("h") + level}});
+    module = module + "q" + level + "0" +
+             object("__torch__", "M", {{"a", std::string("h") + level}, {"b", std::string("h") + level}});
   EXPECT_THAT(error(module), HasSubstr("more than 1000000 attributes"));
 }
 
@@ -206,7 +220,8 @@ TEST(PickleStream, CutAtAnyByte) {
   const std::string whole = pickle(dict({{"w", tensor(storage("0"), 0, {2, 3}, {3, 1})}, {"n", "K\x03"}}));
   EXPECT_EQ(Pickle(whole, "x").root().entries.size(), 2u);
   for (size_t length = 0; length < whole.size(); ++length)
-    EXPECT_THAT(pickle_error(whole.substr(0, length)), AllOf(HasSubstr("x: data.pkl: "), HasSubstr("at byte"))) << length;
+    EXPECT_THAT(pickle_error(whole.substr(0, length)), AllOf(HasSubstr("x: data.pkl: "), HasSubstr("at byte")))
+        << length;
 }
 
 TEST(PickleStream, EveryOpcodeAloneIsAnErrorOrAValue) {
@@ -229,7 +244,12 @@ TEST(PickleStream, Values) {
   EXPECT_EQ(root("\x8a\x09" + std::string(9, '\x7f') + ".").root().kind, PickleValue::Kind::other);
   EXPECT_EQ(root(std::string("G\x40\x09\x21\xfb\x54\x44\x2d\x18.", 10)).root().real, 3.141592653589793);
   EXPECT_EQ(root("\x8c\x02hi.").root().text, "hi");
-  EXPECT_EQ(root("\x8c\x01" "a\x8c\x01" "b\x93.").root().text, "a.b");
+  EXPECT_EQ(root("\x8c\x01"
+                 "a\x8c\x01"
+                 "b\x93.")
+                .root()
+                .text,
+            "a.b");
   const Pickle twice(dict({{"k", "K\x01"}, {"k", "K\x02"}}) + ".", "x");
   EXPECT_EQ(twice.root().find("k")->integer, 2) << "as in Python the last one counts";
 }
@@ -239,7 +259,9 @@ TEST(PickleStream, ManyLevelsAreNoTrouble) {
   EXPECT_EQ(deep.root().items.size(), 1u);
 }
 
-TEST(PickleStream, ValuesAreBounded) { EXPECT_THAT(pickle_error(std::string(4'000'001, 'N')), HasSubstr("more than 4000000 values")); }
+TEST(PickleStream, ValuesAreBounded) {
+  EXPECT_THAT(pickle_error(std::string(4'000'001, 'N')), HasSubstr("more than 4000000 values"));
+}
 
 }  // namespace
 }  // namespace trireme::testing

@@ -23,7 +23,8 @@ class WeightsFiles : public ::testing::Test {
  protected:
   WeightsFiles() {
     static std::atomic<int> counter{0};
-    folder_ = fs::path(::testing::TempDir()) / ("weights_test." + std::to_string(::getpid()) + "." + std::to_string(counter++));
+    folder_ = fs::path(::testing::TempDir()) /
+              ("weights_test." + std::to_string(::getpid()) + "." + std::to_string(counter++));
     fs::create_directories(folder_);
   }
   ~WeightsFiles() override { fs::remove_all(folder_); }

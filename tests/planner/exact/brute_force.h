@@ -12,7 +12,8 @@ namespace trireme {
 /// Written apart from the planner's search: it knows the space by its definition only (request.h).
 class BruteForce {
  public:
-  explicit BruteForce(const PlanRequest& request) : request_(request), model_(request.model), facts_(request), step_(facts_) {}
+  explicit BruteForce(const PlanRequest& request)
+      : request_(request), model_(request.model), facts_(request), step_(facts_) {}
 
   /// Calls `visit` with every plan. Stops when `most` plans were visited.
   void all(size_t most, const std::function<void(const Plan&)>& visit) {
@@ -96,7 +97,7 @@ class BruteForce {
     if (stages == 1) {
       begins_.push_back(layers);
       plan_.speeds = speeds_of(plan_.devices);
-    divide(model_.input_count(), 0);
+      divide(model_.input_count(), 0);
       begins_.pop_back();
       return;
     }

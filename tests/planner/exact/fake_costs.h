@@ -34,15 +34,21 @@ inline std::vector<int> each_its_own(const Model& model) {
   return classes;
 }
 
-/// Every layer (or class of layers) its own seconds per sample, divided by the tensor degree where the option divides work, and its own bytes.
+/// Every layer (or class of layers) its own seconds per sample, divided by the tensor degree where the option divides
+/// work, and its own bytes.
 class FakeCosts : public LayerCosts {
  public:
   /// `classes`: by node; layers of one class cost the same. Empty: each its own.
   FakeCosts(const Model& model, uint64_t seed, double launch = 1e-4, std::vector<int> classes = {})
-      : model_(model), seed_(seed), launch_(launch), classes_(classes.empty() ? each_its_own(model) : std::move(classes)) {}
+      : model_(model),
+        seed_(seed),
+        launch_(launch),
+        classes_(classes.empty() ? each_its_own(model) : std::move(classes)) {}
 
-  LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int kind = -1) const override {
-    const double work = unit(node, 1) * 1e-3 * double(samples) / (option.divides_work ? tensor : 1) * (kind == 1 ? 3 : 1);
+  LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples,
+                    int kind = -1) const override {
+    const double work =
+        unit(node, 1) * 1e-3 * double(samples) / (option.divides_work ? tensor : 1) * (kind == 1 ? 3 : 1);
     LayerCost cost{.forward = launch_ + work, .backward = launch_ + 2 * work};
     const bool splits = model_.node(node).layer->splits_backward();
     cost.backward_input = splits ? launch_ + work : cost.backward;
@@ -65,7 +71,9 @@ class FakeCosts : public LayerCosts {
     return memory;
   }
 
-  double update_seconds(int64_t elements, int, int = -1) const override { return seconds_per_update * double(elements); }
+  double update_seconds(int64_t elements, int, int = -1) const override {
+    return seconds_per_update * double(elements);
+  }
 
   double seconds_per_update = 1e-6;  ///< of an element
 
@@ -78,8 +86,8 @@ class FakeCosts : public LayerCosts {
   const std::vector<int> classes_;
 };
 
-/// `layers` in all, the loss included. Linear layers, ReLUs, norms and, where it `branches`, sums of two earlier values. Two linear layers may
-/// share their weight.
+/// `layers` in all, the loss included. Linear layers, ReLUs, norms and, where it `branches`, sums of two earlier
+/// values. Two linear layers may share their weight.
 inline Model random_model(Random& random, int layers, int64_t width, bool branches, bool ties) {
   ModelBuilder b("random");
   std::vector<NodeId> values{b.input("data", {width})};

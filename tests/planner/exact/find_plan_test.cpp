@@ -18,7 +18,9 @@ constexpr size_t kMostPlans = 20000;
 
 struct Case {
   Case(Model m, Cluster devices, uint64_t seed, double launch)
-      : model(std::move(m)), cluster(std::move(devices)), costs(model, seed, launch),
+      : model(std::move(m)),
+        cluster(std::move(devices)),
+        costs(model, seed, launch),
         request{.model = model, .cluster = cluster, .costs = costs} {}
 
   Model model;
@@ -38,8 +40,8 @@ std::unique_ptr<Case> random_case(uint64_t seed, bool branches) {
   const bool ties = random() % 4 == 0;
   // splits are many: they leave room for few layers
   const bool splits = layers <= 5;
-  auto c = std::make_unique<Case>(random_model(random, layers, splits ? 4 : 5, branches, ties), random_cluster(random, devices), seed,
-                                  one_of(random, {1e-5, 1e-3}));
+  auto c = std::make_unique<Case>(random_model(random, layers, splits ? 4 : 5, branches, ties),
+                                  random_cluster(random, devices), seed, one_of(random, {1e-5, 1e-3}));
   PlanRequest& r = c->request;
   r.batch = one_of<int64_t>(random, {4, 7, 16});
   r.optimizer_tensors = int(random() % 3);
@@ -49,7 +51,8 @@ std::unique_ptr<Case> random_case(uint64_t seed, bool branches) {
   if (random() % 3 == 0) space.micro_batches.push_back(3);
   space.schedules = {one_of<std::string>(random, {"1f1b", "gpipe", "1f1b", "zero-bubble", "interleaved"})};
   if (space.schedules[0] == "interleaved") space.schedules.push_back("1f1b");
-  space.shardings = {one_of(random, {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3})};
+  space.shardings = {one_of(
+      random, {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3})};
   space.may_recompute = random() % 2 == 0;
   space.may_keep = !space.may_recompute || random() % 2 == 0;
   space.most_tensor = layers > 7 ? 1 : 0;
@@ -82,7 +85,8 @@ Best best_of_all(const PlanRequest& request) {
 void expect_equal(const PlanRequest& request, const Best& best, uint64_t seed) {
   const PlanAnswer answer = find_plan(request);
   ASSERT_EQ(answer.best.has_value(), best.seconds < kInfinity)
-      << "seed " << seed << ", " << best.plans << " plans: " << (answer.best ? answer.best->plan.in_short(request.model) : answer.proof);
+      << "seed " << seed << ", " << best.plans
+      << " plans: " << (answer.best ? answer.best->plan.in_short(request.model) : answer.proof);
   if (!answer.best) {
     ASSERT_TRUE(answer.shortfall) << "seed " << seed;
     EXPECT_GT(answer.shortfall->missing, 0) << "seed " << seed;
@@ -129,7 +133,8 @@ TEST_P(Random4Devices, EqualsBruteForceWithAndWithoutMemoryLimits) {
               static_cast<unsigned long long>(seed), limited, nothing_fits, plans);
 }
 
-INSTANTIATE_TEST_SUITE_P(Graphs, Random4Devices, testing::Bool(), [](const auto& info) { return info.param ? "Branching" : "Chains"; });
+INSTANTIATE_TEST_SUITE_P(Graphs, Random4Devices, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Branching" : "Chains"; });
 
 }  // namespace
 }  // namespace trireme

@@ -20,9 +20,12 @@ constexpr double kRounding = 1 + 1e-9;
 
 Model zoo_model(uint64_t which) {
   switch (which % 3) {
-    case 0: return make_model({"mlp", {8}, 4, {{"hidden", 16}, {"depth", 4}}});
-    case 1: return make_model({"mnist-convnet", {1, 28, 28}, 10, {}});
-    default: return make_model({"tied-mlp", {8}, 4, {{"hidden", 8}}});
+    case 0:
+      return make_model({"mlp", {8}, 4, {{"hidden", 16}, {"depth", 4}}});
+    case 1:
+      return make_model({"mnist-convnet", {1, 28, 28}, 10, {}});
+    default:
+      return make_model({"tied-mlp", {8}, 4, {{"hidden", 8}}});
   }
 }
 
@@ -36,7 +39,8 @@ TEST(FindPlan, NeverSlowerThanANamedPlan) {
     PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 32};
     request.layer_classes = each_its_own(model);
     request.space.schedules = {"1f1b", "gpipe", "zero-bubble", "interleaved"};
-    request.space.shardings = {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3};
+    request.space.shardings = {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2,
+                               OptimizerSharding::zero3};
     const PlanAnswer answer = find_plan(request);
     ASSERT_TRUE(answer.best);
     const ModelFacts facts(request);
@@ -242,13 +246,16 @@ TEST(FindPlan, SaysTheLeastThatIsKnownToBeMissingWhenTheTimeIsUp) {
   const RatedPlan smallest = *find_plan(request).best;
   request.objective = Objective::time;
   for (Device& device : cluster.devices) device.memory = int64_t(0.8 * smallest.objective);
-  request.known = {named_plan("data", model, cluster, 64, {}), smallest.plan, named_plan("single", model, cluster, 64, {})};
+  request.known = {named_plan("data", model, cluster, 64, {}), smallest.plan,
+                   named_plan("single", model, cluster, 64, {})};
   request.time_limit = 0;
   const Shortfall shortfall = explain_shortfall(request);
-  EXPECT_NEAR(shortfall.missing, 0.2 * smallest.objective, 1) << "of all plans that are known, the smallest lacks least";
+  EXPECT_NEAR(shortfall.missing, 0.2 * smallest.objective, 1)
+      << "of all plans that are known, the smallest lacks least";
   EXPECT_FALSE(shortfall.is_least);
   ASSERT_EQ(shortfall.changes.size(), 2u);
-  EXPECT_THAT(shortfall.changes[0], testing::HasSubstr("--set batch=")) << "the plans that are known, with fewer samples";
+  EXPECT_THAT(shortfall.changes[0], testing::HasSubstr("--set batch="))
+      << "the plans that are known, with fewer samples";
   EXPECT_THAT(shortfall.changes[1], testing::HasSubstr("25."));
 }
 
@@ -268,13 +275,16 @@ TEST(WhatIf, AnswersForTheChangedCluster) {
     EXPECT_LE(answers[0].answer.best->objective, best.objective * kRounding) << "seed " << seed;
     // by hand
     Cluster faster = cluster;
-    for (ClusterNode& node : faster.nodes) node.link = {2 * node.link.bandwidth, node.link.latency / 2, node.link.shared};
+    for (ClusterNode& node : faster.nodes)
+      node.link = {2 * node.link.bandwidth, node.link.latency / 2, node.link.shared};
     faster.network = {2 * faster.network.bandwidth, faster.network.latency / 2, faster.network.shared};
-    EXPECT_NEAR(answers[0].answer.best->objective, find_plan(with_cluster(request, faster)).best->objective, 1e-9 * best.objective);
+    EXPECT_NEAR(answers[0].answer.best->objective, find_plan(with_cluster(request, faster)).best->objective,
+                1e-9 * best.objective);
     if (!answers[1].answer.best) continue;  // nothing fits in half
     ++tighter;
     EXPECT_GE(answers[1].answer.best->objective * kRounding, best.objective) << "seed " << seed;
-    EXPECT_LE(answers[1].answer.best->prediction.fullest(), best.prediction.fullest() / 2 * kRounding) << "seed " << seed;
+    EXPECT_LE(answers[1].answer.best->prediction.fullest(), best.prediction.fullest() / 2 * kRounding)
+        << "seed " << seed;
   }
   EXPECT_GT(tighter, 0);
 }
@@ -325,7 +335,8 @@ TEST(FindPlan, TakesKnownPlansAndRefusesAnEmptySpace) {
   EXPECT_EQ(answer.best->plan.name, "data");
   request.space.most_tensor = 1;
   request.known = {named_plan("tensor", model, cluster, 8, {})};  // known, though the space has none like it
-  EXPECT_LE(find_plan(request).best->objective, StepModel(ModelFacts(request)).predict(request.known[0]).seconds * kRounding);
+  EXPECT_LE(find_plan(request).best->objective,
+            StepModel(ModelFacts(request)).predict(request.known[0]).seconds * kRounding);
   request.space.schedules = {"pipedream"};
   expect_error(Blame::user, {"pipedream", "no formula"}, [&] { find_plan(request); });
   request.space.schedules = {"gpipe"};

@@ -37,8 +37,11 @@ Model chain(int layers) {
 
 struct Setting {
   explicit Setting(int layers, Cluster devices, int64_t batch = 8)
-      : model(chain(layers)), cluster(std::move(devices)), request{.model = model, .cluster = cluster, .costs = costs, .batch = batch},
-        facts(request), step(facts) {}
+      : model(chain(layers)),
+        cluster(std::move(devices)),
+        request{.model = model, .cluster = cluster, .costs = costs, .batch = batch},
+        facts(request),
+        step(facts) {}
 
   Prediction predict(const std::string& strategy) {
     return step.predict(named_plan(strategy, model, cluster, request.batch, LayerSeconds(model.nodes().size(), 1.0)));
@@ -91,7 +94,8 @@ TEST(StepModel, DataParallelReducesByTheRingFormula) {
 TEST(StepModel, ReductionsHideBehindTheRestOfBackward) {
   Setting s(3, linked(4, 64, Overlap::all));
   const double ring = 4.5, backward = 2 * 2;
-  // fc2's begins when its backward is through and hides behind that of fc1, and so on; each is 0.5 s longer than a backward
+  // fc2's begins when its backward is through and hides behind that of fc1, and so on; each is 0.5 s longer than a
+  // backward
   EXPECT_DOUBLE_EQ(s.predict("data").reduction, 2 * (ring - backward) + ring);
   Setting fast(3, linked(4, 1e9, Overlap::all), 80);
   EXPECT_NEAR(fast.predict("data").reduction, 3, 1e-6) << "of the first layer, which has nothing to hide behind";
@@ -100,7 +104,8 @@ TEST(StepModel, ReductionsHideBehindTheRestOfBackward) {
 TEST(StepModel, WholeSumsAloneHideWhereNothingElseOverlaps) {
   for (const char* plan : {"data", "zero1", "zero2", "zero3"}) {
     const auto predicted = [&](Overlap overlap) { return Setting(3, linked(4, 64, overlap)).predict(plan).seconds; };
-    EXPECT_EQ(predicted(Overlap::sums), predicted(std::string(plan) == "data" ? Overlap::all : Overlap::nothing)) << plan;
+    EXPECT_EQ(predicted(Overlap::sums), predicted(std::string(plan) == "data" ? Overlap::all : Overlap::nothing))
+        << plan;
   }
 }
 
@@ -142,7 +147,8 @@ TEST(StepModel, InFlightMicroBatchesKeepActivations) {
   EXPECT_EQ(kept("gpipe,micro_batches=8"), (std::vector<double>{8, 8, 8, 8}));
   EXPECT_EQ(kept("1f1b,micro_batches=8"), (std::vector<double>{4, 3, 2, 1}));
   EXPECT_EQ(kept("zero-bubble,micro_batches=8"), (std::vector<double>{4, 4, 4, 4}));
-  // what enters each block (16 bytes; each layer is a block here, the first reads the data) and the largest block at work
+  // what enters each block (16 bytes; each layer is a block here, the first reads the data) and the largest block at
+  // work
   EXPECT_EQ(kept("gpipe,micro_batches=8,recompute=all"), (std::vector<double>{13.8, 13.8, 13.8, 17.0}));
 }
 
@@ -219,7 +225,8 @@ Arrivals received(int workers, const StageLayout& from, const StageLayout& to, c
 }
 
 TEST(RedistributionCosts, ArriveAsPlanTransfersSends) {
-  const std::vector<Placement> placements{Placement::replicate(), Placement::shard(1), Placement::shard(2), Placement::partial()};
+  const std::vector<Placement> placements{Placement::replicate(), Placement::shard(1), Placement::shard(2),
+                                          Placement::partial()};
   for (const int workers : {2, 4, 6, 8})
     for (int a = 1; a <= workers; ++a)
       for (int b = 1; b <= workers; ++b) {
@@ -228,9 +235,12 @@ TEST(RedistributionCosts, ArriveAsPlanTransfersSends) {
           for (const Placement& to : placements) {
             if (to.is_partial() || (a == 1 && !from.is_replicate()) || (b == 1 && !to.is_replicate())) continue;
             const Shape shape{24, 24, 24};
-            const Arrivals real = received(workers, {a, from}, {b, to}, shape), closed = arrivals(workers, {a, from}, {b, to});
-            EXPECT_NEAR(closed.share, real.share, 1e-12) << workers << ": " << a << to_string(from) << " -> " << b << to_string(to);
-            EXPECT_EQ(closed.messages, real.messages) << workers << ": " << a << to_string(from) << " -> " << b << to_string(to);
+            const Arrivals real = received(workers, {a, from}, {b, to}, shape),
+                           closed = arrivals(workers, {a, from}, {b, to});
+            EXPECT_NEAR(closed.share, real.share, 1e-12)
+                << workers << ": " << a << to_string(from) << " -> " << b << to_string(to);
+            EXPECT_EQ(closed.messages, real.messages)
+                << workers << ": " << a << to_string(from) << " -> " << b << to_string(to);
           }
       }
 }

@@ -56,7 +56,8 @@ class CocoReader {
       std::ignore = json::parse(text, on_event);
     } catch (const json::exception& error) {
       const auto* syntax = dynamic_cast<const json::parse_error*>(&error);
-      std::string why = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..."
+      std::string why =
+          error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..."
       if (size_t place = why.find(": "); place != why.npos) why.erase(0, place + 2);
       if (!syntax) fail_file("not valid JSON", why);
       fail_file(fmt::format("not valid JSON at byte {} of {}", std::min(syntax->byte, text.size()), text.size()), why);
@@ -83,9 +84,14 @@ class CocoReader {
 
   void take_image(const CocoEntry& entry) {
     ids_.push_back(entry.whole("id"));
-    CocoImage image{.file = entry.text("file_name"), .size = {entry.whole("height"), entry.whole("width")}, .objects = {}, .problem = {}};
-    const bool possible = image.size.height > 0 && image.size.width > 0 && image.size.height <= kMostCocoPixels / image.size.width;
-    if (!possible) entry.fail(fmt::format("{}x{} pixels", image.size.width, image.size.height), "no image has this size");
+    CocoImage image{.file = entry.text("file_name"),
+                    .size = {entry.whole("height"), entry.whole("width")},
+                    .objects = {},
+                    .problem = {}};
+    const bool possible =
+        image.size.height > 0 && image.size.width > 0 && image.size.height <= kMostCocoPixels / image.size.width;
+    if (!possible)
+      entry.fail(fmt::format("{}x{} pixels", image.size.width, image.size.height), "no image has this size");
     const std::filesystem::path path(image.file);
     if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
       entry.fail(fmt::format("\"{}\"", image.file), "an image lies in the images' folder");
@@ -98,7 +104,8 @@ class CocoReader {
     std::sort(order.begin(), order.end());
     std::vector<CocoImage> sorted;
     for (const auto& [id, from] : order) {
-      if (!image_of_.try_emplace(id, sorted.size()).second) fail_file(fmt::format("two images of id {}", id), "ids must differ");
+      if (!image_of_.try_emplace(id, sorted.size()).second)
+        fail_file(fmt::format("two images of id {}", id), "ids must differ");
       sorted.push_back(std::move(coco_.images[from]));
     }
     coco_.images = std::move(sorted);

@@ -15,7 +15,8 @@ using nlohmann::json;
 
 CocoEntry::CocoEntry(const std::filesystem::path& file, const char* list, int64_t position, const json& value)
     : file_(file), name_(fmt::format("{}[{}]", list, position)), value_(value) {
-  if (const json* id = find("id"); id != nullptr && id->is_number_integer()) name_ += fmt::format(" (id {})", id->dump());
+  if (const json* id = find("id"); id != nullptr && id->is_number_integer())
+    name_ += fmt::format(" (id {})", id->dump());
 }
 
 std::string CocoEntry::where() const { return fmt::format("{}: {}", file_.string(), name_); }
@@ -37,7 +38,8 @@ const json& CocoEntry::at(const char* key) const {
 
 int64_t CocoEntry::whole(const char* key) const {
   const json& value = at(key);
-  const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX});
+  const bool fits =
+      value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX});
   if (!fits) fail(fmt::format("\"{}\" is {}", key, shown(value)), "it must be a whole number");
   return value.get<int64_t>();
 }
@@ -68,7 +70,8 @@ void read_polygons(const CocoEntry& entry, const json& polygons, CocoObject& obj
                  "it has x and y of at least three corners", kRepairAnnotation);
     for (const json& number : polygon) {
       if (!number.is_number() || !(std::abs(number.get<double>()) <= kFarthest))
-        entry.fail(fmt::format("a corner at {}", CocoEntry::shown(number)), "it is no pixel's place", kRepairAnnotation);
+        entry.fail(fmt::format("a corner at {}", CocoEntry::shown(number)), "it is no pixel's place",
+                   kRepairAnnotation);
       object.corners.push_back(number.get<float>());
     }
     object.ends.push_back(static_cast<uint32_t>(object.corners.size()));
@@ -81,18 +84,20 @@ void read_counts(const CocoEntry& entry, const json& counts, CocoObject& object)
     return;
   }
   if (!counts.is_array())
-    entry.fail(fmt::format("\"counts\" is {}", CocoEntry::shown(counts)), "run lengths are a list of numbers or a text", kRepairAnnotation);
+    entry.fail(fmt::format("\"counts\" is {}", CocoEntry::shown(counts)), "run lengths are a list of numbers or a text",
+               kRepairAnnotation);
   for (const json& count : counts) {
     if (!count.is_number_unsigned() || count.get<uint64_t>() > uint64_t{kMostCocoPixels})
-      entry.fail(fmt::format("a run of {} pixels", CocoEntry::shown(count)), "lengths are from 0 to the pixels of an image",
-                 kRepairAnnotation);
+      entry.fail(fmt::format("a run of {} pixels", CocoEntry::shown(count)),
+                 "lengths are from 0 to the pixels of an image", kRepairAnnotation);
     object.counts.push_back(count.get<uint32_t>());
   }
 }
 
 void read_runs(const CocoEntry& entry, const json& region, CocoObject& object) {
   for (const char* key : {"counts", "size"})
-    if (!region.contains(key)) entry.fail(fmt::format("run lengths without \"{}\"", key), "they need it", kRepairAnnotation);
+    if (!region.contains(key))
+      entry.fail(fmt::format("run lengths without \"{}\"", key), "they need it", kRepairAnnotation);
   read_counts(entry, region["counts"], object);
   const json& size = region["size"];
   if (!size.is_array() || size.size() != 2 || !size[0].is_number_integer() || !size[1].is_number_integer())
@@ -105,13 +110,14 @@ void read_region(const CocoEntry& entry, CocoObject& object) {
   const json& region = entry.at("segmentation");
   if (region.is_array()) return read_polygons(entry, region, object);
   if (region.is_object()) return read_runs(entry, region, object);
-  entry.fail(fmt::format("\"segmentation\" is {}", CocoEntry::shown(region)), "it is a list of polygons or an object of run lengths",
-             kRepairAnnotation);
+  entry.fail(fmt::format("\"segmentation\" is {}", CocoEntry::shown(region)),
+             "it is a list of polygons or an object of run lengths", kRepairAnnotation);
 }
 
 }  // namespace
 
-CocoAnnotation read_coco_annotation(const std::filesystem::path& file, int64_t position, const json& value, bool skip_broken) {
+CocoAnnotation read_coco_annotation(const std::filesystem::path& file, int64_t position, const json& value,
+                                    bool skip_broken) {
   const CocoEntry entry(file, "annotations", position, value);
   CocoAnnotation annotation{.image = entry.whole("image_id"), .object = {}, .problem = {}};
   CocoObject& object = annotation.object;

@@ -12,9 +12,11 @@ namespace trireme {
 
 inline constexpr int64_t kMostCocoPixels = int64_t{1} << 28;  ///< of an image
 inline constexpr const char* kRepairFile = "repair the file or get it again";
-inline constexpr const char* kRepairAnnotation = "repair the annotation, or leave its image out with data.on_error = \"skip\"";
+inline constexpr const char* kRepairAnnotation =
+    "repair the annotation, or leave its image out with data.on_error = \"skip\"";
 
-/// One object of a list, with its place for messages: "FILE: annotations[7] (id 1768)". Refers to file and value, which must live on.
+/// One object of a list, with its place for messages: "FILE: annotations[7] (id 1768)". Refers to file and value, which
+/// must live on.
 class CocoEntry {
  public:
   CocoEntry(const std::filesystem::path& file, const char* list, int64_t position, const nlohmann::json& value);
@@ -47,6 +49,7 @@ struct CocoAnnotation {
 };
 
 /// User errors as parse_coco; with `skip_broken` in `problem`, except for an annotation that names no image.
-CocoAnnotation read_coco_annotation(const std::filesystem::path& file, int64_t position, const nlohmann::json& value, bool skip_broken);
+CocoAnnotation read_coco_annotation(const std::filesystem::path& file, int64_t position, const nlohmann::json& value,
+                                    bool skip_broken);
 
 }  // namespace trireme

@@ -12,13 +12,13 @@ namespace trireme {
 
 /// A region of an image.
 struct CocoObject {
-  uint8_t category = 0;             ///< 1 .. categories
-  bool crowd = false;               ///< the region outlines many objects, roughly
-  double area = 0;                  ///< pixels, as the file says
-  std::string name;                 ///< "annotations[7] (id 1768)"
-  std::vector<float> corners;       ///< of all polygons: x, y, x, y, ...
-  std::vector<uint32_t> ends;       ///< where in `corners` each polygon ends
-  bool is_runs = false;             ///< run lengths instead of polygons:
+  uint8_t category = 0;        ///< 1 .. categories
+  bool crowd = false;          ///< the region outlines many objects, roughly
+  double area = 0;             ///< pixels, as the file says
+  std::string name;            ///< "annotations[7] (id 1768)"
+  std::vector<float> corners;  ///< of all polygons: x, y, x, y, ...
+  std::vector<uint32_t> ends;  ///< where in `corners` each polygon ends
+  bool is_runs = false;        ///< run lengths instead of polygons:
   ImageSize size;
   std::vector<uint32_t> counts;
 };

@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr int kGroupBits = 5;
-constexpr int kMostGroups = 7;  // 35 bits, more than any length needs
+constexpr int kMostGroups = 7;                       // 35 bits, more than any length needs
 constexpr int64_t kMaxRunLength = int64_t{1} << 28;  // the most pixels of an image (image_file.h)
 constexpr int64_t kMore = 32, kSign = 16, kPayload = 31;
 const char* const kAnnotationNext = "repair the annotation, or leave its image out with data.on_error = \"skip\"";
@@ -23,7 +23,10 @@ const char* const kAnnotationNext = "repair the annotation, or leave its image o
 std::vector<uint32_t> parse_run_lengths(std::string_view text, const std::string& where) {
   std::vector<uint32_t> counts;
   auto fail = [&](size_t at, const char* what, const char* why) {
-    fail_user({.where = where, .what = fmt::format("{} at character {} of its run lengths", what, at), .why = why, .next = kAnnotationNext});
+    fail_user({.where = where,
+               .what = fmt::format("{} at character {} of its run lengths", what, at),
+               .why = why,
+               .next = kAnnotationNext});
   };
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
@@ -38,7 +41,8 @@ std::vector<uint32_t> parse_run_lengths(std::string_view text, const std::string
       if (negative) number -= int64_t{1} << (kGroupBits * (g + 1));
     }
     if (counts.size() > 2) number += counts[counts.size() - 2];
-    if (number < 0 || number > kMaxRunLength) fail(begin, "an impossible length", "lengths are from 0 to the pixels of an image");
+    if (number < 0 || number > kMaxRunLength)
+      fail(begin, "an impossible length", "lengths are from 0 to the pixels of an image");
     counts.push_back(static_cast<uint32_t>(number));
   }
   return counts;
@@ -68,7 +72,9 @@ void paint_polygon(std::span<const float> corners, uint8_t value, Image& mask) {
   const size_t n = corners.size() / 2;
   const double height = double(mask.size.height), width = double(mask.size.width);
   // the first pixel whose centre is at `v` or beyond
-  auto first_centre = [](double v, double most) { return static_cast<int64_t>(std::clamp(std::ceil(v - 0.5), 0.0, most)); };
+  auto first_centre = [](double v, double most) {
+    return static_cast<int64_t>(std::clamp(std::ceil(v - 0.5), 0.0, most));
+  };
   std::vector<std::pair<int64_t, double>> crossings;  // row, x at its centre
   for (size_t i = 0; i < n; ++i) {
     double x0 = corners[2 * i], y0 = corners[2 * i + 1];
@@ -83,7 +89,8 @@ void paint_polygon(std::span<const float> corners, uint8_t value, Image& mask) {
   std::sort(crossings.begin(), crossings.end());
   for (size_t i = 0; i + 1 < crossings.size(); i += 2) {
     uint8_t* row = mask.pixels.data() + crossings[i].first * mask.size.width;
-    std::fill(row + first_centre(crossings[i].second, width), row + first_centre(crossings[i + 1].second, width), value);
+    std::fill(row + first_centre(crossings[i].second, width), row + first_centre(crossings[i + 1].second, width),
+              value);
   }
 }
 

@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-/// The instances with the images of a folder. A pixel is of the class of the smallest object that covers it (objects are painted by
-/// falling area), ignored where only a crowd covers it, else background.
+/// The instances with the images of a folder. A pixel is of the class of the smallest object that covers it (objects
+/// are painted by falling area), ignored where only a crowd covers it, else background.
 class CocoMasks final : public MaskedImages {
  public:
   CocoMasks(CocoInstances instances, std::filesystem::path images);
