@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "data/images/image_folder.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

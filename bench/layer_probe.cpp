@@ -8,7 +8,6 @@
 #include <iostream>
 #include <map>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "model/layers/common.h"
 #include "plan/named.h"
@@ -17,6 +16,7 @@
 #include "program/compile.h"
 #include "runtime/worker.h"
 #include "runtime/worker_threads.h"
+#include "trireme/error.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

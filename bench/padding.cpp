@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "experiment/batches.h"
 #include "experiment/read_experiment.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "model/layers/add.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "program/check.h"
 #include "program/compile.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/seconds.h"
+#include "trireme/error.h"
 #include "update/hub/thread_world.h"
 #include "update/registry.h"
 

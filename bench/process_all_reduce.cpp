@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "ranks.h"
+#include "trireme/error.h"
 
 namespace {
 

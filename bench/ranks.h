@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

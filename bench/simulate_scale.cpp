@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "chart.h"
 #include "cost/cluster_links.h"
@@ -25,6 +24,7 @@
 #include "plan/named.h"
 #include "program/compile.h"
 #include "sim/simulate.h"
+#include "trireme/error.h"
 #include "zoo/zoo.h"
 
 namespace {

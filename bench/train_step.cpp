@@ -10,7 +10,6 @@
 #include <numeric>
 #include <sstream>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "comm/rendezvous/text_messages.h"
 #include "plan/named.h"
@@ -19,6 +18,7 @@
 #include "ranks.h"
 #include "runtime/worker.h"
 #include "runtime/worker_threads.h"
+#include "trireme/error.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

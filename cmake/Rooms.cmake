@@ -4,7 +4,10 @@
 add_library(trireme_options INTERFACE)
 target_compile_features(trireme_options INTERFACE cxx_std_20)
 target_compile_options(trireme_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
-target_include_directories(trireme_options INTERFACE "${PROJECT_SOURCE_DIR}/src")
+target_include_directories(trireme_options INTERFACE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+# One set of objects makes the program, libtrireme.a and libtrireme.so. The second flag lets the compiler inline across functions of the
+# shared library as it does in a program.
+target_compile_options(trireme_options INTERFACE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
 if(TRIREME_UNITY)  # a class whose members are of types local to its file: right, as the class is local to that file too
   target_compile_options(trireme_options INTERFACE -Wno-subobject-linkage)
 endif()

@@ -1,3 +1,4 @@
+include(GNUInstallDirs)
 # Which file stands for SentencePiece, and the shared library of our own that is linked with it: the program itself must not be, see
 # src/data/sentencepiece/module.h. Sanitizers do not allow the way in which the program opens that library.
 find_path(TRIREME_SENTENCEPIECE_HEADERS sentencepiece_trainer.h)
@@ -13,7 +14,7 @@ if(TRIREME_SENTENCEPIECE_HEADERS AND TRIREME_SENTENCEPIECE_LIBRARY AND TRIREME_S
                         "${TRIREME_SENTENCEPIECE_TRAIN_LIBRARY}")
   set_target_properties(trireme_sentencepiece PROPERTIES CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
   set_source_files_properties("${sentencepiece_folder}/sentencepiece.cpp" PROPERTIES
-                              COMPILE_DEFINITIONS "TRIREME_SENTENCEPIECE_MODULE=\"$<TARGET_FILE:trireme_sentencepiece>\"")
+                              COMPILE_DEFINITIONS "TRIREME_SENTENCEPIECE_MODULE=\"$<TARGET_FILE:trireme_sentencepiece>\";TRIREME_MODULE_FOLDER=\"${CMAKE_INSTALL_LIBDIR}/trireme\"")
 else()
   list(APPEND TRIREME_SENTENCEPIECE_LEFT_OUT "${sentencepiece_folder}/sentencepiece.cpp")
   if(NOT TRIREME_SANITIZE)

@@ -5,10 +5,10 @@
 #include <limits>
 #include <string>
 
-#include "model/layers/add.h"
-#include "model/layers/concat.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/relu.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/concat.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/relu.h"
 #include "validation/shape_layer.h"
 
 namespace trireme::validation {

@@ -12,8 +12,8 @@
 #include <functional>
 #include <utility>
 
-#include "base/error.h"
 #include "base/json_file.h"
+#include "trireme/error.h"
 #include "validation/tables.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "base/error.h"
+#include "trireme/error.h"
 #include "zoo/zoo.h"
 
 namespace trireme::validation {

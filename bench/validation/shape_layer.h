@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "model/layers/common.h"
+#include "trireme/error.h"
 
 namespace trireme::validation {
 

@@ -6,12 +6,12 @@
 #include <memory>
 #include <numeric>
 
-#include "base/error.h"
 #include "cost/datasheet_costs.h"
 #include "cost/instruction_costs.h"
 #include "plan/cluster_file.h"
 #include "program/compile.h"
 #include "sim/simulate.h"
+#include "trireme/error.h"
 
 namespace trireme::validation {
 namespace {

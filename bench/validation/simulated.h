@@ -7,9 +7,9 @@
 
 #include "cost/cluster_links.h"
 #include "cost/layer_costs.h"
-#include "plan/cluster.h"
 #include "plan/named.h"
 #include "runtime/precision.h"
+#include "trireme/cluster.h"
 
 namespace trireme::validation {
 

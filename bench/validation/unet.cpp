@@ -4,9 +4,9 @@
 
 #include <numeric>
 
-#include "model/layers/concat.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/max_pool2d.h"
+#include "trireme/layers/concat.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/max_pool2d.h"
 #include "validation/shape_layer.h"
 
 namespace trireme::validation {

@@ -2,12 +2,12 @@
 #include <cstdio>
 
 #include "data/open.h"
-#include "model/layers/flatten.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "train/trainer.h"
+#include "trireme/layers/flatten.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 using namespace trireme;
 

@@ -1,4 +1,4 @@
-#include "base/config.h"
+#include "trireme/config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +10,10 @@
 #include <toml++/toml.h>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "base/text.h"
 #include "base/unknown_key.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

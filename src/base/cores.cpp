@@ -7,7 +7,7 @@
 #include <climits>
 #include <memory>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

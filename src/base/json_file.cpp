@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/file.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

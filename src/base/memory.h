@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "base/units.h"
+#include "trireme/units.h"
 
 #include <cctype>
 #include <charconv>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -9,12 +9,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/json_file.h"
 #include "checkpoint/state_tensors.h"
 #include "model/weights/file_shapes.h"
 #include "model/weights/safetensors.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

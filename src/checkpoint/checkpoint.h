@@ -15,8 +15,8 @@
 
 #include "base/file_system.h"
 #include "metrics/metrics.h"
-#include "model/model.h"
 #include "runtime/migrate/training_state.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "experiment/batches.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

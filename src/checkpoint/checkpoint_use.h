@@ -6,9 +6,9 @@
 
 #include "base/file_system.h"
 #include "checkpoint/checkpoint.h"
-#include "data/dataset.h"
 #include "experiment/experiment.h"
-#include "plan/plan.h"
+#include "trireme/dataset.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

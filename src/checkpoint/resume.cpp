@@ -7,10 +7,10 @@
 #include <array>
 #include <string_view>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "experiment/batches.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "data/dataset.h"
 #include "experiment/run_spec.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

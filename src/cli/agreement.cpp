@@ -9,8 +9,9 @@
 #include <span>
 #include <string_view>
 
-#include "base/config.h"
 #include "base/machine.h"
+#include "trireme/config.h"
+#include "trireme/version.h"
 
 namespace trireme {
 namespace {
@@ -78,7 +79,7 @@ std::string strict_agreement(const ExperimentOptions& options, const std::string
   nlohmann::json flat = flat_table(options, model, data, kOfMachine);
   flat["--plan"] = plan;
   flat["seed"] = experiment.seed;
-  flat["the version of trireme"] = TRIREME_VERSION;
+  flat["the version of trireme"] = version().number;
   flat["the version of libtorch"] = inspect_machine(false).libtorch;
   return flat.dump();
 }

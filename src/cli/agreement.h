@@ -5,9 +5,9 @@
 #include <string>
 
 #include "cli/options.h"
-#include "data/dataset.h"
 #include "experiment/run_spec.h"
-#include "model/model.h"
+#include "trireme/dataset.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

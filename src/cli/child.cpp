@@ -12,9 +12,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/seconds.h"
 #include "cli/line_reader.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

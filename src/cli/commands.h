@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/options.h"
-#include "cli/prediction.h"
+#include "forecast/predictions.h"
 #include "plan/strategies.h"
 #include "update/registry.h"
 

@@ -6,7 +6,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "cli/child.h"
 #include "cli/commands.h"
@@ -23,6 +22,7 @@
 #include "report/table.h"
 #include "train/compare.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

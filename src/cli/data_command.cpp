@@ -7,12 +7,12 @@
 #include <chrono>
 #include <iostream>
 
-#include "base/error.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "data/catalogue.h"
 #include "data/open.h"
 #include "data/search_folders.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/machine.h"
-#include "base/units.h"
-#include "comm/backend_kind.h"
+#include "comm/backends.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

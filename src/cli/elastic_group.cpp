@@ -4,9 +4,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "report/files.h"
 #include "report/run_json.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

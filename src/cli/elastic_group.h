@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/rendezvous/process_place.h"
+#include "trireme/process_place.h"
 
 namespace trireme {
 

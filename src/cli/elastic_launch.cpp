@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "cli/exit_codes.h"
 #include "experiment/make_plan.h"
 #include "plan/fewer_devices.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

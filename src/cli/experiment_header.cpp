@@ -9,15 +9,6 @@
 
 namespace trireme {
 
-void describe_own_price(const Experiment& experiment, ExperimentResult& result) {
-  if (experiment.price_per_hour <= 0) return;
-  result.price_per_hour = experiment.price_per_hour;
-  result.currency = experiment.currency;
-  result.prices = fmt::format("{:.6g} {} an hour for this machine, as the experiment says", experiment.price_per_hour,
-                              experiment.currency);
-  if (!experiment.price_note.empty()) result.prices += fmt::format(" ({})", experiment.price_note);
-}
-
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   char text[sizeof "2026-01-31T23:59:59Z"];

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "data/dataset.h"
 #include "experiment/experiment.h"
 #include "metrics/result.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 
@@ -14,8 +14,5 @@ std::string utc_now();
 
 /// `model`: with the initial values that it is trained from.
 ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data, const Model& model);
-
-/// The experiment's price of this machine, and where it is from; nothing where it has none.
-void describe_own_price(const Experiment& experiment, ExperimentResult& result);
 
 }  // namespace trireme

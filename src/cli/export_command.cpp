@@ -7,9 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cli/commands.h"
 #include "experiment/initial_weights.h"
 #include "model/export/onnx.h"
@@ -19,6 +17,8 @@
 #include "model/weights/safetensors.h"
 #include "runtime/replicas/replicas.h"
 #include "train/trained_weights.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 #include "zoo/spec_text.h"
 
 namespace trireme {

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <set>
 
-#include "base/error.h"
 #include "cli/plan_choice.h"
 #include "experiment/make_plan.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

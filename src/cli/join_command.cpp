@@ -7,16 +7,16 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/seconds.h"
-#include "base/units.h"
 #include "cli/agreement.h"
 #include "cli/commands.h"
 #include "experiment/initial_weights.h"
 #include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
 #include "train/run.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 #include "update/remote/remote_client.h"
 
 namespace trireme {

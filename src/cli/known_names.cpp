@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/optimizers/optimizer_kind.h"
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
 #include "update/registry.h"
 #include "zoo/zoo.h"
 

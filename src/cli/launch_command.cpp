@@ -16,7 +16,6 @@
 #include <sstream>
 
 #include "base/cores.h"
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/elastic_launch.h"
@@ -29,9 +28,11 @@
 #include "cli/train_checkpoints.h"
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
+#include "comm/backends.h"
 #include "comm/rendezvous/interfaces.h"
 #include "comm/rendezvous/token.h"
 #include "report/run_folder.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,10 +6,10 @@
 #include <charconv>
 #include <cstdint>
 
-#include "base/error.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "cli/train_process.h"
+#include "comm/backends.h"
 #include "comm/rendezvous/token.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/launch_hosts.h"
-#include "comm/backend_kind.h"
+#include "trireme/backend.h"
 
 namespace trireme {
 

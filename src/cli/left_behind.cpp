@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "cli/train_checkpoints.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

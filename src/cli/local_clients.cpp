@@ -5,10 +5,10 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/seconds.h"
 #include "cli/child.h"
 #include "cli/options.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -9,11 +9,11 @@
 #include <csignal>
 #include <system_error>
 
-#include "base/error.h"
 #include "base/memory.h"
-#include "base/units.h"
 #include "experiment/read_experiment.h"
 #include "plan/strategy.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

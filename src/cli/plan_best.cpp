@@ -4,14 +4,15 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "base/error.h"
-#include "base/units.h"
 #include "cli/commands.h"
+#include "cli/cost_source_flags.h"
 #include "cli/explain_plan.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
 #include "cost/money.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {
@@ -99,7 +100,7 @@ void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
   verb->add_option("--time-limit", o.time_limit,
                    "stop searching then, and say how far the best plan so far may be from the optimum")
       ->capture_default_str();
-  o.prediction.add(*verb);
+  add_cost_source(*verb, o.prediction);
 }
 
 int run_plan_best(const PlanBestOptions& options) {

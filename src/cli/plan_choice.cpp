@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "experiment/make_plan.h"
@@ -17,6 +16,7 @@
 #include "plan/strategy.h"
 #include "program/compile.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 #include "update/registry.h"
 
 namespace trireme {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/prediction.h"
 #include "experiment/run_spec.h"
-#include "plan/plan.h"
+#include "forecast/predictions.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

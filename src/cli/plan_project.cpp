@@ -7,10 +7,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_file.h"
-#include "base/units.h"
 #include "cli/commands.h"
+#include "cli/cost_source_flags.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
 #include "cli/text_table.h"
@@ -20,6 +19,8 @@
 #include "forecast/projection.h"
 #include "report/run_json.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {
@@ -260,7 +261,7 @@ void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
   verb->add_option("--epoch-samples", o.epoch_samples, "samples of an epoch (default: the training set's)")
       ->check(whole_number(1));
   verb->add_option("--json", o.json, "also write the result to this file, or to the standard output with -");
-  o.prediction.add(*verb);
+  add_cost_source(*verb, o.prediction);
 }
 
 int run_plan_project(const PlanProjectOptions& options) {

@@ -6,11 +6,11 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/cost_source_flags.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
 #include "cli/show_layers.h"
@@ -23,6 +23,7 @@
 #include "program/draw.h"
 #include "report/table.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {
@@ -162,8 +163,9 @@ void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
       ->check(whole_number(0, kMaxPlanDevices));
   verb->add_option("--columns", o.columns, "width of the drawing (default: the terminal's)")
       ->check(whole_number(20, 10'000));
-  o.prediction.add(
-      *verb, "for a planner's plan: find it for the machines of this file (*.cluster.toml) instead of for this one");
+  add_cost_source(
+      *verb, o.prediction,
+      "for a planner's plan: find it for the machines of this file (*.cluster.toml) instead of for this one");
 }
 
 int run_plan_show(const PlanShowOptions& options) {

@@ -17,9 +17,9 @@
 #include <iostream>
 
 #include "base/cores.h"
-#include "base/error.h"
 #include "base/seconds.h"
 #include "train/process_rank.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -1,13 +1,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "cli/commands.h"
 #include "cli/trace_reader.h"
 #include "report/html.h"
 #include "report/run_json.h"
 #include "report/table.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "cli/agreement.h"
 #include "cli/commands.h"
 #include "cli/local_clients.h"
 #include "forecast/agreement_plan.h"
 #include "train/agreement/run_agreement.h"
+#include "trireme/error.h"
 #include "update/remote/remote_server.h"
 
 namespace trireme {

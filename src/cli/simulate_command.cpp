@@ -5,19 +5,19 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "cli/commands.h"
 #include "cli/experiment_header.h"
 #include "cli/jobs.h"
-#include "cli/prediction.h"
 #include "cost/epochs_file.h"
+#include "forecast/predictions.h"
 #include "plan/strategy.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "report/table.h"
 #include "train/compare.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

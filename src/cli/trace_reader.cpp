@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

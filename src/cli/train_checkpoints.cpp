@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checkpoint_use.h"
 #include "cli/launch_hosts.h"
-#include "comm/rendezvous/process_place.h"
+#include "comm/backends.h"
 #include "train/agreement/agreement_checkpoints.h"
+#include "trireme/error.h"
+#include "trireme/process_place.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "base/machine.h"
 #include "cli/commands.h"
@@ -11,6 +10,7 @@
 #include "cli/train_folder.h"
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
+#include "comm/backends.h"
 #include "experiment/batches.h"
 #include "experiment/read_emulation.h"
 #include "experiment/run_spec.h"
@@ -18,6 +18,7 @@
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/forecaster.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

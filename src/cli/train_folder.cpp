@@ -8,10 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cli/experiment_header.h"
 #include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
@@ -22,6 +20,8 @@
 #include "report/run_json.h"
 #include "report/table.h"
 #include "train/compare.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

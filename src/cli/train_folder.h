@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "data/dataset.h"
 #include "experiment/run_spec.h"
-#include "model/model.h"
-#include "plan/plan.h"
 #include "train/observer.h"
+#include "trireme/dataset.h"
+#include "trireme/model.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

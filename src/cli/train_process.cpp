@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cores.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "cli/agreement.h"
 #include "cli/exit_codes.h"
@@ -22,7 +21,7 @@
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
-#include "comm/backend_kind.h"
+#include "comm/backends.h"
 #include "comm/flight_recorder.h"
 #include "comm/rendezvous/interfaces.h"
 #include "comm/rendezvous/text_messages.h"
@@ -35,6 +34,7 @@
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/follower_rank.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 #include "update/registry.h"
 
 namespace trireme {

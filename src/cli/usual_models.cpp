@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "data/open.h"
 #include "data/text/text_sets.h"
+#include "trireme/error.h"
 #include "zoo/imported.h"
 #include "zoo/zoo.h"
 

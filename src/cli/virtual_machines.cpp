@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/error.h"
 #include "cli/plan_choice.h"
+#include "comm/backends.h"
 #include "cost/profiled_costs.h"
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"
@@ -15,6 +15,7 @@
 #include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/prediction.h"
-#include "plan/plan.h"
+#include "forecast/predictions.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <utility>
 
-#include "base/error.h"
 #include "comm/group_member.h"
 #include "comm/virtual/virtual_time.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

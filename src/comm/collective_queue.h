@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "base/memory.h"
-#include "comm/communicator.h"
 #include "comm/flight_recorder.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

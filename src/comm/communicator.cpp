@@ -1,4 +1,4 @@
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 
 #include <ATen/ATen.h>
 

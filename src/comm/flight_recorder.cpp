@@ -14,8 +14,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/error.h"
 #include "base/seconds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

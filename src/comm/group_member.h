@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "comm/flight_recorder.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

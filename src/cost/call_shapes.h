@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/layer_facts.h"
 #include "runtime/precision.h"
+#include "trireme/layer_facts.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-// The links of a described cluster (plan/cluster.h): rank r is device r.
+// The links of a described cluster (trireme/cluster.h): rank r is device r.
 //
 // Collectives take the better of two ways for latency, rings (2(n-1) messages for an all-reduce) and halving and
 // doubling (2 log2 n), with the bytes of comm/formulas.h. Over several nodes with g > 1 members each they may also go
@@ -8,7 +8,7 @@
 #pragma once
 
 #include "cost/links.h"
-#include "plan/cluster.h"
+#include "trireme/cluster.h"
 
 namespace trireme {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/text.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "cost/call_shapes.h"
 #include "cost/layer_costs.h"
-#include "plan/cluster.h"
+#include "trireme/cluster.h"
 
 namespace trireme {
 
-/// An approximation, labelled Basis::datasheet. Forward is one pass (Layer::work) by the curve in plan/cluster.h;
+/// An approximation, labelled Basis::datasheet. Forward is one pass (Layer::work) by the curve in trireme/cluster.h;
 /// backward one for the gradients of the inputs, where some input has one, and one for those of the parameters, where
 /// there are any. Memory is that of this program's layers (Layer::memory), which need not be another program's on that
 /// device. Talking between devices is charged by others.
@@ -47,7 +47,7 @@ class DatasheetCosts : public LayerCosts {
   std::vector<NodeFacts> facts_;     ///< by node
 };
 
-/// By the curve in plan/cluster.h, for each operator; operators that are no products compute at the peak.
+/// By the curve in trireme/cluster.h, for each operator; operators that are no products compute at the peak.
 double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed);
 
 }  // namespace trireme

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <set>
 
-#include "base/error.h"
 #include "base/json_file.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

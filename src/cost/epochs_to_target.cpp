@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

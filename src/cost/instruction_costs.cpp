@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "program/rendezvous.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

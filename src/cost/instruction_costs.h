@@ -8,10 +8,10 @@
 
 #include "cost/layer_costs.h"
 #include "cost/links.h"
-#include "model/layer_facts.h"
-#include "plan/cluster.h"
 #include "program/program.h"
 #include "runtime/precision.h"
+#include "trireme/cluster.h"
+#include "trireme/layer_facts.h"
 
 namespace trireme {
 

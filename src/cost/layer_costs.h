@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "model/layer_facts.h"
-#include "model/model.h"
+#include "trireme/layer_facts.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

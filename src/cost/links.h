@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "plan/cluster.h"
 #include "program/demand.h"
 #include "tensor/redistribute.h"
+#include "trireme/cluster.h"
 
 namespace trireme {
 

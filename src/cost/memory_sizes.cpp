@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "base/error.h"
 #include "tensor/all_reduce_group.h"
 #include "tensor/transfers_to.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "plan/cluster.h"
+#include "trireme/cluster.h"
 
 namespace trireme {
 

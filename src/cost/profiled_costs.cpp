@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/seconds.h"
 #include "profile/measure_again.h"
 #include "profile/measure_updates.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

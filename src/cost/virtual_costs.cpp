@@ -1,6 +1,6 @@
 #include "cost/virtual_costs.h"
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <memory>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

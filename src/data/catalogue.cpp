@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/error.h"
+#include "base/additions.h"
 #include "base/text.h"
 #include "data/download/archive.h"
+#include "trireme/error.h"
 
 // A line for each set; sets/<name>.cpp has a function of this name.
 #define TRIREME_DATA_SETS(SET) \
@@ -40,6 +41,41 @@ TRIREME_DATA_SETS(TRIREME_DECLARE)
 
 namespace {
 
+Additions<DataSetKind>& additions() {
+  static Additions<DataSetKind> sets("data set");
+  return sets;
+}
+
+TaskData open_registered(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
+  return set.open_own({.folder = folder,
+                       .seed = spec.seed,
+                       .train_limit = spec.train_limit,
+                       .test_limit = spec.test_limit,
+                       .sequence = spec.sequence,
+                       .options = spec.own_options});
+}
+
+void read_own_options(const ConfigTable& table, const std::filesystem::path&, DataSpec& spec) {
+  for (const std::string& key : known_set(spec.name).keys)
+    if (!is_common_data_key(key) && table.has(key)) spec.own_options[key] = table.require_string(key);
+}
+
+KnownSet known_set_of(DataSetKind kind) {
+  KnownSet set{.name = kind.name,
+               .title = kind.title.empty() ? kind.name : kind.title,
+               .description = kind.description,
+               .task = kind.task,
+               .origin = kind.folders.empty() ? DataOrigin::generated : DataOrigin::searched,
+               .folders = kind.folders,
+               .advice = kind.advice,
+               .keys = kind.keys,
+               .read = kind.keys.empty() ? nullptr : read_own_options,
+               .open = open_registered,
+               .open_own = kind.open};
+  for (const std::string& file : kind.files) set.parts.push_back({{file}});
+  return set;
+}
+
 bool is_whole(const KnownSet& set, const std::filesystem::path& folder) {
   for (const auto& part : set.parts) {
     std::error_code missing;
@@ -66,10 +102,16 @@ const std::vector<KnownSet>& known_sets() {
     for (KnownSet& set : all)
       if (set.parts.empty())
         for (const DownloadSource& source : set.sources) set.parts.push_back({{source.file}, source.size});
+    std::vector<DataSetKind> names;
+    for (const KnownSet& set : all) names.push_back({.name = set.name});
+    additions().take(names);
+    for (size_t i = all.size(); i < names.size(); ++i) all.push_back(known_set_of(names[i]));
     return all;
   }();
   return sets;
 }
+
+bool register_data_set(const DataSetKind& set) { return additions().add(set); }
 
 const std::vector<std::string>& data_names() {
   static const std::vector<std::string> names = [] {

@@ -8,12 +8,17 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config.h"
 #include "data/data_spec.h"
-#include "data/dataset.h"
 #include "data/download/download.h"
+#include "trireme/config.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
+
+/// Keys of [data] that are read alike for every set that takes them.
+inline bool is_common_data_key(std::string_view key) {
+  return key == "augment" || key == "sequence" || key == "on_error";
+}
 
 /// Where a set's samples come from.
 enum class DataOrigin {
@@ -48,6 +53,8 @@ struct KnownSet {
   void (*read)(const ConfigTable& table, const std::filesystem::path& folder, DataSpec& spec) = nullptr;
   /// Opens the set; `folder` is where it was found, or spec.path. User errors: a file of the set is missing or damaged.
   TaskData (*open)(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) = nullptr;
+  /// Of a registered set (trireme/dataset.h), which `open` passes the request to; null: a built-in set.
+  TaskData (*open_own)(const DataRequest& request) = nullptr;
   /// What is opened instead where the set is not found; `reason` goes into TaskData::source. Null: that is an error.
   TaskData (*stand_in)(const DataSpec& spec, const std::string& reason) = nullptr;
 
@@ -57,7 +64,7 @@ struct KnownSet {
   std::string found_in(const std::filesystem::path& folder) const { return title + ", " + folder.string(); }
 };
 
-/// In the order in which they are listed.
+/// In the order in which they are listed: built-in ones, then registered ones.
 const std::vector<KnownSet>& known_sets();
 
 /// Their names.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,9 +29,10 @@ struct DataSpec {
   OnError on_error = OnError::fail;  ///< what becomes of broken image files, rows of tables and lines of text
   std::vector<std::filesystem::path> train_files = {};  ///< DataOrigin::own_files: the set itself
   std::vector<std::filesystem::path> test_files = {};
-  TextSpec text = {};       ///< sentences: how they become tokens
-  TableSpec table = {};     ///< tables
-  TensorSpec tensors = {};  ///< arrays
+  TextSpec text = {};                                   ///< sentences: how they become tokens
+  TableSpec table = {};                                 ///< tables
+  TensorSpec tensors = {};                              ///< arrays
+  std::map<std::string, std::string> own_options = {};  ///< keys of a registered set (trireme/dataset.h)
 };
 
 inline constexpr int64_t kDefaultSequence = 35;  ///< the usual one for Penn Treebank (Zaremba et al., 2014)

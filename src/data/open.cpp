@@ -5,11 +5,11 @@
 
 #include <utility>
 
-#include "base/error.h"
 #include "data/catalogue.h"
 #include "data/images/image_sets.h"
 #include "data/search_folders.h"
 #include "data/text/text_sets.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

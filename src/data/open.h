@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/data_spec.h"
-#include "data/dataset.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "base/error.h"
 #include "base/random.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

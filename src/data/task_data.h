@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "data/data_spec.h"
-#include "data/dataset.h"
 #include "data/source_words.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <span>
 
-#include "base/error.h"
 #include "program/compile.h"
 #include "program/shapes.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -11,8 +11,8 @@
 #include "data/text/repadded_set.h"
 #include "experiment/loader.h"
 #include "experiment/run_spec.h"
-#include "plan/plan.h"
 #include "runtime/step.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

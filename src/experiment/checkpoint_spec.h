@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "base/config.h"
-#include "base/units.h"
+#include "trireme/config.h"
+#include "trireme/units.h"
 
 namespace trireme {
 

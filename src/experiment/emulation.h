@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/config.h"
 #include "comm/local/emulated_links.h"
+#include "trireme/config.h"
 
 namespace trireme {
 

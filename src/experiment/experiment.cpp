@@ -7,9 +7,9 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "data/text/repadded_set.h"
 #include "model/weights/read_weights.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/units.h"
 #include "comm/local/emulated_links.h"
 #include "data/open.h"
 #include "experiment/checkpoint_spec.h"
@@ -16,10 +15,11 @@
 #include "experiment/initial_weights.h"
 #include "experiment/learning_rate.h"
 #include "experiment/replica_spec.h"
-#include "model/model.h"
-#include "plan/cluster.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
+#include "trireme/cluster.h"
+#include "trireme/model.h"
+#include "trireme/units.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "model/weights/read_weights.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "base/config.h"
 #include "model/weights/match.h"
+#include "trireme/config.h"
 
 namespace trireme {
 

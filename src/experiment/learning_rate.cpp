@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/error.h"
 #include "experiment/own_keys.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

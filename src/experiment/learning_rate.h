@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
-#include "base/units.h"
+#include "trireme/config.h"
+#include "trireme/units.h"
 
 namespace trireme {
 

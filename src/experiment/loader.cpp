@@ -7,8 +7,8 @@
 #include <chrono>
 #include <span>
 
-#include "base/error.h"
 #include "base/seconds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "data/dataset.h"
 #include "runtime/step.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "experiment/run_spec.h"
-#include "plan/plan.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

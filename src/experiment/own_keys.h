@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/config.h"
+#include "trireme/config.h"
 
 namespace trireme {
 

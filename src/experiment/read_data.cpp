@@ -20,7 +20,7 @@ OwnKeys keys_of_sets() {
   OwnKeys keys;
   for (const KnownSet& set : known_sets())
     for (const std::string& key : set.keys) {
-      if (key == "augment" || key == "sequence" || key == "on_error") continue;
+      if (is_common_data_key(key)) continue;
       auto known = std::find_if(keys.begin(), keys.end(), [&](const auto& entry) { return entry.first == key; });
       if (known == keys.end()) known = keys.insert(keys.end(), {key, {}});
       known->second.push_back(set.name);

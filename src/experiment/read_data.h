@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "base/config.h"
 #include "data/open.h"
+#include "trireme/config.h"
 
 namespace trireme {
 

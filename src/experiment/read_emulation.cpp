@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "base/error.h"
 #include "base/memory.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -1,8 +1,8 @@
 // Reads an experiment's [cluster]: links between the workers, and what changes while a run goes on.
 #pragma once
 
-#include "base/config.h"
 #include "experiment/experiment.h"
+#include "trireme/config.h"
 
 namespace trireme {
 

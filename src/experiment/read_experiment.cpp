@@ -5,8 +5,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/config.h"
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/text/repadded_set.h"
@@ -16,6 +14,8 @@
 #include "experiment/read_optimizer.h"
 #include "metrics/metrics.h"
 #include "plan/strategies.h"
+#include "trireme/config.h"
+#include "trireme/error.h"
 #include "zoo/imported.h"
 
 namespace trireme {
@@ -182,6 +182,25 @@ void read_price(const ConfigTable& table, Experiment& e) {
     table.fail("per_hour", "must be positive and finite", "leave it out if it is not known");
 }
 
+/// All but the model and the data. `folder`: relative paths count from it.
+void read_all_but_subject(const ConfigTable& file, const std::filesystem::path& folder, Experiment& e) {
+  read_training(file, e);
+  read_devices(file, e);
+  read_emulation(file, e);
+  e.replicas = read_replica_spec(file.table("update"), folder);
+  if (e.replicas.clock && e.replicas.clock->cluster && !e.device_speeds.empty())
+    file.fail("device_speeds", "the devices are those of [update.virtual] cluster", "leave out one of the two");
+  e.adapt = file.get_bool("adapt", false);
+  e.elastic = file.get_bool("elastic", false);
+  read_translation(file.table("translation"), e);
+  read_price(file.table("price"), e);
+  e.checkpoint = read_checkpoint_spec(file.table("checkpoint"));
+  const OptimizerSettings settings = read_optimizer(file.table("optimizer"));
+  e.optimizer = settings.optimizer;
+  e.schedule = settings.schedule;
+  e.clip_norm = settings.clip_norm;
+}
+
 }  // namespace
 
 Experiment read_experiment(const std::filesystem::path& path, const ExperimentOverrides& overrides) {
@@ -190,24 +209,10 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   for (const std::string& assignment : overrides.set) file.override_with(assignment);
   Experiment e;
   e.file = path;
-  read_training(file, e);
-  read_devices(file, e);
-  read_emulation(file, e);
-  e.replicas = read_replica_spec(file.table("update"), path.parent_path());
-  if (e.replicas.clock && e.replicas.clock->cluster && !e.device_speeds.empty())
-    file.fail("device_speeds", "the devices are those of [update.virtual] cluster", "leave out one of the two");
-  e.adapt = file.get_bool("adapt", false);
-  e.elastic = file.get_bool("elastic", false);
+  read_all_but_subject(file, path.parent_path(), e);
   read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());
   read_loading(file.table("data"), e);
-  read_translation(file.table("translation"), e);
-  read_price(file.table("price"), e);
-  e.checkpoint = read_checkpoint_spec(file.table("checkpoint"));
-  const OptimizerSettings settings = read_optimizer(file.table("optimizer"));
-  e.optimizer = settings.optimizer;
-  e.schedule = settings.schedule;
-  e.clip_norm = settings.clip_norm;
   file.finish();
 
   std::vector<int> numbers = e.devices;  // the file's too: of its rows one runs by itself
@@ -219,6 +224,21 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   if (!overrides.strategies.empty()) e.strategies = overrides.strategies;
   if (!overrides.devices.empty()) e.devices = overrides.devices;
   e.data.data_dir = overrides.data_dir;
+  e.data.seed = e.seed;
+  return e;
+}
+
+Experiment read_settings(const std::string& settings, const std::string& model_name) {
+  const ConfigTable table = ConfigTable::from_string(settings, "settings");
+  for (const char* key : {"model", "data"})
+    if (table.has(key)) table.fail(key, "the model and the data are given by the program", "leave it out");
+  Experiment e;
+  e.file = model_name;
+  read_all_but_subject(table, {}, e);
+  if (!table.has("name")) e.name = model_name;
+  e.model_name = model_name;
+  table.finish();
+  check_emulation(e, *std::max_element(e.devices.begin(), e.devices.end()));
   e.data.seed = e.seed;
   return e;
 }

@@ -1,9 +1,9 @@
 // The [optimizer] table of an experiment. Its keys, by kind, are listed in docs/optimizers.md.
 #pragma once
 
-#include "base/config.h"
 #include "experiment/learning_rate.h"
 #include "runtime/optimizer.h"
+#include "trireme/config.h"
 
 namespace trireme {
 

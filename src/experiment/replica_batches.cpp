@@ -8,9 +8,9 @@
 #include <map>
 #include <numeric>
 
-#include "base/error.h"
 #include "base/random.h"
 #include "data/sampler.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "experiment/emulation.h"
 #include "plan/cluster_file.h"
 #include "profile/profile.h"
+#include "trireme/error.h"
 #include "update/registry.h"
 
 namespace trireme {

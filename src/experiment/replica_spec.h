@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/config.h"
 #include "comm/local/emulated_links.h"
 #include "plan/strategies.h"
+#include "trireme/config.h"
+#include "trireme/policy.h"
+#include "trireme/run_facts.h"
 #include "update/failures.h"
-#include "update/policy.h"
-#include "update/run_facts.h"
 
 namespace trireme {
 

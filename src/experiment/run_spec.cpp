@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "data/text/repadded_set.h"
 #include "metrics/metrics.h"
+#include "trireme/error.h"
 #include "zoo/imported.h"
 
 namespace trireme {
@@ -101,6 +101,12 @@ Model build_model(RunSpec& experiment, const TaskData& data) {
   experiment.model_findings.frozen = model.frozen;
   experiment.model_findings.notes = model.notes;
   return model.model.with_initial_values({.tensors = std::move(model.initial_values), .report = {}});
+}
+
+void note_model(RunSpec& experiment, const TaskData& data) {
+  check_target(experiment, data.train->task());
+  check_beam(experiment, data.train->task());
+  experiment.model_findings = {.tokens = data.train->vocabulary() > 0};
 }
 
 }  // namespace trireme

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "model/model.h"
 #include "program/compile_options.h"
+#include "trireme/model.h"
 
 namespace trireme {
 
@@ -48,5 +48,8 @@ CompileOptions compile_options(const RunSpec& experiment, bool training);
 /// imported (model/import/import.h), or whose output does not fit the data; a target, label smoothing, beam or padding
 /// that the data have no use for; less padding for an imported model.
 Model build_model(RunSpec& experiment, const TaskData& data);
+
+/// As build_model, for a model that the caller brings. Errors (user): a target or beam that the data have no use for.
+void note_model(RunSpec& experiment, const TaskData& data);
 
 }  // namespace trireme

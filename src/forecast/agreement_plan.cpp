@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "experiment/make_plan.h"
 #include "forecast/modelled_source.h"
 #include "plan/named.h"
 #include "plan/strategies.h"
 #include "plan/strategy.h"
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 #include "update/synchronous.h"
 
 namespace trireme {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "experiment/run_spec.h"
-#include "plan/plan.h"
-#include "update/policy.h"
-#include "update/run_facts.h"
+#include "trireme/plan.h"
+#include "trireme/policy.h"
+#include "trireme/run_facts.h"
 
 namespace trireme {
 

@@ -6,14 +6,15 @@
 #include <tuple>
 #include <utility>
 
-#include "base/error.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "planner/asa.h"
 #include "planner/exact/least_memory.h"
 #include "runtime/optimizer.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -7,9 +7,9 @@
 #include "cost/layer_costs.h"
 #include "cost/links.h"
 #include "experiment/run_spec.h"
-#include "plan/cluster.h"
 #include "profile/layer_sites.h"
 #include "profile/profile.h"
+#include "trireme/cluster.h"
 
 namespace trireme {
 

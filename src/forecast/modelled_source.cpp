@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "forecast/predict_program.h"
 #include "plan/cluster_file.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "experiment/run_spec.h"
-#include "model/model.h"
-#include "plan/plan.h"
+#include "trireme/model.h"
+#include "trireme/plan.h"
 #include "update/hub/virtual_world.h"
 
 namespace trireme {

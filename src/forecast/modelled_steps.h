@@ -12,8 +12,8 @@
 #include "experiment/replica_batches.h"
 #include "forecast/modelled_source.h"
 #include "program/program.h"
+#include "trireme/hub.h"
 #include "update/failures.h"
-#include "update/hub.h"
 #include "update/step_times.h"
 
 namespace trireme {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "cost/money.h"
 #include "experiment/make_plan.h"
 #include "forecast/agreement_plan.h"
@@ -14,6 +13,7 @@
 #include "forecast/modelled_steps.h"
 #include "program/compile.h"
 #include "runtime/precision.h"
+#include "trireme/error.h"
 #include "update/federated.h"
 #include "update/hub/virtual_world.h"
 #include "update/synchronous.h"

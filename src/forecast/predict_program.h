@@ -6,7 +6,7 @@
 
 #include "forecast/cost_source.h"
 #include "metrics/result.h"
-#include "plan/plan.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plan/strategies.h"
+#include "schedule/kinds.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

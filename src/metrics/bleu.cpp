@@ -5,8 +5,8 @@
 #include <map>
 #include <span>
 
-#include "base/error.h"
 #include "data/text/split_words.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "comm/single.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

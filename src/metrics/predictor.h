@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "model/model.h"
-#include "model/weights/tensor_map.h"
 #include "runtime/precision.h"
+#include "trireme/communicator.h"
+#include "trireme/model.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 

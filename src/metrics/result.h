@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "comm/backend_kind.h"
+#include "comm/backends.h"
 #include "metrics/metrics.h"
 #include "plan/blocks.h"
 #include "runtime/timeline.h"
@@ -93,7 +93,7 @@ struct RunResult {
   std::string reason;                 ///< why not ok; one line
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
   int devices = 1;
-  std::string backend = kLocalBackend.name;  ///< of the workers (comm/backend_kind.h)
+  std::string backend = kLocalBackend.name;  ///< of the workers (trireme/backend.h)
   bool oversubscribed = false;               ///< more workers than cores: the row's times mean nothing
   std::optional<StepSeconds> step_seconds;
   std::optional<double> epoch_seconds;

@@ -1,10 +1,10 @@
-// What a layer says of itself where it states nothing else (model/layer.h): its facts and its export.
+// What a layer says of itself where it states nothing else (trireme/layer.h): its facts and its export.
 #include <algorithm>
 
-#include "base/error.h"
 #include "model/export/writers.h"
-#include "model/layer_facts.h"
 #include "model/layers/call_facts.h"
+#include "trireme/error.h"
+#include "trireme/layer_facts.h"
 
 namespace trireme {
 

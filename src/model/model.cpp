@@ -1,4 +1,4 @@
-#include "model/model.h"
+#include "trireme/model.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <map>
 #include <utility>
 
-#include "base/error.h"
 #include "base/random.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "model/task.h"
+#include "trireme/task.h"
 
 namespace trireme {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/plan.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

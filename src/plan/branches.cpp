@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

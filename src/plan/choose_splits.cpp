@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.h"
 #include "plan/named.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/config.h"
-#include "base/error.h"
 #include "base/text.h"
 #include "plan/price_file.h"
+#include "trireme/config.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -3,13 +3,9 @@
 
 #include <filesystem>
 
-#include "plan/cluster.h"
+#include "trireme/cluster.h"
 
 namespace trireme {
-
-/// Devices are numbered node by node, in the order of the file. Errors: user errors with file, line, key, value, reason
-/// and what to do.
-Cluster read_cluster(const std::filesystem::path& path);
 
 /// first, first + 1, ..., `count` of them.
 std::vector<int> device_numbers(int first, int count);

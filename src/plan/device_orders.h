@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "plan/cluster.h"
+#include "trireme/cluster.h"
 
 namespace trireme {
 

@@ -8,8 +8,9 @@
 #include <numeric>
 #include <set>
 
-#include "base/error.h"
 #include "plan/strategy.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

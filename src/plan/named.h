@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/cluster.h"
-#include "plan/plan.h"
 #include "plan/strategies.h"
+#include "trireme/cluster.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "plan/plan.h"
+#include "trireme/plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "base/text.h"
-#include "plan/plan.h"
+#include "trireme/error.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 namespace {

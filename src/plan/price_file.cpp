@@ -4,7 +4,7 @@
 #include <cctype>
 #include <chrono>
 
-#include "base/config.h"
+#include "trireme/config.h"
 
 namespace trireme {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/branches.h"
+#include "schedule/kinds.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plan/layer_seconds.h"
-#include "plan/plan.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -7,8 +7,9 @@
 #include <cmath>
 #include <set>
 
-#include "base/error.h"
 #include "base/text.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "base/error.h"
 #include "base/text.h"
-#include "plan/plan.h"
+#include "trireme/error.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 namespace {

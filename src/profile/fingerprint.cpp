@@ -5,10 +5,10 @@
 #include <cmath>
 #include <vector>
 
-#include "base/error.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "base/units.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
 #include "runtime/precision.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
 #include "profile/layer_site.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

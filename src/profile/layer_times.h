@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/model.h"
 #include "runtime/precision.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

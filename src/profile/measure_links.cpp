@@ -11,12 +11,12 @@
 #include <string>
 #include <thread>
 
-#include "base/error.h"
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "profile/noise.h"
 #include "runtime/worker_threads.h"
 #include "tensor/redistribute.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "model/layer_facts.h"
 #include "profile/layer_site.h"
+#include "trireme/layer_facts.h"
 
 namespace trireme {
 

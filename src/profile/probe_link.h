@@ -1,7 +1,7 @@
 // A quick look at the links between the workers of a run, in between two of its steps.
 #pragma once
 
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

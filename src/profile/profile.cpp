@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_file.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

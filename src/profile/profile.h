@@ -10,10 +10,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "model/layer_facts.h"
 #include "profile/fingerprint.h"
 #include "runtime/precision.h"
 #include "tensor/redistribute.h"
+#include "trireme/layer_facts.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

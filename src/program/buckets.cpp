@@ -2,8 +2,8 @@
 #include <map>
 #include <tuple>
 
-#include "base/error.h"
 #include "program/graph.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

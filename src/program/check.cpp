@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/error.h"
 #include "program/engine.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -4,8 +4,8 @@
 #include <map>
 #include <numeric>
 
-#include "base/error.h"
 #include "program/engine.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

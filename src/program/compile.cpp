@@ -4,11 +4,12 @@
 
 #include <map>
 
-#include "base/error.h"
 #include "program/check.h"
 #include "program/graph.h"
 #include "program/pipeline.h"
 #include "program/stage_writer.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

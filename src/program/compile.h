@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "plan/plan.h"
 #include "program/compile_options.h"
 #include "program/program.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/layer.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

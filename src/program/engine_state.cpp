@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "program/rendezvous.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

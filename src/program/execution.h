@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "plan/cluster.h"
 #include "program/demand.h"
 #include "program/program.h"
+#include "trireme/cluster.h"
 
 namespace trireme {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.h"
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -31,7 +31,7 @@ enum class OpCode {
   optimizer_step,  ///< bucket `index`: update. Shared replicas: sum (unless clipped) and update this worker's slice in
                    ///< one pass. Private ones: under zero1 and zero2 the holders gather each other's slices
   synchronize_buffers,  ///< evaluation under local batch norm: running statistics of the data axis' first worker
-  agree,  ///< the replica's part in the plan's agreement (update/policy.h): `index` 0 before the step, 1 after it. All
+  agree,  ///< the replica's part in the plan's agreement (trireme/policy.h): `index` 0 before the step, 1 after it. All
           ///< ranks of the replica together; the first one exchanges with the other replicas for all
 };
 constexpr int kBeforeStep = 0, kAfterStep = 1;  ///< Instruction::index of `agree`

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
-#include "plan/plan.h"
-#include "schedule/schedule.h"
+#include "trireme/model.h"
+#include "trireme/plan.h"
+#include "trireme/schedule.h"
 
 namespace trireme {
 

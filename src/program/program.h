@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
-#include "plan/plan.h"
 #include "program/channels.h"
 #include "program/op_codes.h"
-#include "tensor/placement.h"
+#include "trireme/model.h"
+#include "trireme/placement.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

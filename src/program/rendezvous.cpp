@@ -8,8 +8,8 @@
 #include <optional>
 #include <tuple>
 
-#include "base/error.h"
 #include "program/rendezvous_rules.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "program/program.h"
-#include "tensor/placement.h"
+#include "trireme/placement.h"
 
 namespace trireme {
 

@@ -8,13 +8,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "experiment/initial_weights.h"
 #include "model/weights/safetensors.h"
 #include "report/html.h"
 #include "report/run_json.h"
 #include "report/trace.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

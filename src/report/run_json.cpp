@@ -7,9 +7,9 @@
 #include <concepts>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "report/columns.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

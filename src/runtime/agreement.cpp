@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "runtime/replica_view.h"
-#include "update/hub.h"
-#include "update/policy.h"
-#include "update/policy_state.h"
+#include "trireme/hub.h"
+#include "trireme/policy.h"
+#include "trireme/policy_state.h"
 
 namespace trireme {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/random.h"
 #include "runtime/replicas/flat_shard.h"
 #include "runtime/replicas/parameter_store.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "model/layer.h"
 #include "program/program.h"
 #include "runtime/replicas/replicas.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

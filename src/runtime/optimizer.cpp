@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/error.h"
 #include "base/vector_code.h"
 #include "runtime/kernels/update.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/optimizers/optimizer_kind.h"
-#include "tensor/placement.h"
+#include "trireme/placement.h"
 
 namespace trireme {
 

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "model/model.h"
 #include "program/program.h"
 #include "runtime/replicas/replicas.h"
 #include "runtime/row_set.h"
-#include "update/replica_state.h"
+#include "trireme/model.h"
+#include "trireme/replica_state.h"
 
 namespace trireme {
 

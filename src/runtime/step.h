@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
 #include "runtime/optimizer.h"
 #include "runtime/timeline.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
 #include "program/program.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

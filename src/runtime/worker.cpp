@@ -7,7 +7,6 @@
 #include <functional>
 #include <utility>
 
-#include "base/error.h"
 #include "comm/flight_recorder.h"
 #include "runtime/gradient_norms.h"
 #include "runtime/migrate/training_state.h"
@@ -25,6 +24,7 @@
 #include "runtime/worker/step_meter.h"
 #include "runtime/worker/sub_groups.h"
 #include "runtime/worker/transfers.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "comm/local/local_world.h"
-#include "model/model.h"
 #include "program/program.h"
 #include "runtime/replicas/parameter_store.h"
 #include "runtime/step.h"
 #include "runtime/whole_step.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

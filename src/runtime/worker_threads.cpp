@@ -3,9 +3,9 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -6,8 +6,8 @@
 //                         F0 F1 F2 B2 B1 B0
 //
 // Time (m + p - 1)(t_f + t_b), so (p - 1)/(m + p - 1) of it is bubble; all m micro-batches are in flight at the turn.
+#include "schedule/kinds.h"
 #include "schedule/one_stage.h"
-#include "schedule/schedule.h"
 
 namespace trireme {
 namespace {

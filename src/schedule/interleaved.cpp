@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
 
 namespace trireme {
 namespace {

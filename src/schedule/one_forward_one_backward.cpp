@@ -4,8 +4,8 @@
 // at most min(m, p - s) micro-batches in flight. A pipeline of depth 1 does F0 B0 F1 B1 ...: gradient accumulation.
 #include <algorithm>
 
+#include "schedule/kinds.h"
 #include "schedule/one_stage.h"
-#include "schedule/schedule.h"
 
 namespace trireme {
 namespace {

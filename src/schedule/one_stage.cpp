@@ -1,4 +1,5 @@
 #include "schedule/one_stage.h"
+#include "schedule/kinds.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // What schedules with one stage per worker have in common.
 #pragma once
 
-#include "schedule/schedule.h"
+#include "trireme/schedule.h"
 
 namespace trireme {
 

@@ -14,8 +14,8 @@
 // all replicas share every mini-batch and agree on its gradient, as the replicas of every other schedule do.
 #include <fmt/format.h>
 
+#include "schedule/kinds.h"
 #include "schedule/one_stage.h"
-#include "schedule/schedule.h"
 
 namespace trireme {
 namespace {

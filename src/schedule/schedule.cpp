@@ -1,20 +1,35 @@
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <climits>
 
-#include "base/error.h"
+#include "base/additions.h"
 #include "base/text.h"
+#include "trireme/error.h"
 
 namespace trireme {
+namespace {
 
-const std::vector<Schedule>& known_schedules() {
-  static const std::vector<Schedule> schedules = {kGpipe,     kOneForwardOneBackward, kInterleaved, kZeroBubble,
-                                                  kPipedream, kTwoBufferedWeights};
+Additions<Schedule>& additions() {
+  static Additions<Schedule> schedules("schedule");
   return schedules;
 }
+
+}  // namespace
+
+const std::vector<Schedule>& known_schedules() {
+  static const std::vector<Schedule> schedules = [] {
+    std::vector<Schedule> all = {kGpipe,     kOneForwardOneBackward, kInterleaved, kZeroBubble,
+                                 kPipedream, kTwoBufferedWeights};
+    additions().take(all);
+    return all;
+  }();
+  return schedules;
+}
+
+bool register_schedule(const Schedule& schedule) { return additions().add(schedule); }
 
 const Schedule* look_up_schedule(std::string_view name) {
   const auto& all = known_schedules();

@@ -14,8 +14,8 @@
 //                             position 2:  F0 B0 F1 B1 F2 B2 F3 B3 U
 #include <fmt/format.h>
 
+#include "schedule/kinds.h"
 #include "schedule/one_stage.h"
-#include "schedule/schedule.h"
 
 namespace trireme {
 namespace {

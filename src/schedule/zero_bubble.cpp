@@ -13,8 +13,8 @@
 // (p - 1)(t_F + t_B + t_W). A greater t_W leaves more of it, but never as much.
 #include <algorithm>
 
+#include "schedule/kinds.h"
 #include "schedule/one_stage.h"
-#include "schedule/schedule.h"
 
 namespace trireme {
 namespace {

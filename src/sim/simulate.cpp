@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/error.h"
 #include "program/engine.h"
 #include "program/rendezvous.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

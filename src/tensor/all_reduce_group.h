@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tensor/placement.h"
+#include "trireme/placement.h"
 
 namespace trireme {
 

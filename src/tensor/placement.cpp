@@ -1,4 +1,4 @@
-#include "tensor/placement.h"
+#include "trireme/placement.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <functional>
 #include <numeric>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

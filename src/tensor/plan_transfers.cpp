@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
 #include "comm/formulas.h"
 #include "tensor/all_reduce_group.h"
 #include "tensor/redistribute.h"
 #include "tensor/transfers_to.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

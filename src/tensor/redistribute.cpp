@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "base/error.h"
 #include "tensor/all_reduce_group.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

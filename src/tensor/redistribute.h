@@ -9,14 +9,10 @@
 #include <memory>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "tensor/placement.h"
+#include "trireme/communicator.h"
+#include "trireme/placement.h"
 
 namespace trireme {
-
-/// The standard name of what has to happen. `send_receive`: between different workers (a stage boundary).
-enum class RedistributionKind { none, slice, all_gather, reduce_scatter, all_reduce, all_to_all, send_receive };
-const char* name_of(RedistributionKind kind);
 
 /// One piece of the move: `box` (global indices) goes from `source` to `destination`; `add` when it is a further
 /// summand of a region that an earlier transfer to the same destination filled.

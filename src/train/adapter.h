@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/plan.h"
 #include "profile/probe_link.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

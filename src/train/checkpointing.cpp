@@ -8,10 +8,10 @@
 #include <cmath>
 #include <utility>
 
-#include "base/error.h"
 #include "base/seconds.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/resume.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <functional>
 
-#include "data/dataset.h"
-#include "plan/plan.h"
 #include "runtime/worker.h"
+#include "trireme/dataset.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

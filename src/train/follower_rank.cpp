@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "experiment/batches.h"
 #include "forecast/agreement_plan.h"
 #include "train/run.h"
 #include "train/share_state.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

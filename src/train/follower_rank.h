@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "experiment/run_spec.h"
-#include "plan/plan.h"
 #include "train/process_rank.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/error.h"
 #include "base/seconds.h"
 #include "cost/profiled_costs.h"
 #include "forecast/best_plan.h"
@@ -16,7 +15,8 @@
 #include "profile/measure_links.h"
 #include "program/compile.h"
 #include "runtime/migrate/migrate.h"
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

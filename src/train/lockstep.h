@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "plan/plan.h"
 #include "runtime/precision.h"
 #include "runtime/step.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

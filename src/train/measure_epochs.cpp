@@ -6,10 +6,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "experiment/make_plan.h"
 #include "train/trainer.h"
 #include "train/verify.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

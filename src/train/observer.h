@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "metrics/result.h"
-#include "model/weights/tensor_map.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

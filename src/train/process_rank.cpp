@@ -11,11 +11,11 @@
 
 #include "base/cgroup.h"
 #include "base/cores.h"
-#include "base/error.h"
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "comm/rendezvous/text_messages.h"
 #include "train/outcome_text.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

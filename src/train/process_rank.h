@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "comm/communicator.h"
 #include "train/step_records.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

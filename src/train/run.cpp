@@ -6,7 +6,6 @@
 #include <chrono>
 #include <thread>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "comm/flight_recorder.h"
@@ -19,6 +18,7 @@
 #include "train/agreement/agreement_state.h"
 #include "train/evaluation.h"
 #include "train/final_metrics.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -11,7 +11,6 @@
 #include "experiment/loader.h"
 #include "experiment/run_spec.h"
 #include "metrics/result.h"
-#include "plan/plan.h"
 #include "program/compile.h"
 #include "runtime/instruction_times.h"
 #include "runtime/migrate/migrate.h"
@@ -22,6 +21,7 @@
 #include "train/state_handover.h"
 #include "train/step_records.h"
 #include "train/trained_weights.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

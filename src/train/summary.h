@@ -9,7 +9,7 @@
 #include "experiment/experiment.h"
 #include "metrics/result.h"
 #include "train/step_records.h"
-#include "update/hub.h"
+#include "trireme/hub.h"
 
 namespace trireme {
 

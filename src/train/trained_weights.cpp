@@ -2,11 +2,11 @@
 
 #include <ATen/ATen.h>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "model/weights/file_shapes.h"
 #include "runtime/migrate/collect.h"
 #include "runtime/replicas/flat_shard.h"
+#include "trireme/error.h"
 #include "zoo/spec_text.h"
 
 namespace trireme {

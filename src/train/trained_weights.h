@@ -5,8 +5,8 @@
 #include <string>
 
 #include "experiment/experiment.h"
-#include "model/weights/tensor_map.h"
 #include "runtime/worker.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 

@@ -12,10 +12,10 @@
 #include <set>
 #include <thread>
 
-#include "base/error.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/seconds.h"
+#include "comm/backends.h"
 #include "comm/flight_recorder.h"
 #include "cost/money.h"
 #include "experiment/batches.h"
@@ -25,13 +25,14 @@
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "runtime/gradient_norms.h"
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
 #include "train/checkpointing.h"
 #include "train/final_metrics.h"
 #include "train/run.h"
 #include "train/share_state.h"
 #include "train/summary.h"
 #include "train/verify.h"
+#include "trireme/error.h"
 #include "update/federated.h"
 
 namespace trireme {

@@ -6,10 +6,10 @@
 
 #include "checkpoint/checkpoint_use.h"
 #include "experiment/run_spec.h"
-#include "plan/plan.h"
 #include "train/adapter.h"
 #include "train/agreement/run_agreement.h"
 #include "train/observer.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
 #include "experiment/batches.h"
 #include "plan/named.h"
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
 #include "train/lockstep.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "experiment/run_spec.h"
-#include "plan/plan.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <string>
 
-#include "base/units.h"
+#include "trireme/policy.h"
+#include "trireme/units.h"
 #include "update/local_sgd.h"
-#include "update/policy.h"
 
 namespace trireme {
 

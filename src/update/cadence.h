@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "base/config.h"
-#include "base/units.h"
-#include "update/policy_state.h"
-#include "update/replica_state.h"
+#include "trireme/config.h"
+#include "trireme/policy_state.h"
+#include "trireme/replica_state.h"
+#include "trireme/units.h"
 
 namespace trireme {
 

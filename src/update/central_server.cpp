@@ -7,10 +7,10 @@
 #include <cmath>
 #include <utility>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/whole.h"
 #include "comm/formulas.h"
+#include "trireme/error.h"
 #include "update/statistics.h"
 
 namespace trireme {

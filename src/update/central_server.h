@@ -11,10 +11,10 @@
 #include <span>
 #include <vector>
 
-#include "base/config.h"
-#include "update/hub.h"
-#include "update/policy.h"
-#include "update/replica_state.h"
+#include "trireme/config.h"
+#include "trireme/hub.h"
+#include "trireme/policy.h"
+#include "trireme/replica_state.h"
 
 namespace trireme {
 

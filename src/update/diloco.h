@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "update/policy.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

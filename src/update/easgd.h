@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "update/policy.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <optional>
 
-#include "base/error.h"
 #include "base/random.h"
+#include "trireme/error.h"
 #include "update/cadence.h"
 #include "update/central_server.h"
 #include "update/registry.h"

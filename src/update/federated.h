@@ -16,10 +16,10 @@
 #include <memory>
 #include <vector>
 
-#include "base/units.h"
+#include "trireme/policy.h"
+#include "trireme/units.h"
 #include "update/federated_rounds.h"
 #include "update/local_sgd.h"
-#include "update/policy.h"
 #include "update/server_optimizer.h"
 
 namespace trireme {

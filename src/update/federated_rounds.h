@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "update/policy_state.h"
+#include "trireme/policy_state.h"
 
 namespace trireme {
 

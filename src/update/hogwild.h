@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "update/policy.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "update/hub.h"
+#include "trireme/hub.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 #include <limits>
 #include <numeric>
 
-#include "base/error.h"
 #include "base/threads.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

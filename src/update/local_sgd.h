@@ -10,9 +10,9 @@
 
 #include <memory>
 
-#include "base/config.h"
-#include "base/units.h"
-#include "update/policy.h"
+#include "trireme/config.h"
+#include "trireme/policy.h"
+#include "trireme/units.h"
 
 namespace trireme {
 

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "base/units.h"
-#include "update/policy.h"
+#include "trireme/policy.h"
+#include "trireme/units.h"
 
 namespace trireme {
 

@@ -1,8 +1,8 @@
-#include "update/policy.h"
+#include "trireme/policy.h"
 
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "update/policy_state.h"
+#include "trireme/policy_state.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "trireme/error.h"
 #include "update/statistics.h"
 
 namespace trireme {

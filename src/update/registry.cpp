@@ -2,16 +2,31 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/additions.h"
+#include "trireme/error.h"
 
 namespace trireme {
+namespace {
 
-const std::vector<const PolicyKind*>& update_policies() {
-  static const std::vector<const PolicyKind*> policies{
-      &kSynchronous, &kLocalSgd, &kAsyncAverage, &kPartialAverage,  &kEasgd,  &kEamsgd,  &kHogwild,
-      &kDownpour,    &kShat,     &kDiloco,       &kStreamingDiloco, &kFedavg, &kFedprox, &kFedadam};
+Additions<const PolicyKind*>& additions() {
+  static Additions<const PolicyKind*> policies("update policy");
   return policies;
 }
+
+}  // namespace
+
+const std::vector<const PolicyKind*>& update_policies() {
+  static const std::vector<const PolicyKind*> policies = [] {
+    std::vector<const PolicyKind*> all{&kSynchronous,     &kLocalSgd, &kAsyncAverage, &kPartialAverage, &kEasgd,
+                                       &kEamsgd,          &kHogwild,  &kDownpour,     &kShat,           &kDiloco,
+                                       &kStreamingDiloco, &kFedavg,   &kFedprox,      &kFedadam};
+    additions().take(all);
+    return all;
+  }();
+  return policies;
+}
+
+bool register_update_policy(const PolicyKind& policy) { return additions().add(&policy); }
 
 std::vector<std::string> update_policy_names() {
   std::vector<std::string> names;

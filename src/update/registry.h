@@ -5,20 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
-#include "update/policy.h"
-#include "update/run_facts.h"
+#include "trireme/config.h"
+#include "trireme/policy.h"
+#include "trireme/run_facts.h"
 
 namespace trireme {
 
-struct PolicyKind {
-  const char* name;
-  const char* description;  ///< one line
-  /// The policy with the options that `update`, an [update] table, gives. Marks the keys that it takes as read.
-  std::unique_ptr<UpdatePolicy> (*read)(const ConfigTable& update, const RunFacts& facts);
-};
-
-/// In the order of docs/updates.md.
+/// In the order of docs/updates.md, then registered ones.
 const std::vector<const PolicyKind*>& update_policies();
 std::vector<std::string> update_policy_names();
 

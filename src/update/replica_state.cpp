@@ -1,10 +1,10 @@
-#include "update/replica_state.h"
+#include "trireme/replica_state.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

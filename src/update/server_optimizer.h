@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "update/policy_state.h"
+#include "trireme/policy_state.h"
 
 namespace trireme {
 

@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "update/policy.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

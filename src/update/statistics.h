@@ -6,8 +6,8 @@
 
 #include <span>
 
-#include "update/hub.h"
-#include "update/replica_state.h"
+#include "trireme/hub.h"
+#include "trireme/replica_state.h"
 
 namespace trireme {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/random.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string_view>
 
-#include "update/policy.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

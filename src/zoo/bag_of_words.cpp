@@ -1,10 +1,10 @@
 // A bag of words: the mean of the words' vectors, and a linear layer (Joulin et al., "Bag of Tricks for Efficient Text
 // Classification", 2016: fastText without n-grams), with the parameter names of PyTorch's tutorial on text
 // classification.
-#include "model/layers/embedding.h"
-#include "model/layers/linear.h"
-#include "model/layers/masked_mean_sequence.h"
-#include "model/task.h"
+#include "trireme/layers/embedding.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/masked_mean_sequence.h"
+#include "trireme/task.h"
 #include "zoo/builders.h"
 #include "zoo/loss.h"
 #include "zoo/token_builder.h"

@@ -2,12 +2,12 @@
 // residuals between them, and a softmax over a large vocabulary, of which training may look at a sample.
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "model/layers/add.h"
-#include "model/layers/embedding.h"
-#include "model/layers/linear.h"
-#include "model/layers/lstm.h"
-#include "model/layers/sampled_softmax.h"
+#include "trireme/error.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/embedding.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/lstm.h"
+#include "trireme/layers/sampled_softmax.h"
 #include "zoo/builders.h"
 #include "zoo/loss.h"
 #include "zoo/token_builder.h"

@@ -5,43 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "zoo/model_spec.h"
+#include "trireme/zoo.h"
 
 namespace trireme {
 
-using ModelOptions = std::map<std::string, double>;
-
 /// Hidden units of a transformer's feed-forward layer, per unit of its width.
 inline constexpr int64_t kHiddenPerWidth = 4;
-
-/// A model's own knob.
-struct ModelOption {
-  enum class Kind {
-    size,          ///< a whole number from 1 on
-    size_or_none,  ///< or 0
-    count,         ///< of layers: a whole number from 1 on, not as large
-    share,         ///< at least 0, below 1
-    flag,          ///< 0 or 1
-  };
-  const char* name;
-  double usual;
-  Kind kind = Kind::size;
-};
-
-/// What a model is for, and what it reads.
-struct ModelUse {
-  std::vector<LearningTask> tasks = {LearningTask::classification, LearningTask::regression};
-  bool tokens = false;  ///< "data" is token ids
-};
-
-struct NamedModel {
-  const char* name;
-  const char* description;  ///< one line
-  /// `options` is complete: every option of the model has a value.
-  Model (*make)(const ModelSpec& spec, const ModelOptions& options);
-  std::vector<ModelOption> options = {};
-  ModelUse use = {};
-};
 
 std::vector<NamedModel> mlp_models();
 std::vector<NamedModel> mnist_convnet_models();

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "model/layers/avg_pool2d.h"
-#include "model/layers/global_avg_pool.h"
+#include "trireme/layers/avg_pool2d.h"
+#include "trireme/layers/global_avg_pool.h"
 #include "zoo/builders.h"
 #include "zoo/image_builder.h"
 

@@ -4,14 +4,14 @@
 // run one after the other over a whole sentence; the paper feeds the first layer the answer for the position before).
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "model/layers/add.h"
-#include "model/layers/additive_attention.h"
-#include "model/layers/concat.h"
-#include "model/layers/embedding.h"
-#include "model/layers/linear.h"
-#include "model/layers/lstm.h"
-#include "model/layers/slice.h"
+#include "trireme/error.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/additive_attention.h"
+#include "trireme/layers/concat.h"
+#include "trireme/layers/embedding.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/lstm.h"
+#include "trireme/layers/slice.h"
 #include "zoo/builders.h"
 #include "zoo/loss.h"
 #include "zoo/token_builder.h"

@@ -6,13 +6,13 @@
 
 #include <cmath>
 
-#include "model/layers/activation.h"
-#include "model/layers/add.h"
-#include "model/layers/attention.h"
-#include "model/layers/embedding.h"
-#include "model/layers/layer_norm.h"
-#include "model/layers/linear.h"
-#include "model/layers/position_embedding.h"
+#include "trireme/layers/activation.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/attention.h"
+#include "trireme/layers/embedding.h"
+#include "trireme/layers/layer_norm.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/position_embedding.h"
 #include "zoo/builders.h"
 #include "zoo/loss.h"
 #include "zoo/token_builder.h"

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "model/layers/concat.h"
-#include "model/layers/dropout.h"
-#include "model/layers/relu.h"
+#include "trireme/error.h"
+#include "trireme/layers/concat.h"
+#include "trireme/layers/dropout.h"
+#include "trireme/layers/relu.h"
 #include "zoo/loss.h"
 
 namespace trireme {

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "model/layers/batch_norm.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/linear.h"
-#include "model/layers/max_pool2d.h"
+#include "trireme/layers/batch_norm.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/max_pool2d.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

@@ -4,14 +4,14 @@
 // block are independent of each other.
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "model/layers/batch_norm.h"
-#include "model/layers/concat.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/global_avg_pool.h"
-#include "model/layers/linear.h"
-#include "model/layers/max_pool2d.h"
-#include "model/layers/relu.h"
+#include "trireme/error.h"
+#include "trireme/layers/batch_norm.h"
+#include "trireme/layers/concat.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/global_avg_pool.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/max_pool2d.h"
+#include "trireme/layers/relu.h"
 #include "zoo/builders.h"
 #include "zoo/loss.h"
 

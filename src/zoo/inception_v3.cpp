@@ -1,12 +1,12 @@
 // Inception-V3 (Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015), named as
 // torchvision names it, with its auxiliary head: a classifier after Mixed_6e whose loss counts 0.4 while training.
 
-#include "model/layers/adaptive_avg_pool2d.h"
-#include "model/layers/avg_pool2d.h"
-#include "model/layers/flatten.h"
-#include "model/layers/global_avg_pool.h"
-#include "model/layers/softmax_cross_entropy.h"
-#include "model/layers/weighted_sum.h"
+#include "trireme/layers/adaptive_avg_pool2d.h"
+#include "trireme/layers/avg_pool2d.h"
+#include "trireme/layers/flatten.h"
+#include "trireme/layers/global_avg_pool.h"
+#include "trireme/layers/softmax_cross_entropy.h"
+#include "trireme/layers/weighted_sum.h"
 #include "zoo/builders.h"
 #include "zoo/image_builder.h"
 #include "zoo/loss.h"

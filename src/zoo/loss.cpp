@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "model/layers/mean_squared_error.h"
-#include "model/layers/pixel_cross_entropy.h"
-#include "model/layers/softmax_cross_entropy.h"
+#include "trireme/error.h"
+#include "trireme/layers/mean_squared_error.h"
+#include "trireme/layers/pixel_cross_entropy.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 namespace trireme {
 namespace {

@@ -1,7 +1,7 @@
 // The end of every model: its task's loss.
 #pragma once
 
-#include "model/model.h"
+#include "trireme/model.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

@@ -2,11 +2,11 @@
 // 2014), with the parameter names of PyTorch's example word_language_model.
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "model/layers/dropout.h"
-#include "model/layers/embedding.h"
-#include "model/layers/linear.h"
-#include "model/layers/lstm.h"
+#include "trireme/error.h"
+#include "trireme/layers/dropout.h"
+#include "trireme/layers/embedding.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/lstm.h"
 #include "zoo/builders.h"
 #include "zoo/loss.h"
 

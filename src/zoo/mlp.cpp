@@ -1,11 +1,11 @@
 // Fully connected models, most of them small ones for tests.
 #include <fmt/format.h>
 
-#include "model/layers/add.h"
-#include "model/layers/dropout.h"
-#include "model/layers/flatten.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/dropout.h"
+#include "trireme/layers/flatten.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
 #include "zoo/builders.h"
 #include "zoo/loss.h"
 

@@ -1,9 +1,9 @@
 // A small convolutional network in the manner of LeNet-5 (LeCun et al., 1998).
-#include "model/layers/conv2d.h"
-#include "model/layers/flatten.h"
-#include "model/layers/linear.h"
-#include "model/layers/max_pool2d.h"
-#include "model/layers/relu.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/flatten.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/max_pool2d.h"
+#include "trireme/layers/relu.h"
 #include "zoo/builders.h"
 #include "zoo/loss.h"
 

@@ -5,9 +5,9 @@
 
 #include <vector>
 
-#include "base/error.h"
-#include "model/layers/add.h"
-#include "model/layers/global_avg_pool.h"
+#include "trireme/error.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/global_avg_pool.h"
 #include "zoo/builders.h"
 #include "zoo/image_builder.h"
 

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/error.h"
-#include "model/layers/conv_transpose2d.h"
-#include "model/layers/max_pool_indices.h"
-#include "model/layers/max_unpool2d.h"
+#include "trireme/error.h"
+#include "trireme/layers/conv_transpose2d.h"
+#include "trireme/layers/max_pool_indices.h"
+#include "trireme/layers/max_unpool2d.h"
 #include "zoo/builders.h"
 #include "zoo/image_builder.h"
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "model/layers/dropout.h"
+#include "trireme/error.h"
+#include "trireme/layers/dropout.h"
 
 namespace trireme {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "model/layers/adaptive_avg_pool2d.h"
-#include "model/layers/flatten.h"
+#include "trireme/layers/adaptive_avg_pool2d.h"
+#include "trireme/layers/flatten.h"
 #include "zoo/builders.h"
 #include "zoo/image_builder.h"
 

@@ -4,15 +4,15 @@
 
 #include <cmath>
 
-#include "base/error.h"
-#include "model/layers/activation.h"
-#include "model/layers/add.h"
-#include "model/layers/attention.h"
-#include "model/layers/class_token.h"
-#include "model/layers/image_tokens.h"
-#include "model/layers/layer_norm.h"
-#include "model/layers/position_embedding.h"
-#include "model/layers/select_position.h"
+#include "trireme/error.h"
+#include "trireme/layers/activation.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/attention.h"
+#include "trireme/layers/class_token.h"
+#include "trireme/layers/image_tokens.h"
+#include "trireme/layers/layer_norm.h"
+#include "trireme/layers/position_embedding.h"
+#include "trireme/layers/select_position.h"
 #include "zoo/builders.h"
 #include "zoo/image_builder.h"
 

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/additions.h"
+#include "trireme/error.h"
 #include "zoo/builders.h"
 
 namespace trireme {
@@ -14,6 +15,11 @@ namespace {
 
 // beyond these an option is a slip, and products of sizes might leave int64
 constexpr double kLargestSize = 1 << 24, kMostLayers = 10000;
+
+Additions<NamedModel>& additions() {
+  static Additions<NamedModel> models("model");
+  return models;
+}
 
 const std::vector<NamedModel>& named_models() {
   static const std::vector<NamedModel> all = [] {
@@ -23,6 +29,7 @@ const std::vector<NamedModel>& named_models() {
                               inception_models, lstm_lm_models, transformer_lm_models, gpt2_models, big_lstm_models,
                               bag_of_words_models, bert_models, gnmt_models, transformer_classifier_models})
       for (NamedModel& model : family()) models.push_back(std::move(model));
+    additions().take(models);
     return models;
   }();
   return all;
@@ -58,13 +65,15 @@ void check_option(const ModelOption& option, double value, const std::string& wh
 
 }  // namespace
 
+bool register_model(const NamedModel& model) { return additions().add(model); }
+
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
   for (const NamedModel& model : named_models()) names.emplace_back(model.name);
   return names;
 }
 
-std::map<std::string, double> model_options(const std::string& name) {
+ModelOptions model_options(const std::string& name) {
   ModelOptions options;
   for (const ModelOption& option : find_model(name).options) options[option.name] = option.usual;
   return options;

@@ -1,4 +1,4 @@
-#include "base/config.h"
+#include "trireme/config.h"
 
 #include <filesystem>
 #include <fstream>

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/file_system.h"
+#include "trireme/error.h"
 
 namespace trireme::testing {
 

@@ -1,4 +1,4 @@
-#include "base/units.h"
+#include "trireme/units.h"
 
 #include <cmath>
 #include <random>

@@ -1,5 +1,5 @@
 // The registry of backends: what a command line may ask for, and what each descriptor has to say for itself.
-#include "comm/backend_kind.h"
+#include "comm/backends.h"
 
 #include <gtest/gtest.h>
 

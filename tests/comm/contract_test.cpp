@@ -10,7 +10,6 @@
 #include <numeric>
 #include <thread>
 
-#include "base/error.h"
 #include "comm/backends.h"
 #include "comm/collective_queue.h"
 #include "comm/flight_recorder.h"
@@ -18,6 +17,7 @@
 #include "comm/single.h"
 #include "comm/virtual/virtual_time.h"
 #include "support/start_all_reduce.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -8,9 +8,9 @@
 #include <chrono>
 #include <thread>
 
-#include "base/error.h"
 #include "comm/flight_recorder.h"
 #include "comm/local/local_world.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -7,11 +7,11 @@
 #include <chrono>
 #include <thread>
 
-#include "base/error.h"
 #include "comm/backends.h"
 #include "comm/collective_queue.h"
 #include "comm/flight_recorder.h"
 #include "support/start_all_reduce.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <thread>
 
-#include "base/error.h"
 #include "support/ranks.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

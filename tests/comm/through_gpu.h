@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 
 namespace trireme::testing {
 

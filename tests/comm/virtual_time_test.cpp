@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "comm/collective_queue.h"
 #include "support/ranks.h"
 #include "support/start_all_reduce.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "cost/measured_call.h"
 #include "model/layer_cases.h"
-#include "model/layers/avg_pool2d.h"
-#include "model/layers/batch_norm.h"
-#include "model/layers/lstm.h"
-#include "model/layers/max_pool2d.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "support/ranks.h"
+#include "trireme/layers/avg_pool2d.h"
+#include "trireme/layers/batch_norm.h"
+#include "trireme/layers/lstm.h"
+#include "trireme/layers/max_pool2d.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 namespace trireme::testing {
 namespace {

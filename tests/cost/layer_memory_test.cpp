@@ -9,11 +9,11 @@
 
 #include "cost/measured_call.h"
 #include "model/layer_cases.h"
-#include "model/layers/batch_norm.h"
-#include "model/layers/first_row.h"
-#include "model/layers/lstm.h"
-#include "model/layers/max_pool_indices.h"
 #include "support/ranks.h"
+#include "trireme/layers/batch_norm.h"
+#include "trireme/layers/first_row.h"
+#include "trireme/layers/lstm.h"
+#include "trireme/layers/max_pool_indices.h"
 #include "zoo/zoo.h"
 
 namespace trireme::testing {

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/random.h"
-#include "model/layers/linear.h"
-#include "model/layers/mean_squared_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
 #include "runtime/gradient_norms.h"
 #include "runtime/worker.h"
 #include "runtime/worker_threads.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/mean_squared_error.h"
 
 namespace trireme {
 namespace {

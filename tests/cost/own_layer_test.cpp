@@ -9,10 +9,10 @@
 #include "cost/memory.h"
 #include "model/export/script_source.h"
 #include "model/export/writers.h"
-#include "model/layer_facts.h"
-#include "model/layers/mean_squared_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
+#include "trireme/layer_facts.h"
+#include "trireme/layers/mean_squared_error.h"
 
 namespace trireme {
 namespace {

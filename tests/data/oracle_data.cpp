@@ -12,12 +12,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/error.h"
 #include "data/tables/npy.h"
 #include "data/tables/table.h"
 #include "data/text/split_words.h"
 #include "data/text/text_lines.h"
 #include "data/text/utf8.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -9,10 +9,10 @@
 #include <sstream>
 #include <string>
 
-#include "base/error.h"
 #include "data/bytes.h"
 #include "data/images/image_folder.h"
 #include "data/images/image_loader.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

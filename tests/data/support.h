@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme::testing {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme::fuzz {
 

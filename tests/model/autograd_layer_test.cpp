@@ -8,8 +8,8 @@
 
 #include "base/memory.h"
 #include "layer_cases.h"
-#include "model/layers/autograd_layer.h"
 #include "model/layers/common.h"
+#include "trireme/layers/autograd_layer.h"
 
 namespace trireme::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "layer_cases.h"
-#include "model/layers/batch_norm.h"
+#include "trireme/layers/batch_norm.h"
 
 namespace trireme::testing {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/layer.h"
 #include "test_call.h"
+#include "trireme/layer.h"
 
 namespace trireme::testing {
 

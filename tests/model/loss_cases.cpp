@@ -1,10 +1,10 @@
 // Cases of losses, beyond those of layer_cases.cpp and transformer_cases.cpp.
 #include "layer_cases.h"
-#include "model/layers/mean_squared_error.h"
-#include "model/layers/pixel_cross_entropy.h"
-#include "model/layers/sampled_softmax.h"
-#include "model/layers/softmax_cross_entropy.h"
-#include "model/layers/weighted_sum.h"
+#include "trireme/layers/mean_squared_error.h"
+#include "trireme/layers/pixel_cross_entropy.h"
+#include "trireme/layers/sampled_softmax.h"
+#include "trireme/layers/softmax_cross_entropy.h"
+#include "trireme/layers/weighted_sum.h"
 
 namespace trireme::testing {
 

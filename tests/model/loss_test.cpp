@@ -7,14 +7,14 @@
 #include <random>
 #include <set>
 
-#include "base/error.h"
 #include "layer_cases.h"
-#include "model/layers/mean_squared_error.h"
-#include "model/layers/pixel_cross_entropy.h"
-#include "model/layers/sampled_softmax.h"
-#include "model/layers/softmax_cross_entropy.h"
-#include "model/layers/weighted_sum.h"
 #include "support/ranks.h"
+#include "trireme/error.h"
+#include "trireme/layers/mean_squared_error.h"
+#include "trireme/layers/pixel_cross_entropy.h"
+#include "trireme/layers/sampled_softmax.h"
+#include "trireme/layers/softmax_cross_entropy.h"
+#include "trireme/layers/weighted_sum.h"
 
 namespace trireme::testing {
 namespace {

@@ -2,10 +2,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "layer_cases.h"
-#include "model/layers/lstm.h"
 #include "support/ranks.h"
+#include "trireme/error.h"
+#include "trireme/layers/lstm.h"
 
 namespace trireme::testing {
 namespace {

@@ -2,15 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "layer_cases.h"
-#include "model/layers/add.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/dropout.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
-#include "model/model.h"
+#include "trireme/error.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/dropout.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/softmax_cross_entropy.h"
+#include "trireme/model.h"
 
 namespace trireme::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "layer_cases.h"
 #include "model/kernels/norm.h"
-#include "model/layers/batch_norm.h"
+#include "trireme/layers/batch_norm.h"
 
 namespace trireme::testing {
 namespace {

@@ -1,15 +1,15 @@
 // Cases of the layers that work on sequences, beyond those of transformer_cases.cpp.
 #include "layer_cases.h"
-#include "model/layers/additive_attention.h"
-#include "model/layers/attention.h"
-#include "model/layers/class_token.h"
-#include "model/layers/linear.h"
-#include "model/layers/lstm.h"
-#include "model/layers/masked_mean_sequence.h"
-#include "model/layers/position_embedding.h"
-#include "model/layers/select_position.h"
-#include "model/layers/slice.h"
-#include "model/layers/softmax.h"
+#include "trireme/layers/additive_attention.h"
+#include "trireme/layers/attention.h"
+#include "trireme/layers/class_token.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/lstm.h"
+#include "trireme/layers/masked_mean_sequence.h"
+#include "trireme/layers/position_embedding.h"
+#include "trireme/layers/select_position.h"
+#include "trireme/layers/slice.h"
+#include "trireme/layers/softmax.h"
 
 namespace trireme::testing {
 

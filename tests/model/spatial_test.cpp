@@ -5,12 +5,12 @@
 #include <random>
 
 #include "layer_cases.h"
-#include "model/layers/avg_pool2d.h"
-#include "model/layers/batch_norm.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/global_avg_pool.h"
-#include "model/layers/max_pool2d.h"
 #include "support/ranks.h"
+#include "trireme/layers/avg_pool2d.h"
+#include "trireme/layers/batch_norm.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/global_avg_pool.h"
+#include "trireme/layers/max_pool2d.h"
 
 namespace trireme::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/single.h"
-#include "model/layer.h"
+#include "trireme/layer.h"
 
 namespace trireme::testing {
 

@@ -5,15 +5,15 @@
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
 #include "layer_cases.h"
-#include "model/layers/attention.h"
 #include "model/layers/common.h"
-#include "model/layers/embedding.h"
-#include "model/layers/group_norm.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "oracle.h"
 #include "support/ranks.h"
+#include "trireme/error.h"
+#include "trireme/layers/attention.h"
+#include "trireme/layers/embedding.h"
+#include "trireme/layers/group_norm.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 namespace trireme::testing {
 namespace {

@@ -1,15 +1,15 @@
 // Cases of the layers that work on images, beyond those of layer_cases.cpp.
 #include "layer_cases.h"
-#include "model/layers/activation.h"
-#include "model/layers/adaptive_avg_pool2d.h"
-#include "model/layers/avg_pool2d.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/conv_transpose2d.h"
-#include "model/layers/max_pool2d.h"
-#include "model/layers/max_unpool2d.h"
-#include "model/layers/slice.h"
-#include "model/layers/softmax.h"
-#include "model/layers/upsample2d.h"
+#include "trireme/layers/activation.h"
+#include "trireme/layers/adaptive_avg_pool2d.h"
+#include "trireme/layers/avg_pool2d.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/conv_transpose2d.h"
+#include "trireme/layers/max_pool2d.h"
+#include "trireme/layers/max_unpool2d.h"
+#include "trireme/layers/slice.h"
+#include "trireme/layers/softmax.h"
+#include "trireme/layers/upsample2d.h"
 
 namespace trireme::testing {
 

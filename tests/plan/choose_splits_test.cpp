@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "../base/expect_error.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "../base/expect_error.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

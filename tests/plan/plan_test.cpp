@@ -1,5 +1,5 @@
 // Plan files and their validation: what is refused, and in which words.
-#include "plan/plan.h"
+#include "trireme/plan.h"
 
 #include <fmt/format.h>
 

@@ -9,11 +9,11 @@
 #include <iostream>
 #include <thread>
 
-#include "base/error.h"
 #include "children.h"
 #include "comm/flight_recorder.h"
 #include "comm/formulas.h"
 #include "comm/gloo/gloo.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

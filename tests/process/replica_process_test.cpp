@@ -8,9 +8,9 @@
 #include <iostream>
 #include <thread>
 
-#include "base/error.h"
 #include "children.h"
 #include "comm/gloo/gloo.h"
+#include "trireme/error.h"
 #include "update/easgd.h"
 #include "update/federated.h"
 #include "update/hub/rank_world.h"

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <set>
 
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "profile/measure_layers.h"
 #include "profile/silent_communicator.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "base/memory.h"
-#include "model/layers/attention.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/flatten.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
 #include "profile/measure_layers.h"
 #include "runtime/worker_threads.h"
+#include "trireme/layers/attention.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/flatten.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
 
 namespace trireme {
 namespace {

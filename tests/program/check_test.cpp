@@ -9,7 +9,7 @@
 #include "../base/expect_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

@@ -4,17 +4,17 @@
 #include <map>
 
 #include "../base/expect_error.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/flatten.h"
-#include "model/layers/linear.h"
-#include "model/layers/max_pool2d.h"
-#include "model/layers/max_pool_indices.h"
-#include "model/layers/max_unpool2d.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "program/check.h"
-#include "schedule/schedule.h"
 #include "tensor/redistribute.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/flatten.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/max_pool2d.h"
+#include "trireme/layers/max_pool_indices.h"
+#include "trireme/layers/max_unpool2d.h"
+#include "trireme/layers/softmax_cross_entropy.h"
+#include "trireme/schedule.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

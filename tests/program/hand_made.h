@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "model/layers/linear.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "program/engine.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 namespace trireme::testing {
 

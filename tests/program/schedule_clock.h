@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/schedule.h"
+#include "trireme/schedule.h"
 
 namespace trireme {
 

@@ -1,6 +1,6 @@
 // The schedules' lists against what is published of them: orders, counts, micro-batches in flight, versions of the
 // weights, and times on a small clock that knows only what a task has to wait for.
-#include "schedule/schedule.h"
+#include "schedule/kinds.h"
 
 #include <algorithm>
 #include <functional>

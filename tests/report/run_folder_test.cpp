@@ -11,10 +11,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "model/weights/safetensors.h"
 #include "report/run_json.h"
 #include "sample.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "sample.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

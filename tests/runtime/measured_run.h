@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "plan/plan.h"
 #include "runtime/worker.h"
 #include "runtime/worker_threads.h"
+#include "trireme/plan.h"
 
 namespace trireme::testing {
 

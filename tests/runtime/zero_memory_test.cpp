@@ -9,11 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "measured_run.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "program/compile.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 namespace trireme {
 namespace {

@@ -9,13 +9,13 @@
 #include "cost/cluster_links.h"
 #include "cost/links_of_speed.h"
 #include "cost/profiled_links.h"
-#include "model/layers/linear.h"
-#include "model/layers/lstm.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "plan/named.h"
 #include "program/compile.h"
 #include "program/engine.h"
 #include "sim_support.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/lstm.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "comm/local/local_world.h"
+#include "trireme/communicator.h"
 
 namespace trireme::testing {
 

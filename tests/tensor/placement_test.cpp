@@ -1,8 +1,8 @@
-#include "tensor/placement.h"
+#include "trireme/placement.h"
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

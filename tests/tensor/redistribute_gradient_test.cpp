@@ -12,9 +12,9 @@
 #include <random>
 #include <set>
 
-#include "comm/communicator.h"
 #include "support/ranks.h"
 #include "tensor/redistribute.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 namespace {

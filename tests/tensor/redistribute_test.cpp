@@ -8,10 +8,10 @@
 #include <numeric>
 #include <random>
 
-#include "comm/communicator.h"
 #include "comm/formulas.h"
 #include "support/ranks.h"
 #include "tensor/all_reduce_group.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 namespace {

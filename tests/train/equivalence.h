@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
 #include "plan/named.h"
 #include "train/lockstep.h"
+#include "trireme/model.h"
 
 namespace trireme::testing {
 

@@ -10,9 +10,6 @@
 
 #include "equivalence.h"
 #include "experiment/make_plan.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "plan/branches.h"
 #include "program/clock.h"
 #include "program/compile.h"
@@ -20,6 +17,9 @@
 #include "runtime/worker.h"
 #include "runtime/worker_threads.h"
 #include "train/trainer.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 namespace trireme::testing {
 namespace {

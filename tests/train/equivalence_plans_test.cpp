@@ -3,8 +3,8 @@
 #include <numeric>
 #include <random>
 
-#include "base/error.h"
 #include "equivalence.h"
+#include "trireme/error.h"
 
 namespace trireme::testing {
 namespace {

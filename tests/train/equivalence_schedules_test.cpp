@@ -6,7 +6,7 @@
 #include "program/compile.h"
 #include "runtime/worker.h"
 #include "runtime/worker_threads.h"
-#include "schedule/schedule.h"
+#include "trireme/schedule.h"
 
 namespace trireme::testing {
 namespace {

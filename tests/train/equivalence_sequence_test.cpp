@@ -1,8 +1,8 @@
 // Language models under every kind of plan, and state that goes on from step to step.
 #include <map>
 
-#include "base/error.h"
 #include "equivalence.h"
+#include "trireme/error.h"
 
 namespace trireme::testing {
 namespace {

@@ -1,6 +1,6 @@
 // The zoo's larger families, made small, under every kind of plan that fits them.
-#include "base/error.h"
 #include "equivalence.h"
+#include "trireme/error.h"
 #include "zoo/zoo.h"
 
 namespace trireme::testing {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/random.h"
-#include "data/dataset.h"
+#include "trireme/dataset.h"
 
 namespace trireme::testing {
 

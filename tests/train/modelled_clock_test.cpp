@@ -5,14 +5,14 @@
 #include <cmath>
 
 #include "../base/expect_error.h"
-#include "base/config.h"
 #include "experiment/replica_batches.h"
 #include "forecast/modelled_source.h"
-#include "plan/cluster.h"
 #include "profile/layer_sites.h"
 #include "profile/profile.h"
 #include "program/program.h"
 #include "replica_training.h"
+#include "trireme/cluster.h"
+#include "trireme/config.h"
 
 namespace trireme::testing {
 namespace {

@@ -11,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
 #include "experiment/make_plan.h"
 #include "model/weights/match.h"
 #include "plan/named.h"
@@ -20,6 +19,7 @@
 #include "train/follower_rank.h"
 #include "train/outcome_text.h"
 #include "train/trainer.h"
+#include "trireme/error.h"
 
 namespace trireme::testing {
 namespace {

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "../base/expect_error.h"
-#include "base/config.h"
 #include "experiment/replica_batches.h"
 #include "replica_training.h"
+#include "trireme/config.h"
 
 namespace trireme::testing {
 namespace {

@@ -9,12 +9,12 @@
 #include <fstream>
 
 #include "../base/expect_error.h"
-#include "base/error.h"
 #include "experiment/make_plan.h"
 #include "model/weights/match.h"
 #include "plan/named.h"
 #include "tiny_training.h"
 #include "train/trained_weights.h"
+#include "trireme/error.h"
 #include "zoo/spec_text.h"
 
 namespace trireme::testing {

@@ -10,9 +10,9 @@
 #include <tuple>
 
 #include "../base/expect_error.h"
-#include "base/config.h"
-#include "base/error.h"
 #include "toy.h"
+#include "trireme/config.h"
+#include "trireme/error.h"
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
 #include "update/registry.h"

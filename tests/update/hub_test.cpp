@@ -1,6 +1,6 @@
 // Hubs: what collectives and visits compute and count, on threads, on the virtual clock and over TCP, and what they
 // take on the virtual clock.
-#include "update/hub.h"
+#include "trireme/hub.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

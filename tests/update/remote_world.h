@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/error.h"
+#include "trireme/error.h"
 #include "update/remote/remote_client.h"
 #include "update/remote/remote_server.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "update/policy.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

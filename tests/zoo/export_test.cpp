@@ -5,8 +5,8 @@
 #include "../base/expect_error.h"
 #include "model/export/script_source.h"
 #include "model/export/writers.h"
-#include "model/layers/linear.h"
-#include "model/layers/mean_squared_error.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/mean_squared_error.h"
 #include "zoo/spec_text.h"
 
 namespace trireme {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../model/test_call.h"
-#include "model/model.h"
+#include "trireme/model.h"
 
 namespace trireme::testing {
 

@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "base/random.h"
 #include "run_model.h"
+#include "trireme/error.h"
 #include "zoo/zoo.h"
 
 namespace trireme::testing {

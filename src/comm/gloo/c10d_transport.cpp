@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "comm/gloo/gloo_transport.h"
 #include "comm/process/frame.h"
 #include "comm/rendezvous/key_exchange.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

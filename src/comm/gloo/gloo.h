@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "comm/communicator.h"
 #include "comm/process/world_options.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

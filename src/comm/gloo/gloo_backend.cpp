@@ -1,4 +1,4 @@
-#include "comm/backend_kind.h"
+#include "comm/backends.h"
 #include "comm/gloo/gloo_transport.h"
 #include "comm/process/process_communicator.h"
 
@@ -6,17 +6,7 @@ namespace trireme {
 namespace {
 
 std::unique_ptr<Communicator> join_gloo(const JoinOptions& options) {
-  const ProcessPlace& place = options.place;
-  return gloo_communicator({.rank = place.rank,
-                            .size = place.size,
-                            .address = place.address,
-                            .port = place.port,
-                            .token = options.token,
-                            .store_is_kept = place.store_is_kept,
-                            .store_prefix = place.store_prefix,
-                            .interface = options.interface,
-                            .device = place.rank,
-                            .recorder = options.recorder});
+  return gloo_communicator(world_options(options));
 }
 
 }  // namespace

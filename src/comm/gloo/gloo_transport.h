@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/gloo/gloo.h"
-#include "comm/process/transport.h"
+#include "trireme/transport.h"
 
 namespace trireme {
 

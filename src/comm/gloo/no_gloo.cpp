@@ -1,6 +1,6 @@
 // Takes the place of c10d_transport.cpp where libtorch comes without gloo or its headers are missing.
-#include "base/error.h"
 #include "comm/gloo/gloo_transport.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -5,10 +5,10 @@
 
 #include <utility>
 
-#include "base/error.h"
 #include "comm/formulas.h"
 #include "comm/local/reduce_kernels.h"
 #include "comm/virtual/virtual_time.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

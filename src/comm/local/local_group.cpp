@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/error.h"
 #include "comm/local/reduce_kernels.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

@@ -6,12 +6,12 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
 #include "base/seconds.h"
 #include "comm/group_member.h"
 #include "comm/local/emulated_links.h"
 #include "comm/local/local_group.h"
 #include "comm/virtual/virtual_time.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "comm/local/local_communicator.h"
 #include "comm/local/local_state.h"
 #include "comm/virtual/virtual_time.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

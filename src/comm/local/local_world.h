@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "base/error.h"
 #include "base/vector_code.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

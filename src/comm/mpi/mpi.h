@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "comm/communicator.h"
 #include "comm/process/world_options.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

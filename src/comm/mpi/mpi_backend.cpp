@@ -1,4 +1,4 @@
-#include "comm/backend_kind.h"
+#include "comm/backends.h"
 #include "comm/mpi/mpi_transport.h"
 #include "comm/process/process_communicator.h"
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
 #include "comm/rendezvous/key_exchange.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 #include <utility>
 
-#include "base/error.h"
 #include "base/machine.h"
 #include "comm/mpi/mpi_engine.h"
 #include "comm/rendezvous/key_exchange.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -1,11 +1,11 @@
-// Keys that the ranks of a run over MPI share (KeyStore of comm/process/transport.h), over connections of their own
+// Keys that the ranks of a run over MPI share (KeyStore of trireme/transport.h), over connections of their own
 // beside MPI's: signs of life must not stand behind the messages whose absence they are to explain.
 #pragma once
 
 #include <chrono>
 #include <memory>
 
-#include "comm/process/transport.h"
+#include "trireme/transport.h"
 
 namespace trireme {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/mpi/mpi.h"
-#include "comm/process/transport.h"
+#include "trireme/transport.h"
 
 namespace trireme {
 

@@ -1,6 +1,6 @@
 // Takes the place of mpi_engine.cpp and mpi_transport.cpp where there is no MPI.
-#include "base/error.h"
 #include "comm/mpi/mpi_transport.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "comm/formulas.h"
 #include "comm/group_member.h"
 #include "comm/local/reduce_kernels.h"
 #include "comm/nccl/nccl.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

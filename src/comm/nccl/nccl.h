@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "comm/communicator.h"
 #include "comm/gloo/gloo.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

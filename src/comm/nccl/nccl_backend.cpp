@@ -1,4 +1,4 @@
-#include "comm/backend_kind.h"
+#include "comm/backends.h"
 #include "comm/nccl/nccl.h"
 
 namespace trireme {

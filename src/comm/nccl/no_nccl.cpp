@@ -1,6 +1,6 @@
 // Takes the place of c10d_nccl.cpp where libtorch knows no GPUs.
-#include "base/error.h"
 #include "comm/nccl/nccl.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

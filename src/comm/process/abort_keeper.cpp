@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/process/transport.h"
+#include "trireme/transport.h"
 
 namespace trireme {
 

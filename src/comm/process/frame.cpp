@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/error.h"
 #include "base/memory.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

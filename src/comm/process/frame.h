@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/process/transport.h"
+#include "trireme/transport.h"
 
 namespace trireme {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "comm/flight_recorder.h"
-#include "comm/process/transport.h"
 #include "comm/process/world_options.h"
+#include "trireme/transport.h"
 
 namespace trireme {
 

@@ -8,10 +8,10 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "comm/formulas.h"
 #include "comm/local/reduce_kernels.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 #include <exception>
 #include <utility>
 
-#include "base/error.h"
 #include "comm/process/process_world.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

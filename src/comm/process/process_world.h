@@ -25,8 +25,8 @@
 #include "comm/process/abort_keeper.h"
 #include "comm/process/frame.h"
 #include "comm/process/life_signs.h"
-#include "comm/process/transport.h"
 #include "comm/process/world_options.h"
+#include "trireme/transport.h"
 
 namespace trireme {
 

@@ -9,6 +9,7 @@
 namespace trireme {
 
 class FlightRecorder;
+struct JoinOptions;
 
 /// Ranks that meet over MPI have no use for an address, a token or an interface: those are of the others.
 struct WorldOptions {
@@ -49,5 +50,8 @@ struct WorldOptions {
   /// Where operations are written down. Null: in memory of the communicator's own.
   std::shared_ptr<FlightRecorder> recorder = {};
 };
+
+/// Of a process that a launcher started.
+WorldOptions world_options(const JoinOptions& options);
 
 }  // namespace trireme

@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/error.h"
 #include "base/text.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
 #include "base/seconds.h"
 #include "comm/rendezvous/wire.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "comm/rendezvous/process_place.h"
+#include "trireme/process_place.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "base/error.h"
 #include "base/memory.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

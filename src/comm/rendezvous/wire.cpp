@@ -13,7 +13,7 @@
 #include <string_view>
 #include <zmq.hpp>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

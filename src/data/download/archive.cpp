@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -11,8 +11,8 @@
 #include <memory>
 #include <thread>
 
-#include "base/error.h"
 #include "data/download/transfer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -18,7 +18,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

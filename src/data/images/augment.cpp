@@ -7,8 +7,8 @@
 #include <numbers>
 #include <string>
 
-#include "base/error.h"
 #include "data/images/resize.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string>
 
-#include "base/error.h"
 #include "data/bytes.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

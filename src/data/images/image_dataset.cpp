@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "data/dataset.h"
 #include "data/images/augment.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

@@ -7,8 +7,8 @@
 #include <cctype>
 #include <string>
 
-#include "base/error.h"
 #include "data/images/codecs.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "data/images/image_loader.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

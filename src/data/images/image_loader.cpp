@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
-#include "base/error.h"
 #include "data/bytes.h"
 #include "data/source_words.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

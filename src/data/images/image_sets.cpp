@@ -6,13 +6,13 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "data/catalogue.h"
 #include "data/images/cifar.h"
 #include "data/images/image_folder.h"
 #include "data/images/image_loader.h"
 #include "data/images/segmentation_dataset.h"
 #include "data/task_data.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
 #include "data/data_spec.h"
-#include "data/dataset.h"
 #include "data/images/image_dataset.h"
 #include "data/images/masked_images.h"
+#include "trireme/config.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

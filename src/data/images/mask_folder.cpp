@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "data/bytes.h"
 #include "data/images/image_file.h"
 #include "data/images/image_loader.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "data/images/image_loader.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

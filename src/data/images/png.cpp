@@ -5,8 +5,8 @@
 #include <csetjmp>
 #include <cstring>
 
-#include "base/error.h"
 #include "data/images/codecs.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

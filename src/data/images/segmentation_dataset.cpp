@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "base/error.h"
 #include "data/images/image_loader.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -1,6 +1,6 @@
 // Takes the place of sentencepiece.cpp where the library is missing or cannot be loaded as it must be (sanitizers).
-#include "base/error.h"
 #include "data/text/tokenizer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

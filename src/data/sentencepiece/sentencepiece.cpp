@@ -7,11 +7,11 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "data/bytes.h"
 #include "data/sentencepiece/module.h"
 #include "data/text/tokenizer.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {
@@ -20,12 +20,25 @@ constexpr const char* kModuleName = "libtrireme_sentencepiece.so";
 constexpr int kFormat = 1;        // of the key of a cached model: raise it when training changes
 constexpr size_t kKeyBytes = 16;  // of the SHA-256
 
-/// The module beside the program, else where it was built.
+/// The module beside the program or the library that this code is in, in the folder trireme there, or where it was
+/// built; the last if it is in none of these.
+std::filesystem::path module_file() {
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  std::vector<std::filesystem::path> folders{program, program.parent_path() / TRIREME_MODULE_FOLDER};
+  Dl_info image;
+  if (::dladdr(reinterpret_cast<const void*>(&module_file), &image) != 0 && image.dli_fname != nullptr) {
+    const auto library = std::filesystem::absolute(image.dli_fname, ignored).parent_path();
+    folders.insert(folders.end(), {library, library / "trireme"});
+  }
+  for (const auto& folder : folders)
+    if (std::filesystem::exists(folder / kModuleName, ignored)) return folder / kModuleName;
+  return TRIREME_SENTENCEPIECE_MODULE;
+}
+
 const PieceModule& module() {
   static const PieceModule* const loaded = [] {
-    std::error_code ignored;
-    std::filesystem::path file = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / kModuleName;
-    if (!std::filesystem::exists(file, ignored)) file = TRIREME_SENTENCEPIECE_MODULE;
+    const std::filesystem::path file = module_file();
     // RTLD_DEEPBIND: the module's symbols come from the libraries that it names itself before all others
     void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
     void* const entry = handle ? ::dlsym(handle, kPieceModuleEntry) : nullptr;

@@ -1,8 +1,8 @@
-#include "base/error.h"
 #include "data/catalogue.h"
 #include "data/images/image_loader.h"
 #include "data/images/image_sets.h"
 #include "data/images/mask_folder.h"
+#include "trireme/error.h"
 
 namespace trireme::sets {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "data/bytes.h"
 #include "data/catalogue.h"
 #include "data/images/coco/coco.h"
 #include "data/images/coco/coco_masks.h"
 #include "data/images/image_sets.h"
+#include "trireme/error.h"
 
 namespace trireme::sets {
 namespace {

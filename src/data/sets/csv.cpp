@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "base/error.h"
 #include "data/catalogue.h"
 #include "data/tables/table_sets.h"
+#include "trireme/error.h"
 
 namespace trireme::sets {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "data/data_spec.h"
-#include "data/dataset.h"
+#include "trireme/dataset.h"
 
 namespace trireme::sets {
 

@@ -1,8 +1,8 @@
 #include <array>
 
-#include "base/error.h"
 #include "data/catalogue.h"
 #include "data/images/image_sets.h"
+#include "trireme/error.h"
 
 namespace trireme::sets {
 namespace {

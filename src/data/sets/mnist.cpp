@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "data/catalogue.h"
 #include "data/images/idx.h"
 #include "data/images/image_sets.h"
 #include "data/sets/digits.h"
+#include "trireme/error.h"
 
 namespace trireme::sets {
 namespace {

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "data/catalogue.h"
 #include "data/text/text_sets.h"
+#include "trireme/error.h"
 
 namespace trireme::sets {
 namespace {

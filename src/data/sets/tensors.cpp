@@ -3,13 +3,13 @@
 
 #include <map>
 
-#include "base/error.h"
 #include "data/catalogue.h"
 #include "data/tables/npy.h"
 #include "data/tables/table_sets.h"
 #include "data/tables/tensor_dataset.h"
 #include "data/task_data.h"
 #include "model/weights/read_weights.h"
+#include "trireme/error.h"
 
 namespace trireme::sets {
 namespace {

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "data/catalogue.h"
 #include "data/source_words.h"
 #include "data/text/text_lines.h"
 #include "data/text/text_sets.h"
 #include "data/text/utf8.h"
+#include "trireme/error.h"
 
 namespace trireme::sets {
 namespace {

@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/error.h"
 #include "data/bytes.h"
 #include "data/text/utf8.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -11,8 +11,8 @@
 #include <optional>
 #include <string_view>
 
-#include "base/error.h"
 #include "data/bytes.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/placement.h"
+#include "trireme/placement.h"
 
 namespace trireme {
 

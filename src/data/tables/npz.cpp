@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "base/error.h"
 #include "data/tables/npy.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -9,9 +9,9 @@
 #include <limits>
 #include <set>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "data/source_words.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "data/tables/csv.h"
-#include "model/task.h"
+#include "trireme/task.h"
 
 namespace trireme {
 

@@ -7,10 +7,10 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "base/random.h"
 #include "data/source_words.h"
 #include "data/tables/tensor_dataset.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
 #include "data/data_spec.h"
-#include "data/dataset.h"
 #include "data/tables/csv.h"
 #include "data/tables/table.h"
+#include "trireme/config.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

@@ -1,7 +1,7 @@
 // Samples that lie in two tensors, as tables and files of arrays give them.
 #pragma once
 
-#include "data/dataset.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/error.h"
 #include "data/text/text_lines.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

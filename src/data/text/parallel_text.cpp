@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
 #include "data/source_words.h"
 #include "data/text/text_lines.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/error.h"
 #include "data/bytes.h"
 #include "data/text/utf8.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

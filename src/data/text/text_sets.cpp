@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "data/catalogue.h"
 #include "data/search_folders.h"
@@ -15,6 +14,7 @@
 #include "data/text/labelled_text.h"
 #include "data/text/parallel_text.h"
 #include "data/text/text_stream.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

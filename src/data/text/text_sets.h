@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
 #include "data/data_spec.h"
-#include "data/dataset.h"
 #include "data/text/tokenizer.h"
+#include "trireme/config.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "data/dataset.h"
+#include "trireme/dataset.h"
 
 namespace trireme {
 

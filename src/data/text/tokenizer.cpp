@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/error.h"
 #include "data/text/split_words.h"
 #include "data/text/utf8.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

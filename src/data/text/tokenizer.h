@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/task.h"
+#include "trireme/task.h"
 
 namespace trireme {
 

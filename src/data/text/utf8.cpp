@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "data/bytes.h"
 #include "data/text/utf8.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

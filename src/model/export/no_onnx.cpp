@@ -1,6 +1,6 @@
 // Where libonnx was not found.
-#include "base/error.h"
 #include "model/export/onnx.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

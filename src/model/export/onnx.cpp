@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/file.h"
-#include "base/units.h"
 #include "model/export/onnx_graph.h"
 #include "model/weights/file_shapes.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "model/model.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

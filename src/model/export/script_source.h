@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/model.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

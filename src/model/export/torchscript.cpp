@@ -10,11 +10,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "model/export/script_source.h"
 #include "model/import/script_file.h"
 #include "model/weights/file_shapes.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

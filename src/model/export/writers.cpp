@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/error.h"
 #include "base/text.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "comm/single.h"
 #include "model/import/script_layer.h"
 #include "model/layers/common.h"
+#include "trireme/error.h"
 
 namespace trireme::torchscript {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "model/model.h"
-#include "model/weights/tensor_map.h"
+#include "trireme/model.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme::torchscript {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -12,8 +12,8 @@
 #include "model/import/form.h"
 #include "model/import/graph.h"
 #include "model/import/script_file.h"
-#include "model/layer.h"
-#include "model/layers/size2d.h"
+#include "trireme/layer.h"
+#include "trireme/layers/size2d.h"
 
 namespace trireme::torchscript {
 

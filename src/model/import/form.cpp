@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
 #include "model/import/merge.h"
 #include "model/import/split_rules.h"
+#include "trireme/error.h"
 
 namespace trireme::torchscript {
 namespace {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tensor/placement.h"
+#include "trireme/placement.h"
 
 namespace torch::jit {
 struct Node;

@@ -9,12 +9,12 @@
 #include <set>
 #include <utility>
 
-#include "base/error.h"
 #include "model/import/check.h"
 #include "model/import/draft.h"
 #include "model/import/interpreter.h"
 #include "model/import/merge.h"
 #include "model/import/script_file.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace torchscript {

@@ -10,7 +10,7 @@
 
 #include "model/import/draft.h"
 #include "model/import/split_rules.h"
-#include "model/layers/attention.h"
+#include "trireme/layers/attention.h"
 
 namespace trireme::torchscript {
 namespace {

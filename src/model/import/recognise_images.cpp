@@ -2,12 +2,12 @@
 #include <algorithm>
 
 #include "model/import/draft.h"
-#include "model/layers/adaptive_avg_pool2d.h"
-#include "model/layers/avg_pool2d.h"
-#include "model/layers/conv2d.h"
-#include "model/layers/conv_transpose2d.h"
-#include "model/layers/max_pool2d.h"
-#include "model/layers/upsample2d.h"
+#include "trireme/layers/adaptive_avg_pool2d.h"
+#include "trireme/layers/avg_pool2d.h"
+#include "trireme/layers/conv2d.h"
+#include "trireme/layers/conv_transpose2d.h"
+#include "trireme/layers/max_pool2d.h"
+#include "trireme/layers/upsample2d.h"
 
 namespace trireme::torchscript {
 namespace {

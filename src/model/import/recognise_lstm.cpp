@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "model/import/draft.h"
-#include "model/layers/concat.h"
-#include "model/layers/dropout.h"
-#include "model/layers/lstm.h"
+#include "trireme/layers/concat.h"
+#include "trireme/layers/dropout.h"
+#include "trireme/layers/lstm.h"
 
 namespace trireme::torchscript {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "model/import/draft.h"
-#include "model/layers/batch_norm.h"
-#include "model/layers/group_norm.h"
-#include "model/layers/layer_norm.h"
+#include "trireme/layers/batch_norm.h"
+#include "trireme/layers/group_norm.h"
+#include "trireme/layers/layer_norm.h"
 
 namespace trireme::torchscript {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "model/import/draft.h"
 #include "model/import/split_rules.h"
-#include "model/layers/flatten.h"
-#include "model/layers/image_tokens.h"
+#include "trireme/layers/flatten.h"
+#include "trireme/layers/image_tokens.h"
 
 namespace trireme::torchscript {
 

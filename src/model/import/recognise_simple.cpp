@@ -4,17 +4,17 @@
 
 #include "model/import/draft.h"
 #include "model/import/merge.h"
-#include "model/layers/activation.h"
-#include "model/layers/add.h"
-#include "model/layers/concat.h"
-#include "model/layers/drop_samples.h"
-#include "model/layers/dropout.h"
-#include "model/layers/embedding.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
-#include "model/layers/select_position.h"
-#include "model/layers/slice.h"
-#include "model/layers/softmax.h"
+#include "trireme/layers/activation.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/concat.h"
+#include "trireme/layers/drop_samples.h"
+#include "trireme/layers/dropout.h"
+#include "trireme/layers/embedding.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/select_position.h"
+#include "trireme/layers/slice.h"
+#include "trireme/layers/softmax.h"
 
 namespace trireme::torchscript {
 namespace {

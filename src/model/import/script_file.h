@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
-#include "model/weights/tensor_map.h"
+#include "trireme/error.h"
+#include "trireme/tensor_map.h"
 
 namespace torch::jit {
 struct Module;

@@ -11,7 +11,7 @@
 #include "model/import/form.h"
 #include "model/import/graph.h"
 #include "model/import/split_rules.h"
-#include "model/layers/autograd_layer.h"
+#include "trireme/layers/autograd_layer.h"
 
 namespace trireme::torchscript {
 

@@ -1,13 +1,13 @@
-#include "model/layers/activation.h"
+#include "trireme/layers/activation.h"
 
 #include <ATen/ATen.h>
 
 #include <cmath>
 
-#include "base/error.h"
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

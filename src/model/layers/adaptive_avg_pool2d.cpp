@@ -1,4 +1,4 @@
-#include "model/layers/adaptive_avg_pool2d.h"
+#include "trireme/layers/adaptive_avg_pool2d.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

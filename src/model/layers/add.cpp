@@ -1,4 +1,4 @@
-#include "model/layers/add.h"
+#include "trireme/layers/add.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "model/layers/attention.h"
+#include "trireme/layers/attention.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/keep_mask.h"
-#include "model/task.h"
+#include "trireme/task.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/layers/autograd_layer.h"
+#include "trireme/layers/autograd_layer.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>

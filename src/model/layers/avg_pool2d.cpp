@@ -1,4 +1,4 @@
-#include "model/layers/avg_pool2d.h"
+#include "trireme/layers/avg_pool2d.h"
 
 #include <ATen/ATen.h>
 

@@ -1,16 +1,16 @@
-#include "model/layers/batch_norm.h"
+#include "trireme/layers/batch_norm.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "model/export/writers.h"
 #include "model/kernels/norm.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
-#include "model/layers/halo.h"
+#include "trireme/error.h"
+#include "trireme/layers/halo.h"
 
 namespace trireme {
 namespace {

@@ -1,11 +1,11 @@
-// What several layers share in stating facts of their calls (model/layer_facts.h).
+// What several layers share in stating facts of their calls (trireme/layer_facts.h).
 #pragma once
 
 #include <initializer_list>
 #include <vector>
 
-#include "model/layer_facts.h"
-#include "model/layers/halo.h"
+#include "trireme/layer_facts.h"
+#include "trireme/layers/halo.h"
 
 namespace trireme {
 

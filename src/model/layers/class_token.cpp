@@ -1,4 +1,4 @@
-#include "model/layers/class_token.h"
+#include "trireme/layers/class_token.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

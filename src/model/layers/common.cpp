@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/layer.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "model/layers/concat.h"
+#include "trireme/layers/concat.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

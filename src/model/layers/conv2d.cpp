@@ -1,4 +1,4 @@
-#include "model/layers/conv2d.h"
+#include "trireme/layers/conv2d.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -8,8 +8,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "model/kernels/im2col.h"
-#include "model/layer.h"
-#include "model/layers/size2d.h"
+#include "trireme/layer.h"
+#include "trireme/layers/size2d.h"
 
 namespace trireme {
 

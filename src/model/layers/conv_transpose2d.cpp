@@ -1,4 +1,4 @@
-#include "model/layers/conv_transpose2d.h"
+#include "trireme/layers/conv_transpose2d.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
-#include "model/layers/halo.h"
+#include "trireme/layers/halo.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/layers/drop_samples.h"
+#include "trireme/layers/drop_samples.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "model/layers/dropout.h"
+#include "trireme/layers/dropout.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "model/layers/embedding.h"
+#include "trireme/layers/embedding.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "model/layers/first_row.h"
+#include "trireme/layers/first_row.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

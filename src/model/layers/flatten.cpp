@@ -1,4 +1,4 @@
-#include "model/layers/flatten.h"
+#include "trireme/layers/flatten.h"
 
 #include <ATen/ATen.h>
 

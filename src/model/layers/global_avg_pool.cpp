@@ -1,11 +1,11 @@
-#include "model/layers/global_avg_pool.h"
+#include "trireme/layers/global_avg_pool.h"
 
 #include <ATen/ATen.h>
 
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
-#include "model/layers/halo.h"
+#include "trireme/layers/halo.h"
 
 namespace trireme {
 namespace {

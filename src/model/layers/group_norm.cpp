@@ -1,4 +1,4 @@
-#include "model/layers/group_norm.h"
+#include "trireme/layers/group_norm.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

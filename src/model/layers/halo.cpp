@@ -1,4 +1,4 @@
-#include "model/layers/halo.h"
+#include "trireme/layers/halo.h"
 
 #include <ATen/ATen.h>
 

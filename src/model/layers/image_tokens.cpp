@@ -1,4 +1,4 @@
-#include "model/layers/image_tokens.h"
+#include "trireme/layers/image_tokens.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/layer.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

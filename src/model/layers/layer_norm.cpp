@@ -1,4 +1,4 @@
-#include "model/layers/layer_norm.h"
+#include "trireme/layers/layer_norm.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "model/layers/linear.h"
+#include "trireme/layers/linear.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

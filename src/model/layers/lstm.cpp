@@ -1,4 +1,4 @@
-#include "model/layers/lstm.h"
+#include "trireme/layers/lstm.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
-#include "model/task.h"
+#include "trireme/task.h"
 
 namespace trireme {
 namespace {

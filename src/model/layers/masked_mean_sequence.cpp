@@ -1,4 +1,4 @@
-#include "model/layers/masked_mean_sequence.h"
+#include "trireme/layers/masked_mean_sequence.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
-#include "model/task.h"
+#include "trireme/task.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "model/layers/max_pool2d.h"
+#include "trireme/layers/max_pool2d.h"
 
 #include <ATen/ATen.h>
 

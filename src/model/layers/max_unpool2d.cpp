@@ -1,4 +1,4 @@
-#include "model/layers/max_unpool2d.h"
+#include "trireme/layers/max_unpool2d.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
@@ -7,7 +7,7 @@
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
-#include "model/layers/halo.h"
+#include "trireme/layers/halo.h"
 
 namespace trireme {
 namespace {

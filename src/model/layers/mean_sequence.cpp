@@ -1,4 +1,4 @@
-#include "model/layers/mean_sequence.h"
+#include "trireme/layers/mean_sequence.h"
 
 #include <ATen/ATen.h>
 

@@ -1,11 +1,11 @@
-#include "model/layers/mean_squared_error.h"
+#include "trireme/layers/mean_squared_error.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/layers/pixel_cross_entropy.h"
+#include "trireme/layers/pixel_cross_entropy.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
-#include "model/layers/halo.h"
+#include "trireme/layers/halo.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/layers/pool2d.h"
+#include "trireme/layers/pool2d.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "model/layers/position_embedding.h"
+#include "trireme/layers/position_embedding.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "model/layers/relu.h"
+#include "trireme/layers/relu.h"
 
 #include <ATen/ATen.h>
 

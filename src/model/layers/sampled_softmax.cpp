@@ -1,4 +1,4 @@
-#include "model/layers/sampled_softmax.h"
+#include "trireme/layers/sampled_softmax.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,10 +8,10 @@
 #include <limits>
 #include <unordered_set>
 
-#include "base/error.h"
 #include "base/random.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

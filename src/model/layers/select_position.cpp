@@ -1,4 +1,4 @@
-#include "model/layers/select_position.h"
+#include "trireme/layers/select_position.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

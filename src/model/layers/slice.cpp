@@ -1,4 +1,4 @@
-#include "model/layers/slice.h"
+#include "trireme/layers/slice.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "model/layers/softmax.h"
+#include "trireme/layers/softmax.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

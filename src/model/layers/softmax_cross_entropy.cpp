@@ -1,4 +1,4 @@
-#include "model/layers/softmax_cross_entropy.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

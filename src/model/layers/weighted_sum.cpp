@@ -1,4 +1,4 @@
-#include "model/layers/weighted_sum.h"
+#include "trireme/layers/weighted_sum.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

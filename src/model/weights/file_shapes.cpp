@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

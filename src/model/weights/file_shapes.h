@@ -1,8 +1,8 @@
 // Weights between the model's shapes and those of files, which are PyTorch's.
 #pragma once
 
-#include "model/model.h"
-#include "model/weights/tensor_map.h"
+#include "trireme/model.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 

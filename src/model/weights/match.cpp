@@ -9,9 +9,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/error.h"
 #include "base/text.h"
-#include "base/units.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

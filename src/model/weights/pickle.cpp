@@ -6,8 +6,8 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "base/error.h"
-#include "model/weights/tensor_map.h"
+#include "trireme/error.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 namespace {

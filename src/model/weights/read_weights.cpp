@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "model/weights/safetensors.h"
 #include "model/weights/state_dict.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "model/weights/tensor_map.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "model/weights/safetensors_header.h"
-#include "model/weights/tensor_map.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 

@@ -13,8 +13,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
-#include "model/weights/tensor_map.h"
+#include "trireme/error.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "tensor/placement.h"
+#include "trireme/placement.h"
 
 namespace trireme {
 

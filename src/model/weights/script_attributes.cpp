@@ -8,8 +8,8 @@
 #include <set>
 #include <string_view>
 
-#include "base/error.h"
-#include "model/weights/tensor_map.h"
+#include "trireme/error.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 namespace {

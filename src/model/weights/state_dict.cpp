@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "model/weights/pickle.h"
 #include "model/weights/safetensors_header.h"
 #include "model/weights/script_attributes.h"
 #include "model/weights/torch_archive.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/weights/tensor_map.h"
+#include "trireme/tensor_map.h"
 
 #include <fmt/format.h>
 

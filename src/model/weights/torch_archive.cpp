@@ -10,10 +10,10 @@
 #include <string_view>
 #include <tuple>
 
-#include "base/error.h"
 #include "base/file.h"
-#include "model/weights/tensor_map.h"
 #include "model/weights/zip_checksums.h"
+#include "trireme/error.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 namespace {

@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
 #include "base/infinity.h"
 #include "base/text.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -7,10 +7,10 @@
 #include <memory>
 #include <queue>
 
-#include "base/error.h"
 #include "base/infinity.h"
 #include "plan/strategies.h"
 #include "planner/exact/configurations.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

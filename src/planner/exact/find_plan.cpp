@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/error.h"
 #include "base/infinity.h"
 #include "base/seconds.h"
 #include "planner/exact/least_memory.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "planner/exact/stage_links.h"
-#include "tensor/placement.h"
+#include "trireme/placement.h"
 
 namespace trireme {
 

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "cost/layer_costs.h"
-#include "model/model.h"
-#include "plan/cluster.h"
-#include "plan/plan.h"
+#include "schedule/kinds.h"
+#include "trireme/cluster.h"
+#include "trireme/model.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "cost/call_shapes.h"
-#include "plan/plan.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 namespace {

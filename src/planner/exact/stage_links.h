@@ -5,7 +5,7 @@
 // pass through it.
 #pragma once
 
-#include "plan/cluster.h"
+#include "trireme/cluster.h"
 
 namespace trireme {
 

@@ -6,8 +6,9 @@
 #include <cmath>
 #include <set>
 
-#include "base/error.h"
 #include "base/seconds.h"
+#include "schedule/kinds.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

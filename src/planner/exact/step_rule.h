@@ -8,7 +8,7 @@
 #pragma once
 
 #include "planner/exact/stage_costs.h"
-#include "schedule/schedule.h"
+#include "trireme/schedule.h"
 
 namespace trireme {
 

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

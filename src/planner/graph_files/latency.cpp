@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.h"
 #include "base/infinity.h"
 #include "planner/graph_files/max_load.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,9 +6,9 @@
 #include <charconv>
 #include <unordered_map>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "base/text.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

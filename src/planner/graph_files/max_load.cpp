@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/infinity.h"
-#include "base/units.h"
 #include "planner/graph_files/bound_ladder.h"
 #include "planner/graph_files/max_load_search.h"
+#include "trireme/error.h"
+#include "trireme/units.h"
 
 namespace trireme {
 namespace {

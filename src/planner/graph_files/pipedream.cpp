@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/infinity.h"
 #include "planner/graph_files/bound_ladder.h"
 #include "planner/graph_files/order_ideals.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

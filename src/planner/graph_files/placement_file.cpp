@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "base/text.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

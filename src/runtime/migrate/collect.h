@@ -6,9 +6,9 @@
 #include <functional>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "program/program.h"
 #include "runtime/replicas/replicas.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

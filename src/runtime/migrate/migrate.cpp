@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "runtime/replicas/flat_shard.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

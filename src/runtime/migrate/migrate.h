@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "runtime/migrate/training_state.h"
 #include "runtime/replicas/parameter_store.h"
 #include "runtime/worker.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

@@ -1,11 +1,11 @@
 // StateGatherer where every worker is a process: what rank 0 lacks comes to it as messages.
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "comm/rendezvous/text_messages.h"
 #include "runtime/migrate/collect.h"
 #include "runtime/migrate/migrate.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "runtime/replicas/flat_shard.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

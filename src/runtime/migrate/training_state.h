@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "model/weights/tensor_map.h"
 #include "program/program.h"
 #include "runtime/replicas/replicas.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 
@@ -28,7 +28,7 @@ struct TrainingState {
 
   /// Of a run whose replicas agree; the rest of the state is then the first replica's. Tensors by
   /// "replica/1/weights/NAME" (as the maps above), "policy/shared/NAME", "policy/0/NAME"; texts by "shared", "0", "1"
-  /// (update/policy_state.h).
+  /// (trireme/policy_state.h).
   TensorMap agreement;
   std::map<std::string, std::string> agreement_texts;
 

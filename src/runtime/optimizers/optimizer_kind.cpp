@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/text.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

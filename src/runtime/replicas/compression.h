@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "program/program.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

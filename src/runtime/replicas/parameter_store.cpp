@@ -2,9 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "runtime/replicas/flat_shard.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "runtime/layerwise.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "comm/collective_queue.h"
-#include "comm/communicator.h"
 #include "program/program.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
 #include "runtime/replicas/replicas.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "comm/local/local_world.h"
-#include "model/weights/tensor_map.h"
 #include "program/program.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
+#include "trireme/tensor_map.h"
 
 namespace trireme {
 

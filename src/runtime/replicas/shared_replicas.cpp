@@ -5,13 +5,13 @@
 #include <cstring>
 #include <map>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "runtime/layerwise.h"
 #include "runtime/replicas/flat_shard.h"
 #include "runtime/replicas/parameter_store.h"
 #include "runtime/row_set.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -7,10 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "runtime/replicas/compression.h"
 #include "runtime/replicas/private_replicas.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -16,9 +16,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "runtime/replicas/private_replicas.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

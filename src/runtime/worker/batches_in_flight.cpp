@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

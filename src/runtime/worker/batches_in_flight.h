@@ -10,11 +10,11 @@
 #include <optional>
 #include <vector>
 
-#include "model/model.h"
 #include "program/program.h"
 #include "runtime/layer_call.h"
 #include "runtime/step.h"
 #include "runtime/worker/prepared_program.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "base/error.h"
 #include "runtime/replicas/flat_shard.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,12 +5,12 @@
 
 #include <string>
 
-#include "base/error.h"
-#include "comm/communicator.h"
-#include "model/model.h"
 #include "runtime/precision.h"
 #include "runtime/replicas/replicas.h"
 #include "runtime/step.h"
+#include "trireme/communicator.h"
+#include "trireme/error.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

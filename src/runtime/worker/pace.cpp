@@ -3,10 +3,10 @@
 #include <chrono>
 #include <thread>
 
-#include "base/error.h"
 #include "base/seconds.h"
 #include "comm/virtual/virtual_time.h"
 #include "runtime/instruction_times.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

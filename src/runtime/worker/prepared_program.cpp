@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "base/error.h"
 #include "comm/flight_recorder.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 
 namespace trireme {
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
 #include "forecast/agreement_plan.h"
 #include "plan/strategies.h"
+#include "trireme/error.h"
 #include "update/federated.h"
 #include "update/synchronous.h"
 

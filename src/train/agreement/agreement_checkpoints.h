@@ -8,9 +8,9 @@
 #include "checkpoint/resume.h"
 #include "experiment/replica_batches.h"
 #include "experiment/run_spec.h"
-#include "plan/plan.h"
 #include "train/agreement/agreement_state.h"
 #include "train/agreement/replica_stops.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/error.h"
 #include "checkpoint/state_tensors.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "plan/plan.h"
 #include "runtime/migrate/training_state.h"
-#include "update/policy_state.h"
+#include "trireme/plan.h"
+#include "trireme/policy_state.h"
 
 namespace trireme {
 

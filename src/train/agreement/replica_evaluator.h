@@ -14,11 +14,11 @@
 #include "experiment/batches.h"
 #include "experiment/experiment.h"
 #include "metrics/result.h"
-#include "plan/plan.h"
 #include "program/program.h"
 #include "train/step_records.h"
 #include "train/trained_weights.h"
-#include "update/replica_state.h"
+#include "trireme/plan.h"
+#include "trireme/replica_state.h"
 
 namespace trireme {
 

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/error.h"
 #include "base/whole.h"
+#include "trireme/error.h"
 #include "update/statistics.h"
 
 namespace trireme {

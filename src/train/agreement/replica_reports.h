@@ -8,7 +8,7 @@
 #include "runtime/agreement.h"
 #include "runtime/migrate/migrate.h"
 #include "train/agreement/replica_evaluator.h"
-#include "update/hub.h"
+#include "trireme/hub.h"
 
 namespace trireme {
 

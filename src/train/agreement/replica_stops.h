@@ -15,8 +15,8 @@
 #include <mutex>
 #include <vector>
 
-#include "update/hub.h"
-#include "update/policy.h"
+#include "trireme/hub.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

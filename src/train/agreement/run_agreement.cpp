@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "experiment/read_emulation.h"
 #include "forecast/agreement_plan.h"
@@ -18,6 +17,7 @@
 #include "train/agreement/replica_group.h"
 #include "train/agreement/replica_reports.h"
 #include "train/agreement/server_state.h"
+#include "trireme/error.h"
 #include "update/federated.h"
 #include "update/hub/rank_world.h"
 #include "update/hub/thread_world.h"

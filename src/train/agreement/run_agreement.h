@@ -16,7 +16,6 @@
 #include "experiment/replica_batches.h"
 #include "experiment/run_spec.h"
 #include "metrics/result.h"
-#include "plan/plan.h"
 #include "program/program.h"
 #include "runtime/agreement.h"
 #include "runtime/migrate/migrate.h"
@@ -24,8 +23,9 @@
 #include "train/agreement/replica_evaluator.h"
 #include "train/agreement/replica_stops.h"
 #include "train/step_records.h"
-#include "update/hub.h"
-#include "update/policy.h"
+#include "trireme/hub.h"
+#include "trireme/plan.h"
+#include "trireme/policy.h"
 #include "update/step_times.h"
 
 namespace trireme {

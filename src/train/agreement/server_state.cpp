@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "base/error.h"
 #include "runtime/replica_view.h"
 #include "runtime/replicas/flat_shard.h"
 #include "runtime/replicas/replicas.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

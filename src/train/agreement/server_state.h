@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "model/model.h"
 #include "program/program.h"
 #include "runtime/migrate/migrate.h"
 #include "runtime/precision.h"
-#include "update/replica_state.h"
+#include "trireme/model.h"
+#include "trireme/replica_state.h"
 
 namespace trireme {
 

@@ -8,9 +8,9 @@
 #include <future>
 #include <utility>
 
-#include "base/error.h"
 #include "comm/formulas.h"
 #include "comm/virtual/virtual_time.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/collective_queue.h"
-#include "comm/communicator.h"
+#include "trireme/communicator.h"
 #include "update/hub/visits.h"
 
 namespace trireme {

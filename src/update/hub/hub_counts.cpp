@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/whole.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

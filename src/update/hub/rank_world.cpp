@@ -9,10 +9,10 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "comm/flight_recorder.h"
 #include "comm/group_member.h"
 #include "comm/virtual/virtual_time.h"
+#include "trireme/error.h"
 #include "update/hub/communicator_hub.h"
 #include "update/hub/hub_counts.h"
 

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "comm/local/local_world.h"
+#include "trireme/communicator.h"
 #include "update/hub/shard_host.h"
 
 namespace trireme {

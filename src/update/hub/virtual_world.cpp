@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "comm/virtual/virtual_time.h"
+#include "trireme/error.h"
 #include "update/hub/communicator_hub.h"
 
 namespace trireme {

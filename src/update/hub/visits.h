@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "update/hub.h"
+#include "trireme/hub.h"
 
 namespace trireme {
 

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <optional>
 
-#include "base/error.h"
 #include "comm/local/reduce_kernels.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "comm/rendezvous/wire.h"
-#include "update/hub.h"
+#include "trireme/error.h"
+#include "trireme/hub.h"
 #include "update/remote/message.h"
 
 namespace trireme {

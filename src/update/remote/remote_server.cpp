@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "base/error.h"
 #include "base/seconds.h"
+#include "trireme/error.h"
 #include "update/hub/hub_counts.h"
 
 namespace trireme {

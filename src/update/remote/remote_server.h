@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "comm/rendezvous/wire.h"
-#include "update/policy.h"
+#include "trireme/policy.h"
 #include "update/remote/gathering.h"
 
 namespace trireme {

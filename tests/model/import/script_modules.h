@@ -15,8 +15,8 @@
 #include "../../zoo/run_model.h"
 #include "base/random.h"
 #include "model/import/import.h"
-#include "model/layers/flatten.h"
-#include "model/layers/mean_squared_error.h"
+#include "trireme/layers/flatten.h"
+#include "trireme/layers/mean_squared_error.h"
 
 namespace trireme::testing {
 

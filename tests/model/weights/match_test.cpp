@@ -4,14 +4,14 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include "model/layers/batch_norm.h"
-#include "model/layers/embedding.h"
-#include "model/layers/flatten.h"
-#include "model/layers/linear.h"
-#include "model/layers/lstm.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "model/weights/file_shapes.h"
 #include "support.h"
+#include "trireme/layers/batch_norm.h"
+#include "trireme/layers/embedding.h"
+#include "trireme/layers/flatten.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/lstm.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 namespace trireme::testing {
 namespace {

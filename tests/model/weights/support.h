@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme::testing {
 

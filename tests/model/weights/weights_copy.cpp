@@ -3,9 +3,9 @@
 #include <fstream>
 #include <iostream>
 
-#include "base/error.h"
 #include "model/weights/read_weights.h"
 #include "model/weights/safetensors.h"
+#include "trireme/error.h"
 
 int main(int count, char** args) {
   namespace fs = std::filesystem;

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "cost/layer_costs.h"
-#include "model/layers/add.h"
-#include "model/layers/layer_norm.h"
-#include "model/layers/linear.h"
-#include "model/layers/relu.h"
-#include "model/layers/softmax_cross_entropy.h"
 #include "planner/exact/request.h"
+#include "trireme/layers/add.h"
+#include "trireme/layers/layer_norm.h"
+#include "trireme/layers/linear.h"
+#include "trireme/layers/relu.h"
+#include "trireme/layers/softmax_cross_entropy.h"
 
 namespace trireme {
 

@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/error.h"
 #include "data/images/coco/coco_annotation.h"
 #include "data/images/coco/coco_mask.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/error.h"
 #include "data/images/coco/coco_mask.h"
+#include "trireme/error.h"
 
 namespace trireme {
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -3,9 +3,9 @@
 #include <span>
 #include <utility>
 
-#include "base/error.h"
 #include "data/images/coco/coco_mask.h"
 #include "data/images/coco/coco_masks.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {

@@ -1,0 +1,66 @@
+# libtrireme.so and libtrireme.a, and what `cmake --install` puts where: the program, the headers of include/trireme, both libraries, a
+# package for find_package(trireme), docs and examples. A project that adds this one with add_subdirectory links trireme::trireme, the rooms.
+
+set(rooms base comm tensor model zoo data schedule update plan program runtime profile cost sim planner metrics experiment checkpoint forecast
+          train report library cli)
+
+# For projects that add this one: everything.
+add_library(trireme_everything INTERFACE)
+target_link_libraries(trireme_everything INTERFACE trireme_cli trireme_malloc)
+target_include_directories(trireme_everything INTERFACE "${PROJECT_SOURCE_DIR}/include")
+add_library(trireme::trireme ALIAS trireme_everything)
+
+option(TRIREME_INSTALL "Build the libraries that cmake --install installs" ${PROJECT_IS_TOP_LEVEL})
+if(NOT TRIREME_INSTALL OR TRIREME_SANITIZE)
+  return()
+endif()
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(objects "")
+foreach(room IN LISTS rooms)
+  list(APPEND objects $<TARGET_OBJECTS:trireme_${room}>)
+  if(TARGET trireme_${room}_operators)
+    list(APPEND objects $<TARGET_OBJECTS:trireme_${room}_operators>)
+  endif()
+endforeach()
+add_library(trireme_archive STATIC ${objects})
+add_library(trireme_shared SHARED ${objects})
+foreach(library trireme_archive trireme_shared)
+  set_target_properties(${library} PROPERTIES OUTPUT_NAME trireme LINKER_LANGUAGE CXX)
+endforeach()
+set_target_properties(trireme_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+target_link_libraries(trireme_shared PRIVATE trireme_cli)
+
+# What a program linked with libtrireme.a is linked with besides libtorch, as found on the machine that builds it.
+set(linked $<TARGET_LINKER_FILE:fmt::fmt> $<TARGET_LINKER_FILE:spdlog::spdlog> $<TARGET_LINKER_FILE:protobuf::libprotobuf>)
+foreach(module cbc hwloc zmq sodium tcmalloc)
+  list(APPEND linked ${${module}_LINK_LIBRARIES})
+endforeach()
+list(APPEND linked ${ZLIB_LIBRARIES} ${CURL_LIBRARIES} ${OPENSSL_CRYPTO_LIBRARY} ${LibArchive_LIBRARIES} ${JPEG_LIBRARIES} ${PNG_LIBRARIES}
+     ${MPI_CXX_LIBRARIES} ${CMAKE_DL_LIBS})
+if(TRIREME_ONNX_LIBRARY)
+  list(APPEND linked "${TRIREME_ONNX_LIBRARY}")
+endif()
+set(TRIREME_LINKED "${linked}")
+
+set(TRIREME_PAGES README.md CHANGELOG.md SECURITY.md LICENSE)
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/trireme")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/triremeConfig.cmake.in" "${PROJECT_BINARY_DIR}/package/triremeConfig.cmake.in"
+                              INSTALL_DESTINATION "${package_folder}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/package/triremeConfig.cmake" INPUT "${PROJECT_BINARY_DIR}/package/triremeConfig.cmake.in")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/triremeConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+
+install(TARGETS trireme RUNTIME COMPONENT program)
+install(TARGETS trireme_shared LIBRARY COMPONENT program NAMELINK_COMPONENT development)
+install(TARGETS trireme_archive ARCHIVE COMPONENT development)
+if(TARGET trireme_sentencepiece)
+  install(TARGETS trireme_sentencepiece LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/trireme" COMPONENT program)
+endif()
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/trireme" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development)
+install(FILES "${PROJECT_BINARY_DIR}/package/triremeConfig.cmake" "${PROJECT_BINARY_DIR}/package/triremeConfigVersion.cmake"
+        DESTINATION "${package_folder}" COMPONENT development)
+list(TRANSFORM TRIREME_PAGES PREPEND "${PROJECT_SOURCE_DIR}/")
+install(FILES ${TRIREME_PAGES} DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" COMPONENT program)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples" COMPONENT program)

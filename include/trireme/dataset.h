@@ -1,0 +1,97 @@
+// Data sets: samples by index, for training and for testing; data sets of your own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/placement.h"
+#include "trireme/task.h"
+
+namespace trireme {
+
+/// Samples stacked along dim 0.
+struct Samples {
+  at::Tensor data;  ///< [n, ...sample shape]: float32, NCHW and channels_last for images; int64 token ids for text
+  /// int64 [n, ...target shape]: [n] for classification, of pixels for segmentation with -1 (kIgnoredPixel) where a
+  /// pixel counts neither in the loss nor in a metric; float32 for regression, and [n, classes] for classification with
+  /// mixup: shares that add up to 1
+  at::Tensor target;
+};
+
+/// Which draw of the random augmentation: keyed by seed, epoch and sample index, never by worker.
+struct Draw {
+  uint64_t seed = 0;
+  int64_t epoch = 0;
+  bool augment = false;  ///< false when evaluating
+};
+
+/// Immutable after construction; `get` may be called from many threads at once.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  virtual Shape sample_shape() const = 0;
+  virtual Shape target_shape() const { return {}; }  ///< of one sample: a class index, or one per token
+  virtual LearningTask task() const { return LearningTask::classification; }
+  /// Classes to tell apart (of pixels, of next tokens); regression: values to predict.
+  virtual int64_t classes() const = 0;
+  /// Of token ids in `data`, 0 .. vocabulary - 1 with kPadding past a sample's end; 0: `data` holds no tokens.
+  virtual int64_t vocabulary() const { return 0; }
+  /// Whether sample i + 1 goes on where sample i ends (windows of one text), so that batches go in SampleOrder::stream.
+  virtual bool is_stream() const { return false; }
+  /// Whether `get` reads or decodes files, which is worth doing ahead of training.
+  virtual bool decodes() const { return false; }
+  virtual Samples get(std::span<const int64_t> indices, const Draw& draw) const = 0;
+};
+
+/// A train and a test set, and where they came from in words ("MNIST, /data/mnist" or "generated digits: no MNIST was
+/// found").
+struct TaskData {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> test;
+  std::string source;
+  bool generated = false;
+};
+
+/// What an experiment's [data] table says to the data set that it names.
+struct DataRequest {
+  std::filesystem::path folder = {};  ///< where the set was found; empty where it has no files
+  uint64_t seed = 0;                  ///< for generated samples
+  int64_t train_limit = 0;            ///< use the first so many samples; 0: all
+  int64_t test_limit = 0;
+  int64_t sequence = 0;                             ///< tokens of a sample; 0: not said
+  std::map<std::string, std::string> options = {};  ///< the values of DataSetKind::keys that the table has
+};
+
+struct DataSetKind {
+  std::string name;                       ///< in experiments: data = { name = "..." }
+  std::string title;                      ///< for messages and reports: "MNIST"
+  std::string description;                ///< one line
+  std::optional<LearningTask> task = {};  ///< nullopt: the experiment says it
+  /// Names of the folder with the set's files, which is searched for in --data-dir, in TRIREME_DATA and in the cache.
+  /// Empty: the set has no files, it is generated.
+  std::vector<std::string> folders = {};
+  std::vector<std::string> files = {};  ///< a folder with any of these files holds the set
+  std::string advice = {};              ///< how to get the files: the end of a sentence, for errors
+  std::vector<std::string> keys = {};   ///< keys of [data] that only this set takes; their values are strings
+  /// Opens train and test set. Errors (user): a file is missing or damaged, an option has a bad value.
+  TaskData (*open)(const DataRequest& request) = nullptr;
+};
+
+/// Adds a data set of your own. By static initialisation or at the start of main. Returns true. Errors (user): the data
+/// sets have been listed already; when they are listed, also a name that exists.
+bool register_data_set(const DataSetKind& set);
+
+/// Opens a data set as the [data] table of an experiment does. `table`: TOML, "name = \"digits\"\ntrain_limit = 4000".
+/// Errors (user): an unknown set or key; a set that is not found, with how to get it; damaged files.
+TaskData open_data_set(const std::string& table, uint64_t seed = 1);
+
+}  // namespace trireme

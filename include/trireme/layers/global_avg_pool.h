@@ -1,0 +1,28 @@
+// GlobalAvgPool: the mean of each channel's plane.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/layer.h"
+
+namespace trireme {
+
+/// [n, c, h, w] -> [n, c]; sharded by channels, or by rows of the images (the output is then a sum).
+class GlobalAvgPool : public Layer {
+ public:
+  using Layer::Layer;
+
+  std::string_view kind() const override { return "global_avg_pool"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
+  bool ends_block() const override { return true; }
+  double forward_flops(std::span<const Shape> inputs) const override;
+  LayerMemory memory(const CallShapes& call) const override;
+  std::string to_onnx(OnnxWriter& writer) const override;
+  void to_script(ScriptWriter& writer) const override;
+  at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
+  std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
+};
+
+}  // namespace trireme

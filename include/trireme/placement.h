@@ -1,0 +1,90 @@
+// How a tensor lies on the workers of a mesh. Terms are those of PyTorch's DTensor: Replicate, Shard(dim), Partial.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+using Shape = std::vector<int64_t>;
+
+std::string to_string(const Shape& shape);  ///< "[64, 3, 32, 32]"
+int64_t element_count(const Shape& shape);
+
+/// Along one mesh axis: every worker has the whole tensor, a slice of one dim, or a summand of it.
+struct Placement {
+  enum class Kind { replicate, shard, partial };
+  Kind kind = Kind::replicate;
+  int dim = 0;  ///< the sharded dim; 0 unless kind == shard
+
+  static Placement replicate() { return {}; }
+  static Placement shard(int dim) { return {Kind::shard, dim}; }
+  static Placement partial() { return {Kind::partial, 0}; }
+  bool is_replicate() const { return kind == Kind::replicate; }
+  bool is_shard() const { return kind == Kind::shard; }
+  bool is_partial() const { return kind == Kind::partial; }
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+std::string to_string(const Placement& placement);  ///< "Replicate", "Shard(1)", "Partial"
+
+/// Half-open range of indices along one dim.
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool empty() const { return end <= begin; }
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+/// The share of part `index` when `length` is divided over `parts`: sizes differ by at most one, larger shares first.
+Range share_of(int64_t length, int parts, int index);
+
+/// As above, in proportion to `weights` (positive; one per part): part i ends at the rounded cumulative share.
+Range share_of(int64_t length, const std::vector<double>& weights, int index);
+
+/// A rectangular region of a tensor: one range per dim.
+using Box = std::vector<Range>;
+
+Box whole(const Shape& shape);
+Box intersect(const Box& a, const Box& b);
+bool is_empty(const Box& box);
+Shape shape_of(const Box& box);
+Box relative_to(const Box& inner, const Box& outer);  ///< inner in outer's local indices
+
+/// A grid of workers with axes `data` and `tensor`; `workers[d * tensor + t]` is the world rank at (d, t).
+struct Mesh {
+  std::vector<int> workers;
+  int data = 1;
+  int tensor = 1;
+  std::vector<double> shares = {};  ///< relative sizes of the data shards; empty: equal
+
+  int size() const { return data * tensor; }
+  int index_of(int worker) const;  ///< position in `workers`, -1 when absent
+  int data_index(int worker) const { return index_of(worker) / tensor; }
+  int tensor_index(int worker) const { return index_of(worker) % tensor; }
+  std::vector<int> data_group(int worker) const;    ///< same tensor index, ascending data index
+  std::vector<int> tensor_group(int worker) const;  ///< same data index, ascending tensor index
+  friend bool operator==(const Mesh&, const Mesh&) = default;
+};
+
+/// A tensor's placement on both axes of a mesh. The axes never shard the same dim.
+struct Layout {
+  Mesh mesh;
+  Placement data;
+  Placement tensor;
+  friend bool operator==(const Layout&, const Layout&) = default;
+
+  /// The region that `worker` holds of a tensor of global `shape` (its summand's region where Partial).
+  /// Errors: internal, when both axes shard one dim or a dim does not exist.
+  Box box_of(int worker, const Shape& shape) const;
+};
+
+std::string to_string(const Layout& layout);  ///< "[Shard(0), Replicate] on 4x2"
+
+/// The standard name of what turns a tensor of one layout into one of another (tensor/redistribute.h). `send_receive`:
+/// between different workers (a stage boundary).
+enum class RedistributionKind { none, slice, all_gather, reduce_scatter, all_reduce, all_to_all, send_receive };
+const char* name_of(RedistributionKind kind);
+
+}  // namespace trireme

@@ -1,0 +1,15 @@
+// The program `trireme` with kinds of your own.
+#pragma once
+
+namespace trireme {
+
+/// All of the program: verbs, help, exit codes. For a main function that registers schedules, models, update policies,
+/// data sets or backends of its own, so that all verbs know them:
+///
+///     int main(int argc, char** argv) { return trireme::run_program(argc, argv); }
+///
+/// Call it once, from main. It may end the process itself, with the same exit codes: 0 done, 1 a run failed, 2 bad
+/// input.
+int run_program(int argc, char** argv);
+
+}  // namespace trireme

@@ -1,0 +1,415 @@
+#include "trireme/program.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/cost_source_flags.h"
+#include "cli/data_command.h"
+#include "cli/doctor.h"
+#include "cli/exit_codes.h"
+#include "cli/known_names.h"
+#include "cli/launch_command.h"
+#include "cli/plan_command.h"
+#include "cli/train_process.h"
+#include "comm/backends.h"
+#include "plan/strategy.h"
+#include "trireme/error.h"
+#include "update/registry.h"
+
+namespace {
+
+using trireme::kRunFailed;
+using trireme::kUserError;
+
+std::string plan_help() { return "a plan file, or " + trireme::strategy_syntax(); }
+
+std::string trained_plan_help() {
+  return fmt::format("{}; or an update policy and its keys, \"local-sgd,every=16 steps\" (docs/updates.md): {}",
+                     plan_help(), trireme::join(trireme::update_policy_names()));
+}
+
+std::string backend_help() {
+  std::vector<std::string> processes, others;
+  for (const trireme::BackendKind* kind : trireme::backend_kinds())
+    if (kind->can_be_chosen()) (kind->processes ? processes : others).push_back(kind->name + std::string(kind->help));
+  return fmt::format("what workers that are processes communicate through: {}; {}", trireme::join(processes, ", or "),
+                     trireme::join(others, "; "));
+}
+
+void add_compare(CLI::App& app, trireme::CompareOptions& o) {
+  auto* verb = app.add_subcommand("compare", "train under every strategy and compare them");
+  verb->footer(trireme::known_names);
+  o.experiment.add_common(*verb);
+  o.experiment.add_run(*verb);
+  o.experiment.add_devices(*verb, true);
+  verb->add_option("--strategies", o.experiment.strategies,
+                   "strategies, degrees or plan files, for example "
+                   "data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; keys belong to what "
+                   "stands before them (default: the experiment's). Each is " +
+                       trained_plan_help())
+      ->delimiter(',');
+  verb->add_option("--json", o.json, "also write run.json's content to this file");
+  trireme::add_profile_flag(*verb, o.prediction);
+  verb->add_flag("!--no-predict", o.predict, "leave out predictions: nothing is measured but the runs");
+}
+
+void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
+  auto* verb = app.add_subcommand("simulate",
+                                  "predict every strategy's step time without training, here or on described machines");
+  o.experiment.add_common(*verb);
+  o.experiment.add_devices(*verb, true, trireme::kMaxPlanDevices);
+  trireme::add_cost_source(*verb, o.prediction);
+  verb->add_option("--strategies", o.experiment.strategies, "as for compare (default: the experiment's)")
+      ->delimiter(',');
+  verb->add_option("--epochs", o.epochs,
+                   "epochs to the target, for time and price to the target: a file of measure-epochs, "
+                   "noise=2000[,least=12], or assumed ones, "
+                   "256:4,2048:4.5,8192:16");
+  verb->add_option("--out", o.experiment.out, "write a run folder there, with a report and the timelines");
+  verb->add_option("--json", o.json, "also write the predictions to this file, laid out as run.json");
+}
+
+void add_train(CLI::App& app, trireme::TrainOptions& o) {
+  auto* verb = app.add_subcommand("train", "train under one plan");
+  verb->footer(trireme::known_names);
+  o.experiment.add_common(*verb);
+  o.experiment.add_run(*verb);
+  o.experiment.add_devices(*verb, false);
+  verb->add_option("--plan", o.plan, trained_plan_help())->capture_default_str();
+  verb->add_option("--resume", o.resume,
+                   "go on from a checkpoint: a run's folder (its newest whole one) or one of its checkpoints "
+                   "(docs/checkpoints.md); under any plan "
+                   "and any number of workers");
+  trireme::add_cost_source(*verb, o.prediction,
+                           fmt::format("with --backend {}: train on the machines of this file (*.cluster.toml)",
+                                       trireme::kVirtualBackend.name));
+  verb->add_option("--backend", o.backend, backend_help())->check(CLI::IsMember(trireme::backend_choices()));
+  verb->add_option("--json", o.json, "also write run.json's content to this file");
+  verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
+}
+
+void add_serve(CLI::App& app, trireme::ServeOptions& o) {
+  auto* verb = app.add_subcommand(
+      "serve", "train under an update policy with clients that are processes, on this machine or others");
+  o.experiment.add_common(*verb);
+  o.experiment.add_run(*verb);
+  verb->add_option("--plan", o.plan,
+                   fmt::format("an update policy and its keys, \"{},rounds=20\" (docs/updates.md)",
+                               trireme::usual_federated_policy()))
+      ->capture_default_str();
+  verb->add_option("--clients", o.clients,
+                   "how many there are; training begins when all have joined (default: those of --spawn)")
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--clients-at-least", o.at_least,
+                   "begin when this many have joined, under policies whose clients may come and go; others join later")
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_flag("--own-data", o.own_data,
+                 "every client trains on data of its own; the server's test data are what is evaluated");
+  verb->add_option("--spawn", o.spawn, "start this many of them here")
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--listen", o.listen,
+                   "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, with all clients "
+                   "spawned any free port)");
+  verb->add_option("--token-file", o.token_file,
+                   "file with the secret that clients must have too (default: the variable TRIREME_TOKEN)");
+  verb->add_option(
+      "--resume", o.resume,
+      "go on from the server's weights, state and round in this run folder or checkpoint; clients join again");
+  verb->add_option("--json", o.json, "also write run.json's content to this file");
+}
+
+void add_join(CLI::App& app, trireme::ClientOptions& o) {
+  auto* verb = app.add_subcommand("join", "train as a client of trireme serve, on the same experiment");
+  verb->add_option("server", o.server, "where it listens: tcp://HOST:PORT")->required();
+  o.experiment.add_common(*verb);
+  verb->add_option("--steps", o.experiment.steps, "as given to the server")->check(trireme::whole_number(1));
+  verb->add_option("--client", o.client,
+                   "this client's number, from 0: which share of the samples it has (default: any that is free)")
+      ->check(trireme::whole_number(0, trireme::kMaxDevices - 1));
+  verb->add_flag("--own-data", o.own_data,
+                 "train on all training samples of this file's [data], where the server has --own-data too");
+  verb->add_option("--token-file", o.token_file, "file with the server's secret (default: the variable TRIREME_TOKEN)");
+}
+
+void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
+  auto* verb = app.add_subcommand("verify", "check that a plan trains exactly as one device does");
+  o.experiment.add_common(*verb);
+  o.experiment.add_devices(*verb, false);
+  verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
+  verb->add_option("--precision", o.precision,
+                   "fp64 shows errors of the plan; fp32 and bf16 add rounding, which grows step by step")
+      ->capture_default_str();
+  verb->add_option("--steps", o.steps, "steps to compare")->capture_default_str()->check(trireme::whole_number(1));
+}
+
+void add_profile(CLI::App& app, trireme::ProfileOptions& o) {
+  auto* verb = app.add_subcommand("profile", "measure what the model's layers, links and updates take on this machine");
+  o.experiment.add_common(*verb);
+  verb->add_option("--devices", o.experiment.devices, "measure tensor degrees 1, 2, 4, ... up to this (default: 4)")
+      ->expected(1)
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--out", o.out,
+                   "file to write; one that is there is extended by what it does not have (default: the experiment's "
+                   "name with .profile.json)");
+  verb->add_option("--budget", o.budget, "stop when the next measurement would go beyond this")->capture_default_str();
+}
+
+void add_measure_epochs(CLI::App& app, trireme::MeasureEpochsOptions& o) {
+  auto* verb = app.add_subcommand(
+      "measure-epochs", "train to the target with several global batches, larger ones added up from micro-batches");
+  o.experiment.add_common(*verb);
+  verb->add_option("--batches", o.batches,
+                   "global batches: 32,64,128; those that the file has already are not trained again")
+      ->required()
+      ->delimiter(',')
+      ->check(trireme::whole_number(1));
+  verb->add_option("--rate", o.rate, "how the learning rate follows the batch: linear, sqrt or fixed")
+      ->check(CLI::IsMember({"linear", "sqrt", "fixed"}))
+      ->capture_default_str();
+  verb->add_option("--devices", o.experiment.devices, "number of workers (default: 1)")
+      ->expected(1)
+      ->check(trireme::whole_number(1, trireme::kMaxDevices));
+  verb->add_option("--micro-batch", o.micro_batch,
+                   "most samples that a worker computes at once (default: its share of the experiment's batch)")
+      ->check(trireme::whole_number(1));
+  verb->add_option("--out", o.out,
+                   "file to write, or to go on with (default: the experiment's name with .epochs.json)");
+}
+
+void add_export(CLI::App& app, trireme::ExportOptions& o) {
+  auto* verb = app.add_subcommand("export", "write a model with its weights for other programs");
+  o.experiment.add_common(*verb);
+  verb->remove_option(verb->get_option("experiment"));
+  verb->add_option("source", o.experiment.experiment,
+                   "a run's folder, a file of weights, or an experiment file (its model with the weights of "
+                   "model.weights, else untrained)")
+      ->required();
+  verb->add_option("--format", o.format,
+                   "safetensors (weights), torchscript or onnx (the model too); default: by the name of --output, else "
+                   "safetensors")
+      ->check(CLI::IsMember({"safetensors", "torchscript", "onnx"}));
+  verb->add_option("-o,--output", o.out, "file to write (default: the model's name, here)");
+}
+
+/// `trireme data` has verbs of its own.
+struct DataVerbs {
+  std::string set;
+  std::optional<std::filesystem::path> data_dir;
+  CLI::App* get = nullptr;
+
+  explicit DataVerbs(CLI::App& app) {
+    auto* data = app.add_subcommand("data", "data sets: where they are, and how to get them");
+    data->require_subcommand(1);
+    get = data->add_subcommand("get", "download a data set");
+    get->add_option("name", set, "a set of trireme data list")->required();
+    auto* list = data->add_subcommand("list", "known data sets and where they were found");
+    for (auto* verb : {get, list}) verb->add_option("--data-dir", data_dir, "folder to look in and to download to");
+  }
+  int run() {
+    return get->parsed() ? trireme::data_get(set, data_dir, std::cout) : trireme::data_list(std::cout, data_dir);
+  }
+};
+
+/// `trireme checkpoints` has verbs of its own.
+struct CheckpointVerbs {
+  std::filesystem::path folder;
+  CLI::App* list = nullptr;
+
+  explicit CheckpointVerbs(CLI::App& app) {
+    auto* checkpoints =
+        app.add_subcommand("checkpoints", "a run's checkpoints: what there is, and whether it is whole");
+    checkpoints->require_subcommand(1);
+    list = checkpoints->add_subcommand("list", "print each one's step, losses, size and state");
+    list->add_option("folder", folder, "a run's folder, or a folder of checkpoints")->required();
+    checkpoints
+        ->add_subcommand("verify",
+                         "read every byte and compare checksums; the exit code is 1 where anything is damaged")
+        ->add_option("folder", folder, "a run's folder, a folder of checkpoints, or one of them")
+        ->required();
+  }
+  int run() {
+    return list->parsed() ? trireme::list_checkpoints(folder, std::cout)
+                          : trireme::verify_checkpoints(folder, std::cout);
+  }
+};
+
+/// The verb that the command line got to, however deep: its --help is the one to look at.
+const CLI::App* deepest(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return app;
+}
+
+std::string full_name(const CLI::App* app) {
+  return app->get_parent() == nullptr ? app->get_name() : full_name(app->get_parent()) + " " + app->get_name();
+}
+
+/// The nearest flag or verb to what was not understood.
+std::string suggestion(const CLI::App* app, const std::string& word) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app->get_options()) known.push_back(option->get_name());
+  for (const CLI::App* verb : app->get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(verb->get_name());
+  const std::string near = trireme::closest_match(word.substr(0, word.find('=')), known);
+  return near.empty() ? "" : "did you mean " + near + "? ";
+}
+
+/// An assignment that stands alone, as the second of `--set a=1 b=2`; it may have been taken for the experiment. ""
+/// where there is none.
+std::string stray_assignment(const CLI::App* verb, const std::vector<std::string>& surplus) {
+  if (verb->get_option_no_throw("--set") == nullptr) return "";
+  std::vector<std::string> words;
+  if (const CLI::Option* experiment = verb->get_option_no_throw("experiment")) words = experiment->results();
+  words.insert(words.end(), surplus.begin(), surplus.end());
+  for (const std::string& word : words)
+    if (!word.starts_with('-') && word.find('=') != word.npos) return word;
+  return "";
+}
+
+/// What a word that was not understood would have been elsewhere on the line: `trireme launch train EXPERIMENT -n 2`.
+/// "": nothing.
+std::string misplaced(const CLI::App& app, const CLI::App* verb, const std::string& word) {
+  const CLI::App* above = verb->get_parent();
+  const bool is_flag = word.starts_with('-');
+  if (is_flag && above && above->get_parent() && above->get_option_no_throw(word.substr(0, word.find('='))))
+    return fmt::format("{} is for {}: write it before {}; ", word, full_name(above), verb->get_name());
+  const auto is_it = [&](const CLI::App* one) { return one->get_name() == word; };
+  if (!is_flag && verb->get_name() == "launch" && !app.get_subcommands(is_it).empty())
+    return "launch starts train only; ";
+  return "";
+}
+
+/// Whose flag an error's text begins with, of a verb and those above it.
+const CLI::App* owner_of(const CLI::App* verb, const std::string& text) {
+  const std::string flag = text.substr(0, text.find(':'));
+  for (const CLI::App* app = verb; app && flag.starts_with('-'); app = app->get_parent())
+    if (app->get_option_no_throw(flag)) return app;
+  return verb;
+}
+
+int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const auto words = app.remaining(true);
+  const CLI::App* verb = words.empty() ? owner_of(deepest(&app), trireme::first_line(error)) : deepest(&app);
+  std::string what = trireme::first_line(error), hint;
+  if (const std::string assignment = words.empty() ? "" : stray_assignment(verb, words); !assignment.empty()) {
+    what = assignment + ": unknown argument";
+    hint = "each key=value needs a --set of its own; ";
+  } else if (!words.empty()) {
+    const bool flag = words.front().starts_with('-');
+    what = fmt::format("{}: unknown {}", words.front(),
+                       flag                                                                  ? "flag"
+                       : verb->get_subcommands([](const CLI::App*) { return true; }).empty() ? "argument"
+                                                                                             : "verb");
+    hint = misplaced(app, verb, words.front());
+    if (hint.empty()) hint = suggestion(verb, words.front());
+  }
+  std::cerr << "trireme: " << what << "; " << hint << "see " << full_name(verb) << " --help\n";
+  return kUserError;
+}
+
+/// `--epochs ""` and `--epochs=` would be as if the flag were not there.
+std::string empty_argument(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.empty()) return i > 1 && argv[i - 1][0] == '-' ? argv[i - 1] : fmt::format("argument {}", i);
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) return word.substr(0, word.size() - 1);
+  }
+  return "";
+}
+
+int end_training(int code) {
+  if (!trireme::interrupted_by_user()) return code;
+  // workers may still be in the middle of a layer: everything is written, nothing of theirs is waited for
+  std::cout.flush();
+  std::_Exit(code);
+}
+
+}  // namespace
+
+int trireme::run_program(int argc, char** argv) {
+  CLI::App app{
+      "Trireme trains a neural network on many devices and finds out which way of splitting the work is best."};
+  app.require_subcommand(1);
+  app.name("trireme");
+  trireme::CompareOptions compare;
+  trireme::TrainOptions train;
+  trireme::ServeOptions serve;
+  trireme::ClientOptions join;
+  trireme::SimulateOptions simulate;
+  trireme::VerifyOptions verify;
+  trireme::ExportOptions exported;
+  trireme::ProfileOptions profile;
+  trireme::MeasureEpochsOptions epochs;
+  add_compare(app, compare);
+  add_train(app, train);
+  trireme::LaunchOptions launch;
+  launch.words = trireme::launched_words(argc, argv);
+  trireme::add_launch(app, launch, add_train);
+  add_serve(app, serve);
+  add_join(app, join);
+  add_simulate(app, simulate);
+  add_verify(app, verify);
+  add_profile(app, profile);
+  add_measure_epochs(app, epochs);
+  add_export(app, exported);
+  trireme::PlanVerbs plan(app);
+  std::filesystem::path run_folder;
+  app.add_subcommand("report", "print a run folder's table and write its report.html anew")
+      ->add_option("folder", run_folder, "run folder")
+      ->required();
+  CheckpointVerbs checkpoints(app);
+  DataVerbs data(app);
+  app.add_subcommand("doctor", "say what was found on this machine and what will be slow");
+
+  if (const std::string empty = empty_argument(argc, argv); !empty.empty()) {
+    if (trireme::speaks_for_command())
+      std::cerr << "trireme: " << empty << ": nothing is given; give a value, or leave the flag out\n";
+    return kUserError;
+  }
+  try {
+    std::vector<std::string> words = trireme::with_plan_verb({argv + 1, argv + argc});
+    std::reverse(words.begin(), words.end());  // the order in which the parser takes them
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    return trireme::speaks_for_command() ? report_usage_error(app, error) : kUserError;
+  }
+  // a reader that went away (head, a closed terminal) ends the output, not the training
+  std::signal(SIGPIPE, SIG_IGN);
+  bool is_alike = true;  // what goes wrong does so in each process that a launcher started with this command
+  try {
+    trireme::set_up_logging();
+    for (const char* verb : {"compare", "serve", "measure-epochs", "verify", "profile"})
+      if (app.got_subcommand(verb)) trireme::check_started_once(verb);
+    is_alike = false;
+    if (app.got_subcommand("compare")) return run_compare(compare);
+    if (app.got_subcommand("train")) return end_training(run_train(train));
+    if (app.got_subcommand("launch")) return trireme::run_launch(launch);
+    if (app.got_subcommand("serve")) return end_training(run_serve(serve));
+    if (app.got_subcommand("join")) return end_training(run_join(join));
+    if (app.got_subcommand("measure-epochs")) return end_training(run_measure_epochs(epochs));
+    if (app.got_subcommand("simulate")) return run_simulate(simulate);
+    if (app.got_subcommand("verify")) return run_verify(verify);
+    if (app.got_subcommand("profile")) return run_profile(profile);
+    if (app.got_subcommand("plan")) return plan.run();
+    if (app.got_subcommand("export")) return run_export(exported);
+    if (app.got_subcommand("report")) return trireme::run_report(run_folder);
+    if (app.got_subcommand("checkpoints")) return checkpoints.run();
+    if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
+    return data.run();
+  } catch (const trireme::Error& error) {
+    if (!is_alike || trireme::speaks_for_command()) std::cerr << "trireme: " << error.what() << "\n";
+    return error.blame() == trireme::Blame::user ? kUserError : kRunFailed;
+  } catch (const std::exception& error) {
+    std::cerr << "trireme: " << trireme::first_line(error) << "\n";
+    return kRunFailed;
+  }
+}

@@ -1,0 +1,187 @@
+#include "forecast/predictions.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "base/seconds.h"
+#include "cost/money.h"
+#include "cost/profiled_costs.h"
+#include "data/open.h"
+#include "forecast/predict.h"
+#include "plan/cluster_file.h"
+#include "plan/device_orders.h"
+#include "plan/strategy.h"
+#include "profile/measure_profile.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kLinkSeconds = 10;   // budget for links and updates
+constexpr double kAgainSeconds = 20;  // for layers that are measured once more
+
+/// Seconds per sample of what a worker does to have its share: loading it, or copying it from who loaded ahead.
+double loading_seconds(const Experiment& experiment, const TaskData& data) {
+  if (loading_threads_of(experiment, *data.train) > 0)
+    return 0;  // beside the workers; the trace of a run shows whether it keeps up
+  const int64_t samples = std::min<int64_t>(experiment.batch, data.train->size());
+  std::vector<int64_t> indices(static_cast<size_t>(samples));
+  for (int64_t i = 0; i < samples; ++i) indices[size_t(i)] = i;
+  double least = std::numeric_limits<double>::infinity();
+  for (int run = 0; run < 5; ++run) {
+    const double begin = steady_seconds();
+    data.train->get(indices, Draw{});
+    least = std::min(least, steady_seconds() - begin);
+  }
+  return least / double(samples);
+}
+
+}  // namespace
+
+void describe_own_price(const Experiment& experiment, ExperimentResult& result) {
+  if (experiment.price_per_hour <= 0) return;
+  result.price_per_hour = experiment.price_per_hour;
+  result.currency = experiment.currency;
+  result.prices = fmt::format("{:.6g} {} an hour for this machine, as the experiment says", experiment.price_per_hour,
+                              experiment.currency);
+  if (!experiment.price_note.empty()) result.prices += fmt::format(" ({})", experiment.price_note);
+}
+
+Predictions::Predictions(const RunSpec& experiment, const Model& model, const TaskData& data,
+                         const CostSourceOptions& options)
+    : experiment_(experiment), model_(model), data_(data), options_(options) {
+  if (!options.cluster.empty() && !options.profile.empty())
+    fail_user({"--cluster", options.cluster.string(), "a profile is of this machine, a cluster file of others",
+               "leave one of them out"});
+  if (!options.cluster.empty()) {
+    cluster_ = read_cluster(options.cluster);
+    return;
+  }
+  if (std::filesystem::exists(options.profile)) {
+    profile_ = read_profile(options.profile);
+    check_same_machine(profile_.machine, fingerprint_of_this_machine(experiment.threads), options.profile.string());
+  }
+  ProfileRequest request;
+  request.optimizer = experiment.optimizer;
+  request.seconds = kLinkSeconds;
+  const LayerSites sites(model, site_options(experiment));
+  extend_profile(profile_, sites, request);
+  loading_ = loading_seconds(experiment, data);
+}
+
+Predictions::Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, Cluster cluster)
+    : experiment_(experiment), model_(model), data_(data), cluster_(std::move(cluster)) {}
+
+const CostSource& Predictions::source(const std::vector<int>& devices) {
+  const auto known = sources_.find(devices);
+  if (known != sources_.end()) return known->second;
+  CostSource source = cluster_ ? described_source(experiment_, model_, *cluster_, devices)
+                               : measured_source(experiment_, model_, profile_, int(devices.size()));
+  source.loading = loading_;
+  if (!cluster_ && !sources_.empty())
+    source.layers = sources_.begin()->second.layers;  // what was measured for one number holds for all
+  return sources_.emplace(devices, std::move(source)).first->second;
+}
+
+const CostSource& Predictions::source(const Plan& plan) {
+  return cluster_ && !plan.cluster_devices.empty() ? source(plan.cluster_devices) : source(plan.workers());
+}
+
+CostSource Predictions::settled_source(const Plan& plan) {
+  settle([&] {
+    for (const int64_t batch : {experiment_.batch, data_.train->size() % experiment_.batch}) {
+      RunSpec asked = experiment_;
+      asked.batch = batch;
+      if (batch > 0) predict(asked, model_, plan, source(plan), {.timeline = false});
+    }
+  });
+  struct Own {
+    Model model;
+    std::shared_ptr<const LayerCosts> layers;
+  };
+  const auto own = std::make_shared<Own>(model_, nullptr);
+  CostSource source;
+  if (cluster_) {
+    source = described_source(experiment_, own->model, *cluster_,
+                              plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices);
+  } else {
+    const auto& measured = dynamic_cast<const ProfiledCosts&>(*this->source(plan).layers);
+    source = measured_source(experiment_, own->model, measured.profile(), plan.devices, /*measures=*/false);
+  }
+  own->layers = std::move(source.layers);
+  source.layers = std::shared_ptr<const LayerCosts>(own, own->layers.get());
+  return source;
+}
+
+DeviceChoice Predictions::choice(int devices) {
+  return {.source_of = [this](const std::vector<int>& chosen) -> const CostSource& { return source(chosen); },
+          .orders = cluster_ ? device_orders(*cluster_, std::min(devices, cluster_->size()))
+                             : std::vector<std::vector<int>>{device_numbers(0, devices)}};
+}
+
+Plan Predictions::plan(const std::string& name, int devices) {
+  return is_planned(name) ? planned_plan(name, experiment_, model_, choice(devices))
+                          : make_plan(name, experiment_, model_, source(devices));
+}
+
+void Predictions::settle(const std::function<void()>& ask) {
+  ask();
+  if (cluster_ || sources_.empty()) return;
+  const auto* measured =
+      dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());  // all sources share them
+  if (measured && measured->measure_again(kAgainSeconds)) ask();
+}
+
+std::string Predictions::in_words() const {
+  if (!cluster_)
+    return experiment_.links ? "this machine, as its layers were measured, with the links of [cluster.link]"
+                             : "this machine, as its layers and links were measured";
+  const std::string file = options_.cluster.filename().string();
+  return fmt::format("{}{}, by datasheets: an approximation", cluster_->name,
+                     file.empty() ? "" : fmt::format(" ({})", file));
+}
+
+void Predictions::describe_prices(ExperimentResult& result) const {
+  if (!cluster_) return describe_own_price(experiment_, result);
+  result.price_per_hour.reset();  // this machine's
+  result.currency.clear();
+  result.prices.clear();
+  if (!price_per_hour(*cluster_)) return;
+  result.currency = cluster_->price.currency;
+  result.prices = price_note(*cluster_) + "; a snapshot, to be edited in the cluster file";
+}
+
+void Predictions::keep() {
+  if (options_.profile.empty() || sources_.empty()) return;
+  if (const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get()))
+    write_profile(measured->profile(), options_.profile);
+}
+
+std::string Predictions::refit(const std::vector<RunResult>& rows) {
+  std::vector<double> ratios;
+  for (const RunResult& row : rows)
+    if (row.status == RunStatus::ok && !row.oversubscribed && row.predicted && row.step_seconds)
+      ratios.push_back(row.step_seconds->median / row.predicted->step_seconds);
+  if (ratios.empty() || sources_.empty()) return "";
+  const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());
+  if (!measured) return "";
+  Profile profile = measured->profile();
+  const std::string name = refit_name(experiment_.model_name, experiment_.precision);
+  const double ratio = spread_of(ratios).median;
+  std::string line = fmt::format("steps took {:.2f} x what was predicted (median of {} {})", ratio, ratios.size(),
+                                 ratios.size() == 1 ? "row" : "rows");
+  if (options_.profile.empty()) return line;
+  if (experiment_.links || !experiment_.worker_changes.empty())
+    return line + "; not kept, as links or workers are not this machine's own";
+  const Refit before = profile.refits[name];
+  profile.refits[name] = refitted(before, ratios);
+  write_profile(profile, options_.profile);
+  return line +
+         fmt::format("; predictions of {} with {} count that from now on: {:.2f} x what its layers took by themselves",
+                     name, options_.profile.filename().string(), profile.refits[name].factor);
+}
+
+}  // namespace trireme

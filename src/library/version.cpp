@@ -1,0 +1,15 @@
+#include "trireme/version.h"
+
+#include "comm/backends.h"
+#include "library/build_facts.h"
+
+namespace trireme {
+
+Version version() {
+  Version version{.number = kVersion, .commit = kCommit, .libtorch = kLibtorch, .backends = {}};
+  for (const BackendKind* backend : backend_kinds())
+    if (backend->is_available()) version.backends.emplace_back(backend->name);
+  return version;
+}
+
+}  // namespace trireme

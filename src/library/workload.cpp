@@ -1,0 +1,210 @@
+#include "trireme/workload.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "data/open.h"
+#include "experiment/make_plan.h"
+#include "experiment/read_data.h"
+#include "experiment/read_experiment.h"
+#include "experiment/replica_spec.h"
+#include "forecast/agreement_plan.h"
+#include "forecast/predict.h"
+#include "forecast/predictions.h"
+#include "plan/cluster_file.h"
+#include "program/compile.h"
+#include "program/draw.h"
+#include "train/trainer.h"
+#include "train/verify.h"
+#include "trireme/config.h"
+#include "trireme/error.h"
+
+namespace trireme {
+
+struct Workload::State {
+  RunSpec experiment;
+  TaskData data;
+  Model model;
+};
+
+namespace {
+
+/// Seconds after which the search for a plan ends with the best that it has found.
+constexpr double kSearchSeconds = 60;
+
+Objective objective_of(SearchGoal goal) {
+  switch (goal) {
+    case SearchGoal::memory:
+      return Objective::memory;
+    case SearchGoal::cost:
+      return Objective::cost;
+    case SearchGoal::time:
+      break;
+  }
+  return Objective::time;
+}
+
+std::vector<MetricValue> values_of_metrics(const std::vector<Metric>& metrics) {
+  std::vector<MetricValue> values;
+  for (const Metric& metric : metrics) values.push_back({std::string(metric.name), metric.value});
+  return values;
+}
+
+TrainingEvaluation evaluation_of(const EvaluationPoint& point) {
+  return {.step = point.step,
+          .epoch = point.epoch,
+          .seconds = point.seconds,
+          .loss = point.loss,
+          .metrics = values_of_metrics(point.metrics)};
+}
+
+TrainingStep step_of(const CurvePoint& point, int64_t total) {
+  return {
+      .step = point.step, .total_steps = total, .samples = point.samples, .seconds = point.seconds, .loss = point.loss};
+}
+
+class HookedObserver final : public TrainObserver {
+ public:
+  explicit HookedObserver(const TrainingHooks& hooks) : hooks_(hooks) {}
+
+  void on_step(const StepReport& report) override {
+    total_steps = report.total_steps;
+    if (hooks_.on_step) hooks_.on_step(step_of(report.point, report.total_steps));
+  }
+  void on_evaluation(const EvaluationPoint& point) override {
+    if (hooks_.on_evaluation) hooks_.on_evaluation(evaluation_of(point));
+  }
+  void on_weights(const Weights& trained) override {
+    for (const auto& [name, tensor] : trained.tensors) weights[name] = tensor.clone();
+  }
+
+  int64_t total_steps = 0;
+  TensorMap weights;
+
+ private:
+  const TrainingHooks& hooks_;
+};
+
+TrainingResult result_of(const RunResult& run, HookedObserver& observer) {
+  TrainingResult result{.ok = run.status == RunStatus::ok,
+                        .status = name_of(run.status),
+                        .reason = run.reason,
+                        .plan = run.plan,
+                        .warnings = run.warnings,
+                        .samples_per_second = run.samples_per_second};
+  if (run.step_seconds) result.step_seconds = run.step_seconds->median;
+  for (const MemoryUse& memory : run.memory) result.peak_memory.push_back(memory.peak);
+  for (const CurvePoint& point : run.curve) result.steps.push_back(step_of(point, observer.total_steps));
+  for (const EvaluationPoint& point : run.evaluations) result.evaluations.push_back(evaluation_of(point));
+  if (result.ok) result.weights = std::move(observer.weights);
+  return result;
+}
+
+Plan best_plan(Predictions& predictions, const RunSpec& experiment, const Model& model, int devices, SearchGoal goal) {
+  BestPlan best;
+  predictions.settle([&] {
+    best = find_best_plan(experiment, model, predictions.choice(devices), {objective_of(goal), kSearchSeconds});
+  });
+  if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);
+  if (!best.answer.best) fail_run({"plan", "no plan was found in time", "", "use fewer devices, or name a strategy"});
+  check_fits("plan", best, model);
+  return best.finalists.front().rated.plan;
+}
+
+Prediction prediction_of(Predictions& predictions, const RunSpec& experiment, const Model& model, const Plan& plan) {
+  RunResult row;
+  predictions.settle([&] { row = predict(experiment, model, plan, predictions.source(plan), {.timeline = false}); });
+  Prediction prediction{.plan = row.plan, .fits = row.status != RunStatus::does_not_fit, .reason = row.reason};
+  if (row.predicted) {
+    prediction.step_seconds = row.predicted->step_seconds;
+    prediction.peak_memory = row.predicted->peak_memory;
+    prediction.basis = row.predicted->basis;
+  }
+  return prediction;
+}
+
+}  // namespace
+
+Workload Workload::from_file(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  RunSpec experiment{read_experiment(file, {.set = overrides})};
+  TaskData data = open_data(experiment.data);
+  const Model model = build_model(experiment, data);
+  Model begun = with_initial_weights(experiment, model);
+  return Workload(std::make_shared<State>(State{std::move(experiment), std::move(data), std::move(begun)}));
+}
+
+Workload Workload::of(Model model, TaskData data, const std::string& settings) {
+  RunSpec experiment{read_settings(settings, model.name())};
+  note_model(experiment, data);
+  return Workload(std::make_shared<State>(State{std::move(experiment), std::move(data), std::move(model)}));
+}
+
+const Model& Workload::model() const { return state_->model; }
+const TaskData& Workload::data() const { return state_->data; }
+int64_t Workload::batch() const { return state_->experiment.batch; }
+
+Plan Workload::plan(const std::string& name, int devices) const {
+  const auto& [experiment, data, model] = *state_;
+  if (is_update_policy(name)) return plan_with_agreement(name, experiment, model, devices);
+  if (!is_planned(name)) return make_plan(name, experiment, model, devices);
+  Predictions predictions(experiment, model, data, CostSourceOptions{});
+  return planned_plan(name, experiment, model, predictions.choice(devices));
+}
+
+Plan Workload::find_plan(int devices, SearchGoal goal) const {
+  const auto& [experiment, data, model] = *state_;
+  Predictions predictions(experiment, model, data, CostSourceOptions{});
+  return best_plan(predictions, experiment, model, devices, goal);
+}
+
+Plan Workload::find_plan(const Cluster& cluster, SearchGoal goal) const {
+  const auto& [experiment, data, model] = *state_;
+  Predictions predictions(experiment, model, data, cluster);
+  return best_plan(predictions, experiment, model, cluster.size(), goal);
+}
+
+Prediction Workload::simulate(const Plan& plan) const {
+  const auto& [experiment, data, model] = *state_;
+  Predictions predictions(experiment, model, data, CostSourceOptions{});
+  return prediction_of(predictions, experiment, model, plan);
+}
+
+Prediction Workload::simulate(const Plan& plan, const Cluster& cluster) const {
+  const auto& [experiment, data, model] = *state_;
+  Predictions predictions(experiment, model, data, cluster);
+  return prediction_of(predictions, experiment, model, plan);
+}
+
+Verification Workload::verify(const Plan& plan, int64_t steps) const {
+  const auto& [experiment, data, model] = *state_;
+  const VerifyResult result = trireme::verify(experiment, model, data, plan, steps);
+  Verification verification{
+      .ok = result.ok(), .tolerance = result.tolerance, .loss_difference = result.loss_difference, .note = result.note};
+  for (const VerifyRow& row : result.rows)
+    verification.parameter_difference = std::max(verification.parameter_difference, row.parameter_difference);
+  return verification;
+}
+
+TrainingResult Workload::train(const Plan& plan, const TrainingHooks& hooks) const {
+  static const std::atomic<bool> never{false};
+  RunSpec experiment = state_->experiment;
+  experiment.save_weights = true;  // they are part of the result
+  HookedObserver observer(hooks);
+  const RunResult run =
+      trireme::train(experiment, state_->model, state_->data, plan, observer, hooks.stop ? *hooks.stop : never);
+  return result_of(run, observer);
+}
+
+TaskData open_data_set(const std::string& table, uint64_t seed) {
+  const ConfigTable read = ConfigTable::from_string(table, "data");
+  DataSpec spec = read_data(read, {});
+  spec.seed = seed;
+  read.finish();
+  return open_data(spec);
+}
+
+std::string draw_plan(const Plan& plan, const Model& model, int columns) {
+  return draw_schedule(compile(model, plan, {}), model, columns);
+}
+
+}  // namespace trireme
