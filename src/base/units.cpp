@@ -32,7 +32,7 @@ constexpr Unit kWorkRateUnits[] = {{"FLOP/s", 1},    {"kFLOP/s", 1e3},  {"MFLOP/
 constexpr Unit kTimeUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
 constexpr Unit kLengthUnits[] = {{"steps", 1}, {"step", 1}, {"epochs", 1}, {"epoch", 1}};
 
-/// What a key expects, for messages: "an amount of memory", its units and an example.
+/// What a key accepts, for messages: "an amount of memory", an example and its units.
 struct Expected {
   std::string_view quantity;
   std::string_view example;
@@ -66,7 +66,7 @@ struct Quantity {
   Unit unit;
 };
 
-/// Splits "2 GiB" into its number, finite and not negative, and its unit, one of `expected.units`.
+/// Splits "2 GiB" into its number, which is finite and not negative, and its unit, one of `expected.units`.
 Quantity parse(std::string_view text, std::string_view key, const Expected& expected) {
   std::string_view rest = trim(text);
   double number = 0;
