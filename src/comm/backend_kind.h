@@ -33,8 +33,8 @@ struct BackendKind {
   const char* interface_why = "";   ///< with finds_ranks: why no interface can be chosen
   const char* interface_next = "";  ///< with finds_ranks: how to choose an interface; its name is appended
   bool (*available)() = nullptr;    ///< true if this build has the backend; null: every build has it
-  std::unique_ptr<Communicator> (*join)(const JoinOptions& options) =
-      nullptr;  ///< null for backends whose workers are not processes
+  /// Connects this process to the other ranks. Null: the processes of a run cannot use this backend.
+  std::unique_ptr<Communicator> (*join)(const JoinOptions& options) = nullptr;
 
   bool is_available() const { return !available || available(); }
   /// True if a run may name this backend. Threads of one process are the default and need no name.

@@ -23,8 +23,8 @@ namespace {
 constexpr const char* kBeforeAll = "before the first step";
 
 constexpr uint64_t kMagic = 0x32636572656d6972;  // "rimerec2": identifies this layout
-constexpr int kAttempts =
-    1000;  // attempts to read between two changes; a writer that is frozen during a change never completes it
+// attempts to read between two changes; a writer that is frozen during a change never completes it
+constexpr int kAttempts = 1000;
 constexpr std::chrono::milliseconds kBeat{100};
 constexpr double kLongestLook = 0.5;  // a longer pause between two calls of look() is due to this process itself
 

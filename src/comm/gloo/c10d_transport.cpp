@@ -101,9 +101,8 @@ class TokenStore final : public c10d::Store {
     const CurveKeys keys = make_curve_keys(options.token);
     if (options.rank == 0)
       server_ = std::make_unique<KeyServer>(listening_endpoint(options.address, options.port), keys);
-    const bool here =
-        // a machine's own name need not resolve to the machine itself
-        options.rank == 0 && !is_loopback(options.address);
+    // a machine's own name need not resolve to the machine itself
+    const bool here = options.rank == 0 && !is_loopback(options.address);
     client_ = std::make_unique<KeyClient>(here ? endpoint_of("127.0.0.1", options.port) : at, keys,
                                           double(timeout.count()) / 1000);
   }

@@ -263,8 +263,8 @@ void ProcessCommunicator::broadcast(at::Tensor& tensor, int root) {
 
 void ProcessCommunicator::barrier() {
   Call call = begin("barrier");
-  for (int distance = 1; distance < size();
-       distance *= 2) {  // after each round, twice as many ranks are known to have arrived
+  // after each round, twice as many ranks are known to have arrived
+  for (int distance = 1; distance < size(); distance *= 2) {
     give(call, (rank() + distance) % size(), {});
     want(call, (rank() + size() - distance) % size(), {});
   }

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// no tag of a training's messages is negative
+// messages of training have no negative tags
 constexpr int64_t kGatherTag = -1, kBroadcastTag = -2;
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// crypto_generichash takes them as keys of at least 16 bytes: the same token makes other keys elsewhere
+// crypto_generichash uses these as keys of at least 16 bytes, so the same token gives other keys in other programs
 constexpr std::string_view kServerLabel = "trireme replicas: server, version 1";
 constexpr std::string_view kClientLabel = "trireme replicas: client, version 1";
 static_assert(kServerLabel.size() <= crypto_generichash_KEYBYTES_MAX &&

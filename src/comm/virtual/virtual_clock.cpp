@@ -24,7 +24,7 @@ int VirtualClock::add(int by) {
 }
 
 double VirtualClock::time(int runner) const {
-  std::lock_guard lock(mutex_);  // after an abort nobody has the turn
+  std::lock_guard lock(mutex_);  // after an abort no runner has the turn
   return runners_[size_t(runner)].time;
 }
 
@@ -51,7 +51,7 @@ void VirtualClock::choose_next() {
     running_ = ready_.begin()->second;
     ready_.erase(ready_.begin());
     Runner& next = runners_[size_t(running_)];
-    if (next.blocked) next.time = next.deadline;  // nobody woke it
+    if (next.blocked) next.time = next.deadline;  // no runner woke it
     next.blocked = false;
     next.turn.notify_one();
     return;
