@@ -60,8 +60,8 @@ CpuFeatures x86_features() {
     return CpuFeature{reported, reported && (saved & states) == states};
   };
   CpuFeatures features;
-  features.avx2 =
-      feature(bit(seven.b, 5) && bit(cpuid(1, 0).c, 12), kAvxStates);  // together with FMA: kernels use both
+  // together with FMA: kernels use both
+  features.avx2 = feature(bit(seven.b, 5) && bit(cpuid(1, 0).c, 12), kAvxStates);
   // F, DQ, BW and VL: what libtorch and oneDNN mean by AVX-512
   features.avx512 =
       feature(bit(seven.b, 16) && bit(seven.b, 17) && bit(seven.b, 30) && bit(seven.b, 31), kAvx512States);

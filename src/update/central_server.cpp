@@ -16,13 +16,13 @@
 namespace trireme {
 namespace {
 
-// Numbers of every request, before the policy's: parts, version read.
+// Numbers at the front of every request: number of parts, version read. The policy's numbers follow.
 constexpr size_t kHeader = 2;
-// Numbers of every reply, before the policy's: parts, version after it, version before it, whether what was brought is
-// used.
+// Numbers at the front of every reply: number of parts, version after the request, version before it, whether the
+// request's values are used. The policy's numbers follow.
 constexpr size_t kReplyHeader = 4;
 
-constexpr const char* kWeights = "server";                       // in a state
+constexpr const char* kWeights = "server";                       // name in a state
 constexpr const char* kWhere = "update policy's state, server";  // for messages
 
 int64_t element_count(std::span<const at::Tensor> tensors) {
@@ -103,7 +103,7 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   } else if (request.operation == kBeginAnew) {
     begin_anew(replica);
   } else if (request.operation == kNothing) {
-    // those that wait are asked again after it
+    // waiting requests are retried after it
   } else if (request.operation == kRead || request.operation == kReadAll) {
     reply->tensors = copies_of_weights(shard);
     if (request.operation == kReadAll)
@@ -174,7 +174,7 @@ void CentralClient::begin(ReplicaState& state, bool resumes) {
   const int64_t elements = element_count(state.weights);
   layout_.resize(size_t(shards_));
   size_t bucket = 0;
-  int64_t offset = 0;  // in the bucket
+  int64_t offset = 0;  // offset in the bucket
   for (int s = 0; s < shards_; ++s)
     for (int64_t left = chunk_elements(elements, shards_, s); left > 0;) {
       const int64_t taken = std::min(left, state.weights[bucket].numel() - offset);

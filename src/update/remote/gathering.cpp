@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostOpen = 256;  // collectives of one client that go on
+constexpr size_t kMostOpen = 256;  // maximum number of collectives of one client in progress
 
 void check_alike(const Message& a, const Message& b, int client) {
   const auto refuse = [&](const char* why) {
@@ -28,7 +28,7 @@ void check_alike(const Message& a, const Message& b, int client) {
       refuse("with tensors of other shapes than the others");
 }
 
-/// In the order of `all`.
+/// Adds the messages' tensors in the order of `all`.
 std::vector<at::Tensor> sums_of(const std::vector<const Message*>& all) {
   std::vector<at::Tensor> sums;
   for (size_t t = 0; t < all.front()->tensors.size(); ++t) {

@@ -13,14 +13,14 @@
 namespace trireme {
 namespace {
 
-constexpr double kMessageWaitSeconds = 0.05;   // for messages, before deadlines and aborts are looked at
-constexpr double kPresenceLookSeconds = 0.25;  // between two looks at who is there
+constexpr double kMessageWaitSeconds = 0.05;   // wait for messages before deadlines and aborts are checked
+constexpr double kPresenceLookSeconds = 0.25;  // between two checks of the clients' presence
 
 std::string why_dropped(const std::exception& error) {
   return fmt::format("it sent what cannot be used: {}", first_line(error));
 }
 
-/// What a client's end could not say itself.
+/// Adds the counts that a client could not report itself.
 void add_lost(const HubCounts& seen, HubCounts& counts) {
   counts.bytes_sent += seen.bytes_sent;
   counts.bytes_received += seen.bytes_received;
@@ -86,7 +86,7 @@ bool RemoteServer::is_over() {
   }
   if ((started_ ? 0 : count(Is::awaited)) + count(Is::joined) + count(Is::here) > 0) return false;
   if (count(Is::left) > 0) return true;
-  if (options_.when_lost == UpdatePolicy::WhenLost::may_return) return false;  // somebody may come back
+  if (options_.when_lost == UpdatePolicy::WhenLost::may_return) return false;  // a client may return
   end("all clients were lost");
 }
 
@@ -105,7 +105,7 @@ void RemoteServer::take(const ServerWire::Arrival& arrival) {
     Message message = decode(arrival.bytes);
     if (client >= 0) return handle(client, std::move(message));
     if (message.verb == Verb::hello) return greet(arrival.peer, message);
-    // one that was lost and does not know it yet
+    // a lost client that does not know yet that it is lost
   } catch (const std::exception& error) {
     if (client >= 0) {
       to_lose_.emplace_back(client, why_dropped(error));
@@ -277,8 +277,8 @@ void RemoteServer::leave(int client, const Message& message) {
 
 void RemoteServer::lose(int client, const std::string& why) {
   Client& who = clients_[size_t(client)];
-  if (who.peer.empty()) return;                                      // already
-  wire_.send(who.peer, encode({.verb = Verb::abort, .text = why}));  // where it is still there
+  if (who.peer.empty()) return;                                      // already lost
+  wire_.send(who.peer, encode({.verb = Verb::abort, .text = why}));  // if it is still connected
   wire_.ignore(std::exchange(who.peer, {}));
   if (!started_) {
     who.is = Is::awaited;
