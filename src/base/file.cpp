@@ -105,7 +105,7 @@ void InputFile::read(uint64_t offset, void* to, uint64_t bytes) const {
       fail_run({.where = path_.string(),
                 .what = fmt::format("ends at byte {}", offset),
                 .why = fmt::format("it had {} bytes when it was opened", size_),
-                .next = "let nothing write to it while it is read"});
+                .next = "make sure that no program writes to it while it is read"});
     at += count;
     offset += uint64_t(count);
     bytes -= uint64_t(count);

@@ -43,11 +43,11 @@ nlohmann::json read_json_file(const fs::path& path) {
       fail_user({.where = path.string(),
                  .what = text.empty() ? "is empty" : fmt::format("ends too early, after byte {}", text.size()),
                  .why = "not valid JSON",
-                 .next = "the file is damaged, perhaps cut off: repair it or write it anew"});
+                 .next = "the file is damaged, perhaps cut off: repair it or write it again"});
     fail_user({.where = path.string(),
                .what = fmt::format("not valid JSON at byte {} of {}", error.byte, text.size()),
                .why = why,
-               .next = "the file is damaged or was edited wrongly: repair it or write it anew"});
+               .next = "the file is damaged or was edited wrongly: repair it or write it again"});
   }
 }
 

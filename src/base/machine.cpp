@@ -190,8 +190,8 @@ std::vector<std::string> slow_warnings(const Machine& m) {
     warnings.push_back(fmt::format("ONEDNN_MAX_CPU_ISA={} keeps oneDNN from newer instructions; unset it", isa));
   if (m.malloc.returns_memory)
     warnings.push_back(
-        fmt::format("malloc is {}'s, which gives a step's memory back and takes it again at each step (5 to 25 % "
-                    "of a step); link or preload tcmalloc (libtcmalloc-minimal4)",
+        fmt::format("malloc is {}'s: it returns a step's memory to the system and requests it again in the next step "
+                    "(5 to 25 % of a step); link or preload tcmalloc (libtcmalloc-minimal4)",
                     m.malloc.name));
   if (m.onednn.empty() && m.gpus == 0)
     warnings.push_back(

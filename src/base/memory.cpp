@@ -34,7 +34,7 @@ thread_local MemoryCategory current_category = MemoryCategory::activations;
 
 Account& account_of(int device) {
   check_internal(device >= 0 && device < kMaxDevices,
-                 fmt::format("memory of device {} was asked for; there are devices 0..{}", device, kMaxDevices - 1));
+                 fmt::format("memory of device {} was requested; the devices are 0..{}", device, kMaxDevices - 1));
   return accounts[size_t(device)];
 }
 

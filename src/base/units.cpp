@@ -42,7 +42,7 @@ struct Expected {
 constexpr Expected kBytes{"an amount of memory", "2 GiB", kByteUnits};
 constexpr Expected kBandwidth{"a bandwidth", "25 Gbit/s", kBandwidthUnits};
 constexpr Expected kWork{"an amount of work", "2 GFLOP", kWorkUnits};
-constexpr Expected kWorkRate{"a speed of computing", "15.7 TFLOP/s", kWorkRateUnits};
+constexpr Expected kWorkRate{"a computing speed", "15.7 TFLOP/s", kWorkRateUnits};
 constexpr Expected kTime{"a time", "0.5 ms", kTimeUnits};
 constexpr Expected kLength{"a length of training", "10 epochs", kLengthUnits};
 
@@ -78,7 +78,7 @@ Quantity parse(std::string_view text, std::string_view key, const Expected& expe
   if (rest.empty()) fail(key, text, expected, "the unit is missing");
   for (const Unit& unit : expected.units)
     if (unit.name == rest) return {number, unit};
-  fail(key, text, expected, fmt::format("\"{}\" is not a unit of it", rest));
+  fail(key, text, expected, fmt::format("\"{}\" is not one of its units", rest));
 }
 
 double amount(std::string_view text, std::string_view key, const Expected& expected) {
