@@ -157,7 +157,8 @@ FlightRecorder::FlightRecorder(int file) : file_(::fcntl(file, F_DUPFD_CLOEXEC, 
   if (fits && page_->magic == kMagic) return;
   if (fits) ::munmap(page_, sizeof(RecorderPage));
   if (file_ >= 0) ::close(file_);
-  fail_run({"the flight recorder", fmt::format("descriptor {}", file), "is none of this version of trireme",
+  fail_run({"the flight recorder", fmt::format("descriptor {}", file),
+            "is not a flight recorder of this version of trireme",
             "start the ranks with the launcher of the same version"});
 }
 

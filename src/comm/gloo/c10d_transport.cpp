@@ -123,7 +123,7 @@ class TokenStore final : public c10d::Store {
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
     const Clock::time_point end = Clock::now() + timeout;
     while (!client_->has(keys)) {
-      if (Clock::now() > end) throw std::runtime_error("a key of another rank was not there in time");
+      if (Clock::now() > end) throw std::runtime_error("another rank did not write its key in time");
       std::this_thread::sleep_for(kKeyInterval);
     }
   }
@@ -154,10 +154,11 @@ std::string arrival_key(int rank) { return fmt::format("trireme/here/{}", rank);
 
 /// Waits until all ranks are there and names the missing ones. c10d's own wait would only report a timeout.
 void wait_for_all(c10d::Store& store, const WorldOptions& options) {
-  const std::string where = fmt::format("rank {} of {}, meeting at {}", options.rank, options.size, place_of(options));
+  const std::string where =
+      fmt::format("rank {} of {}, rendezvous at {}", options.rank, options.size, place_of(options));
   if (store.add(arrival_key(options.rank) + "/times", 1) > 1)
     fail_run({.where = where,
-              .what = "there is another process of this rank",
+              .what = "another process has the same rank",
               .why = "",
               .next = "give each process a rank of its own"});
   const std::string size = std::to_string(options.size);
@@ -171,7 +172,7 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
     const std::vector<uint8_t> theirs = store.get(arrival_key(r));
     if (const std::string ranks(theirs.begin(), theirs.end()); ranks != size)
       fail_run({.where = where,
-                .what = fmt::format("rank {} takes itself for one of {}", r, ranks),
+                .what = fmt::format("rank {} was started as one of {} ranks", r, ranks),
                 .why = "",
                 .next = "start all ranks with the same number of processes"});
     return true;
@@ -182,13 +183,13 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
     const auto waited = Clock::now() - began;
     if (waited > meeting_time(options)) {
       fail_run({.where = where,
-                .what = fmt::format("rank {} did not come", fmt::join(missing, ", ")),
+                .what = fmt::format("rank {} did not arrive", fmt::join(missing, ", ")),
                 .why = fmt::format("all ranks must arrive within {} s", options.meeting_seconds),
-                .next = "look at the end of its output, or whether it was started with another address or size"});
+                .next = "look at the end of its output, and check that it was started with the same address and size"});
     }
     if (!said && waited > std::chrono::duration<double>(kSaysThatItWaits)) {
       said = true;
-      spdlog::warn("{}: waits for rank {}", where, fmt::join(missing, ", "));
+      spdlog::warn("{}: waiting for rank {}", where, fmt::join(missing, ", "));
     }
     std::this_thread::sleep_for(kLookInterval);
   }
@@ -211,11 +212,11 @@ bool gloo_available() { return true; }
 
 Connections connect_ranks(const WorldOptions& options) {
   ignore_broken_pipes();
-  const char* step = "meeting the other ranks";
+  const char* step = "the rendezvous with the other ranks";
   try {
     const auto store = open_store(options);
     wait_for_all(*store, options);
-    step = "connecting to the other ranks";
+    step = "the connection to the other ranks";
     auto group_options = c10d::ProcessGroupGloo::Options::create(meeting_time(options));
     group_options->devices.push_back(open_device(options));
     group_options->threads = 1;  // for c10d's own collectives, which are not used

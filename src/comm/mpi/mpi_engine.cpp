@@ -69,7 +69,7 @@ bool MpiEngine::State::open() {
   const std::lock_guard lock(mutex);
   started = true;
   changed.notify_all();
-  if (running) trouble = "somebody else in this process has started MPI";
+  if (running) trouble = "other code in this process has already started MPI";
   else if (error != MPI_SUCCESS) trouble = "MPI_Init_thread failed";
   else if (provided < MPI_THREAD_FUNNELED) trouble = "it does not allow programs with several threads";
   if (!trouble.empty()) return false;
@@ -227,7 +227,8 @@ void MpiEngine::start(const std::shared_ptr<MpiOperation>& operation) {
 bool MpiEngine::wait(MpiOperation& operation, milliseconds limit) {
   std::unique_lock lock(state_->mutex);
   if (!operation.changed.wait_for(lock, limit, [&] { return operation.done || operation.cancelled; }))
-    throw std::runtime_error(fmt::format("nothing came within {} s", std::chrono::duration<double>(limit).count()));
+    throw std::runtime_error(
+        fmt::format("no message arrived within {} s", std::chrono::duration<double>(limit).count()));
   if (!operation.done) {
     operation.cancelled = false;
     return false;

@@ -68,9 +68,8 @@ Meeting lead(Transport& world, int size, milliseconds patience) {
   if (trouble.empty()) meeting.client = std::make_unique<KeyClient>(endpoint_of(kLoopback, port), keys, kAnswerSeconds);
   else
     spdlog::warn(
-        "{} cannot be reached beside MPI, so that a frozen rank is noticed only once nothing has come for 20 of the "
-        "longest steps, at "
-        "least 120 s ({})",
+        "{} cannot be reached over TCP beside MPI: a frozen rank is detected only after 20 times the longest step, at "
+        "least 120 s, without a message ({})",
         endpoint, trouble);
   return meeting;
 }

@@ -93,8 +93,8 @@ Connections meet(const WorldOptions& options) {
     MpiKeys keys = share_keys(*transport, options.rank, options.size, patience);
     return {std::move(keys.keys), std::move(transport), /*keys_show_life=*/keys.are_shared, /*ends_are_seen=*/false};
   } catch (const std::exception& error) {
-    fail_run({.where = fmt::format("rank {} of {}, meeting over MPI", options.rank, options.size),
-              .what = "not all ranks came",
+    fail_run({.where = fmt::format("rank {} of {}, rendezvous over MPI", options.rank, options.size),
+              .what = "not all ranks arrived",
               .why = first_line(error),
               .next = "look at the end of their output"});
   }

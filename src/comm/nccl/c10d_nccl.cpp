@@ -113,7 +113,7 @@ void NcclCommunicator::finish(const c10::intrusive_ptr<c10d::Work>& work, const 
     if (Clock::now() > end) {
       const Error error(Blame::run,
                         {fmt::format("rank {}, {}", rank(), doing),
-                         fmt::format("NCCL was not through after {} s", world_->timeout_seconds),
+                         fmt::format("NCCL has not finished after {} s", world_->timeout_seconds),
                          "a rank hangs, has died, or called something else", "look at the end of the ranks' output"});
       abort(error.what());
       throw error;

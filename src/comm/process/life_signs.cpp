@@ -130,7 +130,7 @@ std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) 
   keys_.look(answers + 1, now);  // + 1 because the keys have answered at least once, at the rendezvous
   if (keys_.seconds() > kSilenceSeconds)
     return options_.store_is_kept || options_.rank == 0
-               ? missed(fmt::format("the ranks' meeting place, {}:{},", options_.address, options_.port), -1,
+               ? missed(fmt::format("the ranks' rendezvous at {}:{}", options_.address, options_.port), -1,
                         kSilenceSeconds)
                : missed("rank 0", 0, kSilenceSeconds);
   if (answers == answers_) return "";  // no new answer, so no rank's sign can be judged
@@ -151,10 +151,10 @@ std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) 
 }
 
 /// `rank`: the rank whose last known position is added; -1: none.
-std::string LifeSigns::missed(const std::string& whom, int rank, double seconds) const {
+std::string LifeSigns::missed(const std::string& name, int rank, double seconds) const {
   std::string text = fmt::format(
       "rank {}: {} has shown no sign of life for {} s: its process is frozen, or the network in between is cut",
-      options_.rank, whom, seconds);
+      options_.rank, name, seconds);
   return text + last_seen(rank);
 }
 
@@ -162,7 +162,7 @@ std::string LifeSigns::missed(const std::string& whom, int rank, double seconds)
 std::string LifeSigns::last_seen(int rank) const {
   const Sign sign = rank >= 0 ? heard(rank) : Sign{};
   return (sign.beats > 0 ? fmt::format("; last seen {}", where_of(sign.standing)) : "") +
-         fmt::format("; this rank stands {}", where_of(standing(recorder_->read())));
+         fmt::format("; this rank is {}", where_of(standing(recorder_->read())));
 }
 
 LifeSigns::Sign LifeSigns::heard(int rank) const {

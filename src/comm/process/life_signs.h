@@ -51,7 +51,7 @@ class LifeSigns {
 
  private:
   bool is_watched(int rank) const { return options_.rank == 0 ? rank != 0 : rank == 0; }
-  std::string missed(const std::string& whom, int rank, double seconds) const;
+  std::string missed(const std::string& name, int rank, double seconds) const;
   std::string last_seen(int rank) const;
   bool say_goodbye(KeyStore& keys);
 

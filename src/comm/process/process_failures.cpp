@@ -103,8 +103,7 @@ void ProcessWorld::fail_peer(const std::string& doing, int peer, const std::stri
 void ProcessWorld::fail_silence(const std::string& doing, int peer) {
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} did not answer for {} s", peer, std::chrono::duration<double>(timeout()).count()),
-       where.empty() ? "it hangs, was stopped, or waits for something else"
-                     : fmt::format("it stands {}", where_of(where)),
+       where.empty() ? "it hangs, was stopped, or waits for something else" : fmt::format("it is {}", where_of(where)),
        fmt::format("look at the end of rank {}'s output, or allow more time", peer));
 }
 

@@ -19,14 +19,14 @@ constexpr int kPayloadTags = 1 << 30;  // tags 1 to this number, reused after th
 // beyond this, a payload remains with its sender until take() requests it
 constexpr int64_t kUnclaimedBytes = 256 << 20;
 
-constexpr milliseconds kWaitingInterval{
-    1000};  // between two reports of a rank that waits; shorter if the timeout is short, see ProcessWorld::take()
+// between two reports of a waiting rank; shorter if the timeout is short
+constexpr milliseconds kWaitingInterval{1000};
 constexpr milliseconds kFresh{2000};  // after a report, the rank counts as waiting for this time
 // added to the timeout for a rank that itself waits, so that its peer's error comes first
 constexpr milliseconds kGrace{3000};
 constexpr milliseconds kMoment{1};  // for a transfer that has finished or never will
-constexpr milliseconds kLastBytes{
-    2000};  // for a rank that has left: payloads use a connection other than the one whose end is seen
+// for a rank that has left: payloads use a connection other than the one whose end is seen
+constexpr milliseconds kLastBytes{2000};
 constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
 constexpr milliseconds kLingerAfterAbort{2000};  // until the other ranks have read the keys
 constexpr double kStepsOfPatience = 20;
@@ -48,8 +48,7 @@ ProcessWorld::ProcessWorld(const WorldOptions& options, Connections connections)
       peers_(options.size) {
   transport_ = std::move(connections.transport);
   keeper_ = std::make_unique<AbortKeeper>(
-      std::move(connections.keys),
-      fmt::format("rank {}: the ranks' meeting place, which rank 0 keeps, is gone", rank()),
+      std::move(connections.keys), fmt::format("rank {}: the ranks' rendezvous, which rank 0 keeps, is gone", rank()),
       [this](const std::string& reason) { set_aborted(reason); },
       [signs = signs_](KeyStore& keys) { signs->exchange(keys); });
   for (int peer = 0; peer < size(); ++peer)
@@ -427,7 +426,8 @@ void ProcessWorld::work_beside(int64_t group) {
 void ProcessWorld::register_group(int64_t id, const std::string& members) {
   std::lock_guard lock(mutex_);
   const auto [place, is_new] = groups_.try_emplace(id, members);
-  check_internal(is_new || place->second == members, "two groups got one number: " + place->second + " and " + members);
+  check_internal(is_new || place->second == members,
+                 "two groups got the same number: " + place->second + " and " + members);
 }
 
 }  // namespace trireme

@@ -152,14 +152,14 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
   while (true) {
     for (const std::string& bytes : s.wire.receive(kLook)) {
       std::optional<std::vector<std::string>> answer = unpack(bytes);
-      if (!answer) s.fail("rank 0 answered with what is no answer", "start all ranks with the same version");
+      if (!answer) s.fail("rank 0 sent an invalid answer", "start all ranks with the same version");
       s.has_answered = true;
       return std::move(*answer);
     }
     switch (s.wire.state()) {
       case ClientWire::State::refused:
         s.fail(s.own_key == make_curve_keys("").client_public ? "rank 0 has a token, this rank has none"
-                                                              : "rank 0 does not take this rank's token",
+                                                              : "rank 0 does not accept this rank's token",
                fmt::format("give all ranks the same {}", kTokenVariable));
       case ClientWire::State::lost:
         s.fail("the connection to rank 0 is gone", "look at the end of its output");
@@ -171,11 +171,11 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
     if (!said && !s.has_answered &&
         waited > kSaysThatItWaits) {  // later failures are reported elsewhere, with what to do
       said = true;
-      spdlog::warn("{}: waits for rank 0, which has not answered yet", s.server);
+      spdlog::warn("{}: waiting for rank 0, which has not answered yet", s.server);
     }
     if (waited > s.patience)
       s.fail(fmt::format("rank 0 has not answered for {} s", s.patience),
-             "look whether it runs, and whether it was given the same address");
+             "check that it runs, and that it was given the same address");
   }
 }
 

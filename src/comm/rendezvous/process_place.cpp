@@ -73,8 +73,8 @@ std::string address_of(const Launcher& launcher, const Variables& variables, int
     if (const auto address = variables("SLURM_LAUNCH_NODE_IPADDR"); address && !address->empty()) return *address;
   }
   fail_user({"environment variable MASTER_ADDR", "is not set",
-             fmt::format("by {} there are processes on several machines", launcher.name),
-             "set it to the host of rank 0, as the others reach it; with Open MPI: mpirun -x MASTER_ADDR=HOST"});
+             fmt::format("according to {} there are processes on several machines", launcher.name),
+             "set it to the host of rank 0, as the other ranks reach it; with Open MPI: mpirun -x MASTER_ADDR=HOST"});
 }
 
 int port_of(const Launcher& launcher, const Variables& variables) {

@@ -285,7 +285,7 @@ std::vector<std::string> ClientWire::receive(double seconds) {
     const auto now = s.open.add(piece, s.largest);
     if (now == Assembly::Now::too_large)
       fail_run({"message of the server", fmt::format("more than {} bytes", s.largest),
-                "nothing that long was asked for", ""});
+                "no message of this size was requested", ""});
     if (now == Assembly::Now::whole) arrived.push_back(s.open.take());
   }
   s.watch();
