@@ -32,15 +32,15 @@ int64_t element_count(std::span<const at::Tensor> tensors) {
 }
 
 [[noreturn]] void refuse(int replica, std::string why) {
-  fail_run({fmt::format("replica {}", replica), "asked the parameter server", std::move(why), ""});
+  fail_run({fmt::format("replica {}", replica), "sent an invalid request to the parameter server", std::move(why), ""});
 }
 
 void check_like(std::span<const at::Tensor> told, std::span<const at::Tensor> kept, int replica) {
   if (told.empty()) return;
-  if (told.size() != kept.size()) refuse(replica, fmt::format("with {} tensors for {}", told.size(), kept.size()));
+  if (told.size() != kept.size()) refuse(replica, fmt::format("{} tensors instead of {}", told.size(), kept.size()));
   for (size_t i = 0; i < told.size(); ++i)
     if (told[i].sizes() != kept[i].sizes() || told[i].scalar_type() != kept[i].scalar_type())
-      refuse(replica, "with tensors of other shapes");
+      refuse(replica, "its tensors have other shapes or dtypes than the shard's");
 }
 
 }  // namespace
@@ -85,11 +85,11 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   CentralShard& shard = shards_[size_t(index)];
   const std::span<const at::Tensor> tensors = request.tensors;
   if (request.numbers.size() < kHeader || !(request.numbers[0] >= 0 && request.numbers[0] <= double(tensors.size())))
-    refuse(replica, "with a head that is none");
+    refuse(replica, "its header is not valid");
   const size_t parts = size_t(request.numbers[0]);
-  if ((tensors.size() - parts) % 2 != 0) refuse(replica, "with half of a batch norm's statistics");
+  if ((tensors.size() - parts) % 2 != 0) refuse(replica, "a batch norm's mean or variance is missing");
   if (request.operation != kStart) {
-    if (!shard.has_begun) refuse(replica, "before anybody has begun");
+    if (!shard.has_begun) refuse(replica, "no replica has begun yet");
     check_like(tensors.first(parts), shard.weights, replica);
     check_like(tensors.subspan(parts), tensors_of(shard.statistics), replica);
   }
@@ -97,7 +97,7 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   bool is_used = false;
   std::optional<Reply> reply = Reply{};
   if (request.operation == kStart) {
-    if (shard.has_begun) refuse(replica, "to begin again");
+    if (shard.has_begun) refuse(replica, "the server has already begun");
     begin_shard(index, tensors.first(parts), tensors.subspan(parts));
     reply->numbers = {goes_on_ ? 1.0 : 0.0};
   } else if (request.operation == kBeginAnew) {
@@ -198,7 +198,7 @@ void CentralClient::begin(ReplicaState& state, bool resumes) {
             .front();
   const bool server_resumes = hub_.total(goes_on) > 0;
   if (server_resumes == resumes) return;
-  if (resumes) refuse(hub_.replica(), "which has not been resumed, to go on");
+  if (resumes) refuse(hub_.replica(), "the replica was resumed, but the server was not");
   exchange({.operation = CentralServer::kBeginAnew}, {}, {});
   fetch(state.weights);
   write_values(read(state), state);

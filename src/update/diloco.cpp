@@ -201,7 +201,7 @@ DilocoOptions read_options(const ConfigTable& update, int64_t every) {
   options.outer_learning_rate = update.get_double("outer_learning_rate", options.outer_learning_rate, 0);
   options.outer_momentum = update.get_double("outer_momentum", options.outer_momentum, 0);
   if (!(options.outer_momentum < 1))
-    update.fail("outer_momentum", "it must be below 1, or speed grows without end", "the paper's is 0.9");
+    update.fail("outer_momentum", "it must be below 1, or the velocity grows without bound", "the paper's is 0.9");
   return options;
 }
 
@@ -230,7 +230,7 @@ std::unique_ptr<UpdatePolicy> read_streaming_diloco(const ConfigTable& update, c
   if (options.overlap >= options.every)
     update.fail(
         "overlap",
-        fmt::format("an exchange must be through before the fragment's next, every_steps = {} later", options.every),
+        fmt::format("an exchange must finish before the fragment's next one, every_steps = {} later", options.every),
         "choose less");
   options.mix = update.get_double("mix", kPaperMix, 0);
   if (options.mix > 1) update.fail("mix", "it is a share", "choose 0 to 1; the paper's is 0.5");

@@ -168,8 +168,9 @@ std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const Run
   options.warm_start = update.get_int("warm_start_steps", options.warm_start, 0);
   if (!facts.plain_sgd)
     update.fail("policy",
-                "downpour takes gradients from the steps of plain SGD: with another local optimizer they are none",
-                "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
+                "downpour computes gradients from the steps of plain SGD: with another local optimizer the result is "
+                "no gradient",
+                "write [optimizer] kind = \"sgd\", momentum = 0, or use async-average");
   return downpour(options, facts.replicas);
 }
 

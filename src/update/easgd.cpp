@@ -117,10 +117,10 @@ std::unique_ptr<UpdatePolicy> read_eamsgd(const ConfigTable& update, const RunFa
   EasgdOptions options = read_options(update);
   options.momentum = update.get_double("momentum", kUsualMomentum, 0);
   if (!(options.momentum < 1))
-    update.fail("momentum", "it must be below 1, or speed grows without end", "the paper's is 0.99");
+    update.fail("momentum", "it must be below 1, or the velocity grows without bound", "the paper's is 0.99");
   if (!facts.plain_sgd)
     update.fail("policy", "eamsgd has its own momentum: the local optimizer must be SGD without any",
-                "write [optimizer] kind = \"sgd\", momentum = 0, or take easgd");
+                "write [optimizer] kind = \"sgd\", momentum = 0, or use easgd");
   return easgd(options, facts.replicas);
 }
 

@@ -182,7 +182,7 @@ class Client final : public CentralReplica {
     }
     if (facts.learning_rate * options_.proximal > 1)
       fail_run({"fedprox", fmt::format("mu = {} at a learning rate of {}", options_.proximal, facts.learning_rate),
-                "the pull goes beyond the weights that it pulls to", "keep their product at 1 or below"});
+                "the step towards the round's weights would go beyond them", "keep their product at 1 or below"});
     if (options_.proximal > 0)
       for (size_t b = 0; b < anchor_.size(); ++b) {
         at::sub_out(pull_[b], state.weights[b], anchor_[b]);
@@ -330,7 +330,7 @@ FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) 
   options.local = read_whole_length(update, "local", options.local, 1);
   options.clip_norm = update.get_double("clip_norm", options.clip_norm, 0);
   options.dropout = update.get_double("dropout", options.dropout, 0);
-  if (!(options.dropout < 1)) update.fail("dropout", "nobody would ever answer", "choose less than 1");
+  if (!(options.dropout < 1)) update.fail("dropout", "no client would ever answer", "choose less than 1");
   if (options.dropout > 0 && options.rounds.timeout == 0)
     update.fail("dropout", "a round whose clients do not answer would never end", "add round_timeout = \"60 s\"");
   options.moments = read_moments(update, options.moments, false);
@@ -344,7 +344,7 @@ void read_averaging(const ConfigTable& update, FederatedOptions& options) {
   options.server.learning_rate = update.get_double("server_learning_rate", options.server.learning_rate, 0);
   options.server.momentum = update.get_double("server_momentum", options.server.momentum, 0);
   if (!(options.server.momentum < 1))
-    update.fail("server_momentum", "it must be below 1, or speed grows without end", "0.9 is usual");
+    update.fail("server_momentum", "it must be below 1, or the velocity grows without bound", "0.9 is usual");
 }
 
 }  // namespace

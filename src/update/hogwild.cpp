@@ -266,10 +266,10 @@ namespace {
 
 std::unique_ptr<UpdatePolicy> read_hogwild(const ConfigTable& update, const RunFacts& facts) {
   if (!facts.plain_sgd)
-    update.fail(
-        "policy",
-        "hogwild adds what the steps of plain SGD change: another local optimizer carries over what others cannot see",
-        "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
+    update.fail("policy",
+                "hogwild adds what the steps of plain SGD change: another local optimizer has state that other "
+                "replicas do not see",
+                "write [optimizer] kind = \"sgd\", momentum = 0, or use async-average");
   return hogwild();
 }
 

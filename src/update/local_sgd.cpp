@@ -161,10 +161,10 @@ std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const Ru
   options.overlap = update.get_int("overlap", options.overlap, 0);
   if (options.overlap == 0) return local_sgd(options);
   if (options.every.unit != Length::Unit::steps || double(options.overlap) > options.every.count)
-    update.fail("overlap", "an average must be in before the next one is begun",
-                "give every in steps, and an overlap of no more");
+    update.fail("overlap", "an average must arrive before the next one begins",
+                "give every in steps, and an overlap of at most as many");
   if (options.weight_by_samples || options.moments != Moments::kept || options.post_local_after.count > 0)
-    update.fail("overlap", "an average that comes later is of weights alone, which count alike",
+    update.fail("overlap", "with an overlap only weights are averaged, with equal shares",
                 "leave out weights, moments and post_local_after");
   return local_sgd(options);
 }

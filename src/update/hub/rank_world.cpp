@@ -247,7 +247,8 @@ void RankWorld::serve(int replica, Communicator& pair, int runner) {
 }
 
 void RankWorld::wait_for_the_others(Communicator& control) {
-  waiting_.wait_for(served_, int64_t(threads_.size()), std::numeric_limits<double>::infinity(), "the others to leave");
+  waiting_.wait_for(served_, int64_t(threads_.size()), std::numeric_limits<double>::infinity(),
+                    "the other replicas to leave");
   for (int replica = 1; replica < replicas(); ++replica)
     counts_[size_t(replica)] = counts_from(receive_numbers(control, replica, kCountsTag));
 }

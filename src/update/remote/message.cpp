@@ -52,7 +52,8 @@ class Reader {
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
 
   std::string_view take(size_t bytes, const char* what) {
-    if (bytes > rest_.size()) refuse(fmt::format("{} of {} bytes where {} are left", what, bytes, rest_.size()));
+    if (bytes > rest_.size())
+      refuse(fmt::format("{} of {} bytes, but only {} bytes are left", what, bytes, rest_.size()));
     const std::string_view taken = rest_.substr(0, bytes);
     rest_.remove_prefix(bytes);
     return taken;
@@ -130,9 +131,9 @@ std::string encode(const Message& message) {
 Message decode(std::string_view bytes) {
   Reader reader(bytes);
   const auto head = reader.take_one<Head>("a head");
-  if (head.magic != kMagic) refuse("it is none of Trireme's");
+  if (head.magic != kMagic) refuse("it is not a Trireme message");
   if (head.version != kVersion)
-    refuse(fmt::format("it is of version {}, this Trireme speaks version {}", head.version, kVersion));
+    refuse(fmt::format("it has version {}, this Trireme uses version {}", head.version, kVersion));
   if (head.verb > uint16_t(kLastVerb)) refuse(fmt::format("verb {}", head.verb));
   Message message{.verb = Verb(head.verb),
                   .ticket = head.ticket,

@@ -214,12 +214,12 @@ void RemoteClient::join() {
     if (!refused_.empty()) fail_user({options_.server, "cannot be joined", refused_, ""});
     if (wire_.state() == ClientWire::State::refused)
       fail_user({options_.server, "cannot be joined",
-                 "whoever listens there does not take this token, or is no trireme serve",
+                 "the server there does not accept this token, or is not trireme serve",
                  fmt::format("give the server's token in {} or --token-file", kTokenVariable)});
     if (number_ < 0 && steady_seconds() - began > options_.patience)
-      throw ServerLost(Blame::run,
-                       {options_.server, "cannot be joined",
-                        fmt::format("nobody answered for {:.0f} s", options_.patience), "start trireme serve there"});
+      throw ServerLost(
+          Blame::run, {options_.server, "cannot be joined",
+                       fmt::format("no server answered for {:.0f} s", options_.patience), "start trireme serve there"});
   }
 }
 
