@@ -1,5 +1,5 @@
-// A backend: through what workers that are processes reach each other. One of your own brings a Transport
-// (trireme/transport.h) and a BackendKind.
+// The registry of backends: how the ranks of a run are connected. A new backend is a folder with a descriptor and one
+// line in backend_kind.cpp.
 #pragma once
 
 #include <memory>
@@ -15,30 +15,30 @@ namespace trireme {
 
 class FlightRecorder;
 
-/// What a process that a launcher started gives to join the others.
+/// What a process that a launcher started needs in order to join the other ranks.
 struct JoinOptions {
   const ProcessPlace& place;
-  std::string interface = {};  ///< network interface; empty where the backend finds_ranks
-  std::string token = {};      ///< as WorldOptions'
+  std::string interface = {};  ///< network interface; empty for a backend that finds_ranks
+  std::string token = {};      ///< as WorldOptions::token
   std::shared_ptr<FlightRecorder> recorder;
 };
 
 struct BackendKind {
   const char* name;
-  const char* help;            ///< follows the name in help texts
-  const char* purpose;         ///< one line
-  bool processes = false;      ///< workers are processes; else threads of one
-  bool modelled_time = false;  ///< a run's times are a model's
-  bool finds_ranks = false;    ///< ranks find each other by their launcher: no address, interface or token is needed
-  const char* start = "";      ///< what starts several processes
-  const char* interface_why = "";   ///< where finds_ranks: why no interface can be chosen ...
-  const char* interface_next = "";  ///< ... and how one is, followed by its name
-  bool (*available)() = nullptr;    ///< in this build; null: in every one
-  std::unique_ptr<Communicator> (*join)(const JoinOptions& options) =
-      nullptr;  ///< of backends that a run of processes can have
+  const char* help;                 ///< printed after the name in help texts
+  const char* purpose;              ///< one line
+  bool processes = false;           ///< true if workers are processes; false if they are threads of one process
+  bool modelled_time = false;       ///< true if a run's times come from a model
+  bool finds_ranks = false;         ///< true if ranks find each other without address, interface or token
+  const char* start = "";           ///< the command that starts several processes
+  const char* interface_why = "";   ///< with finds_ranks: why no interface can be chosen
+  const char* interface_next = "";  ///< with finds_ranks: how to choose an interface; its name is appended
+  bool (*available)() = nullptr;    ///< true if this build has the backend; null: every build has it
+  /// Connects this process to the other ranks. Null: the processes of a run cannot use this backend.
+  std::unique_ptr<Communicator> (*join)(const JoinOptions& options) = nullptr;
 
   bool is_available() const { return !available || available(); }
-  /// Whether a run may be asked to use it; threads are what it has without being asked.
+  /// True if a run may name this backend. Threads of one process are the default and need no name.
   bool can_be_chosen() const { return join || modelled_time; }
 };
 

@@ -1,4 +1,4 @@
-// Errors as one clear line: where, what, why, what to do next.
+// Errors in one line: where, what, why, what to do next.
 #pragma once
 
 #include <stdexcept>
@@ -8,18 +8,18 @@
 
 namespace trireme {
 
-/// Who has to act. Decides the exit code of the program: 2 for the user's input, 1 for a run that failed.
+/// The side that must act on an error. Decides the program's exit code: 2 for the user's input, 1 for a failed run.
 enum class Blame { user, run };
 
 /// The parts of an error message. Empty parts are left out.
 struct Diagnosis {
-  std::string where;  ///< file, key, layer, device: the place a person would look at first
+  std::string where;  ///< file, key, layer or device: where to look first
   std::string what;   ///< the offending value or operation
   std::string why;    ///< the rule it breaks
   std::string next;   ///< what to do about it
 };
 
-/// The only exception type that Trireme throws on purpose. `what()` is a single line: `where: what: why; next`.
+/// The only exception type that Trireme throws itself. `what()` is a single line: `where: what: why; next`.
 class Error : public std::runtime_error {
  public:
   Error(Blame blame, Diagnosis diagnosis);
@@ -32,23 +32,23 @@ class Error : public std::runtime_error {
   Diagnosis diagnosis_;
 };
 
-/// A run's error that only says that another worker has ended it: where one is at hand that does not, that is the
-/// cause.
+/// A run error which says only that another worker has stopped this one. If another error is present, that one is the
+/// cause and is reported instead.
 class StoppedError : public Error {
  public:
   explicit StoppedError(Diagnosis diagnosis) : Error(Blame::run, std::move(diagnosis)) {}
 };
 
-/// Bad input: a file, key, flag or plan that the user can correct.
+/// Throws for bad input: a file, key, flag or plan that the user can correct.
 [[noreturn]] void fail_user(Diagnosis diagnosis);
 
-/// A run that cannot go on: memory limit, dead worker, disk.
+/// Throws for a run that cannot continue: memory limit, dead worker, disk.
 [[noreturn]] void fail_run(Diagnosis diagnosis);
 
-/// A broken promise inside Trireme: `condition` must hold whatever the user does.
+/// Throws an internal error if `condition` is false. `promise` states what must hold for every user input.
 void check_internal(bool condition, std::string_view promise);
 
-/// First line of any exception's text, without libtorch's C++ stack trace.
+/// Returns the first line of an exception's text, without libtorch's C++ stack trace.
 std::string first_line(const std::exception& error);
 
 }  // namespace trireme

@@ -1,21 +1,21 @@
-// What replicas exchange through. One interface for replicas on threads (hub/thread_world.h), on the ranks of any
-// Communicator, processes too (hub/rank_world.h), on a modelled clock (hub/virtual_world.h) and as clients that come
-// and go (remote/).
+// How replicas exchange data. One interface for replicas on threads (hub/thread_world.h), on the ranks of any
+// Communicator including processes (hub/rank_world.h), on a modelled clock (hub/virtual_world.h) and as clients that
+// join and leave (remote/).
 //
-// Two ways to meet. Collectives: all of a set of replicas call, nobody returns before the last has called. Visits: a
-// replica alone asks a shard of a parameter server, one visitor at a time per shard, and waits for no other replica
-// unless the server says so.
+// There are two kinds of exchange. Collectives: all replicas of a set call, and none returns before the last has
+// called. Visits: a single replica sends a request to a shard of a parameter server, one visitor at a time per shard,
+// and does not wait for other replicas unless the server requires it.
 //
-// A Hub is one replica's end and is used by that replica's thread only. Every operation throws a run error when another
-// replica has failed. Sums are added in the order of the replicas' numbers, so that all get the same bits, whatever the
-// timing and whichever the hub.
+// A Hub is one replica's end and is used by that replica's thread only. Every operation throws a run error if another
+// replica has failed. Sums are added in the order of the replicas' numbers, so that all replicas get the same bits,
+// whatever the timing and the kind of hub.
 //
-// Bytes are those of tensors that leave and reach this replica; numbers that travel beside them are not counted.
-// Collectives count the bytes of comm/formulas.h; between processes, where they go through the server, those that
-// really leave and come.
+// Counted bytes are those of tensors that leave and reach this replica; numbers sent with them are not counted.
+// Collectives count the bytes of comm/formulas.h. Between processes collectives go through the server and count the
+// bytes that are really sent and received.
 //
-// Between processes a replica can be lost in the middle, and where the policy can do without it
-// (UpdatePolicy::when_lost) the others go on: it is no member of collectives any more.
+// Between processes a replica can be lost in the middle. If the policy can continue without it
+// (UpdatePolicy::when_lost), the other replicas do, and it is no longer a member of collectives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,8 +32,8 @@
 
 namespace trireme {
 
-/// What a replica asks of a shard, and what it is told. Tensors of a request are read during the visit only; those of a
-/// reply are the replica's own.
+/// A replica's request to a shard, and the reply. Tensors of a request are read only during the visit. Tensors of a
+/// reply are the replica's own memory.
 struct Request {
   int operation = 0;  ///< the server's own numbering
   std::vector<at::Tensor> tensors = {};
@@ -44,47 +44,47 @@ struct Reply {
   std::vector<double> numbers = {};
 };
 
-/// The shards of a parameter server. Calls for one shard exclude each other; those for different shards may come at
-/// once.
+/// The shards of a parameter server. Calls for one shard exclude each other; calls for different shards may be
+/// concurrent.
 class ShardServer {
  public:
   virtual ~ShardServer() = default;
   virtual int shards() const = 0;
 
-  /// `now`: seconds on the hub's clock. Nullopt: not yet; nothing has changed, and the same request will be put again
-  /// after every other visit of the shard, and at the `deadline` of that moment.
+  /// `now`: seconds on the hub's clock. Returns nullopt to make the request wait: then nothing has changed, and the
+  /// same request is passed again after every other visit of the shard and at the time of deadline().
   virtual std::optional<Reply> serve(int shard, int replica, const Request& request, double now) = 0;
-  /// When a request that was put off just now is to be put again even if nobody visits; infinity: never.
+  /// Returns the time at which a waiting request is passed again even without a visit; infinity: never.
   virtual double deadline(int shard) const;
 
-  // Between processes. Never while somebody visits.
+  // The following are called between processes only, and never during a visit.
 
-  /// The replicas begin; those that are not there yet have been lost.
+  /// The replicas begin. Replicas that are not present yet count as lost.
   virtual void start(double now) {}
-  /// The replica is lost: nothing will come of it, until it is taken back.
+  /// The replica is lost: nothing will arrive from it until take_back.
   virtual void lose(int replica, double now) {}
   virtual void take_back(int replica, double now) {}
-  /// Copies of the newest values, in the order of the state's elements, cut in any way; nullopt: there are none (yet).
+  /// Returns copies of the newest values, in the order of the state's elements, cut in any way; nullopt if there are
+  /// none (yet).
   virtual std::optional<ModelValues> values() const { return std::nullopt; }
 };
 
-/// What one replica's exchanges took so far.
+/// Counts and times of one replica's exchanges so far.
 struct HubCounts {
   int64_t bytes_sent = 0, bytes_received = 0;
   int64_t collectives = 0, visits = 0;
-  double compute_seconds = 0;   ///< between begin_step and end_step
-  double idle_seconds = 0;      ///< blocked until other replicas were ready
-  double exchange_seconds = 0;  ///< blocked while tensors moved
-  std::vector<int64_t>
-      staleness;  ///< [k]: exchanges with weights that k updates of others had passed since they were read
+  double compute_seconds = 0;      ///< between begin_step and end_step
+  double idle_seconds = 0;         ///< blocked until other replicas were ready
+  double exchange_seconds = 0;     ///< blocked while tensors were transferred
+  std::vector<int64_t> staleness;  ///< [k]: number of exchanges with weights that were k updates of other replicas old
 };
 
-/// An exchange that goes on while the replica computes.
+/// An exchange that runs while the replica computes.
 class Pending {
  public:
   virtual ~Pending() = default;
-  /// Blocks until it is through. Of begin_average: the means. Of begin_gather: by replica, its tensor. Once. For
-  /// reading only.
+  /// Blocks until the exchange has finished. Returns the means (begin_average) or every replica's tensor, by replica
+  /// (begin_gather). The tensors are read-only. Call it once.
   virtual std::vector<at::Tensor> wait() = 0;
 };
 
@@ -97,40 +97,40 @@ class Hub {
   int replica() const { return replica_; }
   int replicas() const { return replicas_; }
 
-  /// Whether the others had begun when this replica came (back): it takes no part in what all do together at their
-  /// start.
+  /// True if the other replicas had already begun when this replica arrived (again): then it takes no part in their
+  /// common start.
   virtual bool came_late() const { return false; }
-  /// Of what all have alike after a total over all, one replica tells the world outside: this one?
+  /// True on the replica that reports values that are equal on all replicas (after a total over all).
   virtual bool speaks_for_all() const { return replica_ == 0; }
-  /// Of the replica's steps, that it makes first: more than 0 where it comes back.
+  /// Number of the first step that this replica makes: more than 0 if it has returned after a loss.
   virtual int64_t first_step() const { return 0; }
-  /// Whether the run's owner is in another process and is to be told of what happens.
+  /// True if the run's owner is in another process and must be told of events.
   virtual bool reports() const { return false; }
-  /// To the run's owner where it is in another process; not answered. Numbers of reports that follow each other with
-  /// the same operation and without tensors may arrive in one.
+  /// Sends a report to the run's owner in another process; there is no answer. Numbers of consecutive reports with the
+  /// same operation and without tensors may arrive as one report.
   virtual void report(Request request) {}
 
-  /// Before anything else, and after everything: on the virtual clock a replica runs only in between. See run_replicas.
+  /// Call these first and last: on the virtual clock a replica runs only in between. See run_replicas.
   virtual void enter() = 0;
   virtual void leave() = 0;
 
-  // -- collectives: the same calls in the same order by all members, with tensors of the same shapes. `members`:
-  // ascending, with this
-  //    replica; empty: all. Who is lost (is_lost) is no member any more
+  // -- collectives: all members make the same calls in the same order, with tensors of the same shapes. `members`:
+  // ascending, including this replica; empty: all. A lost replica (is_lost) is no longer a member.
 
-  /// Each tensor becomes its mean over the members, in place: their sum, divided by their number.
+  /// Replaces each tensor by its mean over the members, in place: the sum divided by the number of members.
   void average(std::span<at::Tensor> tensors, std::span<const int> members = {});
-  /// sum of weight_i x_i / sum of weight_i. What comes with weight 0 may be anything, NaN too. Errors (run): weights
-  /// that add up to 0 or less, or to no number.
+  /// Replaces each tensor by sum of weight_i x_i / sum of weight_i. Tensors with weight 0 may hold anything, including
+  /// NaN. Throws a run error if the weights' sum is not a number greater than 0.
   void weighted_average(std::span<at::Tensor> tensors, double weight, std::span<const int> members = {});
-  /// The sum of a number over the members: agreement, not traffic; counts no bytes and takes no time but waiting.
+  /// Returns the sum of a number over the members. It is agreement, not traffic: it counts no bytes and takes no time
+  /// except waiting.
   virtual double total(double number, std::span<const int> members = {}) = 0;
   void barrier(std::span<const int> members = {}) { total(0, members); }
 
-  // -- collectives of all replicas that go on meanwhile; any number at once, begun in the same order by all
+  // -- collectives of all replicas that run in the background; any number at once, begun in the same order by all
 
   virtual std::unique_ptr<Pending> begin_average(std::vector<at::Tensor> tensors) = 0;
-  /// Any shape, also one per replica.
+  /// The tensors' shapes may differ between replicas.
   virtual std::unique_ptr<Pending> begin_gather(at::Tensor tensor) = 0;
 
   // -- the parameter server
@@ -139,25 +139,25 @@ class Hub {
     int shard = 0;
     Request request;
   };
-  /// All requests set out at once; returns when all are answered, in the order of the requests.
+  /// Sends all requests at once. Returns the replies when all have arrived, in the order of the requests.
   virtual std::vector<Reply> visit(std::vector<ShardRequest> requests) = 0;
   Reply visit(int shard, Request request);
 
   // -- the clock
 
   virtual double now() const = 0;  ///< seconds since the hub's start
-  /// Around each step's computation. The virtual clock moves on in end_step.
+  /// Call them around each step's computation. The virtual clock advances in end_step.
   virtual void begin_step() = 0;
   virtual void end_step() = 0;
-  /// Whether this replica has failed for good in the step that has ended: the step has not been made, and there will be
-  /// no more. Its hub takes visits still, unmetered ones.
+  /// True if this replica has failed for good in the last step: that step was not made, and there will be no more. Its
+  /// hub still accepts unmetered visits.
   bool is_lost() const { return is_lost_; }
 
   const HubCounts& counts() const { return counts_; }
   void count_staleness(int64_t updates);
 
-  /// While alive, this replica's exchanges take no time of the virtual or emulated links and count nothing: for
-  /// evaluations and for handing out initial weights. Members of a collective all have one or none has.
+  /// While it exists, this replica's exchanges take no time on the virtual or emulated links and count nothing. For
+  /// evaluations and for distributing initial weights. In a collective, all members must use it or none.
   class Unmetered {
    public:
     explicit Unmetered(Hub& hub) : hub_(hub), before_(hub.metered_) { hub.metered_ = false; }
@@ -173,11 +173,12 @@ class Hub {
  protected:
   Hub(int replica, int replicas) : replica_(replica), replicas_(replicas) {}
 
-  /// Each tensor becomes its sum over the members, in place. Returns how many have come.
+  /// Replaces each tensor by its sum over the members, in place. Returns how many members took part.
   virtual int sum(std::span<at::Tensor> tensors, std::span<const int> members) = 0;
 
   bool metered() const { return metered_; }
-  /// The members as a list, all of them where it is empty. Errors (run): not ascending, or without this replica.
+  /// Returns the members as a list; all if it is empty. Throws a run error if they are not ascending or lack this
+  /// replica.
   std::vector<int> checked(std::span<const int> members) const;
   HubCounts counts_;
   bool is_lost_ = false;
@@ -191,30 +192,30 @@ int64_t bytes_of(std::span<const at::Tensor> tensors);
 
 class HubWorld;
 
-/// Runs `body` for every replica, each on a thread of its own, between enter and leave. Rethrows what the first that
-/// failed threw, when all have ended. Operators of each thread run on that thread alone.
+/// Runs `body` for every replica, each on its own thread, between enter and leave. Waits for all, then rethrows the
+/// first failure. Each thread runs its operators alone (one operator thread).
 void run_replicas(HubWorld& world, const std::function<void(Hub&)>& body);
 
-/// The ends of all replicas. Thread-safe.
+/// The hubs of all replicas. Thread-safe.
 class HubWorld {
  public:
   virtual ~HubWorld() = default;
   virtual int replicas() const = 0;
   virtual Hub& hub(int replica) = 0;
-  /// Whether this process is the server of replicas that are all in others.
+  /// True if this process is the server and all replicas are in other processes.
   virtual bool serves() const { return false; }
-  /// Whether the first replica is in this process.
+  /// True if the first replica is in this process.
   virtual bool decides() const { return true; }
-  /// Seconds on the replicas' clock, of a process that serves.
+  /// Seconds on the replicas' clock, in a process that serves.
   virtual double now() const { return 0; }
-  /// Ends every pending and later operation of every replica with an error that carries `reason`; the first reason
-  /// wins.
+  /// Ends every pending and later operation of every replica with an error that contains `reason`. The first reason is
+  /// kept.
   virtual void abort(const std::string& reason) = 0;
-  /// Why replicas in other processes can do nothing any more; empty while they can, and where there are none.
+  /// Why replicas in other processes can no longer work. Empty while they can, and if there are none.
   virtual std::string abort_reason() const { return ""; }
-  /// As run_replicas, for those replicas that are in this process; returns when nobody's replica works any more.
+  /// As run_replicas, for the replicas in this process. Returns when no replica works any more.
   virtual void run(const std::function<void(Hub&)>& body) { run_replicas(*this, body); }
-  /// Once run is through: what the replica's exchanges took, as far as this process knows.
+  /// After run() has returned: the counts of the replica's exchanges, as far as this process knows them.
   virtual HubCounts counts(int replica) { return hub(replica).counts(); }
 };
 

@@ -1,4 +1,5 @@
-// How a tensor lies on the workers of a mesh. Terms are those of PyTorch's DTensor: Replicate, Shard(dim), Partial.
+// How a tensor is distributed over the workers of a mesh. Terms are those of PyTorch's DTensor: Replicate, Shard(dim),
+// Partial.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ using Shape = std::vector<int64_t>;
 std::string to_string(const Shape& shape);  ///< "[64, 3, 32, 32]"
 int64_t element_count(const Shape& shape);
 
-/// Along one mesh axis: every worker has the whole tensor, a slice of one dim, or a summand of it.
+/// Placement along one mesh axis: every worker has the whole tensor, a slice of one dim, or a summand.
 struct Placement {
   enum class Kind { replicate, shard, partial };
   Kind kind = Kind::replicate;
@@ -29,7 +30,7 @@ struct Placement {
 
 std::string to_string(const Placement& placement);  ///< "Replicate", "Shard(1)", "Partial"
 
-/// Half-open range of indices along one dim.
+/// A half-open range of indices along one dim.
 struct Range {
   int64_t begin = 0, end = 0;
   int64_t size() const { return end - begin; }
@@ -37,10 +38,11 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// The share of part `index` when `length` is divided over `parts`: sizes differ by at most one, larger shares first.
+/// Returns the share of part `index` if `length` is divided into `parts`. Sizes differ by at most one; larger shares
+/// come first.
 Range share_of(int64_t length, int parts, int index);
 
-/// As above, in proportion to `weights` (positive; one per part): part i ends at the rounded cumulative share.
+/// As above, in proportion to `weights` (positive, one per part). Part i ends at the rounded cumulative share.
 Range share_of(int64_t length, const std::vector<double>& weights, int index);
 
 /// A rectangular region of a tensor: one range per dim.
@@ -50,7 +52,7 @@ Box whole(const Shape& shape);
 Box intersect(const Box& a, const Box& b);
 bool is_empty(const Box& box);
 Shape shape_of(const Box& box);
-Box relative_to(const Box& inner, const Box& outer);  ///< inner in outer's local indices
+Box relative_to(const Box& inner, const Box& outer);  ///< `inner` in the local indices of `outer`
 
 /// A grid of workers with axes `data` and `tensor`; `workers[d * tensor + t]` is the world rank at (d, t).
 struct Mesh {
@@ -60,7 +62,7 @@ struct Mesh {
   std::vector<double> shares = {};  ///< relative sizes of the data shards; empty: equal
 
   int size() const { return data * tensor; }
-  int index_of(int worker) const;  ///< position in `workers`, -1 when absent
+  int index_of(int worker) const;  ///< position in `workers`, -1 if absent
   int data_index(int worker) const { return index_of(worker) / tensor; }
   int tensor_index(int worker) const { return index_of(worker) % tensor; }
   std::vector<int> data_group(int worker) const;    ///< same tensor index, ascending data index
@@ -68,15 +70,15 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
-/// A tensor's placement on both axes of a mesh. The axes never shard the same dim.
+/// A tensor's placement on both axes of a mesh. The axes must not shard the same dim.
 struct Layout {
   Mesh mesh;
   Placement data;
   Placement tensor;
   friend bool operator==(const Layout&, const Layout&) = default;
 
-  /// The region that `worker` holds of a tensor of global `shape` (its summand's region where Partial).
-  /// Errors: internal, when both axes shard one dim or a dim does not exist.
+  /// Returns the region that `worker` holds of a tensor of global `shape` (the region of its summand if Partial).
+  /// Errors: internal, if both axes shard one dim or a dim does not exist.
   Box box_of(int worker, const Shape& shape) const;
 };
 

@@ -1,10 +1,9 @@
-// When and how replicas agree on weights. docs/updates.md says what each policy does, where it comes from and what it
-// costs.
+// When and how replicas agree on weights. docs/updates.md describes each policy, its source and its cost.
 //
-// True synchronous training, a gradient of all samples in every step, is a plan's data axis, with any optimizer;
+// True synchronous training (a gradient of all samples in every step) is a plan's data axis, with any optimizer.
 // synchronous.h is its name on the modelled clock.
 //
-// What a replica does, on one thread (that of its first worker, while the others wait):
+// What a replica does, on one thread (its first worker's, while its other workers wait):
 //
 //     auto policy = update.for_replica(hub);
 //     policy->begin(state);
@@ -15,15 +14,16 @@
 //     }
 //     policy->finish(state);
 //
-// Where a call says that it wrote weights, whoever keeps another copy of them (in a compute dtype, sharded) renews it.
+// If a call reports that it wrote weights, the owner of any other copy of them (in a compute dtype, sharded) must
+// update that copy.
 //
-// Checkpoints. When all replicas have been stopped, as UpdatePolicy::stops says (after update.hold(), each calls
-// policy->release_waiting()), each calls policy->state(state) on its thread, and when all have, one calls
-// update.state(now) and update.go_on(). To go on: a new policy with the same options, update.resume(saved, now) before
-// the hubs' world runs, and on each replica policy->resume(saved, state) in place of begin, with the weights, moments
-// and statistics that `state` had then; steps are counted on. Where the result does not depend on who comes when it is
-// that of the undisturbed run, bit for bit. A replica that calls begin beside a server that goes on has nothing to go
-// on from: it begins with the server's weights.
+// Checkpoints. First all replicas are stopped, as UpdatePolicy::stops allows (after update.hold(), each calls
+// policy->release_waiting()). Then each calls policy->state(state) on its thread. After all have, one thread calls
+// update.state(now) and update.go_on(). To resume: make a new policy with the same options, call update.resume(saved,
+// now) before the hubs' world runs, and on each replica policy->resume(saved, state) instead of begin, with the
+// weights, moments and statistics that `state` had then; step numbers continue. If the result does not depend on the
+// order of arrivals, it equals that of an uninterrupted run bit for bit. A replica that calls begin while the server is
+// resumed has no state of its own: it begins with the server's weights.
 #pragma once
 
 #include <cstdint>
@@ -39,63 +39,64 @@ namespace trireme {
 
 class ConfigTable;
 
-/// One replica's part in a policy: belongs to the replica's thread, like its hub, which outlives it. Calls throw what
-/// the hub throws.
+/// One replica's part of a policy. Used by the replica's thread only, like its hub, which must outlive it. Calls throw
+/// the hub's errors.
 class ReplicaPolicy {
  public:
   explicit ReplicaPolicy(Hub& hub) : hub_(hub) {}
   virtual ~ReplicaPolicy() = default;
 
-  /// Before the first step. All replicas call it, and begin with the first one's weights and statistics, which all have
-  /// already.
+  /// Called before the first step by all replicas. They begin with the first replica's weights and statistics, which
+  /// are already equal on all.
   virtual void begin(ReplicaState& state) {}
 
   struct Before {
-    bool wrote = false;  ///< weights
-    bool stop = false;   ///< this replica makes no more steps, this one neither; finish comes next
-    bool held =
-        false;  ///< as UpdatePolicy::hold asks: nothing has happened; the same call comes again when the run goes on
+    bool wrote = false;  ///< true if it wrote weights
+    bool stop = false;   ///< this replica makes no more steps, not even this one; call finish next
+    /// as requested by UpdatePolicy::hold: nothing has happened; make the same call again when the run continues
+    bool held = false;
   };
   virtual Before before_step(const StepFacts& facts, ReplicaState& state) { return {}; }
 
-  /// Whether it wrote weights. Where the policy does not communicate it costs nothing that grows with the weights,
-  /// unless the policy's page says so.
+  /// Returns true if it wrote weights. If the policy does not communicate, its cost does not grow with the weights,
+  /// unless the policy's documentation says so.
   virtual bool after_step(const StepFacts& facts, ReplicaState& state) = 0;
 
-  /// What was not exchanged yet, is. Between the last step and finish, for a replica whose state is to be taken while
-  /// others still train; finish does it otherwise. Where that waits for others it ends when UpdatePolicy::hold asks,
-  /// and is called again when the run goes on.
+  /// Exchanges what was not exchanged yet. Called between the last step and finish, for a replica whose state must be
+  /// taken while other replicas still train; otherwise finish does it. If it waits for other replicas,
+  /// UpdatePolicy::hold ends the wait, and it is called again when the run continues.
   virtual void settle(ReplicaState& state) {}
 
-  /// After the last step: what was not exchanged yet, exchanged; all replicas have the same values then, the run's
-  /// result. All call it.
+  /// Called by all replicas after the last step. Exchanges what was not exchanged yet. Afterwards all replicas have the
+  /// same values, the run's result.
   virtual void finish(ReplicaState& state) = 0;
 
-  /// What an evaluation between two steps uses, where policies have such a thing the central values, not the replica's
-  /// own. Unmetered. Where the policy says evaluates_together all replicas call it after the same step, else any may
-  /// alone.
+  /// Returns the values that an evaluation between two steps uses: the central values if the policy has them, otherwise
+  /// the replica's own. Unmetered. If the policy evaluates_together, all replicas must call it after the same step;
+  /// otherwise any replica may call it alone.
   virtual ModelValues values_for_evaluation(ReplicaState& state) = 0;
 
-  /// In place of all further calls where the replica has failed for good (Hub::is_lost): what a server must be told, it
-  /// is told.
+  /// Called instead of all further calls if the replica has failed for good (Hub::is_lost). Notifies the server if
+  /// necessary.
   virtual void leave(ReplicaState& state) {}
 
-  /// After UpdatePolicy::hold, by a replica that has been stopped: those that wait at the server are held now.
+  /// Called after UpdatePolicy::hold by a stopped replica: replicas that wait at the server then return as held.
   /// Unmetered.
   virtual void release_waiting() {}
 
-  /// This replica's part, but for `state` itself: copies. Between two steps, or after settle, when all replicas have
-  /// been stopped; an exchange that goes on meanwhile is waited for, and enters the weights when it would have.
+  /// Returns this replica's part of the state, without `state` itself, as copies. Call it between two steps or after
+  /// settle, when all replicas have been stopped. An exchange in progress is waited for, and enters the weights at its
+  /// normal time.
   PolicyState state(const ReplicaState& state);
-  /// In place of begin, with what `state` held when the part was taken; all replicas do, or begin. What came late
-  /// (Hub::came_late) begins anew. Errors (user): the part is of another replica, policy or number of replicas, or of
-  /// weights of another size.
+  /// Call it instead of begin, with the contents of `state` at the time of the checkpoint, on all replicas. A replica
+  /// that came late (Hub::came_late) begins without a saved part. Errors (user): the part is of another replica, policy
+  /// or number of replicas, or of weights of another size.
   void resume(const PolicyState& saved, ReplicaState& state);
 
  protected:
-  /// Names all values of the part. Copied in after begin.
+  /// Names all values of the part, for saving or restoring. When restoring, it is called after begin.
   virtual void fields(StateFields& fields, const ReplicaState& state) {}
-  /// In begin: whether the part will be copied in.
+  /// In begin: true if the part will be restored.
   bool resumes() const { return resumes_; }
 
   Hub& hub_;
@@ -104,55 +105,57 @@ class ReplicaPolicy {
   bool resumes_ = false;
 };
 
-/// A policy of a run, shared by its replicas. Thread-safe. Belongs to one run: a server keeps weights.
+/// A policy of a run, shared by its replicas. Thread-safe. Belongs to one run, because a server holds weights.
 class UpdatePolicy {
  public:
   virtual ~UpdatePolicy() = default;
-  /// Name and options, in one line: two policies with the same one do the same.
+  /// Name and options in one line. Two policies with equal descriptions behave equally.
   virtual std::string description() const = 0;
-  /// For the hub's world; null: none. Lives as long as this.
+  /// The server for the hubs' world; null: none. It exists as long as this object.
   virtual ShardServer* server() { return nullptr; }
   virtual bool evaluates_together() const { return false; }
-  /// What becomes of the run when a replica is lost in the middle.
+  /// What happens to the run if a replica is lost in the middle.
   enum class WhenLost {
-    ends,        ///< all meet all: without one nobody can go on
-    goes_on,     ///< the others do
-    may_return,  ///< the others do, and it may come back
+    ends,        ///< the run ends, because every exchange involves all replicas
+    goes_on,     ///< the other replicas continue
+    may_return,  ///< the other replicas continue, and the lost one may return
   };
   virtual WhenLost when_lost() const { return WhenLost::ends; }
   bool outlives_replicas() const { return when_lost() != WhenLost::ends; }
-  /// Whether a replica whose values are no numbers any more spoils nobody else's.
+  /// True if a replica with values that are not finite does not affect the others' values.
   virtual bool refuses_broken_values() const { return false; }
-  /// Whether replicas write to each other's memory without an exchange: only threads of one process can, and links play
-  /// no part.
+  /// True if replicas write to shared memory without an exchange. Only threads of one process can; links have no
+  /// effect.
   virtual bool shares_memory() const { return false; }
-  /// Whether ReplicaState::tables and StepFacts::rows are wanted; to know them before a step takes time.
+  /// True if ReplicaState::tables and StepFacts::rows are needed. To compute them before a step takes time.
   virtual bool takes_rows() const { return false; }
   virtual std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) = 0;
 
-  /// Where all replicas can be stopped for a checkpoint: none waits in a call for one that has been stopped.
+  /// Where all replicas can be stopped for a checkpoint, such that none waits in a call for a stopped one.
   enum class Stops {
-    together,  ///< after equally many steps; where replicas make differently many in an epoch, at the end of the same
-               ///< epoch
+    /// after the same number of steps; if numbers of steps in an epoch differ between replicas, at the end of the same
+    /// epoch
+    together,
     anywhere,  ///< each between any two of its steps, once all have made one, or after settle
     held,      ///< each between any two of its steps, while hold() is in force
   };
   virtual Stops stops() const { return Stops::together; }
-  /// Steps that a replica makes before it can be stopped, at least.
+  /// Minimum number of steps that a replica makes before it can be stopped.
   virtual int64_t steps_before_stops() const { return 1; }
-  /// From now on nobody waits for what comes of others' steps: before_step returns `held`, and after_step leaves the
-  /// wait to it. One that waits already returns with the next visit: release_waiting. Any thread.
+  /// From now on no replica waits for the results of other replicas' steps: before_step returns `held`, and after_step
+  /// leaves the wait to before_step. A replica that already waits returns at the next visit: release_waiting.
+  /// Thread-safe.
   virtual void hold() {}
   virtual void go_on() {}
 
-  /// What the replicas share, the server's part too: copies. When all replicas have been stopped and nobody visits.
-  /// `now`: seconds on the hubs' clock; times that are yet to come are kept as seconds from then.
+  /// Returns what the replicas share, including the server's part, as copies. Call it when all replicas have been
+  /// stopped and none visits. `now`: seconds on the hubs' clock; future times are saved relative to it.
   PolicyState state(double now);
-  /// Once, before the hubs' world runs. Errors (user): the state is of another policy or other options.
+  /// Call it once, before the hubs' world runs. Errors (user): the state is of another policy or of other options.
   void resume(const PolicyState& saved, double now);
 
  protected:
-  /// Names all values of what is shared.
+  /// Names all shared values, for saving or restoring.
   virtual void fields(StateFields& fields, double now) {}
 };
 

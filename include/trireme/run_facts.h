@@ -1,4 +1,4 @@
-// What policies must know of a run to accept it.
+// What policies must know about a run to accept it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace trireme {
 struct RunFacts {
   int replicas = 1;
   uint64_t seed = 0;
-  /// The local optimizer is w -= learning rate * g, g with weight decay if any: no momentum, no moments.
+  /// True if the local optimizer is w -= learning rate * g (g may include weight decay): no momentum, no moments.
   bool plain_sgd = false;
 };
 

@@ -24,7 +24,7 @@ double parse_flop_rate(std::string_view text, std::string_view key);
 /// Seconds: ns, us, ms, s, min, h.
 double parse_seconds(std::string_view text, std::string_view key);
 
-/// How long to train: a number of optimizer steps or of passes over the training set.
+/// The length of training: a number of optimizer steps or of epochs (passes over the training set).
 struct Length {
   enum class Unit { steps, epochs };
   double count = 0;

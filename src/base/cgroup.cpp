@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Version 1 says "no limit" with a number near 2^63.
+/// Version 1 writes a number near 2^63 for "no limit".
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 
 template <class T>
@@ -45,13 +45,14 @@ void read_version_1(const fs::path& group, CgroupLimits& limits) {
 CgroupLimits cgroup_limits(const fs::path& membership, const fs::path& mount) {
   CgroupLimits limits;
   std::ifstream file(membership);
-  // lines "id:controllers:/path"; version 2 has no controllers
+  // The lines have the form "id:controllers:/path". Version 2 has no controllers.
   for (std::string line; std::getline(file, line);) {
     std::istringstream fields(line);
     std::string id, controllers, group;
     if (!std::getline(fields, id, ':') || !std::getline(fields, controllers, ':') || !std::getline(fields, group))
       continue;
-    // a container may see its own group at the mount's root though the path here is the host's: try every parent
+    // In a container, the process's group may be mounted at the root while the path here is the host's. So try every
+    // parent.
     for (fs::path path = fs::path(group).relative_path();; path = path.parent_path()) {
       if (controllers.empty()) {
         read_version_2(mount / path, limits);

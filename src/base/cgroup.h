@@ -1,4 +1,4 @@
-// Limits that Linux control groups (containers, Slurm, systemd) put on this process, version 1 and 2.
+// Limits that Linux control groups, versions 1 and 2 (used by containers, Slurm and systemd), set for this process.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ struct CgroupLimits {
   std::optional<int64_t> memory_bytes;
 };
 
-/// The tightest limits of the process's groups and those above them. Nullopt where nothing limits or nothing can be
-/// read. The paths are parameters for tests.
+/// Returns the tightest limits of the process's groups and of their parent groups. A limit is nullopt if no group sets
+/// it or if it cannot be read. Tests pass other paths.
 CgroupLimits cgroup_limits(const std::filesystem::path& membership = "/proc/self/cgroup",
                            const std::filesystem::path& mount = "/sys/fs/cgroup");
 

@@ -20,11 +20,13 @@ namespace trireme {
 struct ConfigTable::Document {
   std::string name;  ///< the file, for messages
   toml::table root;
-  std::set<std::string> known;                     ///< full paths that a getter asked for, present or not
-  std::map<std::string, std::string> overridden;   ///< full path -> "--set path=value"
-  std::map<std::string, std::string> short_forms;  ///< full path -> key of the table that a string there is short for
+  std::set<std::string> known;                    ///< full paths that a getter has requested, present or not
+  std::map<std::string, std::string> overridden;  ///< full path -> "--set path=value"
+  std::map<std::string, std::string>
+      short_forms;  ///< full path -> key of the table that a string at this path is short for
 
-  /// The node at `path` (in `parent`, under `name`), which becomes a table where it is a string that is short for one.
+  /// Returns the node at `path` (in `parent`, under `name`). A string that is the short form of a table is first
+  /// replaced by that table.
   toml::node* expanded(const std::string& path, toml::table& parent, std::string_view name);
 };
 
@@ -34,7 +36,7 @@ std::string join_path(const std::string& table, std::string_view key) {
   return table.empty() ? std::string(key) : table + "." + std::string(key);
 }
 
-/// With the fewest digits that are this number: 0.1, not 0.10000000000000001.
+/// Writes the number with the fewest digits that identify it: 0.1, not 0.10000000000000001.
 std::string shortest(double value) {
   std::string text = fmt::format("{}", value);
   return text.find_first_not_of("-0123456789") == text.npos ? text + ".0" : text;
@@ -72,7 +74,7 @@ toml::table parse_toml(std::string_view text, const std::string& name) {
   }
 }
 
-/// The value of an override: TOML where it is TOML, else the words themselves.
+/// Parses the value of an override as TOML. A value that is not TOML is taken as a string.
 toml::table parse_override(std::string_view value) {
   try {
     toml::table parsed = toml::parse("value = " + std::string(value));
@@ -125,7 +127,7 @@ void collect_leaves(const toml::node& node, const std::string& path, const std::
   }
 }
 
-/// "strategies=[a, b]" and "strategies=a,b" from --set, where the words carry no quotes.
+/// Splits "[a, b]" and "a,b". In a list given to --set, the words have no quotes.
 std::vector<std::string> split_list(std::string_view text) {
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
   std::vector<std::string> words;
@@ -139,7 +141,7 @@ std::vector<std::string> split_list(std::string_view text) {
 
 }  // namespace
 
-/// One look-up: the node under a key, which counts as known from here on.
+/// One look-up: the node under a key. The key counts as known from then on.
 struct ConfigTable::Reader {
   Reader(const ConfigTable& table, std::string_view key) : table(table), key(key) {
     path = join_path(table.path_, key);
@@ -173,7 +175,7 @@ struct ConfigTable::Reader {
     }
     if (auto exact = node->value_exact<T>()) return *exact;
     if constexpr (std::is_same_v<T, std::string>) {
-      // --set name=50 means the string where a string is wanted
+      // --set name=50 means the string "50" where a string is expected
       auto given = table.document_->overridden.find(path);
       if (given != table.document_->overridden.end() && node->is_value())
         return given->second.substr(given->second.find('=') + 1);
@@ -190,7 +192,7 @@ struct ConfigTable::Reader {
     } else if (auto words = node->value_exact<std::string>(); words && from_command_line) {
       for (const std::string& word : split_list(*words)) elements.push_back(*parse_override(word).get("value"));
     } else {
-      elements.push_back(*node);  // a single value stands for a list of it
+      elements.push_back(*node);  // a single value is accepted as a list of one
     }
     std::vector<T> values;
     for (const toml::node& element : elements) {
@@ -279,7 +281,7 @@ toml::node* ConfigTable::Document::expanded(const std::string& path, toml::table
   const auto form = short_forms.find(path);
   if (form == short_forms.end() || !node->is_string()) return node;
   toml::table full;
-  full.insert(form->second, std::move(*node->as_string()));  // moved, it keeps its line
+  full.insert(form->second, std::move(*node->as_string()));  // moving the string preserves its source line
   if (auto given = overridden.extract(path)) {
     given.key() = join_path(path, form->second);
     overridden.insert(std::move(given));

@@ -22,7 +22,7 @@ struct FreeBitmap {
 };
 using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 
-/// Of what this process may use; null where the machine cannot be read.
+/// Loads the topology of the cores that this process may use. Null if hwloc cannot read the machine.
 Topology load_topology() {
   hwloc_topology_t raw = nullptr;
   if (::hwloc_topology_init(&raw) != 0) return nullptr;
@@ -30,7 +30,7 @@ Topology load_topology() {
   if (::hwloc_topology_load(raw) != 0) return nullptr;
   const Bitmap own(::hwloc_bitmap_alloc());
   for (const int core : usable_cores()) ::hwloc_bitmap_set(own.get(), unsigned(core));
-  // cores that the process may not use must not count as anybody's share
+  // cores that the process may not use must not be part of a share
   return ::hwloc_topology_restrict(raw, own.get(), 0) == 0 ? std::move(topology) : nullptr;
 }
 

@@ -45,8 +45,8 @@ uint64_t saved_states() {
   return (uint64_t(high) << 32) | low;
 }
 
-/// Linux gives the 8 KiB of AMX tiles only to processes that ask (Documentation/x86/xstate.rst); libtorch's oneDNN asks
-/// by itself, and so asking here changes nothing.
+/// Linux grants the 8 KiB of AMX tiles only to processes that request them (Documentation/x86/xstate.rst). libtorch's
+/// oneDNN makes the same request, so requesting it here changes nothing.
 bool amx_granted() {
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
@@ -60,7 +60,8 @@ CpuFeatures x86_features() {
     return CpuFeature{reported, reported && (saved & states) == states};
   };
   CpuFeatures features;
-  features.avx2 = feature(bit(seven.b, 5) && bit(cpuid(1, 0).c, 12), kAvxStates);  // with FMA: kernels use both
+  // together with FMA: kernels use both
+  features.avx2 = feature(bit(seven.b, 5) && bit(cpuid(1, 0).c, 12), kAvxStates);
   // F, DQ, BW and VL: what libtorch and oneDNN mean by AVX-512
   features.avx512 =
       feature(bit(seven.b, 16) && bit(seven.b, 17) && bit(seven.b, 30) && bit(seven.b, 31), kAvx512States);

@@ -1,4 +1,4 @@
-// What the processor can do, and what the operating system lets this process use of it.
+// Instruction sets that the processor has, and those that the operating system lets this process use.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace trireme {
 
 struct CpuFeature {
   bool reported = false;  ///< the processor has it
-  bool usable = false;    ///< and the operating system saves its registers, and grants them to this process
+  bool usable = false;    ///< also: the operating system saves its registers and grants them to this process
 };
 
 struct CpuFeatures {

@@ -29,7 +29,8 @@ fs::path temporary_name(const fs::path& path) {
   return fmt::format("{}.{}.{}.tmp", path.string(), ::getpid(), counter.fetch_add(1));
 }
 
-/// A rename is on disk only when its folder is. Some file systems refuse to sync folders: then there is nothing to do.
+/// Makes a rename durable: it is on disk only after its folder is synced. Some file systems refuse to sync folders;
+/// that is ignored.
 void sync_folder(const fs::path& folder) {
   FileDescriptor opened(folder.empty() ? fs::path(".") : folder, O_RDONLY | O_DIRECTORY);
   if (opened.is_open()) ::fsync(opened.get());
@@ -75,7 +76,7 @@ FileDescriptor::~FileDescriptor() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-// O_NONBLOCK: opening a pipe that nobody writes to would wait for ever
+// O_NONBLOCK: opening a pipe that no process writes to would otherwise wait for ever
 InputFile::InputFile(fs::path path) : path_(std::move(path)), file_(path_, O_RDONLY | O_NONBLOCK) {
   if (!file_.is_open()) fail_read(path_, errno);
   struct stat status {};
@@ -104,7 +105,7 @@ void InputFile::read(uint64_t offset, void* to, uint64_t bytes) const {
       fail_run({.where = path_.string(),
                 .what = fmt::format("ends at byte {}", offset),
                 .why = fmt::format("it had {} bytes when it was opened", size_),
-                .next = "let nothing write to it while it is read"});
+                .next = "make sure that no program writes to it while it is read"});
     at += count;
     offset += uint64_t(count);
     bytes -= uint64_t(count);

@@ -1,5 +1,4 @@
-// Files below the level of streams: opened with errors that name path and reason, read at any offset, replaced
-// atomically.
+// Files by descriptor: opened with errors that name path and reason, read at any offset, replaced atomically.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@ namespace trireme {
 /// An open file; closed when it goes out of scope.
 class FileDescriptor {
  public:
-  /// `flags` as open(2)'s. May fail: see is_open, the reason is in errno.
+  /// `flags` are those of open(2). On failure is_open() is false and errno holds the reason.
   FileDescriptor(const std::filesystem::path& path, int flags);
   ~FileDescriptor();
   FileDescriptor(const FileDescriptor&) = delete;
@@ -24,20 +23,20 @@ class FileDescriptor {
   int descriptor_;
 };
 
-/// All of it, where the last write ended. Errors: as AtomicFile's.
+/// Writes all bytes at the file's current position. Errors: as AtomicFile's.
 void write_all(const FileDescriptor& file, const std::filesystem::path& path, std::string_view bytes);
 
-/// A regular file, read at any offset. Threads may share it.
+/// A regular file that is read at any offset. Thread-safe.
 class InputFile {
  public:
-  /// A user error where the path cannot be opened or is no regular file.
+  /// Throws a user error if the path cannot be opened or is not a regular file.
   explicit InputFile(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
-  uint64_t size() const { return size_; }  ///< bytes, as it was when opened
+  uint64_t size() const { return size_; }  ///< bytes, at the time of opening
 
-  /// All `bytes` from `offset` on, which must lie within size(). A run error where the disk fails or the file has
-  /// shrunk since.
+  /// Reads `bytes` bytes from `offset` into `to`. The range must lie within size(). Throws a run error if the disk
+  /// fails or the file has become shorter.
   void read(uint64_t offset, void* to, uint64_t bytes) const;
 
  private:
@@ -46,18 +45,18 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-/// Writes beside the target, then syncs to disk and renames: a reader, or a machine that crashed, finds the old file or
-/// the new one, never half of it. The folder must exist. Errors blame the user where the path is at fault, the run
-/// where the disk is. Used by one thread.
+/// Writes a temporary file beside the target. commit() syncs it to disk and renames it. So a reader, or a machine after
+/// a crash, finds the old file or the new one, never a partial one. The folder must exist. Errors blame the user if the
+/// path is at fault, and the run if the disk is. Not thread-safe.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
-  /// Without commit(): the target stays as it was and nothing is left beside it.
+  /// Without commit(), the target is unchanged and the temporary file is removed.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  void write(std::string_view bytes);  ///< goes on where the last one ended
+  void write(std::string_view bytes);  ///< appends after the previous write
   void commit();                       ///< once, after the last write
 
  private:
@@ -66,10 +65,11 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-/// The user error of a file that cannot be read, with errno's reason.
+/// Throws a user error for a file that cannot be read, with errno's reason.
 [[noreturn]] void fail_read(const std::filesystem::path& path, int error);
 
-/// The error of a path that cannot be written to: the user's where the path is at fault, the run's where the disk is.
+/// Throws the error for a path that cannot be written: a user error if the path is at fault, a run error if the disk
+/// is.
 [[noreturn]] void fail_write(const std::filesystem::path& path, int error);
 
 }  // namespace trireme

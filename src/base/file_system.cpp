@@ -46,7 +46,7 @@ class RealFileSystem final : public FileSystem {
     if (::rename(from.c_str(), to.c_str()) != 0) fail_write(to, errno);
   }
 
-  /// Some file systems refuse to sync folders: then there is nothing to do.
+  /// Some file systems refuse to sync folders; that is ignored.
   void sync_folder(const fs::path& folder) override {
     const FileDescriptor opened(folder, O_RDONLY | O_DIRECTORY);
     if (!opened.is_open()) fail_write(folder, errno);

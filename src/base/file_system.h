@@ -1,5 +1,5 @@
-// What writing a set of files durably takes, one operation at a time, behind an interface: tests let any of them fail,
-// or be the last one before the machine stops. Reading needs none (base/file.h).
+// The operations that write a set of files durably, one at a time, behind an interface. A test can let any operation
+// fail, or make it the last one before a crash of the machine. For reading, see base/file.h.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// A file that is being written. Used by one thread. Bytes survive a crash of the machine once sync has returned.
+/// A file that is being written. Not thread-safe. The bytes survive a crash of the machine after sync() has returned.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
@@ -18,25 +18,25 @@ class WritableFile {
   virtual void sync() = 0;
 };
 
-/// Errors of all operations: the user's where the path is at fault, the run's where the disk is. What an operation does
-/// to a folder's entries survives a crash once sync_folder of that folder has returned. Thread-safe.
+/// Errors of all operations: a user error if the path is at fault, a run error if the disk is. A change of a folder's
+/// entries survives a crash after sync_folder() of that folder has returned. Thread-safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  /// A new, empty file; an error where there is one of that name.
+  /// Creates a new, empty file. It is an error if a file of that name exists.
   virtual std::unique_ptr<WritableFile> create(const std::filesystem::path& file) = 0;
-  /// Its parent must exist; it may exist itself.
+  /// Creates a folder. Its parent must exist. The folder itself may exist already.
   virtual void create_folder(const std::filesystem::path& folder) = 0;
   virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
   virtual void sync_folder(const std::filesystem::path& folder) = 0;
-  /// A file or an empty folder.
+  /// Removes a file or an empty folder.
   virtual void remove(const std::filesystem::path& path) = 0;
 };
 
-/// The machine's.
+/// The file system of this machine.
 FileSystem& real_file_system();
 
-/// The names in a folder, sorted. A user error where it cannot be read.
+/// Returns the names in a folder, sorted. Throws a user error if the folder cannot be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 }  // namespace trireme

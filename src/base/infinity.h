@@ -1,4 +1,4 @@
-// A bound that nothing reaches yet.
+// Infinity, as the initial value of a bound.
 #pragma once
 
 #include <limits>

@@ -36,18 +36,18 @@ nlohmann::json read_json_file(const fs::path& path) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...": the part behind the place
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...": the part after the position
     std::string why = error.what();
     if (size_t place = why.find(": "); place != std::string::npos) why.erase(0, place + 2);
-    if (error.byte > text.size())  // the parser's place is behind the last byte
+    if (error.byte > text.size())  // the parser's position is after the last byte
       fail_user({.where = path.string(),
                  .what = text.empty() ? "is empty" : fmt::format("ends too early, after byte {}", text.size()),
                  .why = "not valid JSON",
-                 .next = "the file is damaged, perhaps cut off: repair it or write it anew"});
+                 .next = "the file is damaged, perhaps cut off: repair it or write it again"});
     fail_user({.where = path.string(),
                .what = fmt::format("not valid JSON at byte {} of {}", error.byte, text.size()),
                .why = why,
-               .next = "the file is damaged or was edited wrongly: repair it or write it anew"});
+               .next = "the file is damaged or was edited wrongly: repair it or write it again"});
   }
 }
 

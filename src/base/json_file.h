@@ -1,4 +1,4 @@
-// Files read and written whole, with errors that name the path and the reason; numbers in JSON.
+// Files read and written as a whole, with errors that name the path and the reason. Numbers in JSON.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,21 @@
 
 namespace trireme {
 
-/// The bytes of a file. A user error where it cannot be read.
+/// Returns the bytes of a file. Throws a user error if it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
-/// A user error where the file is missing or is not JSON; that one names the byte.
+/// Throws a user error if the file is missing or is not JSON. The latter names the byte.
 nlohmann::json read_json_file(const std::filesystem::path& path);
 
-/// Writes beside the target, syncs to disk and renames: a reader, or a machine that crashed, finds the old file or the
-/// new one, never half of it. The folder must exist. Blames the user where the path is at fault, the run where the disk
-/// is.
+/// Writes a temporary file beside the target, syncs it to disk and renames it. So a reader, or a machine after a crash,
+/// finds the old file or the new one, never a partial one. The folder must exist. Errors blame the user if the path is
+/// at fault, and the run if the disk is.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 
-/// write_file_atomically of the indented text with a newline at its end. Bytes that are not UTF-8 become U+FFFD.
+/// Writes the indented text and a final newline with write_file_atomically. Bytes that are not UTF-8 become U+FFFD.
 void write_json_file(const std::filesystem::path& path, const nlohmann::json& value);
 
-/// JSON has no infinities and no NaN: they are written as null, which is read as NaN.
+/// JSON has neither infinity nor NaN: both are written as null, which is read as NaN.
 nlohmann::json json_number(double value);
 double number_from(const nlohmann::json& value);
 

@@ -1,5 +1,5 @@
-// Messages about what the program does, for people: spdlog on stderr. Results go to stdout and are not log lines.
-// Rooms call spdlog::info(...) and its kin themselves.
+// Messages for people about what the program does: spdlog on stderr. Results go to stdout and are not log lines.
+// Other code calls spdlog::info(...), spdlog::warn(...) etc. directly.
 #pragma once
 
 #include <filesystem>
@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-/// "info: text", coloured, on a terminal; "2024-01-31 12:00:00 info: text" where stderr is a file. The level comes from
-/// TRIREME_LOG (trace, debug, info, warn, error, off; default info); another value is a user error. Call it once,
-/// early.
+/// Sets the format: "info: text", coloured, on a terminal; "2024-01-31 12:00:00 info: text" if stderr is a file. The
+/// level comes from TRIREME_LOG (trace, debug, info, warn, error, off; default info); another value is a user error.
+/// Call it once, early.
 void set_up_logging();
 
-/// After set_up_logging: messages go to the end of this file too, with their time; its folder is created. False where
-/// it cannot be written.
+/// Also appends messages, with their time, to this file. Creates its folder. Call it after set_up_logging(). Returns
+/// false if the file cannot be written.
 bool log_to_file(const std::filesystem::path& file);
-/// To the files of log_to_file() alone, line by line: what the console is told otherwise.
+/// Writes the lines only to the files of log_to_file(), at level info. For text that the console shows in another form.
 void log_to_files_only(const std::string& lines);
-/// Only warnings and errors go to stderr from here on: where another process of the same run speaks for all.
+/// From now on only warnings and errors go to stderr. For processes of a run in which another process reports.
 void keep_console_quiet();
 
 }  // namespace trireme

@@ -47,7 +47,7 @@ int count_packages() {
   return std::max(1, int(packages.size()));
 }
 
-/// The file that holds the function which every library of this process calls by this name; "" where none exports it.
+/// Returns the file of the function that every library of this process calls under this name, or "" if none exports it.
 std::string library_of(const char* function) {
   void* address = ::dlsym(RTLD_DEFAULT, function);
   Dl_info info{};
@@ -80,8 +80,8 @@ Blas find_blas() {
     blas.kind = Blas::Kind::mkl;
     blas.name = "MKL";
   } else if (file.starts_with("libblas.so") && !contains("blis") && !contains("atlas")) {
-    blas.kind =
-        Blas::Kind::reference;  // Debian's /usr/lib/*/blas/libblas.so.3; the tuned ones live in folders of their name
+    // Debian's /usr/lib/*/blas/libblas.so.3; the tuned libraries lie in folders named after them
+    blas.kind = Blas::Kind::reference;
     blas.name = "reference BLAS";
   } else {
     blas.name = file.empty() ? "unknown" : file;
@@ -89,7 +89,7 @@ Blas find_blas() {
   return blas;
 }
 
-/// Best of a few 512x512 float32 products; one only where that one is slow.
+/// Returns the best of up to 8 float32 products of 512x512 in GFLOP/s. Stops after the second product if both are slow.
 double time_product_gflops() {
   constexpr int64_t n = 512;
   constexpr int kTries = 8;
@@ -101,7 +101,7 @@ double time_product_gflops() {
     const double begin = steady_seconds();
     at::mm(a, b);
     best = std::min(best, steady_seconds() - begin);
-    // the first product also starts threads and loads code: it is not a measure unless there is no time for another
+    // the first product also starts threads and loads code, so it is never the only one
     if (i > 0 && best > kSlowSeconds) break;
   }
   return 2.0 * double(n) * double(n) * double(n) / best / 1e9;
@@ -140,7 +140,7 @@ Machine inspect_machine(bool time_product) {
   const CgroupLimits limits = cgroup_limits();
   machine.cores_online = std::max(1, int(::sysconf(_SC_NPROCESSORS_ONLN)));
   machine.cores = int(usable_cores().size());
-  // a quota of 1.5 cores: the second worker would stand still half of the time
+  // with a quota of 1.5 cores, a second worker would wait half of the time
   if (limits.cores) machine.cores = std::clamp(int(std::floor(*limits.cores + 1e-6)), 1, machine.cores);
   machine.numa_nodes = count_numa_nodes();
   machine.packages = count_packages();
@@ -160,7 +160,7 @@ Machine inspect_machine(bool time_product) {
 
 std::vector<std::string> slow_warnings(const Machine& m) {
   std::vector<std::string> warnings;
-  // the reference implementation stays below this on any processor; an optimised one is far above on any with AVX2
+  // the reference implementation is slower than this on any processor; an optimised one is much faster with AVX2
   constexpr double kSlowGflops = 12;
   if (m.blas.kind == Blas::Kind::reference)
     warnings.push_back(
@@ -190,8 +190,8 @@ std::vector<std::string> slow_warnings(const Machine& m) {
     warnings.push_back(fmt::format("ONEDNN_MAX_CPU_ISA={} keeps oneDNN from newer instructions; unset it", isa));
   if (m.malloc.returns_memory)
     warnings.push_back(
-        fmt::format("malloc is {}'s, which gives a step's memory back and takes it again at each step (5 to 25 % "
-                    "of a step); link or preload tcmalloc (libtcmalloc-minimal4)",
+        fmt::format("malloc is {}'s: it returns a step's memory to the system and requests it again in the next step "
+                    "(5 to 25 % of a step); link or preload tcmalloc (libtcmalloc-minimal4)",
                     m.malloc.name));
   if (m.onednn.empty() && m.gpus == 0)
     warnings.push_back(

@@ -18,7 +18,7 @@ namespace {
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 /// One device's counters. `total` is kept beside the categories because it alone decides about limit and peak, with one
-/// atomic operation. Relaxed order is enough: the counters publish nothing but themselves.
+/// atomic operation. Relaxed order is sufficient: no other data is published through the counters.
 struct alignas(64) Account {
   std::atomic<int64_t> total{0};
   std::atomic<int64_t> limit{0};
@@ -34,7 +34,7 @@ thread_local MemoryCategory current_category = MemoryCategory::activations;
 
 Account& account_of(int device) {
   check_internal(device >= 0 && device < kMaxDevices,
-                 fmt::format("memory of device {} was asked for; there are devices 0..{}", device, kMaxDevices - 1));
+                 fmt::format("memory of device {} was requested; the devices are 0..{}", device, kMaxDevices - 1));
   return accounts[size_t(device)];
 }
 
@@ -53,7 +53,8 @@ void raise_peak(Account& account, int64_t total) {
   do {
     if (total <= peak) return;
   } while (!account.peak.compare_exchange_weak(peak, total, kRelaxed));
-  // exact while only the device's own thread allocates and frees; frees by other threads in between blur the split
+  // exact while only the device's own thread allocates and frees; concurrent frees by other threads make the split
+  // inexact
   for (size_t c = 0; c < kMemoryCategories; ++c) account.at_peak[c].store(account.current[c].load(kRelaxed), kRelaxed);
 }
 
@@ -75,8 +76,8 @@ void subtract(int device, MemoryCategory category, int64_t bytes) {
   account.total.fetch_sub(bytes, kRelaxed);
 }
 
-/// Lies in front of every block, so that whoever frees it knows whose it was. As long as libtorch's alignment, so that
-/// the data keep theirs.
+/// Precedes every block, so that free_block() knows the device and category. Its size equals libtorch's alignment, so
+/// that the data remain aligned.
 struct alignas(64) BlockHeader {
   int64_t bytes;
   int device;
@@ -114,8 +115,8 @@ c10::DataPtr allocate_block(size_t bytes) {
   return {data, data, &free_block, cpu};
 }
 
-/// The base class's pure functions differ between libtorch versions: allocate() is const or not, copy_data() exists or
-/// not. Without `override` this class satisfies all of them.
+/// The pure virtual functions of the base class differ between libtorch versions: allocate() is const or not,
+/// copy_data() exists or not. Without `override` this class satisfies all of them.
 class AccountingAllocator final : public c10::Allocator {
  public:
   // NOLINTNEXTLINE(modernize-use-override)
@@ -142,7 +143,7 @@ void install_memory_accounting() {
   static std::once_flag once;
   std::call_once(once, [] {
     inner_allocator();
-    // never destroyed: tensors in static storage outlive every static object of ours
+    // never destroyed: tensors in static storage may outlive all static objects of Trireme
     constexpr uint8_t kAboveDefault = 1;
     static auto* const allocator = new AccountingAllocator;
     c10::SetCPUAllocator(allocator, kAboveDefault);

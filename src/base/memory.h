@@ -1,6 +1,6 @@
-// Tensor memory per device, true on the CPU too: every allocation that libtorch's CPU allocator makes is attributed to
-// the device (worker) and category current in the allocating thread, and given back when the tensor is freed, by
-// whichever thread. What kernels take from malloc themselves (oneDNN's scratch pads) is not seen.
+// Tensor memory per device, also on the CPU. Every allocation by libtorch's CPU allocator is attributed to the device
+// (worker) and the category that are current in the allocating thread. It is subtracted when the tensor is freed, by
+// any thread. Memory that kernels take directly from malloc (oneDNN's scratch pads) is not counted.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ enum class MemoryCategory { weights, gradients, optimizer, activations, buffers 
 constexpr int kMemoryCategories = 5;
 const char* name_of(MemoryCategory category);
 
-/// Bytes on one device. `peak` is the highest sum over categories; `at_peak` its split at that moment.
+/// Bytes on one device. `peak` is the highest sum over categories; `at_peak` is its split at that moment.
 struct MemoryUse {
   std::array<int64_t, kMemoryCategories> current{};
   std::array<int64_t, kMemoryCategories> at_peak{};
@@ -25,26 +25,26 @@ struct MemoryUse {
 };
 
 constexpr int kMaxDevices = 256;
-constexpr int kNoDevice = -1;  ///< allocations outside any worker: counted nowhere
+constexpr int kNoDevice = -1;  ///< allocations outside any worker, which are not counted
 
-/// Puts the accounting allocator in front of libtorch's CPU allocator. Idempotent; call it before workers start.
+/// Puts the accounting allocator in front of libtorch's CPU allocator. Idempotent. Call it before workers start.
 void install_memory_accounting();
 
-/// While alive, allocations of this thread belong to `device`. Nests.
+/// While it exists, allocations of this thread belong to `device`. Scopes nest.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
-  /// Of this thread; kNoDevice outside of every scope.
+  /// The device of this thread, or kNoDevice outside any scope.
   static int current();
 
  private:
   int previous_;
 };
 
-/// While alive, allocations of this thread belong to `category` (default: activations). Nests.
+/// While it exists, allocations of this thread belong to `category` (default: activations). Scopes nest.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryCategory category);
@@ -60,18 +60,18 @@ class MemoryScope {
 MemoryUse memory_use(int device);
 void reset_memory_peak(int device);
 
-/// A run error of its own type, so that "does not fit" can be told from other failures.
+/// A run error of its own type, so that callers can tell "does not fit" from other failures.
 class MemoryLimitError : public Error {
  public:
   using Error::Error;
 };
 
-/// An allocation that would take `device` past `bytes` throws a MemoryLimitError that lists what held the memory. 0: no
-/// limit.
+/// Sets the limit of `device` in bytes; 0 means no limit. An allocation that would exceed it throws a MemoryLimitError,
+/// which lists the memory in use.
 void set_memory_limit(int device, int64_t bytes);
 
-/// Attributes memory that several devices share (one copy of the weights) by hand: positive to add, negative to give
-/// back. Checks the limit like an allocation.
+/// Adds (positive) or subtracts (negative) bytes by hand, for memory that several devices share (one copy of the
+/// weights). Checks the limit like an allocation.
 void charge_memory(int device, MemoryCategory category, int64_t bytes);
 
 /// "weights 1.2 GiB, gradients 0.6 GiB, ..." for messages.

@@ -54,7 +54,7 @@ std::vector<int64_t> random_permutation(int64_t n, uint64_t key) {
   for (int64_t i = n - 1; i > 0; --i) {
     auto words = random(uint64_t(i));
     uint64_t word = (uint64_t(words[0]) << 32) | words[1];
-    // multiply-shift instead of modulo: unbiased to 2^-64 * n
+    // multiply-shift instead of modulo: the bias is below 2^-64 * n
     auto j = int64_t((static_cast<unsigned __int128>(word) * uint64_t(i + 1)) >> 64);
     std::swap(order[size_t(i)], order[size_t(j)]);
   }

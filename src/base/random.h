@@ -1,5 +1,5 @@
-// Counter-based random numbers: a value depends only on its key and counter, never on who draws it or when.
-// That is what makes initial weights, dropout masks and sample order equal under every plan.
+// Counter-based random numbers: a value depends only on its key and counter, not on the rank or the time of the draw.
+// Therefore initial weights, dropout masks and the order of samples are equal under every plan.
 // Generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Stateless, safe from any thread.
+/// Stateless. Thread-safe.
 class Philox {
  public:
   explicit Philox(uint64_t key) : key_(key) {}
@@ -28,10 +28,11 @@ class Philox {
   uint64_t key_;
 };
 
-/// 64-bit FNV-1a of a name, mixed: keys a generator by seed and by what the numbers are for.
+/// Returns the mixed 64-bit FNV-1a hash of `purpose` and the seed. Keys a generator by the seed and by what its numbers
+/// are for.
 uint64_t random_key(uint64_t seed, std::string_view purpose);
 
-/// A permutation of 0..n-1 that depends only on the key (Fisher-Yates over Philox words).
+/// Returns a permutation of 0..n-1 that depends only on the key (Fisher-Yates over Philox words).
 std::vector<int64_t> random_permutation(int64_t n, uint64_t key);
 
 }  // namespace trireme

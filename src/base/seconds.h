@@ -1,9 +1,9 @@
-// The clock that durations are taken from.
+// The clock for all durations.
 #pragma once
 
 namespace trireme {
 
-/// Seconds of the steady clock: only differences mean anything. Safe from any thread.
+/// Returns seconds of the steady clock; only differences have a meaning. Thread-safe.
 double steady_seconds();
 
 constexpr double kSecondsPerHour = 3600;

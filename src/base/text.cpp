@@ -22,7 +22,7 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string closest_match(std::string_view word, const std::vector<std::string>& candidates) {
-  // a third of the word may be wrong; beyond that a suggestion only distracts
+  // a third of the characters may be wrong; beyond that a suggestion only distracts
   int best = std::max(1, int(word.size()) / 3) + 1;
   std::string match;
   for (const std::string& candidate : candidates) {

@@ -1,4 +1,4 @@
-// Small helpers on words that several rooms need in their messages.
+// Small helpers for the texts of messages.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-/// Number of single-character insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`
-/// (optimal string alignment).
+/// Returns the number of single-character insertions, deletions, substitutions and swaps of neighbours that turn `a`
+/// into `b` (optimal string alignment).
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to `word`, or "" where none is near enough to be what was meant.
+/// Returns the candidate nearest to `word`, or "" if none is near enough to be what the user meant.
 std::string closest_match(std::string_view word, const std::vector<std::string>& candidates);
 
 /// "a, b, c"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 
-/// The lines of a text, without their ends and without empty ones.
+/// Returns the non-empty lines of a text, without line ends.
 std::vector<std::string> lines_of(std::string_view text);
 
 }  // namespace trireme

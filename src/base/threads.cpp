@@ -18,13 +18,15 @@ void run_threads(int count, const std::string& one, const std::function<void(int
   std::mutex mutex;
   std::exception_ptr first, cause;
   const auto run = [&](int i) {
-    at::get_num_threads();   // else a thread's first parallel operator takes the number that any thread has set last
-    at::set_num_threads(1);  // two OpenMP threads with a neighbour busy spin at their barriers: one each is robust
+    // otherwise the thread's first parallel operator takes the number that any thread has set last
+    at::get_num_threads();
+    // with two OpenMP threads each, busy neighbours spin at their barriers; one thread each avoids this
+    at::set_num_threads(1);
     try {
       work(i);
     } catch (const std::exception& error) {
       {
-        const std::lock_guard lock(mutex);  // the thread that failed may have stopped the others before it gets here
+        const std::lock_guard lock(mutex);  // the failed thread may have stopped the others before it arrives here
         if (!first) first = std::current_exception();
         if (!cause && !dynamic_cast<const StoppedError*>(&error)) cause = std::current_exception();
       }
@@ -34,7 +36,7 @@ void run_threads(int count, const std::string& one, const std::function<void(int
   std::vector<std::thread> threads;
   try {
     for (int i = 0; i < count; ++i) threads.emplace_back(run, i);
-  } catch (const std::system_error& error) {  // those that run would wait for the rest for ever
+  } catch (const std::system_error& error) {  // the running threads would wait for the missing ones for ever
     abort(fmt::format("not all {} threads could be started", one));
     for (std::thread& thread : threads) thread.join();
     fail_run({fmt::format("{} {}s", count, one), fmt::format("only {} threads could be started", threads.size()),

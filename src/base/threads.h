@@ -1,4 +1,4 @@
-// A thread for each of several workers.
+// Runs work on several threads, one per worker.
 #pragma once
 
 #include <functional>
@@ -6,9 +6,10 @@
 
 namespace trireme {
 
-/// Runs work(i) on a thread of its own for each i below `count`, with one thread for its operators, and waits for all.
-/// `abort` hears of each failure at once ("worker 3 failed: ..."), so that the others can end too; the first exception
-/// is rethrown here, not a StoppedError where there is another. `one`: what a thread is called in messages, "worker".
+/// Runs work(i) for each i below `count`, each on its own thread with one libtorch operator thread, and waits for all.
+/// `abort` is called at once for each failure ("worker 3 failed: ..."), so that it can stop the other threads. The
+/// first exception is rethrown here; a StoppedError only if there is no other exception. `one` is the name of a thread
+/// in messages: "worker".
 /// Errors (run): not all threads could be started.
 void run_threads(int count, const std::string& one, const std::function<void(int)>& work,
                  const std::function<void(const std::string& reason)>& abort);

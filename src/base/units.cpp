@@ -32,7 +32,7 @@ constexpr Unit kWorkRateUnits[] = {{"FLOP/s", 1},    {"kFLOP/s", 1e3},  {"MFLOP/
 constexpr Unit kTimeUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
 constexpr Unit kLengthUnits[] = {{"steps", 1}, {"step", 1}, {"epochs", 1}, {"epoch", 1}};
 
-/// What a key expects, for messages: "an amount of memory", its units and an example.
+/// What a key accepts, for messages: "an amount of memory", an example and its units.
 struct Expected {
   std::string_view quantity;
   std::string_view example;
@@ -42,7 +42,7 @@ struct Expected {
 constexpr Expected kBytes{"an amount of memory", "2 GiB", kByteUnits};
 constexpr Expected kBandwidth{"a bandwidth", "25 Gbit/s", kBandwidthUnits};
 constexpr Expected kWork{"an amount of work", "2 GFLOP", kWorkUnits};
-constexpr Expected kWorkRate{"a speed of computing", "15.7 TFLOP/s", kWorkRateUnits};
+constexpr Expected kWorkRate{"a computing speed", "15.7 TFLOP/s", kWorkRateUnits};
 constexpr Expected kTime{"a time", "0.5 ms", kTimeUnits};
 constexpr Expected kLength{"a length of training", "10 epochs", kLengthUnits};
 
@@ -66,7 +66,7 @@ struct Quantity {
   Unit unit;
 };
 
-/// Splits "2 GiB" into its number, finite and not negative, and its unit, one of `expected.units`.
+/// Splits "2 GiB" into its number, which is finite and not negative, and its unit, one of `expected.units`.
 Quantity parse(std::string_view text, std::string_view key, const Expected& expected) {
   std::string_view rest = trim(text);
   double number = 0;
@@ -78,7 +78,7 @@ Quantity parse(std::string_view text, std::string_view key, const Expected& expe
   if (rest.empty()) fail(key, text, expected, "the unit is missing");
   for (const Unit& unit : expected.units)
     if (unit.name == rest) return {number, unit};
-  fail(key, text, expected, fmt::format("\"{}\" is not a unit of it", rest));
+  fail(key, text, expected, fmt::format("\"{}\" is not one of its units", rest));
 }
 
 double amount(std::string_view text, std::string_view key, const Expected& expected) {

@@ -24,7 +24,7 @@ std::string initials_of(const std::string& path) {
   return initials;
 }
 
-/// The known key that `path` may stand for; "" where there is none. A table is none.
+/// Returns the known key that `path` probably means, or "" if there is none. Never returns a table.
 std::string nearest_key(const std::string& path, const std::set<std::string>& known) {
   std::vector<std::string> keys, names_there;
   std::string in_other_table, abbreviated;
@@ -43,7 +43,7 @@ std::string nearest_key(const std::string& path, const std::set<std::string>& kn
   if (const std::string near = closest_match(last_name(path), names_there); !near.empty()) return table_of(path) + near;
   if (!abbreviated.empty()) return abbreviated;
   if (const std::string near = names_there.empty() ? closest_match(path, keys) : ""; !near.empty()) return near;
-  // misspelt, and below the header of a table that it does not belong to
+  // misspelt, and below the header of the wrong table
   std::vector<std::string> names;
   for (const std::string& candidate : keys) names.push_back(last_name(candidate));
   const std::string name = closest_match(last_name(path), names);

@@ -29,13 +29,13 @@ CollectiveQueue::~CollectiveQueue() {
     try {
       note(told_);
       time_->wait_for(ended_, 1);
-    } catch (const std::exception&) {  // an abort: the thread ends without having a turn
+    } catch (const std::exception&) {  // an abort: the thread ends without getting another turn
     }
   }
   thread_.join();
 }
 
-/// In virtual time, where who waits gives its turn away.
+/// Advances a counter that threads wait for. Does nothing in real time.
 void CollectiveQueue::note(std::atomic<int64_t>& count) {
   if (time_) time_->advance(count, 1);
 }
@@ -82,7 +82,7 @@ OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)
       const std::lock_guard lock(mutex_);
       failure_ = std::current_exception();
     }
-    group_->abort(first_line(error));  // the others are in this operation, this rank will be in no other
+    group_->abort(first_line(error));  // the other ranks are in this operation, and this rank will join no later one
     throw;
   }
   done.end = group_->now();
@@ -94,7 +94,7 @@ OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)
   return done;
 }
 
-/// Until there is some. False: there is none, and there will be none.
+/// Waits until an operation is waiting. Returns false if there is none and none will come.
 bool CollectiveQueue::await_work() {
   std::unique_lock lock(mutex_);
   if (!time_) changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
@@ -107,7 +107,7 @@ bool CollectiveQueue::await_work() {
 }
 
 void CollectiveQueue::work(int device, int threads) {
-  at::get_num_threads();  // else the first operator would set its own number
+  at::get_num_threads();  // otherwise the first operator would set its own number
   at::set_num_threads(threads);
   const DeviceScope of_device(device);
   const MemoryScope buffers(MemoryCategory::buffers);
@@ -120,12 +120,12 @@ void CollectiveQueue::work(int device, int threads) {
         task = std::move(waiting_.front());
         waiting_.pop_front();
       }
-      task();  // what it throws is the handle's
+      task();  // an exception is stored in the handle
       note(done_);
     }
     note(ended_);
     if (time_) time_->leave();
-  } catch (const std::exception&) {  // virtual time was aborted: so is what was started
+  } catch (const std::exception&) {  // virtual time was aborted, and with it the started operations
   }
 }
 

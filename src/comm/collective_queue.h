@@ -1,4 +1,4 @@
-// Collectives that go on while their caller computes, over any backend.
+// Collectives that run while their caller computes, over any backend.
 #pragma once
 
 #include <atomic>
@@ -18,32 +18,33 @@
 
 namespace trireme {
 
-/// What an operation took. Its waits are nobody's idle time, since its rank computes meanwhile.
+/// The duration and the counts of one operation. Its waits do not count as the rank's idle time, since the rank
+/// computes meanwhile.
 struct OperationDone {
-  double begin = 0, end = 0;  ///< on the rank's clock: Communicator::now()
+  double begin = 0, end = 0;  ///< on the rank's clock, Communicator::now()
   CommunicationCount count;
 };
 
-/// A thread that works through operations in the order in which they were started. All ranks of the group start the
-/// same ones in the same order. Belongs to one thread, its rank's, which goes on to use other communicators meanwhile.
-/// What the operations count is in their handles, not in the communicator that the group was made from.
+/// A thread that executes operations in the order in which they were started. All ranks of the group must start the
+/// same operations in the same order. The object belongs to one thread, its rank's, which may use other communicators
+/// meanwhile. An operation's counts are in its handle, not in the communicator that the group was made from.
 class CollectiveQueue {
  public:
-  /// `group`: of this queue alone from here on. `device`: whose memory the operations take (base/memory.h). They
-  /// compute with as many threads as operators of the thread that makes the queue.
+  /// `group` is used by this queue alone from now on. `device`: the device that the operations' memory is attributed to
+  /// (base/memory.h). Operations compute with as many threads as operators of the thread that makes the queue.
   explicit CollectiveQueue(std::unique_ptr<Communicator> group, int device = kNoDevice);
-  /// Waits for all that was started; what failed and was never asked for is forgotten. A rank that ends in the middle
-  /// of its work aborts first: others may never start what it has. An operation that fails aborts, and is what those
-  /// after it end with too.
+  /// Waits for all started operations. Failures that were not requested through a handle are dropped. An operation that
+  /// fails aborts the group; all later operations end with its error. A rank that stops in the middle of its work must
+  /// call abort first: otherwise the destructor waits for operations that other ranks may never start.
   ~CollectiveQueue();
   CollectiveQueue(const CollectiveQueue&) = delete;
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;
 
-  /// Returns at once. The handle's get() waits for the operation and throws what it threw; a handle that is let go of
-  /// waits for nothing. Tensors of the operation belong to it until then. In virtual time the handle cannot be waited
-  /// for but by get(), of the queue's own thread, and not after the queue's end.
+  /// Returns at once. The handle's get() waits for the operation and rethrows its exception. Destroying a handle does
+  /// not wait. The operation's tensors must not be used before get() has returned. In virtual time only get() may wait
+  /// for the operation, only on the queue's owner thread, and only while the queue exists.
   std::future<OperationDone> start(std::function<void(Communicator&)> operation);
-  /// Of the first operation that failed; null: none did.
+  /// Returns the error of the first operation that failed, or null.
   std::exception_ptr failure() const;
 
  private:
@@ -54,12 +55,12 @@ class CollectiveQueue {
 
   const std::unique_ptr<Communicator> group_;
   const FlightRecorder* const recorder_;  // may be null
-  VirtualTime* const time_;               // null: real
-  int runner_ = -1;                       // in virtual time
-  // where the threads of virtual time wait for each other: operations started, and the end; operations done; threads
-  // done
+  VirtualTime* const time_;               // null in real time
+  int runner_ = -1;                       // its number in virtual time, -1 in real time
+  // Counters that the threads wait for in virtual time: operations started (and the end), operations done, thread
+  // ended.
   std::atomic<int64_t> told_{0}, done_{0}, ended_{0};
-  int64_t started_ = 0, heard_ = 0;  // of the queue's owner, of its thread
+  int64_t started_ = 0, heard_ = 0;  // used by the queue's owner and by its thread, respectively
   mutable std::mutex mutex_;
   std::exception_ptr failure_;  // guarded by mutex_
   std::condition_variable changed_;

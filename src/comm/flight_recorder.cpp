@@ -22,13 +22,14 @@ namespace {
 
 constexpr const char* kBeforeAll = "before the first step";
 
-constexpr uint64_t kMagic = 0x32636572656d6972;  // "rimerec2": of this layout
-constexpr int kAttempts =
-    1000;  // to read between two changes; a writer that is frozen in the middle of one stays there
+constexpr uint64_t kMagic = 0x32636572656d6972;  // "rimerec2": identifies this layout
+// attempts to read between two changes; a writer that is frozen during a change never completes it
+constexpr int kAttempts = 1000;
 constexpr std::chrono::milliseconds kBeat{100};
-constexpr double kLongestLook = 0.5;  // a longer pause between two looks was this process' own
+constexpr double kLongestLook = 0.5;  // a longer pause between two calls of look() is due to this process itself
 
-/// Text in words that are read and written one by one, so that a reader may see it torn but never past its end.
+/// A text in words that are read and written one by one. A reader may see a partly changed text, but never reads past
+/// its end.
 template <size_t kBytes>
 class SharedText {
  public:
@@ -68,7 +69,8 @@ struct RecordedLine {
   SharedText<256> operation;
 };
 
-thread_local const FlightRecorder::Place* place_of_operations = nullptr;  // null: where the rank's own thread is
+// null: the operations belong where the rank's main thread is
+thread_local const FlightRecorder::Place* place_of_operations = nullptr;
 
 std::string place_of(int64_t step, const std::string& doing) {
   const std::string place = step == 0 ? kBeforeAll : fmt::format("step {}", step);
@@ -77,16 +79,16 @@ std::string place_of(int64_t step, const std::string& doing) {
 
 }  // namespace
 
-/// Memory that begins as zeros. `version` is odd while something changes.
+/// Shared memory, initially zeros. `version` is odd during a change.
 struct RecorderPage {
   std::atomic<uint64_t> magic;
   std::atomic<uint64_t> heartbeats;
   std::atomic<uint64_t> version;
   std::atomic<int64_t> step;
   std::atomic<double> step_began, longest_step;
-  std::atomic<uint64_t> operations;  ///< begun
+  std::atomic<uint64_t> operations;  ///< number of operations begun
   SharedText<96> instruction, long_work;
-  std::array<RecordedLine, FlightRecorder::kOperations> last;  ///< operation k lies at k modulo their number
+  std::array<RecordedLine, FlightRecorder::kOperations> last;  ///< operation k is at index k modulo kOperations
   SharedText<1024> run_folder;
 };
 
@@ -155,7 +157,8 @@ FlightRecorder::FlightRecorder(int file) : file_(::fcntl(file, F_DUPFD_CLOEXEC, 
   if (fits && page_->magic == kMagic) return;
   if (fits) ::munmap(page_, sizeof(RecorderPage));
   if (file_ >= 0) ::close(file_);
-  fail_run({"the flight recorder", fmt::format("descriptor {}", file), "is none of this version of trireme",
+  fail_run({"the flight recorder", fmt::format("descriptor {}", file),
+            "is not a flight recorder of this version of trireme",
             "start the ranks with the launcher of the same version"});
 }
 

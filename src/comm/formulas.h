@@ -1,6 +1,6 @@
-// Steps and bytes of every collective, the same for every backend: what CommunicationCount counts and what the cost
-// model charges. n ranks, r this rank, S bytes in all, c_q the bytes of chunk q (of S cut into n chunks of whole
-// elements whose sizes differ by at most one element, larger ones first), b_q the bytes of rank q's block.
+// Steps and bytes of every collective, the same for every backend: CommunicationCount counts them and the cost model
+// charges them. n ranks, r this rank, S bytes in total, c_q the bytes of chunk q (S is cut into n chunks of whole
+// elements whose sizes differ by at most one element, larger chunks first), b_q the bytes of rank q's block.
 //
 // | operation      | algorithm                                  | steps  | bytes that leave rank r       | equal parts  |
 // |----------------|--------------------------------------------|--------|-------------------------------|--------------|
@@ -27,7 +27,7 @@ inline int64_t ring_steps(int ranks) { return ranks - 1; }
 /// Steps of send and barrier.
 inline int64_t one_step(int ranks) { return ranks > 1 ? 1 : 0; }
 
-/// Elements of chunk `index` when `elements` are cut into `parts`.
+/// Returns the number of elements of chunk `index` when `elements` are cut into `parts`.
 int64_t chunk_elements(int64_t elements, int parts, int index);
 
 int64_t all_reduce_bytes(int64_t elements, int64_t element_size, int ranks, int rank);
@@ -36,7 +36,7 @@ int64_t all_reduce_bytes(int64_t elements, int64_t element_size, int ranks, int 
 int64_t reduce_scatter_bytes(std::span<const int64_t> blocks, int rank);
 int64_t all_gather_bytes(std::span<const int64_t> blocks, int rank);
 
-/// `blocks[q]`: bytes that this rank has for rank q.
+/// `blocks[q]`: bytes that this rank sends to rank q.
 int64_t all_to_all_bytes(std::span<const int64_t> blocks, int rank);
 
 int64_t broadcast_bytes(int64_t bytes, int ranks, int rank, int root);

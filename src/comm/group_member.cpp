@@ -57,7 +57,7 @@ int GroupMember::rank_in(std::span<const int> ranks) {
   require(std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) == ranks.end(), "group",
           list + " are not ascending");
   const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
-  require(mine != ranks.end(), "group", list + " lack the rank that asks");
+  require(mine != ranks.end(), "group", list + " do not contain the calling rank");
   require_rank(ranks.front(), "group");
   require_rank(ranks.back(), "group");
   return static_cast<int>(mine - ranks.begin());

@@ -1,4 +1,4 @@
-// What the ends of all backends have in common: counting, and refusing calls that make no sense.
+// What the communicators of all backends have in common: counting, and checks of their callers' arguments.
 #pragma once
 
 #include <map>
@@ -14,14 +14,14 @@
 
 namespace trireme {
 
-/// Counts, together with those of the communicator that this one was made from. Thread-safe: groups of one rank may be
-/// used by several.
+/// Counts of a communicator. They are also added to those of the communicator that it was made from. Thread-safe:
+/// groups of one rank may be used by several threads.
 class Tally {
  public:
   explicit Tally(std::shared_ptr<Tally> parent) : parent_(std::move(parent)) {}
   void add(const CommunicationCount& more);
   CommunicationCount count() const;
-  /// Nothing is counted together with others' from here on.
+  /// From now on, counts are no longer added to the parent's.
   void detach();
 
  private:
@@ -34,25 +34,26 @@ class GroupMember : public Communicator {
  public:
   int rank() const final { return rank_; }
   CommunicationCount count() const final { return tally_->count(); }
-  /// Another thread than its rank's uses it from here on (comm/collective_queue.h, update/hub/rank_world.h): it counts
-  /// by itself.
+  /// From now on, a thread other than its rank's uses this communicator (comm/collective_queue.h,
+  /// update/hub/rank_world.h). Its counts are then separate from its parent's.
   virtual void work_beside() { tally_->detach(); }
-  /// As flight_recorder() of comm/flight_recorder.h.
+  /// See flight_recorder() in comm/flight_recorder.h.
   virtual FlightRecorder* recorder() { return nullptr; }
 
  protected:
   GroupMember(int rank, std::shared_ptr<Tally> parent);
 
-  /// A broken promise stops all: the others would wait for this rank for ever.
+  /// If `condition` is false, aborts the world and throws an internal error. Without the abort, the other ranks would
+  /// wait for this rank for ever.
   void require(bool condition, const std::string& operation, const std::string& promise);
   void require_rank(int rank, const std::string& operation);
-  /// Counts an operation: bytes and steps by comm/formulas.h.
+  /// Counts an operation. Bytes and steps are those of comm/formulas.h.
   void record(int64_t bytes, int64_t steps, double waited);
   const std::shared_ptr<Tally>& tally() const { return tally_; }
 
-  /// This rank's number in a group of `ranks` to be made, which must be ascending and hold it.
+  /// Returns this rank's number in a new group of `ranks`. They must be ascending and contain this rank.
   int rank_in(std::span<const int> ranks);
-  /// How often a group of these world ranks was asked for before.
+  /// Returns how many groups of these world ranks have been requested before.
   int64_t count_request(const std::vector<int>& world_ranks) { return requests_[world_ranks]++; }
 
  private:
@@ -61,7 +62,7 @@ class GroupMember : public Communicator {
   std::map<std::vector<int>, int64_t> requests_;
 };
 
-/// Bytes of each; 0 of an undefined tensor.
+/// Returns the bytes of each tensor; 0 for an undefined one.
 std::vector<int64_t> bytes_of_each(std::span<const at::Tensor> tensors);
 int64_t bytes_of(const at::Tensor& tensor);
 

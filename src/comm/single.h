@@ -1,4 +1,4 @@
-// A group of one, for code that always communicates with a communicator.
+// A group of one rank, for code that always needs a communicator.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// A communicator of size 1 with no world to hold: collectives copy where input and output differ and do nothing else,
-/// messages go to itself.
+/// Returns a communicator of size 1 that needs no world object. Collectives copy the input to the output if these
+/// differ, and do nothing else. Messages go to the rank itself.
 std::unique_ptr<Communicator> single_communicator();
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// When a redistribution is an all-reduce, and among whom.
+// Detects redistributions that are an all-reduce, and returns the group.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// The workers, ascending, that hold the summands of `worker`'s value when nothing but Partial -> Replicate happens on
-/// one mesh; empty when something else happens or nobody else has a summand.
+/// Returns the workers, ascending, that hold the summands of `worker`'s value if the redistribution is only Partial ->
+/// Replicate on one mesh. Empty if it is anything else, or if no other worker has a summand.
 std::vector<int> all_reduce_group(const Layout& from, const Layout& to, int worker);
 
 }  // namespace trireme

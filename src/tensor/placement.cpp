@@ -26,7 +26,7 @@ std::string to_string(const Placement& placement) {
 
 Range share_of(int64_t length, int parts, int index) {
   const int64_t small = length / parts;
-  const int64_t larger = length % parts;  // that many parts have one more
+  const int64_t larger = length % parts;  // this many parts have one element more
   const int64_t begin = small * index + std::min<int64_t>(index, larger);
   return {begin, begin + small + (index < larger ? 1 : 0)};
 }
@@ -57,7 +57,7 @@ Box intersect(const Box& a, const Box& b) {
   return box;
 }
 
-// A tensor without dims has one element: its box, of no ranges, is not empty.
+// A tensor without dims has one element. Its box, without ranges, is not empty.
 bool is_empty(const Box& box) {
   return std::any_of(box.begin(), box.end(), [](const Range& range) { return range.empty(); });
 }

@@ -1,4 +1,4 @@
-// Who sends what to whom: pure functions of two layouts and a shape.
+// Plans transfers between workers: pure functions of two layouts and a shape.
 
 #include <algorithm>
 #include <set>
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// The indices along one source axis that a destination reads: one replica, all shards, or all summands.
+/// Returns the indices along one source axis that a destination reads: one replica, all shards, or all summands.
 std::vector<int> indices_to_read(const Placement& from, int degree, const Placement& to, int to_degree, int own_index,
                                  int to_index, int spread) {
   if (from.is_replicate()) return {own_index >= 0 ? own_index : spread % degree};
@@ -22,7 +22,7 @@ std::vector<int> indices_to_read(const Placement& from, int degree, const Placem
   return all;
 }
 
-/// A Partial destination holds the value at index 0 of the axis only, unless summands go to their like.
+/// A Partial destination holds the value only at index 0 of the axis, unless each summand goes to the same index.
 bool holds_zeros(const Placement& from, int degree, const Placement& to, int to_degree, int to_index) {
   return to.is_partial() && to_index > 0 && !(from.is_partial() && degree == to_degree);
 }
@@ -38,7 +38,7 @@ class DestinationPlan {
     const int tensor_index = to.mesh.tensor_index(destination);
     data_ = indices_to_read(from.data, mesh.data, to.data, to.mesh.data, is_holder_ ? mesh.data_index(destination) : -1,
                             data_index, index);
-    // Where the data axis is replicated too, both choices vary over the destinations, so that all replicas serve.
+    // If the data axis is replicated too, both choices vary over the destinations, so that all replicas are read from.
     const int spread = from.data.is_replicate() ? index / mesh.data : index;
     tensor_ = indices_to_read(from.tensor, mesh.tensor, to.tensor, to.mesh.tensor,
                               is_holder_ ? mesh.tensor_index(destination) : -1, tensor_index, spread);
@@ -52,14 +52,14 @@ class DestinationPlan {
     if (transfers.size() > before || is_holder_) return;
     Box nothing = box_;
     for (Range& range : nothing) range.end = range.begin;
-    if (nothing.empty()) nothing.push_back({0, 0});  // a tensor without dims has no empty box of its own
+    if (nothing.empty()) nothing.push_back({0, 0});  // a tensor without dims has no empty box, so add a dim
     transfers.push_back({source(data_[0], tensor_[0]), destination_, nothing, false});
   }
 
  private:
   int source(int d, int t) const { return from_.mesh.workers[d * from_.mesh.tensor + t]; }
 
-  /// One round per summand; a round covers the box once, with the pieces of all shards.
+  /// Appends one round per summand. A round covers the box once, with the pieces of all shards.
   void append_values(std::vector<TensorTransfer>& transfers) const {
     const std::vector<int> once{0};
     const std::vector<int>& data_summands = from_.data.is_partial() ? data_ : once;
@@ -89,10 +89,10 @@ class DestinationPlan {
   const Box box_;
   bool is_holder_ = false;
   bool zeros_ = false;
-  std::vector<int> data_, tensor_;  // indices on the source's axes
+  std::vector<int> data_, tensor_;  // indices on the source's axes that are read
 };
 
-/// A shape on which every shard of both layouts has the same size.
+/// Returns a shape for which every shard of both layouts has the same size.
 Shape even_shape(const Layout& from, const Layout& to) {
   int dims = 1;
   for (const Placement& placement : {from.data, from.tensor, to.data, to.tensor})
@@ -144,7 +144,7 @@ RedistributionKind classify(const Layout& from, const Layout& to) {
     moves |= transfer.source != transfer.destination;
     adds |= transfer.add;
   }
-  bool same_boxes = true, keeps_own = true;  // keeps_own: nobody gives up a part of its region
+  bool same_boxes = true, keeps_own = true;  // keeps_own: no worker loses a part of its region
   for (const int worker : to.mesh.workers) {
     const Box before = from.box_of(worker, shape), after = to.box_of(worker, shape);
     same_boxes &= before == after;

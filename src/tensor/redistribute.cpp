@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-/// The view of `local`, which lies at `outer`, that covers `box` (both in global indices).
+/// Returns the view of `local` (which covers `outer`) that covers `box`, both in global indices.
 at::Tensor view_of(const at::Tensor& local, const Box& box, const Box& outer) {
   const Box relative = relative_to(box, outer);
   at::Tensor view = local;
@@ -27,7 +27,7 @@ void check_local(const at::Tensor& local, const Box& box, const Layout& from, in
                                     to_string(shape), local.defined() ? to_string(local.sizes().vec()) : "undefined"));
 }
 
-/// Puts the pieces that arrive at one worker together.
+/// Assembles the pieces that arrive at one worker.
 class Assembly {
  public:
   Assembly(Box box, bool has_sums) : box_(std::move(box)), has_sums_(has_sums) {}
@@ -43,7 +43,7 @@ class Assembly {
     }
   }
 
-  /// For a worker to which no values go: zeros like `example`.
+  /// For a worker that receives no values: returns zeros like `example`.
   at::Tensor zeros_like(const at::Tensor& example) {
     begin(example);
     return finish().zero_();

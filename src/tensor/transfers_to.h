@@ -1,4 +1,4 @@
-// A redistribution as one of its receivers sees it.
+// A redistribution from the view of one receiver.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-/// Those of plan_transfers that go to `destination`, which is in to.mesh; for plans of thousands of workers.
+/// Returns the transfers of plan_transfers that go to `destination`, which must be in to.mesh. For plans of thousands
+/// of workers.
 std::vector<TensorTransfer> transfers_to(int destination, const Layout& from, const Layout& to, const Shape& shape);
 
 }  // namespace trireme

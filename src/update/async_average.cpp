@@ -13,8 +13,8 @@ namespace {
 
 using Share = AsyncAverageOptions::Share;
 
-/// Numbers of a merge: samples since the replica read the shard, samples that were merged into it by then. Of its
-/// reply: samples merged now.
+/// Numbers of a merge request: samples since the replica read the shard; samples that were merged into the shard by
+/// then. Number of its reply: samples merged now.
 class MergingServer final : public CentralServer {
  public:
   static constexpr int kMerge = kFirstOperation;
@@ -41,7 +41,8 @@ class MergingServer final : public CentralServer {
 
  private:
   const Share share_;
-  std::vector<double> samples_;  ///< by shard: merged so far; each belongs to the visitor of the shard
+  /// by shard: samples merged so far; each is accessed by the current visitor of the shard
+  std::vector<double> samples_;
 };
 
 class AsyncReplica final : public CentralReplica {
@@ -98,8 +99,8 @@ class AsyncReplica final : public CentralReplica {
 
   const AsyncAverageOptions options_;
   Cadence cadence_;
-  double samples_ = 0;          ///< since the model was read
-  std::vector<double> merged_;  ///< by shard: samples in what was read of the model
+  double samples_ = 0;          ///< samples since the model was read
+  std::vector<double> merged_;  ///< by shard: samples in the model when it was read
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace trireme {
 
 bool Cadence::due_after(const StepFacts& facts) {
-  // a step belongs to the dense part if training had not come to its end before the step
+  // a step belongs to the dense part if training had not reached that part's end before the step
   const bool dense = double(dense_until_.unit == Length::Unit::steps ? steps_ : epochs_) < dense_until_.count;
   ++steps_;
   epochs_ += facts.ends_epoch ? 1 : 0;

@@ -16,13 +16,13 @@
 namespace trireme {
 namespace {
 
-// Numbers of every request, before the policy's: parts, version read.
+// Numbers at the front of every request: number of parts, version read. The policy's numbers follow.
 constexpr size_t kHeader = 2;
-// Numbers of every reply, before the policy's: parts, version after it, version before it, whether what was brought is
-// used.
+// Numbers at the front of every reply: number of parts, version after the request, version before it, whether the
+// request's values are used. The policy's numbers follow.
 constexpr size_t kReplyHeader = 4;
 
-constexpr const char* kWeights = "server";                       // in a state
+constexpr const char* kWeights = "server";                       // name in a state
 constexpr const char* kWhere = "update policy's state, server";  // for messages
 
 int64_t element_count(std::span<const at::Tensor> tensors) {
@@ -32,15 +32,15 @@ int64_t element_count(std::span<const at::Tensor> tensors) {
 }
 
 [[noreturn]] void refuse(int replica, std::string why) {
-  fail_run({fmt::format("replica {}", replica), "asked the parameter server", std::move(why), ""});
+  fail_run({fmt::format("replica {}", replica), "sent an invalid request to the parameter server", std::move(why), ""});
 }
 
 void check_like(std::span<const at::Tensor> told, std::span<const at::Tensor> kept, int replica) {
   if (told.empty()) return;
-  if (told.size() != kept.size()) refuse(replica, fmt::format("with {} tensors for {}", told.size(), kept.size()));
+  if (told.size() != kept.size()) refuse(replica, fmt::format("{} tensors instead of {}", told.size(), kept.size()));
   for (size_t i = 0; i < told.size(); ++i)
     if (told[i].sizes() != kept[i].sizes() || told[i].scalar_type() != kept[i].scalar_type())
-      refuse(replica, "with tensors of other shapes");
+      refuse(replica, "its tensors have other shapes or dtypes than the shard's");
 }
 
 }  // namespace
@@ -85,11 +85,11 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   CentralShard& shard = shards_[size_t(index)];
   const std::span<const at::Tensor> tensors = request.tensors;
   if (request.numbers.size() < kHeader || !(request.numbers[0] >= 0 && request.numbers[0] <= double(tensors.size())))
-    refuse(replica, "with a head that is none");
+    refuse(replica, "its header is not valid");
   const size_t parts = size_t(request.numbers[0]);
-  if ((tensors.size() - parts) % 2 != 0) refuse(replica, "with half of a batch norm's statistics");
+  if ((tensors.size() - parts) % 2 != 0) refuse(replica, "a batch norm's mean or variance is missing");
   if (request.operation != kStart) {
-    if (!shard.has_begun) refuse(replica, "before anybody has begun");
+    if (!shard.has_begun) refuse(replica, "no replica has begun yet");
     check_like(tensors.first(parts), shard.weights, replica);
     check_like(tensors.subspan(parts), tensors_of(shard.statistics), replica);
   }
@@ -97,13 +97,13 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   bool is_used = false;
   std::optional<Reply> reply = Reply{};
   if (request.operation == kStart) {
-    if (shard.has_begun) refuse(replica, "to begin again");
+    if (shard.has_begun) refuse(replica, "the server has already begun");
     begin_shard(index, tensors.first(parts), tensors.subspan(parts));
     reply->numbers = {goes_on_ ? 1.0 : 0.0};
   } else if (request.operation == kBeginAnew) {
     begin_anew(replica);
   } else if (request.operation == kNothing) {
-    // those that wait are asked again after it
+    // waiting requests are retried after it
   } else if (request.operation == kRead || request.operation == kReadAll) {
     reply->tensors = copies_of_weights(shard);
     if (request.operation == kReadAll)
@@ -174,7 +174,7 @@ void CentralClient::begin(ReplicaState& state, bool resumes) {
   const int64_t elements = element_count(state.weights);
   layout_.resize(size_t(shards_));
   size_t bucket = 0;
-  int64_t offset = 0;  // in the bucket
+  int64_t offset = 0;  // offset in the bucket
   for (int s = 0; s < shards_; ++s)
     for (int64_t left = chunk_elements(elements, shards_, s); left > 0;) {
       const int64_t taken = std::min(left, state.weights[bucket].numel() - offset);
@@ -198,7 +198,7 @@ void CentralClient::begin(ReplicaState& state, bool resumes) {
             .front();
   const bool server_resumes = hub_.total(goes_on) > 0;
   if (server_resumes == resumes) return;
-  if (resumes) refuse(hub_.replica(), "which has not been resumed, to go on");
+  if (resumes) refuse(hub_.replica(), "the replica was resumed, but the server was not");
   exchange({.operation = CentralServer::kBeginAnew}, {}, {});
   fetch(state.weights);
   write_values(read(state), state);

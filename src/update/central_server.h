@@ -1,8 +1,8 @@
-// A parameter server that holds one copy of the weights, cut into shards, and the replicas' way of communicating with
-// it.
+// A parameter server that holds one copy of the weights, cut into shards, and its clients in the replicas.
 //
-// All weights of a state, bucket after bucket, are one range of elements; shard s has chunk s of it (chunk_elements of
-// comm/formulas.h), which may lie in several buckets: its parts. Running statistics are with shard 0.
+// All weights of a state, bucket after bucket, are one range of elements. Shard s has chunk s of it (chunk_elements of
+// comm/formulas.h), which may span several buckets; the pieces are the shard's parts. Running statistics are in shard
+// 0.
 #pragma once
 
 #include <atomic>
@@ -18,65 +18,66 @@
 
 namespace trireme {
 
-/// What a shard holds. Tensors are the server's own.
+/// What a shard holds. Tensors are the server's own memory.
 struct CentralShard {
   std::vector<at::Tensor> weights;            ///< by part
   std::vector<RunningStatistics> statistics;  ///< shard 0 only
   int64_t version = 0;                        ///< updates so far
-  bool has_begun = false;                     ///< a replica's values have become its own
+  bool has_begun = false;                     ///< true once it has taken a replica's initial values
 };
 
-/// What a replica says to a shard, taken apart. Tensors are the replica's.
+/// A replica's decoded request to a shard. Tensors are the replica's memory.
 struct CentralRequest {
   int operation = 0;
   std::span<const at::Tensor> parts;          ///< as many as the shard's weights, or none
-  std::vector<RunningStatistics> statistics;  ///< as many as the shard's, or none
-  int64_t version_read = 0;                   ///< of the shard's weights when the replica last read them
-  std::span<const double> numbers;            ///< the policy's
-  bool is_used = true;  ///< apply says no where what the request brought is not in the weights, and never will be
+  std::vector<RunningStatistics> statistics;  ///< as many as the shard's statistics, or none
+  int64_t version_read = 0;                   ///< version of the shard's weights that the replica has read last
+  std::span<const double> numbers;            ///< the policy's own numbers
+  bool is_used = true;  ///< apply() sets it to false if the request's values are not in the weights and never will be
 
-  /// Errors (run): there are fewer; it is not finite.
+  /// Returns one of the numbers. Throws a run error if there are fewer or if it is not finite.
   double number(size_t index) const;
-  /// Errors (run) also: it is not whole.
+  /// As number(). Also throws a run error if it is not an integer.
   int64_t whole_number(size_t index) const;
 };
 
-/// Thread-safe, as ShardServer says. Subclasses say what an update is. A request that does not fit the shard is a run
-/// error, and changes nothing: replicas may be programs of others.
+/// Thread-safe, as ShardServer requires. Subclasses define the update. A request that does not fit the shard is a run
+/// error and changes nothing: clients may be programs of other parties.
 class CentralServer : public ShardServer {
  public:
-  static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::anywhere;  ///< of a policy with it
+  /// Stops of a policy that uses this server
+  static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::anywhere;
   explicit CentralServer(int shards) : shards_(size_t(shards)), saved_(size_t(shards)) {}
   int shards() const final { return int(shards_.size()); }
   std::optional<ModelValues> values() const final;
   std::optional<Reply> serve(int shard, int replica, const Request& request, double now) final;
 
-  /// As UpdatePolicy::hold and go_on.
+  /// See UpdatePolicy::hold and go_on.
   void hold(bool holds) { holds_ = holds; }
 
-  /// As UpdatePolicy::fields. What belongs to shards is copied in when a replica begins: only then it is known how its
-  /// weights are cut.
+  /// See UpdatePolicy::fields. The values of shards are restored when the first replica begins, because only then the
+  /// cut of its weights is known.
   void fields(StateFields& fields, double now);
 
  protected:
-  static constexpr int kFirstOperation = 5;  ///< of subclasses
+  static constexpr int kFirstOperation = 5;  ///< operations of subclasses start here
 
-  /// Beyond weights, running statistics and versions: values of the server, and tensors of a shard, whose weights are
-  /// there.
+  /// Save or restore what a subclass has in addition to weights, running statistics and versions: values of the server,
+  /// and tensors of a shard (whose weights already exist).
   virtual void server_fields(StateFields& fields, double now) {}
   virtual void shard_fields(StateFields& fields, int index, CentralShard& shard) {}
-  /// The server goes on from a state, and this replica has nothing to go on from: what it had under way is lost.
+  /// Called if the server was resumed from a state but this replica was not: the replica's unfinished work is lost.
   virtual void begin_anew(int replica) {}
-  /// Whether nobody is to wait for others.
+  /// True if no request may wait for other replicas.
   bool holds() const { return holds_; }
 
-  /// As ShardServer::serve. Where weights change, version does by 1. What it returns as tensors is the replica's own
-  /// memory.
+  /// See ShardServer::serve. A change of weights must increase `version` by 1. The returned tensors must be memory that
+  /// the replica may own.
   virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request,
                                      double now) = 0;
 
   static std::vector<at::Tensor> copies_of_weights(const CentralShard& shard);
-  /// Errors (run): the request does not bring a value for every weight and statistic of the shard.
+  /// Throws a run error unless the request has a value for every weight and statistic of the shard.
   static void check_brings_all(const CentralShard& shard, const CentralRequest& request);
 
  private:
@@ -88,43 +89,44 @@ class CentralServer : public ShardServer {
 
   std::vector<CentralShard> shards_;
   std::vector<std::shared_ptr<const PolicyState>>
-      saved_;             ///< by shard: what it goes on from, until it has begun; null: nothing
-  bool goes_on_ = false;  ///< from a state; since before any visit
+      saved_;             ///< by shard: the state to resume from, until the shard has begun; null: none
+  bool goes_on_ = false;  ///< resumed from a state; set before any visit
   std::atomic<bool> holds_ = false;
 };
 
-/// A replica's end. Belongs to its thread.
+/// A replica's client of a CentralServer. Used by the replica's thread only.
 class CentralClient {
  public:
   CentralClient(Hub& hub, int shards) : hub_(hub), shards_(shards), versions_(size_t(shards)) {}
 
-  /// All replicas call it first: the values of the first of them become the server's. One that comes late begins with
-  /// the server's, and so does one that has nothing to go on from (`resumes`) where the server goes on from a state.
-  /// Unmetered. Errors (run): only the replica does.
+  /// All replicas call it first. The values of the first replica become the server's. A replica that arrives late
+  /// begins with the server's values. So does a replica that was not resumed (`resumes` false) if the server was
+  /// resumed. Unmetered. Throws a run error if only the replica was resumed.
   void begin(ReplicaState& state, bool resumes);
-  /// A visit without consequences, but that those that wait are asked again.
+  /// An empty visit: after it the server retries waiting requests.
   void release_waiting();
-  /// Of which versions its weights are.
+  /// Saves or restores which versions of the weights it has read.
   void fields(StateFields& fields) { fields.value("versions read", versions_); }
 
   struct Call {
     int operation = 0;
-    std::span<const at::Tensor> tensors = {};            ///< cut like the weights; empty: none go
-    std::span<const RunningStatistics> statistics = {};  ///< empty: none go
-    std::vector<double> numbers = {};                    ///< to each shard
-    std::span<const double> of_shards = {};              ///< one more number for each shard, after those; empty: none
-    bool reads = false;  ///< the reply brings the newest weights: staleness counts from here
+    std::span<const at::Tensor> tensors = {};            ///< cut like the weights; empty: none are sent
+    std::span<const RunningStatistics> statistics = {};  ///< empty: none are sent
+    std::vector<double> numbers = {};                    ///< sent to each shard
+    /// one further number for each shard, after `numbers`; empty: none
+    std::span<const double> of_shards = {};
+    bool reads = false;  ///< the reply contains the newest weights; staleness counts from here
   };
   using Take = std::function<void(at::Tensor& mine, const at::Tensor& told)>;
-  /// Visits all shards. `take` is called with each part of `into` (cut like the weights) and what the shard replied for
-  /// it. Returns each shard's numbers. Statistics in shard 0's reply are written to `statistics`, if not empty.
+  /// Visits all shards. Calls `take` with each part of `into` (cut like the weights) and the shard's reply for it.
+  /// Returns each shard's numbers. Statistics in shard 0's reply are written to `statistics`, if that is not empty.
   std::vector<std::vector<double>> exchange(const Call& call, std::span<at::Tensor> into, const Take& take,
                                             std::span<RunningStatistics> statistics = {});
 
-  /// The newest weights; staleness counts from here.
+  /// Reads the newest weights. Staleness counts from here.
   void fetch(std::span<at::Tensor> weights);
 
-  /// The server's newest values, without a trace: what an evaluation uses.
+  /// Returns the server's newest values, without affecting counts or staleness. For evaluations.
   ModelValues read(const ReplicaState& state);
 
  private:
@@ -137,10 +139,10 @@ class CentralClient {
   Hub& hub_;
   const int shards_;
   std::vector<std::vector<Part>> layout_;  ///< by shard
-  std::vector<int64_t> versions_;          ///< by shard: of the weights that were read last
+  std::vector<int64_t> versions_;          ///< by shard: version of the weights that were read last
 };
 
-/// A client of a server whose values are those that evaluations use.
+/// A client of a server whose values are used for evaluations.
 class CentralReplica : public ReplicaPolicy {
  public:
   void begin(ReplicaState& state) override { client_.begin(state, resumes()); }
@@ -148,7 +150,7 @@ class CentralReplica : public ReplicaPolicy {
 
  protected:
   CentralReplica(Hub& hub, int shards) : ReplicaPolicy(hub), client_(hub, shards) {}
-  /// In finish: the server's values are the run's result, when all replicas have come so far.
+  /// For finish: waits for all replicas, then takes the server's values, which are the run's result.
   void take_result(ReplicaState& state) {
     hub_.barrier();
     client_.fetch(state.weights);
@@ -158,7 +160,7 @@ class CentralReplica : public ReplicaPolicy {
   CentralClient client_;
 };
 
-/// A policy that is a server and its clients. Server(options, replicas), Replica(options, hub).
+/// A policy that consists of a server and its clients. Constructors: Server(options, replicas), Replica(options, hub).
 template <class Server, class Replica, class Options>
 class CentralPolicy final : public UpdatePolicy {
  public:
@@ -169,7 +171,7 @@ class CentralPolicy final : public UpdatePolicy {
   Stops stops() const override { return Server::kStops; }
   int64_t steps_before_stops() const override {
     if constexpr (requires { options_.warm_start; })
-      return options_.warm_start + 1;  // until then the others wait for replica 0
+      return options_.warm_start + 1;  // until then the other replicas wait for replica 0
     return 1;
   }
   void hold() override { server_.hold(true); }
@@ -184,8 +186,8 @@ class CentralPolicy final : public UpdatePolicy {
   Server server_;
 };
 
-/// The option "shards": servers that the weights are divided over, at most kMaxDevices. Errors (user): as
-/// ConfigTable's.
+/// Reads the option "shards": the number of servers that the weights are divided over, at most kMaxDevices. Errors
+/// (user): as ConfigTable's.
 int read_shards(const ConfigTable& update, int fallback);
 
 }  // namespace trireme

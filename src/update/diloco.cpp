@@ -14,15 +14,16 @@
 namespace trireme {
 namespace {
 
-/// A stretch of the weights that is exchanged at once.
+/// A range of the weights that is exchanged at once.
 struct Fragment {
-  int64_t phase = 0;                       ///< due after steps whose number, from 1, leaves this rest when divided by H
-  std::vector<at::Tensor> own;             ///< the replica's weights: views, by part
-  std::vector<at::Tensor> outer, momenta;  ///< theta and the outer optimizer's buffer, equal on all replicas
-  std::vector<std::unique_ptr<Pending>> pending;  ///< by part; empty: none, or it has arrived
-  std::vector<at::Tensor> arrived;                ///< by part: mean progress that is to be applied; empty: none
-  int64_t apply_after = 0;                        ///< 0-based step, while there is something to be applied
-  int64_t steps_since = 0;                        ///< the last exchange began
+  int64_t phase = 0;                              ///< due after steps whose number, from 1, is this modulo H
+  std::vector<at::Tensor> own;                    ///< the replica's weights: views, by part
+  std::vector<at::Tensor> outer, momenta;         ///< theta and the outer optimizer's buffer, equal on all replicas
+  std::vector<std::unique_ptr<Pending>> pending;  ///< by part; empty: none in progress, or it has arrived
+  std::vector<at::Tensor> arrived;                ///< by part: mean progress, not yet applied; empty: none
+  /// the 0-based step after which to apply it, if there is something to apply
+  int64_t apply_after = 0;
+  int64_t steps_since = 0;  ///< steps since the last exchange began
 
   bool is_under_way() const { return !pending.empty() || !arrived.empty(); }
 };
@@ -38,7 +39,7 @@ class DilocoReplica final : public ReplicaPolicy {
       const int64_t end = begin + chunk_elements(elements, options_.fragments, f);
       Fragment fragment;
       fragment.phase = (f + 1) * options_.every / options_.fragments % options_.every;
-      int64_t at = 0;  // of the bucket's first element
+      int64_t at = 0;  // offset of the bucket's first element
       for (const at::Tensor& bucket : state.weights) {
         const int64_t first = std::max(begin, at), last = std::min(end, at + bucket.numel());
         if (first < last) fragment.own.push_back(bucket.narrow(0, first - at, last - first));
@@ -70,11 +71,11 @@ class DilocoReplica final : public ReplicaPolicy {
     return wrote;
   }
 
-  /// What is under way comes in; steps after it are a last, short round.
+  /// Applies exchanges in progress. Later steps form a last, short round.
   void finish(ReplicaState& state) override {
     for (Fragment& fragment : fragments_) {
       if (fragment.is_under_way()) apply(fragment);
-      if (fragment.steps_since > 0) {  // the same on all replicas
+      if (fragment.steps_since > 0) {  // equal on all replicas
         set_out(fragment, 0);
         apply(fragment);
       }
@@ -83,7 +84,7 @@ class DilocoReplica final : public ReplicaPolicy {
     average_statistics(state.statistics, std::nullopt, {}, hub_);
   }
 
-  /// theta, which every replica has.
+  /// Returns theta, which is equal on all replicas.
   ModelValues values_for_evaluation(ReplicaState& state) override {
     Hub::Unmetered evaluation(hub_);
     ModelValues values;
@@ -122,7 +123,8 @@ class DilocoReplica final : public ReplicaPolicy {
       fragment.steps_since = steps_since[f];
       fields.weights("outer weights", fragment.outer);
       fields.weights("outer momentum", fragment.momenta);
-      std::vector<at::Tensor> progress = fragment.arrived;  // zeros where there is none: a value for every element
+      // zeros if there is none, because the state has a value for every element
+      std::vector<at::Tensor> progress = fragment.arrived;
       if (progress.empty())
         for (const at::Tensor& part : fragment.own) progress.push_back(at::zeros_like(part));
       fields.weights("progress under way", progress);
@@ -143,7 +145,7 @@ class DilocoReplica final : public ReplicaPolicy {
     fragment.steps_since = 0;
   }
 
-  /// Mean progress of all replicas.
+  /// Waits for the mean progress of all replicas.
   void arrive(Fragment& fragment) {
     std::vector<at::Tensor>& means = fragment.arrived;
     if (!options_.four_bits) {
@@ -199,12 +201,12 @@ DilocoOptions read_options(const ConfigTable& update, int64_t every) {
   options.outer_learning_rate = update.get_double("outer_learning_rate", options.outer_learning_rate, 0);
   options.outer_momentum = update.get_double("outer_momentum", options.outer_momentum, 0);
   if (!(options.outer_momentum < 1))
-    update.fail("outer_momentum", "it must be below 1, or speed grows without end", "the paper's is 0.9");
+    update.fail("outer_momentum", "it must be below 1, or the velocity grows without bound", "the paper's is 0.9");
   return options;
 }
 
 constexpr int64_t kPaperSteps = 500;           // H of DiLoCo
-constexpr int64_t kPaperStreamingSteps = 100;  // of Streaming DiLoCo
+constexpr int64_t kPaperStreamingSteps = 100;  // H of Streaming DiLoCo
 constexpr double kPaperMix = 0.5;
 
 }  // namespace
@@ -228,7 +230,7 @@ std::unique_ptr<UpdatePolicy> read_streaming_diloco(const ConfigTable& update, c
   if (options.overlap >= options.every)
     update.fail(
         "overlap",
-        fmt::format("an exchange must be through before the fragment's next, every_steps = {} later", options.every),
+        fmt::format("an exchange must finish before the fragment's next one, every_steps = {} later", options.every),
         "choose less");
   options.mix = update.get_double("mix", kPaperMix, 0);
   if (options.mix > 1) update.fail("mix", "it is a share", "choose 0 to 1; the paper's is 0.5");

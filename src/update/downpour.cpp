@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// Numbers of a push: learning rate. It is answered without weights.
+/// Number of a push request: the learning rate. The reply has no weights.
 class GradientServer final : public CentralServer {
  public:
   static constexpr int kPush = kFirstOperation;
@@ -45,7 +45,7 @@ class GradientServer final : public CentralServer {
   const DownpourOptions options_;
   const int replicas_;
   std::vector<std::vector<at::Tensor>>
-      squares_;  ///< by shard and part: sums of squares; each belongs to who visits the shard
+      squares_;  ///< by shard and part: sums of squares; each is accessed by the current visitor of the shard
 };
 
 class DownpourReplica final : public CentralReplica {
@@ -111,7 +111,7 @@ class DownpourReplica final : public CentralReplica {
     for (size_t b = 0; b < anchor_.size(); ++b) anchor_[b].copy_(state.weights[b]);
   }
 
-  /// Adds what the steps since the anchor have moved, which all had the same rate.
+  /// Accumulates the change of weights since the anchor. All steps since then had the same learning rate.
   void gather(const ReplicaState& state) {
     if (!moved_) return;
     moved_ = false;
@@ -131,10 +131,10 @@ class DownpourReplica final : public CentralReplica {
   }
 
   const DownpourOptions options_;
-  std::vector<at::Tensor> anchor_;    ///< weights since when nothing has been gathered
-  std::vector<at::Tensor> gathered_;  ///< gradients that were not pushed
-  double rate_ = 0;                   ///< of the steps since the anchor
-  bool moved_ = false;                ///< since the anchor
+  std::vector<at::Tensor> anchor_;    ///< weights at the last accumulation
+  std::vector<at::Tensor> gathered_;  ///< accumulated gradients that have not been pushed
+  double rate_ = 0;                   ///< learning rate of the steps since the anchor
+  bool moved_ = false;                ///< true if steps were made since the anchor
   bool has_gathered_ = false;
   bool is_warm_ = false;
 };
@@ -168,8 +168,9 @@ std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const Run
   options.warm_start = update.get_int("warm_start_steps", options.warm_start, 0);
   if (!facts.plain_sgd)
     update.fail("policy",
-                "downpour takes gradients from the steps of plain SGD: with another local optimizer they are none",
-                "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
+                "downpour computes gradients from the steps of plain SGD: with another local optimizer the result is "
+                "no gradient",
+                "write [optimizer] kind = \"sgd\", momentum = 0, or use async-average");
   return downpour(options, facts.replicas);
 }
 

@@ -18,10 +18,10 @@ constexpr int64_t kScaleBytes = sizeof(float);
 /// Magnitude of a code, relative to the scale: 0, 2^-6, ..., 1.
 float magnitude(int code) { return code == 0 ? 0 : std::ldexp(1.0f, code - (kCodes - 1)); }
 
-/// `ratio`: magnitude / scale, 0 to 1.
+/// `ratio`: magnitude / scale, from 0 to 1.
 uint8_t code_of(float ratio) {
   uint8_t code = 0;
-  // up to the next one from half way on
+  // rounds to nearest; half way rounds up
   while (code + 1 < kCodes && ratio >= (magnitude(code) + magnitude(code + 1)) / 2) ++code;
   return code;
 }

@@ -1,8 +1,8 @@
-// Values in 4 bits: a sign and 3 bits of exponent, no mantissa (E3M0), with a float32 scale for every 1024 values.
+// Values in 4 bits: a sign and 3 bits of exponent, no mantissa (E3M0), with one float32 scale per 1024 values.
 //
 // The format of the outer gradients in Douillard et al., "Streaming DiLoCo with overlapping communication", 2025. The
-// paper leaves the scale open: here it is the block's largest magnitude. A value is 0 or plus or minus scale 2^-k, k =
-// 0 .. 6, the nearest one; of two equally near the larger magnitude.
+// paper does not define the scale; here it is the block's largest magnitude. A value is encoded as the nearest of 0 and
+// plus or minus scale 2^-k, k = 0 .. 6. Of two equally near ones, the one with the larger magnitude is taken.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,17 +11,17 @@
 
 namespace trireme {
 
-/// Values to a scale.
+/// Number of values per scale.
 constexpr int64_t kE3m0Block = 1024;
 
-/// Bytes of that many values: half a byte each and 4 bytes per block.
+/// Returns the encoded size in bytes: half a byte per value and 4 bytes per block.
 int64_t e3m0_bytes(int64_t values);
 
-/// `values`: flat float or double, finite in float. Returns uint8 [e3m0_bytes]. Of a block with a value that is not
-/// finite every value decodes to NaN.
+/// `values`: flat, float or double. Returns uint8 [e3m0_bytes]. If a block contains a value that is not finite in
+/// float, all its values decode to NaN.
 at::Tensor encode_e3m0(const at::Tensor& values);
 
-/// Adds the decoded values to `sum`, flat float.
+/// Adds the decoded values to `sum`, a flat float tensor.
 void add_e3m0(const at::Tensor& encoded, at::Tensor& sum);
 
 }  // namespace trireme

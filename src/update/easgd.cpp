@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 constexpr double kUsualMomentum = 0.99;  // the paper's delta
-constexpr double kLargestBeta = 1;       // beyond it centre and replicas may oscillate
+constexpr double kLargestBeta = 1;       // above it, centre and replicas may oscillate
 
 /// A reply is d for each part.
 class ElasticServer final : public CentralServer {
@@ -59,7 +59,7 @@ class ElasticReplica final : public CentralReplica {
       client_.exchange(
           {.operation = ElasticServer::kPull, .tensors = state.weights, .statistics = state.statistics, .reads = true},
           state.weights, [](at::Tensor& mine, const at::Tensor& distance) { mine.sub_(distance); });
-    for (size_t b = 0; b < velocity_.size(); ++b) {  // the gradient is taken where the momentum leads
+    for (size_t b = 0; b < velocity_.size(); ++b) {  // the gradient is computed at x + delta v
       before_[b].copy_(state.weights[b]);
       state.weights[b].add_(velocity_[b], options_.momentum);
     }
@@ -71,8 +71,8 @@ class ElasticReplica final : public CentralReplica {
     return false;
   }
 
-  /// The replicas' last steps reach the centre in their next exchange, which there is none of: the paper's result is
-  /// the centre as it is.
+  /// The replicas' last steps would reach the centre in a next exchange, which does not take place: the paper's result
+  /// is the centre as it is.
   void finish(ReplicaState& state) override { take_result(state); }
 
  protected:
@@ -83,7 +83,7 @@ class ElasticReplica final : public CentralReplica {
 
  private:
   const EasgdOptions options_;
-  std::vector<at::Tensor> velocity_, before_;  ///< EAMSGD
+  std::vector<at::Tensor> velocity_, before_;  ///< for EAMSGD
 };
 
 EasgdOptions read_options(const ConfigTable& update) {
@@ -117,10 +117,10 @@ std::unique_ptr<UpdatePolicy> read_eamsgd(const ConfigTable& update, const RunFa
   EasgdOptions options = read_options(update);
   options.momentum = update.get_double("momentum", kUsualMomentum, 0);
   if (!(options.momentum < 1))
-    update.fail("momentum", "it must be below 1, or speed grows without end", "the paper's is 0.99");
+    update.fail("momentum", "it must be below 1, or the velocity grows without bound", "the paper's is 0.99");
   if (!facts.plain_sgd)
     update.fail("policy", "eamsgd has its own momentum: the local optimizer must be SGD without any",
-                "write [optimizer] kind = \"sgd\", momentum = 0, or take easgd");
+                "write [optimizer] kind = \"sgd\", momentum = 0, or use easgd");
   return easgd(options, facts.replicas);
 }
 

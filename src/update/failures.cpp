@@ -28,8 +28,9 @@ Failures::Work Failures::work(int replica, double begin, double seconds) const {
 }
 
 void fail_lost(const char* kind, int number, double at) {
-  fail_run({fmt::format("{} {}", kind, number), fmt::format("fails after {} and never comes back", format_seconds(at)),
-            "all others wait for it", "give the failure back_after, or take a policy under which nobody waits"});
+  fail_run({fmt::format("{} {}", kind, number), fmt::format("fails after {} and never returns", format_seconds(at)),
+            "all others wait for it",
+            "set back_after for the failure, or use a policy under which no replica waits for others"});
 }
 
 }  // namespace trireme

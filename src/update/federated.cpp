@@ -18,8 +18,7 @@
 namespace trireme {
 namespace {
 
-/// Sum of what clients answered in a round, in double: the order in which they came makes no difference that a weight
-/// would show.
+/// Sum of the clients' answers in a round, in double, so that the order of arrival does not affect the weights visibly.
 struct RoundSum {
   double samples = 0;
   std::vector<at::Tensor> updates;            ///< samples * update, by part
@@ -44,8 +43,9 @@ struct RoundSum {
   }
 };
 
-/// join: when the client works in the open round; told: what comes of it, the round, the weights. answer (round,
-/// samples): with the client's update. leave: for good.
+/// Requests: `join` waits until the client works in the open round; its reply has the outcome, the round and the
+/// weights. `answer` (round, samples) brings the client's update. `leave`: the client takes no further part. `return`:
+/// it takes part again.
 class FederatedServer final : public CentralServer {
  public:
   enum Joined { kWorks, kIsOver, kIsHeld };
@@ -56,7 +56,7 @@ class FederatedServer final : public CentralServer {
       : CentralServer(1), options_(options), policy_(policy), rounds_(options.rounds), optimizer_(options.server) {}
 
   double deadline(int) const override { return rounds_.deadline(); }
-  /// A round that was open in the state that it goes on from stays open.
+  /// A round that was open in the resumed state remains open.
   void start(double now) override {
     if (resumed_) rounds_.delay(now - *resumed_);
     else rounds_.start(now);
@@ -90,7 +90,7 @@ class FederatedServer final : public CentralServer {
     rounds_.fields(fields, now);
     bool stops = stops_;
     fields.value("rounds stop", stops);
-    stops_ = stops && !fields.reads();  // a run that goes on decides anew when it has been long enough
+    stops_ = stops && !fields.reads();  // a resumed run decides again when it is long enough
     if (fields.reads()) rounds_.reopen();
     if (fields.reads()) resumed_ = now;
     std::lock_guard lock(mutex_);
@@ -113,7 +113,7 @@ class FederatedServer final : public CentralServer {
     return reply;
   }
 
-  /// Whether the update is part of the round's.
+  /// Returns true if the update becomes part of the round.
   bool take(int client, const CentralRequest& request, double samples) {
     std::vector<at::Tensor> update;
     double squares = 0;
@@ -154,13 +154,13 @@ class FederatedServer final : public CentralServer {
     records_.push_back(record);
   }
 
-  // belongs to whoever visits the one shard
+  // accessed only by the current visitor of the one shard
   const FederatedOptions options_;
   const FederatedPolicy& policy_;
   FederatedRounds rounds_;
   ServerOptimizer optimizer_;
   RoundSum sum_;
-  std::optional<double> resumed_;  ///< on the hub's clock; null: begun anew
+  std::optional<double> resumed_;  ///< time on the hub's clock; null: not resumed
 
   std::atomic<bool> stops_ = false;
   mutable std::mutex mutex_;
@@ -173,7 +173,7 @@ class Client final : public CentralReplica {
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     if (std::exchange(has_left_, false))
-      client_.exchange({.operation = FederatedServer::kReturn}, {}, {});  // the run has become longer
+      client_.exchange({.operation = FederatedServer::kReturn}, {}, {});  // the run has been extended
     const bool joins = !works_;
     if (joins) {
       const FederatedServer::Joined joined = join(state);
@@ -182,7 +182,7 @@ class Client final : public CentralReplica {
     }
     if (facts.learning_rate * options_.proximal > 1)
       fail_run({"fedprox", fmt::format("mu = {} at a learning rate of {}", options_.proximal, facts.learning_rate),
-                "the pull goes beyond the weights that it pulls to", "keep their product at 1 or below"});
+                "the step towards the round's weights would go beyond them", "keep their product at 1 or below"});
     if (options_.proximal > 0)
       for (size_t b = 0; b < anchor_.size(); ++b) {
         at::sub_out(pull_[b], state.weights[b], anchor_[b]);
@@ -254,7 +254,7 @@ class Client final : public CentralReplica {
   void answer(const ReplicaState& state) {
     works_ = false;
     send_update(state);
-    anchor_.clear();  // most clients have nothing to do in most rounds
+    anchor_.clear();  // frees memory: most clients have no work in most rounds
     pull_.clear();
   }
 
@@ -271,12 +271,12 @@ class Client final : public CentralReplica {
 
   const FederatedOptions options_;
   Cadence work_;
-  bool works_ = false;  ///< in round_
+  bool works_ = false;  ///< true while it works in round_
   bool has_left_ = false;
   int64_t round_ = 0;
-  double samples_ = 0;              ///< in it
-  std::vector<at::Tensor> anchor_;  ///< the weights that the round began with
-  std::vector<at::Tensor> pull_;    ///< of the step that goes on; at the end the client's update
+  double samples_ = 0;              ///< samples in the round
+  std::vector<at::Tensor> anchor_;  ///< the weights at the beginning of the round
+  std::vector<at::Tensor> pull_;    ///< pull of the current step; at the end the client's update
 };
 
 std::string describe(const FederatedOptions& options) {
@@ -330,7 +330,7 @@ FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) 
   options.local = read_whole_length(update, "local", options.local, 1);
   options.clip_norm = update.get_double("clip_norm", options.clip_norm, 0);
   options.dropout = update.get_double("dropout", options.dropout, 0);
-  if (!(options.dropout < 1)) update.fail("dropout", "nobody would ever answer", "choose less than 1");
+  if (!(options.dropout < 1)) update.fail("dropout", "no client would ever answer", "choose less than 1");
   if (options.dropout > 0 && options.rounds.timeout == 0)
     update.fail("dropout", "a round whose clients do not answer would never end", "add round_timeout = \"60 s\"");
   options.moments = read_moments(update, options.moments, false);
@@ -344,7 +344,7 @@ void read_averaging(const ConfigTable& update, FederatedOptions& options) {
   options.server.learning_rate = update.get_double("server_learning_rate", options.server.learning_rate, 0);
   options.server.momentum = update.get_double("server_momentum", options.server.momentum, 0);
   if (!(options.server.momentum < 1))
-    update.fail("server_momentum", "it must be below 1, or speed grows without end", "0.9 is usual");
+    update.fail("server_momentum", "it must be below 1, or the velocity grows without bound", "0.9 is usual");
 }
 
 }  // namespace

@@ -105,7 +105,8 @@ void FederatedRounds::fields(StateFields& fields, double now) {
   deadline_ = has_deadline ? deadline + (now - then) : std::numeric_limits<double>::infinity();
   missing_ = gone_ = lost_ = 0;
   for (size_t client = 0; client < work_.size(); ++client) {
-    if (work[client] < 0 || work[client] > int64_t(Work::lost)) fields.refuse("rounds work by client", "is none");
+    if (work[client] < 0 || work[client] > int64_t(Work::lost))
+      fields.refuse("rounds work by client", "it is not a valid value");
     work_[client] = Work(work[client]);
     missing_ += work_[client] == Work::selected || work_[client] == Work::begun ? 1 : 0;
     gone_ += work_[client] == Work::gone ? 1 : 0;
@@ -140,7 +141,7 @@ void record_fields(StateFields& fields, const std::string& prefix, std::vector<R
   auto next = refused_clients.begin();
   for (RoundRecord& record : records) {
     if (record.refused < 0 || record.refused > refused_clients.end() - next)
-      fields.refuse(prefix + "refused", "is not as many as the clients that are named");
+      fields.refuse(prefix + "refused", "it differs from the number of named clients");
     record.refused_clients.assign(next, next + record.refused);
     next += record.refused;
   }

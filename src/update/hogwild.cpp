@@ -19,22 +19,22 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-/// 0 and -0 differ, and what is no number is equal to itself.
+/// Unlike ==, 0 and -0 differ, and a NaN equals itself.
 template <class T>
 bool same_bits(T a, T b) {
   using Bits = std::conditional_t<sizeof(T) == sizeof(uint32_t), uint32_t, uint64_t>;
   return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b);
 }
 
-/// What becomes of an element that is `seen` now.
+/// Returns the new value of an element whose current value is `seen`.
 template <class T>
 T moved(T seen, T mine, T before) {
   if (same_bits(mine, before)) return seen;
-  if (same_bits(seen, before)) return mine;  // nobody was here: before + (mine - before) might be rounded
+  if (same_bits(seen, before)) return mine;  // no other thread changed it; before + (mine - before) might be rounded
   return seen + (mine - before);
 }
 
-/// The elements of a word.
+/// The elements of one word.
 template <class T>
 using Lanes = std::array<T, sizeof(uint64_t) / sizeof(T)>;
 
@@ -67,7 +67,7 @@ void add_lane(std::atomic<uint64_t>& word, size_t lane, T mine, T before) {
   }
 }
 
-/// A bucket of the shared weights.
+/// One bucket of the shared weights.
 using SharedBucket = std::variant<LockFree<float>, LockFree<double>>;
 
 SharedBucket shared_copy(const at::Tensor& weights) {
@@ -75,17 +75,17 @@ SharedBucket shared_copy(const at::Tensor& weights) {
   return LockFree<float>(weights.data_ptr<float>(), weights.numel());
 }
 
-/// Memory of all replicas.
+/// Memory that all replicas share.
 struct Shared {
   std::once_flag made;
-  std::optional<PolicyState> saved;   ///< that the run goes on from; null: none, or it has been copied in under `made`
+  std::optional<PolicyState> saved;   ///< the state to resume from; null: none, or already restored under `made`
   std::vector<SharedBucket> weights;  ///< made under `made`
-  std::atomic<int64_t> steps{0};      ///< that have been added
+  std::atomic<int64_t> steps{0};      ///< number of steps added so far
 
   std::mutex mutex;
   std::vector<RunningStatistics> statistics;  ///< guarded by mutex
 
-  /// All begin with the same values: those of a saved state, or of the first that begins.
+  /// Makes the initial values, equal for all replicas: those of a saved state, or of the first replica that begins.
   void make(const ReplicaState& state) {
     std::vector<at::Tensor> values = state.weights;
     statistics = copies_of(state.statistics);
@@ -161,7 +161,7 @@ class HogwildReplica final : public ReplicaPolicy {
   }
 
  private:
-  /// Everything that the step reads and changes: `visit(shared, begin, count, mine, before)`.
+  /// Calls `visit(shared, begin, count, mine, before)` for everything that the step reads and changes.
   template <class Visit>
   void each_stretch(const StepFacts& facts, const ReplicaState& state, const Visit& visit) const {
     for (size_t b = 0; b < state.weights.size(); ++b)
@@ -172,8 +172,8 @@ class HogwildReplica final : public ReplicaPolicy {
   void each_stretch_of(LockFree<T>& shared, size_t bucket, const StepFacts& facts, const ReplicaState& state,
                        const Visit& visit) const {
     T* const mine = state.weights[bucket].data_ptr<T>();
-    T* before =
-        before_[bucket].data_ptr<T>();  // one stretch after the other: few rows of a large table stay in the cache
+    // ranges are packed one after the other, so the few rows of a large table remain in the cache
+    T* before = before_[bucket].data_ptr<T>();
     const auto on = [&](int64_t begin, int64_t count) {
       visit(shared, begin, count, mine + begin, before);
       before += count;
@@ -190,8 +190,8 @@ class HogwildReplica final : public ReplicaPolicy {
   }
 
   Shared& shared_;
-  std::vector<at::Tensor> before_;  ///< by bucket: what was read for the step, in the order of each_stretch
-  int64_t steps_read_ = 0;          ///< that were in them, or came in while they were read
+  std::vector<at::Tensor> before_;  ///< by bucket: the values read for the step, in the order of each_stretch
+  int64_t steps_read_ = 0;          ///< steps contained in them, or added while they were read
 };
 
 class Hogwild final : public UpdatePolicy {
@@ -266,10 +266,10 @@ namespace {
 
 std::unique_ptr<UpdatePolicy> read_hogwild(const ConfigTable& update, const RunFacts& facts) {
   if (!facts.plain_sgd)
-    update.fail(
-        "policy",
-        "hogwild adds what the steps of plain SGD change: another local optimizer carries over what others cannot see",
-        "write [optimizer] kind = \"sgd\", momentum = 0, or take async-average");
+    update.fail("policy",
+                "hogwild adds what the steps of plain SGD change: another local optimizer has state that other "
+                "replicas do not see",
+                "write [optimizer] kind = \"sgd\", momentum = 0, or use async-average");
   return hogwild();
 }
 

@@ -33,7 +33,7 @@ std::vector<int> Hub::checked(std::span<const int> members) const {
   if (!ascending || list.front() < 0 || list.back() >= replicas_ ||
       !std::binary_search(list.begin(), list.end(), replica_))
     fail_run({fmt::format("replica {}", replica_), fmt::format("exchange among {}", fmt::join(list, ", ")),
-              fmt::format("members must be ascending, among 0 to {}, and have the caller in them", replicas_ - 1), ""});
+              fmt::format("members must be ascending, among 0 to {}, and include the caller", replicas_ - 1), ""});
   return list;
 }
 

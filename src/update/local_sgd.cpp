@@ -38,7 +38,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
   ModelValues values_for_evaluation(ReplicaState& state) override {
     Hub::Unmetered evaluation(hub_);
     ModelValues values = values_of(state);
-    // all have agreed and nothing has changed since, or nobody has
+    // either all have averaged and nothing has changed since, or none has
     average(values.weights, weight());
     average_statistics(values.statistics, weight(), {}, hub_);
     return values;
@@ -64,7 +64,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
     else hub_.average(tensors);
   }
 
-  /// Whether an average came in.
+  /// Returns true if an average was applied.
   bool overlap(const StepFacts& facts, bool due, ReplicaState& state) {
     const bool comes = travels() && facts.step >= take_after_;
     if (comes) take(state);
@@ -76,7 +76,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
     return comes;
   }
 
-  /// The mean of where all set out, and what this replica has moved since.
+  /// Sets the weights to the mean at the beginning of the exchange plus this replica's change since then.
   void take(ReplicaState& state) {
     if (under_way_) arrive();
     for (size_t b = 0; b < state.weights.size(); ++b) state.weights[b].sub_(set_out_[b]).add_(means_[b]);
@@ -102,11 +102,12 @@ class LocalSgdReplica final : public ReplicaPolicy {
 
   const LocalSgdOptions options_;
   Cadence cadence_;
-  double samples_ = 0;                  ///< since the last average
-  std::unique_ptr<Pending> under_way_;  ///< null: no average is, or it has arrived
-  std::vector<at::Tensor> set_out_;     ///< the weights that it was begun with; empty: there is none to be taken
-  std::vector<at::Tensor> means_;       ///< the average, where it has arrived before it is taken
-  int64_t take_after_ = 0;              ///< 0-based step
+  double samples_ = 0;                  ///< samples since the last average
+  std::unique_ptr<Pending> under_way_;  ///< null: no average is in progress, or it has arrived
+  /// the weights at the beginning of the exchange; empty: no average is to be applied
+  std::vector<at::Tensor> set_out_;
+  std::vector<at::Tensor> means_;  ///< the average, if it has arrived before it is applied
+  int64_t take_after_ = 0;         ///< 0-based step after which the average is applied
 };
 
 class LocalSgd final : public UpdatePolicy {
@@ -140,7 +141,7 @@ void reset_moments(ReplicaState& state) {
 
 Moments read_moments(const ConfigTable& update, Moments fallback, bool may_average) {
   const std::vector<std::string> words = {
-      "kept", "reset", "averaged"};  // in another order than the enumeration: the last may be missing
+      "kept", "reset", "averaged"};  // not in the order of the enumeration, because the last may be left out
   const std::string word =
       update.get_choice("moments", text_of(fallback), may_average ? words : std::vector<std::string>{"kept", "reset"});
   return word == "kept" ? Moments::kept : word == "reset" ? Moments::reset : Moments::averaged;
@@ -160,10 +161,10 @@ std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const Ru
   options.overlap = update.get_int("overlap", options.overlap, 0);
   if (options.overlap == 0) return local_sgd(options);
   if (options.every.unit != Length::Unit::steps || double(options.overlap) > options.every.count)
-    update.fail("overlap", "an average must be in before the next one is begun",
-                "give every in steps, and an overlap of no more");
+    update.fail("overlap", "an average must arrive before the next one begins",
+                "give every in steps, and an overlap of at most as many");
   if (options.weight_by_samples || options.moments != Moments::kept || options.post_local_after.count > 0)
-    update.fail("overlap", "an average that comes later is of weights alone, which count alike",
+    update.fail("overlap", "with an overlap only weights are averaged, with equal shares",
                 "leave out weights, moments and post_local_after");
   return local_sgd(options);
 }

@@ -14,8 +14,9 @@
 namespace trireme {
 namespace {
 
-/// add: into the round that is open; its reply says which. wait (its number: a round): for the weights when that round
-/// is over; the reply says whether it is. leave: makes no more rounds. return: makes rounds again.
+/// Requests: `add` adds weights to the open round; its reply has the round's number. `wait` (number: a round) waits
+/// until that round has ended and replies with the weights, or replies that the replica is held. `leave`: the replica
+/// makes no further rounds. `return`: it makes rounds again.
 class RoundServer final : public CentralServer {
  public:
   static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::held;
@@ -25,12 +26,12 @@ class RoundServer final : public CentralServer {
   RoundServer(const PartialOptions& options, int replicas)
       : CentralServer(1), quorum_(options.quorum > 0 ? options.quorum : replicas), trains_(size_t(replicas), 1) {}
 
-  /// What it has added stays.
+  /// What the replica has added remains in the round.
   void lose(int replica, double) override { leave(replica); }
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int, int replica, CentralRequest& request, double) override {
-    if (is_complete()) close(shard);  // somebody has been lost
+    if (is_complete()) close(shard);  // a replica may have been lost
     if (request.operation == kWait) {
       if (holds()) return Reply{.numbers = {0}};
       if (round_ <= request.whole_number(0)) return std::nullopt;
@@ -90,10 +91,10 @@ class RoundServer final : public CentralServer {
     statistics_.clear();
   }
 
-  // all belong to whoever visits the one shard
+  // accessed only by the current visitor of the one shard
   const int quorum_;
-  std::vector<int64_t> trains_;  ///< by replica: 1, or 0 where it makes no more rounds
-  int count_ = 0;                ///< added in this round
+  std::vector<int64_t> trains_;  ///< by replica: 1, or 0 if it makes no more rounds
+  int count_ = 0;                ///< replicas added in this round
   int64_t round_ = 0;
   std::vector<at::Tensor> sum_;
   std::vector<RunningStatistics> statistics_;
@@ -105,7 +106,7 @@ class PartialReplica final : public CentralReplica {
 
   Before before_step(const StepFacts&, ReplicaState& state) override {
     if (std::exchange(has_left_, false))
-      client_.exchange({.operation = RoundServer::kReturn}, {}, {});  // the run has become longer
+      client_.exchange({.operation = RoundServer::kReturn}, {}, {});  // the run has been extended
     if (waits_for_ < 0) return {};
     const bool is_over = wait(state);
     return {.wrote = is_over, .held = !is_over};
@@ -147,8 +148,8 @@ class PartialReplica final : public CentralReplica {
   }
 
  private:
-  /// For the end of the round that it has been added to. Whether it is over, and the weights are the round's: else it
-  /// is held.
+  /// Waits for the end of the round that its weights were added to. Returns true if the round has ended and the weights
+  /// are the round's; false if the replica is held.
   bool wait(ReplicaState& state) {
     const auto told = client_.exchange(
         {.operation = RoundServer::kWait, .numbers = {double(waits_for_)}, .reads = true}, state.weights,
@@ -159,7 +160,7 @@ class PartialReplica final : public CentralReplica {
   }
 
   Cadence cadence_;
-  int64_t waits_for_ = -1;  ///< a round; -1: none
+  int64_t waits_for_ = -1;  ///< number of a round; -1: none
   bool has_left_ = false;
 };
 

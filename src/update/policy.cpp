@@ -22,8 +22,8 @@ void ReplicaPolicy::resume(const PolicyState& saved, ReplicaState& state) {
   std::vector<int64_t> place(2);
   in.value("replica", place);
   if (place[0] != hub_.replica() || place[1] != hub_.replicas())
-    in.refuse("replica", fmt::format("it was of replica {} of {}, this is {} of {}", place[0], place[1], hub_.replica(),
-                                     hub_.replicas()));
+    in.refuse("replica", fmt::format("it belongs to replica {} of {}, this is replica {} of {}", place[0], place[1],
+                                     hub_.replica(), hub_.replicas()));
   resumes_ = true;
   begin(state);
   fields(in, state);

@@ -29,7 +29,7 @@ template <class T>
 void refuse_unused(const std::map<std::string, T>& values, const std::set<std::string>& used,
                    const std::string& where) {
   for (const auto& [name, value] : values)
-    if (!used.contains(name)) refuse_state(where, fmt::format("\"{}\"", name), "the policy keeps no such value");
+    if (!used.contains(name)) refuse_state(where, fmt::format("\"{}\"", name), "the policy has no such value");
 }
 
 }  // namespace
@@ -78,7 +78,8 @@ PolicyState policy_state_from(const PolicyStateParts& parts, const std::string& 
   }
   const std::string prefix = "weights/";
   for (const auto& [name, tensor] : tensors) {
-    if (!name.starts_with(prefix)) refuse_state(where, fmt::format("\"{}\"", name), "is no tensor of an update policy");
+    if (!name.starts_with(prefix))
+      refuse_state(where, fmt::format("\"{}\"", name), "it is not a tensor of an update policy");
     state.weights[name.substr(prefix.size())] = tensor;
   }
   return state;
@@ -199,7 +200,7 @@ void StateFields::done() {
   refuse_unused(state_.statistics, used_, where_);
   for (const auto& [name, values] : state_.weights) {
     const auto next = next_element_.find(name);
-    if (next == next_element_.end()) refuse(name, "the policy keeps no such value");
+    if (next == next_element_.end()) refuse(name, "the policy has no such value");
     if (next->second != values.numel())
       refuse(name, fmt::format("the state has {} elements, this run {}", values.numel(), next->second));
   }

@@ -1,4 +1,4 @@
-// The registry of update policies. A file with a descriptor, and a line in registry.cpp, add one.
+// The registry of update policies. A new policy is a file with a descriptor and one line in registry.cpp.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@ namespace trireme {
 const std::vector<const PolicyKind*>& update_policies();
 std::vector<std::string> update_policy_names();
 
-/// Of a server of clients that names none: the first of the federated ones.
+/// The default policy of a server of clients: the first of the federated ones.
 std::string usual_federated_policy();
 
-/// The policy that `update`, an experiment's [update] table, names under `policy`, with the table's other keys as its
-/// options (docs/updates.md). Marks the keys that the policy takes as read. Errors (user): unknown names, bad values, a
-/// local optimizer that the policy cannot do with.
+/// Returns the policy that an experiment's [update] table names under `policy`; the table's other keys are its options
+/// (docs/updates.md). Marks the keys that the policy uses as read. Errors (user): unknown names, bad values, a local
+/// optimizer that the policy does not support.
 std::unique_ptr<UpdatePolicy> make_update_policy(const ConfigTable& update, const RunFacts& facts);
 
-// One file each, or one with its variants.
+// Each is defined in its own file, or in one with its variants.
 extern const PolicyKind kSynchronous, kLocalSgd, kAsyncAverage, kPartialAverage, kEasgd, kEamsgd, kHogwild, kDownpour,
     kShat, kDiloco, kStreamingDiloco, kFedavg, kFedprox, kFedadam;
 

@@ -21,7 +21,7 @@ ModelValues values_of(const ReplicaState& state) {
 
 void write_values(const ModelValues& values, ReplicaState& state) {
   size_t bucket = 0;
-  int64_t written = 0;  // of the bucket
+  int64_t written = 0;  // elements of the bucket
   for (const at::Tensor& part : values.weights)
     for (int64_t taken = 0; taken < part.numel();) {
       check_internal(bucket < state.weights.size(), "values have as many elements as the state's weights");

@@ -1,11 +1,11 @@
-// What a federated server does with the clients' mean update.
+// How a federated server applies the clients' mean update.
 //
-// Reddi et al., "Adaptive federated optimization", 2021, algorithms 1 and 2, without bias correction, as there: D the
-// mean update,
+// Reddi et al., "Adaptive federated optimization", 2021, algorithms 1 and 2, without bias correction as in the paper. D
+// is the mean update.
 //     average:  m = momentum m + D;  w += rate m
 //     others:   m = beta1 m + (1 - beta1) D;  w += rate m / (sqrt(v) + tau)
 //     adagrad:  v += D^2      yogi:  v -= (1 - beta2) D^2 sign(v - D^2)      adam:  v = beta2 v + (1 - beta2) D^2
-// where m begins with 0 and v with tau^2.
+// m starts at 0 and v at tau^2.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,18 +19,18 @@ namespace trireme {
 struct ServerOptimizerOptions {
   enum class Kind { average, adagrad, adam, yogi } kind = Kind::average;
   double learning_rate = 1;
-  double momentum = 0;               ///< average
-  double beta1 = 0.9, beta2 = 0.99;  ///< others
+  double momentum = 0;               ///< for average
+  double beta1 = 0.9, beta2 = 0.99;  ///< for the other kinds
   double tau = 1e-3;
 };
 
-/// Belongs to one thread at a time. State is kept in double.
+/// Used by one thread at a time. State is stored in double.
 class ServerOptimizer {
  public:
   explicit ServerOptimizer(const ServerOptimizerOptions& options) : options_(options) {}
-  /// `update`: double, as long as the weights, part by part.
+  /// `update`: double, with the same parts as `weights`.
   void step(std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& update);
-  /// m and v, under names that begin with "server optimizer". `weights`: as of step.
+  /// Saves or restores m and v, under names that begin with "server optimizer". `weights`: as in step().
   void fields(StateFields& fields, const std::vector<at::Tensor>& weights);
 
  private:

@@ -24,7 +24,7 @@ class ScaledElasticServer final : public CentralServer {
  protected:
   std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
     check_brings_all(shard, request);
-    // a replica's first exchange has none before it to count from
+    // before a replica's first exchange there is none to count from
     const double others = request.number(0) > 0 ? replicas_ - 1.0 : double(shard.version - request.version_read);
     const double speed = std::pow((others + 1) / replicas_, options_.heterogeneity);
     const double a = std::min(1.0, options_.beta / replicas_ * speed), b = std::min(1.0, options_.pull * speed);

@@ -1,7 +1,8 @@
-// Batch norm's running statistics of several replicas as those of one.
+// Combines batch norms' running statistics of several replicas.
 //
-// The variance of a union is the mean of the variances plus the variance of the means: averaging variances alone
-// ignores that replicas' means differ. (Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983.)
+// The variance of a union is the mean of the variances plus the variance of the means. Averaging only the variances
+// ignores that the replicas' means differ. (Chan, Golub, LeVeque, "Algorithms for computing the sample variance",
+// 1983.)
 #pragma once
 
 #include <span>
@@ -11,15 +12,15 @@
 
 namespace trireme {
 
-/// Becomes the statistics of the members' samples together, in place and equal on all. `weight`: this replica's,
-/// relative to the others'; nullopt: all count alike. Two collectives.
+/// Replaces the statistics by those of all members' samples together, in place and equal on all members. `weight` is
+/// this replica's, relative to the others'; nullopt: equal weights. Uses two collectives.
 void average_statistics(std::span<RunningStatistics> statistics, std::optional<double> weight,
                         std::span<const int> members, Hub& hub);
 
-/// Becomes those of a mixture that holds `share` (0 to 1) of `other` and the rest of `statistics`.
+/// Replaces `statistics` by those of a mixture: `share` (0 to 1) of `other`, the rest of `statistics`.
 void mix_statistics(std::span<RunningStatistics> statistics, std::span<const RunningStatistics> other, double share);
 
-/// As tensors of a request or reply: mean, variance, mean, ... The tensors are not copied.
+/// Converts statistics to tensors of a request or reply: mean, variance, mean, ... The tensors are not copied.
 std::vector<at::Tensor> tensors_of(std::span<const RunningStatistics> statistics);
 std::vector<RunningStatistics> statistics_of(std::span<const at::Tensor> tensors);
 std::vector<RunningStatistics> copies_of(std::span<const RunningStatistics> statistics);

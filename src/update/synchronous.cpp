@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-/// The weights are the one copy.
+/// All replicas have the same copy of the weights.
 class OneCopy final : public ReplicaPolicy {
  public:
   using ReplicaPolicy::ReplicaPolicy;

@@ -1,10 +1,10 @@
-// Synchronous training: a gradient of all workers in every step, with one copy of the weights between them.
+// Synchronous training: a gradient of all workers in every step, with one copy of the weights for all.
 //
-// The step itself is a plan's (its data axis): replicas that are one have nothing to agree about, and this policy does
-// nothing. It is here so that what the field calls synchronous data parallelism (Sergeev, Del Balso, "Horovod: fast and
-// easy distributed deep learning in TensorFlow", 2018; Li et al., "PyTorch distributed: experiences on accelerating
-// data parallel training", 2020) has a name among the policies of a run on a modelled clock. In real time the plan
-// `data` is it.
+// The step itself is a plan's (its data axis): with one copy of the weights there is nothing to agree on, and this
+// policy does nothing. It gives a name to what the field calls synchronous data parallelism (Sergeev, Del Balso,
+// "Horovod: fast and easy distributed deep learning in TensorFlow", 2018; Li et al., "PyTorch distributed: experiences
+// on accelerating data parallel training", 2020) among the policies of a run on a modelled clock. In real time, the
+// plan `data` does the same.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@
 namespace trireme {
 
 struct SynchronousOptions {
-  bool shares_by_speed =
-      false;  ///< a worker's share of every batch is in proportion to its speed; else all have equal ones
+  /// a worker's share of every batch is proportional to its speed; otherwise shares are equal
+  bool shares_by_speed = false;
 };
 
 class SynchronousPolicy final : public UpdatePolicy {
@@ -33,7 +33,7 @@ class SynchronousPolicy final : public UpdatePolicy {
   const SynchronousOptions options_;
 };
 
-/// Of the text of a policy.
+/// `policy` is a policy's description.
 bool is_synchronous(std::string_view policy);
 
 }  // namespace trireme

@@ -315,7 +315,7 @@ learning_rate = 1e-6
         self.assertNotEqual(process.wait(10 * BUSY), 0, process.said())
         self.gone(agents, 1)
         # each side says what it misses and where itself stood
-        self.assertRegex(process.said(), rf"rank [12]: rank 0 {SILENT}.*this rank stands in step \d+")
+        self.assertRegex(process.said(), rf"rank [12]: rank 0 {SILENT}.*this rank is in step \d+")
         reason = self.json("o", "run.json")["rows"][0]["reason"]
         self.assertRegex(reason, rf"rank 0: rank [12] {SILENT}: its process is frozen, or the network in between is cut; last seen in step \d+")
 

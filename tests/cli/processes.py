@@ -101,12 +101,12 @@ class Processes(CliTest):
         before = self.rounds("o")
         wait_until(lambda: self.rounds("o") > before + 4)
         again = self.join(address, 1, *LONG)
-        wait_until(lambda: "client 1 is back" in server.said())
+        wait_until(lambda: "client 1 has returned" in server.said())
         # frozen, it is lost too; thawed, it comes back by itself
         first.send_signal(signal.SIGSTOP)
         wait_until(lambda: "client 0 was lost" in server.said(), 10)
         first.send_signal(signal.SIGCONT)
-        wait_until(lambda: "client 0 is back" in server.said())
+        wait_until(lambda: "client 0 has returned" in server.said())
         server.send_signal(signal.SIGINT)
         self.assertEqual(server.wait(5 * BUSY), 1)
         for client in (first, again):
@@ -127,8 +127,8 @@ class Processes(CliTest):
         self.assertIsNone(server.poll(), server.said())
         server.send_signal(signal.SIGSTOP)
         late = self.join(address, 0, *endless)
-        self.ends(client, 1, ["showed no sign of life", address, "nobody answered for 4 s"], 15)
-        self.ends(late, 1, [address, "nobody answered for 10 s"], 15)
+        self.ends(client, 1, ["showed no sign of life", address, "no server answered for 4 s"], 15)
+        self.ends(late, 1, [address, "no server answered for 10 s"], 15)
 
     def test_the_federated_example(self):
         example = os.path.join(support.EXAMPLES, "federated.toml")
@@ -206,7 +206,7 @@ class Processes(CliTest):
                     pass
         own = self.environment["TRIREME_TOKEN"]
         self.environment["TRIREME_TOKEN"] = "another token of these tests"
-        self.refused("join", address, "e.toml", says=["does not take this token"])
+        self.refused("join", address, "e.toml", says=["does not accept this token"])
         self.environment["TRIREME_TOKEN"] = own
         self.refused("join", address, "e.toml", "--set", "batch=16", says=["batch", "32 at the server", "16 at the client"])
         self.refused("join", address, "e.toml", "--set", "model.options.hidden=16", says=["model.options.hidden"])

@@ -79,7 +79,7 @@ class Strangers(LaunchTest):
         first = self.start(0, 2, **place, TRIREME_TOKEN="0123456789abcdef0123456789abcdef")
         other = self.start(1, 2, **place, TRIREME_TOKEN="fedcba9876543210fedcba9876543210")
         self.assertNotEqual(other.wait(30 * BUSY), 0)
-        self.assertIn("does not take this rank's token", other.said())
+        self.assertIn("does not accept this rank's token", other.said())
         self.assertIsNone(first.poll(), "it waits for who has the token")
         stop(first)
         again = self.start(0, 2, **place, TRIREME_TOKEN="0123456789abcdef0123456789abcdef")

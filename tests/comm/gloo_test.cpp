@@ -84,7 +84,7 @@ TEST_F(Gloo, RanksThatDoNotComeAreNamed) {
   EXPECT_THAT(error_of([&] {
                 gloo_communicator({.rank = 1, .size = 4, .store_file = meeting.path(), .meeting_seconds = 0.3});
               }),
-              HasSubstr("rank 0, 2, 3 did not come"));
+              HasSubstr("rank 0, 2, 3 did not arrive"));
 }
 
 TEST_F(Gloo, ARankThatIsThereTwiceAndAnotherNumberOfRanksAreNamed) {
@@ -93,10 +93,10 @@ TEST_F(Gloo, ARankThatIsThereTwiceAndAnotherNumberOfRanksAreNamed) {
     return error_of(
         [&] { gloo_communicator({.rank = rank, .size = size, .store_file = meeting.path(), .meeting_seconds = 0.3}); });
   };
-  EXPECT_THAT(come(1, 4), HasSubstr("rank 0, 2, 3 did not come"));
+  EXPECT_THAT(come(1, 4), HasSubstr("rank 0, 2, 3 did not arrive"));
   EXPECT_THAT(come(1, 4),
-              HasSubstr("rank 1 of 4, meeting at " + meeting.path() + ": there is another process of this rank"));
-  EXPECT_THAT(come(2, 3), HasSubstr("rank 1 takes itself for one of 4"));
+              HasSubstr("rank 1 of 4, rendezvous at " + meeting.path() + ": another process has the same rank"));
+  EXPECT_THAT(come(2, 3), HasSubstr("rank 1 was started as one of 4 ranks"));
 }
 
 TEST_F(Gloo, AnInterfaceThatIsNotThereIsNamed) {

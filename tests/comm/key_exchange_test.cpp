@@ -111,7 +111,7 @@ TEST(KeyExchange, AnotherTokenIsRefusedAtOnce) {
   for (const std::string& token : {std::string("fedcba9876543210fedcba9876543210"), std::string()}) {
     KeyClient stranger(server.endpoint(), make_curve_keys(token), 60);
     const double began = steady_seconds();
-    const char* said = token.empty() ? "this rank has none" : "does not take this rank's token";
+    const char* said = token.empty() ? "this rank has none" : "does not accept this rank's token";
     expect_error(Blame::run, {said, "TRIREME_TOKEN"}, [&] { stranger.get("a"); });
     EXPECT_LT(steady_seconds() - began, 30);
   }

@@ -149,7 +149,7 @@ TEST(VirtualTime, WhoWaitsForEachOtherIsAnErrorForAll) {
   } catch (const Error& error) {
     message = error.what();
   }
-  EXPECT_THAT(message, HasSubstr("nobody can go on: rank 0 waits for the others, rank 1 waits for the others"));
+  EXPECT_THAT(message, HasSubstr("no rank can continue: rank 0 waits for the others, rank 1 waits for the others"));
 }
 
 TEST(VirtualTime, WhoLeavesIsNotWaitedFor) {

@@ -150,7 +150,7 @@ TEST_F(ModelledRun, AllWaitForAWorkerThatFails) {
     clock().failures.front().back_after = INFINITY;
     const Outcome never = run(strategy, 3);
     EXPECT_EQ(never.row.status, RunStatus::failed);
-    for (const char* words : {" 1", "30.0 ms", "never comes back"})
+    for (const char* words : {" 1", "30.0 ms", "never returns"})
       EXPECT_THAT(never.row.reason, HasSubstr(words)) << strategy;
   }
 }

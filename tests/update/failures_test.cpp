@@ -73,7 +73,7 @@ TEST(Failures, WhereAllMeetTheyWait) {
 TEST(Failures, WhereAllMeetOneThatNeverComesBackEndsTheRun) {
   const ToyProblem problem{.seed = 82};
   for (const auto& policy : {local_sgd({.every = {2, Length::Unit::steps}}), diloco({.every = 2})})
-    expect_error(Blame::run, {"replica 1", "2.50 s", "never comes back", "back_after"}, [&] {
+    expect_error(Blame::run, {"replica 1", "2.50 s", "never returns", "back_after"}, [&] {
       train_virtually(*policy, problem, {.steps = {6}, .learning_rate = kRate}, {1, 1, 1}, {{.replica = 1, .at = 2.5}});
     });
 }

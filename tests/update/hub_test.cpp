@@ -311,14 +311,15 @@ TEST(VirtualHub, TurnsGoByTimeAndNumber) {
 TEST(VirtualHub, WaitingForEverIsAnError) {
   Adder adder(1, 5);
   VirtualWorld world(2, kOneSecond, {}, &adder);
-  expect_error(Blame::run,
-               {"nobody can go on", "replica 0 waits for the parameter server", "replica 1 waits for 1 of 2 replicas"},
-               [&] {
-                 run_replicas(world, [&](Hub& hub) {
-                   if (hub.replica() == 0) hub.visit(0, {.operation = 1});
-                   hub.barrier();
-                 });
-               });
+  expect_error(
+      Blame::run,
+      {"no replica can continue", "replica 0 waits for the parameter server", "replica 1 waits for 1 of 2 replicas"},
+      [&] {
+        run_replicas(world, [&](Hub& hub) {
+          if (hub.replica() == 0) hub.visit(0, {.operation = 1});
+          hub.barrier();
+        });
+      });
 }
 
 TEST(ModelledSteps, AreDrawnByReplicaAndStep) {

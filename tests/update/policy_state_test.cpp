@@ -410,11 +410,11 @@ TEST(PolicyStates, OfOtherReplicasAreRefused) {
   ToyCheckpoint checkpoint = checkpoint_of(kElastic);
   std::swap(checkpoint.parts[0], checkpoint.parts[1]);
   expect_refused(kElastic, checkpoint,
-                 {"update policy's state of replica", "it was of replica 1 of 3, this is 0 of 3"});
+                 {"update policy's state of replica", "it belongs to replica 1 of 3, this is replica 0 of 3"});
   ToyRun fewer = kElastic;
   fewer.seconds = {1, 1};
   expect_refused(fewer, checkpoint_of(kElastic),
-                 {"it was of replica 0 of 3, this is 0 of 2", "resume with the experiment"});
+                 {"it belongs to replica 0 of 3, this is replica 0 of 2", "resume with the experiment"});
 }
 
 TEST(PolicyStates, OfOtherSizesOrKindsAreRefused) {
@@ -460,7 +460,7 @@ TEST(PolicyStates, WithoutTheServersThoseOfReplicasAreRefused) {
   const ToyCheckpoint checkpoint = checkpoint_of(kElastic);
   auto policy = kElastic.make(3);
   ThreadWorld world(3, policy->server());
-  expect_error(Blame::run, {"which has not been resumed"}, [&] {
+  expect_error(Blame::run, {"the replica was resumed, but the server was not"}, [&] {
     run_replicas(world, [&](Hub& hub) {
       ReplicaState state = copy_of(checkpoint.replicas[size_t(hub.replica())]);
       policy->for_replica(hub)->resume(checkpoint.parts[size_t(hub.replica())], state);

@@ -104,7 +104,7 @@ TEST(RemoteServer, TakesOnlyWhoHasTheTokenAndTrainsTheSame) {
     change(client);
     return RemoteClient(client).number();
   };
-  expect_error(Blame::user, {"does not take this token"},
+  expect_error(Blame::user, {"does not accept this token"},
                [&] { join([](auto& c) { c.token = "a token of somebody"; }); });
   expect_error(Blame::user, {"batch: 32 at the server"}, [&] { join([](auto& c) { c.about = "cifar"; }); });
   expect_error(Blame::user, {"no client 2"}, [&] { join([](auto& c) { c.wanted = 2; }); });
@@ -112,7 +112,7 @@ TEST(RemoteServer, TakesOnlyWhoHasTheTokenAndTrainsTheSame) {
   first.about = "mnist";
   const RemoteClient one(first);
   EXPECT_EQ(one.number(), 1);
-  expect_error(Blame::user, {"there is a client 1 already"}, [&] { join([](auto& c) { c.wanted = 1; }); });
+  expect_error(Blame::user, {"client 1 is already connected"}, [&] { join([](auto& c) { c.wanted = 1; }); });
   EXPECT_EQ(join([](auto&) {}), 0);
 }
 
@@ -228,7 +228,7 @@ TEST(RemoteServer, NonsenseFromAClientLosesTheClientOnly) {
   good.begin();
   first.join();
   second.join();
-  expect_error(Blame::run, {"asked the parameter server"}, [&] {
+  expect_error(Blame::run, {"sent an invalid request to the parameter server"}, [&] {
     bad.hub->visit(0, {.operation = 3, .numbers = {7, 0}});
   });
   expect_error(Blame::run, {"too large"},
@@ -236,8 +236,8 @@ TEST(RemoteServer, NonsenseFromAClientLosesTheClientOnly) {
   EXPECT_EQ(good.hub->total(5), 5);
   good.hub->leave();
   EXPECT_EQ(server.join(), "");
-  EXPECT_TRUE(told.has("client 1 was lost: it sent what cannot be used"));
-  EXPECT_TRUE(told.has("client 2 was lost: it sent what cannot be used"));
+  EXPECT_TRUE(told.has("client 1 was lost: it sent an invalid message"));
+  EXPECT_TRUE(told.has("client 2 was lost: it sent an invalid message"));
 }
 
 TEST(RemoteServer, AnAbortReachesAllAtOnce) {
@@ -272,7 +272,7 @@ TEST(RemoteClient, SaysThatTheServerIsGone) {
   nobody.server = "tcp://127.0.0.1:1";
   nobody.token = kTestToken;
   nobody.patience = 0.3;
-  expect_error(Blame::run, {"nobody answered", "tcp://127.0.0.1:1"}, [&] { RemoteClient late(nobody); });
+  expect_error(Blame::run, {"no server answered", "tcp://127.0.0.1:1"}, [&] { RemoteClient late(nobody); });
 }
 
 // -- policies

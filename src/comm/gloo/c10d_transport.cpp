@@ -1,4 +1,4 @@
-// The only file that includes c10d, whose headers are heavy.
+// This is the only file that includes c10d, because its headers are heavy.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -46,8 +46,9 @@ class C10dTransfer final : public Transfer {
 };
 
 /// Three connections between each pair of ranks: one for frames, and one for the payloads of each direction. Gloo sends
-/// when the receiver has said that it is ready, and writes to a connection in order: over one connection a rank could
-/// not say so while a payload of its own was on its way, and two that send to each other would take turns.
+/// only after the receiver has reported that it is ready, and writes to a connection in order. Over one connection, a
+/// rank could not report this while its own payload is being sent, so two ranks that send to each other would take
+/// turns.
 class C10dTransport final : public Transport {
  public:
   using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
@@ -68,7 +69,7 @@ class C10dTransport final : public Transport {
     return tag == kFrameTag ? *frames_ : to_a_higher_rank ? *upwards_ : *downwards_;
   }
 
-  const Group frames_, upwards_, downwards_;  // payloads to higher ranks, to lower ones
+  const Group frames_, upwards_, downwards_;  // frames; payloads to higher ranks; payloads to lower ranks
 };
 
 class C10dKeys final : public KeyStore {
@@ -91,7 +92,7 @@ class C10dKeys final : public KeyStore {
   const c10::intrusive_ptr<c10d::Store> store_;
 };
 
-/// Behind the token; on rank 0 also who keeps the keys.
+/// Keys protected by the token. On rank 0 it also hosts them.
 class TokenStore final : public c10d::Store {
  public:
   TokenStore(const WorldOptions& options, milliseconds timeout) : Store(timeout) {
@@ -100,8 +101,8 @@ class TokenStore final : public c10d::Store {
     const CurveKeys keys = make_curve_keys(options.token);
     if (options.rank == 0)
       server_ = std::make_unique<KeyServer>(listening_endpoint(options.address, options.port), keys);
-    const bool here =
-        options.rank == 0 && !is_loopback(options.address);  // a name of one's own need not lead to oneself
+    // a machine's own name need not resolve to the machine itself
+    const bool here = options.rank == 0 && !is_loopback(options.address);
     client_ = std::make_unique<KeyClient>(here ? endpoint_of("127.0.0.1", options.port) : at, keys,
                                           double(timeout.count()) / 1000);
   }
@@ -122,7 +123,7 @@ class TokenStore final : public c10d::Store {
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
     const Clock::time_point end = Clock::now() + timeout;
     while (!client_->has(keys)) {
-      if (Clock::now() > end) throw std::runtime_error("a key of another rank was not there in time");
+      if (Clock::now() > end) throw std::runtime_error("another rank did not write its key in time");
       std::this_thread::sleep_for(kKeyInterval);
     }
   }
@@ -151,12 +152,13 @@ c10::intrusive_ptr<c10d::Store> open_store(const WorldOptions& options) {
 
 std::string arrival_key(int rank) { return fmt::format("trireme/here/{}", rank); }
 
-/// c10d's own wait would only say that it took too long.
+/// Waits until all ranks are there and names the missing ones. c10d's own wait would only report a timeout.
 void wait_for_all(c10d::Store& store, const WorldOptions& options) {
-  const std::string where = fmt::format("rank {} of {}, meeting at {}", options.rank, options.size, place_of(options));
+  const std::string where =
+      fmt::format("rank {} of {}, rendezvous at {}", options.rank, options.size, place_of(options));
   if (store.add(arrival_key(options.rank) + "/times", 1) > 1)
     fail_run({.where = where,
-              .what = "there is another process of this rank",
+              .what = "another process has the same rank",
               .why = "",
               .next = "give each process a rank of its own"});
   const std::string size = std::to_string(options.size);
@@ -170,7 +172,7 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
     const std::vector<uint8_t> theirs = store.get(arrival_key(r));
     if (const std::string ranks(theirs.begin(), theirs.end()); ranks != size)
       fail_run({.where = where,
-                .what = fmt::format("rank {} takes itself for one of {}", r, ranks),
+                .what = fmt::format("rank {} was started as one of {} ranks", r, ranks),
                 .why = "",
                 .next = "start all ranks with the same number of processes"});
     return true;
@@ -181,13 +183,13 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
     const auto waited = Clock::now() - began;
     if (waited > meeting_time(options)) {
       fail_run({.where = where,
-                .what = fmt::format("rank {} did not come", fmt::join(missing, ", ")),
+                .what = fmt::format("rank {} did not arrive", fmt::join(missing, ", ")),
                 .why = fmt::format("all ranks must arrive within {} s", options.meeting_seconds),
-                .next = "look at the end of its output, or whether it was started with another address or size"});
+                .next = "look at the end of its output, and check that it was started with the same address and size"});
     }
     if (!said && waited > std::chrono::duration<double>(kSaysThatItWaits)) {
       said = true;
-      spdlog::warn("{}: waits for rank {}", where, fmt::join(missing, ", "));
+      spdlog::warn("{}: waiting for rank {}", where, fmt::join(missing, ", "));
     }
     std::this_thread::sleep_for(kLookInterval);
   }
@@ -198,7 +200,7 @@ std::shared_ptr<::gloo::transport::Device> open_device(const WorldOptions& optio
   return c10d::ProcessGroupGloo::createDeviceForInterface(options.interface);
 }
 
-/// A write to a rank that has died must be an error of that write, not the end of this process.
+/// Makes a write to a dead rank an error of that write. By default SIGPIPE would end this process.
 void ignore_broken_pipes() {
   struct sigaction current {};
   if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
@@ -210,11 +212,11 @@ bool gloo_available() { return true; }
 
 Connections connect_ranks(const WorldOptions& options) {
   ignore_broken_pipes();
-  const char* step = "meeting the other ranks";
+  const char* step = "the rendezvous with the other ranks";
   try {
     const auto store = open_store(options);
     wait_for_all(*store, options);
-    step = "connecting to the other ranks";
+    step = "the connection to the other ranks";
     auto group_options = c10d::ProcessGroupGloo::Options::create(meeting_time(options));
     group_options->devices.push_back(open_device(options));
     group_options->threads = 1;  // for c10d's own collectives, which are not used

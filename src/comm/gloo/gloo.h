@@ -8,19 +8,19 @@
 
 namespace trireme {
 
-/// Whether this build has the backend.
+/// True if this build has the backend.
 bool gloo_available();
 
-/// Meets the other ranks and connects to each of them. Run errors: ranks that did not come in time (named), no such
-/// interface, a backend that is missing from this build. A dead rank ends the others' operations within about a second
-/// with an error that names it; so do calls that do not match, with both fingerprints, after which every rank logs its
-/// last operations. A frozen rank or a cut link does within kSilenceSeconds (comm/flight_recorder.h) and a moment,
-/// unless the ranks meet in a file. abort() reaches all ranks within a few tenths of a second. SIGPIPE is ignored from
-/// here on if it had no handler.
+/// Waits for the other ranks and connects to each of them. Run errors: ranks that did not arrive in time (named), an
+/// unknown interface, a build without the backend. After a rank dies, operations of the other ranks end within about a
+/// second with an error that names it. Calls that do not match end the same way, with both fingerprints, and every rank
+/// logs its last operations. A frozen rank or a cut link is detected shortly after kSilenceSeconds
+/// (comm/flight_recorder.h), unless the ranks use a store file. abort() reaches all ranks within a few tenths of a
+/// second. If SIGPIPE has no handler, it is ignored from now on.
 ///
-/// The destructor waits until what was sent has been received, and on the rank that hosts the meeting place until the
-/// others have gone too; after an abort it does not wait for messages. Destroy it before the process ends, groups
-/// before or after.
+/// The destructor waits until all sent data have been received. On the rank that hosts the rendezvous it also waits
+/// until the other ranks have left. After an abort it does not wait for messages. Destroy it before the process ends;
+/// groups may be destroyed before or after it.
 std::unique_ptr<Communicator> gloo_communicator(const WorldOptions& options);
 
 }  // namespace trireme

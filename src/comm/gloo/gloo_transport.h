@@ -1,4 +1,4 @@
-// What the gloo backend needs of c10d, without its headers.
+// What the gloo backend needs from c10d, without its headers.
 #pragma once
 
 #include "comm/gloo/gloo.h"
@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-/// Meets the other ranks. Run errors as gloo_communicator.
+/// Waits for the other ranks and connects to them. Run errors as for gloo_communicator.
 Connections connect_ranks(const WorldOptions& options);
 
 }  // namespace trireme

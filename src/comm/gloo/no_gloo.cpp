@@ -1,4 +1,4 @@
-// Takes the place of c10d_transport.cpp where libtorch comes without gloo or its headers are missing.
+// Replaces c10d_transport.cpp if libtorch has no gloo or its headers are missing.
 #include "comm/gloo/gloo_transport.h"
 #include "trireme/error.h"
 

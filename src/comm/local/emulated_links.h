@@ -1,11 +1,11 @@
-// Links between the threads of one process as slow as those between machines: transfers take at least as long as they
-// would there.
+// Emulated network links between threads of one process: transfers take at least as long as they would between
+// machines.
 //
-// Every worker has one connection to all others, full duplex. A message leaves when the sender's and the receiver's
-// connection are free and takes them bytes / bandwidth; it arrives a latency later. Transfers of one worker wait for
-// each other, so that many at once share its connection. A collective takes the bytes of comm/formulas.h on each
-// member's connection, and as many latencies as the better of a ring and of halving and doubling has rounds (Thakur,
-// Rabenseifner, Gropp, 2005). Barriers cost nothing.
+// Every worker has one full-duplex connection to all others. A message is sent when the sender's and the receiver's
+// connections are free, and occupies both for bytes / bandwidth. It arrives one latency later. Transfers of one worker
+// wait for each other, so that concurrent ones share its connection. A collective occupies each member's connection for
+// the bytes of comm/formulas.h. It takes as many latencies as the better of ring and recursive halving and doubling has
+// rounds (Thakur, Rabenseifner, Gropp, 2005). Barriers cost nothing.
 #pragma once
 
 #include <chrono>
@@ -23,17 +23,17 @@ struct LinkSpeed {
   double latency = 0;    ///< seconds
 };
 
-/// How the links' speed changes while a run goes on.
+/// How the links' speed changes during a run.
 struct LinkSchedule {
   LinkSpeed at_first;
   struct Change {
-    int64_t at_step = 0;  ///< 0-based: before this step of the run
+    int64_t at_step = 0;  ///< 0-based; the change happens before this step of the run
     LinkSpeed speed;
   };
-  std::vector<Change> changes;  ///< by step, ascending
+  std::vector<Change> changes;  ///< ascending by step
 };
 
-/// Rounds of messages of a collective of n ranks.
+/// Returns the number of message rounds of a collective of n ranks.
 int rounds_of(Collective collective, int n);
 
 /// Thread-safe.
@@ -43,13 +43,13 @@ class EmulatedLinks {
 
   EmulatedLinks(int workers, LinkSchedule schedule);
 
-  /// A worker begins this step of the run.
+  /// Declares that a worker begins this step of the run.
   void begin_step(int64_t step);
   LinkSpeed speed() const;
 
-  /// When a message that is sent now will be there. Ranks are those of the world.
+  /// Returns the arrival time of a message that is sent now. Ranks are world ranks.
   Time message(int from, int to, int64_t bytes);
-  /// When all will be through with a collective that begins now. `bytes[i]` leave `ranks[i]`.
+  /// Returns the end time of a collective that begins now. `bytes[i]` leave `ranks[i]`.
   Time collective(std::span<const int> ranks, std::span<const int64_t> bytes, int rounds);
 
  private:
@@ -58,7 +58,7 @@ class EmulatedLinks {
 
   mutable std::mutex mutex_;
   const LinkSchedule schedule_;
-  size_t next_change_ = 0;  // guarded by mutex_, as all that follows
+  size_t next_change_ = 0;  // guarded by mutex_, as are all following members
   LinkSpeed speed_;
   std::vector<Time> out_free_, in_free_;  // by worker
 };

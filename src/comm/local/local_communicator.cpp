@@ -53,7 +53,7 @@ double LocalCommunicator::run_call() {
     waited += world_->wait_for(group_->released, number);
   }
   if (group_->done_by_one) {
-    // `freed` counts calls like `released`; nobody waits for it here.
+    // `freed` must count calls as `released` does; no rank waits for it here.
     if (group_->left.fetch_add(1) + 1 == everyone) group_->freed.fetch_add(1);
     return waited;
   }

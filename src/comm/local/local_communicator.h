@@ -38,13 +38,14 @@ class LocalCommunicator final : public GroupMember {
   std::string abort_reason() const override { return world_->aborted() ? world_->abort_reason() : ""; }
 
  private:
-  /// Fills in this rank's call with `publish`, meets the others and does the work. A rank that cannot go on stops all.
+  /// Fills in this rank's call with `publish`, waits for the other ranks' calls and does the work. A failure aborts the
+  /// world.
   void meet(const std::function<void(LocalCall&)>& publish, int64_t bytes, int64_t steps);
   double run_call();
 
   const std::shared_ptr<LocalState> world_;
   const std::shared_ptr<LocalGroup> group_;
-  const bool is_of_all_;  // not a group
+  const bool is_of_all_;  // true for the world's communicator, false for a group
   int64_t calls_ = 0;     // collectives begun
 };
 

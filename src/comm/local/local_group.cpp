@@ -13,7 +13,8 @@
 namespace trireme {
 namespace {
 
-// Bytes over all ranks up to which one rank does the work: less than a second hand-over between threads costs.
+// Bytes over all ranks up to which one rank does all the work: it takes less time than a second hand-over between
+// threads.
 constexpr int64_t kWorkForOne = 32 * 1024;
 // Slices start at cache lines, so that two ranks do not write to one.
 constexpr int64_t kLineBytes = 64;
@@ -52,7 +53,7 @@ std::string to_string(const at::Tensor& tensor) {
             .next = "compare the two ranks' instructions"});
 }
 
-/// Whether elements that belong together lie at the same offset: all contiguous, or all channels_last.
+/// True if corresponding elements are at the same offset: all contiguous, or all channels_last.
 bool same_order_in_memory(const std::vector<const at::Tensor*>& tensors) {
   for (const at::MemoryFormat format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast})
     if (std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor* t) { return t->is_contiguous(format); }))
@@ -110,7 +111,7 @@ void reduce_slice(const std::vector<LocalCall>& calls, int rank) {
   reduce(mine.scalar_type(), calls[rank].op, inputs, outputs, end - begin);
 }
 
-/// For tensors that lie differently in memory: adds up copies.
+/// For tensors with different memory formats: adds copies.
 void reduce_mixed(std::vector<LocalCall>& calls) {
   std::vector<const at::Tensor*> inputs;
   for (const LocalCall& call : calls) inputs.push_back(&call.inputs[0]);
@@ -149,7 +150,7 @@ void LocalGroup::check_calls() const {
     if (!fits) fail_mismatch(0, to_string(first), r, to_string(call));
   }
   if (one_shape || first.collective == Collective::barrier) return;
-  // What rank `from` has for rank `to` must be what `to` has room for.
+  // The data that rank `from` has for rank `to` must match the tensor in which `to` receives them.
   for (int to = 0; to < size(); ++to) {
     for (int from = 0; from < size(); ++from) {
       const bool is_gather = first.collective == Collective::all_gather;

@@ -18,11 +18,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// About what it costs to put a thread to sleep and wake it again.
+// About the time that putting a thread to sleep and waking it takes.
 constexpr std::chrono::microseconds kSpin{20};
 constexpr int kPausesPerLook = 8;
-constexpr std::chrono::milliseconds kPoll{20};  // of a long sleep, for an abort
-constexpr double kFarAway = 1e6;                // seconds: a time beyond is never
+constexpr std::chrono::milliseconds kPoll{20};  // interval at which a long sleep checks for an abort
+constexpr double kFarAway = 1e6;                // seconds; a wait beyond this has no time limit
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -43,7 +43,7 @@ double virtual_seconds_of(LocalState::Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-/// Of the whole tensor, or of what one rank holds for an all_to_all: TransferTimes.
+/// Returns the bytes of the whole tensor, or for an all_to_all of what one rank holds; see TransferTimes.
 int64_t whole_bytes(const LocalGroup& group) {
   const auto sum_of = [](const std::vector<at::Tensor>& tensors) {
     const std::vector<int64_t> each = bytes_of_each(tensors);
@@ -51,7 +51,7 @@ int64_t whole_bytes(const LocalGroup& group) {
   };
   const LocalCall& first = group.calls.front();
   if (first.collective == Collective::all_gather) return sum_of(first.outputs);
-  int64_t bytes = 0;  // parts may differ
+  int64_t bytes = 0;  // the parts' sizes may differ
   for (const LocalCall& call : group.calls) bytes = std::max(bytes, sum_of(call.inputs));
   return bytes;
 }
@@ -60,8 +60,8 @@ int64_t whole_bytes(const LocalGroup& group) {
 
 LocalState::LocalState(int size, std::shared_ptr<EmulatedLinks> links)
     : size_(size),
-      may_spin_(size <=
-                static_cast<int>(std::thread::hardware_concurrency())),  // else the awaited one may need this core
+      // otherwise the awaited thread may need this core
+      may_spin_(size <= static_cast<int>(std::thread::hardware_concurrency())),
       links_(std::move(links)),
       mailboxes_(size) {}
 
@@ -74,7 +74,7 @@ void LocalState::abort(const std::string& reason) {
   }
   if (virtual_time_) virtual_time_->abort(reason);
   for (Lot& lot : lots_) {
-    { std::lock_guard lock(lot.mutex); }  // a thread between its last look and its sleep holds it
+    { std::lock_guard lock(lot.mutex); }  // a thread between its last check and its sleep holds the mutex
     lot.changed.notify_all();
   }
 }
@@ -112,7 +112,7 @@ double LocalState::wait_for_turn(const std::atomic<int64_t>& counter, int64_t ta
   try {
     waited = virtual_time_->wait_for(counter, target, what, until);
   } catch (const Error& error) {
-    abort(first_line(error));  // all wait for each other; does nothing where an abort is what ended the wait
+    abort(first_line(error));  // all ranks wait for each other; does nothing if an abort ended the wait
   }
   throw_if_aborted();
   return waited;
@@ -150,8 +150,8 @@ bool LocalState::spin(const std::atomic<int64_t>& counter, int64_t target) const
   return false;
 }
 
-// Sleeper: announce itself, then look at the counter. Waker: move the counter, then look for sleepers. With both
-// sequentially consistent one of them sees the other.
+// Sleeper: announces itself, then reads the counter. Waker: moves the counter, then checks for sleepers. Both are
+// sequentially consistent, so one of them sees the other.
 void LocalState::sleep(const std::atomic<int64_t>& counter, int64_t target, double until) {
   Lot& lot = lot_of(&counter);
   std::unique_lock lock(lot.mutex);
@@ -166,7 +166,7 @@ void LocalState::sleep(const std::atomic<int64_t>& counter, int64_t target, doub
 void LocalState::advance(std::atomic<int64_t>& counter, int64_t by) {
   if (virtual_time_) return virtual_time_->advance(counter, by);
   Lot& lot = lot_of(&counter);
-  counter.fetch_add(by);  // the owner of `counter` may destroy it from here on
+  counter.fetch_add(by);  // from now on the owner of `counter` may destroy it
   if (lot.sleepers.load() == 0) return;
   { std::lock_guard lock(lot.mutex); }
   lot.changed.notify_all();

@@ -1,4 +1,4 @@
-// What the workers of a local world share: waiting, aborting, mailboxes and the register of groups.
+// What the workers of a local world share: waits, aborts, mailboxes and the register of groups.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +26,7 @@ struct LocalGroup;
 /// Thread-safe. Kept alive by the world and by each of its communicators.
 class LocalState {
  public:
-  /// `links`: null where nothing is emulated.
+  /// `links` is null if no links are emulated.
   explicit LocalState(int size, std::shared_ptr<EmulatedLinks> links = nullptr);
 
   int size() const { return size_; }
@@ -36,45 +36,46 @@ class LocalState {
   std::string abort_reason() const;
   void throw_if_aborted() const;
 
-  /// See LocalWorld. Throws also when the target was reached in an aborted world: its data may be half a result.
+  /// See LocalWorld. Also throws if the target was reached in an aborted world, because the data may then be
+  /// incomplete.
   double wait_for(const std::atomic<int64_t>& counter, int64_t target,
                   double until = std::numeric_limits<double>::infinity(), const char* what = "the others");
   double now() const;
   void advance(std::atomic<int64_t>& counter, int64_t by);
 
-  /// Which queue of a receiver's mailbox: group, sender (rank in the group), tag.
+  /// Identifies a queue of a receiver's mailbox: group, sender (rank in the group), tag.
   using Address = std::tuple<int64_t, int, int64_t>;
   using Time = std::chrono::steady_clock::time_point;
-  /// `there`: when it has come over the link.
+  /// `there`: when the message has arrived over the link.
   void post(int receiver, const Address& address, at::Tensor message, Time there = {});
-  /// Waits for the oldest message; adds the seconds waited to `waited`, without those on the link.
+  /// Waits for the oldest message. Adds the seconds waited to `waited`, without those spent on the link.
   at::Tensor take(int receiver, const Address& address, double& waited);
 
   /// See LocalWorld.
   void move_beside_computing() { moves_beside_computing_ = true; }
   bool moves_beside_computing() const { return moves_beside_computing_; }
 
-  /// Before anybody communicates: waits and transfers are on these clocks. Bytes move beside computing.
+  /// Puts waits and transfers on these clocks. Call it before any communication. Bytes then move beside computing.
   void live_by(std::shared_ptr<VirtualTime> time);
   VirtualTime* virtual_time() const { return virtual_time_.get(); }
 
-  /// Whether transfers take longer than moving the bytes here does.
+  /// True if transfers take longer than moving the bytes in memory.
   bool times_transfers() const { return links_ || virtual_time_; }
-  /// When what begins now will be through: a message between ranks of the world; the call that a group's members have
-  /// all come to.
+  /// Return the end time of a transfer that starts now: of a message between world ranks, or of the call at which all
+  /// members of a group have arrived.
   Time message_there(int from, int to, int64_t bytes);
   Time carried(const LocalGroup& group);
-  /// Sleeps till then. Errors (run): aborted.
+  /// Sleeps until `time`. Throws a run error if aborted.
   void sleep_until(Time time) const;
 
-  /// The group of these world ranks. The `occurrence`-th request of each member for one list below one parent meets
-  /// there.
+  /// Returns the group of these world ranks. The members' `occurrence`-th requests for one list under one parent return
+  /// the same group.
   std::shared_ptr<LocalGroup> group(int64_t parent, const std::vector<int>& world_ranks, int64_t occurrence);
 
  private:
   std::atomic<bool> moves_beside_computing_{false};
 
-  /// Where threads sleep that wait for counters of one hash value.
+  /// Where threads sleep that wait for counters with one hash value.
   struct alignas(64) Lot {
     std::mutex mutex;
     std::condition_variable changed;
@@ -83,7 +84,7 @@ class LocalState {
   struct Mailbox {
     std::mutex mutex;
     std::map<Address, std::deque<std::pair<at::Tensor, Time>>> queues;  // guarded by mutex
-    std::atomic<int64_t> posted{0};                                     // messages ever, advanced after the push
+    std::atomic<int64_t> posted{0};                                     // messages so far; advanced after the push
   };
   struct Founding {
     std::shared_ptr<LocalGroup> group;
@@ -99,7 +100,7 @@ class LocalState {
   const int size_;
   const bool may_spin_;
   const std::shared_ptr<EmulatedLinks> links_;
-  std::shared_ptr<VirtualTime> virtual_time_;  // null: threads run as they please
+  std::shared_ptr<VirtualTime> virtual_time_;  // null in real time
   std::array<Lot, 64> lots_;
   std::vector<Mailbox> mailboxes_;  // by world rank of the receiver
 
@@ -108,7 +109,7 @@ class LocalState {
   std::string reason_;  // guarded by reason_mutex_
 
   std::mutex groups_mutex_;
-  std::map<GroupKey, Founding> foundings_;  // guarded by groups_mutex_: groups that not all members have asked for yet
+  std::map<GroupKey, Founding> foundings_;  // guarded by groups_mutex_: groups that some members have not requested yet
   int64_t next_group_ = 0;                  // guarded by groups_mutex_
 };
 

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Elements added up in a buffer before they are stored: with the inputs it stays in the first-level cache.
+// Elements added in a buffer before they are stored. Buffer and inputs fit in the first-level cache.
 constexpr int64_t kBlock = 1024;
 
 struct Bits16 {
@@ -29,7 +29,7 @@ TRIREME_INLINE void store(T& out, T value) {
   out = value;
 }
 
-// Integers add as unsigned: overflow wraps round, as in libtorch.
+// Integers are added as unsigned: overflow wraps round, as in libtorch.
 struct Sum {
   TRIREME_INLINE static float of(float a, float b) { return a + b; }
   TRIREME_INLINE static double of(double a, double b) { return a + b; }

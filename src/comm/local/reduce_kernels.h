@@ -1,4 +1,4 @@
-// The arithmetic of the local backend's reductions: one pass over memory, vectorised for the processor at hand.
+// The arithmetic of the local backend's reductions: one pass over memory, vectorised for this machine's processor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,11 +10,11 @@
 
 namespace trireme {
 
-/// Whether elements of `dtype` can be reduced: Float, Double, BFloat16 (added in float, rounded once), Long, Int.
+/// True if elements of `dtype` can be reduced: Float, Double, BFloat16 (added in float, rounded once), Long, Int.
 bool can_reduce(at::ScalarType dtype);
 
-/// out[i] = inputs[0][i] + inputs[1][i] + ... (or their maximum, NaN if one is) for i in [0, count), written to every
-/// output. An output may be one of the inputs, but must not overlap one in any other way. `count` in elements.
+/// out[i] = inputs[0][i] + inputs[1][i] + ... (or their maximum, NaN if one is NaN) for i in [0, count), written to
+/// every output. An output may be identical to an input, but must not overlap one otherwise. `count` is in elements.
 void reduce(at::ScalarType dtype, ReduceOp op, std::span<const void* const> inputs, std::span<void* const> outputs,
             int64_t count);
 

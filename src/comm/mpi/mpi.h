@@ -1,5 +1,5 @@
-// Backend `mpi`: workers are processes that mpirun or srun started, connected by the site's own MPI. It brings networks
-// that gloo's TCP does not know (InfiniBand, shared memory).
+// Backend `mpi`: workers are processes that mpirun or srun started, connected by the site's own MPI. It supports
+// networks that gloo's TCP does not (InfiniBand, shared memory).
 #pragma once
 
 #include <memory>
@@ -9,21 +9,21 @@
 
 namespace trireme {
 
-/// Whether this build has the backend.
+/// True if this build has the backend.
 bool mpi_available();
 
-/// Connects to the other ranks. All of them must make their communicators in the same order; a process may make
-/// several. Only messages between two ranks are MPI's: collectives, their checks and counts are those of the gloo
-/// backend, so that results have the same bits. MPI is started by the first call and ended when the process ends; all
-/// calls to it are made by one thread of its own (MPI_THREAD_FUNNELED suffices).
+/// Connects to the other ranks. All ranks must make their communicators in the same order; a process may make several.
+/// MPI transfers only messages between two ranks; collectives, their checks and counts are those of the gloo backend,
+/// so results have the same bits. The first call starts MPI; it ends with the process. One dedicated thread makes all
+/// calls to MPI (MPI_THREAD_FUNNELED suffices).
 ///
-/// Errors (user): a process that no MPI launcher started, or that MPI counts otherwise. Run errors: ranks that did not
-/// come in time, a backend that is missing from this build. abort() reaches all ranks. A rank that dies is for MPI to
-/// notice: its launcher ends all others. A frozen one is noticed as with gloo (mpi_keys.h), where all ranks reach rank
-/// 0 over TCP too; rank 0 logs a warning where one does not, and then of two ranks that abort at once each may keep its
-/// own reason.
+/// Errors (user): the process was not started by an MPI launcher, or MPI gives it another rank or size. Run errors:
+/// ranks that did not arrive in time, a build without the backend. abort() reaches all ranks. MPI itself detects a rank
+/// that dies: its launcher ends all other ranks. A frozen rank is detected as with gloo (mpi_keys.h), provided that all
+/// ranks also reach rank 0 over TCP. If one does not, rank 0 logs a warning; then, if two ranks abort at once, each may
+/// report its own reason.
 ///
-/// Destruction as of gloo_communicator.
+/// The destructor waits as that of gloo_communicator.
 std::unique_ptr<Communicator> mpi_communicator(const WorldOptions& options);
 
 }  // namespace trireme

@@ -20,15 +20,14 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr int64_t kPieceBytes = 1 << 30;  // MPI counts in ints
-constexpr milliseconds kEndLimit{3000};   // for the others to end too, after a failure
-constexpr milliseconds kClearLimit{200};  // for what was withdrawn
+constexpr int64_t kPieceBytes = 1 << 30;  // MPI counts in int
+constexpr milliseconds kEndLimit{3000};   // for the end of the other ranks, after a failure
+constexpr milliseconds kClearLimit{200};  // for cancelled receives
 
-// MPI has no way to sleep until something comes. Looking costs about a microsecond; ranks may have fewer cores than
-// threads.
-constexpr microseconds kEagerly{100};  // after something happened: look, yield, look
+// MPI cannot sleep until something arrives. Polling costs about a microsecond. Ranks may have fewer cores than threads.
+constexpr microseconds kEagerly{100};  // after an event: poll, yield, poll
 constexpr microseconds kFirstNap{10}, kLongestNap{150};
-constexpr unsigned long kTimerSlack = 1000;  // ns; the system's 50 us would be the length of most naps
+constexpr unsigned long kTimerSlack = 1000;  // ns; with the system's 50 us most naps would be as long as the slack
 
 std::string text_of_error(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -41,7 +40,7 @@ std::string text_of_error(int code) {
 
 struct MpiEngine::State {
   std::mutex mutex;
-  std::condition_variable asked;    // something for the thread to do
+  std::condition_variable asked;    // work for the thread
   std::condition_variable changed;  // `started` or `ended`
   // guarded by mutex
   bool started = false, ended = false, stopping = false, broken = false;
@@ -70,16 +69,16 @@ bool MpiEngine::State::open() {
   const std::lock_guard lock(mutex);
   started = true;
   changed.notify_all();
-  if (running) trouble = "somebody else in this process has started MPI";
+  if (running) trouble = "other code in this process has already started MPI";
   else if (error != MPI_SUCCESS) trouble = "MPI_Init_thread failed";
   else if (provided < MPI_THREAD_FUNNELED) trouble = "it does not allow programs with several threads";
   if (!trouble.empty()) return false;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // inherited by its copies
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // duplicates inherit it
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   int* greatest = nullptr;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &greatest, &found);
-  greatest_tag = found ? *greatest : 32767;  // the least that the standard allows
+  greatest_tag = found ? *greatest : 32767;  // the minimum that the standard requires
   return true;
 }
 
@@ -92,7 +91,7 @@ void MpiEngine::State::close() {
   changed.notify_all();
 }
 
-// Pieces of one tensor go under one tag: MPI keeps their order, and both ends cut alike.
+// The pieces of one tensor have one tag: MPI preserves their order, and both ends cut alike.
 void MpiEngine::State::begin(const std::shared_ptr<MpiOperation>& operation) {
   MpiOperation& o = *operation;
   const auto add = [&](int error, MPI_Request request) {
@@ -114,7 +113,7 @@ void MpiEngine::State::begin(const std::shared_ptr<MpiOperation>& operation) {
                           ? MPI_Isend(bytes + at, count, MPI_BYTE, o.peer, o.tag, o.world, &request)
                           : MPI_Irecv(bytes + at, count, MPI_BYTE, o.peer, o.tag, o.world, &request);
     add(error, request);
-    if (error != MPI_SUCCESS) return;  // the pieces before it end by themselves
+    if (error != MPI_SUCCESS) return;  // the earlier pieces end by themselves
   }
 }
 
@@ -124,14 +123,14 @@ void MpiEngine::State::withdraw(const MpiOperation& operation) {
     if (owners[i].get() == &operation && requests[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests[i]);
 }
 
-/// Whether anything was over.
+/// Returns true if any operation has ended.
 bool MpiEngine::State::look() {
   if (requests.empty()) return false;
   finished.resize(requests.size());
   statuses.resize(requests.size());
   int count = 0;
   const int error = MPI_Testsome(int(requests.size()), requests.data(), &count, finished.data(), statuses.data());
-  if (count <= 0) return false;  // MPI_UNDEFINED: none is active
+  if (count <= 0) return false;  // MPI_UNDEFINED: no request is active
   for (int i = 0; i < count; ++i)
     end_piece(owners[size_t(finished[size_t(i)])],
               error == MPI_ERR_IN_STATUS ? statuses[size_t(i)].MPI_ERROR : MPI_SUCCESS);
@@ -228,7 +227,8 @@ void MpiEngine::start(const std::shared_ptr<MpiOperation>& operation) {
 bool MpiEngine::wait(MpiOperation& operation, milliseconds limit) {
   std::unique_lock lock(state_->mutex);
   if (!operation.changed.wait_for(lock, limit, [&] { return operation.done || operation.cancelled; }))
-    throw std::runtime_error(fmt::format("nothing came within {} s", std::chrono::duration<double>(limit).count()));
+    throw std::runtime_error(
+        fmt::format("no message arrived within {} s", std::chrono::duration<double>(limit).count()));
   if (!operation.done) {
     operation.cancelled = false;
     return false;

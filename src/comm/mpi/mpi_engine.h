@@ -1,4 +1,4 @@
-// The thread that alone calls MPI. Included by the files of this folder that are built with MPI only.
+// The only thread that calls MPI. Included only by files of this folder that are built with MPI.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,31 +13,31 @@
 
 namespace trireme {
 
-/// One send or receive, or the making of a communicator.
+/// One send or receive, or the creation of a communicator.
 struct MpiOperation {
   enum class Kind { send, receive, meet } kind = Kind::send;
-  MPI_Comm world = MPI_COMM_NULL;  ///< of a meeting: the result, once it is done
-  at::Tensor data = {};            ///< contiguous; kept alive until MPI has let go of it
+  MPI_Comm world = MPI_COMM_NULL;  ///< for `meet`: the resulting communicator, once done
+  at::Tensor data = {};            ///< contiguous; kept alive until MPI has released it
   int peer = 0;
   int tag = 0;
 
   // guarded by the engine's mutex
   bool done = false;
-  std::string trouble;              ///< why it failed; empty: it did not
-  bool cancelled = false;           ///< one wait is to return without it
+  std::string trouble;              ///< why it failed; empty: it has not failed
+  bool cancelled = false;           ///< true: one wait must return without it
   std::condition_variable changed;  ///< done or cancelled
 
   // of the engine's thread alone
-  int pieces = 0;           ///< that MPI is not through with, each as long as it can count
-  int error = MPI_SUCCESS;  ///< of the first piece that failed
+  int pieces = 0;           ///< pieces that MPI has not finished, each as long as an int can count
+  int error = MPI_SUCCESS;  ///< error of the first piece that failed
 };
 
-/// Thread-safe. There is one per process: MPI can be started only once.
+/// Thread-safe. One object per process, because MPI can be started only once.
 class MpiEngine {
  public:
-  /// Starts MPI at the first call. Run errors: MPI does not start.
+  /// Returns the engine. The first call starts MPI. Throws a run error if MPI does not start.
   static MpiEngine& instance();
-  /// Ends MPI together with the other ranks. After expect_no_end() it waits for them for some seconds only.
+  /// Ends MPI together with the other ranks. After expect_no_end() it waits for them for at most 3 s.
   ~MpiEngine();
   MpiEngine(const MpiEngine&) = delete;
   MpiEngine& operator=(const MpiEngine&) = delete;
@@ -48,18 +48,18 @@ class MpiEngine {
 
   void start(const std::shared_ptr<MpiOperation>& operation);
 
-  /// True when done, false when cancelled. Throws std::runtime_error when it failed or `limit` is over.
+  /// Returns true when done, false when cancelled. Throws std::runtime_error if it failed or `limit` has passed.
   bool wait(MpiOperation& operation, std::chrono::milliseconds limit);
   void cancel(MpiOperation& operation);
 
-  /// Nobody waits for it any more. A receive that nothing was sent for is withdrawn; a send stays until MPI is through
-  /// with it.
+  /// Declares that no thread waits for the operation any more. A receive without a matching send is cancelled. A send
+  /// continues until MPI has finished it.
   void let_go(const std::shared_ptr<MpiOperation>& operation);
 
-  /// It lives until all ranks have ended MPI, or this process does not wait for that any more.
+  /// Keeps `what` alive until all ranks have ended MPI, or this process no longer waits for that.
   void keep(std::shared_ptr<void> what);
 
-  /// The run has failed: a rank may hang, and must not keep this process.
+  /// Declares that the run has failed: a rank may hang, and this process must not wait for it at the end.
   void expect_no_end();
 
  private:
@@ -67,7 +67,7 @@ class MpiEngine {
   MpiEngine();
   static void run(State& state);
 
-  const std::shared_ptr<State> state_;  // shared with the thread, which may be left behind
+  const std::shared_ptr<State> state_;  // shared with the thread, which may outlive the engine
   int rank_ = 0, size_ = 1, greatest_tag_ = 0;
   std::mutex keeping_;
   std::vector<std::shared_ptr<void>> kept_;  // guarded by keeping_

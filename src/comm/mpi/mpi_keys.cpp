@@ -21,10 +21,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int64_t kTextBytes = 1024;    // of what the ranks tell each other: names, an address and a token, a reason
-constexpr int kTag = 1;                 // the world's first payload comes after it, and MPI keeps the order
+constexpr int64_t kTextBytes = 1024;    // for texts between ranks: host names, an address and a token, an error
+constexpr int kTag = 1;                 // the world's first payload uses the same tag later; MPI preserves the order
 constexpr double kReachSeconds = 10;    // to reach rank 0
-constexpr double kAnswerSeconds = 300;  // for an answer of rank 0: whether it lives is told sooner
+constexpr double kAnswerSeconds = 300;  // for an answer of rank 0; its death is detected earlier by other means
 constexpr const char* kLoopback = "127.0.0.1";
 
 void send_text(Transport& world, std::string text, int to, milliseconds patience) {
@@ -41,10 +41,10 @@ std::string receive_text(Transport& world, int from, milliseconds patience) {
   return {text, ::strnlen(text, size_t(kTextBytes))};
 }
 
-/// Of one process, for all its worlds.
+/// The connections to the keys of one process, for all its worlds.
 struct Meeting {
-  std::unique_ptr<KeyServer> server;  ///< rank 0's
-  std::unique_ptr<KeyClient> client;  ///< null: not all ranks reach rank 0
+  std::unique_ptr<KeyServer> server;  ///< on rank 0 only
+  std::unique_ptr<KeyClient> client;  ///< null: not all ranks can reach rank 0
 };
 
 int port_of(const std::string& endpoint) { return std::stoi(endpoint.substr(endpoint.rfind(':') + 1)); }
@@ -68,9 +68,8 @@ Meeting lead(Transport& world, int size, milliseconds patience) {
   if (trouble.empty()) meeting.client = std::make_unique<KeyClient>(endpoint_of(kLoopback, port), keys, kAnswerSeconds);
   else
     spdlog::warn(
-        "{} cannot be reached beside MPI, so that a frozen rank is noticed only once nothing has come for 20 of the "
-        "longest steps, at "
-        "least 120 s ({})",
+        "{} cannot be reached over TCP beside MPI: a frozen rank is detected only after 20 times the longest step, at "
+        "least 120 s, without a message ({})",
         endpoint, trouble);
   return meeting;
 }
@@ -92,14 +91,14 @@ Meeting run_follower_rank(Transport& world, milliseconds patience) {
   return {.server = nullptr, .client = std::make_unique<KeyClient>(endpoint, keys, kAnswerSeconds)};
 }
 
-/// Rank 0's, of one world.
+/// The keys of one world, hosted by rank 0.
 class SharedKeys final : public KeyStore {
  public:
   SharedKeys(std::shared_ptr<Meeting> meeting, int64_t world)
       : meeting_(std::move(meeting)), prefix_(fmt::format("{}/", world)) {}
 
   void publish(const std::string& key, const std::string& value) override {
-    MpiEngine::instance().expect_no_end();  // nothing is published but an abort
+    MpiEngine::instance().expect_no_end();  // only an abort is published
     if (meeting_->client->add(prefix_ + key + "/claims", 1) == 1) meeting_->client->set(prefix_ + key, value);
   }
   void replace(const std::string& key, const std::string& value) override {
@@ -112,11 +111,11 @@ class SharedKeys final : public KeyStore {
   const std::string prefix_;
 };
 
-/// Of this process alone.
+/// Keys of this process alone.
 class OwnKeys final : public KeyStore {
  public:
   void publish(const std::string& key, const std::string& value) override {
-    MpiEngine::instance().expect_no_end();  // nothing is published but an abort
+    MpiEngine::instance().expect_no_end();  // only an abort is published
     const std::lock_guard lock(mutex_);
     values_.try_emplace(key, value);
   }
@@ -139,7 +138,7 @@ class OwnKeys final : public KeyStore {
 
 MpiKeys share_keys(Transport& world, int rank, int size, milliseconds patience) {
   static std::mutex mutex;
-  static std::weak_ptr<Meeting> met;  // the engine keeps it, beyond the others' last world
+  static std::weak_ptr<Meeting> met;  // the engine keeps it alive, longer than the other ranks' last world
   static int64_t worlds = 0;
   const std::lock_guard lock(mutex);
   const int64_t number = worlds++;

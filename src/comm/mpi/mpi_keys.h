@@ -1,5 +1,5 @@
-// Keys that the ranks of a run over MPI share (KeyStore of trireme/transport.h), over connections of their own
-// beside MPI's: signs of life must not stand behind the messages whose absence they are to explain.
+// Keys that the ranks of a run over MPI share (KeyStore of trireme/transport.h), over connections separate from
+// MPI's. Otherwise signs of life would queue behind the very messages whose absence they must explain.
 #pragma once
 
 #include <chrono>
@@ -11,14 +11,14 @@ namespace trireme {
 
 struct MpiKeys {
   std::shared_ptr<KeyStore> keys;
-  bool are_shared = false;  ///< else they are this process' own
+  bool are_shared = false;  ///< false: the keys are local to this process
 };
 
-/// The keys of the next world. Rank 0 keeps them, behind a token that the ranks get over MPI: it listens on the
-/// loopback where all are on one machine, else on all interfaces. Where a rank does not reach it all have keys of their
-/// own, and rank 0 says what that means. `world`: its connections, not used yet. Every rank calls it for the same
-/// worlds in the same order; it waits up to `patience` for each of the others. Throws std::exception when they do not
-/// come.
+/// Returns the keys of the next world. Rank 0 hosts them, protected by a token that the other ranks receive over MPI.
+/// It listens on the loopback if all ranks are on one machine, otherwise on all interfaces. If any rank cannot reach
+/// it, every rank gets keys of its own, and rank 0 logs what that means. `world`: the world's connections, not yet
+/// used. Every rank must call it for the same worlds in the same order. Waits up to `patience` for each other rank.
+/// Throws std::exception if a rank does not arrive.
 MpiKeys share_keys(Transport& world, int rank, int size, std::chrono::milliseconds patience);
 
 }  // namespace trireme

@@ -18,8 +18,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// By which an MPI finds its launcher: Open MPI 4 and 5 (PMIx, also under srun --mpi=pmix), MPICH, Intel MPI and srun
-// --mpi=pmi2.
+// The variables by which an MPI finds its launcher: Open MPI 4 and 5 (PMIx, also under srun --mpi=pmix), MPICH, Intel
+// MPI and srun --mpi=pmi2.
 constexpr const char* kLauncherVariables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
 
 class MpiTransfer final : public Transfer {
@@ -53,17 +53,16 @@ class MpiTransport final : public Transport {
     operation->world = world_;
     operation->data = data;
     operation->peer = peer;
-    // Tag 0 is of frames. Payloads count upwards: two of one pair with one tag would have to be thousands of messages
-    // apart.
+    // Tag 0 is for frames. Payload tags count upwards modulo MPI's greatest tag, so two payloads of one pair share a
+    // tag only if they are thousands of messages apart.
     operation->tag = tag == 0 ? 0 : 1 + (tag - 1) % MpiEngine::instance().greatest_tag();
     return std::make_unique<MpiTransfer>(std::move(operation));
   }
 
-  const MPI_Comm
-      world_;  // stays until MPI ends: freeing it is a collective of its own, for which a failed rank would not come
+  const MPI_Comm world_;  // remains until MPI ends: freeing it is a collective, which a failed rank would not join
 };
 
-/// Without a launcher MPI would start as a world of one, or end this process.
+/// Without a launcher, MPI would start as a world of one, or end this process.
 void check_launcher() {
   const bool known = std::any_of(std::begin(kLauncherVariables), std::end(kLauncherVariables),
                                  [](const char* name) { return std::getenv(name); });
@@ -73,16 +72,16 @@ void check_launcher() {
                "start the workers with mpirun, or with srun --mpi=pmix"});
 }
 
-/// Where all ranks are on one machine Open MPI needs no TCP. Its listeners there would be on all interfaces, without a
-/// token, and a stranger who connects to one and says nothing would hold up the ranks' own meeting for good. Whoever
-/// chooses transports has chosen.
+/// Disables Open MPI's TCP if all ranks are on one machine, where it is not needed. Its listeners would be on all
+/// interfaces, without a token, and a foreign process that connects and sends nothing would block the ranks' rendezvous
+/// for good. A choice of transports by the user is not overwritten.
 void keep_off_the_network() {
   const Variables variables = environment();
   const auto all = variables("OMPI_COMM_WORLD_SIZE"), here = variables("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (all && here && *all == *here) ::setenv("OMPI_MCA_btl", "^tcp", /*overwrite=*/0);
 }
 
-/// All ranks' next world.
+/// Connects the ranks of the next world.
 Connections meet(const WorldOptions& options) {
   const milliseconds patience(std::max<int64_t>(1, int64_t(options.meeting_seconds * 1000)));
   auto meeting = std::make_shared<MpiOperation>();
@@ -94,8 +93,8 @@ Connections meet(const WorldOptions& options) {
     MpiKeys keys = share_keys(*transport, options.rank, options.size, patience);
     return {std::move(keys.keys), std::move(transport), /*keys_show_life=*/keys.are_shared, /*ends_are_seen=*/false};
   } catch (const std::exception& error) {
-    fail_run({.where = fmt::format("rank {} of {}, meeting over MPI", options.rank, options.size),
-              .what = "not all ranks came",
+    fail_run({.where = fmt::format("rank {} of {}, rendezvous over MPI", options.rank, options.size),
+              .what = "not all ranks arrived",
               .why = first_line(error),
               .next = "look at the end of their output"});
   }

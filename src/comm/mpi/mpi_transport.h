@@ -1,4 +1,4 @@
-// What the mpi backend's communicator needs of MPI, without its header.
+// What the mpi backend's communicator needs from MPI, without its header.
 #pragma once
 
 #include "comm/mpi/mpi.h"
@@ -6,10 +6,10 @@
 
 namespace trireme {
 
-/// As mpi_communicator.
+/// See mpi_communicator.
 Connections connect_over_mpi(const WorldOptions& options);
 
-/// After a failure: the end of this process waits some seconds at most for the other ranks.
+/// Declares a failure: at its end, this process waits at most a few seconds for the other ranks.
 void expect_no_end_of_mpi();
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Takes the place of mpi_engine.cpp and mpi_transport.cpp where there is no MPI.
+// Replaces mpi_engine.cpp, mpi_keys.cpp and mpi_transport.cpp in a build without MPI.
 #include "comm/mpi/mpi_transport.h"
 #include "trireme/error.h"
 

@@ -1,4 +1,4 @@
-// The only file that includes c10d's NCCL and CUDA's headers.
+// The only file that includes the headers of CUDA and of c10d's NCCL.
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -43,7 +43,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const WorldOptions& options) {
                                                 c10::make_intrusive<c10d::TCPStore>(options.address, tcp));
 }
 
-/// What all ranks of a world have in common.
+/// What all groups of a world share.
 struct NcclWorld {
   c10::intrusive_ptr<c10d::Store> store;
   at::Device device;
@@ -54,7 +54,7 @@ at::ScalarType sum_type(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 
 
 class NcclCommunicator final : public GroupMember {
  public:
-  /// `id`: the same on every member and on no other group that shares a member with it.
+  /// `id` is the same on every member, and differs from that of every other group that shares a member with it.
   NcclCommunicator(std::shared_ptr<const NcclWorld> world, std::unique_ptr<Communicator> control, std::string id,
                    std::shared_ptr<Tally> parent)
       : GroupMember(control->rank(), std::move(parent)),
@@ -81,10 +81,10 @@ class NcclCommunicator final : public GroupMember {
   void require_here(const at::Tensor& tensor, const std::string& operation);
   void throw_if_aborted() const;
   void finish(const c10::intrusive_ptr<c10d::Work>& work, const std::string& doing);
-  /// `to[q]` goes to rank q, what it has for this one comes into `from[q]`. All contiguous; without elements where
-  /// there is nothing to say.
+  /// Sends `to[q]` to rank q and receives rank q's part for this rank into `from[q]`. All are contiguous; a tensor
+  /// without elements means no data.
   void exchange(std::vector<at::Tensor> to, std::vector<at::Tensor> from, const std::string& doing);
-  /// What all ranks have for this one, added in rank order.
+  /// Returns the sum (or maximum) of all ranks' parts for this rank, in rank order.
   at::Tensor reduce_parts(std::vector<at::Tensor> to, ReduceOp op, const std::string& doing);
   at::Tensor nothing(at::ScalarType dtype) const {
     return at::empty({0}, at::TensorOptions(world_->device).dtype(dtype));
@@ -113,7 +113,7 @@ void NcclCommunicator::finish(const c10::intrusive_ptr<c10d::Work>& work, const 
     if (Clock::now() > end) {
       const Error error(Blame::run,
                         {fmt::format("rank {}, {}", rank(), doing),
-                         fmt::format("NCCL was not through after {} s", world_->timeout_seconds),
+                         fmt::format("NCCL has not finished after {} s", world_->timeout_seconds),
                          "a rank hangs, has died, or called something else", "look at the end of the ranks' output"});
       abort(error.what());
       throw error;
@@ -158,7 +158,8 @@ void NcclCommunicator::all_reduce(at::Tensor& tensor, ReduceOp op) {
   for (int64_t q = 0, begin = 0; q < size(); begin += chunks.back().numel(), ++q)
     chunks.push_back(flat.narrow(0, begin, chunk_elements(flat.numel(), size(), int(q))));
   const at::Tensor mine = reduce_parts(chunks, op, doing);
-  exchange(std::vector<at::Tensor>(size_t(size()), mine), chunks, doing);  // the chunks' own memory takes the sums
+  // the sums are received into the chunks' own memory
+  exchange(std::vector<at::Tensor>(size_t(size()), mine), chunks, doing);
   if (!tensor.is_contiguous()) tensor.copy_(flat.view(tensor.sizes()));
   record(all_reduce_bytes(tensor.numel(), tensor.element_size(), size(), rank()), 2 * ring_steps(size()), 0);
 }

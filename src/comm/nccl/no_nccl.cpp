@@ -1,4 +1,4 @@
-// Takes the place of c10d_nccl.cpp where libtorch knows no GPUs.
+// Replaces c10d_nccl.cpp if libtorch has no CUDA or NCCL's header is missing.
 #include "comm/nccl/nccl.h"
 #include "trireme/error.h"
 

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAbortInterval{100};
-constexpr milliseconds kKeyPatience{500};  // with keys that do not answer
+constexpr milliseconds kKeyPatience{500};  // for keys that do not answer
 
 const char* const kAbortKey = "trireme/abort";
 
@@ -28,11 +28,11 @@ struct AbortKeeper::State {
   std::shared_ptr<KeyStore> keys;
   std::string gone;
   std::function<void(const std::string&)> on_abort;  // empty once stopped; called with the mutex held
-  std::function<void(KeyStore&)> on_look;            // of the thread alone, which runs with the mutex free
+  std::function<void(KeyStore&)> on_look;            // used by the thread alone, with the mutex free
   std::optional<std::string> proposal, reason;
   uint64_t answers = 0;
   bool stopped = false;
-  bool ended = false;  // the thread is
+  bool ended = false;  // true after the thread has ended
 };
 
 AbortKeeper::AbortKeeper(std::shared_ptr<KeyStore> keys, std::string gone,
@@ -62,7 +62,7 @@ void AbortKeeper::run(const std::shared_ptr<State>& state) {
     }
     lock.lock();
     ++state->answers;
-    if (!reason) reason = proposal;  // another rank's is about to be written
+    if (!reason) reason = proposal;  // another rank has claimed the key and is about to write it
     state->reason = reason;
     if (reason && state->on_abort) state->on_abort(*reason);
     state->changed.notify_all();

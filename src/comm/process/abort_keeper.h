@@ -1,4 +1,4 @@
-// How all ranks agree on why the world was aborted: a key that all of them look at.
+// How all ranks agree on the reason of an abort: through a key that all of them read.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace trireme {
 
-/// A thread that alone communicates with the shared keys, so that nobody hangs with them when the rank that keeps them
-/// is frozen: such a thread is left behind at the end. Thread-safe.
+/// A thread, the only one that communicates with the shared keys. So no other thread hangs when the rank that hosts the
+/// keys is frozen; a hanging keeper thread is left behind at the end. Thread-safe.
 class AbortKeeper {
  public:
-  /// `on_abort` gets the reason once, on the keeper's thread: the first that any rank gave, or that the keys are gone.
-  /// `on_look` is called with the keys several times a second, on the same thread; what it throws means that the keys
-  /// are gone.
+  /// `on_abort` is called once, on the keeper's thread, with the reason: the first one that any rank gave, or that the
+  /// keys are gone. `on_look` is called with the keys several times a second, on the same thread; an exception from it
+  /// means that the keys are gone.
   AbortKeeper(std::shared_ptr<KeyStore> keys, std::string gone, std::function<void(const std::string&)> on_abort,
               std::function<void(KeyStore&)> on_look);
   ~AbortKeeper();
   AbortKeeper(const AbortKeeper&) = delete;
   AbortKeeper& operator=(const AbortKeeper&) = delete;
 
-  /// Makes `reason` the world's if it is the first. Returns the reason that is, or `reason` if the keys do not answer
-  /// soon.
+  /// Makes `reason` the world's reason if it is the first. Returns the world's reason, or `reason` if the keys do not
+  /// answer within 0.5 s.
   std::string propose(const std::string& reason);
 
-  /// How often the keys have answered: it stays when they do not.
+  /// Returns how often the keys have answered. The number does not change while they do not answer.
   uint64_t answers() const;
 
-  /// No `on_abort` from here on, and no `on_look` unless the keys hang in one.
+  /// After this call `on_abort` is not called. `on_look` is not called either, unless the keys hang in a call of it.
   void stop();
 
  private:

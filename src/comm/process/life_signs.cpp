@@ -15,14 +15,15 @@ namespace trireme {
 namespace {
 
 constexpr double kExchangeSeconds = 0.25;
-constexpr std::chrono::milliseconds kAskerPatience{700};  // of who asks: two exchanges
-constexpr double kSecondsForFirstSign = 20;               // of a rank that may still connect to others
+constexpr std::chrono::milliseconds kAskerPatience{700};  // of a thread that calls ask(): two exchanges
+constexpr double kSecondsForFirstSign = 20;               // for a rank that may still be connecting to others
 constexpr const char* kLeft = "left";
 constexpr const char* kNotSaid = "-";
 
 std::string key_of(int rank) { return fmt::format("trireme/life/{}", rank); }
 
-/// Some process of some machine, as all processes that see the same processes write it: "7f0c..,pid:[4026531836],123".
+/// Identifies this process, in the same form for all processes of the machine and PID namespace:
+/// "7f0c..,pid:[4026531836],123".
 std::string own_process() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -31,13 +32,13 @@ std::string own_process() {
   return boot.empty() || space.empty() ? kNotSaid : fmt::format("{},{},{}", boot, space, ::getpid());
 }
 
-/// Whether it is one that this process would see, and does not.
+/// True if `process` is in this process's PID namespace on this machine and no longer exists.
 bool has_ended(const std::string& process, const std::string& own) {
   const size_t place = own.rfind(',') + 1;
   if (place == 0 || process.compare(0, place, own, 0, place) != 0) return false;
   std::string stat;
   if (!std::getline(std::ifstream(fmt::format("/proc/{}/stat", process.substr(place))), stat)) return true;
-  const size_t name_end = stat.rfind(')');  // a program's name may hold anything
+  const size_t name_end = stat.rfind(')');  // a program's name may contain any character
   return name_end != stat.npos && stat.substr(name_end).starts_with(") Z");
 }
 
@@ -95,7 +96,7 @@ void LifeSigns::exchange(KeyStore& keys) {
   heard_anew_.notify_all();
 }
 
-/// Whether this rank leaves or has left.
+/// Returns whether this rank is leaving or has left.
 bool LifeSigns::say_goodbye(KeyStore& keys) {
   {
     std::lock_guard lock(mutex_);
@@ -126,13 +127,13 @@ std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) 
       return fmt::format("rank {}: rank {} is gone: its process has ended{}", options_.rank, rank, last_seen(rank));
   }
   const double now = steady_seconds();
-  keys_.look(answers + 1, now);  // at the meeting they answered
+  keys_.look(answers + 1, now);  // + 1 because the keys have answered at least once, at the rendezvous
   if (keys_.seconds() > kSilenceSeconds)
     return options_.store_is_kept || options_.rank == 0
-               ? missed(fmt::format("the ranks' meeting place, {}:{},", options_.address, options_.port), -1,
+               ? missed(fmt::format("the ranks' rendezvous at {}:{}", options_.address, options_.port), -1,
                         kSilenceSeconds)
                : missed("rank 0", 0, kSilenceSeconds);
-  if (answers == answers_) return "";  // nothing could be heard of anybody
+  if (answers == answers_) return "";  // no new answer, so no rank's sign can be judged
   answers_ = answers;
   for (int rank = 0; rank < options_.size; ++rank) {
     if (!is_watched(rank) || gone[size_t(rank)]) continue;
@@ -149,19 +150,19 @@ std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) 
   return "";
 }
 
-/// `rank`: whose last place is known; -1: none.
-std::string LifeSigns::missed(const std::string& whom, int rank, double seconds) const {
+/// `rank`: the rank whose last known position is added; -1: none.
+std::string LifeSigns::missed(const std::string& name, int rank, double seconds) const {
   std::string text = fmt::format(
       "rank {}: {} has shown no sign of life for {} s: its process is frozen, or the network in between is cut",
-      options_.rank, whom, seconds);
+      options_.rank, name, seconds);
   return text + last_seen(rank);
 }
 
-/// To be said behind what is known of the rank; -1: of none.
+/// Describes where `rank` was last seen (nothing for -1) and where this rank is, to be appended to a message.
 std::string LifeSigns::last_seen(int rank) const {
   const Sign sign = rank >= 0 ? heard(rank) : Sign{};
   return (sign.beats > 0 ? fmt::format("; last seen {}", where_of(sign.standing)) : "") +
-         fmt::format("; this rank stands {}", where_of(standing(recorder_->read())));
+         fmt::format("; this rank is {}", where_of(standing(recorder_->read())));
 }
 
 LifeSigns::Sign LifeSigns::heard(int rank) const {

@@ -1,4 +1,4 @@
-// Whether the other ranks are alive, and where they stand, through the shared keys.
+// Signs of life of the other ranks and where each rank is, through the shared keys.
 #pragma once
 
 #include <condition_variable>
@@ -15,49 +15,49 @@
 
 namespace trireme {
 
-/// Every rank writes its key several times a second, whatever its program does. Rank 0 reads those of all others and
-/// the others that of rank 0, so the keys' keeper has little to do; who does not reach the keys at all has lost rank 0,
-/// which keeps them. Payloads on slow links delay nobody's sign: the keys have connections of their own. Where they
-/// have not (a file) nobody watches. Thread-safe.
+/// Every rank writes its key several times a second, whatever its program does. Rank 0 reads the keys of all other
+/// ranks, and they read rank 0's, so the host of the keys has little work. A rank that cannot reach the keys has lost
+/// rank 0, which hosts them. Payloads on slow links do not delay a sign, because the keys have connections of their
+/// own. If they have none (a store file), ranks do not watch each other. Thread-safe.
 class LifeSigns {
  public:
-  /// As those of Connections. Where ends are not seen signs have the process, and one of this machine that is gone is
-  /// missed at once.
+  /// `keys_show_life` and `ends_are_seen` are those of Connections. If ends are not seen, signs name the rank's
+  /// process; then the end of a process on this machine is noticed at once.
   LifeSigns(const WorldOptions& options, bool keys_show_life, bool ends_are_seen,
             std::shared_ptr<const FlightRecorder> recorder);
 
-  /// Shows the own sign and looks at those of others, at most every quarter of a second: on the thread that
-  /// communicates with the keys.
+  /// Writes this rank's sign and reads the other ranks' signs, at most every quarter of a second. Called on the thread
+  /// that communicates with the keys.
   void exchange(KeyStore& keys);
 
-  /// No sign is to be expected of this rank any more. Waits a moment, until its key says so.
+  /// Declares that this rank will give no more signs. Waits briefly until its key says so.
   void leave();
 
-  /// On one thread, several times a second: why the world must end; "": nobody is missed. `answers`: of AbortKeeper.
-  /// `gone`: ranks whose connection has ended, who are no longer expected to live.
+  /// Returns why the world must end, or "" if no rank is missed. Called on one thread, several times a second.
+  /// `answers` is AbortKeeper's. `gone` marks ranks whose connection has ended; no signs are expected of them.
   std::string silence(uint64_t answers, const std::vector<bool>& gone);
 
   struct Sign {
-    uint64_t beats = 0;        ///< 0: nothing was heard
-    bool left = false;         ///< none will be
-    std::string process = {};  ///< where it is, and which; "-": not said
-    uint64_t progress = 0;     ///< changes with whatever its program does, and all the time in LongWork
+    uint64_t beats = 0;        ///< 0: no sign has been read
+    bool left = false;         ///< true if no more signs will come
+    std::string process = {};  ///< machine and number of the rank's process; "-": not given
+    uint64_t progress = 0;     ///< changes with every action of the rank's program, and continuously during LongWork
     std::string standing = {};
   };
-  /// A recent one of any rank; the last that was heard if the keys do not answer soon.
+  /// Returns a recent sign of any rank, or the last known one if the keys do not answer soon.
   Sign ask(int rank);
-  /// The last that was heard, without waiting.
+  /// Returns the last known sign of a rank, without waiting.
   Sign heard(int rank) const;
 
  private:
   bool is_watched(int rank) const { return options_.rank == 0 ? rank != 0 : rank == 0; }
-  std::string missed(const std::string& whom, int rank, double seconds) const;
+  std::string missed(const std::string& name, int rank, double seconds) const;
   std::string last_seen(int rank) const;
   bool say_goodbye(KeyStore& keys);
 
   const WorldOptions options_;
   const bool watches_;
-  const std::string process_;  ///< this rank's, for its signs
+  const std::string process_;  ///< this rank's process, for its signs
   const std::shared_ptr<const FlightRecorder> recorder_;
 
   mutable std::mutex mutex_;

@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-// Long enough to use a link well, short enough to fill a chain of ranks soon.
+// Long enough to use a link well, short enough to fill a chain of ranks quickly.
 constexpr int64_t kSegmentBytes = 1 << 20;
 
 const char* name_of(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
@@ -119,7 +119,8 @@ void ProcessCommunicator::end(Call& call, int64_t bytes, int64_t steps) {
   record(bytes, steps, call.waited);
 }
 
-/// `output` = what the others have for this rank and `own`, added in rank order. All contiguous; output may be own.
+/// `output` = the sum (or maximum) of the other ranks' parts for this rank and `own`, in rank order. All tensors are
+/// contiguous. `output` may be `own`.
 void ProcessCommunicator::reduce_parts(Call& call, ReduceOp op, const at::Tensor& own, const at::Tensor& output) {
   at::Tensor scratch;
   {
@@ -162,13 +163,13 @@ void ProcessCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& o
   const at::Tensor result = in_place ? output.detach() : at::empty(output.sizes(), output.options());
   const at::Tensor in = flat_view(source), out = flat_view(result);
 
-  if (bytes_of(input) <= kInlineBytes) {  // one round: everybody adds everything
+  if (bytes_of(input) <= kInlineBytes) {  // one round: every rank sends its input to all and adds everything
     for (int q = 0; q < size(); ++q)
       if (q != rank()) give(call, q, in);
     reduce_parts(call, op, in, out);
   } else {
-    // Round 1: chunk q goes to rank q, which adds. Round 2: rank q gives its sum to all. A sum arrives in `out`, which
-    // may be `in`, only after its owner has had our chunk.
+    // Round 1: chunk q goes to rank q, which adds. Round 2: rank q sends its sum to all. A sum arrives in `out`, which
+    // may be `in`, only after its owner has received this rank's chunk.
     std::vector<at::Tensor> ins, outs;
     for (int64_t q = 0, begin_at = 0; q < size(); ++q) {
       const int64_t length = chunk_elements(in.numel(), size(), static_cast<int>(q));
@@ -247,7 +248,7 @@ void ProcessCommunicator::broadcast(at::Tensor& tensor, int root) {
   const at::Tensor flat = flat_view(values);
   const int64_t segment = kSegmentBytes / tensor.element_size();
   int64_t at = 0;
-  do {  // once for a tensor without elements too, so that all ranks meet
+  do {  // also once for a tensor without elements, so that all ranks take part
     const at::Tensor part = flat.narrow(0, at, std::min(segment, flat.numel() - at));
     if (!is_root) {
       want(call, before, part);
@@ -262,8 +263,8 @@ void ProcessCommunicator::broadcast(at::Tensor& tensor, int root) {
 
 void ProcessCommunicator::barrier() {
   Call call = begin("barrier");
-  for (int distance = 1; distance < size();
-       distance *= 2) {  // after each round, twice as many ranks are known to have come
+  // after each round, twice as many ranks are known to have arrived
+  for (int distance = 1; distance < size(); distance *= 2) {
     give(call, (rank() + distance) % size(), {});
     want(call, (rank() + size() - distance) % size(), {});
   }
@@ -317,7 +318,7 @@ std::unique_ptr<Communicator> ProcessCommunicator::group(std::span<const int> ra
   const int mine = rank_in(ranks);
   std::vector<int> world_ranks;
   for (const int r : ranks) world_ranks.push_back(world_ranks_[r]);
-  // The number follows from what all members know, so they need not communicate to agree on it.
+  // The id follows from what all members know, so they need not communicate to agree on it.
   const std::string members = fmt::format("{}/{}/{}", id_, fmt::join(world_ranks, ","), count_request(world_ranks));
   const int64_t id = number_of(members);
   world_->register_group(id, members);

@@ -1,4 +1,4 @@
-// One rank's end of a gloo group: the collectives, made of frames and transfers between pairs.
+// One rank's end of a group of processes: collectives made of frames and transfers between pairs of ranks.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 
 namespace trireme {
 
-/// Blocks go straight from the rank that has them to the rank that wants them, all pairs at once, over the connections
-/// that the world keeps anyway; the bytes are those of the ring (comm/formulas.h), in two rounds instead of 2(n-1).
-/// Parts are added in rank order on the rank that owns them. Broadcasts go down a chain in segments. Each part carries
-/// the fingerprint of the call it belongs to (kind, element type, shape where all ranks' are alike; group and number
-/// within it), so that calls that do not match are an error that names both.
+/// Each block is sent directly from the rank that has it to the rank that needs it, all pairs at once, over the
+/// connections that the world has anyway. The bytes are those of the ring (comm/formulas.h), in two rounds instead of
+/// 2(n-1). The rank that owns a part adds it up in rank order. Broadcasts pass along a chain in segments. Each part
+/// carries the fingerprint of its call (kind, element type, shape if it is the same on all ranks; group and number
+/// within it), so calls that do not match are an error that names both.
 class ProcessCommunicator final : public GroupMember {
  public:
-  /// `id`: the same on every member and on no other group that shares a member with it.
+  /// `id` is the same on every member, and differs from that of every other group that shares a member with it.
   ProcessCommunicator(std::shared_ptr<ProcessWorld> world, std::vector<int> world_ranks, int rank, int64_t id,
                       std::shared_ptr<Tally> parent);
 
@@ -41,27 +41,27 @@ class ProcessCommunicator final : public GroupMember {
   FlightRecorder* recorder() override { return &world_->recorder(); }
 
  private:
-  /// A collective under way.
+  /// A collective in progress.
   struct Call {
     std::string name;       ///< "all_reduce(sum)"
-    std::string text;       ///< with what all ranks must have alike: "all_reduce(sum) of Float [4]"
+    std::string text;       ///< name and what must be the same on all ranks: "all_reduce(sum) of Float [4]"
     int64_t number = 0;     ///< in this group, from 1
-    std::string whole;      ///< with its group and number: "all_reduce(sum) of Float [4], call 7 of ranks 0,1"
+    std::string whole;      ///< text with its group and number: "all_reduce(sum) of Float [4], call 7 of ranks 0,1"
     uint64_t recorded = 0;  ///< number of the operation in the flight recorder
     double waited = 0;
     struct Pending {
       std::unique_ptr<Transfer> transfer;
-      int peer = 0;       ///< in the world
-      at::Tensor target;  ///< where a received part goes when it cannot be received in place
+      int peer = 0;       ///< world rank
+      at::Tensor target;  ///< where a received part is copied to if it cannot be received in place
       at::Tensor staging;
     };
-    std::vector<Pending> sends;  ///< to be over before the caller may write to its tensors
-    std::vector<Pending> parts;  ///< on their way here
+    std::vector<Pending> sends;  ///< must finish before the caller may write to its tensors
+    std::vector<Pending> parts;  ///< being received
   };
 
   Call begin(std::string name, const at::Tensor& alike = {});
   void give(Call& call, int to, const at::Tensor& part);
-  /// Waits until `from` has begun to send, checks that it is the same call, and starts to receive into `target`.
+  /// Waits until `from` has begun to send, checks that the call is the same, and starts to receive into `target`.
   void want(Call& call, int from, const at::Tensor& target);
   void receive_parts(Call& call);
   void end(Call& call, int64_t bytes, int64_t steps);
@@ -72,15 +72,15 @@ class ProcessCommunicator final : public GroupMember {
 
   const std::shared_ptr<ProcessWorld> world_;
   const std::vector<int> world_ranks_;  // ascending
-  const std::string members_;           // the same in words
+  const std::string members_;           // the same ranks as text
   const int64_t id_;
   int64_t calls_ = 0;  // collectives begun
 };
 
-/// Errors (user): the rank is none of the world's. `backend`: for the message.
+/// Throws a user error if options.rank is not a rank of the world. `backend` is for the message.
 void check_rank(const WorldOptions& options, const char* backend);
 
-/// Of all ranks of a world.
+/// Returns the communicator of all ranks of a world.
 std::unique_ptr<Communicator> communicator_of(std::shared_ptr<ProcessWorld> world);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// ProcessWorld: how it ends when something fails.
+// ProcessWorld: aborts and failures.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -47,8 +47,8 @@ void ProcessWorld::watch() {
   }
 }
 
-// The key decides whose reason it is; the frames are faster than looking at it, and arrive also when its keeper is
-// frozen.
+// The shared key decides which reason is the world's. The frames are faster than reading the key, and arrive also when
+// the key's host is frozen.
 void ProcessWorld::abort(const std::string& reason) {
   const std::string first = keeper_->propose(reason);
   set_aborted(first);
@@ -61,7 +61,7 @@ void ProcessWorld::abort(const std::string& reason) {
       keep_until_sent(
           {transport_->send(pack_frame(header, first.data()), peer, kFrameTag), peer, "", /*matters=*/false});
     } catch (const std::exception&) {
-      // It is gone already.
+      // The peer is already gone.
     }
   }
 }
@@ -91,8 +91,8 @@ void ProcessWorld::fail(const std::string& doing, const std::string& what, const
   throw error;
 }
 
-// Whoever fails may have closed its connections by that: the others must learn the reason before they miss it. Nothing
-// waits here.
+// A failing rank may already have closed its connections, so other ranks may notice its absence before they learn the
+// reason. This function does not wait for the reason.
 void ProcessWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} is gone", peer),
@@ -103,8 +103,7 @@ void ProcessWorld::fail_peer(const std::string& doing, int peer, const std::stri
 void ProcessWorld::fail_silence(const std::string& doing, int peer) {
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} did not answer for {} s", peer, std::chrono::duration<double>(timeout()).count()),
-       where.empty() ? "it hangs, was stopped, or waits for something else"
-                     : fmt::format("it stands {}", where_of(where)),
+       where.empty() ? "it hangs, was stopped, or waits for something else" : fmt::format("it is {}", where_of(where)),
        fmt::format("look at the end of rank {}'s output, or allow more time", peer));
 }
 
@@ -120,7 +119,7 @@ void ProcessWorld::mark_gone(int peer, const std::string& why) {
   {
     std::lock_guard lock(mutex_);
     if (!peers_[peer].gone) peers_[peer].gone = why;
-    // The transport tells those who wait for a payload only if its first byte has not come yet.
+    // The transport notifies a thread that waits for a payload only if the payload's first byte has not arrived.
     for (const auto& [transfer, of] : waited_for_)
       if (of == peer) transfer->cancel();
   }

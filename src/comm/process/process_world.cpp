@@ -15,21 +15,23 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kPayloadTags = 1 << 30;           // tags 1 to this number, reused after that many payloads to one rank
-constexpr int64_t kUnclaimedBytes = 256 << 20;  // beyond it a payload stays with its sender until it is asked for
+constexpr int kPayloadTags = 1 << 30;  // tags 1 to this number, reused after that many payloads to one rank
+// beyond this, a payload remains with its sender until take() requests it
+constexpr int64_t kUnclaimedBytes = 256 << 20;
 
-constexpr milliseconds kWaitingInterval{
-    1000};                            // between words of a rank that waits; oftener where the timeout is short
-constexpr milliseconds kFresh{2000};  // so recent a word says that the rank still waits
-constexpr milliseconds kGrace{3000};  // beyond the timeout, for a rank that waits itself: its peer is to be named first
-constexpr milliseconds kMoment{1};    // for a transfer that is done or never will be
-constexpr milliseconds kLastBytes{
-    2000};  // of a rank that has left: payloads come over another connection than its end does
+// between two reports of a waiting rank; shorter if the timeout is short
+constexpr milliseconds kWaitingInterval{1000};
+constexpr milliseconds kFresh{2000};  // after a report, the rank counts as waiting for this time
+// added to the timeout for a rank that itself waits, so that its peer's error comes first
+constexpr milliseconds kGrace{3000};
+constexpr milliseconds kMoment{1};  // for a transfer that has finished or never will
+// for a rank that has left: payloads use a connection other than the one whose end is seen
+constexpr milliseconds kLastBytes{2000};
 constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
-constexpr milliseconds kLingerAfterAbort{2000};  // until the others have looked at the keys
+constexpr milliseconds kLingerAfterAbort{2000};  // until the other ranks have read the keys
 constexpr double kStepsOfPatience = 20;
 
-constexpr size_t kSentTogether = 32;          // frames let go of at once,
+constexpr size_t kSentTogether = 32;          // this many frames are released at once,
 constexpr milliseconds kReleaseInterval{50};  // or after this time
 
 double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
@@ -46,8 +48,7 @@ ProcessWorld::ProcessWorld(const WorldOptions& options, Connections connections)
       peers_(options.size) {
   transport_ = std::move(connections.transport);
   keeper_ = std::make_unique<AbortKeeper>(
-      std::move(connections.keys),
-      fmt::format("rank {}: the ranks' meeting place, which rank 0 keeps, is gone", rank()),
+      std::move(connections.keys), fmt::format("rank {}: the ranks' rendezvous, which rank 0 keeps, is gone", rank()),
       [this](const std::string& reason) { set_aborted(reason); },
       [signs = signs_](KeyStore& keys) { signs->exchange(keys); });
   for (int peer = 0; peer < size(); ++peer)
@@ -155,7 +156,7 @@ void ProcessWorld::post_and_forget(FrameHeader header, const at::Tensor& data, i
   if (!payload) return;
   {
     std::lock_guard lock(mutex_);
-    release_soon_ = true;  // it may hold much memory
+    release_soon_ = true;  // its payload may hold much memory
   }
   keep_until_sent({std::move(payload), to, doing});
 }
@@ -279,12 +280,13 @@ void ProcessWorld::deliver(int from, Arrival arrival) {
   arrived_.notify_all();
 }
 
-// The peer waits for this rank's part of a call that this rank has not come to, and this rank waits for the peer:
-// frames of a pair come in order, so what the peer sent before it said so is here. Neither can go on.
+// True if the peer waits for this rank's part of a call that this rank has not reached while this rank waits for the
+// peer: neither can continue. Frames of a pair arrive in order, so everything that the peer sent before its report has
+// been received.
 bool ProcessWorld::waits_in_vain(const Peer& peer, const FrameHeader& own) const {
   const FrameHeader& waiting = peer.waiting;
   if (waiting.awaited != rank() || waiting.what != FrameKind::collective) return false;
-  if (waiting.concurrent || own.concurrent) return false;  // another thread may go on
+  if (waiting.concurrent || own.concurrent) return false;  // another thread may continue
   const auto given = peer.given.find(waiting.group);
   return given == peer.given.end() || given->second < waiting.tag;
 }
@@ -301,7 +303,7 @@ Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag,
   word.tag = tag;
   word.awaited = from;
   word.what = kind;
-  uint64_t progress = 0;  // of the peer, when the time was up before
+  uint64_t progress = 0;  // the peer's progress at the previous timeout
   std::unique_lock lock(mutex_);
   word.concurrent = beside_.contains(group);
   while (true) {
@@ -349,7 +351,7 @@ Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag,
   }
 }
 
-// Writing to `awaited` also finds a connection that has ended in the middle of a frame.
+// Writing to `awaited` also detects a connection that has ended in the middle of a frame.
 void ProcessWorld::say_waiting(int awaited, const FrameHeader& header, const std::string& doing) {
   FrameHeader word = header;
   word.set_text(doing);
@@ -406,7 +408,7 @@ void ProcessWorld::finish(std::unique_ptr<Transfer> transfer, int peer, const st
   try {
     if (wait_registered(*transfer, peer, timeout())) return;
     throw_if_aborted();
-    if (transfer->wait(kLastBytes)) return;  // it left after its last byte
+    if (transfer->wait(kLastBytes)) return;  // the peer left after its last byte
     fail_peer(doing, peer, "the connection ended");
   } catch (const Error&) {
     throw;
@@ -424,7 +426,8 @@ void ProcessWorld::work_beside(int64_t group) {
 void ProcessWorld::register_group(int64_t id, const std::string& members) {
   std::lock_guard lock(mutex_);
   const auto [place, is_new] = groups_.try_emplace(id, members);
-  check_internal(is_new || place->second == members, "two groups got one number: " + place->second + " and " + members);
+  check_internal(is_new || place->second == members,
+                 "two groups got the same number: " + place->second + " and " + members);
 }
 
 }  // namespace trireme

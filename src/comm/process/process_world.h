@@ -1,9 +1,9 @@
-// One rank's connections to all others, shared by its communicator and the groups made from it.
+// One rank's connections to all other ranks, shared by its communicator and the groups made from it.
 //
-// Threads: one reader per peer takes frames as they come and sorts them into queues, so that a sender never waits for
-// this rank's program; one releaser lets go of sent tensors; one keeper looks for an abort in the shared keys. A reader
-// that sees its connection end marks the peer as gone, which is an error only for whoever waits for it. One watcher
-// looks whether the others live.
+// Threads: one reader per peer receives frames as they arrive and sorts them into queues, so that a sender never waits
+// for this rank's program. One releaser frees sent tensors. One keeper reads the shared keys for an abort. A reader
+// whose connection ends marks the peer as gone; this is an error only for a thread that waits for that peer. One
+// watcher checks that the other ranks are alive.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,7 +30,7 @@
 
 namespace trireme {
 
-/// Thread-safe. Ranks are those of the world.
+/// Thread-safe. All rank numbers are world ranks.
 class ProcessWorld {
  public:
   ProcessWorld(const WorldOptions& options, Connections connections);
@@ -46,32 +46,34 @@ class ProcessWorld {
   std::string abort_reason() const;
   void throw_if_aborted() const;
 
-  /// Sends `data` (dense; in memory order; header.bytes of it) without waiting. When it is too long for the frame, the
-  /// transfer of its payload, to be waited for before `data` may change; else nothing. `doing` names the operation in
-  /// errors, here and below.
+  /// Sends `data` (dense, in memory order, header.bytes of them) without waiting. If the data do not fit into the
+  /// frame, returns the transfer of the payload: wait for it before changing `data`. Otherwise returns null. `doing`
+  /// names the operation in errors, here and below.
   std::unique_ptr<Transfer> post(FrameHeader header, const at::Tensor& data, int to, const std::string& doing);
 
-  /// As post, but the transfer's end is this world's business.
+  /// As post, but this world waits for the transfer's end.
   void post_and_forget(FrameHeader header, const at::Tensor& data, int to, const std::string& doing);
 
-  /// The oldest message with this tag, or else part of any collective of this group, from `from`. `tag`: for
-  /// collectives, the number of the call that waits. Adds the seconds waited.
+  /// Returns the oldest message from `from` with this tag or, for collectives, the next part of any collective of this
+  /// group. `tag` for collectives: the number of the call that waits. Adds the time waited, in seconds, to `waited`.
   Arrival take(int from, FrameKind kind, int64_t group, int64_t tag, const std::string& doing, double& waited);
 
-  /// Begins to receive the payload into `target` (contiguous, right size); done if there is none to wait for.
+  /// Begins to receive the payload into `target` (contiguous, of the right size). Returns null if the data are already
+  /// there.
   std::unique_ptr<Transfer> fetch(const Arrival& arrival, const at::Tensor& target, int from, const std::string& doing);
   void finish(std::unique_ptr<Transfer> transfer, int peer, const std::string& doing);
 
-  /// Aborts the world and throws: a run error, or the abort that came first.
+  /// Aborts the world and throws a run error, or the error of an earlier abort.
   [[noreturn]] void fail(const std::string& doing, const std::string& what, const std::string& why,
                          const std::string& next);
 
-  /// As fail, for two ranks that are in operations that cannot both end.
+  /// As fail, for two ranks whose operations cannot both finish.
   [[noreturn]] void fail_mismatch(const std::string& doing, int other, const std::string& others_doing);
 
-  /// Fails if two lists of ranks share one id.
+  /// Throws an internal error if two lists of ranks share one id.
   void register_group(int64_t id, const std::string& members);
-  /// Another thread than the rank's own calls this group's collectives: it may go on while that one waits.
+  /// Declares that a thread other than the rank's main thread calls this group's collectives. So one of the two threads
+  /// may continue while the other waits.
   void work_beside(int64_t group);
 
  private:
@@ -81,18 +83,19 @@ class ProcessWorld {
   struct Peer {
     std::map<Address, std::deque<Arrival>> queues;  // guarded by mutex_
     std::optional<std::string> gone;                // why its connection ended
-    Transfer* reading = nullptr;                    // what its reader waits for
-    int payloads = 0;                               // sent to it so far
-    Clock::time_point heard_waiting{};              // when it last said that it waits for some rank
-    FrameHeader waiting;                            // what it said then
-    std::map<int64_t, int64_t> given;               // by group: the newest collective call that it was sent a part of
+    Transfer* reading = nullptr;                    // what its reader thread waits for
+    int payloads = 0;                               // number of payloads sent to it so far
+    Clock::time_point heard_waiting{};              // when it last reported that it waits for a rank
+    FrameHeader waiting;                            // that report
+    // by group: the newest collective call of which a part was sent to it
+    std::map<int64_t, int64_t> given;
     std::thread reader;
   };
   struct Sent {
     std::unique_ptr<Transfer> transfer;
     int to = 0;
     std::string doing;
-    bool matters = true;  // whether its failure is one of the run
+    bool matters = true;  // whether its failure is a failure of the run
   };
 
   void read_frames(int from);
@@ -104,7 +107,7 @@ class ProcessWorld {
   void release(Sent sent);
   void wake_all();
   void set_aborted(const std::string& reason);
-  /// False when cancelled: aborted, or the peer is gone. Such a transfer may have been done before that.
+  /// Returns false if cancelled: aborted, or the peer is gone. Such a transfer may nevertheless have finished before.
   bool wait_registered(Transfer& transfer, int peer, std::chrono::milliseconds limit);
   int next_payload_tag(int to);
   void say_waiting(int awaited, const FrameHeader& header, const std::string& doing);
@@ -125,21 +128,21 @@ class ProcessWorld {
   std::unique_ptr<AbortKeeper> keeper_;
 
   mutable std::mutex mutex_;
-  std::condition_variable arrived_;   // something in a queue, or no hope of it
-  std::condition_variable sending_;   // something for the releaser, or nothing left
-  std::condition_variable ending_;    // a peer is gone, an abort, the end
+  std::condition_variable arrived_;   // an item in a queue, or none can come any more
+  std::condition_variable sending_;   // work for the releaser, or nothing left to send
+  std::condition_variable ending_;    // a peer is gone, an abort, or the end
   std::condition_variable watching_;  // the end
   // all guarded by mutex_
   bool aborted_ = false;
   std::string reason_;
-  bool stopping_ = false;                // no more reading, watching, releasing
-  bool closing_ = false;                 // the program has had its last operation
-  std::vector<Peer> peers_;              // by world rank; own: messages to itself
-  std::map<Transfer*, int> waited_for_;  // transfers that a thread of this rank waits for, with the peer
+  bool stopping_ = false;                // true: reading, watching and releasing stop
+  bool closing_ = false;                 // true after the program's last operation
+  std::vector<Peer> peers_;              // by world rank; the entry of this rank holds messages to itself
+  std::map<Transfer*, int> waited_for_;  // transfers that threads of this rank wait for, with their peers
   std::deque<Sent> sent_;
   bool releasing_ = false;
   bool release_soon_ = false;
-  int64_t unclaimed_bytes_ = 0;  // of payloads received before anybody asked
+  int64_t unclaimed_bytes_ = 0;  // bytes of payloads received before a call of take()
   std::map<int64_t, std::string> groups_;
   std::set<int64_t> beside_;
 

@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kAnyService = "9";  // of a datagram socket that sends nothing
+constexpr const char* kAnyService = "9";  // any port: the datagram socket sends nothing
 
 std::string text_of(const sockaddr* address) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -28,7 +28,7 @@ std::string text_of(const sockaddr* address) {
   return text;
 }
 
-/// The address from which this machine would send to `target`; "": no route.
+/// Returns the address from which this machine would send to `target`, or "" if there is no route.
 std::string own_address_towards(const addrinfo& target) {
   const int fd = ::socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return "";

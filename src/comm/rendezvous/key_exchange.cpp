@@ -16,14 +16,14 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kLargest = 1 << 20;  // bytes of a question or an answer: addresses and reasons
+constexpr int64_t kLargest = 1 << 20;  // bytes of a request or an answer: addresses and reasons
 constexpr size_t kMostKeys = 1 << 20;
-constexpr double kLook = 0.05;        // seconds between two looks at whether it is over
-constexpr WireHeartbeat kNone{0, 0};  // a frozen rank 0 is for its peers' own signs of life to tell
+constexpr double kLook = 0.05;        // seconds between two checks of `stopping` or of the state
+constexpr WireHeartbeat kNone{0, 0};  // no heartbeats: the ranks' signs of life detect a frozen rank 0
 
 const std::string kYes = "1", kNo = "0";
 
-// A message is texts, each its length in four bytes, little end first, and its bytes.
+// A message is a list of texts. Each is its length in four bytes, little-endian, and its bytes.
 std::string pack(const std::vector<std::string>& texts) {
   std::string bytes;
   for (const std::string& text : texts) {
@@ -33,7 +33,7 @@ std::string pack(const std::vector<std::string>& texts) {
   return bytes;
 }
 
-/// None: it is no such message.
+/// Returns nullopt if `bytes` is not such a message.
 std::optional<std::vector<std::string>> unpack(std::string_view bytes) {
   std::vector<std::string> texts;
   while (!bytes.empty()) {
@@ -73,7 +73,7 @@ struct KeyServer::State {
       }
   }
 
-  /// None: that is no question.
+  /// Returns nullopt for an invalid request.
   std::optional<std::vector<std::string>> answer_to(const std::vector<std::string>& question) {
     using Texts = std::vector<std::string>;
     if (question.empty()) return std::nullopt;
@@ -104,7 +104,7 @@ struct KeyServer::State {
     return Texts{value};
   }
 
-  ServerWire wire;  // the thread's, once it runs
+  ServerWire wire;  // used by the thread alone while it runs
   std::map<std::string, std::string> keys;
   std::atomic<bool> stopping{false};
   std::thread thread;
@@ -132,8 +132,8 @@ struct KeyClient::State {
 
   const std::string server;
   const double patience;
-  const std::string own_key;  // public; of a token, or of none
-  std::mutex mutex;           // of what follows
+  const std::string own_key;  // public key of the client; of a token, or of the empty token
+  std::mutex mutex;           // guards the following members
   ClientWire wire;
   bool has_answered = false;
 };
@@ -148,18 +148,18 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
   std::lock_guard lock(s.mutex);
   const double began = steady_seconds();
   bool said = false;
-  s.wire.send(pack(question));  // it leaves when there is a connection
+  s.wire.send(pack(question));  // it is sent once there is a connection
   while (true) {
     for (const std::string& bytes : s.wire.receive(kLook)) {
       std::optional<std::vector<std::string>> answer = unpack(bytes);
-      if (!answer) s.fail("rank 0 answered with what is no answer", "start all ranks with the same version");
+      if (!answer) s.fail("rank 0 sent an invalid answer", "start all ranks with the same version");
       s.has_answered = true;
       return std::move(*answer);
     }
     switch (s.wire.state()) {
       case ClientWire::State::refused:
         s.fail(s.own_key == make_curve_keys("").client_public ? "rank 0 has a token, this rank has none"
-                                                              : "rank 0 does not take this rank's token",
+                                                              : "rank 0 does not accept this rank's token",
                fmt::format("give all ranks the same {}", kTokenVariable));
       case ClientWire::State::lost:
         s.fail("the connection to rank 0 is gone", "look at the end of its output");
@@ -169,13 +169,13 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
     }
     const double waited = steady_seconds() - began;
     if (!said && !s.has_answered &&
-        waited > kSaysThatItWaits) {  // later it is missed, which others say, and what to do
+        waited > kSaysThatItWaits) {  // later failures are reported elsewhere, with what to do
       said = true;
-      spdlog::warn("{}: waits for rank 0, which has not answered yet", s.server);
+      spdlog::warn("{}: waiting for rank 0, which has not answered yet", s.server);
     }
     if (waited > s.patience)
       s.fail(fmt::format("rank 0 has not answered for {} s", s.patience),
-             "look whether it runs, and whether it was given the same address");
+             "check that it runs, and that it was given the same address");
   }
 }
 

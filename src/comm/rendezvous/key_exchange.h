@@ -1,6 +1,6 @@
-// Keys that the ranks of a run share while they look for each other and later, behind a token: rank 0 keeps them, the
-// others ask over CurveZMQ (comm/rendezvous/wire.h). What c10d's TCPStore is, but that nobody without the token gets as
-// far as a question.
+// Keys that the ranks of a run share during the rendezvous and later, protected by a token. Rank 0 hosts them; the
+// other ranks access them over CurveZMQ (comm/rendezvous/wire.h). Like c10d's TCPStore, except that a process without
+// the token cannot even send a request.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace trireme {
 
-/// Seconds after which a rank that still waits for another says so.
+/// Seconds after which a rank that still waits for another one logs this.
 inline constexpr double kSaysThatItWaits = 10;
 
-/// Keeps the keys in memory, on a thread of its own, until it is destroyed.
+/// Keeps the keys in memory, and serves them on a thread of its own until it is destroyed.
 class KeyServer {
  public:
-  /// Listens at "tcp://HOST:PORT" from here on; a port of * is any free one. Errors (run): as ServerWire's.
+  /// Listens at "tcp://HOST:PORT"; port * means any free one. Run errors: as ServerWire's.
   KeyServer(const std::string& listen, const CurveKeys& token_keys);
   ~KeyServer();
   KeyServer(const KeyServer&) = delete;
@@ -32,19 +32,19 @@ class KeyServer {
   std::unique_ptr<State> state_;
 };
 
-/// Thread-safe. All calls wait for the server's answer. Errors (run): it is gone, does not take the token, or has not
-/// answered in time.
+/// Thread-safe. Every call waits for the server's answer. Run errors: the server is gone, does not accept the token, or
+/// has not answered in time.
 class KeyClient {
  public:
-  /// `patience`: seconds for the first connection, and for every answer.
+  /// `patience`: seconds to wait for the first connection, and for every answer.
   KeyClient(const std::string& server, const CurveKeys& token_keys, double patience);
   ~KeyClient();
 
   void set(const std::string& key, const std::string& value);
   std::optional<std::string> get(const std::string& key);
-  /// Of a whole number, 0 where there is none; the sum.
+  /// Adds `by` to a whole number (0 if absent). Returns the sum.
   int64_t add(const std::string& key, int64_t by);
-  /// Whether there was one.
+  /// Returns true if the key existed.
   bool remove(const std::string& key);
   bool has(const std::vector<std::string>& keys);
   int64_t count();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kLoopbackAddress = "127.0.0.1";
 constexpr int kGreatestPort = 65535;
-// for jobs whose launcher gives no port: below those that the system lends to clients (32768 on)
+// for jobs whose launcher gives no port: below the ports that the system lends to clients (from 32768)
 constexpr int kFirstPort = 20000, kPorts = 12000;
 
 /// The variables of one kind of launcher.
@@ -23,8 +23,8 @@ struct Launcher {
   const char* rank;
   const char* size;
   const char* local_rank;
-  const char* local_size;  ///< nullptr: it does not say
-  const char* job;         ///< differs between jobs that run at once; nullptr: it does not say
+  const char* local_size;  ///< null: the launcher does not set it
+  const char* job;         ///< differs between jobs that run at the same time; null: the launcher does not set it
 };
 
 constexpr Launcher kLaunchers[] = {
@@ -32,7 +32,7 @@ constexpr Launcher kLaunchers[] = {
     {"Open MPI's variables", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
     {"PMI's variables", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_FD"},
-    // the second one is there in a step of srun only, not in a batch script
+    // SLURM_STEP_NUM_TASKS exists only in a step of srun, not in a batch script
     {"Slurm's variables", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID"},
 };
 
@@ -46,7 +46,7 @@ int number_of(const Variables& variables, const char* name, int least, int most)
              "start the processes with trireme launch, torchrun, mpirun or srun, or unset it"});
 }
 
-/// FNV-1a: the same in every process.
+/// FNV-1a: the same value in every process.
 uint32_t hash_of(const std::string& text) {
   uint32_t hash = 0x811c9dc5u;
   for (const unsigned char c : text) hash = (hash ^ c) * 0x01000193u;
@@ -63,8 +63,8 @@ bool on_one_machine(const Launcher& launcher, const Variables& variables, int si
 std::string address_of(const Launcher& launcher, const Variables& variables, int size, bool store_is_kept) {
   const auto address = variables("MASTER_ADDR");
   const bool is_named = address && !address->empty();
-  // torchrun's MASTER_ADDR is the machine's name, which strangers may reach: only a store that others keep is where it
-  // says
+  // torchrun's MASTER_ADDR is the machine's name, which foreign processes may reach. Only a store that torchrun hosts
+  // must be reached there.
   if (on_one_machine(launcher, variables, size) && !(store_is_kept && is_named)) return kLoopbackAddress;
   if (is_named) return *address;
   if (is_slurm(launcher)) {
@@ -73,8 +73,8 @@ std::string address_of(const Launcher& launcher, const Variables& variables, int
     if (const auto address = variables("SLURM_LAUNCH_NODE_IPADDR"); address && !address->empty()) return *address;
   }
   fail_user({"environment variable MASTER_ADDR", "is not set",
-             fmt::format("by {} there are processes on several machines", launcher.name),
-             "set it to the host of rank 0, as the others reach it; with Open MPI: mpirun -x MASTER_ADDR=HOST"});
+             fmt::format("according to {} there are processes on several machines", launcher.name),
+             "set it to the host of rank 0, as the other ranks reach it; with Open MPI: mpirun -x MASTER_ADDR=HOST"});
 }
 
 int port_of(const Launcher& launcher, const Variables& variables) {
@@ -123,7 +123,7 @@ bool speaks_for_command(const Variables& variables) {
     const bool by_machine = &launcher == &kLaunchers[0] && variables(launcher.local_rank);
     const std::string number = *variables(by_machine ? launcher.local_rank : launcher.rank);
     return number == "0" || number.empty() ||
-           number.find_first_not_of("0123456789") != number.npos;  // whoever is misnumbered speaks
+           number.find_first_not_of("0123456789") != number.npos;  // a process with an invalid number reports
   }
   return true;
 }

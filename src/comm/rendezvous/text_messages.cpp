@@ -9,20 +9,20 @@
 namespace trireme {
 namespace {
 
-// no tag of a training's messages is negative
+// messages of training have no negative tags
 constexpr int64_t kGatherTag = -1, kBroadcastTag = -2;
 
 }  // namespace
 
 void send_text(Communicator& communicator, const std::string& text, int to, int64_t tag) {
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope no_device(kNoDevice);
   at::Tensor bytes = at::empty({int64_t(text.size())}, at::kByte);
   if (!text.empty()) std::memcpy(bytes.data_ptr(), text.data(), text.size());
   communicator.send(bytes, to, tag);
 }
 
 std::string receive_text(Communicator& communicator, int from, int64_t tag) {
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope no_device(kNoDevice);
   const at::Tensor bytes = communicator.receive(from, tag);
   return bytes.defined() ? std::string(static_cast<const char*>(bytes.data_ptr()), size_t(bytes.numel()))
                          : std::string();

@@ -1,4 +1,4 @@
-// Texts between ranks, beside what training moves: who they are, what they agree on, what they measured.
+// Texts between ranks, beside the data of training: identities, agreements, measurements.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-/// Any bytes. As Communicator's send and receive.
+/// Sends or receives any bytes, like Communicator's send and receive.
 void send_text(Communicator& communicator, const std::string& text, int to, int64_t tag);
 std::string receive_text(Communicator& communicator, int from, int64_t tag);
 
-/// All ranks together: rank 0 gets every rank's, by rank; the others get nothing and do not wait.
+/// Collective. Rank 0 gets the texts of all ranks, by rank. The other ranks get nothing and do not wait.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);
-/// All ranks together: every rank gets rank 0's.
+/// Collective. Every rank gets rank 0's text.
 std::string broadcast_text(Communicator& communicator, const std::string& text);
 
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// crypto_generichash takes them as keys of at least 16 bytes: the same token makes other keys elsewhere
+// crypto_generichash uses these as keys of at least 16 bytes, so the same token gives other keys in other programs
 constexpr std::string_view kServerLabel = "trireme replicas: server, version 1";
 constexpr std::string_view kClientLabel = "trireme replicas: client, version 1";
 static_assert(kServerLabel.size() <= crypto_generichash_KEYBYTES_MAX &&
@@ -104,14 +104,14 @@ void check_endpoint(const std::string& endpoint, bool listens, bool has_token) {
     fail_user({endpoint, "", std::move(why), std::move(next)});
   };
   const size_t colon = endpoint.rfind(':');
-  if (!endpoint.starts_with(kTcp) || colon < kTcp.size() + 1) refuse("is no address", "write tcp://HOST:PORT");
+  if (!endpoint.starts_with(kTcp) || colon < kTcp.size() + 1) refuse("is not an address", "write tcp://HOST:PORT");
   const std::string_view host = std::string_view(endpoint).substr(kTcp.size(), colon - kTcp.size());
   const std::string_view port = std::string_view(endpoint).substr(colon + 1);
   if (!is_port(port) && !(listens && port == "*"))
-    refuse(fmt::format("\"{}\" is no port", port), "write tcp://HOST:PORT");
-  if (!listens && host == "*") refuse("is no address to join", "name the server's machine");
+    refuse(fmt::format("\"{}\" is not a port", port), "write tcp://HOST:PORT");
+  if (!listens && host == "*") refuse("is not an address that can be joined", "name the server's machine");
   if (!has_token && !is_loopback(host))
-    refuse("is not this machine, and there is no token: anybody could join and read the weights",
+    refuse("is not this machine, and there is no token: any process could join and read the weights",
            fmt::format("set {} or give --token-file, the same on both sides (openssl rand -hex 16)", kTokenVariable));
 }
 

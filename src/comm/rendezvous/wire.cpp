@@ -19,19 +19,19 @@ namespace trireme {
 namespace {
 
 constexpr char kLast = 1, kMore = 0;
-constexpr int kOverhead = 1024;        // of a piece, encrypted
-constexpr int kHandshakeSeconds = 10;  // whoever has not proven by then that it has the token is disconnected
-constexpr int kClientHandshakeSeconds =
-    3600;                                  // a frozen server has not refused: who joins gives up by itself, long before
-constexpr int kLingerMilliseconds = 1000;  // what was said last is given that long to leave
-constexpr int kTurn = 64;                  // pieces taken before others get their turn
+constexpr int kOverhead = 1024;        // bytes that encryption adds to a piece
+constexpr int kHandshakeSeconds = 10;  // a peer that has not proven by then that it has the token is disconnected
+// long: a frozen server must not count as one that refused; a joining client gives up much earlier by itself
+constexpr int kClientHandshakeSeconds = 3600;
+constexpr int kLingerMilliseconds = 1000;  // time for the last messages to be sent
+constexpr int kTurn = 64;                  // pieces received before the caller's other work gets a turn
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
 constexpr const char* kMonitorEndpoint = "inproc://monitor";
 constexpr std::string_view kDomain = "trireme";
 
 int milliseconds_of(double seconds) { return int(std::lround(std::max(0.0, seconds) * 1000)); }
 
-/// Waits for something to read on one of the two. A signal ends the wait.
+/// Waits until one of the two has something to read. A signal ends the wait.
 void wait_for_either(zmq::socket_t& a, zmq::socket_t& b, double seconds) {
   std::array<zmq::pollitem_t, 2> items{{{a.handle(), 0, ZMQ_POLLIN, 0}, {b.handle(), 0, ZMQ_POLLIN, 0}}};
   try {
@@ -41,7 +41,7 @@ void wait_for_either(zmq::socket_t& a, zmq::socket_t& b, double seconds) {
   }
 }
 
-/// False: there is nothing (more).
+/// Returns false if there is no (further) message.
 bool take(zmq::socket_t& socket, zmq::message_t& message) {
   while (true) {
     try {
@@ -57,7 +57,7 @@ std::string take_text(zmq::socket_t& socket) {
   return take(socket, message) ? message.to_string() : "";
 }
 
-/// False: the queue is full.
+/// Returns false if the queue is full.
 bool give(zmq::socket_t& socket, zmq::message_t message, bool more) {
   while (true) {
     try {
@@ -70,7 +70,7 @@ bool give(zmq::socket_t& socket, zmq::message_t message, bool more) {
   }
 }
 
-/// Calls `send_piece(message)` for each piece, in order, until it says no.
+/// Calls `send_piece(message)` for each piece, in order, until it returns false.
 template <class SendPiece>
 bool send_pieces(const std::string& bytes, const SendPiece& send_piece) {
   size_t sent = 0;
@@ -86,12 +86,12 @@ bool send_pieces(const std::string& bytes, const SendPiece& send_piece) {
   return true;
 }
 
-/// One peer's message as its pieces come.
+/// One peer's message, assembled from its pieces.
 class Assembly {
  public:
   enum class Now { open, whole, too_large };
   Now add(const zmq::message_t& piece, int64_t largest) {
-    if (piece.size() == 0) return Now::too_large;  // no piece at all: not from a client of ours
+    if (piece.size() == 0) return Now::too_large;  // an empty message is not a piece: not from a Trireme client
     if (int64_t(bytes_.size() + piece.size()) > largest + 1) return Now::too_large;
     bytes_.append(piece.data<char>() + 1, piece.size() - 1);
     return piece.data<char>()[0] == kLast ? Now::whole : Now::open;
@@ -104,14 +104,14 @@ class Assembly {
 
 void prepare(zmq::socket_t& socket, const WireHeartbeat& heartbeat) {
   socket.set(zmq::sockopt::linger, kLingerMilliseconds);
-  socket.set(zmq::sockopt::sndhwm, 0);  // what waits to leave is one message per peer: its answer
+  socket.set(zmq::sockopt::sndhwm, 0);  // at most one message per peer waits to be sent: its answer
   socket.set(zmq::sockopt::maxmsgsize, kPiece + kOverhead);
   socket.set(zmq::sockopt::heartbeat_ivl, milliseconds_of(heartbeat.every));
   socket.set(zmq::sockopt::heartbeat_timeout, milliseconds_of(heartbeat.lost_after));
   socket.set(zmq::sockopt::handshake_ivl, kHandshakeSeconds * 1000);
 }
 
-/// ZeroMQ binds to addresses and interfaces, not to names of hosts.
+/// ZeroMQ binds to addresses and interfaces, not to host names.
 std::string with_address(const std::string& listen) {
   constexpr std::string_view kName = "tcp://localhost:";
   return listen.starts_with(kName) ? "tcp://127.0.0.1:" + listen.substr(kName.size()) : listen;
@@ -124,7 +124,7 @@ bool is_ipv6(const std::string& endpoint) { return endpoint.find('[') != endpoin
 struct ServerWire::Sockets {
   Sockets(const CurveKeys& keys, int64_t most) : client_public(keys.client_public), largest(most) {}
 
-  /// Lets in whoever has the clients' key (rfc.zeromq.org/spec/27).
+  /// Answers ZeroMQ's authentication requests: accepts peers that have the clients' key (rfc.zeromq.org/spec/27).
   void admit() {
     zmq::message_t version;
     while (take(zap, version)) {
@@ -142,11 +142,11 @@ struct ServerWire::Sockets {
   }
 
   zmq::context_t context;
-  zmq::socket_t zap{context, zmq::socket_type::rep};  ///< before the router: asked until that is closed
+  zmq::socket_t zap{context, zmq::socket_type::rep};  ///< declared before the router, which uses it until it is closed
   zmq::socket_t router{context, zmq::socket_type::router};
   const std::string client_public;
   const int64_t largest;
-  std::map<std::string, Assembly> open;  ///< by peer
+  std::map<std::string, Assembly> open;  ///< incomplete messages by peer
   std::set<std::string> ignored;         ///< peers
 };
 
@@ -156,8 +156,8 @@ ServerWire::ServerWire(const std::string& listen, const CurveKeys& keys, int64_t
   zmq::socket_t& router = sockets_->router;
   sockets_->zap.bind(kZapEndpoint);
   prepare(router, heartbeat);
-  router.set(zmq::sockopt::rcvhwm,
-             int(largest / kPiece) + kTurn);  // a whole message fits: who sends one is not kept from heartbeats
+  // a whole message fits, so a peer that sends one can still receive heartbeats
+  router.set(zmq::sockopt::rcvhwm, int(largest / kPiece) + kTurn);
   router.set(zmq::sockopt::router_mandatory, true);
   router.set(zmq::sockopt::curve_server, true);
   router.set(zmq::sockopt::curve_secretkey, std::string_view(keys.server_secret));
@@ -183,7 +183,7 @@ std::vector<ServerWire::Arrival> ServerWire::receive(double seconds) {
     const std::string peer = peer_name.to_string();
     bool single = s.router.get(zmq::sockopt::rcvmore);
     if (single) take(s.router, piece);
-    while (s.router.get(zmq::sockopt::rcvmore)) {  // our clients send no parts
+    while (s.router.get(zmq::sockopt::rcvmore)) {  // Trireme's clients do not send multipart messages
       take(s.router, piece);
       single = false;
     }
@@ -219,7 +219,7 @@ void ServerWire::ignore(const std::string& peer) {
 }
 
 struct ClientWire::Sockets {
-  /// What the monitor has told since.
+  /// Processes the monitor's events.
   void watch() {
     zmq::message_t event, address;
     while (take(monitor, event)) {
@@ -231,7 +231,7 @@ struct ClientWire::Sockets {
       const bool fails = what == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL || what == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
                          what == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
       if (fails && state == State::connecting) state = State::refused;
-      // once a connection is lost its next one is another client to the server: whoever wants that joins anew
+      // after a loss, a new connection is a new client to the server: to continue, a client must join again
       if (what == ZMQ_EVENT_DISCONNECTED && state == State::connected) state = State::lost;
     }
   }
@@ -252,7 +252,7 @@ ClientWire::ClientWire(const std::string& server, const CurveKeys& keys, int64_t
   Sockets& s = *sockets_;
   prepare(s.dealer, heartbeat);
   s.dealer.set(zmq::sockopt::handshake_ivl, kClientHandshakeSeconds * 1000);
-  s.dealer.set(zmq::sockopt::rcvhwm, 0);  // it sends what was asked for
+  s.dealer.set(zmq::sockopt::rcvhwm, 0);  // the server sends only what was requested
   s.dealer.set(zmq::sockopt::curve_serverkey, std::string_view(keys.server_public));
   s.dealer.set(zmq::sockopt::curve_publickey, std::string_view(keys.client_public));
   s.dealer.set(zmq::sockopt::curve_secretkey, std::string_view(keys.client_secret));
@@ -271,7 +271,7 @@ ClientWire::ClientWire(const std::string& server, const CurveKeys& keys, int64_t
 }
 
 ClientWire::~ClientWire() {
-  if (sockets_->state != State::connected) sockets_->dealer.set(zmq::sockopt::linger, 0);  // nobody is there to take it
+  if (sockets_->state != State::connected) sockets_->dealer.set(zmq::sockopt::linger, 0);  // no server would receive it
 }
 
 ClientWire::State ClientWire::state() const { return sockets_->state; }
@@ -285,7 +285,7 @@ std::vector<std::string> ClientWire::receive(double seconds) {
     const auto now = s.open.add(piece, s.largest);
     if (now == Assembly::Now::too_large)
       fail_run({"message of the server", fmt::format("more than {} bytes", s.largest),
-                "nothing that long was asked for", ""});
+                "no message of this size was requested", ""});
     if (now == Assembly::Now::whole) arrived.push_back(s.open.take());
   }
   s.watch();

@@ -1,12 +1,13 @@
-// The two ends of the connections between a server and its clients: ZeroMQ sockets under CurveZMQ, which carry messages
-// of any length in pieces.
+// The two ends of the connections between a server and its clients: ZeroMQ sockets with CurveZMQ, which transfer
+// messages of any length in pieces.
 //
-// Pieces: ZeroMQ's heartbeats travel between messages, so that a long one over a slow link would look like a dead peer.
-// A message is cut into pieces of at most kPiece bytes, each a ZeroMQ message of one byte (1: the last of them) and the
-// piece. What a peer has in memory here is bounded by the largest message, and grows only with what it really sent.
+// Pieces: ZeroMQ sends heartbeats only between messages, so during a long message over a slow link the peer would look
+// dead. Therefore a message is cut into pieces of at most kPiece bytes. Each is a ZeroMQ message of one byte (1: the
+// last piece) and the piece. The memory that a peer occupies here is bounded by the largest message, and grows only
+// with the bytes that it really sent.
 //
-// Both ends belong to one thread each; only their ZeroMQ context's own threads read and write the network. Whoever has
-// not the keys does not get past those: no byte of theirs reaches this code.
+// Each end is used by one thread; only the threads of its ZeroMQ context access the network. A peer without the keys is
+// rejected there: none of its bytes reach this code.
 #pragma once
 
 #include <cstdint>
@@ -20,33 +21,34 @@ namespace trireme {
 
 inline constexpr int64_t kPiece = 256 * 1024;
 
-/// When a peer that says nothing counts as lost.
+/// When a silent peer counts as lost.
 struct WireHeartbeat {
-  double every = 1;       ///< seconds between two
+  double every = 1;       ///< seconds between two heartbeats
   double lost_after = 5;  ///< seconds without a sign of life
 };
 
 class ServerWire {
  public:
-  /// Listens at "tcp://ADDRESS:PORT" from here on (an address, an interface, * or localhost). `largest`: bytes of a
-  /// message. Errors (run): the address is taken or not this machine's.
+  /// Listens at "tcp://ADDRESS:PORT" (an address, an interface, * or localhost). `largest`: maximum bytes of a message.
+  /// Errors (run): the address is in use or does not belong to this machine.
   ServerWire(const std::string& listen, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat);
   ~ServerWire();
 
-  /// Where it listens, with the port that it got.
+  /// The endpoint it listens on, with the actual port.
   const std::string& endpoint() const { return endpoint_; }
 
   struct Arrival {
-    std::string peer;        ///< a connection
-    std::string bytes;       ///< a whole message
-    bool too_large = false;  ///< it was more than `largest`: no bytes, and nothing more of this peer will come
+    std::string peer;   ///< identifies a connection
+    std::string bytes;  ///< a whole message
+    /// the message had more than `largest` bytes; `bytes` is empty, and nothing more of this peer will arrive
+    bool too_large = false;
   };
-  /// What has come; waits up to `seconds` for something.
+  /// Returns the arrived messages. Waits up to `seconds` for the first.
   std::vector<Arrival> receive(double seconds);
 
-  /// False: the connection is gone.
+  /// Returns false if the connection is gone.
   bool send(const std::string& peer, const std::string& bytes);
-  /// Nothing of this peer is taken any more.
+  /// Drops everything that this peer sends from now on.
   void ignore(const std::string& peer);
 
  private:
@@ -57,21 +59,21 @@ class ServerWire {
 
 class ClientWire {
  public:
-  /// Tries to connect from here on. Errors (run): an address that cannot be one.
+  /// Starts to connect. Errors (run): a malformed address.
   ClientWire(const std::string& server, const CurveKeys& keys, int64_t largest, const WireHeartbeat& heartbeat);
   ~ClientWire();
 
   enum class State {
-    connecting,  ///< nobody has answered yet
+    connecting,  ///< no answer yet
     connected,
-    refused,  ///< whoever listens there does not take these keys
-    lost,     ///< the connection was there and broke
+    refused,  ///< the server does not accept these keys
+    lost,     ///< the connection broke
   };
-  /// As of the last receive.
+  /// The state as of the last receive().
   State state() const;
 
-  /// Whole messages that have come; waits up to `seconds` for something, be it a change of state. Errors (run): one
-  /// that is too large.
+  /// Returns the complete messages that have arrived. Waits up to `seconds` for a message or a change of state. Errors
+  /// (run): a message that is too large.
   std::vector<std::string> receive(double seconds);
   void send(const std::string& bytes);
 

@@ -59,8 +59,9 @@ void Attendance::wait(Gathered& exchange) {
   using Untimed = VirtualTime::Untimed;
   const Untimed quiet(exchange.metered ? Untimed::What::nothing : Untimed::What::everything);
   if (exchange.complete.load() == 0)
-    time_.wait_for(exchange.complete, 1,
-                   fmt::format("{} of {} {} to come to an exchange", exchange.missing, exchange.members.size(), kind_));
+    time_.wait_for(
+        exchange.complete, 1,
+        fmt::format("{} of {} {} to arrive at an exchange", exchange.missing, exchange.members.size(), kind_));
 }
 
 void Attendance::lose(int runner) {

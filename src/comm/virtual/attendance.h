@@ -1,5 +1,5 @@
-// Who comes to which exchange in virtual time, where runners may be lost in the middle and leave their exchanges to the
-// others.
+// Records which runners have arrived at which exchange in virtual time. A runner may be lost in the middle; the others
+// then complete its exchanges without it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,44 +20,45 @@
 
 namespace trireme {
 
-/// One exchange, shared by those who come to it. `ready`, `finish` and `present` hold once it is complete.
+/// One exchange, shared by the runners that arrive at it. `ready`, `finish` and `present` are valid once it is
+/// complete.
 struct Gathered {
-  double ready = 0;                  ///< the last one came, or one that was awaited was lost
-  double finish = 0;                 ///< the tensors are through
-  std::vector<int> present;          ///< who came, ascending
-  std::atomic<int64_t> complete{0};  ///< 1: all have come
+  double ready = 0;                  ///< seconds: the last runner arrived, or an awaited one was lost
+  double finish = 0;                 ///< seconds: the tensors have been transferred
+  std::vector<int> present;          ///< the runners that arrived, ascending
+  std::atomic<int64_t> complete{0};  ///< 1: all have arrived
 
-  // of Attendance
+  // used by Attendance
   bool metered = true;
   Collective collective = Collective::all_reduce;
   std::vector<int> members;
-  int missing = 0;                                 ///< members to come, without those that are lost
-  std::map<int, std::vector<at::Tensor>> brought;  ///< by runner
+  int missing = 0;                                 ///< members that have not arrived yet, without lost ones
+  std::map<int, std::vector<at::Tensor>> brought;  ///< tensors by runner
 };
 
-/// Bytes that leave member `index` of so many who bring such a tensor: comm/formulas.h.
+/// Returns the bytes that leave member `index` of `members` members that each bring such a tensor (comm/formulas.h).
 int64_t bytes_of_exchange(Collective collective, const at::Tensor& tensor, int members, int index);
 
-/// Runners are 0 to n - 1, each with a connection of that number. Belongs to the runner that has the turn.
+/// Runners are 0 to n - 1; each has the connection of its number. Used only by the runner that has the turn.
 class Attendance {
  public:
-  /// `time` and `links` outlive it. `kind`: what the runners are, for messages.
+  /// `time` and `links` must outlive it. `kind` is the runners' name in messages.
   Attendance(VirtualTime& time, DuplexLinks& links, std::string kind)
       : time_(time), links_(links), kind_(std::move(kind)) {}
 
-  /// Exchanges of one queue and one set of members are matched in the order in which each member comes. `barrier`: an
-  /// agreement, which takes no time Exchanges of one queue and one set of members are matched in the order in which
-  /// each member comes. An agreement takes no time on the links, the others take a collective for each of the tensors.
+  /// Describes an exchange. Exchanges of one queue and one set of members are matched in the order in which each member
+  /// arrives. An `agreement` takes no time on the links. The other queues take one collective per tensor.
   struct What {
     enum class Queue { agreement, exchange, meanwhile } queue = Queue::exchange;
     Collective collective = Collective::all_reduce;
-    bool metered = true;  ///< false: it takes no time of anybody's clock
+    bool metered = true;  ///< false: it takes no time on any clock
   };
   std::shared_ptr<Gathered> come(const What& what, std::vector<int> members, int runner,
                                  std::vector<at::Tensor> tensors = {});
-  /// Until all have come: the caller's clock shows `ready` then, or what it showed where the exchange is not metered.
+  /// Waits until all members have arrived. The caller's clock then shows `ready`, or is unchanged if the exchange is
+  /// not metered.
   void wait(Gathered& exchange);
-  /// The runner, which has come to no exchange that it would wait in, comes to none any more.
+  /// Declares that `runner` will arrive at no further exchange. It must not be waiting in one.
   void lose(int runner);
 
  private:
@@ -69,7 +70,7 @@ class Attendance {
   const std::string kind_;
   std::set<int> lost_;
   std::map<Key, std::shared_ptr<Gathered>> open_;
-  std::map<std::tuple<What::Queue, std::vector<int>, int>, int64_t> calls_;  ///< by runner
+  std::map<std::tuple<What::Queue, std::vector<int>, int>, int64_t> calls_;  ///< number of exchanges so far, by runner
 };
 
 }  // namespace trireme

@@ -1,5 +1,4 @@
-// Connections of machines to one network, on a modelled clock: what goes out of one and what comes in are carried by
-// themselves.
+// Full-duplex connections of machines to one network, on a modelled clock.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +9,24 @@
 
 namespace trireme {
 
-/// A message takes the sender's connection from when it is free, and the receiver's from then or from when that is
-/// free, each for bytes / its own bandwidth, and arrives the larger latency after both are through: a fast receiver
-/// takes from many slow senders at once. A collective begins when its last member and all their connections are there,
-/// and takes the most that any member sends over its connection, and its rounds of the largest latency. Times are
-/// seconds on one clock, which calls follow.
+/// A message occupies the sender's connection as soon as that is free, and the receiver's from then on or as soon as
+/// that is free, each for bytes / its own bandwidth. It arrives the larger latency after both have finished. So a fast
+/// receiver receives from many slow senders at once. A collective begins when its last member has arrived and all their
+/// connections are free. It takes the longest time that any member needs to send its bytes, plus its rounds times the
+/// largest latency. Times are seconds on one clock; calls must come in the order of that clock.
 class DuplexLinks {
  public:
   explicit DuplexLinks(const std::vector<LinkSpeed>& connections);
 
-  /// When a message that sets out now is there.
+  /// Returns the arrival time of a message that is sent at `now`.
   double message(int from, int to, int64_t bytes, double now);
-  /// When a collective that is ready to begin at `ready` is through; `bytes[i]` leave members[i].
+  /// Returns the end of a collective that can begin at `ready`. `bytes[i]` leave members[i].
   double collective(std::span<const int> members, std::span<const int64_t> bytes, int rounds, double ready);
 
  private:
   struct Connection {
     LinkSpeed speed;
-    double out_free = 0, in_free = 0;  ///< when what goes out and comes in by then is through
+    double out_free = 0, in_free = 0;  ///< when the earlier outgoing and incoming transfers end
   };
   std::vector<Connection> connections_;
 };

@@ -24,7 +24,7 @@ int VirtualClock::add(int by) {
 }
 
 double VirtualClock::time(int runner) const {
-  std::lock_guard lock(mutex_);  // after an abort nobody has the turn
+  std::lock_guard lock(mutex_);  // after an abort no runner has the turn
   return runners_[size_t(runner)].time;
 }
 
@@ -51,7 +51,7 @@ void VirtualClock::choose_next() {
     running_ = ready_.begin()->second;
     ready_.erase(ready_.begin());
     Runner& next = runners_[size_t(running_)];
-    if (next.blocked) next.time = next.deadline;  // nobody woke it
+    if (next.blocked) next.time = next.deadline;  // no runner woke it
     next.blocked = false;
     next.turn.notify_one();
     return;
@@ -61,7 +61,7 @@ void VirtualClock::choose_next() {
     if (runners_[r].blocked && !runners_[r].waits_for.empty())
       waiting += fmt::format("{}{} {} waits for {}", waiting.empty() ? "" : ", ", kind_, runners_[r].name,
                              runners_[r].waits_for);
-  if (!waiting.empty()) end_all("nobody can go on: " + waiting);
+  if (!waiting.empty()) end_all(fmt::format("no {} can continue: {}", kind_, waiting));
 }
 
 void VirtualClock::give_turn_away(int runner, std::unique_lock<std::mutex>& lock) {
@@ -75,7 +75,7 @@ void VirtualClock::enter(int runner) {
   std::unique_lock lock(mutex_);
   fail_if_aborted(runner);
   Runner& me = runners_[size_t(runner)];
-  check_internal(!me.entered, "who runs enters the virtual clock once");
+  check_internal(!me.entered, "a runner enters the virtual clock once");
   me.entered = true;
   if (size_t(runner) < at_first_ && ++entered_ == at_first_) return give_turn_away(runner, lock);
   while (running_ != runner && !aborted_) me.turn.wait(lock);
@@ -92,7 +92,7 @@ void VirtualClock::advance_to(int runner, double time) {
   std::unique_lock lock(mutex_);
   fail_if_aborted(runner);
   Runner& me = runners_[size_t(runner)];
-  check_internal(running_ == runner, "a clock is moved by who has the turn");
+  check_internal(running_ == runner, "only the runner that has the turn moves its clock");
   check_internal(time >= me.time, "a virtual clock goes forwards");
   me.time = time;
   if (ready_.empty() || std::pair(time, runner) < *ready_.begin()) return;
@@ -104,7 +104,7 @@ void VirtualClock::block(int runner, std::string waits_for, double deadline) {
   std::unique_lock lock(mutex_);
   fail_if_aborted(runner);
   Runner& me = runners_[size_t(runner)];
-  check_internal(running_ == runner, "who waits has had the turn");
+  check_internal(running_ == runner, "only the runner that has the turn waits");
   me.blocked = true;
   me.waits_for = std::move(waits_for);
   me.deadline = deadline;
@@ -116,7 +116,7 @@ void VirtualClock::wake(int blocked, double time) {
   std::lock_guard lock(mutex_);
   if (aborted_) return;
   Runner& other = runners_[size_t(blocked)];
-  check_internal(other.blocked, "only who waits is woken");
+  check_internal(other.blocked, "only a waiting runner is woken");
   if (other.deadline < kNever) ready_.erase({other.deadline, blocked});
   other.blocked = false;
   other.time = time;

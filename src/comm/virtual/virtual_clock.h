@@ -1,5 +1,6 @@
-// A clock for threads that take turns: exactly one runs at a time, always the one whose own clock is earliest (of equal
-// ones the lowest number), so that a run with many replicas is a function of its input whatever the machine does.
+// A clock for threads that take turns. Exactly one thread runs at a time, always the one with the earliest clock (of
+// equal clocks the lowest number). So a run with many replicas is a function of its input, whatever the speed of the
+// machine.
 #pragma once
 
 #include <condition_variable>
@@ -12,38 +13,40 @@
 
 namespace trireme {
 
-/// Each runner calls with its own number from its own thread; wake and time also for others, by the one that runs. What
-/// only running threads touch needs no lock. Every call but add, wake and abort throws a run error after an abort.
+/// Each runner calls with its own number from its own thread. The running thread may also call wake and time for other
+/// runners. Data that only running threads access need no lock. Every call except add, wake and abort throws a run
+/// error after an abort.
 class VirtualClock {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  /// `kind`: what a runner is, for messages.
+  /// `kind` is the runners' name in messages.
   explicit VirtualClock(int runners, std::string kind = "replica");
 
-  /// One more runner, whose clock is the caller's, `by`; returns its number. It enters when its thread gets to it; who
-  /// waits for it waits.
+  /// Adds a runner whose clock equals that of the caller, `by`. Returns its number. The new runner enters when its
+  /// thread reaches enter(). If its turn comes earlier, the others wait for it.
   int add(int by);
 
-  /// Returns when it is this runner's turn; nobody runs before all have entered.
+  /// Returns at this runner's turn. No runner runs before all initial runners have entered.
   void enter(int runner);
   void leave(int runner);
 
   double time(int runner) const;
-  /// Moves the caller's clock, forwards or not at all, and lets those run that come before it now.
+  /// Moves the caller's clock forwards (or leaves it unchanged), and lets earlier runners run first.
   void advance_to(int runner, double time);
-  /// Until somebody wakes the caller, or its clock has come to `deadline`. `waits_for` is for the message about runners
-  /// that wait for each other for ever, which is a run error for all; empty: for nobody, it may be left so.
+  /// Blocks the caller until it is woken or its clock reaches `deadline`. `waits_for` names what it waits for in the
+  /// error about runners that wait for each other for ever (a run error for all). If it is empty, this runner's wait
+  /// does not cause that error.
   void block(int runner, std::string waits_for, double deadline = kNever);
-  /// Runner `blocked` goes on at `time`; once. Of one that is not blocked (any more) an error. Does nothing after an
-  /// abort.
+  /// Unblocks runner `blocked`, which continues at `time`. Throws an internal error if it is not blocked. Does nothing
+  /// after an abort.
   void wake(int blocked, double time);
 
   void abort(const std::string& reason);
 
  private:
   struct Runner {
-    int name = 0;  ///< its own number, or that of who added it
+    int name = 0;  ///< its own number, or the name of the runner that added it
     double time = 0;
     bool blocked = false, entered = false;
     double deadline = kNever;
@@ -59,10 +62,10 @@ class VirtualClock {
   mutable std::mutex mutex_;
   // guarded by mutex_
   std::deque<Runner> runners_;
-  size_t at_first_ = 0;  ///< runners that enter before any runs
+  size_t at_first_ = 0;  ///< number of runners that must enter before any runs
   std::set<std::pair<double, int>> ready_;
   size_t entered_ = 0;
-  int running_ = -1;  ///< -1: nobody
+  int running_ = -1;  ///< -1: none
   bool aborted_ = false;
   std::string reason_;
 };

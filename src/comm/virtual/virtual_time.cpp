@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-/// What the calling thread runs as.
+/// The runner that the calling thread runs as.
 struct Seat {
   const VirtualTime* time = nullptr;
   int runner = -1;
@@ -33,7 +33,7 @@ void VirtualTime::enter(int runner) {
   seat = {this, runner};
   try {
     clock_.enter(runner);
-  } catch (const Error&) {  // aborted: its first operation says why
+  } catch (const Error&) {  // aborted: the thread's first operation throws the reason
   }
 }
 
@@ -44,7 +44,7 @@ void VirtualTime::leave() noexcept {
   const int runner = std::exchange(seat, {}).runner;
   try {
     clock_.leave(runner);
-  } catch (const std::exception&) {  // aborted: nobody waits for a turn any more
+  } catch (const std::exception&) {  // aborted: no thread waits for a turn any more
   }
 }
 
@@ -65,7 +65,7 @@ double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target
     waiting_.push_back({me, &counter, target, waits_are_untimed()});
   }
   clock_.block(me, std::move(waits_for), deadline);
-  if (deadline < VirtualClock::kNever) {  // nobody may have woken it
+  if (deadline < VirtualClock::kNever) {  // the wait may have ended without a wake
     std::lock_guard lock(mutex_);
     std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.runner == me; });
   }
@@ -73,7 +73,8 @@ double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target
 }
 
 void VirtualTime::advance(std::atomic<int64_t>& counter, int64_t by) {
-  const int64_t value = counter.fetch_add(by) + by;  // its owner may destroy it once others have seen that
+  // the counter's owner may destroy it after others have seen the new value
+  const int64_t value = counter.fetch_add(by) + by;
   std::lock_guard lock(mutex_);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.counter != &counter || waiting.target > value) return false;
@@ -83,7 +84,8 @@ void VirtualTime::advance(std::atomic<int64_t>& counter, int64_t by) {
   });
 }
 
-/// Many at once share a connection in truth: one that is late keeps the transfer's others from nothing.
+/// In reality concurrent transfers share a connection. So a late connection does not delay the transfer's other
+/// connections.
 double VirtualTime::carry(const ModelledTransfer& transfer) {
   const double begin = now();
   if (untimed != Untimed::What::nothing) return begin;

@@ -1,10 +1,10 @@
 // Backend `virtual`: real mathematics, modelled time. Workers are threads of one process that take turns in the order
-// of their clocks (virtual_clock.h); computing and moving bytes take the seconds of a model, and no others. So what 64
-// workers do, in which order and when is a function of their input.
+// of their clocks (virtual_clock.h). Computing and transfers take only the seconds that a model assigns. So the actions
+// of 64 workers, their order and their times are a function of their input.
 //
-// A world of this backend is a LocalWorld whose waits and transfers are on these clocks. What a worker computes between
-// two calls happens at the moment that its clock shows at the first of them; who passes seconds says that computing
-// took them.
+// A world of this backend is a LocalWorld with waits and transfers on these clocks. A worker's computation between two
+// calls happens at the time that its clock shows at the first of them. A worker declares the duration of a computation
+// by advancing its clock.
 #pragma once
 
 #include <atomic>
@@ -21,58 +21,58 @@
 
 namespace trireme {
 
-/// What a transfer asks of connections, by number: each is busy for so many seconds once it is free. All is there
-/// `latency` after the last of them is through.
+/// The connections that a transfer uses, by number: each is busy for the given seconds once it is free. The transfer
+/// ends `latency` seconds after the last of them has finished.
 struct ModelledTransfer {
   double latency = 0;
   std::vector<std::pair<int, double>> busy;
 };
 
-/// Implemented by whoever knows the connections (src/cost does). Ranks are those of the world. Called by one thread at
-/// a time.
+/// Predicts transfers over the connections (implemented in src/cost). Ranks are world ranks. Called by one thread at a
+/// time.
 class TransferTimes {
  public:
   virtual ~TransferTimes() = default;
-  /// How many there are.
+  /// Returns the number of connections.
   virtual int connections() const = 0;
   virtual ModelledTransfer message(int from, int to, int64_t bytes) = 0;
-  /// `bytes`: of the whole tensor, as it is before a reduce_scatter and after an all_gather, all_reduce or broadcast;
-  /// of what one rank holds for an all_to_all.
+  /// `bytes`: those of the whole tensor, that is, before a reduce_scatter and after an all_gather, all_reduce or
+  /// broadcast. For an all_to_all: those that one rank holds.
   virtual ModelledTransfer collective(Collective collective, std::span<const int> ranks, int64_t bytes) = 0;
 };
 
-/// The clocks of a world, and its connections. But for enter, leave and abort, calls come from threads that have
-/// entered, when they have the turn; all but add, advance and leave throw a run error after an abort. Outlives who has
-/// entered.
+/// The clocks and connections of a world. Except for enter, leave and abort, only threads that have entered may call,
+/// and only when they have the turn. All calls except add, advance and leave throw a run error after an abort. Must
+/// outlive all threads that have entered.
 class VirtualTime {
  public:
-  /// `transfers`: null: moving bytes takes no time. `kind`: what a rank is, for messages.
+  /// `transfers` null: transfers take no time. `kind` is a rank's name in messages.
   VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers, std::string kind = "rank");
 
-  /// The calling thread is this rank's, or one that was added. Nobody runs before all ranks have entered. Returns also
-  /// after an abort.
+  /// Makes the calling thread run as this rank, or as a runner from add(). No runner runs before all ranks have
+  /// entered. Also returns after an abort.
   void enter(int runner);
   void leave() noexcept;
-  /// The calling thread goes on as this runner, which has entered: whichever thread went on as it calls nothing
-  /// meanwhile.
+  /// Makes the calling thread continue as this runner, which has entered. The thread that ran as it before must make no
+  /// calls meanwhile.
   void go_on_as(int runner) const;
-  /// A thread beside the caller's, whose clock is the caller's; it enters with this number.
+  /// Adds a runner with the caller's clock and returns its number, with which its thread must enter.
   int add() { return clock_.add(runner()); }
 
   double now() const { return clock_.time(runner()); }
-  /// Not backwards: a time that is over is now. To now under Untimed::What::everything: others may have been woken
-  /// whose clocks are earlier.
+  /// Moves the caller's clock to `time`, never backwards. Under Untimed::What::everything the clock is unchanged, but
+  /// runners that were woken with an earlier clock run first.
   void advance_to(double time);
 
-  /// Until `counter` has come to `target`, which another runner moves with `advance`, or the caller's clock to
-  /// `deadline`. `waits_for`: as in VirtualClock::block. Returns the seconds waited.
+  /// Waits until `counter` reaches `target` (another runner moves it with advance()) or the caller's clock reaches
+  /// `deadline`. `waits_for` as in VirtualClock::block. Returns the seconds waited.
   double wait_for(const std::atomic<int64_t>& counter, int64_t target, std::string waits_for = "the others",
                   double deadline = VirtualClock::kNever);
   void advance(std::atomic<int64_t>& counter, int64_t by);
 
-  /// While alive, transfers that the calling thread begins, or is the last to come to, take no time. Under `everything`
-  /// its waits take none of its clock either: it goes on at the moment at which it began to wait. Does nothing in real
-  /// time.
+  /// While it exists, transfers that the calling thread begins, or at which it arrives last, take no time. Under
+  /// `everything` its waits take no time on its clock either: it continues at the time at which it began to wait. Does
+  /// nothing in real time.
   class Untimed {
    public:
     enum class What { nothing, transfers, everything };
@@ -85,7 +85,7 @@ class VirtualTime {
     const What before_;
   };
 
-  /// When what begins now is through.
+  /// Returns the end time of a transfer that begins now.
   double message(int from, int to, int64_t bytes);
   double collective(Collective collective, std::span<const int> ranks, int64_t bytes);
 
@@ -103,8 +103,8 @@ class VirtualTime {
 
   VirtualClock clock_;
   const std::unique_ptr<TransferTimes> transfers_;
-  std::vector<double> free_;      ///< by connection: since when, or when it will be
-  std::mutex mutex_;              ///< after an abort threads take no turns any more
+  std::vector<double> free_;      ///< by connection: since when, or when, it is free
+  std::mutex mutex_;              ///< needed because after an abort threads do not take turns
   std::vector<Waiting> waiting_;  ///< guarded by mutex_
 };
 

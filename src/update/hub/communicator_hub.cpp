@@ -31,7 +31,7 @@ class CommunicatorHub::Overlapped final : public Pending {
   std::vector<at::Tensor> wait() override {
     const double began = hub_.now();
     const OperationDone done = done_.get();
-    if (metered_) {  // tensors move once all have come: at the end of the time
+    if (metered_) {  // tensors move after all have arrived, that is, at the end of the operation's time
       const double blocked = hub_.now() - began;
       const double moving = std::clamp(done.end - done.begin - done.count.wait_seconds, 0.0, blocked);
       hub_.counts_.exchange_seconds += moving;
@@ -104,7 +104,7 @@ std::unique_ptr<Pending> CommunicatorHub::begin(std::vector<at::Tensor> tensors,
   auto results = std::make_shared<std::vector<at::Tensor>>(std::move(tensors));
   std::future<OperationDone> done = queue_->start([results, exchange = std::move(exchange)](Communicator& group) {
     const c10::InferenceMode
-        inference;  // workers train under it, and what they made may be written to by such threads only
+        inference;  // workers train in inference mode, and only threads in that mode may write to tensors made in it
     exchange(group, *results);
   });
   return std::make_unique<Overlapped>(*this, std::move(results), std::move(done));

@@ -1,4 +1,4 @@
-// The Hub of replicas that exchange through Communicators, over whichever backend, and visit a server through Visits.
+// The Hub of replicas that exchange through Communicators, over any backend, and visit a server through Visits.
 #pragma once
 
 #include <map>
@@ -11,11 +11,12 @@
 
 namespace trireme {
 
-/// Ranks are the replicas. A replica's thread uses all of them but `overlap`.
+/// The communicators of one replica; their ranks are the replicas. The replica's thread uses all of them except
+/// `overlap`.
 struct HubEnds {
   std::unique_ptr<Communicator> exchange;
-  std::unique_ptr<Communicator> overlap;  ///< for what goes on meanwhile, on a thread of its own
-  std::unique_ptr<Communicator> control;  ///< agreement, and what is not metered: no links slow it down
+  std::unique_ptr<Communicator> overlap;  ///< for exchanges in the background, on a thread of its own
+  std::unique_ptr<Communicator> control;  ///< for agreement and unmetered exchanges: no links slow it down
   std::unique_ptr<Visits> visits;         ///< null: there is no server
 };
 
@@ -34,9 +35,9 @@ class CommunicatorHub : public Hub {
   void end_step() override { counts_.compute_seconds += now() - step_began_; }
 
  protected:
-  /// Before everything else. `start`: what the communicators' now() shows at the start of the hub's clock.
+  /// Call it first. `start`: the value of the communicators' now() at the start of the hub's clock.
   void connect(HubEnds ends, double start);
-  /// On the thread that connected it; nothing else follows. Waits for what goes on meanwhile.
+  /// Call it last, on the thread that called connect(). Waits for exchanges in the background.
   void disconnect();
   const HubEnds& ends() const { return ends_; }
 
@@ -48,17 +49,17 @@ class CommunicatorHub : public Hub {
   class Overlapped;
 
   std::unique_ptr<Pending> begin(std::vector<at::Tensor> tensors, Exchange exchange);
-  /// The one among `members`, of those for exchanges that are metered or not.
+  /// Returns the group of `members`, for metered or (of_control) unmetered exchanges.
   Communicator& group_of(const std::vector<int>& members, bool of_control);
   void count(int64_t bytes_sent, int64_t bytes_received);
 
   HubEnds ends_;
   double start_ = 0, step_began_ = 0;
   Groups exchange_groups_, control_groups_;
-  std::unique_ptr<CollectiveQueue> queue_;  ///< over `overlap`, once something goes on meanwhile
+  std::unique_ptr<CollectiveQueue> queue_;  ///< over `overlap`; made at the first exchange in the background
 };
 
-/// Bytes that leave replica `index` of so many members when each tensor is added up over them.
+/// Returns the bytes that leave replica `index` when each tensor is summed over `members` members.
 int64_t sum_bytes(std::span<const at::Tensor> tensors, int members, int index);
 
 }  // namespace trireme

@@ -25,7 +25,7 @@ HubCounts counts_from(const std::vector<double>& numbers) {
     fail_run({"a replica's counts", fmt::format("{} numbers", numbers.size()), "there must be more", ""});
   for (const double number : numbers)
     if (!(number >= 0 && number <= kLargestWhole))
-      fail_run({"a replica's counts", fmt::format("{}", number), "is no count", ""});
+      fail_run({"a replica's counts", fmt::format("{}", number), "is not a count", ""});
   HubCounts counts;
   counts.bytes_sent = int64_t(numbers[0]);
   counts.bytes_received = int64_t(numbers[1]);

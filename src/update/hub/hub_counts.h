@@ -1,4 +1,4 @@
-// What a replica's exchanges took, as numbers of a message.
+// Conversion of HubCounts to and from the numbers of a message.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 namespace trireme {
 
 std::vector<double> numbers_of(const HubCounts& counts);
-/// Errors (run): numbers that are none of those.
+/// Errors (run): the numbers are not counts.
 HubCounts counts_from(const std::vector<double>& numbers);
 
 }  // namespace trireme

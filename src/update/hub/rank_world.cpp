@@ -21,13 +21,13 @@ namespace {
 
 using What = VirtualTime::Untimed::What;
 
-// Tags of messages between rank 0 and another one, over groups of their own.
+// Tags of messages between rank 0 and another rank, in their group of two.
 constexpr int64_t kRequestTag = 0, kReplyTag = 1, kCountsTag = 2;
 
-// Numbers that begin a request, before its own; a message without any says that the replica leaves.
+// Numbers at the front of a request; the request's own follow. A message without numbers says that the replica leaves.
 constexpr size_t kShard = 0, kOperation = 1, kRequestTensors = 2, kMetered = 3, kRequestHead = 4;
-constexpr double kReport = -1;  // in place of a shard: it is not answered
-// Those that begin a reply.
+constexpr double kReport = -1;  // in place of a shard: a report, which is not answered
+// Numbers at the front of a reply.
 constexpr size_t kIdle = 0, kReplyTensors = 1, kReplyHead = 2;
 
 void send_numbers(Communicator& to_one, const std::vector<double>& numbers, int to, int64_t tag) {
@@ -48,7 +48,8 @@ std::vector<at::Tensor> receive_tensors(Communicator& from_one, double count, in
   return tensors;
 }
 
-/// Of a replica on another rank than the server. What is sent stays as it is until it was answered, and so received.
+/// Visits of a replica on another rank than the server. Sent tensors stay unchanged until the answer, and so until they
+/// are received.
 class VisitsByMessage final : public Visits {
  public:
   VisitsByMessage(int replica, std::unique_ptr<Communicator> pair) : replica_(replica), pair_(std::move(pair)) {}
@@ -92,17 +93,17 @@ std::vector<int> all_of(const Communicator& communicator) {
   return ranks;
 }
 
-/// A group at whose end on rank 0 a thread beside the rank's own serves: that one rank waits there for the other while
-/// the other waits for it in a collective is no mistake of theirs.
+/// Marks a group as used on rank 0 by a thread other than the rank's main thread. Then it is not an error if one rank
+/// waits there for the other while that one waits for it in a collective.
 std::unique_ptr<Communicator> beside(std::unique_ptr<Communicator> group) {
   if (auto* const member = dynamic_cast<GroupMember*>(group.get())) member->work_beside();
   return group;
 }
 
-/// Where threads beside this rank wait, in its time.
+/// Returns the world in which the additional threads of this rank wait, in the rank's time.
 LocalWorld waiting_room(VirtualTime* time) {
   return time ? LocalWorld(1, std::shared_ptr<VirtualTime>(std::shared_ptr<void>(), time))
-              : LocalWorld(1);  // it outlives all of them
+              : LocalWorld(1);  // the time outlives all of them
 }
 
 }  // namespace
@@ -125,7 +126,8 @@ class RankHub final : public CommunicatorHub {
     messages_->report(request);
   }
 
-  /// Replicas exchange after many steps, which may take any time: others wait as long as this rank shows signs of life.
+  /// Replicas exchange after many steps, which may take any time. So other ranks wait as long as this rank shows signs
+  /// of life.
   void begin_step() override {
     CommunicatorHub::begin_step();
     if (!recorder_) return;
@@ -146,10 +148,10 @@ class RankHub final : public CommunicatorHub {
 
  private:
   RankWorld& world_;
-  VisitsByMessage* const messages_;  ///< of its ends; null: none
-  FlightRecorder* const recorder_;   ///< null: none reads it
+  VisitsByMessage* const messages_;  ///< owned by its ends; null: none
+  FlightRecorder* const recorder_;   ///< null: no process reads it
   int64_t steps_ = 0;
-  std::optional<LongWork> working_;  ///< in a step
+  std::optional<LongWork> working_;  ///< set during a step
 };
 
 RankWorld::RankWorld(Communicator& leaders, ShardServer* server, OnReport on_report)
@@ -212,7 +214,7 @@ void RankWorld::run(const std::function<void(Hub&)>& body) {
 }
 
 void RankWorld::serve(int replica, Communicator& pair, int runner) {
-  at::get_num_threads();  // else the first operator would set its own number
+  at::get_num_threads();  // otherwise the first operator would set its own number
   at::set_num_threads(1);
   VirtualTime* const time = leaders_.virtual_time();
   try {
@@ -238,14 +240,15 @@ void RankWorld::serve(int replica, Communicator& pair, int runner) {
     }
   } catch (const std::exception& error) {
     leaders_.abort(fmt::format("replica {}'s visit failed: {}", replica,
-                               first_line(error)));  // does nothing where that is what ended it
+                               first_line(error)));  // does nothing if an abort ended the visit
   }
   waiting_.advance(served_);
   if (time) time->leave();
 }
 
 void RankWorld::wait_for_the_others(Communicator& control) {
-  waiting_.wait_for(served_, int64_t(threads_.size()), std::numeric_limits<double>::infinity(), "the others to leave");
+  waiting_.wait_for(served_, int64_t(threads_.size()), std::numeric_limits<double>::infinity(),
+                    "the other replicas to leave");
   for (int replica = 1; replica < replicas(); ++replica)
     counts_[size_t(replica)] = counts_from(receive_numbers(control, replica, kCountsTag));
 }

@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kLookSeconds =
-    0.05;  // between two looks at the deadline, which others' visits may move, and whether the run has ended
+// between two checks of the deadline, which other visits may move, and of the end of the run
+constexpr double kLookSeconds = 0.05;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class VisitsInMemory final : public Visits {
@@ -26,7 +26,7 @@ class VisitsInMemory final : public Visits {
     EmulatedLinks* const links = metered ? links_ : nullptr;
     Answers answers{.replies = std::vector<Reply>(requests.size())};
     for (size_t k = 0; k < requests.size();
-         ++k) {  // each begins with another shard, so that they do not all queue up in front of the first
+         ++k) {  // each replica begins with another shard, so that they do not all wait for the first
       const size_t i = (k + size_t(replica_)) % requests.size();
       const Request& request = requests[i].request;
       if (links) std::this_thread::sleep_until(links->message(replica_, server_, bytes_of(request.tensors)));
@@ -73,7 +73,7 @@ void ShardHost::offer_parked(int shard) {
   }
 }
 
-/// One whose deadline has passed and who is still put off is asked again when somebody else comes.
+/// A request that still waits after its deadline is retried at the next visit of another replica.
 void ShardHost::wait_for_answer(int shard, Parked& parked, std::unique_lock<std::mutex>& lock) {
   while (!parked.reply) {
     const double deadline = server_.deadline(shard);
@@ -89,7 +89,7 @@ void ShardHost::wait_for_answer(int shard, Parked& parked, std::unique_lock<std:
 
 Reply ShardHost::serve(int shard, int replica, const Request& request, double& idle_seconds) {
   const c10::InferenceMode
-      inference;  // workers train under it, and what they made may be written to by such threads only
+      inference;  // workers train in inference mode, and only threads in that mode may write to tensors made in it
   check_internal(shard >= 0 && shard < int(shards_.size()), "a visit goes to a shard that there is");
   Shard& place = shards_[size_t(shard)];
   const double came = world_.now();
@@ -103,7 +103,7 @@ Reply ShardHost::serve(int shard, int replica, const Request& request, double& i
   }
   Parked parked{replica, request, std::nullopt};
   place.parked.push_back(&parked);
-  struct Leaving {  // the queue, however this ends
+  struct Leaving {  // leaves the queue, however this function ends
     std::unique_lock<std::mutex>& lock;
     std::vector<Parked*>& queue;
     Parked* const me;

@@ -1,5 +1,5 @@
-// The machine that holds a parameter server's shards, in one process with those who visit: threads of replicas, or
-// threads that stand for replicas in other processes.
+// Holds a parameter server's shards in one process with its visitors: threads of replicas, or threads that represent
+// replicas in other processes.
 #pragma once
 
 #include <atomic>
@@ -16,20 +16,21 @@
 
 namespace trireme {
 
-/// Serves one visitor per shard at a time, in real and in virtual time. Requests that the server puts off are put again
-/// after every other visit of the shard and at its deadline. Thread-safe.
+/// Serves one visitor per shard at a time, in real and in virtual time. A request that the server makes wait is passed
+/// to it again after every other visit of the shard and at the deadline. Thread-safe.
 class ShardHost {
  public:
-  /// `server` and `world` outlive it; visitors wait in `world`, whose abort ends them. `start`: what the world's now()
-  /// showed at the start of the server's clock. `ended`: why the run has ended, "" while it has not; looked at several
-  /// times a second. Null in virtual time, where an abort reaches every wait.
+  /// `server` and `world` must outlive this object. Visitors wait in `world`; its abort ends their waits. `start`: the
+  /// world's now() at the start of the server's clock. `ended` returns why the run has ended, or ""; it is polled
+  /// several times a second. Null in virtual time, where an abort reaches every wait.
   ShardHost(ShardServer& server, LocalWorld& world, double start, std::function<std::string()> ended);
 
-  /// Blocks until the request is answered. `idle_seconds`: until its turn came, or until it was put off no more.
+  /// Blocks until the request is answered. `idle_seconds`: time until its turn came or, if the server made it wait,
+  /// until it was answered.
   Reply serve(int shard, int replica, const Request& request, double& idle_seconds);
 
  private:
-  /// A request that was put off. Lives on its visitor's stack.
+  /// A request that the server makes wait. Lives on its visitor's stack.
   struct Parked {
     int replica;
     const Request& request;
@@ -43,7 +44,8 @@ class ShardHost {
 
   double now() const { return world_.now() - start_; }
   void fail_if_ended(int replica) const;
-  /// Puts the shard's parked requests again, until none is answered. With the shard's lock.
+  /// Passes the shard's waiting requests to the server again, until none is answered. The caller must hold the shard's
+  /// lock.
   void offer_parked(int shard);
   void wait_for_answer(int shard, Parked& parked, std::unique_lock<std::mutex>& lock);
 
@@ -54,8 +56,8 @@ class ShardHost {
   std::vector<Shard> shards_;
 };
 
-/// Of a replica whose memory is the host's. `links`: null, or what requests and replies travel over, between their
-/// workers `replica` and `server`.
+/// Returns the Visits of a replica in the host's process. `links`: null, or the links between their workers `replica`
+/// and `server` that requests and replies use.
 std::unique_ptr<Visits> visits_in_memory(int replica, ShardHost& host, EmulatedLinks* links = nullptr, int server = 0);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Replicas that exchange through the memory of one process, each on a thread of its own, in real time.
+// Replicas that exchange through the memory of one process, each on its own thread, in real time.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace trireme {
 
-/// Collectives are those of comm/local, each kind in a world of its own.
+/// Collectives are those of comm/local. Each kind has a world of its own.
 class ThreadWorld final : public HubWorld {
  public:
-  /// `server`: null where the policy has none; outlives this. `links`: slow exchanges down to such links; they have one
-  /// worker more than there are replicas, the last one is the connection of the machine that holds the server. Null: as
-  /// quick as memory.
+  /// `server`: null if the policy has none; must outlive this object. `links` slows exchanges down to the speed of
+  /// these links. They have one worker more than there are replicas: the last one is the connection of the machine that
+  /// holds the server. Null: exchanges run at memory speed.
   explicit ThreadWorld(int replicas, ShardServer* server = nullptr, std::shared_ptr<EmulatedLinks> links = nullptr);
   ~ThreadWorld() override;
 
@@ -27,11 +27,11 @@ class ThreadWorld final : public HubWorld {
 
  private:
   const std::shared_ptr<EmulatedLinks> links_;
-  LocalWorld exchange_;  ///< over the links
-  LocalWorld overlap_;   ///< over the links, for the replicas' second threads
+  LocalWorld exchange_;  ///< with the links
+  LocalWorld overlap_;   ///< with the links, for the replicas' second threads
   LocalWorld control_;   ///< without links
   std::optional<ShardHost> host_;
-  std::vector<std::unique_ptr<Hub>> hubs_;  ///< last: their threads end first
+  std::vector<std::unique_ptr<Hub>> hubs_;  ///< last member: their threads end first
 };
 
 }  // namespace trireme

@@ -27,7 +27,7 @@ std::vector<LinkSpeed> connections_of(const VirtualLinks& links, int replicas) {
 
 }  // namespace
 
-/// Requests set out at once, and are served in the order in which they arrive.
+/// All requests are sent at once and served in the order of their arrival.
 class VirtualWorld::VisitsOverLinks final : public Visits {
  public:
   VisitsOverLinks(int replica, VirtualWorld& world) : replica_(replica), world_(world) {}
@@ -64,7 +64,7 @@ class VirtualWorld::VisitsOverLinks final : public Visits {
   }
 
  private:
-  /// One that takes no time is not torn apart: nobody else comes in between.
+  /// Does not give the turn away if no time passes, so no other runner comes in between.
   void move_to(double time) {
     if (time > world_.time_->now()) world_.time_->advance_to(time);
   }
@@ -73,14 +73,14 @@ class VirtualWorld::VisitsOverLinks final : public Visits {
   VirtualWorld& world_;
 };
 
-/// Who comes to an exchange, and when it is through, is Attendance's; the tensors go through the communicators, in no
+/// Attendance records arrivals at an exchange and determines its end time. The communicators transfer the tensors in no
 /// time.
 class VirtualHub final : public CommunicatorHub {
  public:
   VirtualHub(int replica, int replicas, VirtualWorld& world) : CommunicatorHub(replica, replicas), world_(world) {}
 
   void enter() override {
-    std::unique_ptr<Communicator> all = world_.world_.communicator(replica());  // whose end leaves the clock
+    std::unique_ptr<Communicator> all = world_.world_.communicator(replica());  // its destruction leaves the clock
     const std::vector<int> everyone = checked({});
     std::unique_ptr<Communicator> overlap = all->group(everyone), control = all->group(everyone);
     std::unique_ptr<Visits> visits;
@@ -88,7 +88,7 @@ class VirtualHub final : public CommunicatorHub {
     connect({std::move(all), std::move(overlap), std::move(control), std::move(visits)}, /*start=*/0);
   }
   void leave() override { disconnect(); }
-  /// The first of every operation: its thread may be another than the one that entered.
+  /// Called first in every operation. The calling thread may differ from the one that called enter().
   double now() const override {
     world_.time_->go_on_as(replica());
     return world_.time_->now();
@@ -164,20 +164,20 @@ class VirtualHub final : public CommunicatorHub {
     world_.fail_if_aborted(replica());
     return world_.attendance_.come({queue, collective, metered()}, std::move(members), replica(), std::move(tensors));
   }
-  /// Returns when all are there.
+  /// Waits until all members have arrived.
   std::shared_ptr<Gathered> meet(Queue queue, std::vector<int> members, std::vector<at::Tensor> tensors) {
     auto exchange = come(queue, Collective::all_reduce, std::move(members), std::move(tensors));
     world_.attendance_.wait(*exchange);
     return exchange;
   }
-  /// Until it is through.
+  /// Waits until the exchange has ended.
   void pass(const Gathered& exchange) {
     if (!metered()) return;
     world_.time_->advance_to(exchange.finish);
     counts_.idle_seconds += exchange.ready - came_;
     counts_.exchange_seconds += exchange.finish - exchange.ready;
   }
-  /// All are there: it moves between two moments of one time.
+  /// All members have arrived, so the tensors are transferred without any time passing.
   std::vector<at::Tensor> take_in_no_time(Pending& pending) {
     const Untimed quiet(Untimed::What::everything);
     return pending.wait();
@@ -185,7 +185,7 @@ class VirtualHub final : public CommunicatorHub {
 
   VirtualWorld& world_;
   int64_t steps_ = 0;
-  double came_ = 0;  ///< to its last exchange
+  double came_ = 0;  ///< time of arrival at its last exchange
 };
 
 VirtualWorld::VirtualWorld(int replicas, const StepTimes& times, VirtualLinks links, ShardServer* server,

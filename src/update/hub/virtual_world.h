@@ -1,13 +1,13 @@
-// Replicas on a modelled clock: real mathematics, durations by model.
+// Replicas on a modelled clock: real mathematics, modelled durations.
 //
-// Replicas are threads that take turns in the order of their clocks (comm/virtual/virtual_time.h), and exchange through
-// the Communicators of a local world in that time. A step moves its replica's clock by what StepTimes says, an exchange
-// by the links (comm/virtual/duplex_links.h): a collective takes the bytes of comm/formulas.h and the rounds of
-// comm/local/emulated_links.h; requests and replies travel between the replica's connection and that of the machine
-// that holds the shard. So the same seed gives the same order of events and the same bits, on any machine.
+// Replicas are threads that take turns in the order of their clocks (comm/virtual/virtual_time.h) and exchange through
+// the Communicators of a local world in that time. A step advances its replica's clock by StepTimes, an exchange by the
+// links (comm/virtual/duplex_links.h). A collective takes the bytes of comm/formulas.h and the rounds of
+// comm/local/emulated_links.h. Requests and replies travel between the replica's connection and that of the machine
+// that holds the shard. So the same seed gives the same order of events and the same bits on any machine.
 //
-// What a replica computes between two calls happens at the moment its clock shows at the first of them: a step is
-// computed with what its replica had when the step began.
+// A replica's computation between two calls happens at the time that its clock shows at the first of them: a step uses
+// the values that the replica had when the step began.
 #pragma once
 
 #include <memory>
@@ -27,20 +27,20 @@ class VirtualHub;
 
 struct VirtualLinks {
   std::vector<LinkSpeed> replicas = {
-      LinkSpeed{}};         ///< each replica's connection; the last one stands for all that follow
-  LinkSpeed server = {};    ///< of each machine that holds shards, shared by all who visit it
-  int server_machines = 1;  ///< shard s is on machine s modulo that
+      LinkSpeed{}};         ///< each replica's connection; the last one also applies to all further replicas
+  LinkSpeed server = {};    ///< connection of each machine that holds shards, shared by all its visitors
+  int server_machines = 1;  ///< shard s is on machine s modulo this number
 };
 
-/// What befalls the replicas. A replica that is lost leaves its exchanges to the others, if they go on.
+/// Simulated failures of replicas. If the others continue, their exchanges complete without a lost replica.
 struct VirtualFailures {
   Failures failures = {};
-  bool others_go_on = false;  ///< false: a replica that never comes back ends the run
+  bool others_go_on = false;  ///< false: a replica that never returns ends the run
 };
 
 class VirtualWorld final : public HubWorld {
  public:
-  /// `server`: null where the policy has none. It and `times` outlive this.
+  /// `server`: null if the policy has none. It and `times` must outlive this object.
   VirtualWorld(int replicas, const StepTimes& times, VirtualLinks links = {}, ShardServer* server = nullptr,
                VirtualFailures failures = {});
   ~VirtualWorld() override;
@@ -53,7 +53,7 @@ class VirtualWorld final : public HubWorld {
   friend class VirtualHub;
   class VisitsOverLinks;
 
-  /// Its connection.
+  /// Returns the connection of the machine that holds the shard.
   int machine_of(int shard) const { return int(hubs_.size()) + shard % server_machines_; }
   void fail_if_aborted(int replica) const;
 
@@ -61,7 +61,7 @@ class VirtualWorld final : public HubWorld {
   const StepTimes& times_;
   const VirtualFailures failures_;
   const std::shared_ptr<VirtualTime> time_;
-  LocalWorld world_;   ///< takes no time but waiting
+  LocalWorld world_;   ///< only waits take time in it
   DuplexLinks links_;  ///< by replica, then by machine of the server
   Attendance attendance_;
   std::optional<ShardHost> host_;

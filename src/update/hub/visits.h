@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-/// One replica's way to the server. Belongs to the replica's thread.
+/// One replica's access to the server. Used by the replica's thread only.
 class Visits {
  public:
   virtual ~Visits() = default;
 
   struct Answers {
     std::vector<Reply> replies;  ///< in the order of the requests
-    double idle_seconds = 0;     ///< the server was with other replicas, or put the requests off
+    double idle_seconds = 0;     ///< time in which the server served other replicas or made the requests wait
   };
-  /// All requests set out at once; returns when all are answered. `metered`: over the links, where there are any.
-  /// Errors (run): the run has been aborted; the server cannot use a request.
+  /// Sends all requests at once. Returns when all are answered. `metered`: over the links, if there are any. Errors
+  /// (run): the run was aborted; the server rejects a request.
   virtual Answers visit(std::vector<Hub::ShardRequest> requests, bool metered) = 0;
 };
 

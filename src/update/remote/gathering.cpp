@@ -14,21 +14,21 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostOpen = 256;  // collectives of one client that go on
+constexpr size_t kMostOpen = 256;  // maximum number of collectives of one client in progress
 
 void check_alike(const Message& a, const Message& b, int client) {
   const auto refuse = [&](const char* why) {
-    fail_run({fmt::format("client {}", client), "came to a collective", why, ""});
+    fail_run({fmt::format("client {}", client), "called a collective", why, ""});
   };
-  if (a.verb != b.verb) refuse("the others came to one of another kind");
-  if (a.tensors.size() != b.tensors.size()) refuse("with other tensors than the others");
+  if (a.verb != b.verb) refuse("the other clients called one of another kind");
+  if (a.tensors.size() != b.tensors.size()) refuse("its number of tensors differs from the other clients'");
   for (size_t t = 0; t < a.tensors.size(); ++t)
     if (a.tensors[t].scalar_type() != b.tensors[t].scalar_type() ||
         (a.verb != Verb::gather && a.tensors[t].sizes() != b.tensors[t].sizes()))
-      refuse("with tensors of other shapes than the others");
+      refuse("its tensors differ in shape or dtype from the other clients'");
 }
 
-/// In the order of `all`.
+/// Adds the messages' tensors in the order of `all`.
 std::vector<at::Tensor> sums_of(const std::vector<const Message*>& all) {
   std::vector<at::Tensor> sums;
   for (size_t t = 0; t < all.front()->tensors.size(); ++t) {
@@ -47,19 +47,19 @@ std::vector<at::Tensor> sums_of(const std::vector<const Message*>& all) {
 
 Gathering::Key Gathering::key_of(const Message& message, int client) const {
   const auto refuse = [&](const char* why) {
-    fail_run({fmt::format("client {}", client), "came to a collective", why, ""});
+    fail_run({fmt::format("client {}", client), "called a collective", why, ""});
   };
   const bool meanwhile = message.verb == Verb::sum_meanwhile || message.verb == Verb::gather;
   const bool has_value = message.verb == Verb::total;
-  if (has_value && message.numbers.empty()) refuse("without the number to add");
-  if (message.verb == Verb::gather && message.tensors.size() != 1) refuse("it brings not one tensor");
+  if (has_value && message.numbers.empty()) refuse("the number to add is missing");
+  if (message.verb == Verb::gather && message.tensors.size() != 1) refuse("it must have exactly one tensor");
   if (message.verb != Verb::gather)
     for (const at::Tensor& tensor : message.tensors)
       if (!can_reduce(tensor.scalar_type())) refuse("its tensors cannot be added");
   std::vector<int> members;
   for (size_t i = has_value ? 1 : 0; i < message.numbers.size(); ++i) {
     const double number = message.numbers[i];
-    if (!(number >= 0 && number < clients_) || number != std::floor(number)) refuse("with members that are none");
+    if (!(number >= 0 && number < clients_) || number != std::floor(number)) refuse("its members are not valid");
     members.push_back(int(number));
   }
   if (members.empty()) {
@@ -67,7 +67,7 @@ Gathering::Key Gathering::key_of(const Message& message, int client) const {
     std::iota(members.begin(), members.end(), 0);
   }
   const bool ascending = std::adjacent_find(members.begin(), members.end(), std::greater_equal<>()) == members.end();
-  if (!ascending || !std::binary_search(members.begin(), members.end(), client)) refuse("with members that are none");
+  if (!ascending || !std::binary_search(members.begin(), members.end(), client)) refuse("its members are not valid");
   return {meanwhile, std::move(members)};
 }
 
@@ -78,18 +78,18 @@ bool Gathering::is_complete(const Key& key, const Queues& queues, const std::vec
 }
 
 std::vector<Gathering::Answer> Gathering::finish(Queues& queues, double now) {
-  std::vector<int> who;
+  std::vector<int> members;
   std::vector<Brought> brought;
   for (auto it = queues.begin(); it != queues.end();) {
-    who.push_back(it->first);
+    members.push_back(it->first);
     brought.push_back(std::move(it->second.front()));
     it->second.pop_front();
     it = it->second.empty() ? queues.erase(it) : std::next(it);
   }
   std::vector<const Message*> all;
-  for (size_t i = 0; i < who.size(); ++i) {
+  for (size_t i = 0; i < members.size(); ++i) {
     all.push_back(&brought[i].message);
-    check_alike(*all.front(), *all.back(), who[i]);
+    check_alike(*all.front(), *all.back(), members[i]);
   }
   Message answer{.verb = Verb::answer};
   double total = 0, last = 0;
@@ -100,10 +100,10 @@ std::vector<Gathering::Answer> Gathering::finish(Queues& queues, double now) {
     for (const Message* message : all) answer.tensors.push_back(message->tensors.front());
   else answer.tensors = sums_of(all);
   std::vector<Answer> answers;
-  for (size_t i = 0; i < who.size(); ++i) {
+  for (size_t i = 0; i < members.size(); ++i) {
     answer.ticket = brought[i].message.ticket;
-    answer.numbers = {std::min(now, last) - brought[i].came, double(who.size()), double(who.front()), total};
-    answers.push_back({who[i], answer});
+    answer.numbers = {std::min(now, last) - brought[i].came, double(members.size()), double(members.front()), total};
+    answers.push_back({members[i], answer});
   }
   return answers;
 }
@@ -114,7 +114,7 @@ std::vector<Gathering::Answer> Gathering::add(int client, Message message, doubl
   std::deque<Brought>& mine = queues[client];
   if (mine.size() >= kMostOpen)
     fail_run({fmt::format("client {}", client), fmt::format("{} collectives", mine.size()),
-              "so many at once are a mistake", ""});
+              "so many at once are not allowed", ""});
   mine.push_back({std::move(message), now});
   return is_complete(key, queues, here) ? finish(queues, now) : std::vector<Answer>{};
 }

@@ -1,4 +1,4 @@
-// Collectives of clients that come one by one: what each brought waits here until all have come.
+// Collectives of clients whose calls arrive one after the other: each client's data are held until all have arrived.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-/// Those of one set of members are matched in the order in which each of them comes: a client's first with the others'
-/// first. What goes on meanwhile has an order of its own. Sums add up in the order of the clients' numbers, as in
-/// comm/local: the same bits. Not thread-safe.
+/// Collectives of one set of members are matched in the order in which each member's calls arrive: a client's first
+/// call with the others' first calls. Background collectives are ordered separately. Sums are added in the order of the
+/// clients' numbers, as in comm/local, so they have the same bits. Not thread-safe.
 class Gathering {
  public:
   explicit Gathering(int clients) : clients_(clients) {}
@@ -23,13 +23,13 @@ class Gathering {
     Message message;
   };
 
-  /// `here[c]`: whether client c can still come; nobody waits for the others. Returns the answers that are due now.
-  /// Errors (run): members that are none, or who does not bring the same as the others.
+  /// `here[c]`: true if client c can still arrive; other clients are not waited for. Returns the answers that are due
+  /// now. Errors (run): invalid members, or a client whose call does not match the others'.
   std::vector<Answer> add(int client, Message message, double now, const std::vector<bool>& here);
 
-  /// What the client brought does not count, where it has not been used.
+  /// Drops the client's data that have not been used yet.
   void forget(int client);
-  /// After somebody has been lost.
+  /// Returns the answers that are due after a client was lost.
   std::vector<Answer> without(const std::vector<bool>& here, double now);
 
  private:
@@ -37,8 +37,8 @@ class Gathering {
     Message message;
     double came = 0;
   };
-  using Key = std::pair<bool, std::vector<int>>;      ///< goes on meanwhile; members
-  using Queues = std::map<int, std::deque<Brought>>;  ///< by member: oldest first
+  using Key = std::pair<bool, std::vector<int>>;      ///< background collective or not; members
+  using Queues = std::map<int, std::deque<Brought>>;  ///< by member; oldest first
 
   Key key_of(const Message& message, int client) const;
   static bool is_complete(const Key& key, const Queues& queues, const std::vector<bool>& here);

@@ -19,10 +19,10 @@ constexpr uint32_t kMagic = 0x4d495254;  // "TRIM"
 constexpr uint16_t kVersion = 3;
 constexpr size_t kMostDims = 8;
 
-// by its number in messages
+// indexed by the dtype's number in messages
 constexpr std::array kDtypes = {at::kFloat, at::kDouble, at::kBFloat16, at::kLong, at::kInt, at::kByte};
 
-/// What the bytes begin with. Counts are of elements.
+/// The front of a message. Counts are numbers of elements.
 struct Head {
   uint32_t magic = kMagic;
   uint16_t version = kVersion;
@@ -37,7 +37,7 @@ struct Head {
 };
 static_assert(sizeof(Head) == 40);
 
-/// Of each tensor; its dims follow, int64 each.
+/// The head of each tensor; its dims follow, int64 each.
 struct TensorHead {
   uint32_t dtype = 0, dims = 0;
 };
@@ -46,13 +46,14 @@ struct TensorHead {
 
 void append(std::string& bytes, const void* from, size_t count) { bytes.append(static_cast<const char*>(from), count); }
 
-/// Takes what it is asked for from the front, or refuses.
+/// Takes the requested bytes from the front, or throws.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
 
   std::string_view take(size_t bytes, const char* what) {
-    if (bytes > rest_.size()) refuse(fmt::format("{} of {} bytes where {} are left", what, bytes, rest_.size()));
+    if (bytes > rest_.size())
+      refuse(fmt::format("{} of {} bytes, but only {} bytes are left", what, bytes, rest_.size()));
     const std::string_view taken = rest_.substr(0, bytes);
     rest_.remove_prefix(bytes);
     return taken;
@@ -83,7 +84,7 @@ Shaped read_shape(Reader& reader) {
   size_t elements = 1;
   for (uint32_t d = 0; d < head.dims; ++d) {
     const auto size = reader.take_one<int64_t>("a dim");
-    const size_t left = reader.left();  // the values come last: no dim is longer
+    const size_t left = reader.left();  // the values come last, so no dim is larger
     if (size < 0 || size_t(size) > left || (size > 0 && elements > left / size_t(size)))
       refuse(fmt::format("a dim of {}", size));
     elements *= size_t(size);
@@ -130,9 +131,9 @@ std::string encode(const Message& message) {
 Message decode(std::string_view bytes) {
   Reader reader(bytes);
   const auto head = reader.take_one<Head>("a head");
-  if (head.magic != kMagic) refuse("it is none of Trireme's");
+  if (head.magic != kMagic) refuse("it is not a Trireme message");
   if (head.version != kVersion)
-    refuse(fmt::format("it is of version {}, this Trireme speaks version {}", head.version, kVersion));
+    refuse(fmt::format("it has version {}, this Trireme uses version {}", head.version, kVersion));
   if (head.verb > uint16_t(kLastVerb)) refuse(fmt::format("verb {}", head.verb));
   Message message{.verb = Verb(head.verb),
                   .ticket = head.ticket,

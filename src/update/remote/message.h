@@ -1,5 +1,5 @@
-// What the server of replicas and its clients say to each other, as bytes: a head of fixed size with a version, then
-// numbers, a text and the shapes of tensors, then the tensors' raw values. Little-endian; not meant to be kept.
+// Messages between the server of replicas and its clients, as bytes: a head of fixed size with a version, then numbers,
+// a text and the shapes of tensors, then the tensors' raw values. Little-endian. Not a format for files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,48 +13,48 @@
 namespace trireme {
 
 enum class Verb : uint16_t {
-  // a client's
-  hello,          ///< text: what it is about to train; numbers: the client's number that it wants, or -1
-  sum,            ///< of the tensors over the members, which are the numbers; none: all
-  total,          ///< of the first number over the members, the others
-  sum_meanwhile,  ///< as sum, of all; any number at once
-  gather,         ///< of one tensor of all, by number of client
+  // sent by clients
+  hello,          ///< text: what the client will train; numbers: the client number that it wants, or -1
+  sum,            ///< sum of the tensors over the members; numbers: the members, none: all
+  total,          ///< sum of the first number; the further numbers are the members
+  sum_meanwhile,  ///< as sum, over all clients, in the background; any number at once
+  gather,         ///< one tensor of each client, by client number; in the background
   visit,          ///< a Request to a shard
   report,         ///< to the server's owner; not answered
-  leave,          ///< numbers: what its exchanges took (HubCounts); text: why, where it did not come to its end
-  // the server's
-  welcome,  ///< numbers: the client's number, the number of clients; text: what the owner tells
-  refused,  ///< text: why
-  start,   ///< numbers: seconds on the server's clock, 1 where the others have begun before, the client's first step, 1
-           ///< where it is
-           ///< the first of those that begin
-  answer,  ///< to a collective: numbers: seconds that others were waited for, how many came, the first of them, the
-           ///< total. To a visit:
-           ///< the seconds, then the reply's numbers
-  abort,   ///< text: why
-  ping,    ///< nothing: whether the client is still there
+  leave,          ///< numbers: counts of its exchanges (HubCounts); text: the reason, if it failed
+  // sent by the server
+  welcome,  ///< numbers: the client's number, the number of clients; text: the owner's text
+  refused,  ///< text: the reason
+  /// numbers: seconds on the server's clock; 1 if other clients have begun before; the client's first step; 1 if it is
+  /// the first of the clients that begin
+  start,
+  /// to a collective: numbers: seconds waited for others, number of clients, number of the first, the total. To a
+  /// visit: seconds waited, then the reply's numbers
+  answer,
+  abort,  ///< text: the reason
+  ping,   ///< no contents; tests the client's connection
 };
 inline constexpr Verb kLastVerb = Verb::ping;
 
 struct Message {
   Verb verb = Verb::ping;
-  uint64_t ticket = 0;  ///< the client's numbering of what it asks; an answer has its question's
-  int shard = 0;        ///< of visit
-  int operation = 0;    ///< of visit and report
-  bool counted = true;  ///< of collectives and visits: false where the hub is not metered
+  uint64_t ticket = 0;  ///< the client's numbering of its requests; an answer has its request's ticket
+  int shard = 0;        ///< for visit
+  int operation = 0;    ///< for visit and report
+  bool counted = true;  ///< for collectives and visits: false if the hub is not metered
   std::vector<double> numbers = {};
   std::string text = {};
   std::vector<at::Tensor> tensors = {};
 };
 
-/// Bytes of a message beside its tensors, at most.
+/// Maximum bytes of a message without its tensors.
 inline constexpr int64_t kLargestHead = 1 << 20;
 
-/// Tensors must be dense and of a dtype that can travel: Float, Double, BFloat16, Long, Int, Byte.
+/// Tensors must be dense and of dtype Float, Double, BFloat16, Long, Int or Byte.
 std::string encode(const Message& message);
 
-/// Errors (run): bytes that no `encode` of this version has made, one line that says what is wrong. Takes no more
-/// memory than a small multiple of the bytes.
+/// Errors (run): bytes that `encode` of this version has not made; one line says what is wrong. Uses no more memory
+/// than a small multiple of the bytes.
 Message decode(std::string_view bytes);
 
 }  // namespace trireme

@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kNetworkWaitSeconds = 0.1;  // for the network, before an abort of this process is looked at
-constexpr double kReportSeconds = 0.1;       // reports are gathered for that long
+constexpr double kNetworkWaitSeconds = 0.1;  // wait for the network before an abort of this process is checked
+constexpr double kReportSeconds = 0.1;       // reports are combined for this time
 
 std::string client_name(int number) { return number < 0 ? "client" : fmt::format("client {}", number); }
 
@@ -98,7 +98,7 @@ class RemoteHub final : public Hub {
   }
   void end_step() override { counts_.compute_seconds += steady_seconds() - step_began_; }
 
-  /// What the others are to be told when this client cannot go on.
+  /// Tells the server why this client cannot continue.
   void give_up(const std::string& why) { client_.send({.verb = Verb::leave, .text = why}); }
 
  protected:
@@ -119,7 +119,7 @@ class RemoteHub final : public Hub {
   }
 
  private:
-  // numbers of an answer to a collective; the first also of one to a visit
+  // indices of an answer's numbers for a collective; kWaited also for a visit
   static constexpr size_t kWaited = 0, kCame = 1, kFirst = 2, kTotal = 3;
 
   class Overlapped final : public Pending {
@@ -155,7 +155,7 @@ class RemoteHub final : public Hub {
   }
 
   bool is_alone(std::span<const int> members) const { return members.size() == 1 || replicas() == 1; }
-  /// Empty where all are meant.
+  /// Empty means all members.
   std::vector<int> listed(std::span<const int> members) const {
     return members.empty() ? std::vector<int>() : checked(members);
   }
@@ -192,7 +192,7 @@ class RemoteHub final : public Hub {
   double step_began_ = 0;
   Request report_;
   bool has_report_ = false;
-  double reported_ = 0;  ///< when what is in report_ began
+  double reported_ = 0;  ///< time of the first report in report_
 };
 
 RemoteClient::RemoteClient(RemoteClientOptions options)
@@ -214,12 +214,12 @@ void RemoteClient::join() {
     if (!refused_.empty()) fail_user({options_.server, "cannot be joined", refused_, ""});
     if (wire_.state() == ClientWire::State::refused)
       fail_user({options_.server, "cannot be joined",
-                 "whoever listens there does not take this token, or is no trireme serve",
+                 "the server there does not accept this token, or is not trireme serve",
                  fmt::format("give the server's token in {} or --token-file", kTokenVariable)});
     if (number_ < 0 && steady_seconds() - began > options_.patience)
-      throw ServerLost(Blame::run,
-                       {options_.server, "cannot be joined",
-                        fmt::format("nobody answered for {:.0f} s", options_.patience), "start trireme serve there"});
+      throw ServerLost(
+          Blame::run, {options_.server, "cannot be joined",
+                       fmt::format("no server answered for {:.0f} s", options_.patience), "start trireme serve there"});
   }
 }
 

@@ -1,7 +1,7 @@
 // A replica that is a process: its end of the connection to the server (remote_server.h).
 //
-// No thread of its own: what comes is read when the replica asks for something or begins a step. ZeroMQ's threads send
-// what was given to them and answer heartbeats meanwhile.
+// It has no thread of its own: arrived messages are read when the replica makes a request or begins a step. Meanwhile
+// ZeroMQ's threads send queued messages and answer heartbeats.
 #pragma once
 
 #include <map>
@@ -21,13 +21,13 @@ struct RemoteClientOptions {
   std::string server;  ///< "tcp://host:port"
   std::string token;
   int wanted = -1;              ///< the client's number; -1: any
-  std::string about;            ///< what it is about to train, for the server's RemoteServerOptions::differs
-  int64_t largest_message = 0;  ///< bytes of tensors that the server may send at once
+  std::string about;            ///< what the client will train, for RemoteServerOptions::differs
+  int64_t largest_message = 0;  ///< maximum bytes of tensors that the server may send at once
   WireHeartbeat heartbeat = {};
-  double patience = 10;  ///< seconds: that the server may take to answer
+  double patience = 10;  ///< seconds that the server may take to answer
 };
 
-/// The connection broke, or the server is gone: joining again may help.
+/// The connection broke or the server is gone. Joining again may help.
 class ServerLost : public Error {
  public:
   using Error::Error;
@@ -35,23 +35,23 @@ class ServerLost : public Error {
 
 class RemoteHub;
 
-/// The world as one client sees it. Belongs to the thread that runs it, but for abort.
+/// The world of one client. Used by the thread that runs it only, except abort.
 class RemoteClient final : public HubWorld {
  public:
-  /// Joins. Errors (user): an address that is none, a token that the server does not take, a server that says no.
-  /// ServerLost: nobody answers.
+  /// Joins the server. Errors (user): a malformed address, a token that the server does not accept, a refusal by the
+  /// server. Throws ServerLost if no server answers.
   explicit RemoteClient(RemoteClientOptions options);
   ~RemoteClient() override;
 
   int number() const { return number_; }
   const std::string& welcome() const { return welcome_; }
   int replicas() const override { return replicas_; }
-  /// The client's own.
+  /// Returns the client's own hub.
   Hub& hub(int replica) override;
   void abort(const std::string& reason) override;
   /// Runs `body` for this client, on this thread.
   void run(const std::function<void(Hub&)>& body) override;
-  /// Of the others nothing is known here.
+  /// Returns empty counts for other clients.
   HubCounts counts(int replica) override;
 
  private:
@@ -59,9 +59,9 @@ class RemoteClient final : public HubWorld {
 
   void join();
   void send(const Message& message) { wire_.send(encode(message)); }
-  /// What has come; waits up to `seconds` for something.
+  /// Handles arrived messages. Waits up to `seconds` for the first.
   void take(double seconds);
-  /// Throws where the run has ended, for whatever reason.
+  /// Throws if the run has ended, for any reason.
   void check() const;
   void wait_for_start();
   Message wait_for_answer(uint64_t ticket);
@@ -72,9 +72,9 @@ class RemoteClient final : public HubWorld {
   std::string welcome_;
   bool has_started_ = false, came_late_ = false, is_first_ = false;
   int64_t first_step_ = 0;
-  double clock_ = 0;                     ///< what the server's clock showed when the steady clock showed 0
+  double clock_ = 0;                     ///< value of the server's clock when the steady clock was 0
   std::map<uint64_t, Message> answers_;  ///< by ticket
-  std::string ended_, refused_;          ///< by the server, why
+  std::string ended_, refused_;          ///< reasons that the server gave
   std::unique_ptr<RemoteHub> hub_;
 
   mutable std::mutex mutex_;

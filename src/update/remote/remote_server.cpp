@@ -13,14 +13,14 @@
 namespace trireme {
 namespace {
 
-constexpr double kMessageWaitSeconds = 0.05;   // for messages, before deadlines and aborts are looked at
-constexpr double kPresenceLookSeconds = 0.25;  // between two looks at who is there
+constexpr double kMessageWaitSeconds = 0.05;   // wait for messages before deadlines and aborts are checked
+constexpr double kPresenceLookSeconds = 0.25;  // between two checks of the clients' presence
 
 std::string why_dropped(const std::exception& error) {
-  return fmt::format("it sent what cannot be used: {}", first_line(error));
+  return fmt::format("it sent an invalid message: {}", first_line(error));
 }
 
-/// What a client's end could not say itself.
+/// Adds the counts that a client could not report itself.
 void add_lost(const HubCounts& seen, HubCounts& counts) {
   counts.bytes_sent += seen.bytes_sent;
   counts.bytes_received += seen.bytes_received;
@@ -86,7 +86,7 @@ bool RemoteServer::is_over() {
   }
   if ((started_ ? 0 : count(Is::awaited)) + count(Is::joined) + count(Is::here) > 0) return false;
   if (count(Is::left) > 0) return true;
-  if (options_.when_lost == UpdatePolicy::WhenLost::may_return) return false;  // somebody may come back
+  if (options_.when_lost == UpdatePolicy::WhenLost::may_return) return false;  // a client may return
   end("all clients were lost");
 }
 
@@ -105,7 +105,7 @@ void RemoteServer::take(const ServerWire::Arrival& arrival) {
     Message message = decode(arrival.bytes);
     if (client >= 0) return handle(client, std::move(message));
     if (message.verb == Verb::hello) return greet(arrival.peer, message);
-    // one that was lost and does not know it yet
+    // a lost client that does not know yet that it is lost
   } catch (const std::exception& error) {
     if (client >= 0) {
       to_lose_.emplace_back(client, why_dropped(error));
@@ -113,7 +113,7 @@ void RemoteServer::take(const ServerWire::Arrival& arrival) {
     }
     wire_.send(arrival.peer, encode({.verb = Verb::refused, .text = first_line(error)}));
     wire_.ignore(arrival.peer);
-    tell(fmt::format("somebody with the token was sent away: {}", first_line(error)));
+    tell(fmt::format("a client with the token was refused: {}", first_line(error)));
   }
 }
 
@@ -135,9 +135,10 @@ int RemoteServer::number_for(double wanted, std::string& why_not) const {
   const auto number = int(wanted);
   const Client& client = clients_[size_t(number)];
   if (is_free(client)) return number;
-  why_not = client.is == Is::left   ? fmt::format("client {} is through", number)
-            : client.is == Is::lost ? fmt::format("client {} was lost, and this policy takes nobody back", number)
-                                    : fmt::format("there is a client {} already", number);
+  why_not = client.is == Is::left ? fmt::format("client {} has finished", number)
+            : client.is == Is::lost
+                ? fmt::format("client {} was lost, and under this policy a lost client cannot return", number)
+                : fmt::format("client {} is already connected", number);
   return -1;
 }
 
@@ -147,14 +148,14 @@ void RemoteServer::greet(const std::string& peer, const Message& hello) {
   if (number < 0) {
     wire_.send(peer, encode({.verb = Verb::refused, .text = why_not}));
     wire_.ignore(peer);
-    return tell(fmt::format("a client was sent away: {}", why_not));
+    return tell(fmt::format("a client was refused: {}", why_not));
   }
   Client& client = clients_[size_t(number)];
   const bool returns = client.is == Is::lost;
   client.is = Is::joined;
   client.peer = peer;
   const int joined = int(clients_.size()) - count(Is::awaited);
-  tell(returns ? fmt::format("client {} is back", number)
+  tell(returns ? fmt::format("client {} has returned", number)
                : fmt::format("client {} has joined, {} of {}", number, joined, clients_.size()));
   send(number, {.verb = Verb::welcome, .numbers = {double(number), double(clients_.size())}, .text = options_.welcome});
   if (!started_) return start_if_enough_are_here();
@@ -208,11 +209,11 @@ void RemoteServer::handle(int client, Message message) {
 }
 
 void RemoteServer::see(int client, const Message& message) {
-  Client& who = clients_[size_t(client)];
+  Client& entry = clients_[size_t(client)];
   if (!message.counted || message.verb == Verb::total) return;
-  ++(message.verb == Verb::visit ? who.seen.visits : who.seen.collectives);
-  who.seen.bytes_sent += bytes_of(message.tensors);
-  who.asked.insert(message.ticket);
+  ++(message.verb == Verb::visit ? entry.seen.visits : entry.seen.collectives);
+  entry.seen.bytes_sent += bytes_of(message.tensors);
+  entry.asked.insert(message.ticket);
 }
 
 void RemoteServer::visit(int client, Message message) {
@@ -262,31 +263,31 @@ void RemoteServer::answer_visit(const Parked& parked, Reply reply) {
 }
 
 void RemoteServer::leave(int client, const Message& message) {
-  Client& who = clients_[size_t(client)];
+  Client& entry = clients_[size_t(client)];
   if (!message.text.empty()) {
     to_lose_.emplace_back(client, message.text);
     return;
   }
   HubCounts said = counts_from(message.numbers);
-  add_lost(who.counts, said);
-  who.counts = std::move(said);
-  who.is = Is::left;
-  wire_.ignore(std::exchange(who.peer, {}));
-  tell(fmt::format("client {} is through", client));
+  add_lost(entry.counts, said);
+  entry.counts = std::move(said);
+  entry.is = Is::left;
+  wire_.ignore(std::exchange(entry.peer, {}));
+  tell(fmt::format("client {} has finished", client));
 }
 
 void RemoteServer::lose(int client, const std::string& why) {
-  Client& who = clients_[size_t(client)];
-  if (who.peer.empty()) return;                                      // already
-  wire_.send(who.peer, encode({.verb = Verb::abort, .text = why}));  // where it is still there
-  wire_.ignore(std::exchange(who.peer, {}));
+  Client& entry = clients_[size_t(client)];
+  if (entry.peer.empty()) return;                                      // already lost
+  wire_.send(entry.peer, encode({.verb = Verb::abort, .text = why}));  // if it is still connected
+  wire_.ignore(std::exchange(entry.peer, {}));
   if (!started_) {
-    who.is = Is::awaited;
-    return tell(fmt::format("client {} is gone again: {}", client, why));
+    entry.is = Is::awaited;
+    return tell(fmt::format("client {} disconnected before the start: {}", client, why));
   }
-  who.is = Is::lost;
-  add_lost(std::exchange(who.seen, {}), who.counts);
-  who.asked.clear();
+  entry.is = Is::lost;
+  add_lost(std::exchange(entry.seen, {}), entry.counts);
+  entry.asked.clear();
   tell(fmt::format("client {} was lost: {}", client, why));
   const bool all_have_begun =
       std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.has_begun || c.is == Is::awaited; });
@@ -316,10 +317,10 @@ void RemoteServer::look_after() {
 }
 
 void RemoteServer::send(int client, const Message& message) {
-  Client& who = clients_[size_t(client)];
-  if (message.verb == Verb::answer && who.asked.erase(message.ticket) > 0)
-    who.seen.bytes_received += bytes_of(message.tensors);
-  const std::string& peer = who.peer;
+  Client& entry = clients_[size_t(client)];
+  if (message.verb == Verb::answer && entry.asked.erase(message.ticket) > 0)
+    entry.seen.bytes_received += bytes_of(message.tensors);
+  const std::string& peer = entry.peer;
   if (!peer.empty() && !wire_.send(peer, encode(message)))
     to_lose_.emplace_back(client, "its connection ended, or it showed no sign of life");
 }

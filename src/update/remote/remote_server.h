@@ -1,14 +1,14 @@
-// The server of replicas that are processes: it holds the parameter server's shards, where the policy has any, and
-// everything that replicas exchange goes through it, collectives too: a star.
+// The server of replicas that are processes. It holds the parameter server's shards, if the policy has any. All
+// exchanges between replicas, including collectives, go through it (a star).
 //
-// One thread does it all, in run(): it takes a message, answers what can be answered, and looks who is still there. So
-// calls of the ShardServer exclude each other, and nobody is told of anything while it works.
+// One thread does everything, in run(): it receives a message, answers what can be answered, and checks which clients
+// are present. So calls of the ShardServer exclude each other, and no client is notified during such a call.
 //
-// A client joins with the token (wire.h), says what it is about to train, gets a number, and begins when all have
-// joined, or so many as are enough where the policy takes back who was lost: who joins later is taken in like one who
-// comes back. One whose connection ends, or that shows no sign of life for WireHeartbeat::lost_after, is lost: that
-// ends the run, or the others go on, as UpdatePolicy::when_lost says. A message that is none, from a client that has
-// the token, loses that client, never the server.
+// A client joins with the token (wire.h), states what it will train, and gets a number. It begins when all clients have
+// joined or, if the policy allows lost replicas to return, when `enough` have. A client that joins later is treated
+// like one that returns. A client whose connection ends, or that shows no sign of life for WireHeartbeat::lost_after,
+// is lost. Then the run ends or the others continue, see UpdatePolicy::when_lost. An invalid message from a client with
+// the token loses that client, never the server.
 #pragma once
 
 #include <atomic>
@@ -27,26 +27,27 @@ namespace trireme {
 
 struct RemoteServerOptions {
   std::string listen = "tcp://127.0.0.1:*";
-  std::string token;            ///< "": anybody on this machine may join
-  int64_t largest_message = 0;  ///< bytes of tensors that a client may send at once
+  std::string token;            ///< "": any process on this machine may join
+  int64_t largest_message = 0;  ///< maximum bytes of tensors that a client may send at once
   WireHeartbeat heartbeat = {};
   UpdatePolicy::WhenLost when_lost = UpdatePolicy::WhenLost::ends;
-  int enough =
-      0;  ///< clients to begin with, others may join later; 0: all. Fewer than all: with WhenLost::may_return only
-  /// What a client that says `theirs` may not join for, in words; "": it may.
+  /// number of clients to begin with, others may join later; 0: all. Fewer than all only with WhenLost::may_return
+  int enough = 0;
+  /// Returns why a client that states `theirs` may not join; "": it may.
   std::function<std::string(const std::string& theirs)> differs = {};
-  std::string welcome;                                 ///< what clients are told on joining
-  std::function<int64_t(int client)> first_step = {};  ///< that a client that begins is to make; see Hub::first_step
-  std::function<void(const std::string& line)> on_event = {};  ///< somebody joined, was lost, came back
-  std::function<void(int client, const Request& report)> on_report =
-      {};  ///< Hub::report. What it throws loses the client
+  std::string welcome;                                 ///< text sent to clients when they join
+  std::function<int64_t(int client)> first_step = {};  ///< first step of a client that begins; see Hub::first_step
+  std::function<void(const std::string& line)> on_event = {};  ///< called when a client joined, was lost or returned
+  /// see Hub::report; an exception from it loses the client
+  std::function<void(int client, const Request& report)> on_report = {};
 };
 
-/// All callbacks are called by the thread that is in run(). abort may come from any thread, all else belongs to one.
+/// All callbacks are called on the thread that is in run(). abort is thread-safe; all other functions are used by one
+/// thread.
 class RemoteServer final : public HubWorld {
  public:
-  /// Listens from here on; who comes before run() waits. `server`: null where the policy has none; outlives this.
-  /// Errors: those of check_endpoint and ServerWire.
+  /// Listens from now on; clients that connect before run() wait. `server`: null if the policy has none; must outlive
+  /// this object. Errors: those of check_endpoint and ServerWire.
   RemoteServer(int clients, ShardServer* server, RemoteServerOptions options);
   ~RemoteServer() override;
 
@@ -55,35 +56,36 @@ class RemoteServer final : public HubWorld {
   int replicas() const override { return int(clients_.size()); }
   bool serves() const override { return true; }
   double now() const override;
-  /// There is none here.
+  /// Always throws: the replicas are in other processes.
   Hub& hub(int replica) override;
-  /// Clients are told.
+  /// Aborts the run. Clients are notified.
   void abort(const std::string& reason) override;
-  /// Serves until all clients have left. `body` is not called. Errors (run): aborted; a client was lost that the others
-  /// need, or all were.
+  /// Serves until all clients have left. `body` is not called. Errors (run): aborted; a client was lost that the other
+  /// clients need, or all were lost.
   void run(const std::function<void(Hub&)>& body) override;
-  /// What the client said when it left. Of one that was lost, and of its earlier lives where it came back, what the
-  /// server saw: bytes, collectives and visits.
+  /// Returns the counts that the client reported when it left. For lost clients, and for a returned client's earlier
+  /// connections: the bytes, collectives and visits that the server saw.
   HubCounts counts(int replica) override { return clients_.at(size_t(replica)).counts; }
 
  private:
   enum class Is {
-    awaited,  ///< has never been here
-    joined,   ///< and has not been told to begin
+    awaited,  ///< has never been present
+    joined,   ///< has not been told to begin
     here,
-    left,  ///< is through
+    left,  ///< has finished
     lost
   };
   struct Client {
     Is is = Is::awaited;
-    std::string peer;  ///< its connection, where it is here
-    bool has_begun =
-        false;         ///< nobody waits for it to begin: it has reported something, or the others had begun before it
-    HubCounts counts;  ///< of what is over
-    HubCounts seen;    ///< since it came
-    std::set<uint64_t> asked = {};  ///< tickets of what is to be counted when it is answered
+    std::string peer;  ///< its connection, if present
+    /// true after it has reported something, or if the others had begun before it; losing it before that ends the
+    /// run
+    bool has_begun = false;
+    HubCounts counts;               ///< of finished connections
+    HubCounts seen;                 ///< since it joined
+    std::set<uint64_t> asked = {};  ///< tickets of requests to be counted when they are answered
   };
-  struct Parked {  // a request that was put off
+  struct Parked {  // a request that the server makes wait
     int client;
     uint64_t ticket;
     Request request;
@@ -105,13 +107,13 @@ class RemoteServer final : public HubWorld {
   void leave(int client, const Message& message);
   void lose(int client, const std::string& why);
   void look_after();
-  /// To a client that is here; loses one that is gone.
+  /// Sends to a client that is present. A client that is gone becomes lost.
   void send(int client, const Message& message);
   void send_all(const std::vector<Gathering::Answer>& answers);
   std::vector<bool> who_is_here() const;
   int count(Is is) const;
   int client_of(const std::string& peer) const;
-  /// Tells all and throws.
+  /// Notifies all clients and throws.
   [[noreturn]] void end(const std::string& reason);
 
   ShardServer* const server_;
@@ -122,9 +124,9 @@ class RemoteServer final : public HubWorld {
   std::vector<std::vector<Parked>> parked_;  ///< by shard, in order of arrival
   const double began_;                       ///< on the steady clock
   bool started_ = false;
-  int speaks_ = 0;                                    ///< the first of those that began it
-  double looked_ = 0;                                 ///< when last
-  std::vector<std::pair<int, std::string>> to_lose_;  ///< found gone while something else was done
+  int speaks_ = 0;                                    ///< number of the first of the clients that began the run
+  double looked_ = 0;                                 ///< time of the last check
+  std::vector<std::pair<int, std::string>> to_lose_;  ///< clients found gone during other work
 
   std::atomic<bool> aborted_ = false;
   std::mutex mutex_;
