@@ -1,4 +1,4 @@
-// Where libonnx was not found.
+// Compiled if libonnx was not found.
 #include "base/error.h"
 #include "model/export/onnx.h"
 

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 using Kind = PickleValue::Kind;
 
 constexpr std::array<std::string_view, 3> kNestedKeys{"state_dict", "model_state_dict", "model"};
-constexpr int kMostWrappers = 4;       // a parameter around a tensor, a subclass around that
-constexpr size_t kMostStateDims = 64;  // libtorch's kernels go no further
+constexpr int kMostWrappers = 4;       // for example a parameter around a tensor, and a subclass around that
+constexpr size_t kMostStateDims = 64;  // the limit of libtorch's kernels
 constexpr size_t kStateNamesShown = 5;
 
 struct NamedDtype {
@@ -43,7 +43,7 @@ constexpr std::array<NamedDtype, 10> kStorages{{
     {"BoolStorage", at::kBool},
 }};
 
-/// Makes tensors of the values that stand for them; loads each storage once.
+/// Creates tensors from the pickle values that represent them. Loads each storage once.
 class TensorReader {
  public:
   TensorReader(TorchArchive& archive, const fs::path& path) : archive_(archive), path_(path) {}
@@ -60,7 +60,7 @@ class TensorReader {
   c10::Storage storage(const std::string& name, const PickleValue& value, at::ScalarType* dtype);
   int64_t integer(const std::string& name, const PickleValue& value) const;
   std::vector<int64_t> integers(const std::string& name, const PickleValue& value) const;
-  /// Elements of the storage that the tensor reaches, counted from the storage's begin.
+  /// Checks that the tensor does not extend beyond its storage. Units: elements, from the storage's begin.
   void check_reach(const std::string& name, const Shape& sizes, const Shape& strides, int64_t offset,
                    at::ScalarType dtype, size_t bytes) const;
 
@@ -92,8 +92,8 @@ std::vector<int64_t> TensorReader::integers(const std::string& name, const Pickl
 }
 
 at::Tensor TensorReader::read(const std::string& name, const PickleValue& value) {
-  // _rebuild_parameter(tensor, ...) and _rebuild_from_type_v2(function, type, arguments, state) wrap the call that we
-  // are after
+  // _rebuild_parameter(tensor, ...) and _rebuild_from_type_v2(function, type, arguments, state) wrap the call that is
+  // needed here
   std::string_view function = value.callee_name();
   const PickleValue* arguments = value.arguments;
   for (int wrapper = 0; wrapper < kMostWrappers; ++wrapper) {
@@ -117,8 +117,9 @@ at::Tensor TensorReader::read(const std::string& name, const PickleValue& value)
 }
 
 at::Tensor TensorReader::rebuild(const std::string& name, const PickleValue& arguments) {
-  constexpr size_t kStorage = 0, kOffset = 1, kSizes = 2, kStrides = 3;  // of _rebuild_tensor and its successors
-  constexpr size_t kDtype = 6;                                           // of _rebuild_tensor_v3
+  // arguments of _rebuild_tensor and its successors
+  constexpr size_t kStorage = 0, kOffset = 1, kSizes = 2, kStrides = 3;
+  constexpr size_t kDtype = 6;  // argument of _rebuild_tensor_v3
   const auto& items = arguments.items;
   if (items.size() <= kStrides)
     fail(name, "a malformed tensor", fmt::format("it has {} of its 4 arguments", items.size()));
@@ -145,7 +146,7 @@ void TensorReader::check_reach(const std::string& name, const Shape& sizes, cons
          "there must be as many of both");
   const std::string what = fmt::format("sizes {}, strides {}, offset {}", to_string(sizes), to_string(strides), offset);
   if (!tensor_bytes(sizes, dtype)) fail(name, what, "its size in bytes exceeds 2^63 - 1");
-  int64_t last = offset;  // element
+  int64_t last = offset;  // index of the last element
   bool empty = false, overflow = false;
   for (size_t d = 0; d < sizes.size(); ++d) {
     int64_t step = 0;

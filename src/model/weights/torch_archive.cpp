@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kZip = "PK\x03\x04";
-// what PyTorch's files of before 1.6 start with: a pickle (protocol 2) of the number 0x1950a86a20f9469cfc6c
+// The start of PyTorch files from before 1.6: a pickle (protocol 2) of the number 0x1950a86a20f9469cfc6c.
 constexpr std::string_view kLegacy = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
 std::string resave(const fs::path& path) {
@@ -74,7 +74,7 @@ TorchArchive::TorchArchive(fs::path path) : path_(std::move(path)) {
   } catch (const std::exception& error) {
     fail_archive(path_, "not a complete zip archive", first_line(error));
   }
-  // records are known without the folder that all lie in
+  // records are identified without the folder that contains all of them
   for (const auto& [name, checksum] : zip_checksums(path_))
     checksums_.emplace(name.substr(name.find('/') + 1), checksum);
   if (!has("data.pkl"))
@@ -91,7 +91,7 @@ TorchArchive::TorchArchive(fs::path path) : path_(std::move(path)) {
 
 TorchArchive::~TorchArchive() = default;
 
-/// libtorch's reader is built without this comparison.
+/// libtorch's reader is built without this check.
 void TorchArchive::check_checksum(const std::string& name, const void* data, size_t bytes) const {
   const auto stated = checksums_.find(name);
   if (stated == checksums_.end() || stated->second == 0) return;
