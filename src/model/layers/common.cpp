@@ -66,7 +66,7 @@ ShardingOption replicate_option(int inputs, int parameters, int buffers) {
 
 namespace {
 
-/// What a plan calls a split along `dim` (from 1) of samples with `dims` dims.
+/// Returns the name, in plans, of a split along `dim` (from 1) of samples with `dims` dims.
 std::string dim_name(int dim, size_t dims) {
   if (dims == 2) return dim == 1 ? "sequence" : "features";
   if (dims == 3 && dim > 1) return dim == 2 ? "height" : "width";

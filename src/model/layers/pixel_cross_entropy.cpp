@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-/// Logarithms of probabilities [pixels, classes], labels [pixels], one over the counted pixels per image [n], the
-/// logits' shape, and an empty tensor of their type.
+/// Saved tensors: logarithms of probabilities [pixels, classes], labels [pixels], 1 / number of counted pixels per
+/// image [n], the logits' shape, and an empty tensor of their dtype.
 enum PixelSaved { kPixelLogarithms, kPixelLabels, kPixelShares, kPixelLogitShape, kPixelLogitType };
 
 /// Sums per image and per class; workers that share images add them up.
@@ -62,7 +62,7 @@ void report_classes(LayerCall& call, const at::Tensor& by_class) {
   }
 }
 
-/// Subtracts one from the label's column of each row; rows that do not count become zero.
+/// Subtracts 1 from the label's column of each row; rows that are not counted become zero.
 template <class T>
 void subtract_labels(at::Tensor& probabilities, const at::Tensor& labels) {
   const int64_t classes = probabilities.size(1);
@@ -159,7 +159,7 @@ std::vector<OperatorWork> PixelCrossEntropy::work(const CallShapes& call, double
   return one_pass(call, flops, 3, false);  // maximum, exponentials and sum, look-up
 }
 
-/// Sums of each image, and of each class.
+/// Sums per image and per class.
 LayerExchanges PixelCrossEntropy::exchanges(const CallShapes& call) const {
   constexpr double kDouble = 8;
   const auto classes = double(call.inputs[0].shape[1]);

@@ -11,10 +11,10 @@
 namespace trireme {
 namespace {
 
-/// Shape of the input, and an empty tensor of its type.
+/// Saved tensors: shape of the input, and an empty tensor of its dtype.
 enum UpsampleSaved { kUpsampleShape, kUpsampleType };
 
-/// What ATen interpolates on the CPU.
+/// Converts to a dtype in which ATen interpolates on the CPU.
 at::Tensor in_float(const at::Tensor& images) {
   return in_layout(images.scalar_type() == at::kDouble ? images : images.to(at::kFloat));
 }
