@@ -11,10 +11,10 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr double kTolerance =
-    1e-3;  // relative: what a wrong layer exceeds by far and another order of sums never reaches
+// Relative. A wrong layer exceeds it by far; another order of summation never reaches it.
+constexpr double kTolerance = 1e-3;
 
-/// One layer's call on one device, outside of any run.
+/// The call of one layer on one device, outside of any run.
 class PlainCall final : public LayerCall {
  public:
   PlainCall(const Layer& layer, const TensorMap& state) : group_(single_communicator()) {

@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kFloatBytes = 4;
-constexpr int kMostDegree = 8;  // up to which a layer that one degree does not fit is asked for others
+constexpr int kMostDegree = 8;  // highest degree that is tried if a layer cannot be split by the requested one
 
 std::vector<std::string> ways(const Layer& layer, const std::vector<Shape>& inputs, int degree) {
   std::vector<std::string> names;

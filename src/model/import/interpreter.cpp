@@ -17,7 +17,7 @@ int Paths::of(int from, const torch::jit::Node* node, int64_t round) {
 
 namespace {
 
-/// A copy to run, in training or evaluation mode. Its types and code are shared with the file's.
+/// Returns a copy to run, in training or evaluation mode. It shares types and code with the file's module.
 torch::jit::Module copy_of(const ScriptFile& file, bool training) {
   torch::jit::Module copy = file.module->deepcopy();
   copy.train(training);
@@ -95,7 +95,8 @@ Tape Interpreter::run(const at::Tensor& data) {
   return std::move(tape_);
 }
 
-/// The one tensor that a loss can judge: of several the first, of a dict the entry "out" or the first.
+/// Returns the one tensor that a loss can read: the first of several, or the entry "out" of a dict, or else its first
+/// entry.
 ValueId Interpreter::main_output(const IValue& returned) {
   IValue value = returned;
   std::string way;
@@ -145,7 +146,7 @@ std::vector<c10::IValue> Interpreter::call(const torch::jit::Graph& graph, std::
 
 namespace {
 
-/// All values that a node reads, those inside its blocks too.
+/// Collects all values that a node reads, including those inside its blocks.
 void collect_reads(const torch::jit::Node& node, std::vector<const torch::jit::Value*>& reads) {
   for (const torch::jit::Value* input : node.inputs()) reads.push_back(input);
   for (const torch::jit::Block* block : node.blocks()) {
@@ -156,7 +157,7 @@ void collect_reads(const torch::jit::Node& node, std::vector<const torch::jit::V
 
 }  // namespace
 
-/// Values of `block` that no node after `node` reads.
+/// Returns the values of `block` that no node after `node` reads.
 const std::vector<const torch::jit::Value*>& Interpreter::last_read_by(const Node* node, const Block& block) {
   if (counted_.insert(&block).second) {
     std::unordered_map<const torch::jit::Value*, const Node*> last;
@@ -206,7 +207,8 @@ void Interpreter::run_node(Frame& frame, Node* node) {
   if (!run_structure(frame, node)) run_operator(frame, node);
 }
 
-/// Whether the node is one of the language's own, which are carried out and leave no trace.
+/// Executes a node of the language itself (constants, attributes, control flow), which is not recorded. Returns false
+/// if the node is none of these.
 bool Interpreter::run_structure(Frame& frame, Node* node) {
   const auto kind = node->kind();
   if (kind == prim::Constant) {
@@ -258,7 +260,7 @@ void Interpreter::run_if(Frame& frame, Node* node) {
 }
 
 void Interpreter::run_loop(Frame& frame, Node* node) {
-  constexpr int64_t kMostRounds = 100'000;  // of a loop over layers, windows or positions
+  constexpr int64_t kMostRounds = 100'000;  // loops over layers, windows or positions have far fewer
   const Block& body = *node->blocks()[0];
   const int64_t most = get(frame, node->input(0)).toInt();
   bool goes_on = condition(node, get(frame, node->input(1)));

@@ -17,7 +17,8 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr const char* kConstants = "constants.pkl";  // every TorchScript archive has it, no other file of PyTorch's
+// every TorchScript archive has this record, no other file of PyTorch's has it
+constexpr const char* kConstants = "constants.pkl";
 
 void check_is_script(const std::filesystem::path& path) {
   constexpr const char* kHowTo =
@@ -52,7 +53,8 @@ torch::jit::Module load(const std::filesystem::path& path) {
   }
 }
 
-/// Brings half precision to float32, integers stay. (Module::to would make numbers with a fraction of them too.)
+/// Converts half precision to float32. Integers stay integers. (Module::to would also convert numbers to other floating
+/// types.)
 void widen(const torch::jit::Module& module) {
   for (const auto& attribute : module.named_attributes()) {
     if (!attribute.value.isTensor() || !attribute.value.toTensor().defined()) continue;
