@@ -1,4 +1,4 @@
-// The registry of models: each file describes its own; a line in zoo.cpp adds a file.
+// The registry of models. Each file describes its own models; one line in zoo.cpp adds a file.
 #pragma once
 
 #include <map>
@@ -14,12 +14,12 @@ using ModelOptions = std::map<std::string, double>;
 /// Hidden units of a transformer's feed-forward layer, per unit of its width.
 inline constexpr int64_t kHiddenPerWidth = 4;
 
-/// A model's own knob.
+/// An option of a model.
 struct ModelOption {
   enum class Kind {
     size,          ///< a whole number from 1 on
     size_or_none,  ///< or 0
-    count,         ///< of layers: a whole number from 1 on, not as large
+    count,         ///< a number of layers: a whole number from 1 on, with a smaller maximum
     share,         ///< at least 0, below 1
     flag,          ///< 0 or 1
   };
@@ -37,7 +37,7 @@ struct ModelUse {
 struct NamedModel {
   const char* name;
   const char* description;  ///< one line
-  /// `options` is complete: every option of the model has a value.
+  /// `options` is complete: it has a value for every option of the model.
   Model (*make)(const ModelSpec& spec, const ModelOptions& options);
   std::vector<ModelOption> options = {};
   ModelUse use = {};

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// Of a sample's output, for the task's loss.
+/// Returns the shape of a sample's output that the task's loss requires.
 Shape expected_output(const ModelSpec& spec) {
   Shape shape;
   switch (spec.task) {
@@ -41,7 +41,7 @@ void check_output(const std::filesystem::path& file, const Shape& output, const 
                          : "change what forward returns and save the module again"});
 }
 
-/// Without data: the task that such an output is for, most often.
+/// Without data: sets the task that most often has such an output.
 void guess_task(ModelSpec& spec, const Shape& output) {
   if (output.empty()) return;
   spec.classes = output.size() == 3 ? output.front() : output.back();

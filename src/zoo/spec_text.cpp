@@ -20,7 +20,7 @@ LearningTask task_of(const std::string& name) {
   throw std::invalid_argument(fmt::format("\"{}\" is no task", name));
 }
 
-/// The options given, and the defaults of the others: these may change one day.
+/// Returns the given options, and the present defaults of the others, because defaults may change.
 std::map<std::string, double> all_options(const ModelSpec& spec) {
   const auto names = model_names();
   if (std::find(names.begin(), names.end(), spec.name) == names.end()) return spec.options;
