@@ -53,8 +53,8 @@ void check_backward(const ScriptLayer& layer, const TensorMap& state, std::span<
     fail_user({.where = file,
                .what = fmt::format("layer \"{}\" ({})", layer.name(), layer.opaque_because()),
                .why = first_line(error),
-               .next = "every operator needs a gradient: a module traced under torch.no_grad() may have got operators "
-                       "for inference alone"});
+               .next = "every operator needs a gradient: a module traced under torch.no_grad() may contain operators "
+                       "for inference only"});
   }
 }
 

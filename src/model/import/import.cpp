@@ -122,7 +122,7 @@ TensorMap values_for(const Model& model, const ScriptFile& file) {
 std::vector<std::string> notes_of(const Draft& draft, const InterpretedModes& modes, const ImportedModel& imported) {
   std::vector<std::string> notes;
   if (!modes.output_note.empty())
-    notes.push_back(fmt::format("forward returns several things: its output{} is trained, the rest plays no part",
+    notes.push_back(fmt::format("forward returns several values: its output{} is trained, the others are ignored",
                                 modes.output_note));
   std::vector<std::string> fixed, left_out;
   for (const Operator& op : draft.graph.operators)
@@ -130,18 +130,18 @@ std::vector<std::string> notes_of(const Draft& draft, const InterpretedModes& mo
       fixed.push_back(op.module);
   if (!fixed.empty())
     notes.push_back(
-        fmt::format("{} batch norms are fixed to evaluation mode, as the module was when it was traced: they take the "
+        fmt::format("{} batch norms are fixed to evaluation mode, as the module was when it was traced: they use the "
                     "file's running "
                     "statistics in training too ({}); trace it in training mode, or script it, to train them",
                     fixed.size(), names(fixed)));
   if (!modes.switched_off.empty())
-    notes.push_back(fmt::format("dropout is switched off in training too, as it was when the module was traced ({})",
+    notes.push_back(fmt::format("dropout is disabled in training too, as it was when the module was traced ({})",
                                 names(modes.switched_off)));
   if (!modes.fixed_to_training.empty())
     notes.push_back(
         fmt::format("{} batch norms and dropouts are fixed to training mode, as the module was when it was traced "
-                    "({}): here an evaluation "
-                    "takes running statistics and drops nothing",
+                    "({}): in Trireme an evaluation "
+                    "uses running statistics and drops nothing",
                     modes.fixed_to_training.size(), names(modes.fixed_to_training)));
   for (const std::string& name : draft.file.order)
     if (!imported.initial_values.contains(name)) left_out.push_back(name);

@@ -18,8 +18,8 @@ namespace {
 constexpr double kSameSums = 1e-4;  // relative: the error of float32 sums of the same numbers in another order
 
 [[noreturn]] void fail_batch(const ScriptFile& file, const Operator& op, const std::string& what) {
-  fail_at(file.path, *op.node, what + " with the number of samples, other than in proportion to it",
-          "samples must be computed one like the other, whatever their number");
+  fail_at(file.path, *op.node, what + " with the number of samples, but not in proportion to it",
+          "every sample must be computed in the same way, for any number of samples");
 }
 
 /// Returns a if the sizes are 2 a and 3 a: a size in proportion to the number of samples.
@@ -154,7 +154,7 @@ class Merge {
     if (!same)
       fail_at(file_.path, t ? *t->node : *e->node,
               "what is computed in training differs from what is computed in evaluation",
-              "only batch norm and dropout may; write the rest so that both modes compute the same");
+              "only batch norm and dropout may differ; write the rest so that both modes compute the same");
     return unite_operators(*t, *e)[size_t(training_.value(training).result)];
   }
 
@@ -197,7 +197,7 @@ class Merge {
   }
 
   [[noreturn]] void fail_argument(const Operator& op) const {
-    fail_at(file_.path, *op.node, "takes other numbers in training than in evaluation",
+    fail_at(file_.path, *op.node, "takes different numbers in training and in evaluation",
             "only batch norm and dropout may depend on the mode");
   }
 
@@ -208,8 +208,9 @@ class Merge {
 
   std::vector<ValueId> add_operator(Operator op, std::vector<Value> values) {
     if (op.is_random)
-      fail_at(file_.path, *op.node, "draws random numbers",
-              "only dropout and stochastic depth may: their numbers are the same under every plan");
+      fail_at(
+          file_.path, *op.node, "draws random numbers",
+          "only dropout and stochastic depth may draw random numbers: Trireme draws the same ones under every plan");
     op.results.clear();
     for (Value& value : values) {
       value.kind = Value::Kind::result;
@@ -340,8 +341,8 @@ Graph unfold_inner_batches(const ScriptFile& file, Graph graph) {
     for (const Argument& argument : op.arguments)
       for_each_value(argument, [&](ValueId id) { any = any || is_inner(id); });
     if (any && !is_reshape(op.name) && !works_on_rows(op, is_inner, graph))
-      fail_at(file.path, *op.node, "works on samples that are folded into a dim behind others",
-              "fold what is of one sample only, or keep the batch a dim of its own");
+      fail_at(file.path, *op.node, "works on samples that are the inner part of a folded dim",
+              "fold only dims of one sample, or keep the batch as a separate dim");
   }
   for (Value& value : graph.values) {
     if (!value.batch_is_inner) continue;

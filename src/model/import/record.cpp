@@ -333,7 +333,7 @@ void Interpreter::note_dropout(const Frame& frame, const c10::FunctionSchema& sc
 void Interpreter::run_operator(Frame& frame, Node* node) {
   std::vector<IValue> inputs = inputs_of(frame, node);
   if (answers_about_mode(frame, node, inputs)) return;
-  if (node->maybeOperator() == nullptr) fail(node, "is no operator of this build of libtorch", "trace the module");
+  if (node->maybeOperator() == nullptr) fail(node, "is not an operator of this build of libtorch", "trace the module");
   const c10::FunctionSchema& schema = node->schema();
   if (!training_) evaluate(frame, schema, inputs);
   else note_dropout(frame, schema, inputs);
@@ -368,7 +368,7 @@ void Interpreter::run_operator(Frame& frame, Node* node) {
       is_new = is_new || value_of(tensor) == nullptr;
     });
   if (!has_tensors)
-    fail(node, "makes a number of Python's, on which the rest depends, of data or weights",
+    fail(node, "converts data or weights to a Python number, on which the rest depends",
          "control flow, sizes and indices must not depend on them: compute both ways and choose with torch.where");
   if (is_new) add_results(std::move(op), stack);
   note_view(frame, node, schema, inputs, stack);

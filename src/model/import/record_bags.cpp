@@ -44,12 +44,12 @@ void Interpreter::run_bags(Frame& frame, Node* node, const std::vector<IValue>& 
   const auto bags = is_constant ? count_bags(inputs[kIndices].toTensor(), offsets, with_last) : std::nullopt;
   if (!bags || !flat.is_value())
     fail(node, "takes bags of different lengths (offsets)",
-         "give nn.EmbeddingBag a batch [n, t] without offsets, filled up with padding_idx");
+         "give nn.EmbeddingBag a batch [n, t] without offsets, padded with padding_idx");
   const bool pads = inputs.size() > kPadding && !inputs[kPadding].isNone();
   const int64_t mode = inputs.at(kMode).toInt();
   if (inputs.at(kScaled).toBool() || !inputs.at(kSampleWeights).isNone() || (mode == kMaximum && pads))
     fail(node, "scales gradients by frequency, weighs its samples, or takes the maximum over padded bags",
-         "write it as nn.Embedding and what follows it");
+         "write it as nn.Embedding and a sum, mean or maximum");
 
   torch::jit::Stack stack(inputs.begin(), inputs.end());
   execute(node, stack);

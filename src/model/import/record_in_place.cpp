@@ -138,7 +138,7 @@ void Interpreter::make_functional(Node* node, Operator& op, const c10::FunctionS
   if (op.is_random) return;
   op.name.pop_back();
   const auto functional = torch::jit::findOperatorFor({op.name, schema.overload_name()});
-  if (!functional) fail(node, "changes a tensor in place", "use the form that returns a new one");
+  if (!functional) fail(node, "changes a tensor in place", "use the variant that returns a new tensor");
   auto operation = functional->getOperation();
   op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
 }
@@ -149,7 +149,7 @@ void Interpreter::run_in_place(Frame& frame, Node* node, Operator op, const c10:
   const bool first_alone = target.defined() && schema.returns().size() == 1 &&
                            schema.arguments()[0].alias_info() != nullptr &&
                            schema.arguments()[0].alias_info()->isWrite();
-  if (!first_alone) fail(node, "writes to a tensor that it is given", "use the form that returns a new one");
+  if (!first_alone) fail(node, "writes its result to an argument", "use the variant that returns a new tensor");
   make_functional(node, op, schema, target);
   const std::vector<Argument> bases = bases_of(node, target);
   if (!bases.empty() || value_of(target) == nullptr)
@@ -201,9 +201,8 @@ void Interpreter::write_back(const Frame& frame, Node* node, at::Tensor tensor, 
       Way way = way_into(op, before, written, base.sizes());
       if (way.name == nullptr && written.is_value()) way = way_back(op, written, base.sizes());
       if (way.name == nullptr)
-        fail(
-            node, fmt::format("writes to a part of a tensor that {} gave", place_of(*op.node)),
-            "write to a slice (y[:, 0] = z, y[:, 1:3] = z) or put a new tensor together with torch.cat or torch.where");
+        fail(node, fmt::format("writes to a part of a tensor that {} returned", place_of(*op.node)),
+             "write to a slice (y[:, 0] = z, y[:, 1:3] = z) or build a new tensor with torch.cat or torch.where");
       const bool by_dims = std::string_view(way.name) == "aten::transpose";
       written = emit(frame, node, way.name, by_dims ? "int" : "", std::move(way.arguments), base);
     }

@@ -29,15 +29,15 @@ void check_is_script(const std::filesystem::path& path) {
   file.read(0, start.data(), std::min<uint64_t>(start.size(), file.size()));
   const bool is_zip = std::string_view(start.data(), start.size()) == kZip || !zip_checksums(path).empty();
   if (!is_zip)
-    fail_user(
-        {.where = path.string(),
-         .what = "is no TorchScript",
-         .why = "these files are zip archives, which start with \"PK\" and end with a directory: this one does neither",
-         .next = std::string(kHowTo) + "; if it was one, it is damaged: get it again"});
+    fail_user({.where = path.string(),
+               .what = "is not a TorchScript file",
+               .why = "TorchScript files are zip archives, which start with \"PK\" and end with a directory: this file "
+                      "does neither",
+               .next = std::string(kHowTo) + "; if this was a TorchScript file, it is damaged: get it again"});
   if (TorchArchive(path).has(kConstants)) return;
   fail_user({.where = path.string(),
              .what = "holds weights or a pickled module, but no TorchScript",
-             .why = "a model of one's own is a module with its code",
+             .why = "a model of your own must be a module with its code",
              .next = kHowTo});
 }
 
@@ -92,7 +92,7 @@ at::ScalarType dtype_of(const ScriptFile& file) {
   fail_user({.where = file.path.string(),
              .what = "a module without parameters",
              .why = "there is nothing to train (torch.jit.freeze and optimize_for_inference make constants of them)",
-             .next = "save the module as it was before that"});
+             .next = "save the module before these functions change it"});
 }
 
 }  // namespace

@@ -93,20 +93,20 @@ class Grouping {
     const auto fail = [&](const char* why, const char* next) { fail_at(draft_.file.path, *op.node, why, next); };
     const Value& value = draft_.value(result);
     if (value.from_data && value.batch_dim < 0)
-      fail("mixes the samples of a batch", "samples must not depend on each other (but through batch norm)");
+      fail("mixes the samples of a batch", "samples must not depend on each other (except through batch norm)");
     const bool drops = op.name.find("dropout") != std::string::npos || op.name == kDropSamples;
     if (drops && op.training_flag)
-      fail("drops out in a way that no layer here has", "use nn.Dropout or nn.Dropout2d on activations");
+      fail("is a kind of dropout that no layer supports", "use nn.Dropout or nn.Dropout2d on activations");
     const Argument* mean = op.find("running_mean");
     if (mean != nullptr && op.training_flag)
       fail(
-          "changes running statistics outside of a batch norm layer of its own (one with weight and bias, over [n, c], "
+          "changes running statistics but is not a batch norm layer (one with weight and bias, over [n, c], "
           "[n, c, l] or [n, c, h, w], used once)",
           "write it as nn.BatchNorm1d or nn.BatchNorm2d with affine=True");
     const bool recurrent =
         op.name == "aten::lstm" || op.name == "aten::gru" || op.name == "aten::rnn_tanh" || op.name == "aten::rnn_relu";
     if (recurrent && op.training_flag && number_argument(op, "dropout").value_or(0) > 0)
-      fail("drops out between its layers", "write its layers one by one, with nn.Dropout between them");
+      fail("has dropout between its layers", "write its layers one by one, with nn.Dropout between them");
   }
 
   /// True if an operator may join the group that is the only reader of its result: both cannot be split, or together
@@ -163,10 +163,11 @@ class Grouping {
     }
     check_internal(draft_.form(id).has_value() || value.producer >= 0, "the data can go from layer to layer");
     if (!draft_.form(id))
-      fail_at(draft_.file.path, *draft_.op(value.producer).node,
-              "gives what no layer can hand on to another: a mask, complex numbers, or parameters repeated for every "
-              "sample",
-              "let broadcasting repeat parameters (x + weight), and read masks only where they are made (masked_fill)");
+      fail_at(
+          draft_.file.path, *draft_.op(value.producer).node,
+          "returns what cannot pass between layers: a mask, complex numbers, or parameters repeated for every "
+          "sample",
+          "let broadcasting repeat parameters (x + weight), and use masks only where they are created (masked_fill)");
     script.inputs.push_back({id, *draft_.form(id)});
   }
 
