@@ -158,7 +158,7 @@ class Matcher {
 std::vector<std::string> describe(const std::vector<Mismatch>& mismatched) {
   std::vector<std::string> lines;
   for (const Mismatch& entry : mismatched)
-    lines.push_back(fmt::format("{} is {}, here {}", entry.name, entry.in_file, entry.in_model));
+    lines.push_back(fmt::format("{} is {}, not {}", entry.name, entry.in_file, entry.in_model));
   return lines;
 }
 
@@ -180,7 +180,7 @@ void check_skip(const std::vector<Wanted>& wanted, const Model& model, const std
     for (const Wanted& entry : wanted) names.push_back(entry.name);
     fail_user({.where = "weights_skip",
                .what = fmt::format("\"{}\"", printable(prefix)),
-               .why = fmt::format("no name of model \"{}\" begins so", model.name()),
+               .why = fmt::format("no name of model \"{}\" begins with it", model.name()),
                .next = fmt::format("its names are {}", list_names(names, kUnmatchedNamesShown))});
   }
 }
@@ -207,10 +207,10 @@ void check(const WeightsMatch& match, const Model& model, const std::vector<Want
         summary("unexpected", match.unexpected)})
     if (!fault.empty()) faults.push_back(fault);
   const std::string prefix = nothing && options.prefix.empty() ? hidden_prefix(wanted, file) : "";
-  std::string next = "use the model that the file is of, or load it in part (weights_match = \"partial\")";
-  if (nothing) next = "check that the file is of this model";
+  std::string next = "use the model that the file belongs to, or load it in part (weights_match = \"partial\")";
+  if (nothing) next = "check that the file belongs to this model";
   if (!prefix.empty())
-    next = fmt::format("the file's names seem to be the model's behind a prefix: weights_prefix = \"{}\"",
+    next = fmt::format("the file's names seem to be the model's with a prefix: set weights_prefix = \"{}\"",
                        printable(prefix));
   fail_user({.where = source,
              .what = fmt::format("{} fits model \"{}\"", nothing ? "nothing" : "not everything", model.name()),
@@ -240,8 +240,8 @@ std::string render(const WeightsMatch& match, const Model& model, const std::str
   for (const std::string& line :
        {summary("left at their initial values, of another shape in the file", describe(match.mismatched)),
         summary("left at their initial values, missing in the file", match.missing),
-        summary("left at their initial values, as asked", match.skipped), summary("in the file only", match.unexpected),
-        summary("in the file and not needed", match.derived)})
+        summary("left at their initial values, as requested", match.skipped),
+        summary("in the file only", match.unexpected), summary("in the file and not needed", match.derived)})
     if (!line.empty()) text += fmt::format("  {}\n", line);
   return text;
 }

@@ -87,7 +87,7 @@ class Machine {
       if (opcode == kStop) return pop();
       if (!(step_number(opcode) || step_text(opcode) || step_memo(opcode) || step_container(opcode) ||
             step_object(opcode)))
-        fail(fmt::format("opcode 0x{:02x}", opcode), "it belongs to no pickle of protocols 2 to 5");
+        fail(fmt::format("opcode 0x{:02x}", opcode), "pickles of protocols 2 to 5 do not have it");
     }
   }
 
@@ -102,7 +102,7 @@ class Machine {
   // -- reading bytes
   std::string_view take(uint64_t count) {
     if (count > bytes_.size() - at_)
-      fail("pickle cut short", fmt::format("{} bytes are to follow, {} do", count, bytes_.size() - at_));
+      fail("pickle cut short", fmt::format("{} bytes must follow, only {} do", count, bytes_.size() - at_));
     const std::string_view taken = bytes_.substr(at_, count);
     at_ += count;
     return taken;
@@ -155,11 +155,11 @@ class Machine {
   }
 
   void add_items(PickleValue* to, const std::vector<const PickleValue*>& items) {
-    if (!to->is(Kind::sequence) && !to->is(Kind::object)) fail("items for no list", "this opcode needs a list");
+    if (!to->is(Kind::sequence) && !to->is(Kind::object)) fail("items without a list", "this opcode needs a list");
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
   void add_entries(PickleValue* to, const std::vector<const PickleValue*>& items) {
-    if (!to->is(Kind::dict) && !to->is(Kind::object)) fail("entries for no dict", "this opcode needs a dict");
+    if (!to->is(Kind::dict) && !to->is(Kind::object)) fail("entries without a dict", "this opcode needs a dict");
     if (items.size() % 2 != 0) fail("a key without a value", "this opcode needs pairs");
     for (size_t i = 0; i < items.size(); i += 2) to->entries.emplace_back(items[i], items[i + 1]);
   }

@@ -100,11 +100,10 @@ std::vector<Named> storage_order(const TensorMap& tensors, const fs::path& path)
     check_internal(tensor.defined(), "only defined tensors are written");
     const bool dense = tensor.layout() == at::kStrided && !tensor.is_quantized();
     if (!dense || !safetensors_dtype(tensor.scalar_type()) || name == "__metadata__")
-      fail_user(
-          {.where = path.string(),
-           .what = fmt::format("tensor \"{}\" of type {}", printable(name), tensor.toString()),
-           .why = name == "__metadata__" ? "the format keeps this name for itself" : "safetensors has no such type",
-           .next = name == "__metadata__" ? "rename it" : "convert it to a dense tensor of floats or integers"});
+      fail_user({.where = path.string(),
+                 .what = fmt::format("tensor \"{}\" of type {}", printable(name), tensor.toString()),
+                 .why = name == "__metadata__" ? "the format reserves this name" : "safetensors has no such type",
+                 .next = name == "__metadata__" ? "rename it" : "convert it to a dense tensor of floats or integers"});
     order.push_back({&name, &tensor});
   }
   std::stable_sort(order.begin(), order.end(),

@@ -70,12 +70,12 @@ class AttributeCollector {
 
  private:
   [[noreturn]] void fail(const std::string& module) const {
-    fail_user(
-        {.where = path_.string(),
-         .what = fmt::format("module \"{}\"", printable(module)),
-         .why = fmt::format("modules lie deeper than {}, have names longer than {} or more than {} attributes together",
-                            kDeepest, kLongestName, kMostAttributes),
-         .next = "the file is damaged: get it again or save it anew"});
+    fail_user({.where = path_.string(),
+               .what = fmt::format("module \"{}\"", printable(module)),
+               .why = fmt::format(
+                   "modules are nested deeper than {}, have names longer than {} or more than {} attributes together",
+                   kDeepest, kLongestName, kMostAttributes),
+               .next = "the file is damaged: get it again or save it anew"});
   }
 
   /// `type`: "__torch__.torch.nn.modules.linear.Linear".

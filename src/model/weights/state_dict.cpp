@@ -128,7 +128,7 @@ at::Tensor TensorReader::rebuild(const std::string& name, const PickleValue& arg
   if (dtype == at::ScalarType::Undefined)
     fail(name,
          items.size() > kDtype ? fmt::format("dtype {}", printable(items[kDtype]->text)) : "storage without a dtype",
-         "there is no such dtype here", "convert it in Python (tensor.float()) and save the state dict again");
+         "Trireme does not support this dtype", "convert it in Python (tensor.float()) and save the state dict again");
   const Shape sizes = integers(name, *items[kSizes]), strides = integers(name, *items[kStrides]);
   const int64_t offset = integer(name, *items[kOffset]);
   check_reach(name, sizes, strides, offset, dtype, whole.nbytes());
@@ -143,7 +143,7 @@ void TensorReader::check_reach(const std::string& name, const Shape& sizes, cons
                                at::ScalarType dtype, size_t bytes) const {
   if (sizes.size() != strides.size())
     fail(name, fmt::format("sizes {}, strides {}", to_string(sizes), to_string(strides)),
-         "there must be as many of both");
+         "both must have the same length");
   const std::string what = fmt::format("sizes {}, strides {}, offset {}", to_string(sizes), to_string(strides), offset);
   if (!tensor_bytes(sizes, dtype)) fail(name, what, "its size in bytes exceeds 2^63 - 1");
   int64_t last = offset;  // index of the last element
@@ -172,7 +172,7 @@ c10::Storage TensorReader::storage(const std::string& name, const PickleValue& v
   for (const NamedDtype& known : kStorages)
     if (known.name == type_name) *dtype = known.dtype;
   if (*dtype == at::ScalarType::Undefined && type_name != "UntypedStorage")
-    fail(name, fmt::format("storage of type {}", printable(type)), "there is no such dtype here",
+    fail(name, fmt::format("storage of type {}", printable(type)), "Trireme does not support this dtype",
          "convert it in Python (tensor.float()) and save the state dict again");
   const std::string& key = id[kKey]->text;
   if (const auto found = storages_.find(key); found != storages_.end()) return found->second;
@@ -191,12 +191,13 @@ bool has_tensors(const PickleValue& value) {
 [[noreturn]] void fail_no_weights(const fs::path& path, const PickleValue& root) {
   const std::string name = path.filename().string();
   if (root.is(Kind::object))
-    fail_user({.where = path.string(),
-               .what = fmt::format("a pickled object of class {}", printable(root.callee_name())),
-               .why = "an object is code, which is not run; weights are read from a state dict",
-               .next = fmt::format(
-                   "in Python, where its class is at hand: torch.save(torch.load(\"{}\").state_dict(), \"weights.pt\")",
-                   name)});
+    fail_user(
+        {.where = path.string(),
+         .what = fmt::format("a pickled object of class {}", printable(root.callee_name())),
+         .why = "loading an object would run its code, which Trireme never does; it reads weights from a state dict",
+         .next = fmt::format(
+             "in Python, where its class is available: torch.save(torch.load(\"{}\").state_dict(), \"weights.pt\")",
+             name)});
   std::vector<std::string> keys;
   for (const auto& [key, entry] : root.entries) keys.push_back(key->text);
   fail_user({.where = path.string(),

@@ -39,7 +39,7 @@ void check_start(const fs::path& path) {
   if (start == kLegacy)
     fail_user({.where = path.string(),
                .what = "a file in the format of PyTorch before 1.6",
-               .why = "only the zip format since then is read",
+               .why = "only the zip format of later versions is supported",
                .next = resave(path)});
   if (start.starts_with('\x80'))
     fail_user({.where = path.string(),
@@ -85,8 +85,8 @@ TorchArchive::TorchArchive(fs::path path) : path_(std::move(path)) {
   if (has("byteorder") && text("byteorder") != "little")
     fail_user({.where = path_.string(),
                .what = "saved on a big-endian machine",
-               .why = "its numbers are the other way round here",
-               .next = resave(path_) + " on a machine like this one"});
+               .why = "this machine is little-endian",
+               .next = resave(path_) + " on a little-endian machine"});
 }
 
 TorchArchive::~TorchArchive() = default;
@@ -97,9 +97,9 @@ void TorchArchive::check_checksum(const std::string& name, const void* data, siz
   if (stated == checksums_.end() || stated->second == 0) return;
   const auto found = uint32_t(crc32_z(0, static_cast<const Bytef*>(data), bytes));
   if (found != stated->second)
-    fail_archive(
-        path_, fmt::format("record \"{}\" is damaged", printable(name)),
-        fmt::format("the checksum of its {} bytes is {:08x}, its directory says {:08x}", bytes, found, stated->second));
+    fail_archive(path_, fmt::format("record \"{}\" is damaged", printable(name)),
+                 fmt::format("the checksum of its {} bytes is {:08x}, its directory states {:08x}", bytes, found,
+                             stated->second));
 }
 
 bool TorchArchive::has(const std::string& record) const {
