@@ -78,7 +78,7 @@ void give(const TensorMap& weights, const TensorMap& to, const std::filesystem::
     if (given->second.sizes() != tensor.sizes())
       fail_user({.where = source.string(),
                  .what = fmt::format("its parameter {}", name),
-                 .why = "has another shape than the model's",
+                 .why = "its shape differs from the model's",
                  .next = "name the file that the model was imported from"});
     tensor.copy_(given->second);
   }

@@ -70,7 +70,7 @@ std::string script_literal(double value) {
 void fail_export(const Layer& layer, const char* form) {
   fail_user({.where = fmt::format("layer \"{}\"", layer.name()),
              .what = fmt::format("kind {}", layer.kind()),
-             .why = fmt::format("it has no counterpart in {} here", form),
+             .why = fmt::format("it has no counterpart in {}", form),
              .next = "export the weights as safetensors"});
 }
 
