@@ -52,7 +52,7 @@ LayerMemory AvgPool2d::memory(const CallShapes& call) const { return window_memo
 std::string AvgPool2d::to_onnx(OnnxWriter& w) const {
   const OnnxWriter::List pads = onnx_pads(rows(), columns(), w.input_shape(), w.shape());
   if (count_include_pad_ && (pads[2] > padding_.height || pads[3] > padding_.width))
-    fail_export(*this, "ONNX (its windows reach past the padding)");
+    fail_export(*this, "ONNX (its windows extend beyond the padding)");
   return w.add("AveragePool", w.inputs(),
                {{"kernel_shape", kernel_.list()},
                 {"strides", stride_.list()},

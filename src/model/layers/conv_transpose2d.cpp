@@ -73,7 +73,7 @@ Shape ConvTranspose2d::output_shape(std::span<const Shape> inputs) const {
   const Size2d out = extent(in[1], in[2]);
   if (!out.at_least(1))
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
-               fmt::format("padding {} cuts everything away", to_string(options_.padding)),
+               fmt::format("padding {} removes the whole output", to_string(options_.padding)),
                "use less padding or larger images");
   return {options_.out, out.height, out.width};
 }

@@ -82,7 +82,7 @@ Shape PixelCrossEntropy::output_shape(std::span<const Shape> inputs) const {
   expect_rank(*this, logits, 3, "[classes, height, width]");
   if (labels != Shape(logits.begin() + 1, logits.end()))
     fail_shape(*this, fmt::format("label sample shape {} for logits {}", to_string(labels), to_string(logits)),
-               "a label is one number per pixel", "bring masks and logits to one size");
+               "a label is one number per pixel", "resize masks and logits to one size");
   return {};
 }
 
@@ -105,7 +105,7 @@ void PixelCrossEntropy::check_labels(const at::Tensor& labels, int64_t classes) 
   if (wrong == end) return;
   fail_shape(
       *this, fmt::format("label {}", *wrong),
-      fmt::format("with {} classes labels are 0 to {}, or negative where a pixel does not count", classes, classes - 1),
+      fmt::format("with {} classes labels are 0 to {}, or negative if a pixel is not counted", classes, classes - 1),
       "check the dataset's masks or the model's number of classes");
 }
 

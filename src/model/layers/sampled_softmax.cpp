@@ -59,7 +59,7 @@ SampledSoftmax::SampledSoftmax(std::string name, SampledSoftmaxOptions options)
   const SampledSoftmaxOptions& o = options_;
   if (o.width < 1 || o.samples < 1 || o.samples >= o.classes)
     fail_shape(*this, fmt::format("width {}, {} samples of {} classes", o.width, o.samples, o.classes),
-               "it needs a width, and at least one sample but fewer than there are classes",
+               "the width must be at least 1, the samples at least 1 and fewer than the classes",
                "correct the layer's options");
   if (o.module.empty()) options_.module = this->name();
 }

@@ -27,7 +27,8 @@ Upsample2d::Upsample2d(std::string name, Upsample2dOptions options) : Layer(std:
     fail_shape(*this, fmt::format("factor {}, size {}", to_string(options_.factor), to_string(options_.size)),
                "a size, or else a factor, must be positive", "correct the layer's options");
   if (options_.align_corners && options_.mode == Interpolation::nearest)
-    fail_shape(*this, "align_corners with nearest neighbours", "only bilinear interpolation knows it", "leave it out");
+    fail_shape(*this, "align_corners with nearest neighbours", "only bilinear interpolation supports it",
+               "leave it out");
 }
 
 std::string_view Upsample2d::kind() const {
