@@ -79,12 +79,12 @@ Model make_gnmt(const ModelSpec& spec, const ModelOptions& options) {
   if (spec.task != LearningTask::translation)
     fail_user({.where = fmt::format("model \"{}\"", spec.name),
                .what = fmt::format("a data set for {}", name_of(spec.task)),
-               .why = "it translates",
-               .next = "use it with parallel text"});
+               .why = "it is a model for translation",
+               .next = "use a data set of parallel text"});
   if (options.at("layers") < 2)
     fail_user({.where = fmt::format("model \"{}\"", spec.name),
                .what = fmt::format("options.layers = {}", options.at("layers")),
-               .why = "its second layer joins what the first has read in both directions",
+               .why = "its second layer joins both directions of the first",
                .next = "use at least 2"});
   const int64_t width = int64_t(options.at("width")), all = spec.sample_shape[0], ahead = all - spec.target_shape[0];
   ModelBuilder b(spec.name);

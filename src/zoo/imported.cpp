@@ -34,7 +34,7 @@ void check_output(const std::filesystem::path& file, const Shape& output, const 
   const bool only_classes = output.size() == 1 && expected.size() == 1;
   fail_user({.where = file.string(),
              .what = fmt::format("its output is {} for a sample", to_string(output)),
-             .why = fmt::format("{} with these data needs {}", name_of(spec.task), to_string(expected)),
+             .why = fmt::format("{} with this data set needs {}", name_of(spec.task), to_string(expected)),
              .next = only_classes
                          ? fmt::format("give the module a last layer of {} features in Python and save it again",
                                        spec.classes)

@@ -109,7 +109,7 @@ std::vector<NamedModel> odd_mlp_models() {
            "fully connected layers with dropout",
            make_dropout_mlp,
            {{"hidden", 64}, {"probability", 0.5, share}}},
-          {"tied-mlp", "fully connected layers of which two share one weight", make_tied_mlp, {{"hidden", 32}}}};
+          {"tied-mlp", "fully connected layers, two of which share one weight", make_tied_mlp, {{"hidden", 32}}}};
 }
 
 }  // namespace trireme

@@ -101,7 +101,7 @@ Model make_segnet(const ModelSpec& spec, const ModelOptions& options) {
 std::vector<NamedModel> segmentation_models() {
   const ModelUse use{{LearningTask::segmentation}};
   return {{"unet",
-           "an encoder and a decoder with connections across (Ronneberger et al., 2015)",
+           "an encoder and a decoder with skip connections (Ronneberger et al., 2015)",
            make_unet,
            {{"width", 64}, {"depth", 4, ModelOption::Kind::count}},
            use},

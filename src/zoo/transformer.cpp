@@ -154,7 +154,7 @@ Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& opt
 std::vector<NamedModel> transformer_lm_models() {
   using enum ModelOption::Kind;
   return {{"transformer-lm",
-           "a language model in the manner of GPT-2, as long as the samples",
+           "a language model in the style of GPT-2; its positions are those of the samples",
            make_transformer_lm,
            {{"layers", 4, count}, {"width", 128}, {"heads", 4}, {"probability", 0, share}, {"tied", 1, flag}},
            {{LearningTask::language}, /*tokens=*/true}}};
