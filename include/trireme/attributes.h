@@ -1,5 +1,5 @@
-// What makes a layer compute what it computes, besides its kind, its parameters and the shapes of its inputs: strides,
-// heads, switches. Layers that agree in all of these cost the same: profiles and planners look at equal layers once.
+// Everything besides kind, parameters and input shapes that determines what a layer computes: strides, heads, switches.
+// Layers that agree in all of these have the same cost, so profiles and planners treat equal layers once.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace trireme {
 
 using AttributeValue = std::variant<bool, int64_t, double, std::vector<int64_t>>;
 
-/// By name; sizes of images are lists [height, width].
+/// Attributes by name. Image sizes are lists [height, width].
 using Attributes = std::map<std::string, AttributeValue>;
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// What a layer's call holds, computes and exchanges, told from shapes alone: nothing is run. Each layer's file states
-// it of itself (Layer::memory, work, exchanges); tests hold it to what calls really do (tests/cost/).
+// What one call of a layer holds in memory, computes and communicates, derived from shapes alone: nothing is run. Each
+// layer's file states these facts (Layer::memory, work, exchanges). Tests compare them with real calls (tests/cost/).
 #pragma once
 
 #include <cstdint>
@@ -12,76 +12,78 @@
 namespace trireme {
 
 struct CallTensor {
-  Shape shape;          ///< local, the batch (if it has one) as dim 0
+  Shape shape;          ///< local shape; dim 0 is the batch, if there is one
   int64_t element = 4;  ///< bytes of one element
 
   int64_t count() const { return element_count(shape); }
   int64_t bytes() const { return count() * element; }
 };
 
-/// The tensors of one layer's call on one worker. The layer and the option outlive this.
+/// The tensors of one call of a layer on one worker. The layer and the option must outlive this object.
 struct CallShapes {
   const Layer* layer = nullptr;
   const ShardingOption* option = nullptr;
   int tensor = 1;
-  int data = 1;  ///< members of the data group that the call communicates with (global batch norm); 1: it keeps to its
-                 ///< own samples
+  /// Size of the data group that the call communicates with (global batch norm); 1: no communication over the data
+  /// axis.
+  int data = 1;
   int64_t samples = 0;
-  int64_t compute = 4;  ///< bytes of an element that layers compute with
-  int64_t master = 4;   ///< of weights and losses
+  int64_t compute = 4;  ///< bytes of an element of the compute dtype
+  int64_t master = 4;   ///< bytes of an element of weights and losses
   std::vector<CallTensor> inputs;
-  std::vector<bool> wanted;  ///< by input: its gradient is made
+  std::vector<bool> wanted;  ///< per input: true if its gradient is computed
   CallTensor output;
   std::vector<CallTensor> parameters;
 };
 
-/// Bytes of one call. A tensor that is kept in two ways is counted once, by storage. Workspaces are what a call holds
-/// at its peak besides its output and what it saves (backward: besides the inputs' gradients); what a layer states of
-/// them is without what libraries take within their kernels (oneDNN for convolutions and for products in bfloat16).
+/// Memory of one call, in bytes. A tensor that is retained for two reasons is counted once, by storage. A workspace is
+/// the peak memory of a call without its output and its saved tensors (backward: without the input gradients). Memory
+/// that libraries allocate inside their kernels (oneDNN for convolutions and for bfloat16 products) is not included.
 struct LayerMemory {
-  int64_t output = 0;             ///< bytes of a storage of its own; 0 where the output shares an input's storage
-  int output_shares_input = -1;   ///< index of that input
-  int64_t saved = 0;              ///< kept from forward to backward, besides inputs and output
-  std::vector<bool> keeps_input;  ///< by input: its storage is kept from forward to backward
+  int64_t output = 0;             ///< size of the output's own storage; 0 if the output shares an input's storage
+  int output_shares_input = -1;   ///< index of that input; -1: none
+  int64_t saved = 0;              ///< retained from forward to backward, besides inputs and output
+  std::vector<bool> keeps_input;  ///< per input: true if its storage is retained from forward to backward
   bool keeps_output = false;
-  int64_t forward_workspace = 0;   ///< greatest sum of what lives within forward only
-  int64_t backward_workspace = 0;  ///< likewise, besides the gradients of inputs
-  /// Of backward_workspace: what lives when a parameter's gradient is first added to, or after. Not known: all of it.
+  int64_t forward_workspace = 0;   ///< peak of the tensors that live only within forward
+  int64_t backward_workspace = 0;  ///< likewise for backward, without the input gradients
+  /// The part of backward_workspace that is live when a parameter gradient is first accumulated, or later. nullopt: all
+  /// of it.
   std::optional<int64_t> parameter_workspace = {};
-  /// Of a backward in two parts, each one's; of the first besides the gradients of inputs. Not known: that of the
-  /// whole.
+  /// Workspaces of the two parts of a split backward; the first without the input gradients. nullopt: that of the whole
+  /// backward.
   std::optional<int64_t> input_workspace = {}, weight_workspace = {};
-  /// What is kept in place of `saved` from the first part to the second, besides the output gradient. Not known: as
+  /// Bytes retained in place of `saved` from the first part to the second, besides the output gradient. nullopt: as
   /// `saved`.
   std::optional<int64_t> deferred = {};
-  bool defers_gradient = true;  ///< the output gradient's storage is kept as long
-  std::vector<int64_t>
-      input_gradients;  ///< bytes, by input; 0 where none is made, or it shares the output gradient's storage
+  bool defers_gradient = true;  ///< the output gradient's storage is retained until the second part
+  /// Bytes per input; 0 if no gradient is computed, or if it shares the output gradient's storage.
+  std::vector<int64_t> input_gradients;
 };
 
-/// One exchange among the workers of a group, or the same one several times, one after the other.
+/// One communication among the workers of a group, or several equal ones, one after the other.
 struct Exchange {
   RedistributionKind kind = RedistributionKind::none;
-  double bytes =
-      0;  ///< as of Links::collective; send_receive: over the border between two neighbours, both ways together
+  /// As in Links::collective. send_receive: bytes over the boundary between two neighbours, both directions together.
+  double bytes = 0;
   double times = 1;
-  bool over_data = false;  ///< among the data group; else the tensor group
+  bool over_data = false;  ///< true: over the data group; false: over the tensor group
 };
 
-/// In the order of a call. A backward that is split communicates in its first part.
+/// Communication of a call, in order. A split backward communicates in its first part.
 struct LayerExchanges {
   std::vector<Exchange> forward, backward;
 };
 
-/// Equal operators, one after the other.
+/// Equal operators that run one after the other.
 struct OperatorWork {
-  double operators = 1;     ///< kernels that are launched one after the other, of equal work; 0: nothing is done
-  double flops = 0;         ///< of all of them
-  double bytes = 0;         ///< read and written by all of them
-  bool multiplies = false;  ///< matrix products, whose efficiency depends on their size; else bound by memory
+  double operators = 1;     ///< number of kernels of equal work, launched one after the other; 0: no work
+  double flops = 0;         ///< FLOPs of all of them
+  double bytes = 0;         ///< bytes read and written by all of them
+  bool multiplies = false;  ///< true: matrix products, whose efficiency depends on their size; false: bound by memory
 };
 
-/// One go through a layer.
+/// One pass through a layer.
 enum class Pass { forward, input_gradients, weight_gradients };
 
 }  // namespace trireme

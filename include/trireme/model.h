@@ -1,4 +1,4 @@
-// A model: an immutable DAG of named layers in topological order. Knows nothing of parallelism.
+// A model: an immutable DAG of named layers in topological order. It knows nothing of parallelism.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// Index of a vertex; inputs come first, then layers in topological order.
+/// Index of a vertex. Inputs come first, then layers in topological order.
 using NodeId = int;
 
 /// A vertex: a model input (`layer == nullptr`) or a layer.
@@ -19,22 +19,24 @@ struct Node {
   std::string name;
   std::shared_ptr<const Layer> layer;
   std::vector<NodeId> inputs;
-  Shape sample_shape;  ///< of the output, without the batch dim
+  Shape sample_shape;  ///< shape of the output, without the batch dim
 };
 
-/// What training begins with in place of drawn values: a file's weights, an imported model's.
+/// Values with which training starts in place of drawn ones: weights from a file or of an imported model.
 struct InitialValues {
-  /// Whole parameters and buffers by name, in the model's shapes and of any floating dtype; those without one are
-  /// drawn. To be read, not written.
+  /// Whole parameters and buffers by name, in the model's shapes, of any floating dtype. Parameters without an entry
+  /// are drawn. Must not be written to.
   TensorMap tensors;
-  std::string report;  ///< lines for people: where they are from, and what was not; each ended by '\n'
+  std::string report;  ///< lines for users: the source of the values, and which tensors have none; each ends in '\n'
 };
 
-/// The block that a layer belongs to by its name: up to what tells repeated pieces of a network apart, a number alone
-/// ("h.0.attn.q" -> "h.0"), a word for a piece with a number ("encoder.layers.encoder_layer_3.mlp.0" ->
-/// "encoder.layers.encoder_layer_3"; layer, block, stage, transition, inception), or several one after the other
-/// ("layer1.0.downsample.0" -> "layer1.0"); else the first word
-/// ("Mixed_5b.branch1x1.conv" -> "Mixed_5b"); "" without a dot.
+/// Returns the block that a layer belongs to, derived from the layer's name: the name up to the part that distinguishes
+/// repeated pieces of a network. Such a part is
+/// - a number alone: "h.0.attn.q" -> "h.0";
+/// - a numbered word (layer, block, stage, transition, inception): "encoder.layers.encoder_layer_3.mlp.0" ->
+///   "encoder.layers.encoder_layer_3";
+/// - several of these in sequence: "layer1.0.downsample.0" -> "layer1.0".
+/// Without such a part: the first word ("Mixed_5b.branch1x1.conv" -> "Mixed_5b"). A name without a dot: "".
 std::string block_of(std::string_view layer_name);
 
 class Model {
@@ -43,28 +45,28 @@ class Model {
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return nodes_[size_t(id)]; }
   int input_count() const { return inputs_; }  ///< nodes 0..input_count()-1 are inputs: "data", then "target"
-  NodeId loss() const { return loss_; }        ///< its output is one loss per sample
-  NodeId output() const { return output_; }    ///< what the loss judges: logits
+  NodeId loss() const { return loss_; }        ///< this layer outputs one loss per sample
+  NodeId output() const { return output_; }    ///< the node that the loss reads: logits
 
   const std::vector<NodeId>& consumers(NodeId id) const { return consumers_[size_t(id)]; }
-  /// -1 when there is none of that name.
+  /// Returns -1 if no node has that name.
   NodeId find(std::string_view name) const;
 
-  /// Input sample shapes of a layer, in order.
+  /// Sample shapes of a layer's inputs, in order.
   std::vector<Shape> input_shapes(NodeId id) const;
   /// Distinct parameters over all layers (tied ones once), in order of first use.
   std::vector<ParameterSpec> parameters() const;
   int64_t parameter_count() const;
-  /// Over all layers, in their order.
+  /// Buffers of all layers, in the layers' order.
   std::vector<BufferSpec> buffers() const;
 
-  /// Null where everything is drawn.
+  /// Null if all initial values are drawn.
   const std::shared_ptr<const InitialValues>& initial_values() const { return initial_values_; }
-  /// The same model with other initial values. Errors: internal, for a tensor that is none of the model's or of another
-  /// shape.
+  /// Returns the same model with other initial values. Throws an internal error if a tensor is not one of the model's
+  /// or has another shape.
   Model with_initial_values(InitialValues values) const;
 
-  /// Changes when layer names, kinds, shapes or edges change; stored in plans.
+  /// A hash of layer names, kinds, shapes and edges. Stored in plans.
   std::string fingerprint() const;
 
  private:
@@ -81,7 +83,7 @@ class Model {
 class ModelBuilder {
  public:
   explicit ModelBuilder(std::string name);
-  /// All inputs before the first layer.
+  /// All inputs must be added before the first layer.
   NodeId input(std::string name, Shape sample_shape);
   NodeId add(std::shared_ptr<const Layer> layer, std::vector<NodeId> inputs);
   template <class L, class... Args>
@@ -89,8 +91,8 @@ class ModelBuilder {
     return add(std::make_shared<const L>(std::forward<Args>(args)...), std::move(inputs));
   }
   const Shape& shape(NodeId id) const { return model_.nodes_[size_t(id)].sample_shape; }
-  /// `loss` must be the last layer added; `output` the node it judges. Tied parameters are checked for equal shapes
-  /// here. Layers that the loss does not depend on are computed, but not trained: their parameters stay as they are.
+  /// `loss` must be the last layer added, `output` the node that the loss reads. Checks that tied parameters have equal
+  /// shapes. Layers that the loss does not depend on are computed but not trained: their parameters keep their values.
   Model finish(NodeId output, NodeId loss);
 
  private:

@@ -1,4 +1,4 @@
-// Tensors by name, as weights' files hold them.
+// Tensors by name, as in weight files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,21 +12,22 @@ namespace trireme {
 
 using TensorMap = std::map<std::string, at::Tensor>;
 
-/// What a file of weights holds.
+/// The content of a weight file.
 struct Weights {
-  TensorMap
-      tensors;  ///< on the CPU; may share memory with each other (a PyTorch file's views): to be read, not written
+  /// On the CPU; may share memory with each other (views in a PyTorch file). Must not be written to.
+  TensorMap tensors;
   std::map<std::string, std::string> metadata = {};  ///< safetensors' __metadata__
-  std::vector<std::string> not_tensors =
-      {};  ///< names of a state dict's entries that are no tensors; they are left out
+  /// Names of entries of a state dict that are not tensors. These are left out of `tensors`.
+  std::vector<std::string> not_tensors = {};
 };
 
-inline constexpr size_t kLongestShown = 80;  ///< bytes of a file's text within a message
+inline constexpr size_t kLongestShown = 80;  ///< bytes of a file's text in a message
 
-/// For messages about what a file says: at most `limit` bytes, control characters and what is not UTF-8 as '?'.
+/// Returns a file's text in printable form, for messages: at most `limit` bytes, with '?' for control characters and
+/// for bytes that are not UTF-8.
 std::string printable(std::string_view text, size_t limit = kLongestShown);
 
-/// The quoted names, at most `limit` of them, then "and 12 more".
+/// Returns the quoted names, at most `limit` of them, then "and 12 more".
 std::string list_names(const std::vector<std::string>& names, size_t limit);
 
 }  // namespace trireme

@@ -11,31 +11,33 @@
 
 namespace trireme {
 
-/// Which model to build. All take inputs "data" (`sample_shape`) and "target" (`target_shape`) and end in the task's
-/// loss, named "loss".
+/// Specifies the model to build. Every model has the inputs "data" (`sample_shape`) and "target" (`target_shape`) and
+/// ends with the task's loss, named "loss".
 struct ModelSpec {
   std::string name;
   Shape sample_shape;
   int64_t classes = 0;                         ///< of the data set: Dataset::classes
-  std::map<std::string, double> options = {};  ///< a model's own knobs, see model_options
+  std::map<std::string, double> options = {};  ///< options of the model, see model_options
   LearningTask task = LearningTask::classification;
   Shape target_shape = {};     ///< of one sample's target
   int64_t vocabulary = 0;      ///< of token ids in "data"; 0: no tokens
   double label_smoothing = 0;  ///< share of a target that is spread over all classes (Szegedy et al., 2015)
-  /// Positions of a target with all its padding, where this model is for samples with less; 0: target_shape's. Losses
-  /// that divide by positions divide by these, so that padding makes no difference.
+  /// Number of positions of a target with all its padding, if this model is for samples with less padding; 0: from
+  /// target_shape. Losses that divide by the number of positions divide by this number, so that padding does not change
+  /// them.
   int64_t padded_positions = 0;
-  std::vector<double> target_offsets = {};  ///< regression: see MeanSquaredError; makes no difference but to rounding
+  /// Regression: see MeanSquaredError. Affects only rounding.
+  std::vector<double> target_offsets = {};
 };
 
 using ModelOptions = std::map<std::string, double>;
 
-/// A model's own knob.
+/// An option of a model.
 struct ModelOption {
   enum class Kind {
     size,          ///< a whole number from 1 on
     size_or_none,  ///< or 0
-    count,         ///< of layers: a whole number from 1 on, not as large
+    count,         ///< a number of layers: a whole number from 1 on, with a smaller maximum
     share,         ///< at least 0, below 1
     flag,          ///< 0 or 1
   };
@@ -53,7 +55,7 @@ struct ModelUse {
 struct NamedModel {
   const char* name;
   const char* description;  ///< one line
-  /// `options` is complete: every option of the model has a value.
+  /// `options` is complete: it has a value for every option of the model.
   Model (*make)(const ModelSpec& spec, const ModelOptions& options);
   std::vector<ModelOption> options = {};
   ModelUse use = {};

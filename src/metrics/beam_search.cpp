@@ -20,9 +20,9 @@ struct Hypothesis {
   double log_probability = kImpossible;
 };
 
-/// A sentence that could be continued by a token.
+/// A sentence with its possible next token.
 struct Candidate {
-  size_t parent = 0;  ///< in Search::unfinished
+  size_t parent = 0;  ///< index in Search::unfinished_
   int64_t token = 0;
   double log_probability = kImpossible;
 };
@@ -35,7 +35,7 @@ class Search {
   bool is_done() const { return done_; }
   const std::vector<int64_t>& best() const { return best_.tokens; }
 
-  /// The prefix of row `row` of this sentence, `length` tokens: rows without a sentence of their own repeat the first.
+  /// Writes the prefix of row `row` of this sentence, `length` tokens. Rows without a hypothesis repeat the first one.
   void write_prefix(size_t row, int64_t length, int64_t* to) const {
     const Hypothesis& hypothesis = row < unfinished_.size() ? unfinished_[row] : unfinished_.front();
     std::fill_n(to, length, options_.end);
@@ -43,7 +43,8 @@ class Search {
     std::copy_n(hypothesis.tokens.begin(), std::min<size_t>(hypothesis.tokens.size(), size_t(length - 1)), to + 1);
   }
 
-  /// Tokens and log-probabilities [beam, k] of the likeliest continuations of each row, the likeliest first.
+  /// Extends the hypotheses. `tokens`, `values`: tokens and log-probabilities [beam, k] of the most probable
+  /// continuations of each row, in descending order.
   void advance(const int64_t* tokens, const double* values, int64_t k) {
     std::vector<Candidate> candidates;
     for (size_t h = 0; h < unfinished_.size(); ++h)
@@ -79,17 +80,17 @@ class Search {
     const bool at_the_end = !unfinished_.empty() && int64_t(unfinished_.front().tokens.size()) == options_.longest;
     if (at_the_end && finished_ < options_.beam)
       for (const Hypothesis& hypothesis : unfinished_) finish(hypothesis, options_.longest);
-    // probabilities only fall from here on, and the longest sentence has the largest correction
+    // from here on probabilities only decrease, and the longest sentence has the largest correction
     const double reachable = unfinished_.empty() ? kImpossible
                                                  : unfinished_.front().log_probability /
                                                        length_correction(options_.longest, options_.length_penalty);
     done_ =
         at_the_end || finished_ >= options_.beam || unfinished_.empty() || (finished_ > 0 && best_score_ >= reachable);
-    if (unfinished_.empty()) unfinished_.push_back(best_);  // its rows go on being asked about
+    if (unfinished_.empty()) unfinished_.push_back(best_);  // keeps the rows of a finished sentence filled
   }
 
   const BeamOptions& options_;
-  std::vector<Hypothesis> unfinished_;  ///< at most `beam`, the likeliest first
+  std::vector<Hypothesis> unfinished_;  ///< at most `beam`, in descending order of probability
   Hypothesis best_;
   double best_score_ = kImpossible;
   int64_t finished_ = 0;
@@ -108,7 +109,7 @@ std::vector<std::vector<int64_t>> beam_search(int64_t sentences, const NextToken
       searches[size_t(row / options.beam)].write_prefix(size_t(row % options.beam), length,
                                                         prefixes.data_ptr<int64_t>() + row * length);
     const at::Tensor scores = next(prefixes);
-    // as many of each row that, with all ends left out, the beam is filled
+    // enough continuations of each row to fill the beam even if all ends are left out
     const int64_t k = std::min(scores.size(1), 2 * options.beam);
     const auto [values, tokens] = at::topk(scores.to(at::kDouble), k, 1);
     const at::Tensor v = values.contiguous(), t = tokens.contiguous();

@@ -1,4 +1,4 @@
-// Sentences chosen token by token from a model that says how likely each next token is.
+// Beam search: builds sentences token by token from a model that returns the probability of each next token.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,22 +10,23 @@
 namespace trireme {
 
 struct BeamOptions {
-  int64_t beam = 1;  ///< unfinished sentences kept at a time; 1: greedy, always the likeliest token
-  /// alpha of Wu et al., "Google's neural machine translation system", 2016, equation 14: a sentence of n tokens (its
-  /// end counted) has score log(probability) / ((5 + n) / 6)^alpha. 0: no correction, which favours short sentences.
+  int64_t beam = 1;  ///< number of unfinished sentences kept at a time; 1: greedy search
+  /// alpha of Wu et al., "Google's neural machine translation system", 2016, equation 14: a sentence of n tokens
+  /// (including its end) has the score log(probability) / ((5 + n) / 6)^alpha. 0: no correction, which favours short
+  /// sentences.
   double length_penalty = 0.6;
-  int64_t begin = 0, end = 0;  ///< tokens
-  int64_t longest = 0;         ///< tokens of a sentence without its begin; one that has not ended by then is cut
+  int64_t begin = 0, end = 0;  ///< token ids
+  int64_t longest = 0;         ///< maximum number of tokens of a sentence without its begin; a longer sentence is cut
 };
 
-/// Log-probabilities, double [rows, vocabulary], of the token that follows each of `prefixes`, int64 [rows, t], which
-/// begin with `begin`. Rows r * beam .. (r + 1) * beam - 1 belong to sentence r, in every call.
+/// Returns log-probabilities, double [rows, vocabulary], of the token that follows each of `prefixes`, int64 [rows, t],
+/// which start with `begin`. In every call rows r * beam .. (r + 1) * beam - 1 belong to sentence r.
 using NextToken = std::function<at::Tensor(const at::Tensor& prefixes)>;
 
-/// For each of `sentences` the tokens of the finished one with the highest score, without begin and end. At each step
-/// the `beam` likeliest unfinished sentences are kept; one whose end is among the `beam` likeliest continuations is
-/// finished. Ends when `beam` sentences are finished, when no unfinished one can overtake the best of them, or at the
-/// longest length.
+/// Returns, for each of `sentences`, the tokens of the finished sentence with the highest score, without begin and end.
+/// At each step the `beam` most probable unfinished sentences are kept; a sentence whose end is among the `beam` most
+/// probable continuations is finished. Stops when `beam` sentences are finished, when no unfinished one can exceed the
+/// best score, or at the maximum length.
 std::vector<std::vector<int64_t>> beam_search(int64_t sentences, const NextToken& next, const BeamOptions& options);
 
 }  // namespace trireme

@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-/// What separates words besides ASCII's blanks: the white space of Unicode, and four control characters that Python
-/// counts as such.
+/// Separators of words besides ASCII's blanks: the white space of Unicode, and four control characters that Python
+/// treats as white space.
 constexpr std::string_view kOtherBlanks[] = {"\x1c",   "\x1d",   "\x1e",   "\x1f",   "\u0085", "\u00a0",
                                              "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004",
                                              "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a",

@@ -1,7 +1,7 @@
 // BLEU, the usual score of translations (Papineni et al., "BLEU: a method for automatic evaluation of machine
-// translation", 2002), counted as sacrebleu does by default, so that numbers compare with published ones (Post, "A call
-// for clarity in reporting BLEU scores", 2018): tokenizer 13a, case kept, n-grams up to 4, one reference, exponential
-// smoothing (Chen and Cherry, 2014, method 3).
+// translation", 2002). It is computed with sacrebleu's defaults, so that values are comparable with published ones
+// (Post, "A call for clarity in reporting BLEU scores", 2018): tokenizer 13a, case-sensitive, n-grams up to 4, one
+// reference, exponential smoothing (Chen and Cherry, 2014, method 3).
 #pragma once
 
 #include <array>
@@ -12,25 +12,25 @@
 
 namespace trireme {
 
-constexpr int kBleuOrder = 4;  ///< longest n-grams
+constexpr int kBleuOrder = 4;  ///< order of the longest n-grams
 
-/// Over a whole corpus. Index n - 1 is of n-grams.
+/// The score of a whole corpus. Index n - 1 is for n-grams.
 struct Bleu {
-  std::array<int64_t, kBleuOrder>
-      correct{};  ///< n-grams of the hypotheses that are in their reference, each as often as it is there
-  std::array<int64_t, kBleuOrder> total{};  ///< n-grams of the hypotheses
-  std::array<double, kBleuOrder>
-      precisions{};            ///< percent; smoothed: the i-th order without a correct n-gram has 100 / (2^i total)
-  double brevity_penalty = 1;  ///< exp(1 - reference tokens / hypothesis tokens) where the hypotheses are shorter
+  /// n-grams of the hypotheses that are in their reference, each counted at most as often as it occurs there.
+  std::array<int64_t, kBleuOrder> correct{};
+  std::array<int64_t, kBleuOrder> total{};  ///< number of n-grams in the hypotheses
+  /// Percent. Smoothed: the i-th order without a correct n-gram has 100 / (2^i total).
+  std::array<double, kBleuOrder> precisions{};
+  double brevity_penalty = 1;  ///< exp(1 - reference tokens / hypothesis tokens) if the hypotheses are shorter
   int64_t hypothesis_tokens = 0, reference_tokens = 0;
-  double score = 0;  ///< 0 to 100: penalty times the geometric mean of the precisions
+  double score = 0;  ///< 0 to 100: the penalty times the geometric mean of the precisions
 };
 
-/// Hypothesis i against reference i. Any UTF-8; equal numbers of both. Nothing correct, or no n-gram of some order at
-/// all: score 0.
+/// Compares hypothesis i with reference i. Both lists have the same length; texts are any UTF-8. The score is 0 if
+/// nothing is correct, or if some order has no n-gram.
 Bleu corpus_bleu(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references);
 
-/// The tokens that are compared: split_13a, blanks beyond ASCII's included.
+/// Returns the tokens that are compared: those of split_13a, with all blanks of Unicode as separators.
 std::vector<std::string> bleu_tokens(std::string_view sentence);
 
 }  // namespace trireme

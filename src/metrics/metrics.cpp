@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
-constexpr int64_t kTop = 5;  // of so many classes all are among the largest five
+constexpr int64_t kTop = 5;  // with at most this number of classes all are among the five largest
 constexpr std::string_view kClassIou = "iou.";
 
 struct Known {
@@ -31,19 +31,19 @@ const Known kKnown[] = {
     {"r2", {.title = "R2"}},
 };
 
-/// A sum by name, nothing where no layer reported it.
+/// Returns a sum by name; nullopt if no layer reported it.
 std::optional<double> sum_of(const EvaluationSums& sums, const std::string& name) {
   const auto it = sums.reported.find(name);
   return it == sums.reported.end() ? std::nullopt : std::optional(it->second);
 }
 
-/// Adds the mean over samples of a reported sum.
+/// Adds the mean over samples of a reported sum as a metric.
 void add_share(const EvaluationSums& sums, const std::string& reported, const char* name,
                std::vector<Metric>& metrics) {
   if (const auto sum = sum_of(sums, reported)) metrics.push_back({name, *sum / double(sums.samples)});
 }
 
-/// Pixels of a test set that count, and how many of them are right.
+/// Number of counted pixels of a test set, and how many of them are right.
 struct CountedPixels {
   double counted = 0, right = 0;
 };
@@ -57,7 +57,7 @@ CountedPixels count_pixels(const EvaluationSums& sums) {
     right += *intersection;
     unions += *both;
   }
-  // every counted pixel is labelled once and predicted once: the unions count right ones once and wrong ones twice
+  // every counted pixel is labelled once and predicted once: the unions count right pixels once and wrong pixels twice
   return {(unions + right) / 2, right};
 }
 
@@ -80,7 +80,7 @@ void add_segmentation(const EvaluationSums& sums, std::vector<Metric>& metrics) 
   metrics.insert(metrics.end(), by_class.begin(), by_class.end());
 }
 
-/// Per token where the loss reports tokens (sentences differ in length, and a smoothed loss is no likelihood), else per
+/// Per token if the loss reports tokens (sentences differ in length, and a smoothed loss is not a likelihood), else per
 /// sample.
 void add_language(const EvaluationSums& sums, std::vector<Metric>& metrics) {
   const auto loss = sum_of(sums, "token_loss"), tokens = sum_of(sums, "counted");

@@ -20,12 +20,12 @@ const at::Tensor& weight_of(const TensorMap& weights, const std::string& name) {
   return it->second;
 }
 
-/// As the runtime keeps it: parameters of four dims in channels_last order.
+/// Converts to the runtime's memory order: parameters of four dims are channels_last.
 at::Tensor in_order(const at::Tensor& weight) {
   return weight.dim() == 4 ? weight.contiguous(at::MemoryFormat::ChannelsLast) : weight.contiguous();
 }
 
-/// The nodes that the output depends on, itself included.
+/// Returns the nodes that the output depends on, including the output.
 std::vector<bool> before_output(const Model& model) {
   std::vector<bool> needed(model.nodes().size());
   needed[size_t(model.output())] = true;
@@ -39,7 +39,7 @@ bool is_token_ids(const at::Tensor& tensor) { return tensor.scalar_type() == at:
 
 }  // namespace
 
-/// A layer's call outside of any program.
+/// The call of a layer outside of any program.
 struct Predictor::Call final : LayerCall {
   std::vector<at::Tensor> parameters, buffers, states;
   Communicator* alone = nullptr;
@@ -65,7 +65,7 @@ struct Predictor::Step {
   const Layer* layer = nullptr;
   ShardingOption option;
   std::vector<at::Tensor> parameters, buffers;
-  int readers = 0;  ///< among the steps
+  int readers = 0;  ///< number of readers among the steps
 };
 
 Predictor::Predictor(const Model& model, const TensorMap& weights, Precision precision)

@@ -1,4 +1,5 @@
-// A model with its weights, run forward on one device: for what needs whole outputs and not the sums of an evaluation.
+// Runs a model with its weights forward on one device. For uses that need whole outputs and not only the sums of an
+// evaluation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,24 +16,24 @@
 namespace trireme {
 
 /// Evaluates as a worker does: no dropout, batch norm with its running statistics, stateful layers from zeros. Not
-/// thread-safe. The model must outlive it.
+/// thread-safe. The model must outlive this object.
 class Predictor {
  public:
-  /// `weights`: by name, the whole of every parameter and buffer that the model's output depends on. Computes in
-  /// `precision`. Errors: internal, when one is missing or the output depends on the targets.
+  /// `weights`: by name, every parameter and buffer that the model's output depends on, whole. Computes in `precision`.
+  /// Throws an internal error if one is missing or the output depends on the targets.
   Predictor(const Model& model, const TensorMap& weights, Precision precision);
-  /// The same model for samples of other lengths (data/text/repadded_set.h), with the weights of `other`, which are
-  /// shared.
+  /// The same model for samples of other lengths (data/text/repadded_set.h). Shares the weights of `other`.
   Predictor(const Model& model, const Predictor& other);
   ~Predictor();
   Predictor(const Predictor&) = delete;
   Predictor& operator=(const Predictor&) = delete;
 
-  /// What the loss would judge, [n, ...] for `data` [n, ...sample shape], in the compute dtype.
+  /// Returns the tensor that the loss would read, [n, ...], for `data` [n, ...sample shape], in the compute dtype.
   at::Tensor predict(const at::Tensor& data);
 
-  /// The same, but a layer whose inputs equal those of the call before is not run again: all outputs are kept, and
-  /// token ids are compared. For decoding, where the source of a translation stays as it is from one token to the next.
+  /// Like predict, but a layer whose inputs equal those of the previous call is not run again: all outputs are
+  /// retained, and token ids are compared. For decoding, where the source of a translation is the same from one token
+  /// to the next.
   at::Tensor predict_again(const at::Tensor& data);
 
  private:
@@ -47,7 +48,7 @@ class Predictor {
   std::unique_ptr<Communicator> alone_;
   std::vector<Step> steps_;         ///< the layers before the output, in order
   std::vector<at::Tensor> values_;  ///< by node
-  std::vector<bool> changed_;       ///< by node, of the last call
+  std::vector<bool> changed_;       ///< by node: true if it changed in the last call
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What one strategy's run gave: the row of the comparison. The JSON form is documented in docs/run-folder.md.
+// The result of one strategy's run: a row of the comparison. Its JSON form is documented in docs/run-folder.md.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct StepSeconds {
 };
 
 struct CurvePoint {
-  int64_t step = 0;     ///< steps done, 1-based
+  int64_t step = 0;     ///< number of steps done
   int64_t samples = 0;  ///< samples seen so far
-  double seconds = 0;   ///< training time so far, evaluation excluded
+  double seconds = 0;   ///< training time so far, without evaluation
   double loss = 0;      ///< mean over that step's global batch
 };
 
@@ -35,9 +35,9 @@ struct EvaluationPoint {
   int64_t step = 0;
   int64_t samples = 0;
   double epoch = 0;
-  double seconds = 0;                ///< training time so far, evaluation excluded
+  double seconds = 0;                ///< training time so far, without evaluation
   double loss = 0;                   ///< mean over the test set
-  std::vector<Metric> metrics = {};  ///< of the task, the main one first; none where the model's loss reports none
+  std::vector<Metric> metrics = {};  ///< of the task, the main one first; empty if the model's loss reports none
 
   const Metric* main() const { return metrics.empty() ? nullptr : &metrics.front(); }
 };
@@ -48,49 +48,53 @@ struct ToTarget {
   double seconds = 0;
 };
 
-/// A run that went on under another plan.
+/// A change of the plan during a run.
 struct PlanChange {
-  int64_t step = 0;      ///< done before it
-  std::string from, to;  ///< plans in short
+  int64_t step = 0;      ///< number of steps done before the change
+  std::string from, to;  ///< short descriptions of the plans
   std::string reason;
-  double seconds = 0;  ///< from the last worker's end of the old plan to the first step: part of the run's time
+  /// From the end of the old plan on the last worker to the first step of the new plan; part of the run's time.
+  double seconds = 0;
 };
 
-/// What several replicas under an update policy took.
+/// Figures of a run with several replicas under an update policy.
 struct ReplicaReport {
   int replicas = 1;
-  std::string clock = "real";  ///< or "modelled": times are a model's
-  double idle_share = 0;       ///< of the replicas' time: waiting for others
-  int64_t bytes = 0;           ///< sent, by all together
-  std::vector<int64_t> staleness =
-      {};  ///< [k]: exchanges with weights that k updates of others had passed since they were read
-  std::vector<RoundRecord> rounds = {};  ///< of federated learning
+  std::string clock = "real";  ///< or "modelled": times are from a model
+  double idle_share = 0;       ///< share of the replicas' time spent waiting for others
+  int64_t bytes = 0;           ///< sent by all replicas together
+  /// [k]: number of exchanges with weights that were k updates old.
+  std::vector<int64_t> staleness = {};
+  std::vector<RoundRecord> rounds = {};  ///< rounds of federated learning
 };
 
-/// What a run wrote of checkpoints.
+/// Figures of the checkpoints that a run wrote.
 struct CheckpointReport {
   int64_t written = 0, failed = 0;
-  int64_t newest_step = 0;   ///< of the newest that is whole; 0: there is none
-  int64_t bytes = 0;         ///< of that one
-  double stall_seconds = 0;  ///< that the first worker stood still for, all in all: until its state had been copied
-  double write_seconds = 0;  ///< of the thread that wrote them, beside training
+  int64_t newest_step = 0;  ///< step of the newest complete checkpoint; 0: there is none
+  int64_t bytes = 0;        ///< size of that checkpoint
+  /// Total time that the first worker was blocked, until its state had been copied.
+  double stall_seconds = 0;
+  double write_seconds = 0;  ///< time of the writing thread, in parallel with training
 };
 
-/// What a simulation said of a row.
+/// The simulation's prediction for a row.
 struct SimulatedStep {
   double step_seconds = 0;
   std::optional<int64_t> peak_memory;  ///< bytes, of the device that needs most
-  std::string basis;  ///< "measured", "extrapolated 4.0 x", "datasheet": the weakest of what it is made of
+  /// "measured", "extrapolated 4.0 x", "datasheet": the weakest source among its inputs.
+  std::string basis;
 };
 
-/// One row. Quantities that were not measured (failed before, never reached) are nullopt, never zero.
+/// One row. Quantities that were not measured (the run failed before, or never reached them) are nullopt, never zero.
 struct RunResult {
   std::string strategy;  ///< "single", "data", "tensor", "pipeline", "hybrid"
-  std::string name;      ///< of the plan, tells variants of a strategy apart: "hybrid:tensor"
-  std::string plan;      ///< in short: "data 2 x tensor 2"; "data 2 -> pipeline 2" where the run changed it
-  std::vector<BlockStrategy> blocks;  ///< what each block got, of the first plan
+  std::string name;      ///< name of the plan; distinguishes variants of a strategy: "hybrid:tensor"
+  /// Short description: "data 2 x tensor 2"; "data 2 -> pipeline 2" if the run changed the plan.
+  std::string plan;
+  std::vector<BlockStrategy> blocks;  ///< the strategy of each block, under the first plan
   RunStatus status = RunStatus::ok;
-  std::string reason;                 ///< why not ok; one line
+  std::string reason;                 ///< why the status is not ok; one line
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
   int devices = 1;
   std::string backend = kLocalBackend.name;  ///< of the workers (trireme/backend.h)
@@ -98,7 +102,7 @@ struct RunResult {
   std::optional<StepSeconds> step_seconds;
   std::optional<double> epoch_seconds;
   std::optional<double> samples_per_second;
-  std::optional<double> scaling_efficiency;  ///< throughput / (devices x single's throughput); compare fills it in
+  std::optional<double> scaling_efficiency;  ///< throughput / (devices x throughput of "single"); set by compare
   std::vector<double> busy_share;            ///< per device: share of step time spent computing
   std::optional<double> loading_share;       ///< of step time: loading samples or waiting for them, mean over devices
   std::optional<double> exposed_communication;  ///< share of step time, mean over devices
@@ -109,24 +113,26 @@ struct RunResult {
   std::optional<double> price_per_epoch;  ///< in ExperimentResult::currency
   std::optional<double> price_to_target;
   std::optional<EvaluationPoint> test;                   ///< the last evaluation
-  std::optional<EvaluationPoint> test_at_equal_samples;  ///< at the samples every ok row reached; compare fills it in
-  std::optional<EvaluationPoint>
-      test_at_equal_time;             ///< last evaluation within the shortest ok row's time; compare fills it in
-  std::vector<Metric> final_metrics;  ///< of the trained weights, from whole outputs: AUC, BLEU (train/final_metrics.h)
-  std::optional<double> target;       ///< of the main metric
+  std::optional<EvaluationPoint> test_at_equal_samples;  ///< at the samples that every ok row reached; set by compare
+  /// The last evaluation within the time of the shortest ok row; set by compare.
+  std::optional<EvaluationPoint> test_at_equal_time;
+  /// Of the trained weights, computed from whole outputs: AUC, BLEU (train/final_metrics.h).
+  std::vector<Metric> final_metrics;
+  std::optional<double> target;  ///< value of the main metric
   std::optional<ToTarget> to_target;
   std::optional<double> noise_scale;  ///< samples: the gradient noise scale of the last steps (cost/noise_scale.h)
   std::vector<CurvePoint> curve;
   std::vector<EvaluationPoint> evaluations;
-  std::optional<ReplicaReport> replicas;        ///< of rows under an update policy
-  std::vector<PlanChange> changes;              ///< of the plan during the run, in order
-  std::optional<CheckpointReport> checkpoints;  ///< of runs that write any
-  std::optional<Timeline> timeline;  ///< one step, after warm-up, of the last plan; in trace.json, not in run.json
-  /// The plan's schedule with nominal times (forecast/drawing.h); null where there is one stage and one micro-batch.
+  std::optional<ReplicaReport> replicas;        ///< for rows under an update policy
+  std::vector<PlanChange> changes;              ///< changes of the plan during the run, in order
+  std::optional<CheckpointReport> checkpoints;  ///< for runs that write checkpoints
+  /// One step of the last plan, after warm-up; in trace.json, not in run.json.
+  std::optional<Timeline> timeline;
+  /// The plan's schedule with nominal times (forecast/drawing.h); null if there is one stage and one micro-batch.
   std::shared_ptr<const nlohmann::json> schedule;
 };
 
-/// A whole experiment: `compare` has many rows, `train` one.
+/// A whole experiment: `compare` has several rows, `train` one.
 struct ExperimentResult {
   std::string experiment;  ///< name from the file
   std::string model;
@@ -137,14 +143,14 @@ struct ExperimentResult {
   uint64_t seed = 0;
   std::string machine;  ///< "2 cores, AVX-512, AMX, 23.4 GiB; libtorch 1.13.1"
   std::string started;  ///< ISO 8601, UTC
-  std::vector<std::string>
-      initial_values;  ///< lines: where the model's initial values are from; none where they were drawn
-  std::string
-      simulated;  ///< on what the rows were simulated and from what: "dgx1-v100, from its datasheet"; empty: they ran
-  std::optional<double>
-      price_per_hour;    ///< of the machine that ran all rows; not set where each row has devices of its own
-  std::string currency;  ///< of prices; empty: there are none
-  std::string prices;    ///< where they are from, and of when
+  /// Lines: the source of the model's initial values; empty if they were drawn.
+  std::vector<std::string> initial_values;
+  /// What the rows were simulated on, and from what: "dgx1-v100, from its datasheet". Empty: the rows were run.
+  std::string simulated;
+  /// Price of the machine that ran all rows; not set if each row has its own devices.
+  std::optional<double> price_per_hour;
+  std::string currency;  ///< currency of prices; empty: there are none
+  std::string prices;    ///< source and date of the prices
   std::vector<RunResult> rows;
 };
 

@@ -1,4 +1,4 @@
-// What a layer says of itself where it states nothing else (trireme/layer.h): its facts and its export.
+// Defaults for the facts and the export that a layer does not state itself (trireme/layer.h).
 #include <algorithm>
 
 #include "model/export/writers.h"
@@ -16,7 +16,8 @@ LayerMemory Layer::memory(const CallShapes& call) const {
 }
 
 std::vector<OperatorWork> Layer::work(const CallShapes& call, double flops, Pass) const {
-  constexpr double kFlopsPerElementOfProducts = 16;  // more than elementwise operators and poolings do
+  // FLOPs per output element; elementwise operators and poolings need fewer
+  constexpr double kFlopsPerElementOfProducts = 16;
   const bool multiplies = flops > kFlopsPerElementOfProducts * double(std::max<int64_t>(call.output.count(), 1));
   return one_pass(call, flops, 1, multiplies);
 }

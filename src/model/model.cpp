@@ -20,11 +20,11 @@ bool is_number(std::string_view part) {
   return !part.empty() && part.find_first_not_of(kDigits) == std::string_view::npos;
 }
 
-/// A word for a piece of a network with its number: "layer2", "encoder_layer_3", "denseblock1", "transition1",
+/// True for a numbered word that names a piece of a network: "layer2", "encoder_layer_3", "denseblock1", "transition1",
 /// "inception3a".
 bool is_numbered_piece(std::string_view part) {
   if (!part.empty() && part.back() >= 'a' && part.back() <= 'z') part.remove_suffix(1);
-  const size_t word_end = part.find_last_not_of(kDigits) + 1;  // 0 where there is no word
+  const size_t word_end = part.find_last_not_of(kDigits) + 1;  // 0 if there is no word
   std::string_view word = part.substr(0, word_end);
   if (word_end == 0 || word_end == part.size()) return false;
   if (word.ends_with('_')) word.remove_suffix(1);
@@ -38,7 +38,7 @@ bool is_numbered_piece(std::string_view part) {
 std::string block_of(std::string_view layer_name) {
   const size_t first_dot = layer_name.find('.');
   if (first_dot == std::string_view::npos) return "";
-  size_t end = 0;  // of the innermost block so far
+  size_t end = 0;  // end of the innermost block found so far
   for (size_t begin = 0, dot = first_dot;; begin = dot + 1, dot = layer_name.find('.', begin)) {
     const bool is_last = dot == std::string_view::npos;
     const std::string_view part = layer_name.substr(begin, dot - begin);
@@ -172,7 +172,8 @@ Model ModelBuilder::finish(NodeId output, NodeId loss) {
                "a loss is one number per sample", "end the model with a loss layer");
 
   model_.consumers_.assign(model_.nodes_.size(), {});
-  std::map<std::string, std::pair<Shape, std::string>> shapes;  // parameter -> shape, first layer
+  // parameter -> its shape and the first layer that declares it
+  std::map<std::string, std::pair<Shape, std::string>> shapes;
   for (NodeId id = model_.inputs_; id <= last; ++id) {
     const Node& node = model_.node(id);
     for (NodeId input : node.inputs) model_.consumers_[size_t(input)].push_back(id);

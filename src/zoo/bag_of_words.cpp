@@ -1,4 +1,4 @@
-// A bag of words: the mean of the words' vectors, and a linear layer (Joulin et al., "Bag of Tricks for Efficient Text
+// A bag of words: the mean of the words' vectors and a linear layer (Joulin et al., "Bag of Tricks for Efficient Text
 // Classification", 2016: fastText without n-grams), with the parameter names of PyTorch's tutorial on text
 // classification.
 #include "trireme/layers/embedding.h"
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kBagOfWordsDeviation = 0.1;  // of the words' initial vectors
+constexpr double kBagOfWordsDeviation = 0.1;  // of the initial word vectors
 
 Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options) {
   require_tokens(spec);
@@ -27,7 +27,6 @@ Model make_bag_of_words(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// The mean of the words' vectors, and a linear layer (Joulin et al., 2016).
 std::vector<NamedModel> bag_of_words_models() {
   return {{"bag-of-words",
            "the mean of the words' vectors, and a linear layer (Joulin et al., 2016)",

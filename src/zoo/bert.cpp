@@ -1,6 +1,6 @@
 // BERT's encoder with a classification head (Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for
-// Language Understanding", 2018), named as Hugging Face's BertForSequenceClassification. Padding is not seen; all
-// tokens are of type 0.
+// Language Understanding", 2018), with the names of Hugging Face's BertForSequenceClassification. Padding is masked;
+// all tokens have type 0.
 #include <fmt/format.h>
 
 #include "trireme/layers/activation.h"
@@ -47,7 +47,7 @@ class Bert {
     return join(x, b_.layer<Activation>({hidden}, name + ".intermediate.gelu", Function::gelu), name + ".output");
   }
 
-  /// The state of the first token.
+  /// Returns the state of the first token, after the pooler.
   NodeId pool(NodeId x) {
     x = b_.layer<SelectPosition>({x}, "bert.pooler.first");
     x = b_.layer<Activation>({linear(x, "bert.pooler.dense", width_)}, "bert.pooler.tanh", Function::tanh);
@@ -89,7 +89,6 @@ Model make_bert(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// Hugging Face's BertForSequenceClassification (Devlin et al., 2018).
 std::vector<NamedModel> bert_models() {
   using enum ModelOption::Kind;
   return {{"bert",

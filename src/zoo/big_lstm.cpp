@@ -1,5 +1,5 @@
-// BigLSTM (Jozefowicz et al., "Exploring the Limits of Language Modeling", 2016): LSTM layers with projections and
-// residuals between them, and a softmax over a large vocabulary, of which training may look at a sample.
+// BigLSTM (Jozefowicz et al., "Exploring the Limits of Language Modeling", 2016): LSTM layers with projections,
+// residuals between them, and a softmax over a large vocabulary, which can be sampled in training.
 #include <fmt/format.h>
 
 #include "trireme/error.h"
@@ -46,7 +46,7 @@ Model make_big_lstm(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// LSTMs with projections (Jozefowicz et al., 2016). samples: classes that a training step compares with; 0: all.
+/// Option samples: number of classes in the sample of a training step; 0: all.
 std::vector<NamedModel> big_lstm_models() {
   using enum ModelOption::Kind;
   return {{"big-lstm",

@@ -1,4 +1,4 @@
-// The registry of models: each file describes its own; a line in zoo.cpp adds a file.
+// The registry of models. Each file describes its own models; one line in zoo.cpp adds a file.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// DenseNet-121 (Huang et al., "Densely Connected Convolutional Networks", 2016), named as torchvision names it: every
-// layer reads the outputs of all before it in its block.
+// DenseNet-121 (Huang et al., "Densely Connected Convolutional Networks", 2016), with torchvision's names. Every layer
+// reads the outputs of all earlier layers of its block.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr int kBlockLayers[] = {6, 12, 24, 16};
-constexpr int64_t kBottleneck = 4;  // channels of a layer's first convolution over the growth
+constexpr int64_t kBottleneck = 4;  // channels of a layer's first convolution / growth
 
 NodeId convolve(ImageBuilder& net, NodeId x, const std::string& name, int64_t out, int64_t kernel, int64_t stride) {
   const double fan_in = double(net.channels(x) * kernel * kernel);
@@ -52,7 +52,6 @@ Model make_densenet121(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// torchvision's (Huang et al., 2016).
 std::vector<NamedModel> densenet_models() {
   using enum ModelOption::Kind;
   return {{"densenet121",

@@ -1,7 +1,8 @@
-// GNMT (Wu et al., "Google's Neural Machine Translation System", 2016): a stack of LSTM layers that encodes, the first
-// in both directions, and one that decodes; residuals from the third layer on. The decoder's first layer asks the
-// attention, whose answer all layers above it read for the same position (as in later implementations, so that layers
-// run one after the other over a whole sentence; the paper feeds the first layer the answer for the position before).
+// GNMT (Wu et al., "Google's Neural Machine Translation System", 2016): a stack of LSTM layers as encoder, the first in
+// both directions, and one as decoder; residuals from the third layer on. The output of the decoder's first layer is
+// the attention's query. All layers above it read the attention's result for the same position. (Later implementations
+// do so too, because layers can then run one after the other over a whole sentence. In the paper the first layer reads
+// the result for the previous position.)
 #include <fmt/format.h>
 
 #include "trireme/error.h"
@@ -20,8 +21,8 @@ namespace trireme {
 namespace {
 
 constexpr int kFeatures = 2;            // the dim of features of [samples, positions, features]
-constexpr int kFirstResidual = 2;       // layer from which on residuals are added
-constexpr double kGnmtDeviation = 0.1;  // of the embeddings
+constexpr int kFirstResidual = 2;       // first layer with a residual
+constexpr double kGnmtDeviation = 0.1;  // of the initial embeddings
 
 class Gnmt {
  public:
@@ -78,12 +79,12 @@ Model make_gnmt(const ModelSpec& spec, const ModelOptions& options) {
   if (spec.task != LearningTask::translation)
     fail_user({.where = fmt::format("model \"{}\"", spec.name),
                .what = fmt::format("a data set for {}", name_of(spec.task)),
-               .why = "it translates",
-               .next = "use it with parallel text"});
+               .why = "it is a model for translation",
+               .next = "use a data set of parallel text"});
   if (options.at("layers") < 2)
     fail_user({.where = fmt::format("model \"{}\"", spec.name),
                .what = fmt::format("options.layers = {}", options.at("layers")),
-               .why = "its second layer joins what the first has read in both directions",
+               .why = "its second layer joins both directions of the first",
                .next = "use at least 2"});
   const int64_t width = int64_t(options.at("width")), all = spec.sample_shape[0], ahead = all - spec.target_shape[0];
   ModelBuilder b(spec.name);
@@ -98,7 +99,7 @@ Model make_gnmt(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// Translation (Wu et al., 2016). layers: to encode, and as many to decode.
+/// Translation (Wu et al., 2016). Option layers: the number of encoder layers, and of decoder layers.
 std::vector<NamedModel> gnmt_models() {
   using enum ModelOption::Kind;
   return {{"gnmt",

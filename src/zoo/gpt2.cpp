@@ -1,7 +1,7 @@
-// GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), named as Hugging Face's
-// GPT2LMHeadModel: queries, keys and values are one projection, weights of projections are [in, out]. Initial values as
-// the paper's code: normal with deviation 0.02, projections back to the residual stream smaller, the more of them there
-// are.
+// GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), with the names of Hugging Face's
+// GPT2LMHeadModel. Queries, keys and values are one projection; weights of projections are [in, out]. Initial values as
+// in the paper's code: normal with deviation 0.02; projections to the residual stream have a smaller deviation, which
+// decreases with their number.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -46,7 +46,7 @@ class Gpt2 {
     x = b_.layer<Activation>({x}, name + ".act", Function::gelu_tanh);
     return drop(projection(x, name + ".c_proj", width_, residual_deviation()), name + ".dropout");
   }
-  /// Hugging Face's Conv1D.
+  /// A linear layer in the form of Hugging Face's Conv1D.
   NodeId projection(NodeId x, const std::string& name, int64_t out, double deviation, int64_t parts = 0) {
     return b_.layer<Linear>({x}, name, b_.shape(x).back(), out,
                             LinearOptions{.deviation = deviation, .parts = parts, .transposed = true});
@@ -79,7 +79,6 @@ Model make_gpt2(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// Hugging Face's GPT2LMHeadModel (Radford et al., 2019).
 std::vector<NamedModel> gpt2_models() {
   using enum ModelOption::Kind;
   return {{"gpt2",

@@ -1,4 +1,4 @@
-// What networks on images are made of, added one after the other.
+// Adds the layers of image networks, one after the other.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace trireme {
 
-/// Starts with the inputs "data" and "target" of `spec`, which must outlive it, and ends in the task's loss. The
-/// functions add layers called `name` that read `x` and give back their output.
+/// Starts with the inputs "data" and "target" of `spec`, which must outlive this object, and ends with the task's loss.
+/// The functions add layers named `name` that read `x`, and return their output.
 class ImageBuilder {
  public:
-  /// Errors: user error when the samples are no images.
+  /// Throws a user error if the samples are not images.
   explicit ImageBuilder(const ModelSpec& spec);
 
   ModelBuilder& builder() { return b_; }
@@ -26,18 +26,18 @@ class ImageBuilder {
   int64_t height(NodeId x) const { return b_.shape(x)[1]; }
   int64_t width(NodeId x) const { return b_.shape(x)[2]; }
 
-  /// Fills in `options.in`.
+  /// Sets `options.in`.
   NodeId conv(NodeId x, const std::string& name, Conv2dOptions options);
   NodeId norm(NodeId x, const std::string& name, BatchNormOptions options = {});
-  /// Norm and ReLU in one.
+  /// Norm and ReLU in one layer.
   NodeId norm_relu(NodeId x, const std::string& name, double epsilon = 1e-5);
   NodeId relu(NodeId x, const std::string& name);
   NodeId max_pool(NodeId x, const std::string& name, MaxPool2dOptions options);
   NodeId concat(std::vector<NodeId> inputs, const std::string& name);
-  NodeId dropout(NodeId x, const std::string& name, double probability);  ///< nothing where it is 0
+  NodeId dropout(NodeId x, const std::string& name, double probability);  ///< adds no layer if it is 0
   NodeId linear(NodeId x, const std::string& name, int64_t out, LinearOptions options = {});
 
-  /// With the loss of spec.task over `output`.
+  /// Adds the loss of spec.task over `output` and returns the model.
   Model finish(NodeId output);
 
  private:

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// Of a sample's output, for the task's loss.
+/// Returns the shape of a sample's output that the task's loss requires.
 Shape expected_output(const ModelSpec& spec) {
   Shape shape;
   switch (spec.task) {
@@ -34,14 +34,14 @@ void check_output(const std::filesystem::path& file, const Shape& output, const 
   const bool only_classes = output.size() == 1 && expected.size() == 1;
   fail_user({.where = file.string(),
              .what = fmt::format("its output is {} for a sample", to_string(output)),
-             .why = fmt::format("{} with these data needs {}", name_of(spec.task), to_string(expected)),
+             .why = fmt::format("{} with this data set needs {}", name_of(spec.task), to_string(expected)),
              .next = only_classes
                          ? fmt::format("give the module a last layer of {} features in Python and save it again",
                                        spec.classes)
                          : "change what forward returns and save the module again"});
 }
 
-/// Without data: the task that such an output is for, most often.
+/// Without data: sets the task that most often has such an output.
 void guess_task(ModelSpec& spec, const Shape& output) {
   if (output.empty()) return;
   spec.classes = output.size() == 3 ? output.front() : output.back();

@@ -1,4 +1,4 @@
-// A model of one's own with the loss of a task: what a file stands for where the zoo has names.
+// A user's own model with the loss of a task: a file in place of a name of the zoo.
 #pragma once
 
 #include <filesystem>
@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-/// Whether a model's name is that of a file: it ends as TorchScript files do.
+/// True if a model's name is that of a file: it ends as TorchScript files do.
 bool names_script_file(const std::string& name);
 
-/// Imports a TorchScript file (model/import/import.h) for the samples of `spec`, and ends it in its task's loss;
-/// spec.name and spec.options say nothing here. spec.classes = 0: no data are there; the task, its classes and the
-/// target's shape are then those that the output looks like. Errors (user): as import_torchscript; an output that is
-/// not what the task's loss judges.
+/// Imports a TorchScript file (model/import/import.h) for the samples of `spec`, and adds its task's loss. spec.name
+/// and spec.options are ignored. spec.classes = 0 means that there is no data set: the task, its classes and the
+/// target's shape are then derived from the output's shape. Throws the user errors of import_torchscript, and a user
+/// error for an output that the task's loss cannot read.
 ImportedModel import_model(const std::filesystem::path& file, ModelSpec spec);
 
 }  // namespace trireme

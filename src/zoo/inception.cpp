@@ -1,6 +1,6 @@
 // A small GoogLeNet (Szegedy et al., "Going Deeper with Convolutions", 2015) for small images: one convolution as stem,
-// the Inception blocks 3a and 3b with the paper's channels at width 64, global pooling. Named as torchvision's
-// GoogLeNet; the third branch has the paper's 5x5 convolution where torchvision's has a 3x3. The four branches of a
+// the Inception blocks 3a and 3b with the paper's channels at width 64, global pooling. Names as in torchvision's
+// GoogLeNet; the third branch has the paper's 5x5 convolution, where torchvision has a 3x3. The four branches of a
 // block are independent of each other.
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ namespace {
 constexpr double kInceptionEpsilon = 1e-3;  // of torchvision's GoogLeNet
 constexpr int64_t kWidthUnit = 4;           // the narrowest convolution has width / 4 channels
 
-/// Output channels of a block's convolutions, as the columns of the paper's table 1.
+/// Output channels of a block's convolutions: the columns of the paper's table 1.
 struct InceptionChannels {
   int64_t one, reduce3, three, reduce5, five, pool;
 };
@@ -55,7 +55,7 @@ class InceptionBuilder {
  private:
   int64_t channels(NodeId id) const { return b_.shape(id).empty() ? 1 : b_.shape(id)[0]; }
 
-  /// torchvision's BasicConv2d; without batch norm the convolution has a bias, as the paper's.
+  /// torchvision's BasicConv2d. Without batch norm the convolution has a bias, as in the paper.
   NodeId conv_from(NodeId input, const std::string& name, int64_t out, int64_t kernel) {
     NodeId x = b_.layer<Conv2d>({input}, name + ".conv",
                                 Conv2dOptions{.in = channels(input),
@@ -99,7 +99,7 @@ Model make_inception(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// A small GoogLeNet of two Inception blocks. width: a multiple of 4.
+/// Option width: a multiple of 4.
 std::vector<NamedModel> inception_models() {
   return {{"inception",
            "a small GoogLeNet of two Inception blocks",

@@ -1,5 +1,5 @@
-// Inception-V3 (Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015), named as
-// torchvision names it, with its auxiliary head: a classifier after Mixed_6e whose loss counts 0.4 while training.
+// Inception-V3 (Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015), with torchvision's
+// names and its auxiliary head: a classifier after Mixed_6e, whose loss has weight 0.4 in training.
 
 #include "trireme/layers/adaptive_avg_pool2d.h"
 #include "trireme/layers/avg_pool2d.h"
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kInceptionV3Epsilon = 1e-3;   // of its norms
+constexpr double kInceptionV3Epsilon = 1e-3;   // of the norms
 constexpr double kInceptionV3Deviation = 0.1;  // of initial weights
 constexpr double kAuxiliaryWeight = 0.4;
 
@@ -87,7 +87,7 @@ class InceptionV3 {
     x_ = net_.concat({one, three, twice, pool(name, 192)}, name + ".concat");
   }
 
-  /// torchvision's InceptionAux on the current end; call it once, before finish.
+  /// Adds torchvision's InceptionAux at the current end. Call it at most once, before finish.
   void auxiliary_head() {
     NodeId x = net_.builder().layer<AvgPool2d>({x_}, "AuxLogits.pool", AvgPool2dOptions{.kernel = 5, .stride = 3});
     x = conv(x, "AuxLogits.conv0", {.out = 128});
@@ -161,8 +161,7 @@ Model make_inception_v3(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// torchvision's (Szegedy et al., 2015) for images of about 299 pixels. auxiliary: the auxiliary head, whose loss
-/// counts 0.4 in training.
+/// torchvision's Inception v3. Option auxiliary: with the auxiliary head, whose loss has weight 0.4 in training.
 std::vector<NamedModel> inception_v3_models() {
   using enum ModelOption::Kind;
   return {{"inception-v3",

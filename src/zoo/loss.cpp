@@ -17,7 +17,7 @@ void check_label_smoothing(const ModelSpec& spec) {
   if (spec.label_smoothing == 0 || has_classes) return;
   fail_user({.where = "label_smoothing",
              .what = fmt::format("{:g}", spec.label_smoothing),
-             .why = fmt::format("the loss of {} takes none", name_of(spec.task)),
+             .why = fmt::format("the loss of {} does not support it", name_of(spec.task)),
              .next = "leave it out"});
 }
 

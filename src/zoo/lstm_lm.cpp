@@ -43,8 +43,7 @@ Model make_lstm_lm(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// A language model of LSTM layers over a stream of text. probability: of dropout; not stateful: every sample starts
-/// from zeros.
+/// Options. probability: of dropout. stateful = 0: every sample starts from zeros.
 std::vector<NamedModel> lstm_lm_models() {
   using enum ModelOption::Kind;
   return {{"lstm-lm",

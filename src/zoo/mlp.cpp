@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// A chain under construction: inputs, the flattened data and the running end.
+/// A chain of layers under construction: inputs, the flattened data and the present end.
 class Chain {
  public:
   explicit Chain(const ModelSpec& spec) : spec_(spec), builder_(spec.name) {
@@ -33,7 +33,7 @@ class Chain {
   }
   NodeId end() const { return end_; }
 
-  /// Ends in a linear layer `name` of the classes and the loss.
+  /// Adds a linear layer `name` with one output per class, and the loss.
   Model finish(const std::string& name) {
     linear(name, spec_.classes);
     return finish_with_loss(builder_, end_, target_, spec_);
@@ -94,14 +94,14 @@ Model make_tied_mlp(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// Fully connected: depth hidden layers.
+/// Option depth: the number of hidden layers.
 std::vector<NamedModel> mlp_models() {
   using enum ModelOption::Kind;
   return {{"mlp", "fully connected layers", make_mlp, {{"hidden", 256}, {"depth", 2, count}}}};
 }
 
-/// Small models with one peculiarity each: a chain with a skip connection from its start to its end; dropout; two
-/// layers that share one weight.
+/// Small models for tests, each with one special property: a skip connection from start to end; dropout; two layers
+/// that share one weight.
 std::vector<NamedModel> odd_mlp_models() {
   using enum ModelOption::Kind;
   return {{"skip", "a chain with a skip connection from its start to its end", make_skip, {{"hidden", 32}}},
@@ -109,7 +109,7 @@ std::vector<NamedModel> odd_mlp_models() {
            "fully connected layers with dropout",
            make_dropout_mlp,
            {{"hidden", 64}, {"probability", 0.5, share}}},
-          {"tied-mlp", "fully connected layers of which two share one weight", make_tied_mlp, {{"hidden", 32}}}};
+          {"tied-mlp", "fully connected layers, two of which share one weight", make_tied_mlp, {{"hidden", 32}}}};
 }
 
 }  // namespace trireme

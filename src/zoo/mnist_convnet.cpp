@@ -1,4 +1,4 @@
-// A small convolutional network in the manner of LeNet-5 (LeCun et al., 1998).
+// A small convolutional network in the style of LeNet-5 (LeCun et al., 1998).
 #include "trireme/layers/conv2d.h"
 #include "trireme/layers/flatten.h"
 #include "trireme/layers/linear.h"
@@ -30,7 +30,6 @@ Model make_mnist_convnet(const ModelSpec& spec, const ModelOptions&) {
 
 }  // namespace
 
-/// Two 5x5 convolutions, two fully connected layers.
 std::vector<NamedModel> mnist_convnet_models() {
   return {{"mnist-convnet", "two 5x5 convolutions, two fully connected layers", make_mnist_convnet}};
 }

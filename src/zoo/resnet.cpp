@@ -1,6 +1,6 @@
 // ResNets (He et al., "Deep Residual Learning for Image Recognition", 2015) and ResNeXt-50 (Xie et al., "Aggregated
-// Residual Transformations for Deep Neural Networks", 2017), named as torchvision names them. Norm, residual addition
-// and ReLU are one layer. Without batch norm the convolutions stand alone, and additions and ReLUs are layers.
+// Residual Transformations for Deep Neural Networks", 2017), with torchvision's names. Norm, residual addition and ReLU
+// are one layer. Without batch norm, additions and ReLUs are separate layers.
 #include <fmt/format.h>
 
 #include <vector>
@@ -14,14 +14,14 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kExpansion = 4;          // channels of a bottleneck block's output over its inner ones
-constexpr int64_t kWidthOfBaseWidth = 64;  // channels at which a group has the base width
+constexpr int64_t kExpansion = 4;          // output channels / inner channels of a bottleneck block
+constexpr int64_t kWidthOfBaseWidth = 64;  // width at which a group has `group_width` channels
 
 class ResNetBuilder {
  public:
   ResNetBuilder(const ModelSpec& spec, bool batch_norm) : batch_norm_(batch_norm), net_(spec), end_(net_.data()) {}
 
-  /// The paper's stem for ImageNet, or for small images one 3x3 convolution.
+  /// Adds the paper's stem for ImageNet, or one 3x3 convolution for small images.
   void stem(int64_t width, bool small_images) {
     end_ = norm(conv(end_, "conv1", width, small_images ? 3 : 7, small_images ? 1 : 2), "bn1", "relu", {.relu = true});
     if (!small_images) end_ = net_.max_pool(end_, "maxpool", {.kernel = 3, .stride = 2, .padding = 1});
@@ -35,7 +35,7 @@ class ResNetBuilder {
     join(x, shortcut(input, name, out, stride), name, "bn2");
   }
 
-  /// torchvision's Bottleneck; with groups it is ResNeXt's.
+  /// torchvision's Bottleneck; with groups: ResNeXt's.
   void bottleneck(const std::string& name, int64_t width, int64_t stride, int64_t groups, int64_t group_width) {
     const NodeId input = end_;
     const int64_t inner = width * group_width / kWidthOfBaseWidth * groups, out = width * kExpansion;
@@ -61,7 +61,7 @@ class ResNetBuilder {
                       .bias = false,
                       .he_fan_out = true});
   }
-  /// The norm layer `name`, or without batch norm the ReLU `relu` where there is to be one.
+  /// Adds the norm layer `name`; without batch norm the ReLU `relu`, if options.relu.
   NodeId norm(NodeId input, const std::string& name, const std::string& relu, BatchNormOptions options) {
     if (batch_norm_) return net_.norm(input, name, options);
     return options.relu ? net_.relu(input, relu) : input;
@@ -70,7 +70,7 @@ class ResNetBuilder {
     if (stride == 1 && net_.channels(input) == out) return input;
     return norm(conv(input, name + ".downsample.0", out, 1, stride), name + ".downsample.1", "", {});
   }
-  /// The end of a block, whose last norm is `norm`. The shortcut's layers come before it, as torchvision's do.
+  /// Adds the end of a block, whose last norm is `norm`. The shortcut's layers precede it, as in torchvision.
   void join(NodeId x, NodeId shortcut, const std::string& name, const std::string& norm) {
     ModelBuilder& b = net_.builder();
     end_ = batch_norm_ ? b.layer<BatchNorm>({x, shortcut}, name + "." + norm, net_.channels(x),
@@ -84,7 +84,7 @@ class ResNetBuilder {
 };
 
 struct ResNetShape {
-  std::vector<int> blocks;  ///< of the four groups
+  std::vector<int> blocks;  ///< blocks in each of the four groups
   bool bottleneck;
 };
 
@@ -98,9 +98,10 @@ const std::map<int, ResNetShape>& shapes() {
 
 /// Which ResNet.
 struct ResNetKind {
-  int depth = 18;                        ///< 18, 34, 50, 101
-  bool small_images = false;             ///< a 3x3 stem without pool, for CIFAR
-  int64_t groups = 1, group_width = 64;  ///< of bottleneck blocks: 32 and 4 make ResNeXt-50 32x4d
+  int depth = 18;             ///< 18, 34, 50, 101
+  bool small_images = false;  ///< a 3x3 stem without pool, for CIFAR
+  /// Of bottleneck blocks: 32 and 4 give ResNeXt-50 32x4d.
+  int64_t groups = 1, group_width = 64;
 };
 
 Model make_resnet(const ModelSpec& spec, const ModelOptions& options, const ResNetKind& kind) {
@@ -130,9 +131,8 @@ Model make_resnet_of(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// torchvision's, parameter names included (He et al., 2015); cifar-...: with a 3x3 stem and no max pool, for small
-/// images; ResNeXt-50 32x4d (Xie et al., 2017). Options: the channels of the first blocks; without batch norm
-/// convolutions, additions and ReLUs alone.
+/// torchvision's ResNets, including parameter names. cifar-...: with a 3x3 stem and no max pool, for small images.
+/// Options: width: the channels of the first blocks; batch_norm = 0: only convolutions, additions and ReLUs.
 std::vector<NamedModel> resnet_models() {
   const std::vector<ModelOption> options{{"batch_norm", 1, ModelOption::Kind::flag}, {"width", 64}};
   const char *usual = "torchvision's ResNet (He et al., 2015)",

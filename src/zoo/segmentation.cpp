@@ -1,7 +1,7 @@
-// Networks for segmentation: U-Net (Ronneberger, Fischer, Brox, "U-Net: Convolutional Networks for Biomedical Image
-// Segmentation", 2015; with batch norm and padded convolutions, so that the output is as large as the image, whatever
-// its size) and SegNet (Badrinarayanan, Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture
-// for Image Segmentation", 2015).
+// Networks for segmentation. U-Net (Ronneberger, Fischer, Brox, "U-Net: Convolutional Networks for Biomedical Image
+// Segmentation", 2015), with batch norm and padded convolutions, so that the output has the size of the image for any
+// image size. SegNet (Badrinarayanan, Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture for
+// Image Segmentation", 2015).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-/// A 3x3 convolution with norm and ReLU: "<name>.conv<i>", "<name>.bn<i>".
+/// Adds a 3x3 convolution with norm and ReLU: "<name>.conv<i>", "<name>.bn<i>".
 NodeId convolve(ImageBuilder& net, NodeId x, const std::string& name, int i, int64_t out) {
   x = net.conv(x, fmt::format("{}.conv{}", name, i),
                {.out = out, .kernel = 3, .padding = 1, .bias = false, .he_fan_out = true});
@@ -31,7 +31,7 @@ NodeId twice(ImageBuilder& net, NodeId x, const std::string& name, int64_t out) 
 Model make_unet(const ModelSpec& spec, const ModelOptions& options) {
   const auto width = int64_t(options.at("width")), depth = int64_t(options.at("depth"));
   ImageBuilder net(spec);
-  constexpr int64_t kDeepest = 40;  // no image has so many pixels
+  constexpr int64_t kDeepest = 40;  // no image has 2^40 rows or columns
   const int64_t least = int64_t{1} << std::min(depth, kDeepest);
   if (net.height(net.data()) < least || net.width(net.data()) < least)
     fail_user({.where = fmt::format("model \"{}\"", spec.name),
@@ -49,7 +49,7 @@ Model make_unet(const ModelSpec& spec, const ModelOptions& options) {
   for (int64_t level = depth - 1; level >= 0; --level) {
     const std::string name = fmt::format("up.{}", level);
     const NodeId skip = skips[size_t(level)];
-    // an odd height or width lost a row when it was halved: it grows back here, as with output_size in PyTorch
+    // halving an odd height or width loses a row or column: it is restored here, as with output_size in PyTorch
     const Size2d lost{net.height(skip) - 2 * net.height(x), net.width(skip) - 2 * net.width(x)};
     x = net.builder().layer<ConvTranspose2d>(
         {x}, name + ".up",
@@ -61,7 +61,7 @@ Model make_unet(const ModelSpec& spec, const ModelOptions& options) {
 
 Model make_segnet(const ModelSpec& spec, const ModelOptions& options) {
   const auto width = int64_t(options.at("width"));
-  // VGG-16's groups: convolutions, and channels over the first group's
+  // VGG-16's groups: number of convolutions, and channels / channels of the first group
   struct Group {
     int convolutions;
     int64_t factor;
@@ -88,7 +88,7 @@ Model make_segnet(const ModelSpec& spec, const ModelOptions& options) {
     x = net.builder().layer<MaxUnpool2d>({x, from.indices}, name + ".unpool", MaxUnpool2dOptions{.size = from.size});
     const int last = kGroups[g].convolutions;
     for (int i = 1; i < last; ++i) x = convolve(net, x, name, i, width * kGroups[g].factor);
-    // the last convolution leads to the channels of the group before it, at the end to the classes
+    // the last convolution has the channels of the previous group; in the first group the head replaces it
     if (g > 0) x = convolve(net, x, name, last, width * kGroups[g - 1].factor);
   }
   return net.finish(net.conv(x, "head", {.out = spec.classes, .kernel = 3, .padding = 1}));
@@ -96,12 +96,12 @@ Model make_segnet(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// unet's depth: how often images are halved; an odd height or width grows back as with output_size in PyTorch's
-/// ConvTranspose2d.
+/// Option depth of unet: how often images are halved. An odd height or width is restored as with output_size in
+/// PyTorch's ConvTranspose2d.
 std::vector<NamedModel> segmentation_models() {
   const ModelUse use{{LearningTask::segmentation}};
   return {{"unet",
-           "an encoder and a decoder with connections across (Ronneberger et al., 2015)",
+           "an encoder and a decoder with skip connections (Ronneberger et al., 2015)",
            make_unet,
            {{"width", 64}, {"depth", 4, ModelOption::Kind::count}},
            use},

@@ -17,10 +17,10 @@ constexpr LearningTask kTasks[] = {LearningTask::classification, LearningTask::s
 LearningTask task_of(const std::string& name) {
   for (LearningTask task : kTasks)
     if (name == name_of(task)) return task;
-  throw std::invalid_argument(fmt::format("\"{}\" is no task", name));
+  throw std::invalid_argument(fmt::format("\"{}\" is not a task", name));
 }
 
-/// The options given, and the defaults of the others: these may change one day.
+/// Returns the given options, and the present defaults of the others, because defaults may change.
 std::map<std::string, double> all_options(const ModelSpec& spec) {
   const auto names = model_names();
   if (std::find(names.begin(), names.end(), spec.name) == names.end()) return spec.options;
@@ -53,7 +53,7 @@ ModelSpec spec_from_text(const std::string& text, const std::string& where) {
     fail_user({.where = where,
                .what = "its description of the model cannot be read",
                .why = first_line(error),
-               .next = "give the model by an experiment whose model.weights is this file"});
+               .next = "use an experiment whose model.weights is this file"});
   }
 }
 

@@ -1,4 +1,4 @@
-// What a named model is made from, as text: files of weights carry it, so that the model can be made again.
+// The specification of a named model, as text. Weight files contain it, so that the model can be built again.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-/// JSON of one line: name, all options with their values, sample and target shapes, classes, vocabulary, task. Label
-/// smoothing is the loss's affair and left out.
+/// Returns one line of JSON: name, all options with their values, sample and target shapes, classes, vocabulary, task.
+/// Label smoothing belongs to the loss and is left out.
 std::string to_text(const ModelSpec& spec);
 
-/// Errors: a user error that begins with `where`, for a text that to_text did not write.
+/// Throws a user error that begins with `where` if the text is not one that to_text writes.
 ModelSpec spec_from_text(const std::string& text, const std::string& where);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What models that read tokens have in common.
+// Common parts of models that read tokens.
 #pragma once
 
 #include <string>
@@ -7,13 +7,14 @@
 
 namespace trireme {
 
-/// User error where the samples are no token ids [positions].
+/// Throws a user error if the samples are not token ids [positions].
 void require_tokens(const ModelSpec& spec);
 
-/// Token ids to tell apart: the data set's, else the classes (a language model predicts what it reads).
+/// Returns the number of distinct token ids: the data set's, or else the number of classes (a language model predicts
+/// what it reads).
 int64_t vocabulary_of(const ModelSpec& spec);
 
-/// "dropout" after `x` where there is to be one.
+/// Adds a layer "dropout" after `x` if the probability is not 0. Returns its output.
 NodeId dropout_after(ModelBuilder& b, NodeId x, const std::string& name, double probability);
 
 }  // namespace trireme

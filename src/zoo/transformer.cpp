@@ -1,9 +1,9 @@
-// Transformers: a language model in the manner of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask
+// Transformers: a language model in the style of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask
 // Learners", 2019) and a classifier of images by patches (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020;
-// with the mean of the positions in place of a class token). Norms stand before their branches. Queries, keys and
-// values have projections of their own, so that each splits by heads. Keys have no bias: it adds the same to all scores
-// of a query, which the softmax takes away again, so its gradient is nothing but rounding, and under Adam it would
-// wander with it.
+// with the mean of the positions in place of a class token). Norms precede their branches. Queries, keys and values
+// have separate projections, so that each can be split by heads. Keys have no bias: a bias would add the same to all
+// scores of a query, which the softmax cancels. Its gradient would be only rounding errors, with which Adam would
+// change it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -52,7 +52,7 @@ class TransformerBuilder {
     return o_.dropout > 0 ? b_.layer<Dropout>({x}, name, o_.dropout) : x;
   }
 
-  /// All blocks, "h.0", "h.1", ..., and the norm `last` after them.
+  /// Adds all blocks, "h.0", "h.1", ..., and the norm `last` after them.
   NodeId blocks(NodeId x, const std::string& last) {
     for (int64_t i = 0; i < o_.layers; ++i) {
       const std::string name = fmt::format("h.{}", i);
@@ -83,7 +83,8 @@ class TransformerBuilder {
   NodeId linear(NodeId x, const std::string& name, int64_t out, double deviation = kTransformerDeviation) {
     return b_.layer<Linear>({x}, name, b_.shape(x).back(), out, LinearOptions{.deviation = deviation});
   }
-  /// The projection back to the residual stream: smaller weights, the more of them there are to add up.
+  /// Adds a projection to the residual stream. The deviation of its weights decreases with the number of these
+  /// projections.
   NodeId residual(NodeId x, const std::string& name) {
     return linear(x, name, o_.width, kTransformerDeviation / std::sqrt(2.0 * double(o_.layers)));
   }
@@ -99,7 +100,8 @@ class TransformerBuilder {
              .next = std::move(next)});
 }
 
-/// [patches, width] from images cut into squares of `patch` pixels, or [positions, width] from sequences of vectors.
+/// Returns [patches, width] from images cut into squares of `patch` pixels, or [positions, width] from sequences of
+/// vectors.
 NodeId embed(ModelBuilder& b, const ModelSpec& spec, NodeId x, int64_t width, int64_t patch) {
   const Shape& shape = spec.sample_shape;
   if (shape.size() == 2) return b.layer<Linear>({x}, "embed", shape[1], width);
@@ -148,18 +150,18 @@ Model make_transformer_classifier(const ModelSpec& spec, const ModelOptions& opt
 
 }  // namespace
 
-/// A language model in the manner of GPT-2, as long as the samples. tied: the head's weight is the embedding's.
+/// Its number of positions is that of the samples. Option tied: the head's weight is the embedding's.
 std::vector<NamedModel> transformer_lm_models() {
   using enum ModelOption::Kind;
   return {{"transformer-lm",
-           "a language model in the manner of GPT-2, as long as the samples",
+           "a language model in the style of GPT-2; its positions are those of the samples",
            make_transformer_lm,
            {{"layers", 4, count}, {"width", 128}, {"heads", 4}, {"probability", 0, share}, {"tied", 1, flag}},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
 
-/// An encoder over an image's patches (or a sequence of vectors) and the mean of its positions. patch: pixels of its
-/// side.
+/// An encoder over an image's patches (or a sequence of vectors) and the mean of its positions. Option patch: side of a
+/// patch, in pixels.
 std::vector<NamedModel> transformer_classifier_models() {
   using enum ModelOption::Kind;
   return {{"transformer-classifier",

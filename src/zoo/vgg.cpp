@@ -1,5 +1,6 @@
-// VGG (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2014), named as
-// torchvision names it: features.<i> counts convolutions, norms, ReLUs and pools alike, classifier.<i> likewise.
+// VGG (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2014), with
+// torchvision's names: the index in features.<i> counts convolutions, norms, ReLUs and pools alike; likewise in
+// classifier.<i>.
 #include <fmt/format.h>
 
 #include <vector>
@@ -15,7 +16,7 @@ namespace {
 constexpr int64_t kPooledSide = 7;
 constexpr double kLinearDeviation = 0.01;
 
-/// Convolutions of the five groups.
+/// Number of convolutions in each of the five groups, by depth.
 const std::map<int, std::vector<int>>& convolutions() {
   static const std::map<int, std::vector<int>> groups{
       {11, {1, 1, 2, 2, 2}}, {13, {2, 2, 2, 2, 2}}, {16, {2, 2, 3, 3, 3}}, {19, {2, 2, 4, 4, 4}}};
@@ -26,7 +27,7 @@ NodeId features(ImageBuilder& net, const std::vector<int>& groups, int64_t width
   NodeId x = net.data();
   int index = 0;
   const auto next = [&] { return fmt::format("features.{}", index++); };
-  constexpr int64_t kWidest = 8;  // times the first group's channels
+  constexpr int64_t kWidest = 8;  // maximum channels / channels of the first group
   int64_t factor = 1;
   for (int count : groups) {
     for (int i = 0; i < count; ++i) {
@@ -35,7 +36,7 @@ NodeId features(ImageBuilder& net, const std::vector<int>& groups, int64_t width
           {.out = width * factor, .kernel = 3, .padding = 1, .he_fan_out = true, .bias_init = Init::constant(0)});
       if (batch_norm) {
         x = net.norm_relu(x, next());
-        ++index;  // the ReLU's
+        ++index;  // the index of the ReLU
       } else {
         x = net.relu(x, next());
       }
@@ -69,7 +70,6 @@ Model make_vgg_of(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
-/// torchvision's (Simonyan and Zisserman, 2014).
 std::vector<NamedModel> vgg_models() {
   const std::vector<ModelOption> options{
       {"width", 64}, {"hidden", 4096}, {"probability", 0.5, ModelOption::Kind::share}};

@@ -1,5 +1,5 @@
-// ViT (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020), named as torchvision names it. Queries, keys and
-// values are one projection, as PyTorch's MultiheadAttention has them.
+// ViT (Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020), with torchvision's names. Queries, keys and values
+// are one projection, as in PyTorch's MultiheadAttention.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -19,16 +19,16 @@
 namespace trireme {
 namespace {
 
-constexpr double kVisionTransformerEpsilon = 1e-6;  // of its norms
+constexpr double kVisionTransformerEpsilon = 1e-6;  // of the norms
 constexpr double kPositionDeviation = 0.02;
-constexpr double kBiasDeviation = 1e-6;  // of the perceptron's
+constexpr double kBiasDeviation = 1e-6;  // of the perceptron's biases
 
 struct VitOptions {
   int64_t layers, width, heads, hidden, patch;
   double dropout;
 };
 
-/// Glorot and Bengio, 2010.
+/// Initialisation of Glorot and Bengio, 2010.
 Init xavier_uniform(int64_t in, int64_t out) {
   const double bound = std::sqrt(6.0 / double(in + out));
   return Init::uniform(-bound, bound);
@@ -113,8 +113,7 @@ Model make_vision_transformer(const ModelSpec& spec, const ModelOptions& options
 
 }  // namespace
 
-/// torchvision's VisionTransformer (Dosovitskiy et al., 2020), vit-tiny with width 192 and 3 heads. patch: pixels of
-/// its side.
+/// torchvision's VisionTransformer; vit-tiny has width 192 and 3 heads. Option patch: side of a patch, in pixels.
 std::vector<NamedModel> vision_transformer_models() {
   using enum ModelOption::Kind;
   return {{"vit-b16",

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// beyond these an option is a slip, and products of sizes might leave int64
+// A larger option is surely a mistake, and products of sizes could overflow int64.
 constexpr double kLargestSize = 1 << 24, kMostLayers = 10000;
 
 Additions<NamedModel>& additions() {

@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-/// What it is, in one line.
+/// Returns a description of the model in one line.
 std::string model_description(const std::string& name);
-/// Whether the model's "data" is token ids.
+/// True if the model's "data" is token ids.
 bool reads_tokens(const std::string& name);
-/// Whether the model is for the task, on data of token ids or of numbers.
+/// True if the model supports the task, on data of token ids or of real numbers.
 bool does(const std::string& name, LearningTask task, bool tokens);
-/// The names of all models of which `does` is true.
+/// Returns the names of all models for which `does` is true.
 std::vector<std::string> models_for(LearningTask task, bool tokens);
 
 }  // namespace trireme

@@ -203,7 +203,7 @@ class Plans(CliTest):
             (["show", "own.pt", "--sample", "3,8,8"], ["own.pt", "which is a program", "its code runs", "--trust"]),
             (["show", "data", "--model", "own.pt", "--sample", "3,8,8"], ["own.pt", "which is a program", "--trust"]),
             (["show", "own.pt", "e.toml"], ["own.pt", "which is a program", "--trust"]),
-            (["show", "own.pt", "--sample", "3,8,8", "--trust"], ["own.pt", "is no TorchScript", "torch.jit.script"]),
+            (["show", "own.pt", "--sample", "3,8,8", "--trust"], ["own.pt", "is not a TorchScript file", "torch.jit.script"]),
             (["show", "mlp", "--program"], ["mlp", "a model has no schedule", "--model mlp"]),
             (["show", "mlp", "--json", "-"], ["mlp", "a model has no schedule", "--json"]),
             (["show", "data", "e.toml", "--json", "no/where.json"], ["--json", "no folder"]),

@@ -56,7 +56,7 @@ class Weights(CliTest):
         self.assertIn("left at their initial values, of another shape in the file", out)
         out, _ = self.trireme("compare", "e.toml", "--steps", "1", *weights, "--set", "model.weights_match=partial",
                               "--set", "model.weights_skip=fc1.", "--out", "p")
-        self.assertIn("as asked", out)
+        self.assertIn("as requested", out)
         self.assertEqual([row["status"] for row in self.json("p", "run.json")["rows"]], ["ok", "ok"])
 
     def test_weights_of_mixed_dtypes_are_exported_as_one(self):

@@ -302,7 +302,7 @@ TEST_F(ExperimentFile, TargetSmoothingAndBeamMustFitTheTask) {
   EXPECT_NO_THROW(build_model(e, data_for(LearningTask::regression))) << "an RMSE";
   e = RunSpec{read("label_smoothing = 0.1")};
   EXPECT_NO_THROW(build_model(e, data_for(LearningTask::classification)));
-  expect_error(Blame::user, {"label_smoothing", "0.1", "regression takes none"},
+  expect_error(Blame::user, {"label_smoothing", "0.1", "regression does not support it"},
                [&] { build_model(e, data_for(LearningTask::regression)); });
   e = RunSpec{read("")};
   e.beam = 4;

@@ -356,7 +356,7 @@ TEST(Losses, WrongUseIsNamed) {
   EXPECT_THAT(shape(MeanSquaredError("mse"), {{3}, {2}}), HasSubstr("as many outputs"));
   EXPECT_THAT(message_of([] { WeightedSum("sum", {1, 2}, {1}); }), HasSubstr("one of each per input"));
   EXPECT_THAT(message_of([] { SampledSoftmax("loss", {.width = 4, .classes = 8, .samples = 8}); }),
-              HasSubstr("fewer than there are classes"));
+              HasSubstr("fewer than the classes"));
   EXPECT_THAT(shape(SampledSoftmax("loss", {.width = 4, .classes = 8, .samples = 2}), {{5, 3}, {5}}),
               HasSubstr("[positions, 4]"));
   EXPECT_THAT(message_of([] { SoftmaxCrossEntropy("loss", {.label_smoothing = 1}); }), HasSubstr("label_smoothing 1"));

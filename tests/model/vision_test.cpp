@@ -129,7 +129,7 @@ TEST(Vision, WrongUseIsNamed) {
   EXPECT_THAT(message_of([] { ConvTranspose2d("up", {.in = 4, .out = 6, .groups = 4}); }), HasSubstr("\"up\""));
   EXPECT_THAT(shape(ConvTranspose2d("up", {.in = 4, .out = 4}), {{3, 2, 2}}), HasSubstr("the 4 input channels"));
   EXPECT_THAT(shape(ConvTranspose2d("up", {.in = 4, .out = 4, .padding = 4}), {{4, 2, 2}}),
-              HasSubstr("cuts everything away"));
+              HasSubstr("removes the whole output"));
   EXPECT_THAT(shape(Conv2d("conv", {.in = 3, .out = 4, .kernel = {1, 3}, .dilation = {1, 3}}), {{3, 9, 6}}),
               HasSubstr("1x7 pixels"));
   EXPECT_THAT(message_of([] {

@@ -196,8 +196,7 @@ TEST_F(InitialValues, PartOfAFile) {
   write_safetensors(folder_ / kWeightsFile, file);
   Experiment experiment;
   experiment.initial_weights = ::trireme::InitialWeights{.path = folder_, .where = "", .match = {}};
-  expect_error(Blame::user,
-               {"weights.safetensors", "fc.weight is [4, 32], here [7, 32]", "weights_match = \"partial\""},
+  expect_error(Blame::user, {"weights.safetensors", "fc.weight is [4, 32], not [7, 32]", "weights_match = \"partial\""},
                [&] { with_initial_weights(experiment, plain); });
   experiment.initial_weights->match.rule = MatchOptions::Rule::partial;
   const Model model = with_initial_weights(experiment, plain);

@@ -241,7 +241,7 @@ TEST(Zoo, NamesWhatItDoesNotKnow) {
               ::testing::AllOf(HasSubstr("15x32"), HasSubstr("at least 16"), HasSubstr("depth")));
   EXPECT_THAT(message({"vit-tiny", {3, 30, 32}, 10, {}}), HasSubstr("16x16"));
   EXPECT_THAT(message({"gpt2", {3, 8, 8}, 10, {}}), HasSubstr("token ids"));
-  EXPECT_THAT(message({"gnmt", {10}, 10, {}}), HasSubstr("it translates"));
+  EXPECT_THAT(message({"gnmt", {10}, 10, {}}), HasSubstr("it is a model for translation"));
   EXPECT_THAT(message({"big-lstm", {8}, 10, {{"samples", 10}}}), HasSubstr("the vocabulary has 10 words"));
   EXPECT_THAT(message({"inception", {3, 32, 32}, 10, {{"width", 6}}}), HasSubstr("multiple of 4"));
   EXPECT_THAT(message({"lstm-lm", {1, 28, 28}, 10, {}}), HasSubstr("generated-text"));

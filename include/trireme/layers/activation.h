@@ -1,4 +1,4 @@
-// Activation: an elementwise function. (ReLU is a layer of its own: it saves its output only.)
+// Activation: an elementwise function. (ReLU is a separate layer, because it saves only its output.)
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace trireme {
 
-/// gelu: x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016), PyTorch's default; gelu_tanh:
-/// its approximation by tanh, as GPT-2 has it. silu: x * sigmoid(x); hardsigmoid: x / 6 + 1/2 cut to 0 .. 1; hardswish:
-/// x * hardsigmoid(x) (Howard et al., "Searching for MobileNetV3", 2019); relu6: x cut to 0 .. 6.
+/// gelu: x * Phi(x), where Phi is the normal distribution function (Hendrycks and Gimpel, 2016); PyTorch's default.
+/// gelu_tanh: its approximation by tanh, as in GPT-2. silu: x * sigmoid(x). hardsigmoid: x / 6 + 1/2, clamped to 0 ..
+/// 1. hardswish: x * hardsigmoid(x) (Howard et al., "Searching for MobileNetV3", 2019). relu6: x clamped to 0 .. 6.
 enum class Function { gelu, gelu_tanh, tanh, sigmoid, silu, hardsigmoid, hardswish, relu6 };
 
-/// Sharded along any dim (but the batch) that divides evenly.
+/// Sharded along any dim (except the batch) that divides evenly.
 class Activation : public Layer {
  public:
   Activation(std::string name, Function function) : Layer(std::move(name)), function_(function) {}

@@ -1,5 +1,5 @@
-// AdaptiveAvgPool2d: means over as many windows as asked for, PyTorch's nn.AdaptiveAvgPool2d: what lets a classifier of
-// fixed size (VGG's) read images of any size.
+// AdaptiveAvgPool2d: means over a given number of windows, PyTorch's nn.AdaptiveAvgPool2d. It allows a classifier of
+// fixed size (VGG's) to read images of any size.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace trireme {
 
 /// [n, c, h, w] -> [n, c, size]: output row i is the mean of input rows floor(i h / height) to ceil((i + 1) h /
-/// height), columns likewise. Images of that size pass as they are. Sharded by channels.
+/// height); columns likewise. Images that already have that size pass unchanged. Sharded by channels.
 class AdaptiveAvgPool2d : public Layer {
  public:
   AdaptiveAvgPool2d(std::string name, Size2d size);

@@ -1,4 +1,4 @@
-// Add: the sum of two inputs, with an optional ReLU: where branches of a graph meet.
+// Add: the sum of two inputs, with an optional ReLU. It joins two branches of a graph.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// Both inputs lie alike; sharded along any dim (but the batch) that divides evenly.
+/// Both inputs have the same placement. Sharded along any dim (except the batch) that divides evenly.
 class Add : public Layer {
  public:
   explicit Add(std::string name, bool relu = false) : Layer(std::move(name)), relu_(relu) {}

@@ -1,5 +1,5 @@
 // Attention: scaled dot products between the positions of sequences, by heads (Vaswani et al., "Attention Is All You
-// Need", 2017). The projections around it are Linear layers.
+// Need", 2017). The projections before and after it are Linear layers.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@ namespace trireme {
 
 struct AttentionOptions {
   int64_t heads = 1;
-  bool causal = false;  ///< position t sees positions 0 .. t only; queries and keys are then of one sequence
-  double dropout = 0;   ///< chance that a weight of the average is left out while training
-  bool fused = false;   ///< queries, keys and values come as one input [n, t, 3, e], as Linear with 3 parts gives them
-  bool padding =
-      false;  ///< a last input holds the keys' tokens [n, s] (integers); keys whose token is kPadding are not seen
+  bool causal = false;  ///< position t sees positions 0 .. t only; queries and keys must belong to the same sequence
+  double dropout = 0;   ///< probability that a weight of the average is dropped in training
+  bool fused = false;   ///< queries, keys and values are one input [n, t, 3, e], the output of a Linear with 3 parts
+  /// The last input holds the tokens of the keys [n, s] (integers); keys whose token is kPadding are ignored.
+  bool padding = false;
 };
 
-/// Inputs: queries [n, t, e], keys and values [n, s, e] (but see the options); output [n, t, e]. Head h reads and
-/// writes features h e / heads to (h + 1) e / heads. No parameters. Dropout's mask is keyed by the element's index in
+/// Inputs: queries [n, t, e], keys and values [n, s, e] (the options change this). Output [n, t, e]. Head h reads and
+/// writes features h e / heads to (h + 1) e / heads. No parameters. The dropout mask is keyed by the element's index in
 /// the whole [heads, t, s] of a sample. Split by "heads" (features of all inputs; Shoeybi et al., "Megatron-LM", 2019)
-/// or by "sequence" (the queries; every worker reads all keys and values, whose gradients are sums; not where they are
-/// fused).
+/// or by "sequence" (the queries; every worker reads all keys and values, whose gradients are sums; not available for a
+/// fused input).
 class Attention : public Layer {
  public:
   Attention(std::string name, AttentionOptions options);
@@ -41,14 +41,14 @@ class Attention : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  /// What part of the heads and of the queries this worker computes.
+  /// The heads and queries that this worker computes.
   struct Part {
     int64_t heads, first_head, first_query, all_queries;
   };
   Part part_of(const LayerCall& call, int64_t queries) const;
   int input_count() const { return (options_.fused ? 1 : 3) + options_.padding; }
   void check_shapes(const Shape& queries, const Shape& keys, const Shape& values) const;
-  /// Weights of the average [n, heads, t, s] before dropout. `tokens` undefined without padding.
+  /// Returns the weights of the average [n, heads, t, s] before dropout. `tokens` is undefined without padding.
   at::Tensor weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& tokens, int64_t first_query) const;
   bool drops(const LayerCall& call) const { return call.training && options_.dropout > 0; }
 

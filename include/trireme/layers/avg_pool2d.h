@@ -12,12 +12,13 @@ struct AvgPool2dOptions {
   Size2d kernel = 2;
   Size2d stride = 2;
   Size2d padding = 0;             ///< at most half the kernel
-  bool ceil_mode = false;         ///< output sizes are rounded up: the last windows may reach past the padding
+  bool ceil_mode = false;         ///< output sizes are rounded up: the last windows may extend beyond the padding
   bool count_include_pad = true;  ///< padding counts as zeros; false: the mean is over the image's own pixels
 };
 
-/// [n, c, h, w]; sharded by channels, or by rows with a halo where windows overlap (halo.h) and all means have the
-/// kernel's area as divisor (not where ceil_mode, or padding that does not count, changes it at the edges).
+/// [n, c, h, w]; sharded by channels, or by rows. With overlapping windows the split by rows uses a halo (halo.h). The
+/// split by rows requires that the divisor of every mean is the kernel's area: no ceil_mode, and no padding that does
+/// not count.
 class AvgPool2d : public Pool2d {
  public:
   explicit AvgPool2d(std::string name, AvgPool2dOptions options = {});

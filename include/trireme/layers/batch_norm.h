@@ -1,5 +1,6 @@
-// BatchNorm with optional residual addition and ReLU: y = relu(norm(x) + residual), one pass over memory each way.
-// Ioffe and Szegedy, "Batch Normalization", 2015; constants and running statistics as PyTorch's nn.BatchNorm.
+// BatchNorm with optional residual addition and ReLU: y = relu(norm(x) + residual), one pass over memory in each
+// direction. Ioffe and Szegedy, "Batch Normalization", 2015; constants and running statistics as in PyTorch's
+// nn.BatchNorm.
 #pragma once
 
 #include <string>
@@ -11,18 +12,22 @@ namespace trireme {
 
 struct BatchNormOptions {
   bool relu = false;
-  bool residual = false;  ///< takes a second input of the same shape, added before the ReLU
+  bool residual = false;  ///< reads a second input of the same shape, added before the ReLU
   double momentum = 0.1;
   double epsilon = 1e-5;
 };
 
 /// Inputs [n, c, h, w] (channels_last), [n, c, l] or [n, c]. Parameters weight, bias [c] in full precision; buffers
-/// running_mean, running_var [c]. In training, statistics are those of the local batch, or under BatchNormScope::global
-/// those of the micro-batch over all data shards (the data group gathers mean, M2 and count forward and adds two sums
-/// backward; a shard without samples takes part). The running variance is the unbiased one. Under
-/// BatchNormScope::deferred the running statistics take in the micro-batches of a step together, after the last one;
-/// until then they wait in the call's scratch tensor. Sharded by channels, or by rows of the images or positions of
-/// sequences: the tensor group then gathers and adds as the data group does above.
+/// running_mean, running_var [c].
+///
+/// In training the statistics are those of the local batch, or under BatchNormScope::global those of the micro-batch
+/// over all data shards: the data group gathers mean, M2 and count in forward and adds two sums in backward. A shard
+/// without samples participates. The running variance is the unbiased one. Under BatchNormScope::deferred the running
+/// statistics are updated with all micro-batches of a step together, after the last one; until then the moments are in
+/// the call's scratch tensor.
+///
+/// Sharded by channels, or by rows of images or positions of sequences. In the latter case the tensor group gathers and
+/// adds in the same way as the data group above.
 class BatchNorm : public Layer {
  public:
   BatchNorm(std::string name, int64_t channels, BatchNormOptions options = {});

@@ -1,5 +1,5 @@
-// ClassToken: a learned vector in front of a sequence, whose last state stands for the whole (Devlin et al., "BERT",
-// 2018; Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020).
+// ClassToken: puts a learned vector before a sequence. Its last state represents the whole sequence (Devlin et al.,
+// "BERT", 2018; Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020).
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-/// [n, t, width] to [n, 1 + t, width]. One parameter, named as the layer ("class_token", as torchvision's
-/// VisionTransformer), of shape [1, 1, width]. Split by "features".
+/// [n, t, width] to [n, 1 + t, width]. One parameter of shape [1, 1, width] with the layer's name ("class_token", as in
+/// torchvision's VisionTransformer). Split by "features".
 class ClassToken : public Layer {
  public:
   ClassToken(std::string name, int64_t width, Init init = Init::constant(0))

@@ -1,4 +1,4 @@
-// Concat: inputs side by side along one dim: where the branches of an Inception block meet.
+// Concat: joins inputs along one dim. It joins the branches of an Inception block.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// Any number of inputs whose sample shapes differ in dim `dim` alone (1: channels; 0 is the batch). Sharded along any
-/// other dim (but the batch) that divides evenly. The inputs' gradients are views of the output's.
+/// Any number of inputs whose sample shapes differ only in dim `dim` (1: channels; 0 is the batch). Sharded along any
+/// other dim (except the batch) that divides evenly. The gradients of the inputs are views of the output's gradient.
 class Concat : public Layer {
  public:
   explicit Concat(std::string name, int dim = 1) : Layer(std::move(name)), dim_(dim) {}

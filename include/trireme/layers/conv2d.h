@@ -16,19 +16,21 @@ class ConvolutionProduct;
 struct Conv2dOptions {
   int64_t in = 1, out = 1;
   Size2d kernel = 1, stride = 1, padding = 0;
-  int64_t groups = 1;  ///< of `in` channels each is a depthwise convolution
+  int64_t groups = 1;  ///< `groups` = `in`: a depthwise convolution
   bool bias = true;
-  /// Weights normal with variance 2 / (out * kernel area) (He et al. 2015, "fan out", as torchvision's ResNets) instead
-  /// of PyTorch's default: uniform in ±1/sqrt(in / groups * kernel area). The bias has the default in both cases.
+  /// True: initial weights are normal with variance 2 / (out * kernel area) (He et al. 2015, "fan out", as in
+  /// torchvision's ResNets). False: PyTorch's default, uniform in ±1/sqrt(in / groups * kernel area). The bias has the
+  /// default in both cases.
   bool he_fan_out = false;
   Size2d dilation = 1;
-  std::optional<Init> weight_init = {}, bias_init = {};  ///< in place of the above
+  std::optional<Init> weight_init = {}, bias_init = {};  ///< in place of these defaults
 };
 
 /// Input and output [n, c, h, w] in channels_last order; weight [out, in / groups, kernel height, width], bias [out].
-/// Sharded by output channels (the input's gradient is a sum over workers), by input channels (the output is a sum),
-/// or, where there are groups, by whole groups (nothing is summed); or by rows of the images, for images too large for
-/// one device: workers exchange the rows that windows reach into (halo.h), all hold the whole weight and bring a
+///
+/// Sharded by output channels (the input's gradient is a sum over workers), by input channels (the output is a sum) or,
+/// if there are groups, by whole groups (no sums). Also by rows of the images, for images too large for one device:
+/// workers exchange the rows that windows extend into (halo.h); every worker holds the whole weight and computes a
 /// summand of its gradient.
 class Conv2d : public Layer {
  public:
@@ -54,12 +56,12 @@ class Conv2d : public Layer {
   Window rows() const;     ///< along an image's height
   Window columns() const;  ///< along its width
   int64_t local_groups(const LayerCall& call) const;
-  Size2d padding(const LayerCall& call) const;  ///< that the halo does not bring
+  Size2d padding(const LayerCall& call) const;  ///< the padding that the halo does not replace
   Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
-  /// The convolution as a matrix product, where it can be one and that pays.
+  /// The convolution as a matrix product, if that is possible and faster; else nullopt.
   std::optional<ConvolutionProduct> as_product(LayerCall& call, const at::Tensor& input,
                                                const at::Tensor& weight) const;
-  /// `input` as forward saved it, with its halo; gradients in the weight's type and channels_last order.
+  /// `input`: as saved by forward, with its halo. The gradient has the weight's type and channels_last order.
   at::Tensor input_gradient(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const;
   void add_parameter_gradients(LayerCall& call, const at::Tensor& input, const at::Tensor& gradient) const;
 

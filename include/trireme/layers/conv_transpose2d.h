@@ -1,4 +1,4 @@
-// ConvTranspose2d: PyTorch's nn.ConvTranspose2d, the adjoint of a convolution: what lets a decoder's images grow again
+// ConvTranspose2d: PyTorch's nn.ConvTranspose2d, the adjoint of a convolution. A decoder uses it to enlarge images
 // (Long, Shelhamer, Darrell, "Fully Convolutional Networks for Semantic Segmentation", 2015).
 #pragma once
 
@@ -14,19 +14,21 @@ namespace trireme {
 struct ConvTranspose2dOptions {
   int64_t in = 1, out = 1;
   Size2d kernel = 2, stride = 2;
-  Size2d padding = 0;         ///< cut from the output on each side
-  Size2d output_padding = 0;  ///< added to the output below and to the right; less than the stride
+  Size2d padding = 0;         ///< removed from the output on each side
+  Size2d output_padding = 0;  ///< added to the output at the bottom and right; less than the stride
   int64_t groups = 1;
   bool bias = true;
   std::optional<Init> weight_init = {},
-                      bias_init = {};  ///< default: PyTorch's, uniform in ±1/sqrt(out / groups * kernel area)
+                      /// Default: PyTorch's, uniform in ±1/sqrt(out / groups * kernel area).
+      bias_init = {};
 };
 
 /// Input [n, in, h, w], output [n, out, (h - 1) stride - 2 padding + kernel + output_padding, ...] in channels_last
-/// order; weight [in, out / groups, kernel], bias [out]. Sharded by output channels (the input's gradient is a sum), by
-/// input channels (the output is a sum), or where there are groups by whole groups. Where kernel and stride are equal
-/// in height, output rows come from one input row each: then also by rows, without halo, with whole parameters whose
-/// gradients are sums.
+/// order; weight [in, out / groups, kernel], bias [out].
+///
+/// Sharded by output channels (the input's gradient is a sum), by input channels (the output is a sum) or, if there are
+/// groups, by whole groups. If kernel and stride are equal in height, each output row depends on one input row; then
+/// also by rows, without halo, with whole parameters whose gradients are sums.
 class ConvTranspose2d : public Layer {
  public:
   ConvTranspose2d(std::string name, ConvTranspose2dOptions options);

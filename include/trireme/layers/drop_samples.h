@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-/// While training, each sample (with `dims` = 1: each channel of it; the mask has the first `dims` dims of a sample) is
-/// 0 with the given chance, at least 0 and below 1, and else divided by the chance to stay. The masks are keyed as
-/// Dropout's. Split along any dim that divides evenly.
+/// In training, each sample (with `dims` = 1: each channel of it; the mask has the first `dims` dims of a sample) is
+/// set to 0 with the given probability, at least 0 and below 1; otherwise it is divided by the probability of being
+/// kept. The masks are keyed as Dropout's. Split along any dim that divides evenly.
 class DropSamples : public Layer {
  public:
   DropSamples(std::string name, double probability, int dims = 0);
@@ -26,7 +26,7 @@ class DropSamples : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  /// 0, or one over the chance to stay, to be multiplied with the local shard.
+  /// Returns factors for the local shard: 0, or 1 / (1 - probability).
   at::Tensor draw_factors(const LayerCall& call, const at::Tensor& input) const;
   bool is_on(const LayerCall& call) const { return call.training && probability_ > 0; }
 

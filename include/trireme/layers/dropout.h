@@ -9,8 +9,8 @@
 namespace trireme {
 
 /// Whether an element is kept depends on seed, step, layer name, the sample's index in the global batch and the
-/// element's index in the whole sample, so any sharding and any batch split draw the same mask. Kept elements are
-/// scaled by 1 / (1 - p); evaluation passes its input on. Sharded along any dim (but the batch) that divides evenly.
+/// element's index in the whole sample. So any sharding and any batch split draw the same mask. Kept elements are
+/// scaled by 1 / (1 - p). Evaluation returns the input. Sharded along any dim (except the batch) that divides evenly.
 class Dropout : public Layer {
  public:
   Dropout(std::string name, double probability);

@@ -1,4 +1,4 @@
-// Embedding: a row of a table for every index.
+// Embedding: reads one row of a table for every index.
 #pragma once
 
 #include <string>
@@ -9,15 +9,19 @@
 namespace trireme {
 
 struct EmbeddingOptions {
-  double deviation = 1;  ///< initial values are normal(0, deviation); 1 as PyTorch's nn.Embedding
-  int64_t padding = -1;  ///< >= 0: a row that keeps its value, as nn.Embedding's padding_idx: its gradient is zero
+  double deviation = 1;  ///< initial values are normal(0, deviation); 1 as in PyTorch's nn.Embedding
+  /// >= 0: the index of a row that is never trained: its gradient is zero (nn.Embedding's padding_idx).
+  int64_t padding = -1;
 };
 
 /// Input: indices, integers of any sample shape [...]; output [..., width]. Parameter weight [rows, width].
-/// Split by "vocabulary" each worker holds a share of the rows and gives zeros for indices of other shares, so the
-/// output is a sum (Shoeybi et al., "Megatron-LM", 2019); by "hidden" it holds a share of the columns; by "sequence"
-/// everything, for a share of the indices. The gradient of a row is added up in the order of the indices: the same bits
-/// every time. Errors: user error naming an index outside 0 .. rows - 1.
+///
+/// Split by "vocabulary": each worker holds a share of the rows and returns zeros for indices of other shares, so the
+/// output is a sum (Shoeybi et al., "Megatron-LM", 2019). By "hidden": a share of the columns. By "sequence": all rows,
+/// for a share of the indices.
+///
+/// The gradient of a row is summed in the order of the indices, so its bits are reproducible. Throws a user error that
+/// names an index outside 0 .. rows - 1.
 class Embedding : public Layer {
  public:
   Embedding(std::string name, int64_t rows, int64_t width, EmbeddingOptions options = {});
@@ -39,7 +43,7 @@ class Embedding : public Layer {
   void backward_parameters(LayerCall& call) const override;
 
  private:
-  /// First row that this worker holds.
+  /// The first row that this worker holds.
   int64_t first_row(const LayerCall& call) const;
   void add_weight_gradient(LayerCall& call, const at::Tensor& output_gradient) const;
 

@@ -1,5 +1,5 @@
-// FirstRow: adds the first row of a table to every position: BERT's embedding of the token type where all tokens are of
-// type 0.
+// FirstRow: adds the first row of a table to every position. This is BERT's embedding of the token type if all tokens
+// have type 0.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-/// y[n, t, :] = x[n, t, :] + weight[0, :]. Parameter "<layer>.weight" [rows, width], normal(0, deviation); its other
-/// rows get gradients of zero. Split by "sequence": the weight is whole, its gradient a sum.
+/// y[n, t, :] = x[n, t, :] + weight[0, :]. Parameter "<layer>.weight" [rows, width], initially normal(0, deviation);
+/// the gradients of its other rows are zero. Split by "sequence": the weight is whole, its gradient is a sum.
 class FirstRow : public AutogradLayer {
  public:
   FirstRow(std::string name, int64_t rows, int64_t width, double deviation = 0.02)

@@ -1,4 +1,4 @@
-// Flatten: a sample's dims become one.
+// Flatten: merges the dims of a sample into one.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-/// [n, ...] -> [n, product]; the order is the logical one ([c, h, w]) whatever the memory layout. Sharded by channels.
+/// [n, ...] -> [n, product]. The order is the logical one ([c, h, w]), independent of the memory layout. Sharded by
+/// channels.
 class Flatten : public Layer {
  public:
   using Layer::Layer;

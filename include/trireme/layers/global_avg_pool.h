@@ -1,4 +1,4 @@
-// GlobalAvgPool: the mean of each channel's plane.
+// GlobalAvgPool: the mean over the pixels of each channel.
 #pragma once
 
 #include <string>

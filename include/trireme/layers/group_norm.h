@@ -1,5 +1,5 @@
-// GroupNorm (Wu and He, "Group Normalization", 2018), PyTorch's nn.GroupNorm: knows no batch, so micro-batches do not
-// change it.
+// GroupNorm (Wu and He, "Group Normalization", 2018), PyTorch's nn.GroupNorm. It does not depend on the batch, so
+// micro-batches do not change its result.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ struct GroupNormOptions {
   double epsilon = 1e-5;
 };
 
-/// Input [n, c, h, w] (channels_last) or [n, c]; each sample is normalised over each of `groups` runs of c / groups
-/// channels. Parameters weight, bias [c] in full precision; statistics are taken in float under bfloat16. Split by
-/// "channels" where the groups divide.
+/// Input [n, c, h, w] (channels_last) or [n, c]. Each sample is normalised over each of `groups` groups of c / groups
+/// consecutive channels. Parameters weight, bias [c] in full precision; statistics are computed in float under
+/// bfloat16. Split by "channels" if the number of groups divides evenly.
 class GroupNorm : public Layer {
  public:
   GroupNorm(std::string name, int64_t channels, GroupNormOptions options = {});

@@ -1,4 +1,4 @@
-// ImageTokens: an image's pixels as a sequence, row by row.
+// ImageTokens: reads the pixels of an image as a sequence, row by row.
 #pragma once
 
 #include <string>

@@ -12,9 +12,10 @@ struct LayerNormOptions {
   double epsilon = 1e-5;
 };
 
-/// Input [n, ..., width]. Parameters weight, bias [width] in full precision; statistics are taken in float under
-/// bfloat16. Split by "sequence" (the first dim of samples that have two or more): whole parameters, whose gradients
-/// are sums over workers (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022).
+/// Input [n, ..., width]. Parameters weight, bias [width] in full precision; statistics are computed in float under
+/// bfloat16. Split by "sequence" (the first dim of samples that have two or more dims): whole parameters, whose
+/// gradients are sums over workers (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+/// Models", 2022).
 class LayerNorm : public Layer {
  public:
   LayerNorm(std::string name, int64_t width, LayerNormOptions options = {})

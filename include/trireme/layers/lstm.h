@@ -1,7 +1,6 @@
-// Lstm: one layer of PyTorch's nn.LSTM(batch_first=True), with state that may live on from step to step.
-// Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997, in the form of PyTorch's documentation; with a
-// projection: Sak, Senior, Beaufays, "Long Short-Term Memory Recurrent Neural Network Architectures for Large Scale
-// Acoustic Modeling", 2014.
+// Lstm: one layer of PyTorch's nn.LSTM(batch_first=True), whose state can continue from step to step. Hochreiter and
+// Schmidhuber, "Long Short-Term Memory", 1997, in the form of PyTorch's documentation; with a projection: Sak, Senior,
+// Beaufays, "Long Short-Term Memory Recurrent Neural Network Architectures for Large Scale Acoustic Modeling", 2014.
 #pragma once
 
 #include <string>
@@ -12,32 +11,34 @@
 namespace trireme {
 
 struct LstmOptions {
-  bool stateful = false;    ///< starts from the state that the step before left, instead of from zeros
-  std::string module = {};  ///< PyTorch's module that the parameters belong to; empty: the layer's name
-  int index = 0;            ///< which layer of that module: "<module>.weight_ih_l<index>"
-  int64_t projection = 0;   ///< > 0: h is projected to so many features (PyTorch's proj_size)
-  bool padding =
-      false;  ///< a second input holds the tokens [n, steps] (integers); where one is kPadding, h and c are zero
-  bool reverse = false;  ///< goes through the sequence from its end: PyTorch's second direction, "..._l<index>_reverse"
+  bool stateful = false;    ///< starts from the state of the previous step instead of from zeros
+  std::string module = {};  ///< the PyTorch module that the parameters belong to; empty: the layer's name
+  int index = 0;            ///< index of the layer in that module: "<module>.weight_ih_l<index>"
+  int64_t projection = 0;   ///< > 0: h is projected to this number of features (PyTorch's proj_size)
+  /// A second input holds the tokens [n, steps] (integers); at kPadding, h and c are zero.
+  bool padding = false;
+  /// Processes the sequence from its end: PyTorch's second direction, "..._l<index>_reverse".
+  bool reverse = false;
 };
 
-/// Input [n, steps, in], output [n, steps, hidden]: per step (i, f, g, o) = w_ih x + b_ih + w_hh h + b_hh,
-/// c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'); with a projection h' = w_hr (sigmoid(o) tanh(c'))
-/// and the output is [n, steps, projection]. Backward goes through the steps of this call; the state that came in is a
-/// constant (truncated back-propagation through time). Under bf16 the cell c is kept in float32.
+/// Input [n, steps, in], output [n, steps, hidden]: per step (i, f, g, o) = w_ih x + b_ih + w_hh h + b_hh, c' =
+/// sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'). With a projection h' = w_hr (sigmoid(o) tanh(c')) and
+/// the output is [n, steps, projection]. Backward covers the steps of this call; the incoming state is a constant
+/// (truncated back-propagation through time). Under bf16 the cell c is float32.
 ///
 /// Parameters weight_ih [4, hidden, in], weight_hh [4, hidden, hidden or projection], bias_ih and bias_hh [4, hidden],
-/// and with a projection weight_hr [projection, hidden], uniform in ±1/sqrt(hidden): PyTorch's [4 * hidden, ...] with
-/// the four gates as a dim of their own, the same values in the same order in memory. States h (as the output) and c
-/// [hidden]; a recomputing forward leaves them alone.
+/// and with a projection weight_hr [projection, hidden], initially uniform in ±1/sqrt(hidden). They are PyTorch's [4 *
+/// hidden, ...] with the four gates as a separate dim, the same values in the same order in memory. States: h (shaped
+/// as the output) and c [hidden]; a recomputing forward does not change them.
 ///
 /// Sharded by hidden units: each worker computes all four gates of its units and gathers h over the tensor group before
-/// every step; backward adds up and scatters h's gradient in the same place. Input whole, its gradient a sum over
-/// workers. With a projection each worker projects its units and h, the sum, is whole on all of them, as is the output:
-/// an all-reduce of h per step, and one of its gradient.
+/// every step; backward reduce-scatters h's gradient at the same point. The input is whole, its gradient a sum over
+/// workers. With a projection each worker projects its own units; the sum over workers is h, which is whole on all of
+/// them, as is the output. This takes an all-reduce of h per step, and one of its gradient.
 ///
-/// With `padding` a reversed layer begins with a sentence's last word, and what stands behind one is zero: PyTorch's
-/// packed sequences. Errors: user error when a reversed layer is to carry state (a stream has no end to begin from).
+/// With `padding` a reversed layer begins with the last word of a sentence, and the output after a sentence is zero, as
+/// for PyTorch's packed sequences. Throws a user error if a reversed layer is stateful (a stream has no end to begin
+/// from).
 class Lstm : public Layer {
  public:
   Lstm(std::string name, int64_t in, int64_t hidden, LstmOptions options = {});
@@ -66,18 +67,19 @@ class Lstm : public Layer {
   int input_count() const { return options_.padding ? 2 : 1; }
   int parameter_count() const { return options_.projection > 0 ? 5 : 4; }
   int64_t output_width() const { return options_.projection > 0 ? options_.projection : hidden_; }
-  /// Position in the sequence of the k-th step.
+  /// Position in the sequence of the k-th computed step.
   int64_t position(int64_t k, int64_t steps) const { return options_.reverse ? steps - 1 - k : k; }
-  /// Fills output, h before each step, c before and after each, activated gates, and with a projection the units' h.
+  /// Fills the saved tensors: output, h before each step, c before and after each step, activated gates, and with a
+  /// projection the units' h.
   void run_steps(LayerCall& call) const;
-  /// Gradients of the gates before their sigmoids and tanhs, [n, steps, 4, local units]; with a projection also those
-  /// of h [n, steps, projection].
+  /// Gradients of the gates before their sigmoids and tanhs, [n, steps, 4, local units]; with a projection also of h
+  /// [n, steps, projection].
   struct Gradients {
     at::Tensor gates, projected;
   };
   Gradients through_time(LayerCall& call, const at::Tensor& output_gradient) const;
   void add_parameter_gradients(LayerCall& call) const;
-  /// The layer written down step by step, for sequences with padding.
+  /// Writes the layer step by step, for sequences with padding.
   void script_steps(ScriptWriter& writer) const;
 
   int64_t in_, hidden_;

@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-/// Inputs: values [n, t, e] and tokens [n, t] (integers); output [n, e], the mean over positions whose token is not
-/// kPadding, zeros where all are. Split by "features", or by "sequence": each worker adds up its positions (it reads
-/// all tokens, for their number), the output is a sum.
+/// Inputs: values [n, t, e] and tokens [n, t] (integers); output [n, e]: the mean over positions whose token is not
+/// kPadding, zeros if all are. Split by "features", or by "sequence": each worker sums its positions (and reads all
+/// tokens, to count them); the output is a sum.
 class MaskedMeanSequence : public Layer {
  public:
   using Layer::Layer;

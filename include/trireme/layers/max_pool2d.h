@@ -12,10 +12,10 @@ struct MaxPool2dOptions {
   Size2d kernel = 2;
   Size2d stride = 2;
   Size2d padding = 0;      ///< at most half the kernel
-  bool ceil_mode = false;  ///< output sizes are rounded up: the last windows may reach past the padding
+  bool ceil_mode = false;  ///< output sizes are rounded up: the last windows may extend beyond the padding
 };
 
-/// [n, c, h, w]; sharded by channels, or by rows with a halo where windows overlap (halo.h).
+/// [n, c, h, w]; sharded by channels, or by rows, with a halo if windows overlap (halo.h).
 class MaxPool2d : public Pool2d {
  public:
   explicit MaxPool2d(std::string name, MaxPool2dOptions options = {});

@@ -1,6 +1,6 @@
-// MaxPoolIndices: where in its window each maximum of a max pool lies, for MaxUnpool2d: the "pooling indices" of SegNet
-// (Badrinarayanan, Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture for Image
-// Segmentation", 2015).
+// MaxPoolIndices: the position of each maximum of a max pool within its window, for MaxUnpool2d. These are the "pooling
+// indices" of SegNet (Badrinarayanan, Kendall, Cipolla, "SegNet: A Deep Convolutional Encoder-Decoder Architecture for
+// Image Segmentation", 2015).
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 namespace trireme {
 
 /// [n, c, h, w] -> [n, c, h / window, w / window] of bytes: row * width + column within the window of the first largest
-/// value, one of those that MaxPool2d with kernel = stride = `window` gives (rows and columns of incomplete windows are
-/// left out). A layer beside the pool: one byte per window travels and is kept for the decoder, not the activations or
-/// 64-bit positions, and a position within the window is the same whatever part of the image a worker holds. No
-/// gradient. Sharded by channels, or by rows.
+/// value, which is the value that MaxPool2d with kernel = stride = `window` returns (rows and columns of incomplete
+/// windows are left out). It is a separate layer beside the pool, so that one byte per window is sent and retained for
+/// the decoder, instead of the activations or 64-bit positions. A position within the window does not depend on the
+/// part of the image that a worker holds. No gradient. Sharded by channels, or by rows.
 class MaxPoolIndices : public Layer {
  public:
   explicit MaxPoolIndices(std::string name, Size2d window = 2);

@@ -1,5 +1,5 @@
-// MaxUnpool2d: puts pooled values back where their maxima were, zeros elsewhere (Zeiler and Fergus, "Visualizing and
-// Understanding Convolutional Networks", 2014): the upsampling of SegNet's decoder.
+// MaxUnpool2d: writes pooled values to the positions of their maxima, zeros elsewhere (Zeiler and Fergus, "Visualizing
+// and Understanding Convolutional Networks", 2014). This is the upsampling of SegNet's decoder.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace trireme {
 
 struct MaxUnpool2dOptions {
   Size2d window = 2;
-  Size2d size =
-      0;  ///< of the output; 0: window * input. More where the pool had left rows or columns out, which become zeros
+  /// Size of the output; 0: window * input. It is larger if the pool left out rows or columns; these become zeros.
+  Size2d size = 0;
 };
 
-/// Inputs: values [n, c, h, w] and bytes of MaxPoolIndices with the same window and shape; output [n, c, size].
-/// Sharded by channels, or by rows where there are no further ones.
-/// Errors: user error naming an index outside the window.
+/// Inputs: values [n, c, h, w] and the bytes of MaxPoolIndices with the same window and shape; output [n, c, size].
+/// Sharded by channels, or by rows if the pool left out no rows. Throws a user error that names an index outside the
+/// window.
 class MaxUnpool2d : public Layer {
  public:
   explicit MaxUnpool2d(std::string name, MaxUnpool2dOptions options = {});

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// [n, t, e] to [n, e]. Split by "features", or by "sequence": each worker adds up its positions, the output is a sum.
+/// [n, t, e] to [n, e]. Split by "features", or by "sequence": each worker sums its positions; the output is a sum.
 class MeanSequence : public Layer {
  public:
   using Layer::Layer;

@@ -8,18 +8,19 @@
 
 namespace trireme {
 
-/// Inputs: output and target [n, values] (numbers). Output: per sample the mean over its values of (output - target)^2,
-/// [n], in float (double for double outputs).
+/// Inputs: output and target [n, values] (real numbers). Output: per sample the mean over its values of (output -
+/// target)^2, [n], in float (double for double outputs).
 ///
-/// Reports sums over samples and values of "squared_error" and "absolute_error" (RMSE and MAE are their means), and for
-/// each value j "squared_error.<j>", "target.<j>" and "target_square.<j>", from which R2 = 1 - squared_error /
-/// (target_square - target^2 / samples). The latter two are about offset <j>: near the targets' mean it leaves them
-/// digits that the difference would cancel, and R2 is the same about any.
+/// Reports sums over samples and values of "squared_error" and "absolute_error" (RMSE and MAE are computed from their
+/// means), and for each value j "squared_error.<j>", "target.<j>" and "target_square.<j>", from which R2 = 1 -
+/// squared_error / (target_square - target^2 / samples). The latter two are the sums of t and t^2 with t = target -
+/// offset <j>. R2 does not depend on the offset; an offset near the mean of the targets avoids cancellation in the
+/// difference.
 ///
-/// Split by "channels", its values: the output is then a sum.
+/// Split by "channels", the values of a sample: the output is then a sum.
 class MeanSquaredError : public Layer {
  public:
-  /// `offsets`: one for each value of a sample, or none for zeros.
+  /// `offsets`: one for each value of a sample, or empty for zeros.
   explicit MeanSquaredError(std::string name, std::vector<double> offsets = {});
 
   std::string_view kind() const override { return "mean_squared_error"; }

@@ -7,16 +7,16 @@
 
 namespace trireme {
 
-/// Inputs: logits [n, classes, h, w] and labels [n, h, w] (integers); a negative label means that its pixel does not
-/// count. Output: per image the mean over its counted pixels of -log softmax(logits)[label], [n], in float (double for
-/// double logits); an image without counted pixels has loss 0. Every image counts alike.
+/// Inputs: logits [n, classes, h, w] and labels [n, h, w] (integers); pixels with a negative label are not counted.
+/// Output: per image the mean over its counted pixels of -log softmax(logits)[label], [n], in float (double for double
+/// logits); 0 for an image without counted pixels. Every image has the same weight.
 ///
-/// Reports, over counted pixels: per class k "intersection.<k>" (both predicted and labelled k) and "union.<k>"
-/// (predicted or labelled k), whose quotient is the class's IoU; "correct", the sum over images of the share of pixels
-/// whose largest logit (the first one among equals) is the label's.
+/// Reports, over counted pixels: per class k "intersection.<k>" (pixels both predicted and labelled k) and "union.<k>"
+/// (predicted or labelled k), whose quotient is the class's IoU; and "correct", the sum over images of the share of
+/// pixels whose largest logit (the first one among equals) is the label's.
 ///
-/// Split by "height": each worker has some rows of every image; two sums per image and three per class travel.
-/// Errors: user error naming a label of `classes` or more.
+/// Split by "height": each worker has some rows of every image; two sums per image and three per class are
+/// communicated. Throws a user error that names a label of `classes` or more.
 class PixelCrossEntropy : public Layer {
  public:
   using Layer::Layer;

@@ -1,4 +1,4 @@
-// What pools of windows that may overlap have in common: PyTorch's nn.MaxPool2d and nn.AvgPool2d.
+// Common parts of pools with windows that may overlap: PyTorch's nn.MaxPool2d and nn.AvgPool2d.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ class Pool2d : public Layer {
  protected:
   Pool2d(std::string name, Size2d kernel, Size2d stride, Size2d padding, bool ceil_mode)
       : Layer(std::move(name)), kernel_(kernel), stride_(stride), padding_(padding), ceil_mode_(ceil_mode) {}
-  /// Errors (user): sizes that no window can have. For constructors: the message names the kind.
+  /// Throws a user error for sizes that no window can have. For constructors: the message names the kind.
   void check_sizes() const;
 
   Window rows() const {
@@ -30,15 +30,16 @@ class Pool2d : public Layer {
     return {.kernel = kernel_.width, .stride = stride_.width, .padding = padding_.width, .ceil = ceil_mode_};
   }
   Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
-  /// Padding that the halo does not bring.
+  /// The padding that the halo does not replace.
   Size2d padding(const LayerCall& call) const {
     return {is_split_by_height(call) ? 0 : padding_.height, padding_.width};
   }
-  /// By channels, and where `by_height` by rows with a halo where windows overlap.
+  /// Options by channels and, if `by_height`, by rows, with a halo if windows overlap.
   std::vector<ShardingOption> pool_options(const Shape& input, int degree, bool by_height) const;
-  /// Of no samples; `input`: as it came, `extended`: with its halo.
+  /// Returns the output for zero samples. `input`: the layer's input; `extended`: the input with its halo.
   at::Tensor empty_output(const at::Tensor& input, const at::Tensor& extended) const;
-  /// Sends the neighbours their rows of the extended input's gradient, adds what they have for this worker's.
+  /// Returns the gradient of this worker's rows: sends the neighbours their rows of the extended input's gradient and
+  /// adds the rows that they send.
   at::Tensor own_gradient(LayerCall& call, const at::Tensor& extended) const;
 
   const Size2d kernel_, stride_, padding_;

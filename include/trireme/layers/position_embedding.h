@@ -10,12 +10,13 @@ namespace trireme {
 
 struct PositionEmbeddingOptions {
   std::string parameter_name = {};  ///< empty: "<layer>.weight"
-  bool batch_dim = false;  ///< the parameter has the shape [1, positions, width], as torchvision's VisionTransformer
+  /// The parameter has the shape [1, positions, width], as in torchvision's VisionTransformer.
+  bool batch_dim = false;
 };
 
-/// y[n, t, :] = x[n, t, :] + weight[t, :]. Parameter weight [positions, width], normal(0, deviation). Sequences may be
-/// shorter: the last positions then stay as they are. Split by "sequence" (each worker its positions; the weight is
-/// whole, for samples of another length have other positions there) or by "hidden".
+/// y[n, t, :] = x[n, t, :] + weight[t, :]. Parameter weight [positions, width], initially normal(0, deviation).
+/// Sequences may be shorter; the last positions are then unused. Split by "sequence" (each worker its positions; the
+/// weight is whole, because for samples of another length a worker has other positions) or by "hidden".
 class PositionEmbedding : public Layer {
  public:
   PositionEmbedding(std::string name, int64_t positions, int64_t width, double deviation = 0.02,

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// Sharded along any dim (but the batch) that divides evenly.
+/// Sharded along any dim (except the batch) that divides evenly.
 class Relu : public Layer {
  public:
   using Layer::Layer;

@@ -1,4 +1,4 @@
-// SelectPosition: one position of a sequence: a class token's, or the last.
+// SelectPosition: selects one position of a sequence: a class token's, or the last.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// [n, t, e] to [n, e]: position `index`, counted from the end where negative. Split by "features", or by "sequence":
-/// the worker that has the position gives it, the others zeros, the output is their sum.
+/// [n, t, e] to [n, e]: position `index`; a negative index counts from the end. Split by "features", or by "sequence":
+/// the worker that holds the position returns it, the others return zeros; the output is the sum.
 class SelectPosition : public Layer {
  public:
   explicit SelectPosition(std::string name, int64_t index = 0) : Layer(std::move(name)), index_(index) {}
@@ -26,7 +26,7 @@ class SelectPosition : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  /// The position among the `local` ones of this worker, outside 0 .. local - 1 where another has it.
+  /// The position relative to this worker's `local` positions; outside 0 .. local - 1 if another worker holds it.
   int64_t own_index(const LayerCall& call, int64_t local) const;
 
   int64_t index_;

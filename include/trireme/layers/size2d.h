@@ -1,4 +1,4 @@
-// Size2d: a number for the rows and one for the columns of images: kernels, strides, paddings.
+// Size2d: one number for the rows and one for the columns of images: kernels, strides, paddings.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// Height before width, as PyTorch. One number stands for both.
+/// Height before width, as in PyTorch. A single number sets both.
 struct Size2d {
   int64_t height, width;
 
@@ -19,12 +19,12 @@ struct Size2d {
   constexpr bool is_square() const { return height == width; }
   constexpr int64_t area() const { return height * width; }
   constexpr bool at_least(int64_t low) const { return height >= low && width >= low; }
-  std::array<int64_t, 2> values() const { return {height, width}; }  ///< what ATen takes
+  std::array<int64_t, 2> values() const { return {height, width}; }  ///< the form that ATen takes
   std::vector<int64_t> list() const { return {height, width}; }
   friend constexpr bool operator==(const Size2d&, const Size2d&) = default;
 };
 
-/// "3", or "1x7" where the two differ.
+/// "3", or "1x7" if the two differ.
 inline std::string to_string(const Size2d& size) {
   return std::to_string(size.height) + (size.is_square() ? "" : "x" + std::to_string(size.width));
 }

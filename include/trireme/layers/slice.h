@@ -1,4 +1,5 @@
-// Slice: a range of one dim: the source and the target part of a translation's tokens, the positions of a sequence.
+// Slice: a range of one dim, for example the source or the target part of a translation's tokens, or positions of a
+// sequence.
 #pragma once
 
 #include <string>
@@ -13,8 +14,8 @@ struct SliceOptions {
   int dim = 1;                 ///< 1: the first dim of a sample (channels, positions); 0 is the batch
 };
 
-/// Elements begin .. end - 1 of dim `dim`, of any dtype. Sharded along any other dim (but the batch) that divides
-/// evenly.
+/// Returns elements begin .. end - 1 of dim `dim`, of any dtype. Sharded along any other dim (except the batch) that
+/// divides evenly.
 class Slice : public Layer {
  public:
   Slice(std::string name, SliceOptions options) : Layer(std::move(name)), options_(options) {}

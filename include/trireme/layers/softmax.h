@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-/// y = exp(x) / sum of exp(x) along `dim` (1: the first of a sample, 0 is the batch; negative: from the end). Sharded
-/// along any other dim (but the batch) that divides evenly. (A loss over logits is SoftmaxCrossEntropy; attention has
-/// its own softmax.)
+/// y = exp(x) / sum of exp(x) along `dim` (1: the first dim of a sample, 0 is the batch; negative: counted from the
+/// end). Sharded along any other dim (except the batch) that divides evenly. (A loss over logits is
+/// SoftmaxCrossEntropy; attention has its own softmax.)
 class Softmax : public Layer {
  public:
   explicit Softmax(std::string name, int dim = -1) : Layer(std::move(name)), dim_(dim) {}
@@ -27,7 +27,7 @@ class Softmax : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  /// `dim_` as a dim of tensors with the batch, from 1.
+  /// `dim_` as a non-negative dim of tensors with the batch.
   int dim_of(size_t sample_dims) const { return dim_ < 0 ? int(sample_dims) + 1 + dim_ : dim_; }
 
   int dim_;

@@ -10,35 +10,38 @@
 namespace trireme {
 
 struct SoftmaxCrossEntropyOptions {
-  std::optional<int64_t> ignore_index = {};  ///< positions with this label count neither in the sum nor in the mean
+  /// positions with this label are not counted, neither in the sum nor in the mean
+  std::optional<int64_t> ignore_index = {};
   /// Share of each label that is spread evenly over all classes (Szegedy et al., "Rethinking the Inception
   /// Architecture", 2016).
   double label_smoothing = 0;
-  /// What a sample's sum of losses is divided by: the number of its counted positions, so that every sample counts
-  /// alike; or of all its positions, so that every counted position counts alike, in however long a sentence (the usual
-  /// objective of translation, Wu et al., "GNMT", 2016, but for the constant factor).
+  /// The divisor of a sample's sum of losses. counted_positions: the number of its counted positions, so that every
+  /// sample has the same weight. all_positions: the number of all its positions, so that every counted position has the
+  /// same weight, in sentences of any length (the usual objective of translation, Wu et al., "GNMT", 2016, except for a
+  /// constant factor).
   enum class Mean { counted_positions, all_positions };
   Mean mean = Mean::counted_positions;
-  /// all_positions: divides by so many instead, where samples have fewer positions than others of the same data set
-  /// because they have less padding; 0: by the labels' own.
+  /// For all_positions: divides by this number instead, if samples have fewer positions than others of the same data
+  /// set because they have less padding; 0: by the number of positions of the labels.
   int64_t positions = 0;
   bool reports = true;  ///< false: no metrics, for an auxiliary head's loss
 };
 
-/// Inputs: logits [n, classes] and labels [n] (integers), or for sequences logits [n, t, classes] and labels [n, t]; or
-/// as labels numbers of the logits' shape, each class's share of the label (mixed samples: Zhang et al., "mixup",
-/// 2018). Output: per sample the mean over its positions of - sum over classes of share * log softmax(logits), [n], in
-/// float (double for double logits); a sample of ignored positions only has loss 0. Labels have no gradient.
+/// Inputs: logits [n, classes] and labels [n] (integers), or for sequences logits [n, t, classes] and labels [n, t].
+/// Labels may also be real numbers of the logits' shape: each class's share of the label (mixed samples: Zhang et al.,
+/// "mixup", 2018). Output: per sample the mean over its positions of - sum over classes of share * log softmax(logits),
+/// [n], in float (double for double logits); 0 for a sample with only ignored positions. Labels have no gradient.
 ///
 /// Reports sums over samples. "correct": the share of counted positions whose largest logit (the first one among
-/// equals) is the label's, or that of the largest share; "top5", where samples have no positions and there are more
-/// than 5 classes: likewise, among the five largest. A logit that is NaN is larger than every number, and no label with
-/// such a logit is right. With ignore_index or label_smoothing: "token_loss", the sum over counted positions of - log
-/// softmax(logits)[label], "correct_tokens", how many of them are right, and "counted", their number.
+/// equals) is the label's, or that of the largest share. "top5", if samples have no positions and there are more than 5
+/// classes: likewise, among the five largest. A NaN logit counts as larger than every number, and no label with such a
+/// logit is right. With ignore_index or label_smoothing: "token_loss", the sum over counted positions of - log
+/// softmax(logits)[label]; "correct_tokens", how many of them are right; and "counted", their number.
 ///
-/// Under "vocabulary" each worker holds a share of the classes and only maxima, sums and the label's logit travel
-/// (Shoeybi et al., "Megatron-LM", 2019); under "sequence" a share of the positions, and a few sums per sample travel.
-/// Errors: user error naming a label outside 0 .. classes - 1 that is not to be ignored.
+/// Split by "vocabulary": each worker holds a share of the classes, and only maxima, sums and the label's logit are
+/// communicated (Shoeybi et al., "Megatron-LM", 2019). Split by "sequence": each worker holds a share of the positions,
+/// and a few sums per sample are communicated. Throws a user error that names a label outside 0 .. classes - 1 that is
+/// not ignored.
 class SoftmaxCrossEntropy : public Layer {
  public:
   explicit SoftmaxCrossEntropy(std::string name, SoftmaxCrossEntropyOptions options = {});
@@ -59,7 +62,8 @@ class SoftmaxCrossEntropy : public Layer {
   struct Rows;
   void check_labels(const at::Tensor& labels, int64_t classes) const;
   bool is_ignored(int64_t label) const { return options_.ignore_index && label == *options_.ignore_index; }
-  /// One loss per sample from the sums per row; saves each sample's share of its gradient and reports.
+  /// Returns one loss per sample from the sums per row. Saves each sample's divisor for the gradient and reports the
+  /// metrics.
   at::Tensor sum_samples(LayerCall& call, const Rows& rows, int64_t samples) const;
   template <class T>
   at::Tensor loss_of(LayerCall& call, Rows& rows, int64_t samples) const;

@@ -1,4 +1,4 @@
-// Upsample2d: larger (or smaller) images by interpolation, PyTorch's nn.Upsample and F.interpolate.
+// Upsample2d: scales images up (or down) by interpolation, PyTorch's nn.Upsample and F.interpolate.
 #pragma once
 
 #include <string>
@@ -13,14 +13,15 @@ enum class Interpolation { nearest, bilinear };
 
 struct Upsample2dOptions {
   Interpolation mode = Interpolation::nearest;
-  Size2d factor = 2;  ///< output size over input size, where `size` is not given
+  Size2d factor = 2;  ///< output size / input size, if `size` is not given
   Size2d size = 0;    ///< output size; 0: by `factor`
-  bool align_corners =
-      false;  ///< of bilinear: the corners' centres fall on each other, instead of the corners' outer edges
+  /// For bilinear: input and output align at the centres of the corner pixels, instead of at the outer edges of these
+  /// pixels.
+  bool align_corners = false;
 };
 
-/// [n, c, h, w] in channels_last order. No parameters. Sharded by channels; with `nearest` also by rows where the rows'
-/// number is multiplied by a whole factor. Under bfloat16 it computes in float.
+/// [n, c, h, w] in channels_last order. No parameters. Sharded by channels; with `nearest` also by rows if the number
+/// of rows is multiplied by a whole factor. Computes in float under bfloat16.
 class Upsample2d : public Layer {
  public:
   Upsample2d(std::string name, Upsample2dOptions options = {});
@@ -37,7 +38,7 @@ class Upsample2d : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  /// `height` is that of the whole image's part that this worker holds.
+  /// `height`: the number of rows that this worker holds.
   Size2d extent(const LayerCall& call, int64_t height, int64_t width) const;
 
   Upsample2dOptions options_;

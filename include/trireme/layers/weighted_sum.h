@@ -1,5 +1,5 @@
-// WeightedSum: several losses as one: those of auxiliary heads beside the main one's (Szegedy et al., "Going Deeper
-// with Convolutions", 2015; "Rethinking the Inception Architecture for Computer Vision", 2016).
+// WeightedSum: combines several losses into one, for example those of auxiliary heads with the main one's (Szegedy et
+// al., "Going Deeper with Convolutions", 2015; "Rethinking the Inception Architecture for Computer Vision", 2016).
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-/// y = sum of weight[i] * input[i]; all inputs of one shape. Inputs with weight 0 play no part and get a gradient of
-/// zeros. `training` counts while training, `evaluation` otherwise: {1, 0.4} and {1, 0} for a main and an auxiliary
-/// loss. Sharded along any dim (but the batch) that divides evenly.
+/// y = sum of weight[i] * input[i]; all inputs have one shape. An input with weight 0 is ignored and its gradient is
+/// zero. The weights are `training` in training and `evaluation` otherwise, for example {1, 0.4} and {1, 0} for a main
+/// and an auxiliary loss. Sharded along any dim (except the batch) that divides evenly.
 class WeightedSum : public Layer {
  public:
   WeightedSum(std::string name, std::vector<double> training, std::vector<double> evaluation);

@@ -1,4 +1,4 @@
-// Where libonnx was not found.
+// Compiled if libonnx was not found.
 #include "model/export/onnx.h"
 #include "trireme/error.h"
 
@@ -8,7 +8,7 @@ void write_onnx(const std::filesystem::path& path, const Model&, const TensorMap
   fail_user({.where = path.string(),
              .what = "cannot be written",
              .why = "this Trireme was built without libonnx",
-             .next = "build it where libonnx-dev is installed, or export as TorchScript"});
+             .next = "install libonnx-dev and build Trireme again, or export as TorchScript"});
 }
 
 }  // namespace trireme

@@ -16,12 +16,12 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kLargestMessage = int64_t{1} << 31;  // of protobuf
+constexpr int64_t kLargestMessage = int64_t{1} << 31;  // protobuf's limit, in bytes
 constexpr const char* kInput = "data";
 constexpr const char* kOutput = "output";
 constexpr const char* kSamples = "n";
 
-/// "n" samples of that shape.
+/// Describes a tensor of "n" samples of that shape.
 onnx::ValueInfoProto value_info(const char* name, onnx::TensorProto::DataType type, const Shape& sample) {
   onnx::ValueInfoProto info;
   info.set_name(name);
@@ -32,7 +32,7 @@ onnx::ValueInfoProto value_info(const char* name, onnx::TensorProto::DataType ty
   return info;
 }
 
-/// Whether the data are token ids: a layer that reads them, or a part of them, says so.
+/// True if the data are token ids, which is so if a layer reads them, or a part of them, as integers.
 bool reads_tokens(const std::vector<Vertex>& vertices) {
   std::set<NodeId> tokens{0};
   for (const Vertex& v : vertices)
@@ -72,7 +72,7 @@ onnx::ModelProto onnx_model(const Model& model, const TensorMap& in_file) {
     const std::string weight = graph.transposed(graph.weight(linear.at(0)));
     output = graph.add("Add", {graph.add("MatMul", {output, weight}), graph.weight(linear.at(1))});
   }
-  onnx::NodeProto* last = graph.proto().add_node();  // gives the output its name
+  onnx::NodeProto* last = graph.proto().add_node();  // names the output
   last->set_op_type("Identity");
   last->add_input(output);
   last->add_output(kOutput);

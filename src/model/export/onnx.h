@@ -7,11 +7,12 @@
 
 namespace trireme {
 
-/// Writes the model as it evaluates, with `weights` (in the model's shapes): an input "data" [n, ...sample shape] with
-/// any n, floats or int64 token ids, an output "output", what the model's loss judges. Parameters are initializers
-/// under their names, in the shapes of files, but for those of plain LSTMs, whose gates ONNX has in another order.
-/// Always float32. Written in one go or not at all (AtomicFile). Errors: fail_export's; a user error for models of 2
-/// GiB or more, which is the format's limit; AtomicFile's; where Trireme was built without libonnx one that says so.
+/// Writes the model in evaluation mode, with `weights` in the model's shapes. The graph has one input "data" [n,
+/// ...sample shape] with any n (floats or int64 token ids) and one output "output": the tensor that the model's loss
+/// reads. Parameters are initializers under their names, in the shapes of files. Exception: parameters of plain LSTMs,
+/// because ONNX orders the gates differently. Always float32. The file is written completely or not at all
+/// (AtomicFile). Throws the errors of fail_export and AtomicFile; a user error for models of 2 GiB or more, the
+/// format's limit; and a user error if Trireme was built without libonnx.
 void write_onnx(const std::filesystem::path& path, const Model& model, const TensorMap& weights);
 
 }  // namespace trireme

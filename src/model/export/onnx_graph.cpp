@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kOperatorSet = 17;
 static_assert(OnnxWriter::kFloat == onnx::TensorProto::FLOAT);
-constexpr int64_t kFormatVersion = 8;  // the newest that goes with that set
+constexpr int64_t kFormatVersion = 8;  // the newest version that belongs to that operator set
 
 void fill(onnx::TensorProto* proto, const std::string& name, const at::Tensor& tensor) {
   const at::Tensor plain = (tensor.is_floating_point() ? tensor.to(at::kFloat) : tensor).contiguous();

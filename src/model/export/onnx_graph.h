@@ -1,7 +1,7 @@
-// A graph of ONNX nodes while it is put together.
+// A graph of ONNX nodes under construction.
 #pragma once
 
-// the one form of the format that Debian has headers for
+// Debian's headers exist only for this variant of the format.
 #define ONNX_ML 1
 #include <onnx/onnx_pb.h>
 
@@ -25,11 +25,11 @@ class OnnxGraph final : public OnnxWriter {
   std::string constant(const at::Tensor& value) override;
   std::string weight(const std::string& name) override;
 
-  /// Adds the nodes of one layer and gives the name of its output. Errors: fail_export.
+  /// Adds the nodes of one layer. Returns the name of its output. Throws fail_export's error.
   std::string add_layer(const Vertex& vertex, std::vector<std::string> inputs);
-  /// Operators' names are made unique by the layer that they belong to.
+  /// Starts a layer. Its name is part of the names of its operators, which makes them unique.
   void begin_layer(const std::string& name);
-  /// The whole, with one input and one output.
+  /// Returns the complete model, with one input and one output.
   onnx::ModelProto finish(const std::string& name, const onnx::ValueInfoProto& input,
                           const onnx::ValueInfoProto& output);
   onnx::GraphProto& proto() { return graph_; }

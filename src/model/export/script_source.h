@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-/// The method `forward(self, data)` of a module that has the model's parameters and buffers under their dotted names,
-/// in the shapes of files (ParameterSpec::file_shape), in modules of their own, and a `training` flag; it gives what
-/// the model's loss judges. While training dropout and batch norm do as PyTorch's; a stateful layer starts every call
-/// from zeros. Errors: fail_export.
+/// Returns the source of the method `forward(self, data)` for a module with the model's parameters and buffers under
+/// their dotted names, in the shapes of files (ParameterSpec::file_shape), in nested modules, and with a `training`
+/// flag. `forward` returns the tensor that the model's loss reads. In training mode dropout and batch norm behave as
+/// PyTorch's. A stateful layer starts every call from zeros. Throws fail_export's error.
 std::string script_source(const Model& model);
 
 }  // namespace trireme

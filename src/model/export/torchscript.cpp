@@ -21,8 +21,8 @@ namespace {
 
 using torch::jit::Module;
 
-/// Modules within modules, one for each part of dotted names. Types of modules are fixed when they are registered, so
-/// the inner ones are made first.
+/// Nested modules, one for each part of dotted names. A module's type is fixed when it is registered, so inner modules
+/// are created first.
 struct Folder {
   std::map<std::string, Folder> inner;
   std::map<std::string, at::Tensor> parameters, buffers;
@@ -45,7 +45,7 @@ Module make_module(const Folder& folder, const std::string& name,
 }
 
 Module script_module(const Model& model, const TensorMap& weights) {
-  const std::string source = script_source(model);  // its errors come before any copy
+  const std::string source = script_source(model);  // first, so that its errors occur before any copy
   const TensorMap in_file = in_file_shapes(model, weights);
   const auto tensor = [&](const std::string& name) { return in_file.at(name).clone(at::MemoryFormat::Contiguous); };
   Folder root;
@@ -78,7 +78,7 @@ void give(const TensorMap& weights, const TensorMap& to, const std::filesystem::
     if (given->second.sizes() != tensor.sizes())
       fail_user({.where = source.string(),
                  .what = fmt::format("its parameter {}", name),
-                 .why = "has another shape than the model's",
+                 .why = "its shape differs from the model's",
                  .next = "name the file that the model was imported from"});
     tensor.copy_(given->second);
   }

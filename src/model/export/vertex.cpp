@@ -28,7 +28,7 @@ std::vector<Vertex> layers_before_output(const Model& model) {
     if (needed[size_t(input)])
       fail_user({.where = fmt::format("model \"{}\"", model.name()),
                  .what = fmt::format("its output depends on \"{}\"", model.node(input).name),
-                 .why = "an exported model reads its data alone",
+                 .why = "an exported model may read only its data",
                  .next = "export the weights as safetensors"});
   std::vector<Vertex> vertices;
   for (NodeId id = model.input_count(); id <= model.output(); ++id)

@@ -1,4 +1,4 @@
-// A layer as the writers of other formats see it: what it reads and gives, and its tensors' names.
+// A layer as the export writers see it: its inputs, its output shape and the names of its tensors.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class Vertex {
   const Layer& layer() const { return *node_->layer; }
   NodeId id() const { return id_; }
   const std::vector<NodeId>& inputs() const { return node_->inputs; }
-  const Shape& input_shape(size_t i) const { return input_shapes_.at(i); }  ///< of a sample
+  const Shape& input_shape(size_t i) const { return input_shapes_.at(i); }  ///< sample shape
   const std::vector<Shape>& input_shapes() const { return input_shapes_; }
   const Shape& shape() const { return node_->sample_shape; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
@@ -29,11 +29,11 @@ class Vertex {
   std::vector<BufferSpec> buffers_;
 };
 
-/// The layers that the output depends on, in order. User error where it depends on the targets.
+/// Returns the layers that the output depends on, in order. Throws a user error if the output depends on the targets.
 std::vector<Vertex> layers_before_output(const Model& model);
 
-/// The linear layer that is part of the loss, where the loss has parameters (a sampled softmax): their names, weight
-/// before bias. Its products are the logits. Empty elsewhere: the model's output then is what is judged.
+/// For a loss with a linear layer in it (a sampled softmax): the names of that layer's weight and bias. Its products
+/// are the logits. Empty for other losses: their input is the model's output.
 std::vector<std::string> linear_in_loss(const Model& model);
 
 }  // namespace trireme

@@ -61,7 +61,7 @@ std::string script_call(const char* operation, const std::vector<std::string>& a
 std::string script_literal(bool value) { return value ? "True" : "False"; }
 std::string script_literal(int64_t value) { return fmt::to_string(value); }
 std::string script_literal(const std::vector<int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
-/// TorchScript takes 1 for an int, which is no float.
+/// TorchScript reads "1" as an int, so a float needs a decimal point.
 std::string script_literal(double value) {
   const std::string text = fmt::format("{}", value);
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
@@ -70,7 +70,7 @@ std::string script_literal(double value) {
 void fail_export(const Layer& layer, const char* form) {
   fail_user({.where = fmt::format("layer \"{}\"", layer.name()),
              .what = fmt::format("kind {}", layer.kind()),
-             .why = fmt::format("it has no counterpart in {} here", form),
+             .why = fmt::format("it has no counterpart in {}", form),
              .next = "export the weights as safetensors"});
 }
 

@@ -1,5 +1,5 @@
-// With these a layer writes itself down for other programs (Layer::to_onnx, Layer::to_script). They need no format's
-// library.
+// With these writers a layer writes itself in other formats (Layer::to_onnx, Layer::to_script). They do not depend on
+// the formats' libraries.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,36 +21,37 @@ using OnnxAttributes = std::vector<std::pair<std::string, OnnxAttribute>>;
 class OnnxWriter {
  public:
   using List = std::vector<int64_t>;
-  static constexpr int64_t kFloat = 1;  ///< TensorProto's, for casts
+  static constexpr int64_t kFloat = 1;  ///< TensorProto::FLOAT, for casts
 
   virtual ~OnnxWriter() = default;
 
-  // -- the layer; tensors are known by their names
+  // -- the layer; tensors are identified by their names
   const std::vector<std::string>& inputs() const { return inputs_; }
   const std::string& in(size_t i = 0) const { return inputs_.at(i); }
-  const Shape& input_shape(size_t i = 0) const { return vertex_->input_shape(i); }  ///< of a sample
-  const Shape& shape() const { return vertex_->shape(); }                           ///< likewise, of the output
+  const Shape& input_shape(size_t i = 0) const { return vertex_->input_shape(i); }  ///< sample shape of an input
+  const Shape& shape() const { return vertex_->shape(); }                           ///< sample shape of the output
   size_t parameter_count() const { return vertex_->parameters().size(); }
   std::string parameter(size_t i) { return weight(vertex_->parameters().at(i).name); }
   const at::Tensor& value(size_t parameter) const { return value(vertex_->parameters().at(parameter).name); }
   std::string buffer(size_t i) { return weight(vertex_->buffers().at(i).name); }
-  /// `inputs`, and after them all parameters.
+  /// Returns `inputs` followed by all parameters.
   std::vector<std::string> with_parameters(std::vector<std::string> inputs);
 
   // -- the graph
-  /// A node with one output, whose name is made from the operator's. An empty input is one left out.
+  /// Adds a node with one output, whose name is derived from the operator's. An empty name in `inputs` omits that
+  /// input. Returns the output's name.
   virtual std::string add(const char* operation, std::vector<std::string> inputs,
                           const OnnxAttributes& attributes = {}) = 0;
-  /// A tensor of the graph's own.
+  /// Adds a constant tensor to the graph.
   virtual std::string constant(const at::Tensor& value) = 0;
   std::string constant(const List& values);
-  std::string constant(int64_t value);  ///< of no dims
-  std::string constant(double value);   ///< float, of no dims
-  /// A matrix with its dims exchanged.
+  std::string constant(int64_t value);  ///< a scalar
+  std::string constant(double value);   ///< a float scalar
+  /// Transposes a matrix.
   std::string transposed(const std::string& matrix) { return add("Transpose", {matrix}, {{"perm", List{1, 0}}}); }
 
  protected:
-  /// The parameter or buffer of that name.
+  /// Returns the name of the parameter or buffer in the graph.
   virtual std::string weight(const std::string& name) = 0;
   virtual const at::Tensor& value(const std::string& weight) const = 0;
 
@@ -58,7 +59,8 @@ class OnnxWriter {
   std::vector<std::string> inputs_;
 };
 
-/// One layer as lines of TorchScript. Its variables end in its number, so that no two layers share one.
+/// Writes one layer as lines of TorchScript. The names of its variables end in its node number, so no two layers share
+/// a variable.
 class ScriptWriter {
  public:
   explicit ScriptWriter(const Vertex& vertex) : vertex_(vertex) {}
@@ -66,12 +68,12 @@ class ScriptWriter {
   std::string in(size_t i = 0) const { return variable(vertex_.inputs().at(i)); }
   std::vector<std::string> inputs() const;
   std::string out() const { return variable(vertex_.id()); }
-  std::string parameter(size_t i) const;  ///< "None" where there are not so many
+  std::string parameter(size_t i) const;  ///< "None" if the layer has fewer parameters
   std::string buffer(size_t i) const;
   const Shape& input_shape(size_t i = 0) const { return vertex_.input_shape(i); }
   const Shape& shape() const { return vertex_.shape(); }
   size_t parameter_count() const { return vertex_.parameters().size(); }
-  /// A variable of this layer's own.
+  /// Returns a variable name private to this layer.
   std::string own(const char* name) const;
   static std::string variable(NodeId id);
 
@@ -86,10 +88,11 @@ class ScriptWriter {
   std::string text_;
 };
 
-/// A call of one of torch's operators.
+/// Returns a call of an operator of torch.
 std::string script_call(const char* operation, const std::vector<std::string>& arguments);
 
-/// "self.layer1", then getattr(self.layer1, "0"), ...: what the parameter or buffer `name` is called.
+/// Returns the expression that accesses the parameter or buffer `name`: "self.layer1", then getattr(self.layer1, "0"),
+/// ...
 std::string script_path(std::string_view name);
 
 std::string script_literal(bool value);
@@ -97,7 +100,7 @@ std::string script_literal(int64_t value);
 std::string script_literal(double value);
 std::string script_literal(const std::vector<int64_t>& values);
 
-/// The user error of a layer that has no counterpart in `form`: "ONNX".
+/// Throws the user error for a layer that has no counterpart in `form`, for example "ONNX".
 [[noreturn]] void fail_export(const Layer& layer, const char* form);
 
 }  // namespace trireme

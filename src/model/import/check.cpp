@@ -11,10 +11,10 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr double kTolerance =
-    1e-3;  // relative: what a wrong layer exceeds by far and another order of sums never reaches
+// Relative. A wrong layer exceeds it by far; another order of summation never reaches it.
+constexpr double kTolerance = 1e-3;
 
-/// One layer's call on one device, outside of any run.
+/// The call of one layer on one device, outside of any run.
 class PlainCall final : public LayerCall {
  public:
   PlainCall(const Layer& layer, const TensorMap& state) : group_(single_communicator()) {
@@ -53,8 +53,8 @@ void check_backward(const ScriptLayer& layer, const TensorMap& state, std::span<
     fail_user({.where = file,
                .what = fmt::format("layer \"{}\" ({})", layer.name(), layer.opaque_because()),
                .why = first_line(error),
-               .next = "every operator needs a gradient: a module traced under torch.no_grad() may have got operators "
-                       "for inference alone"});
+               .next = "every operator needs a gradient: a module traced under torch.no_grad() may contain operators "
+                       "for inference only"});
   }
 }
 

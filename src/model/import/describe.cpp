@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kFloatBytes = 4;
-constexpr int kMostDegree = 8;  // up to which a layer that one degree does not fit is asked for others
+constexpr int kMostDegree = 8;  // highest degree that is tried if a layer cannot be split by the requested one
 
 std::vector<std::string> ways(const Layer& layer, const std::vector<Shape>& inputs, int degree) {
   std::vector<std::string> names;
@@ -28,10 +28,10 @@ std::string splits_of(const Layer& layer, const std::vector<Shape>& inputs, int 
     return fmt::format("replicate only, because there is no rule for splitting {}", script->opaque_because());
   for (int other = 2; other <= kMostDegree; ++other)
     if (!ways(layer, inputs, other).empty())
-      return fmt::format("replicate only, because no size that it could be split by divides by {} (by {}: {})", degree,
-                         other, join(ways(layer, inputs, other)));
+      return fmt::format("replicate only, because no dim along which it could be split is divisible by {} (by {}: {})",
+                         degree, other, join(ways(layer, inputs, other)));
   return script != nullptr
-             ? "replicate only, because it mixes or folds the dims that it could be split by"
+             ? "replicate only, because it mixes or folds the dims along which it could be split"
              : fmt::format("replicate only, because layers of kind {} have no split for these sizes", layer.kind());
 }
 

@@ -1,4 +1,4 @@
-// A model under construction: the operators of a graph, and the layers that have been found for them so far.
+// A model under construction: the operators of a graph, and the layers that have been recognised so far.
 #pragma once
 
 #include <map>
@@ -17,7 +17,8 @@
 
 namespace trireme::torchscript {
 
-/// A layer and the operators that it stands for. It is placed where the last of them stands, which gives its output.
+/// A layer and the operators that it replaces. Its place in the model is that of its last operator, whose result is the
+/// layer's output.
 struct Item {
   std::shared_ptr<const Layer> layer;
   std::vector<ValueId> inputs;
@@ -36,38 +37,37 @@ class Draft {
   const Operator& op(int index) const { return graph.operators[size_t(index)]; }
   const Value& value(ValueId id) const { return graph.value(id); }
 
-  /// Nothing where a value cannot go from layer to layer: integers that are not the model's input, tensors without a
-  /// batch dim.
+  /// nullopt if the value cannot pass between layers: integers other than the model's input, tensors without a batch
+  /// dim.
   const std::optional<Form>& form(ValueId id) const { return forms_[size_t(id)]; }
-  /// Of an argument that is such a value.
+  /// The form of an argument that is such a value.
   const Form* form(const Argument* argument) const;
-  /// Operators that read a value (each once), in order. The model's output is read by the loss too.
+  /// Operators that read a value (each once), in order. The loss, which reads the model's output, is not among them.
   const std::vector<int>& readers(ValueId id) const { return readers_[size_t(id)]; }
-  /// The one operator that reads a value; nothing where there are several, or it is the output.
+  /// The only operator that reads a value; nullopt if several do, or if the value is the output.
   std::optional<int> only_reader(ValueId id) const;
 
   bool is_covered(int index) const { return covered_[size_t(index)]; }
   void cover(int index) { covered_[size_t(index)] = true; }
-  /// A layer for some operators; the last one gives its output.
+  /// Adds a layer for some operators. The result of the last operator is its output.
   void add(Item item);
-  /// A value that the graph does not have, for layers that stand for one operator together.
+  /// Creates a value that the graph does not have, between several layers that together replace one operator.
   ValueId new_value();
-  /// `id` is, as a layer's tensor, what `of` is: nothing has to be computed for it.
+  /// Declares that value `id`, as a layer's tensor, equals value `of`: no layer is needed for it.
   void alias(ValueId id, ValueId of) { aliases_[size_t(id)] = of; }
   ValueId resolve(ValueId id) const;
 
-  /// Linear layers whose output is to come in parts, [positions, parts, features]: attention's queries, keys and
-  /// values.
+  /// Requests that the linear layer with result `id` returns its output in parts, [positions, parts, features]:
+  /// attention's queries, keys and values.
   void ask_for_parts(ValueId id, int64_t parts) { parts_[id] = parts; }
   int64_t parts_of(ValueId id) const { return parts_.contains(id) ? parts_.at(id) : 0; }
 
-  /// A parameter that an argument is; nullptr where it is something else.
+  /// The parameter that an argument is; nullptr if it is not a parameter.
   const Value* parameter(const Argument* argument) const;
-  /// The module to which `<module>.weight` and, where it is given, `<module>.bias` belong, when no layer is called so
-  /// yet; "" without.
+  /// The module that owns `<module>.weight` and, if given, `<module>.bias`, if no layer has its name yet; else "".
   std::string module_of(const Argument* weight, const Argument* bias) const;
-  /// A name that no layer has: the module's where that has neither modules nor parameters in it, else
-  /// "<module>.<what>", numbered if need be.
+  /// Returns a name that no layer has: the module's name if that module has no submodules and no parameters, else
+  /// "<module>.<what>", with a number if necessary.
   std::string new_name(const Operator& op, const std::string& what);
   std::string new_name(const std::string& wanted);
   bool is_taken(const std::string& name) const { return names_.contains(name); }
@@ -81,26 +81,25 @@ class Draft {
   std::set<std::string> names_;
 };
 
-/// Constants among arguments; the fall-back where the argument is missing or None. Nothing where it is no constant.
+/// Constant arguments. nullopt if the argument is missing, None or not a constant.
 std::optional<int64_t> int_argument(const Operator& op, std::string_view name);
 std::optional<double> number_argument(const Operator& op, std::string_view name);
 bool flag_argument(const Operator& op, std::string_view name);
-/// A pair, or one number for both.
+/// A pair, or one number for both dims.
 std::optional<Size2d> size_argument(const Operator& op, std::string_view name);
-/// "relu" of "aten::relu".
+/// "relu" for "aten::relu".
 std::string short_name(const Operator& op);
 
-/// What a value is as TorchScript's tensor, from random numbers in its layer's tensor, after some operators, in
-/// float64: to see what operators do together. Dropout passes. `tensors` holds what they read; returns false where one
-/// of them fails.
+/// Runs some operators in float64, to find out what they compute together. `tensors` holds the values that they read,
+/// as TorchScript's tensors, and receives their results. Dropout is the identity. Returns false if an operator fails.
 bool run_operators(const Draft& draft, const std::vector<int>& operators, std::map<ValueId, at::Tensor>& tensors);
 
-/// Whether an operator is a product with a parameter (and a bias), as recognise_linear takes it.
+/// True if an operator is a product with a parameter (and a bias) that recognise_linear accepts.
 bool is_linear(const Draft& draft, int index);
 
-// Each looks at one operator, and with it at those around it, and adds a layer where it knows one. False: it does not.
+// Each of these examines one operator and those around it, and adds a layer if it recognises one. Returns false if not.
 bool recognise_attention(Draft& draft,
-                         int index);  // first: it stands for many operators, which others would take one by one
+                         int index);  // runs first: it covers many operators that other functions would take one by one
 bool recognise_convolution(Draft& draft, int index);
 bool recognise_pool(Draft& draft, int index);
 bool recognise_norm(Draft& draft, int index);
@@ -113,8 +112,9 @@ bool recognise_lstm(Draft& draft, int index);
 bool recognise_rearrangement(Draft& draft, int index);
 bool recognise_part(Draft& draft, int index);
 
-/// Layers of TorchScript operators (script_layer.h) for all operators that are not covered yet. User errors name an
-/// operator that cannot be in one: batch norm that changes buffers, dropout, values that cannot go from layer to layer.
+/// Adds layers of TorchScript operators (script_layer.h) for all operators that are not covered yet. Throws a user
+/// error that names an operator which cannot be in such a layer: batch norm that changes buffers, dropout, values that
+/// cannot pass between layers.
 void add_script_layers(Draft& draft);
 
 }  // namespace trireme::torchscript

@@ -12,10 +12,11 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr size_t kMostSampleDims = 2;  // of a sample that is no image
-constexpr size_t kImageDims = 4;       // with the batch
+constexpr size_t kMostSampleDims = 2;  // of a sample that is not an image
+constexpr size_t kImageDims = 4;       // including the batch
 
-/// The first extent that holds something, whose parts are those of the dim that all but the last are folded into.
+/// The first extent with more than one element. All extents except the last are folded into one dim; parts of that dim
+/// are parts of this extent.
 int major_extent(const Shape& extents) {
   for (size_t e = 0; e + 1 < extents.size(); ++e)
     if (extents[e] > 1) return int(e);
@@ -39,7 +40,7 @@ Shape with_samples(int64_t samples, const Shape& sample) {
 
 int Form::dim_of(int extent) const {
   if (is_folded && extent == 0) return batch_dim;
-  const int other = extent - int(is_folded);  // among the dims that are not the batch's
+  const int other = extent - int(is_folded);  // position among the dims without the batch
   return other < batch_dim ? other : other + 1;
 }
 

@@ -1,6 +1,6 @@
-// What a TorchScript module computes, operator by operator, once everything that is known beforehand has been worked
-// out: first as the tapes of single runs, then as one graph that holds for training and evaluation and for any number
-// of samples.
+// The computation of a TorchScript module, operator by operator, after everything that is known in advance has been
+// evaluated: first as the tapes of single runs, then as one graph that is valid for training and evaluation and for any
+// number of samples.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,23 +23,23 @@ namespace trireme::torchscript {
 
 using ValueId = int;
 
-/// An argument of an operator. Numbers, texts and tensors that depend on neither data nor parameters are constants;
-/// where they follow the number of samples the graph knows how.
+/// An argument of an operator. Numbers, texts and tensors that depend on neither data nor parameters are constants. For
+/// constants that depend on the number of samples, the graph stores the rule.
 struct Argument {
   enum class Kind {
     constant,
     batch,  ///< `constant`, an int, times the number of samples
     value,
-    list,  ///< `items`, at least one of which is no plain constant
+    list,  ///< `items`, at least one of which is not a plain constant
   };
   Kind kind = Kind::constant;
   c10::IValue constant;
-  int repeat_dim =
-      -1;  ///< >= 0: a constant tensor is that of one sample; for n of them it is repeated n times along this dim
-  std::string attribute;  ///< the module's buffer that a constant tensor is
+  /// >= 0: `constant` is the tensor for one sample; for n samples it is repeated n times along this dim.
+  int repeat_dim = -1;
+  std::string attribute;  ///< the module's buffer that this constant tensor is
   ValueId value = -1;
   std::vector<Argument> items;
-  c10::TypePtr item_type;  ///< of a list
+  c10::TypePtr item_type;  ///< element type of a list
 
   bool is_none() const { return kind == Kind::constant && constant.isNone(); }
   bool is_value() const { return kind == Kind::value; }
@@ -53,10 +53,11 @@ void for_each_value(const Argument& argument, const Visit& visit) {
   for (const Argument& item : argument.items) for_each_value(item, visit);
 }
 
-/// What an argument is for `batch` samples; `look_up(ValueId)` gives values, `adapt(const Argument&)` constant tensors.
+/// Returns the argument for `batch` samples. `look_up(ValueId)` returns values, `adapt(const Argument&)` constant
+/// tensors.
 c10::IValue instantiate(const Argument& argument, int64_t batch, const std::function<at::Tensor(ValueId)>& look_up,
                         const std::function<at::Tensor(const Argument&)>& adapt);
-/// The constant tensor itself, for `batch` samples.
+/// Returns the constant tensor, for `batch` samples.
 at::Tensor constant_tensor(const Argument& argument, int64_t batch);
 
 /// A tensor that depends on data or parameters.
@@ -64,39 +65,42 @@ struct Value {
   enum class Kind { input, parameter, result };
   Kind kind = Kind::result;
   std::string name;   ///< of a parameter
-  int producer = -1;  ///< operator, and which of its results
+  int producer = -1;  ///< index of the operator; `result` is the index among its results
   int result = 0;
   Shape sizes;  ///< in a run with kProbeBatch samples
   at::ScalarType dtype = at::kFloat;
   bool from_data = false;
-  bool trained = false;  ///< depends on a parameter
+  bool trained = false;  ///< true if it depends on a parameter
 
-  // of data, once runs with different numbers of samples have been compared
-  int batch_dim = -1;  ///< whose length is `fold` times the number of samples, sample by sample; -1: there is none
+  // for values that depend on data, known after runs with different numbers of samples have been compared
+  /// The dim whose length is `fold` times the number of samples, sample by sample; -1: none.
+  int batch_dim = -1;
   int64_t fold = 1;
-  bool batch_is_inner =
-      false;  ///< of the first dim, [fold, samples] in one: until unfold_inner_batches there is no batch_dim
+  /// True if the samples are the inner part of the first dim, [fold, samples] in one dim. Until unfold_inner_batches
+  /// has run, such a value has no batch_dim.
+  bool batch_is_inner = false;
 
   bool is_floating() const { return at::isFloatingType(dtype); }
 };
 
-/// An operator that was applied to values.
+/// An operator applied to values.
 struct Operator {
-  std::string name;                         ///< "aten::relu": not one that works in place, unless it is random
-  std::vector<std::string> argument_names;  ///< as its schema has them
+  std::string name;                         ///< "aten::relu"; never an in-place variant, unless the operator is random
+  std::vector<std::string> argument_names;  ///< as in the operator's schema
   std::vector<Argument> arguments;
   std::function<void(torch::jit::Stack&)> run;
   std::vector<ValueId> results;
 
   const torch::jit::Node* node = nullptr;  ///< lives as long as the file's module
-  int path = 0;        ///< of the calls and loop rounds that led to the node: the same number in every run
-  std::string module;  ///< whose code it is: "layer1.0.conv1"
+  int path = 0;        ///< number of the sequence of calls and loop iterations that led to the node; equal in every run
+  std::string module;  ///< the module whose code this is: "layer1.0.conv1"
   bool is_random = false;
-  bool training_flag = true;  ///< what a batch norm, a dropout, ... is told in training; in evaluation it is told so
+  /// training argument of a batch norm, dropout, ...: its value in training; it is false in evaluation
+  bool training_flag = true;
 
-  /// Position of an argument by its name in the schema; -1 without one.
+  /// Position of an argument by its name in the schema; -1 if there is none.
   int index_of(std::string_view argument) const;
-  /// nullptr where there is none of that name, or it is None.
+  /// nullptr if no argument has that name, or if it is None.
   const Argument* find(std::string_view argument) const;
   ValueId result() const { return results.at(0); }
 };
@@ -109,7 +113,8 @@ struct Graph {
   const Value& value(ValueId id) const { return values[size_t(id)]; }
 };
 
-/// Samples that the runs are made with: two numbers, so that what follows them can be told from what does not.
+/// Numbers of samples of the probe runs. Two numbers, to distinguish sizes that depend on the number of samples from
+/// others.
 constexpr int64_t kProbeBatch = 2, kOtherBatch = 3;
 
 }  // namespace trireme::torchscript

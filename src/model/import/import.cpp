@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kProbeSeed = 4;
 constexpr size_t kModuleNamesShown = 3;
 
-/// Samples to run the module with; the first ones are the same in any number.
+/// Returns samples to run the module with. The first samples are equal for any number of samples.
 at::Tensor probe_data(const ImportOptions& options, at::ScalarType dtype) {
   Shape sizes = options.sample_shape;
   sizes.insert(sizes.begin(), kOtherBatch);
@@ -35,7 +35,7 @@ at::Tensor probe_data(const ImportOptions& options, at::ScalarType dtype) {
 
 struct InterpretedModes {
   Graph graph;
-  at::Tensor data, output;  ///< of kProbeBatch samples in evaluation
+  at::Tensor data, output;  ///< kProbeBatch samples in evaluation
   std::string output_note;
   std::vector<std::string> switched_off, fixed_to_training;
 };
@@ -56,7 +56,7 @@ InterpretedModes interpret_modes(const ScriptFile& file, const ImportOptions& op
           evaluation.fixed_to_training};
 }
 
-/// Finds the layers of all operators.
+/// Finds a layer for every operator.
 void recognise(Draft& draft) {
   const auto each = [&](bool (*recogniser)(Draft&, int)) {
     for (int index = 0; index < int(draft.graph.operators.size()); ++index)
@@ -69,7 +69,7 @@ void recognise(Draft& draft) {
            recognise_elementwise(d, i) || recognise_rearrangement(d, i) || recognise_part(d, i);
   });
   add_script_layers(draft);
-  // a layer stands where its last operator stood
+  // a layer has the place of its last operator
   std::stable_sort(draft.items.begin(), draft.items.end(), [](const Item& a, const Item& b) {
     return *std::max_element(a.operators.begin(), a.operators.end()) <
            *std::max_element(b.operators.begin(), b.operators.end());
@@ -100,7 +100,7 @@ Model build(const Draft& draft, const ImportOptions& options, const LossForOutpu
   return builder.finish(output->second, loss.add(builder, output->second, target));
 }
 
-/// "a", "b", "c" and 12 more; each once. The module itself, which has no name, is its forward.
+/// "a", "b", "c" and 12 more; each name once. The module itself has no name and appears as "forward".
 std::string names(std::vector<std::string> all) {
   std::set<std::string> seen;
   std::replace(all.begin(), all.end(), std::string(), std::string("forward"));
@@ -122,7 +122,7 @@ TensorMap values_for(const Model& model, const ScriptFile& file) {
 std::vector<std::string> notes_of(const Draft& draft, const InterpretedModes& modes, const ImportedModel& imported) {
   std::vector<std::string> notes;
   if (!modes.output_note.empty())
-    notes.push_back(fmt::format("forward returns several things: its output{} is trained, the rest plays no part",
+    notes.push_back(fmt::format("forward returns several values: its output{} is trained, the others are ignored",
                                 modes.output_note));
   std::vector<std::string> fixed, left_out;
   for (const Operator& op : draft.graph.operators)
@@ -130,18 +130,18 @@ std::vector<std::string> notes_of(const Draft& draft, const InterpretedModes& mo
       fixed.push_back(op.module);
   if (!fixed.empty())
     notes.push_back(
-        fmt::format("{} batch norms are fixed to evaluation mode, as the module was when it was traced: they take the "
+        fmt::format("{} batch norms are fixed to evaluation mode, as the module was when it was traced: they use the "
                     "file's running "
                     "statistics in training too ({}); trace it in training mode, or script it, to train them",
                     fixed.size(), names(fixed)));
   if (!modes.switched_off.empty())
-    notes.push_back(fmt::format("dropout is switched off in training too, as it was when the module was traced ({})",
+    notes.push_back(fmt::format("dropout is disabled in training too, as it was when the module was traced ({})",
                                 names(modes.switched_off)));
   if (!modes.fixed_to_training.empty())
     notes.push_back(
         fmt::format("{} batch norms and dropouts are fixed to training mode, as the module was when it was traced "
-                    "({}): here an evaluation "
-                    "takes running statistics and drops nothing",
+                    "({}): in Trireme an evaluation "
+                    "uses running statistics and drops nothing",
                     modes.fixed_to_training.size(), names(modes.fixed_to_training)));
   for (const std::string& name : draft.file.order)
     if (!imported.initial_values.contains(name)) left_out.push_back(name);

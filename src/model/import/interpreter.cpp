@@ -17,7 +17,7 @@ int Paths::of(int from, const torch::jit::Node* node, int64_t round) {
 
 namespace {
 
-/// A copy to run, in training or evaluation mode. Its types and code are shared with the file's.
+/// Returns a copy to run, in training or evaluation mode. It shares types and code with the file's module.
 torch::jit::Module copy_of(const ScriptFile& file, bool training) {
   torch::jit::Module copy = file.module->deepcopy();
   copy.train(training);
@@ -84,7 +84,7 @@ Tape Interpreter::run(const at::Tensor& data) {
       fail_user({.where = file_.path.string(),
                  .what = fmt::format("forward takes {} inputs", graph.inputs().size() - 1),
                  .why = "a model reads one tensor, a batch of samples",
-                 .next = "wrap it in a module that takes one and cuts it up"});
+                 .next = "wrap it in a module that takes one tensor and splits it"});
     arguments.push_back(*fallback);
   }
   const std::vector<IValue> returned = call(graph, std::move(arguments), "", 0);
@@ -95,7 +95,8 @@ Tape Interpreter::run(const at::Tensor& data) {
   return std::move(tape_);
 }
 
-/// The one tensor that a loss can judge: of several the first, of a dict the entry "out" or the first.
+/// Returns the one tensor that a loss can read: the first of several, or the entry "out" of a dict, or else its first
+/// entry.
 ValueId Interpreter::main_output(const IValue& returned) {
   IValue value = returned;
   std::string way;
@@ -119,7 +120,7 @@ ValueId Interpreter::main_output(const IValue& returned) {
     } else {
       fail_user({.where = file_.path.string(),
                  .what = fmt::format("forward returns a {}", value.tagKind()),
-                 .why = "a loss judges a tensor",
+                 .why = "a loss reads a tensor",
                  .next = "return the logits"});
     }
     value = next;
@@ -145,7 +146,7 @@ std::vector<c10::IValue> Interpreter::call(const torch::jit::Graph& graph, std::
 
 namespace {
 
-/// All values that a node reads, those inside its blocks too.
+/// Collects all values that a node reads, including those inside its blocks.
 void collect_reads(const torch::jit::Node& node, std::vector<const torch::jit::Value*>& reads) {
   for (const torch::jit::Value* input : node.inputs()) reads.push_back(input);
   for (const torch::jit::Block* block : node.blocks()) {
@@ -156,7 +157,7 @@ void collect_reads(const torch::jit::Node& node, std::vector<const torch::jit::V
 
 }  // namespace
 
-/// Values of `block` that no node after `node` reads.
+/// Returns the values of `block` that no node after `node` reads.
 const std::vector<const torch::jit::Value*>& Interpreter::last_read_by(const Node* node, const Block& block) {
   if (counted_.insert(&block).second) {
     std::unordered_map<const torch::jit::Value*, const Node*> last;
@@ -206,7 +207,8 @@ void Interpreter::run_node(Frame& frame, Node* node) {
   if (!run_structure(frame, node)) run_operator(frame, node);
 }
 
-/// Whether the node is one of the language's own, which are carried out and leave no trace.
+/// Executes a node of the language itself (constants, attributes, control flow), which is not recorded. Returns false
+/// if the node is none of these.
 bool Interpreter::run_structure(Frame& frame, Node* node) {
   const auto kind = node->kind();
   if (kind == prim::Constant) {
@@ -220,7 +222,7 @@ bool Interpreter::run_structure(Frame& frame, Node* node) {
     fail(node,
          fmt::format("sets the attribute \"{}\" of its module: state that changes from step to step",
                      node->s(c10::attr::name)),
-         "return what is needed instead");
+         "return the value from forward instead");
   } else if (kind == prim::If) {
     run_if(frame, node);
   } else if (kind == prim::Loop) {
@@ -230,7 +232,7 @@ bool Interpreter::run_structure(Frame& frame, Node* node) {
   } else if (kind == prim::RaiseException) {
     const IValue& message = get(frame, node->input(0));
     fail(node, fmt::format("the module raises: {}", message.isString() ? message.toStringRef() : "an exception"),
-         "samples of this shape do not suit it");
+         "it does not accept samples of this shape: use another sample shape");
   } else if (kind == prim::Print || kind == c10::aten::warn) {
     set(frame, node, std::vector<IValue>(node->outputs().size()));
   } else if (kind == prim::unchecked_cast) {
@@ -238,8 +240,8 @@ bool Interpreter::run_structure(Frame& frame, Node* node) {
   } else if (kind == prim::Uninitialized) {
     set(frame, node, {IValue()});
   } else if (kind == prim::Enter || kind == prim::Exit || kind == prim::fork || kind == prim::CreateObject) {
-    fail(node, "with blocks, forks and objects made while the module runs cannot be imported",
-         "leave them out, or trace the module");
+    fail(node, "\"with\" blocks, forks and objects created while the module runs cannot be imported",
+         "remove them, or trace the module");
   } else {
     return build_container(frame, node) || take_apart(frame, node);
   }
@@ -248,7 +250,7 @@ bool Interpreter::run_structure(Frame& frame, Node* node) {
 
 bool Interpreter::condition(Node* node, const IValue& value) {
   if (value.isBool()) return value.toBool();
-  fail(node, fmt::format("a condition that is a {}", value.tagKind()), "make it a bool of Python's");
+  fail(node, fmt::format("a condition of type {}", value.tagKind()), "convert it to a Python bool");
 }
 
 void Interpreter::run_if(Frame& frame, Node* node) {
@@ -258,7 +260,7 @@ void Interpreter::run_if(Frame& frame, Node* node) {
 }
 
 void Interpreter::run_loop(Frame& frame, Node* node) {
-  constexpr int64_t kMostRounds = 100'000;  // of a loop over layers, windows or positions
+  constexpr int64_t kMostRounds = 100'000;  // loops over layers, windows or positions have far fewer
   const Block& body = *node->blocks()[0];
   const int64_t most = get(frame, node->input(0)).toInt();
   bool goes_on = condition(node, get(frame, node->input(1)));
@@ -267,7 +269,7 @@ void Interpreter::run_loop(Frame& frame, Node* node) {
   const int outside = frame.path;
   for (int64_t round = 0; round < most && goes_on; ++round) {
     if (round == kMostRounds)
-      fail(node, fmt::format("a loop of more than {} rounds", kMostRounds), "import a shorter sequence");
+      fail(node, fmt::format("a loop of more than {} iterations", kMostRounds), "import a shorter sequence");
     frame.path = paths_.of(outside, node, round);
     frame.values[body.inputs()[0]] = round;
     for (size_t i = 0; i < carried.size(); ++i) frame.values[body.inputs()[i + 1]] = carried[i];
@@ -331,7 +333,7 @@ bool Interpreter::take_apart(Frame& frame, Node* node) {
     const IValue list = get(frame, node->input());
     const auto items = list.toListRef();
     if (items.size() != node->outputs().size())
-      fail(node, fmt::format("a list of {} where {} are taken", items.size(), node->outputs().size()));
+      fail(node, fmt::format("unpacks a list of {} elements into {} values", items.size(), node->outputs().size()));
     set(frame, node, std::vector<IValue>(items.begin(), items.end()));
   } else if (kind == prim::isinstance) {
     const auto type = get(frame, node->input()).type();

@@ -1,5 +1,5 @@
 // Internals of interpret(), split over interpreter.cpp (calls and control flow), record.cpp (operators),
-// record_in_place.cpp (views and what is written to them) and record_bags.cpp (embedding bags).
+// record_in_place.cpp (views and writes to them) and record_bags.cpp (embedding bags).
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -99,8 +99,8 @@ class Interpreter {
   void run_bags(Frame& frame, Node* node, const std::vector<IValue>& inputs);
   Argument bags_of(const Frame& frame, Node* node, const Argument& flat, const at::Tensor& indices);
 
-  using HoldsAddress =
-      c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;  // no other tensor comes to lie there
+  // A weak reference: as long as it exists, no other tensor can have that address.
+  using HoldsAddress = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
   struct Known {
     HoldsAddress holds_address;
@@ -109,18 +109,18 @@ class Interpreter {
   };
   void know(const at::Tensor& tensor, ValueId id);
 
-  /// A tensor that shares the memory of another one.
+  /// A tensor that shares the memory of another tensor.
   struct View {
     HoldsAddress holds_address;
     at::Tensor base;
-    Operator op;  ///< that makes it of the base, its first argument
+    Operator op;  ///< the operator that makes the view from the base, its first argument
   };
 
   const ScriptFile& file_;
   Paths& paths_;
   const bool training_;
   torch::jit::Module module_;
-  /// By the address of a tensor (parameters and buffers) or of a module object; "" for the module itself.
+  /// Names by the address of a tensor (parameters and buffers) or of a module object; "" for the module itself.
   using Names = std::unordered_map<const void*, std::string>;
   static Names tensor_names(const torch::jit::Module& module);
   static Names module_names(const torch::jit::Module& module);
@@ -128,16 +128,17 @@ class Interpreter {
   int64_t samples_ = 0;
   Tape tape_;
   std::unordered_map<const void*, Known> known_;
-  /// Copies of constant tensors, by the tensor's address; the tensor is kept so that no other comes to lie there.
+  /// Copies of constant tensors, by the tensor's address. `original` is retained so that no other tensor gets that
+  /// address.
   struct Captured {
     at::Tensor original, copy;
     uint32_t version = 0;
   };
   std::unordered_map<const void*, Captured> captured_;
   std::unordered_map<const void*, View> views_;
-  std::unordered_map<const void*, c10::Storage>
-      overwritten_;  // with data or random numbers, in part or though made of constants
-  std::map<std::string, const Node*> changed_, read_;  // buffers, by whom first
+  // Storages overwritten with data or random numbers, in part or although they began as constants.
+  std::unordered_map<const void*, c10::Storage> overwritten_;
+  std::map<std::string, const Node*> changed_, read_;  // buffers, with the first node that does so
   std::unordered_map<const Node*, std::vector<const torch::jit::Value*>> last_reads_;
   std::set<const Block*> counted_;
 };

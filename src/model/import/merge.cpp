@@ -15,21 +15,21 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr double kSameSums = 1e-4;  // relative: float32 sums of the same numbers in another order
+constexpr double kSameSums = 1e-4;  // relative: the error of float32 sums of the same numbers in another order
 
 [[noreturn]] void fail_batch(const ScriptFile& file, const Operator& op, const std::string& what) {
-  fail_at(file.path, *op.node, what + " with the number of samples, other than in proportion to it",
-          "samples must be computed one like the other, whatever their number");
+  fail_at(file.path, *op.node, what + " with the number of samples, but not in proportion to it",
+          "every sample must be computed in the same way, for any number of samples");
 }
 
-/// a of 2 a and 3 a samples.
+/// Returns a if the sizes are 2 a and 3 a: a size in proportion to the number of samples.
 std::optional<int64_t> proportion(int64_t probe, int64_t other) {
   if (probe % kProbeBatch != 0 || other % kOtherBatch != 0 || probe / kProbeBatch != other / kOtherBatch)
     return std::nullopt;
   return probe / kProbeBatch;
 }
 
-/// The dim whose length follows the number of samples; -1 where none does or several do.
+/// Returns the dim whose length is in proportion to the number of samples; -1 if no dim or several dims are.
 int proportional_dim(const Shape& probe, const Shape& other) {
   if (probe.size() != other.size()) return -1;
   int found = -1;
@@ -45,7 +45,7 @@ bool same_numbers(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.dtype() == b.dtype() && at::equal(a, b);
 }
 
-/// Of two constant tensors, one for each number of samples.
+/// Merges two constant tensors, one for each number of samples.
 Argument compare_tensors(const ScriptFile& file, const Operator& op, const Argument& probe, const Argument& other) {
   const at::Tensor &a = probe.constant.toTensor(), &b = other.constant.toTensor();
   if (op.is_random || same_numbers(a, b)) return probe;
@@ -97,19 +97,19 @@ Argument compare(const ScriptFile& file, const Operator& op, const Argument& pro
   return argument;
 }
 
-/// Whether the first samples' numbers lie in the first part of dim `dim`, whatever the number of samples.
+/// True if the numbers of the first samples are equal in both runs, with the samples along dim `dim`.
 bool same_first_samples(const std::vector<double>& probe, const std::vector<double>& other, int dim) {
   if (probe.empty() || other.empty()) return true;
   const auto at = size_t(2 * dim);
   return std::abs(probe[at] - other[at]) <= kSameSums * std::max(probe[at + 1], other[at + 1]);
 }
 
-/// The same for samples that are the inner part of the first dim, whose sums come after those of all dims.
+/// The same if the samples are the inner part of the first dim. The sums for this case follow those of all dims.
 bool has_inner_batch(const std::vector<double>& probe, const std::vector<double>& other, size_t dims) {
   return probe.size() > 2 * dims && other.size() > 2 * dims && same_first_samples(probe, other, int(dims));
 }
 
-/// Builds the merged graph by walking both from the output towards the input.
+/// Builds the merged graph by traversing both graphs from the output to the input.
 class Merge {
  public:
   Merge(const ScriptFile& file, const Graph& training, const Graph& evaluation)
@@ -144,7 +144,7 @@ class Merge {
     if (t == nullptr && e == nullptr && training_.value(training).name == evaluation_.value(evaluation).name)
       return add_value(evaluation_.value(evaluation));
     const bool same = t && e && t->node == e->node && t->path == e->path && t->name == e->name;
-    if (!same && t && drops(*t)) {  // evaluation does without it
+    if (!same && t && drops(*t)) {  // evaluation has no such operator
       Operator op = *t;
       const ValueId input = unite(t->arguments[0].value, evaluation);
       op.arguments[0].value = input;
@@ -154,7 +154,7 @@ class Merge {
     if (!same)
       fail_at(file_.path, t ? *t->node : *e->node,
               "what is computed in training differs from what is computed in evaluation",
-              "only batch norm and dropout may; write the rest so that both modes compute the same");
+              "only batch norm and dropout may differ; write the rest so that both modes compute the same");
     return unite_operators(*t, *e)[size_t(training_.value(training).result)];
   }
 
@@ -197,7 +197,7 @@ class Merge {
   }
 
   [[noreturn]] void fail_argument(const Operator& op) const {
-    fail_at(file_.path, *op.node, "takes other numbers in training than in evaluation",
+    fail_at(file_.path, *op.node, "takes different numbers in training and in evaluation",
             "only batch norm and dropout may depend on the mode");
   }
 
@@ -208,8 +208,9 @@ class Merge {
 
   std::vector<ValueId> add_operator(Operator op, std::vector<Value> values) {
     if (op.is_random)
-      fail_at(file_.path, *op.node, "draws random numbers",
-              "only dropout and stochastic depth may: their numbers are the same under every plan");
+      fail_at(
+          file_.path, *op.node, "draws random numbers",
+          "only dropout and stochastic depth may draw random numbers: Trireme draws the same ones under every plan");
     op.results.clear();
     for (Value& value : values) {
       value.kind = Value::Kind::result;
@@ -227,7 +228,7 @@ class Merge {
   std::map<std::pair<ValueId, ValueId>, ValueId> united_;
 };
 
-/// The Bernoulli mask that a value is: its chance of 1, where it has been divided by that; nothing for other values.
+/// If the value is a Bernoulli mask divided by its probability of 1: that probability. Else nullopt.
 std::optional<double> keep_chance(const Graph& graph, ValueId id) {
   const int producer = graph.value(id).producer;
   if (producer < 0) return std::nullopt;
@@ -245,8 +246,8 @@ std::optional<double> keep_chance(const Graph& graph, ValueId id) {
   return chance->constant.toDouble();
 }
 
-/// Dims of a sample that a mask has, from the first one on; nothing where it is not a number per sample or per such
-/// part.
+/// Returns the number of a sample's dims, from the first one on, that a mask has. nullopt if the mask is not one number
+/// per sample or per such part.
 std::optional<int64_t> mask_dims(const Value& mask, const Value& value) {
   if (mask.batch_dim != 0 || mask.fold != 1 || value.batch_dim != 0 || value.fold != 1 ||
       mask.sizes.size() != value.sizes.size())
@@ -314,7 +315,8 @@ Graph merge_modes(const ScriptFile& file, Graph training, const Graph& evaluatio
 
 namespace {
 
-/// Whether an operator does to each row of the last dim the same, so that it does not matter how many dims come before.
+/// True if an operator processes each row of the last dim separately, so that the number of dims before it does not
+/// matter.
 bool works_on_rows(const Operator& op, const std::function<bool(ValueId)>& is_inner, const Graph& graph) {
   static const std::set<std::string_view> by_row{"aten::linear", "aten::layer_norm", "aten::dropout"};
   if (!by_row.contains(op.name) && !is_elementwise(op.name)) return false;
@@ -339,8 +341,8 @@ Graph unfold_inner_batches(const ScriptFile& file, Graph graph) {
     for (const Argument& argument : op.arguments)
       for_each_value(argument, [&](ValueId id) { any = any || is_inner(id); });
     if (any && !is_reshape(op.name) && !works_on_rows(op, is_inner, graph))
-      fail_at(file.path, *op.node, "works on samples that are folded into a dim behind others",
-              "fold what is of one sample only, or keep the batch a dim of its own");
+      fail_at(file.path, *op.node, "works on samples that are the inner part of a folded dim",
+              "fold only dims of one sample, or keep the batch as a separate dim");
   }
   for (Value& value : graph.values) {
     if (!value.batch_is_inner) continue;
@@ -355,7 +357,7 @@ Graph unfold_inner_batches(const ScriptFile& file, Graph graph) {
 
 namespace {
 
-/// Whether an operator gives its first argument as it got it.
+/// True if an operator returns its first argument unchanged.
 bool is_idle(const Graph& graph, const Operator& op) {
   static const std::set<std::string_view> copies{"aten::contiguous", "aten::clone", "aten::alias", "aten::lift_fresh",
                                                  "aten::lift"};

@@ -1,7 +1,7 @@
-// Attention that is written out: a product of queries and keys, scaled, a softmax, a product with the values, with
-// whatever puts the heads into a dim of their own and back. The candidates are found by their operators; that they are
-// attention is found out by comparing numbers: whatever way a module scales, orders its heads or masks what comes
-// later, the result must be the same.
+// Recognises attention that is written out: a product of queries and keys, scaled, a softmax, a product with the
+// values, and operators that move the heads to a separate dim and back. Candidates are found by their operators.
+// Whether a candidate is attention is decided by comparing numbers: modules scale, order their heads and mask later
+// positions in different ways, but the result must be equal.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -15,14 +15,14 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr double kSame = 1e-9;      // of float64 numbers of size 1
+constexpr double kSame = 1e-9;      // for float64 numbers of magnitude 1
 constexpr int64_t kFusedParts = 3;  // queries, keys, values
 
 bool is_product(const Operator& op) {
   return op.name == "aten::matmul" || op.name == "aten::bmm" || op.name == "aten::baddbmm";
 }
 
-/// Operators that may stand between the projections and the product: they move, cut or scale.
+/// Operators that may occur between the projections and the product: they move, cut or scale.
 bool prepares(const Operator& op) {
   static const std::set<std::string_view> parts{"aten::select",           "aten::slice", "aten::chunk", "aten::split",
                                                 "aten::split_with_sizes", "aten::unbind"};
@@ -30,7 +30,7 @@ bool prepares(const Operator& op) {
   return scales || moves_elements(op.name) || parts.contains(op.name);
 }
 
-/// Operators that may stand between the product and the softmax: they scale and mask.
+/// Operators that may occur between the product and the softmax: they scale and mask.
 bool masks(const Operator& op) {
   static const std::set<std::string_view> names{"aten::mul",         "aten::div",   "aten::add", "aten::sub",
                                                 "aten::masked_fill", "aten::where", "aten::to"};
@@ -46,7 +46,7 @@ struct Candidate {
   double dropout = 0;
 };
 
-/// The value that an operator computes from: the one of its arguments that is data.
+/// Returns the value that an operator computes from: its only argument that is data.
 std::optional<ValueId> data_argument(const Draft& draft, const Operator& op) {
   std::optional<ValueId> found;
   for (const Argument* argument : tensors_of(op)) {
@@ -82,7 +82,8 @@ class Search {
   }
 
  private:
-  /// Up from a value as long as its operators are of a kind; the value before them.
+  /// Follows the producers of a value as long as `belongs` accepts them, and adds them to the candidate. Returns the
+  /// value before them.
   std::optional<ValueId> climb(ValueId id, bool (*belongs)(const Operator&)) {
     for (int producer = draft_.value(id).producer; producer >= 0 && belongs(draft_.op(producer));
          producer = draft_.value(id).producer) {
@@ -101,7 +102,7 @@ class Search {
     return true;
   }
 
-  /// Down from the softmax: dropout, the product with the values, what puts the heads back.
+  /// Follows the readers of the softmax: dropout, the product with the values, operators that move the heads back.
   bool descend() {
     auto next = draft_.only_reader(draft_.op(softmax_).result());
     if (next && draft_.op(*next).name == "aten::dropout") {
@@ -117,7 +118,7 @@ class Search {
     for (next = draft_.only_reader(draft_.op(weighted_).result()); next && moves_elements(draft_.op(*next).name);
          next = draft_.only_reader(draft_.op(*next).result()))
       moves.push_back(*next);
-    // the last one that has as many features as all heads together
+    // ends at the last operator whose result has as many features as all heads together
     while (!moves.empty() && !ends_heads(draft_.op(moves.back()).result())) moves.pop_back();
     if (moves.empty()) return false;
     candidate_.operators.insert(moves.begin(), moves.end());
@@ -132,8 +133,8 @@ class Search {
            form->extents.size() == 2;
   }
 
-  /// The value that queries, keys or values are made from: the one furthest up with as many features as the output, or
-  /// three times as many.
+  /// Returns the value that queries, keys or values are computed from: the first one in the graph with as many features
+  /// as the output, or three times as many.
   std::optional<ValueId> frontier(ValueId id) {
     const int64_t width = draft_.form(candidate_.output)->sample.back();
     std::optional<ValueId> found;
@@ -156,7 +157,7 @@ class Search {
     return found;
   }
 
-  /// Whether nothing else reads what is computed inside.
+  /// True if no other operator reads the values that are computed inside.
   bool is_closed() const {
     for (int index : candidate_.operators) {
       if (draft_.is_covered(index)) return false;
@@ -176,7 +177,7 @@ class Search {
   Candidate candidate_;
 };
 
-/// Softmax of q k^T / sqrt(d) times v, by heads.
+/// Attention by heads: softmax of q k^T / sqrt(d), times v.
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads, bool causal) {
   const auto by_heads = [&](const at::Tensor& x) {
     return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
@@ -200,7 +201,7 @@ at::Tensor numbers(const Shape& sample, int64_t seed) {
       .view(sizes);
 }
 
-/// Runs a candidate's operators and attention itself on the same numbers. Nothing where they differ.
+/// Runs a candidate's operators, and attention itself, on the same numbers. nullopt if the results differ.
 std::optional<AttentionOptions> verify(const Draft& draft, const Candidate& c, bool fused) {
   std::map<ValueId, at::Tensor> layer_tensors, tensors;
   int64_t seed = 1;
@@ -240,7 +241,7 @@ bool recognise_attention(Draft& draft, int index) {
   const bool separate = draft.form(q)->sample.back() == width && draft.form(k)->sample.back() == width &&
                         draft.form(v)->sample.back() == width;
   if (!fused && !separate) return false;
-  // a fused layer takes its parts in a dim of their own, which only a linear layer gives
+  // a fused layer takes its parts in a separate dim, which only a linear layer can return
   if (fused && (draft.value(q).producer < 0 || !is_linear(draft, draft.value(q).producer) || q == draft.graph.output))
     return false;
   for (int reader : draft.readers(q))

@@ -1,4 +1,4 @@
-// What images go through: convolutions, pools, interpolation.
+// Recognises operators on images: convolutions, pools, interpolation.
 #include <algorithm>
 
 #include "model/import/draft.h"
@@ -19,7 +19,7 @@ const Form* image(const Draft& draft, const Argument* argument) {
   return form != nullptr && form->is_image ? form : nullptr;
 }
 
-/// Padding that an operator spells out, or calls "same" or "valid".
+/// Returns the padding that an operator states as numbers, or as "same" or "valid".
 std::optional<Size2d> padding_of(const Operator& op, Size2d kernel, Size2d dilation) {
   const Argument* argument = op.find("padding");
   if (argument == nullptr || !argument->constant.isString()) return size_argument(op, "padding");
@@ -115,8 +115,8 @@ std::shared_ptr<const Layer> avg_pool(Draft& draft, const Operator& op) {
                                                          .count_include_pad = flag_argument(op, "count_include_pad")});
 }
 
-/// By the result's size. A scale that is no whole number is used as it is by PyTorch, not as the sizes' quotient: not
-/// ours.
+/// Uses the size of the result. PyTorch uses a fractional scale factor itself, not the quotient of the sizes; such an
+/// operator is not recognised.
 std::shared_ptr<const Layer> upsample(Draft& draft, const Operator& op, const Shape& from, const Shape& to) {
   const bool by_scale = op.find("scale_factors") != nullptr || op.find("scales_h") != nullptr;
   if (by_scale && (to[1] % from[1] != 0 || to[2] % from[2] != 0)) return nullptr;

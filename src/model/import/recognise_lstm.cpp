@@ -1,4 +1,4 @@
-// PyTorch's nn.LSTM: layers one after the other, in one direction or both, from zeros.
+// Recognises PyTorch's nn.LSTM: stacked layers, in one direction or both, starting from zeros.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ bool is_zero(const Argument& argument) {
   return true;
 }
 
-/// The module whose parameters these are: "<module>.weight_ih_l0", ... in the order of layers and directions.
+/// Returns the module that owns these parameters: "<module>.weight_ih_l0", ... in the order of layers and directions.
 std::string module_of(const Draft& draft, const Argument& parameters, int64_t layers, int directions) {
   constexpr std::string_view kFirst = ".weight_ih_l0";
   if (int64_t(parameters.items.size()) != layers * directions * kParametersOfLayer) return "";

@@ -1,4 +1,4 @@
-// Norms: batch norm with what may follow it, layer norm, group norm.
+// Recognises norms: batch norm with the addition and ReLU that may follow it, layer norm, group norm.
 #include <algorithm>
 
 #include "model/import/draft.h"
@@ -11,14 +11,14 @@ namespace {
 
 bool is_of(const Draft& draft, int index, const char* name) { return draft.op(index).name == name; }
 
-/// The operator `name` that alone reads a value; nothing where others do.
+/// Returns the operator `name` if it is the only reader of a value; else nullopt.
 std::optional<int> followed_by(const Draft& draft, ValueId id, const char* name) {
   const auto reader = draft.only_reader(id);
   return reader && is_of(draft, *reader, name) && !draft.is_covered(*reader) ? reader : std::nullopt;
 }
 
-/// What `op`, an addition, adds to `id`; nothing where it is no plain sum of two values of one shape, or both are the
-/// same.
+/// Returns the value that the addition `op` adds to `id`. nullopt if `op` is not a plain sum of two values of one
+/// shape, or if both are the same value.
 std::optional<ValueId> other_summand(const Draft& draft, const Operator& op, ValueId id) {
   const Argument *a = op.find("self"), *b = op.find("other");
   if (a == nullptr || b == nullptr || !a->is_value() || !b->is_value() || number_argument(op, "alpha").value_or(1) != 1)

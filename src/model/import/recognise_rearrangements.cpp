@@ -1,5 +1,5 @@
-// Operators that only put elements in another order or shape. What a chain of them does to a layer's tensor is found by
-// letting them do it to numbered elements.
+// Recognises operators that only change the order or shape of elements. The effect of a chain of them on a layer's
+// tensor is found by running the chain on numbered elements.
 #include <ATen/ATen.h>
 
 #include "model/import/draft.h"
@@ -55,7 +55,7 @@ bool is_rearrangement(const Draft& draft, int index) {
          draft.form(&op.arguments[0]) != nullptr && draft.form(op.result()).has_value();
 }
 
-/// `index` and the moves after it, each the only reader of the one before.
+/// Returns `index` and the moves after it, each the only reader of the one before.
 std::vector<int> chain_from(const Draft& draft, int index) {
   std::vector<int> chain{index};
   for (auto next = draft.only_reader(draft.op(index).result()); next && is_rearrangement(draft, *next);
@@ -66,7 +66,7 @@ std::vector<int> chain_from(const Draft& draft, int index) {
 
 enum class Rearrangement { none, identity, tokens, flat };
 
-/// What a chain does to a layer's tensor.
+/// Returns the effect of a chain on a layer's tensor.
 Rearrangement rearrangement_of(const Draft& draft, const std::vector<int>& chain) {
   const ValueId from = draft.op(chain.front()).arguments[0].value, to = draft.op(chain.back()).result();
   const Form &input = *draft.form(from), &output = *draft.form(to);

@@ -1,4 +1,4 @@
-// Linear layers, embeddings, elementwise functions, dropout, joins and parts.
+// Recognises linear layers, embeddings, elementwise functions, dropout, concatenations and slices.
 #include <algorithm>
 #include <map>
 
@@ -19,13 +19,13 @@
 namespace trireme::torchscript {
 namespace {
 
-/// Whether the last dim of a value is the last dim of a layer's tensor.
+/// True if the last dim of a value is the last dim of a layer's tensor.
 bool ends_in_features(const Form& form) {
   return form.dim_of(int(form.extents.size()) - 1) > form.batch_dim && !form.extents.empty();
 }
 
-/// The dim of a layer's tensor that an operator's argument names; nothing where parts along it are no parts of the
-/// layer's tensor.
+/// Returns the dim of a layer's tensor that corresponds to an operator's dim argument; nullopt if parts along that dim
+/// are not parts of the layer's tensor.
 std::optional<int> layer_dim_argument(const Operator& op, std::string_view name, const Form& form, int dims) {
   const auto dim = int_argument(op, name);
   if (!dim) return std::nullopt;
@@ -35,14 +35,14 @@ std::optional<int> layer_dim_argument(const Operator& op, std::string_view name,
   return layer_dim > 0 ? std::optional(layer_dim) : std::nullopt;
 }
 
-/// A linear layer's arguments, whichever operator has them.
+/// The arguments of a linear layer, independent of the operator.
 struct Product {
   const Argument *input = nullptr, *weight = nullptr, *bias = nullptr;
   bool transposed = false;  ///< the parameter is [in, out]
 };
 
-/// The parameter that is read through aten::t or a transposition of both dims; otherwise the argument itself, [in,
-/// out].
+/// Sets the weight: the parameter that is read through aten::t or a transposition of both dims; else the argument
+/// itself, [in, out].
 void set_weight(const Draft& draft, const Argument* argument, Product& product) {
   product.weight = argument;
   product.transposed = true;
@@ -75,7 +75,7 @@ std::optional<Product> product_of(const Draft& draft, const Operator& op) {
 
 namespace {
 
-/// What recognise_linear needs to know; nothing where the operator is no product of a value's features with a
+/// The result of find_linear, which returns nullopt if the operator is not a product of a value's features with a
 /// parameter.
 struct LinearFound {
   Product product;
@@ -138,7 +138,7 @@ std::optional<Function> function_of(const Operator& op) {
   return by_tanh ? Function::gelu_tanh : Function::gelu;
 }
 
-/// Whether an operator's output and its inputs lie alike, as layers have them.
+/// True if an operator's output and its inputs have the same form.
 bool lie_alike(const Draft& draft, const Operator& op, std::initializer_list<const Argument*> arguments) {
   if (op.results.size() != 1 || !draft.form(op.result())) return false;
   return std::all_of(arguments.begin(), arguments.end(), [&](const Argument* argument) {
@@ -251,7 +251,7 @@ bool recognise_embedding(Draft& draft, int index) {
 
 namespace {
 
-/// One result of an operator that cuts its input along a dim: elements begin .. begin + size - 1.
+/// Returns one result of an operator that cuts its input along a dim: elements begin .. begin + size - 1.
 std::optional<Item> slice_of(Draft& draft, int index, ValueId result, int64_t begin) {
   const Operator& op = draft.op(index);
   const Form* input = draft.form(&op.arguments[0]);
@@ -261,7 +261,7 @@ std::optional<Item> slice_of(Draft& draft, int index, ValueId result, int64_t be
   const bool alike = input->sample.size() == output.sample.size() && input->is_image == output.is_image &&
                      input->batch_dim == output.batch_dim && input->is_folded == output.is_folded;
   if (!dim || !alike) return std::nullopt;
-  int64_t inner = 1;  // elements of the layer's dim for each of the value's
+  int64_t inner = 1;  // elements of the layer's dim per element of the value's dim
   if (input->is_collapsed() && *dim == 1)
     for (size_t e = size_t(input->extent_of_layer_dim(1)) + 1; e + 1 < input->extents.size(); ++e)
       inner *= input->extents[e];

@@ -1,4 +1,5 @@
-// Interpreter: operators. Those on constants are computed, those on data and parameters written down too.
+// Interpreter: operators. Operators on constants are only evaluated; operators on data and parameters are also
+// recorded.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/operator.h>
@@ -14,20 +15,20 @@ namespace {
 
 using c10::IValue;
 
-/// Operators that draw random numbers, but for dropout, which is known by its arguments.
+/// Operators that draw random numbers, except dropout, which is identified by its arguments.
 const std::set<std::string_view> kRandom{"bernoulli",   "rand",       "randn",        "randint", "randperm",
                                          "rand_like",   "randn_like", "randint_like", "normal",  "uniform",
                                          "multinomial", "poisson",    "exponential",  "cauchy",  "geometric",
                                          "log_normal",  "random",     "rrelu"};
 
-/// Operators that look at a tensor's shape and type, not at its numbers.
+/// Operators that read a tensor's shape and type, not its numbers.
 const std::set<std::string_view> kAboutShape{
     "aten::size", "aten::dim", "aten::len", "aten::numel", "aten::stride", "aten::storage_offset",
     "aten::is_floating_point", "aten::is_complex", "aten::is_contiguous", "aten::get_device", "aten::is_signed",
     "aten::element_size", "aten::__is__", "aten::__isnot__", "aten::is_leaf", "aten::sym_size", "prim::dtype",
     "prim::device", "prim::layout", "prim::is_cuda", "prim::is_sparse", "prim::is_mkldnn", "prim::is_quantized",
     "prim::is_cpu", "prim::is_meta", "prim::is_nested", "prim::type", "prim::ndim",
-    // new tensors of its shape and type
+    // new tensors of the argument's shape and type
     "aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::new_empty", "aten::new_tensor", "aten::zeros_like",
     "aten::ones_like", "aten::full_like", "aten::empty_like"};
 
@@ -39,7 +40,8 @@ std::string base_name(const std::string& name) {
   return base;
 }
 
-/// A schema's type that holds tensors which the operator computes with (lists of anything are only moved about).
+/// True for types in a schema that hold tensors which the operator computes with. (Operators only move lists of other
+/// element types.)
 bool computes_with(const c10::Type& type) {
   switch (type.kind()) {
     case c10::TypeKind::TensorType:
@@ -70,8 +72,8 @@ const IValue* input_named(const char* name, const c10::FunctionSchema& schema, c
   return index && size_t(*index) < inputs.size() ? &inputs[size_t(*index)] : nullptr;
 }
 
-/// With what chance an operator drops numbers in training; nothing where it is no dropout and has none. Recurrent ones
-/// drop between their layers.
+/// Returns the probability with which an operator drops numbers in training; nullopt if it has no dropout. Recurrent
+/// operators drop between their layers.
 std::optional<double> chance_to_drop(const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
   const IValue *chance = input_named("p", schema, inputs), *between = input_named("dropout", schema, inputs);
   const IValue* layers = input_named("num_layers", schema, inputs);
@@ -84,7 +86,7 @@ bool writes(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-/// The sum of numbers, each with a weight by its place, and that of their magnitudes.
+/// Appends the sum of numbers, weighted by position, and the weighted sum of their magnitudes.
 void add_sums(const at::Tensor& numbers, std::vector<double>& sums) {
   const at::Tensor flat = numbers.reshape({-1}).to(at::kDouble).nan_to_num(0, 1, -1);
   const at::Tensor weights = at::arange(flat.numel(), flat.options()).add_(1).sin_();
@@ -92,8 +94,8 @@ void add_sums(const at::Tensor& numbers, std::vector<double>& sums) {
   sums.push_back(at::dot(flat.abs(), weights.abs()).item<double>());
 }
 
-/// Sums over the first samples: for each dim that may be the batch's, then for the first dim where the samples may be
-/// the inner part of it. NaN for other dims.
+/// Sums over the first samples: for each dim that may be the batch's, then for the first dim if the samples may be its
+/// inner part. NaN for other dims.
 std::vector<double> signature_of(const at::Tensor& tensor, int64_t samples) {
   std::vector<double> sums;
   const auto follows = [&](int64_t dim) { return tensor.size(dim) % samples == 0 && tensor.numel() > 0; };
@@ -135,7 +137,7 @@ void Interpreter::know(const at::Tensor& tensor, ValueId id) {
                  Known{HoldsAddress(tensor.getIntrusivePtr()), id, uint32_t(tensor._version())});
 }
 
-/// A copy of a tensor that the module made or holds, as it is now.
+/// Returns a copy of a tensor that the module created or holds, with its present numbers.
 Argument Interpreter::capture(const at::Tensor& tensor) {
   Argument argument;
   const auto attribute = attributes_.find(tensor.unsafeGetTensorImpl());
@@ -151,7 +153,7 @@ Argument Interpreter::capture(const at::Tensor& tensor) {
   return argument;
 }
 
-/// Whether the memory of a tensor was written to through another one since it got its value.
+/// True if another tensor wrote to the memory of this one after it got its value.
 bool Interpreter::is_stale(const at::Tensor& tensor) const {
   const auto it = known_.find(tensor.unsafeGetTensorImpl());
   if (it != known_.end()) return it->second.version != uint32_t(tensor._version());
@@ -206,7 +208,7 @@ Operator Interpreter::describe(const Frame& frame, Node* node, const c10::Functi
   return op;
 }
 
-/// Operators of the tensor's mode, which the module may ask for to choose a kernel: training is with gradients.
+/// Operators that query the tensor's mode, by which a module may choose a kernel. Training has gradients.
 bool Interpreter::answers_about_mode(Frame& frame, Node* node, const std::vector<IValue>& inputs) {
   const std::string name = node->kind().toQualString();
   if (name == "aten::is_grad_enabled") {
@@ -218,7 +220,7 @@ bool Interpreter::answers_about_mode(Frame& frame, Node* node, const std::vector
     set(frame, node, {value != nullptr && value->trained});
     return true;
   }
-  // nn.TransformerEncoder's question before it packs padded samples for inference, which it does without gradients only
+  // nn.TransformerEncoder calls this before it packs padded samples for inference, which it does only without gradients
   if (name == "aten::_nested_tensor_from_mask_left_aligned") {
     set(frame, node, {false});
     return true;
@@ -239,7 +241,7 @@ void Interpreter::execute(Node* node, torch::jit::Stack& stack) {
   }
 }
 
-/// Buffers that operators write to or read, but for batch norm's, which its layer keeps.
+/// Records buffers that operators write or read, except those of batch norm, which its layer holds.
 void Interpreter::note_state(Node* node, const c10::FunctionSchema& schema, const std::vector<IValue>& inputs) {
   const std::string base = base_name(node->kind().toQualString());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -286,7 +288,7 @@ void Interpreter::add_results(Operator op, const std::vector<IValue>& outputs) {
   tape_.graph.operators.push_back(std::move(op));
 }
 
-/// Writes down an operator that the module does not have itself, and whose result is known.
+/// Records an operator that the module does not contain, and whose result is known.
 Argument Interpreter::emit(const Frame& frame, Node* node, const char* name, const char* overload,
                            std::vector<Argument> arguments, const at::Tensor& result) {
   const auto found = torch::jit::findOperatorFor({name, overload});
@@ -306,11 +308,12 @@ Argument Interpreter::emit(const Frame& frame, Node* node, const char* name, con
   return argument_of(result);
 }
 
-/// An evaluation is one even where tracing has fixed an operator to training mode, which would mix samples and draw
-/// random numbers.
+/// Sets training flags to false in evaluation, even if tracing has fixed an operator to training mode, which would mix
+/// samples and draw random numbers.
 void Interpreter::evaluate(const Frame& frame, const c10::FunctionSchema& schema, std::vector<IValue>& inputs) {
   const auto mean = schema.argumentIndexWithName("running_mean");
-  if (mean && inputs.at(size_t(*mean)).isNone()) return;  // there is nothing else to normalise with
+  // without running statistics it can only normalise with the batch's
+  if (mean && inputs.at(size_t(*mean)).isNone()) return;
   for (size_t i = 0; i < inputs.size() && i < schema.arguments().size(); ++i) {
     const std::string& name = schema.arguments()[i].name();
     if ((name != "training" && name != "train") || !inputs[i].isBool() || !inputs[i].toBool()) continue;
@@ -319,7 +322,7 @@ void Interpreter::evaluate(const Frame& frame, const c10::FunctionSchema& schema
   }
 }
 
-/// A dropout that is told in training that it is not.
+/// Records a dropout that is disabled in training.
 void Interpreter::note_dropout(const Frame& frame, const c10::FunctionSchema& schema,
                                const std::vector<IValue>& inputs) {
   const IValue* train = input_named("train", schema, inputs);
@@ -330,7 +333,7 @@ void Interpreter::note_dropout(const Frame& frame, const c10::FunctionSchema& sc
 void Interpreter::run_operator(Frame& frame, Node* node) {
   std::vector<IValue> inputs = inputs_of(frame, node);
   if (answers_about_mode(frame, node, inputs)) return;
-  if (node->maybeOperator() == nullptr) fail(node, "is no operator of this build of libtorch", "trace the module");
+  if (node->maybeOperator() == nullptr) fail(node, "is not an operator of this build of libtorch", "trace the module");
   const c10::FunctionSchema& schema = node->schema();
   if (!training_) evaluate(frame, schema, inputs);
   else note_dropout(frame, schema, inputs);
@@ -365,7 +368,7 @@ void Interpreter::run_operator(Frame& frame, Node* node) {
       is_new = is_new || value_of(tensor) == nullptr;
     });
   if (!has_tensors)
-    fail(node, "makes a number of Python's, on which the rest depends, of data or weights",
+    fail(node, "converts data or weights to a Python number, on which the rest depends",
          "control flow, sizes and indices must not depend on them: compute both ways and choose with torch.where");
   if (is_new) add_results(std::move(op), stack);
   note_view(frame, node, schema, inputs, stack);

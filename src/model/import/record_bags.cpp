@@ -1,4 +1,4 @@
-// Interpreter: nn.EmbeddingBag of bags of one length, written down as an embedding and a sum, mean or maximum over each
+// Interpreter: nn.EmbeddingBag with bags of one length, recorded as an embedding and a sum, mean or maximum over each
 // bag.
 #include <ATen/ATen.h>
 
@@ -16,7 +16,7 @@ enum Input { kWeight, kIndices, kOffsets, kScaled, kMode, kSparse, kSampleWeight
 enum Mode { kSum, kMean, kMaximum };
 constexpr int64_t kPositions = 1;  // dim of [bags, positions, features]
 
-/// How many bags of one length there are; nothing where they are not of one.
+/// Returns the number of bags; nullopt if they differ in length.
 std::optional<int64_t> count_bags(const at::Tensor& indices, const at::Tensor& offsets, bool with_last) {
   const int64_t bags = offsets.numel() - int64_t(with_last), all = indices.numel();
   if (indices.dim() != 1 || offsets.dim() != 1 || bags <= 0 || all == 0 || all % bags != 0) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<int64_t> count_bags(const at::Tensor& indices, const at::Tensor& o
 
 }  // namespace
 
-/// Indices [bags, positions], which the module has flattened most often.
+/// Returns indices [bags, positions]. Most modules flatten them before; then the argument before that reshape is used.
 Argument Interpreter::bags_of(const Frame& frame, Node* node, const Argument& flat, const at::Tensor& indices) {
   const int producer = tape_.graph.value(flat.value).producer;
   if (producer >= 0) {
@@ -44,12 +44,12 @@ void Interpreter::run_bags(Frame& frame, Node* node, const std::vector<IValue>& 
   const auto bags = is_constant ? count_bags(inputs[kIndices].toTensor(), offsets, with_last) : std::nullopt;
   if (!bags || !flat.is_value())
     fail(node, "takes bags of different lengths (offsets)",
-         "give nn.EmbeddingBag a batch [n, t] without offsets, filled up with padding_idx");
+         "give nn.EmbeddingBag a batch [n, t] without offsets, padded with padding_idx");
   const bool pads = inputs.size() > kPadding && !inputs[kPadding].isNone();
   const int64_t mode = inputs.at(kMode).toInt();
   if (inputs.at(kScaled).toBool() || !inputs.at(kSampleWeights).isNone() || (mode == kMaximum && pads))
     fail(node, "scales gradients by frequency, weighs its samples, or takes the maximum over padded bags",
-         "write it as nn.Embedding and what follows it");
+         "write it as nn.Embedding and a sum, mean or maximum");
 
   torch::jit::Stack stack(inputs.begin(), inputs.end());
   execute(node, stack);
@@ -89,7 +89,8 @@ void Interpreter::run_bags(Frame& frame, Node* node, const std::vector<IValue>& 
       emit(frame, node, "aten::div", "Tensor", {total, divisor}, stack[0].toTensor());
     }
   }
-  for (size_t i = 1; i < stack.size(); ++i) stack[i] = IValue();  // what it keeps for its gradient is nobody else's
+  // the other results are for its own gradient, which no other operator reads
+  for (size_t i = 1; i < stack.size(); ++i) stack[i] = IValue();
   set(frame, node, std::move(stack));
 }
 

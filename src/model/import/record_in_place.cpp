@@ -1,6 +1,6 @@
-// Interpreter: operators that work in place, and views of what they change. What is written to a view is written down
-// as a new value of the tensor that it is a view of (slice_scatter, select_scatter, or the way back); other views of it
-// are taken anew when they are read.
+// Interpreter: in-place operators, and views of the tensors that they change. A write to a view is recorded as a new
+// value of the base tensor (slice_scatter, select_scatter, or the inverse of the view). Other views of the base are
+// created anew when they are read.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/operator.h>
@@ -16,17 +16,17 @@ namespace {
 
 using c10::IValue;
 
-/// Operators after which a tensor has nothing of what it was.
+/// Operators after which a tensor keeps nothing of its former content.
 const std::set<std::string_view> kOverwriting{"aten::copy", "aten::fill", "aten::zero"};
 
-/// What gives a tensor anew, part of which has been written to.
+/// The operator that computes the new base tensor after a write to a view.
 struct Way {
   const char* name = nullptr;
   std::vector<Argument> arguments;
 };
 
-/// The way back to all elements of a tensor of `sizes` from a view that has all of them, by the operator that made the
-/// view; no name where there is none.
+/// Returns the operator that restores a tensor of `sizes` from a view with all its elements: the inverse of the
+/// operator that made the view. `name` is null if there is none.
 Way way_back(const Operator& view, const Argument& written, const at::IntArrayRef sizes) {
   if (view.name == "aten::transpose" || view.name == "aten::swapaxes")
     return {"aten::transpose", {written, view.arguments[1], view.arguments[2]}};
@@ -42,7 +42,7 @@ Way way_back(const Operator& view, const Argument& written, const at::IntArrayRe
   return {};
 }
 
-/// The same for a view that has some of them: written over what the tensor was before.
+/// The same for a view with some of the elements: writes them over the former base tensor.
 Way way_into(const Operator& view, const Argument& before, const Argument& written, const at::IntArrayRef sizes) {
   if (view.name == "aten::slice")
     return {"aten::slice_scatter",
@@ -59,7 +59,7 @@ Way way_into(const Operator& view, const Argument& before, const Argument& writt
 
 }  // namespace
 
-/// What a tensor is now.
+/// Returns the present value of a tensor as an argument.
 Argument Interpreter::argument_of(const at::Tensor& tensor) {
   const auto it = known_.find(tensor.unsafeGetTensorImpl());
   if (it == known_.end()) return capture(tensor);
@@ -69,7 +69,7 @@ Argument Interpreter::argument_of(const at::Tensor& tensor) {
   return argument;
 }
 
-/// Remembers what a tensor is a view of.
+/// Records the base tensor of a view.
 void Interpreter::note_view(const Frame& frame, Node* node, const c10::FunctionSchema& schema,
                             const std::vector<IValue>& inputs, const torch::jit::Stack& outputs) {
   if (inputs.empty() || inputs.size() > schema.arguments().size() || outputs.size() != 1) return;
@@ -91,12 +91,12 @@ void Interpreter::note_view(const Frame& frame, Node* node, const c10::FunctionS
   auto operation = node->getOperation();
   made.op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
   std::erase_if(views_,
-                [](const auto& entry) { return entry.second.holds_address.expired(); });  // they keep their bases
+                [](const auto& entry) { return entry.second.holds_address.expired(); });  // an entry retains its base
   views_.insert_or_assign(view.unsafeGetTensorImpl(), std::move(made));
 }
 
-/// Gives a view whose memory has been written to through another tensor the value that it has now. False where it is
-/// not known how.
+/// If another tensor has written to a view's memory, gives the view its present value. Returns false if that is not
+/// possible.
 bool Interpreter::take_view_anew(const at::Tensor& tensor) {
   const auto view = views_.find(tensor.unsafeGetTensorImpl());
   if (view == views_.end()) return false;
@@ -109,7 +109,7 @@ bool Interpreter::take_view_anew(const at::Tensor& tensor) {
   return true;
 }
 
-/// The tensor of which a tensor is a view, or a view of a view, ...
+/// Returns the tensor at the end of a chain of views.
 at::Tensor Interpreter::root_of(at::Tensor tensor) const {
   for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end();
        view = views_.find(tensor.unsafeGetTensorImpl()))
@@ -117,7 +117,7 @@ at::Tensor Interpreter::root_of(at::Tensor tensor) const {
   return tensor;
 }
 
-/// The tensors that a tensor is a view of, the nearest first, as they are now.
+/// Returns the bases of a view, the nearest first, with their present values.
 std::vector<Argument> Interpreter::bases_of(Node* node, at::Tensor tensor) {
   std::vector<Argument> bases;
   for (auto view = views_.find(tensor.unsafeGetTensorImpl()); view != views_.end();
@@ -128,7 +128,7 @@ std::vector<Argument> Interpreter::bases_of(Node* node, at::Tensor tensor) {
   return bases;
 }
 
-/// Makes `op` the operator that does the same out of place. Its result will be the changed tensor's value from then on.
+/// Turns `op` into its out-of-place variant. Its result becomes the value of the changed tensor.
 void Interpreter::make_functional(Node* node, Operator& op, const c10::FunctionSchema& schema,
                                   const at::Tensor& target) {
   const at::Tensor root = root_of(target);
@@ -138,7 +138,7 @@ void Interpreter::make_functional(Node* node, Operator& op, const c10::FunctionS
   if (op.is_random) return;
   op.name.pop_back();
   const auto functional = torch::jit::findOperatorFor({op.name, schema.overload_name()});
-  if (!functional) fail(node, "changes a tensor in place", "use the form that returns a new one");
+  if (!functional) fail(node, "changes a tensor in place", "use the variant that returns a new tensor");
   auto operation = functional->getOperation();
   op.run = [operation](torch::jit::Stack& stack) mutable { operation(stack); };
 }
@@ -149,7 +149,7 @@ void Interpreter::run_in_place(Frame& frame, Node* node, Operator op, const c10:
   const bool first_alone = target.defined() && schema.returns().size() == 1 &&
                            schema.arguments()[0].alias_info() != nullptr &&
                            schema.arguments()[0].alias_info()->isWrite();
-  if (!first_alone) fail(node, "writes to a tensor that it is given", "use the form that returns a new one");
+  if (!first_alone) fail(node, "writes its result to an argument", "use the variant that returns a new tensor");
   make_functional(node, op, schema, target);
   const std::vector<Argument> bases = bases_of(node, target);
   if (!bases.empty() || value_of(target) == nullptr)
@@ -169,7 +169,7 @@ void Interpreter::run_in_place(Frame& frame, Node* node, Operator op, const c10:
   set(frame, node, std::move(stack));
 }
 
-/// The value of a tensor into which another one has been copied.
+/// Returns the value of a tensor into which another tensor has been copied.
 Argument Interpreter::overwrite(const Frame& frame, Node* node, const Operator& op, const at::Tensor& target,
                                 const IValue& source) {
   Argument written = op.arguments[1];
@@ -186,8 +186,8 @@ Argument Interpreter::overwrite(const Frame& frame, Node* node, const Operator& 
   return written;
 }
 
-/// After `tensor`, a view, has been given the value `written`: gives the tensors that it is a view of theirs. `bases`:
-/// what they were.
+/// Called after the view `tensor` has got the value `written`: updates the values of its bases. `bases`: their former
+/// values.
 void Interpreter::write_back(const Frame& frame, Node* node, at::Tensor tensor, const std::vector<Argument>& bases,
                              Argument written) {
   for (const Argument& before : bases) {
@@ -201,9 +201,8 @@ void Interpreter::write_back(const Frame& frame, Node* node, at::Tensor tensor, 
       Way way = way_into(op, before, written, base.sizes());
       if (way.name == nullptr && written.is_value()) way = way_back(op, written, base.sizes());
       if (way.name == nullptr)
-        fail(
-            node, fmt::format("writes to a part of a tensor that {} gave", place_of(*op.node)),
-            "write to a slice (y[:, 0] = z, y[:, 1:3] = z) or put a new tensor together with torch.cat or torch.where");
+        fail(node, fmt::format("writes to a part of a tensor that {} returned", place_of(*op.node)),
+             "write to a slice (y[:, 0] = z, y[:, 1:3] = z) or build a new tensor with torch.cat or torch.where");
       const bool by_dims = std::string_view(way.name) == "aten::transpose";
       written = emit(frame, node, way.name, by_dims ? "int" : "", std::move(way.arguments), base);
     }

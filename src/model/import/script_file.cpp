@@ -17,7 +17,8 @@
 namespace trireme::torchscript {
 namespace {
 
-constexpr const char* kConstants = "constants.pkl";  // every TorchScript archive has it, no other file of PyTorch's
+// every TorchScript archive has this record, no other file of PyTorch's has it
+constexpr const char* kConstants = "constants.pkl";
 
 void check_is_script(const std::filesystem::path& path) {
   constexpr const char* kHowTo =
@@ -28,15 +29,15 @@ void check_is_script(const std::filesystem::path& path) {
   file.read(0, start.data(), std::min<uint64_t>(start.size(), file.size()));
   const bool is_zip = std::string_view(start.data(), start.size()) == kZip || !zip_checksums(path).empty();
   if (!is_zip)
-    fail_user(
-        {.where = path.string(),
-         .what = "is no TorchScript",
-         .why = "these files are zip archives, which start with \"PK\" and end with a directory: this one does neither",
-         .next = std::string(kHowTo) + "; if it was one, it is damaged: get it again"});
+    fail_user({.where = path.string(),
+               .what = "is not a TorchScript file",
+               .why = "TorchScript files are zip archives, which start with \"PK\" and end with a directory: this file "
+                      "does neither",
+               .next = std::string(kHowTo) + "; if this was a TorchScript file, it is damaged: get it again"});
   if (TorchArchive(path).has(kConstants)) return;
   fail_user({.where = path.string(),
              .what = "holds weights or a pickled module, but no TorchScript",
-             .why = "a model of one's own is a module with its code",
+             .why = "a model of your own must be a module with its code",
              .next = kHowTo});
 }
 
@@ -52,7 +53,8 @@ torch::jit::Module load(const std::filesystem::path& path) {
   }
 }
 
-/// Brings half precision to float32, integers stay. (Module::to would make numbers with a fraction of them too.)
+/// Converts half precision to float32. Integers stay integers. (Module::to would also convert numbers to other floating
+/// types.)
 void widen(const torch::jit::Module& module) {
   for (const auto& attribute : module.named_attributes()) {
     if (!attribute.value.isTensor() || !attribute.value.toTensor().defined()) continue;
@@ -90,7 +92,7 @@ at::ScalarType dtype_of(const ScriptFile& file) {
   fail_user({.where = file.path.string(),
              .what = "a module without parameters",
              .why = "there is nothing to train (torch.jit.freeze and optimize_for_inference make constants of them)",
-             .next = "save the module as it was before that"});
+             .next = "save the module before these functions change it"});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A TorchScript file, loaded: the module, and its parameters and buffers by their names.
+// A loaded TorchScript file: the module, and its parameters and buffers by name.
 #pragma once
 
 #include <filesystem>
@@ -19,24 +19,24 @@ namespace trireme::torchscript {
 
 struct ScriptFile {
   std::filesystem::path path;
-  std::shared_ptr<const torch::jit::Module>
-      module;                       ///< as the file has it, on the CPU; not to be run (runs change buffers): run copies
-  TensorMap parameters, buffers;    ///< by qualified name, a shared tensor by its first one
-  std::vector<std::string> order;   ///< of the parameters, as the module lists them
-  std::vector<std::string> frozen;  ///< parameters that the file says are not to be trained (requires_grad == False)
-  std::set<std::string> inner_modules;  ///< those with modules or parameters in them; "" for the module itself
-  at::ScalarType dtype = at::kFloat;    ///< of its numbers: that of the first floating parameter
+  /// The file's module, on the CPU. Must not be run, because runs change buffers; run copies.
+  std::shared_ptr<const torch::jit::Module> module;
+  TensorMap parameters, buffers;        ///< by qualified name; a shared tensor has its first name
+  std::vector<std::string> order;       ///< names of the parameters, in the module's order
+  std::vector<std::string> frozen;      ///< parameters that the file marks as not trainable (requires_grad == False)
+  std::set<std::string> inner_modules;  ///< modules that contain modules or parameters; "" for the module itself
+  at::ScalarType dtype = at::kFloat;    ///< dtype of the first floating parameter
 };
 
-/// Loads a file, its numbers in float32 (those in half precision or bfloat16 too) or float64. User errors: no
-/// TorchScript in it (a state dict, any other file), operators that this build of libtorch does not know, a module
-/// without parameters (a frozen one).
+/// Loads a file. Numbers become float32 (also half precision and bfloat16) or stay float64. Throws user errors: no
+/// TorchScript (a state dict, any other file); operators that this build of libtorch does not know; a module without
+/// parameters (a frozen one).
 ScriptFile load_script(const std::filesystem::path& path);
 
-/// Where a node came from: "aten::roll at models/swin.py:123", "prim::If" where the file does not say.
+/// Returns where a node is in the source: "aten::roll at models/swin.py:123", or "prim::If" if the file does not say.
 std::string place_of(const torch::jit::Node& node);
 
-/// User error at a node of a file.
+/// Throws a user error about a node of a file.
 [[noreturn]] void fail_at(const std::filesystem::path& file, const torch::jit::Node& node, std::string why,
                           std::string next);
 

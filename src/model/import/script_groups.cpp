@@ -1,5 +1,5 @@
-// Operators without a layer of their own, put together to ScriptLayers: what cannot be split in runs as long as
-// possible, what can be split one by one or together as long as nothing is lost by it.
+// Groups operators without a layer of their own into ScriptLayers. Operators that cannot be split form groups as long
+// as possible. Operators that can be split stay alone, or are grouped if this loses no way to split.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 namespace trireme::torchscript {
 namespace {
 
-/// Operators with one result that goes on to other layers.
+/// Operators with one result that other layers read.
 struct Group {
   std::set<int> operators;
   ValueId root = -1;
@@ -35,7 +35,7 @@ class Grouping {
   }
 
  private:
-  /// Groups that have an operator which reads a value.
+  /// Returns the groups with an operator that reads a value.
   std::set<size_t> groups_reading(ValueId id) const {
     std::set<size_t> found;
     for (int reader : draft_.readers(id))
@@ -44,7 +44,7 @@ class Grouping {
     return found;
   }
 
-  /// An operator, and those before it whose results cannot go from layer to layer.
+  /// Adds an operator, and those before it whose results cannot pass between layers.
   void include(Group& group, int index) const {
     if (!group.operators.insert(index).second) return;
     for (const Argument& argument : draft_.op(index).arguments)
@@ -68,7 +68,7 @@ class Grouping {
   void place(int index, ValueId result) {
     const std::set<size_t> readers = groups_reading(result);
     const bool is_boundary = draft_.form(result).has_value() && is_read_by_layers(result);
-    if (!draft_.form(result)) {  // computed where it is needed, in each place
+    if (!draft_.form(result)) {  // computed in each group that reads it
       for (size_t g : readers) include(groups_[g], index);
       return;
     }
@@ -87,30 +87,30 @@ class Grouping {
           if (result == draft_.graph.output || !draft_.readers(result).empty()) check(index, result);
   }
 
-  /// User error for what a layer of TorchScript operators cannot do.
+  /// Throws a user error for operators that a ScriptLayer does not support.
   void check(int index, ValueId result) const {
     const Operator& op = draft_.op(index);
     const auto fail = [&](const char* why, const char* next) { fail_at(draft_.file.path, *op.node, why, next); };
     const Value& value = draft_.value(result);
     if (value.from_data && value.batch_dim < 0)
-      fail("mixes the samples of a batch", "samples must not depend on each other (but through batch norm)");
+      fail("mixes the samples of a batch", "samples must not depend on each other (except through batch norm)");
     const bool drops = op.name.find("dropout") != std::string::npos || op.name == kDropSamples;
     if (drops && op.training_flag)
-      fail("drops out in a way that no layer here has", "use nn.Dropout or nn.Dropout2d on activations");
+      fail("is a kind of dropout that no layer supports", "use nn.Dropout or nn.Dropout2d on activations");
     const Argument* mean = op.find("running_mean");
     if (mean != nullptr && op.training_flag)
       fail(
-          "changes running statistics outside of a batch norm layer of its own (one with weight and bias, over [n, c], "
+          "changes running statistics but is not a batch norm layer (one with weight and bias, over [n, c], "
           "[n, c, l] or [n, c, h, w], used once)",
           "write it as nn.BatchNorm1d or nn.BatchNorm2d with affine=True");
     const bool recurrent =
         op.name == "aten::lstm" || op.name == "aten::gru" || op.name == "aten::rnn_tanh" || op.name == "aten::rnn_relu";
     if (recurrent && op.training_flag && number_argument(op, "dropout").value_or(0) > 0)
-      fail("drops out between its layers", "write its layers one by one, with nn.Dropout between them");
+      fail("has dropout between its layers", "write its layers one by one, with nn.Dropout between them");
   }
 
-  /// Whether an operator may join the group that alone reads its result: both cannot be split, or together they split
-  /// in as many ways as the group does alone.
+  /// True if an operator may join the group that is the only reader of its result: both cannot be split, or together
+  /// they can be split in as many ways as the group alone.
   bool fits(int index, const Group& group) const {
     Group joined = group;
     include(joined, index);
@@ -137,7 +137,7 @@ class Grouping {
     for (int index : group.operators) {
       const Operator& op = draft_.op(index);
       script.operators.push_back(op);
-      script.operators.back().node = nullptr;  // it does not outlive the file's module
+      script.operators.back().node = nullptr;  // the layer outlives the file's module
       for (ValueId result : op.results) {
         made.insert(result);
         script.values.emplace(result, draft_.value(result));
@@ -163,14 +163,15 @@ class Grouping {
     }
     check_internal(draft_.form(id).has_value() || value.producer >= 0, "the data can go from layer to layer");
     if (!draft_.form(id))
-      fail_at(draft_.file.path, *draft_.op(value.producer).node,
-              "gives what no layer can hand on to another: a mask, complex numbers, or parameters repeated for every "
-              "sample",
-              "let broadcasting repeat parameters (x + weight), and read masks only where they are made (masked_fill)");
+      fail_at(
+          draft_.file.path, *draft_.op(value.producer).node,
+          "returns what cannot pass between layers: a mask, complex numbers, or parameters repeated for every "
+          "sample",
+          "let broadcasting repeat parameters (x + weight), and use masks only where they are created (masked_fill)");
     script.inputs.push_back({id, *draft_.form(id)});
   }
 
-  /// Where weights are drawn anew: as spread as the file's.
+  /// Distribution for weights that are drawn: mean and deviation of the file's.
   static Init init_like(const at::Tensor& values) {
     const at::Tensor numbers = values.to(at::kDouble);
     const double mean = numbers.numel() > 0 ? numbers.mean().item<double>() : 0;

@@ -184,7 +184,7 @@ Shape ScriptLayer::local_sizes(ValueId id, const Parts& parts, int64_t samples) 
   return sizes;
 }
 
-/// One computation of the layer: which tensor each value is.
+/// One computation of the layer: maps values to tensors.
 class ScriptLayer::Run {
  public:
   Run(const ScriptLayer& layer, Parts parts, int64_t samples, at::ScalarType dtype)
@@ -195,7 +195,7 @@ class ScriptLayer::Run {
 
   void step(size_t index) {
     const Operator& op = layer_.script_.operators[index];
-    if (is_reshape(op.name)) {  // by the sizes that this worker's part has
+    if (is_reshape(op.name)) {  // to the sizes of this worker's part
       set(op.result(), get(op.arguments[0].value).reshape(layer_.local_sizes(op.result(), parts_, samples_)));
     } else if (op.name == "aten::expand") {
       set(op.result(), get(op.arguments[0].value).expand(layer_.local_sizes(op.result(), parts_, samples_)));

@@ -1,4 +1,4 @@
-// ScriptLayer: operators of a TorchScript graph as one layer, run by libtorch's own kernels, differentiated by its
+// ScriptLayer: operators of a TorchScript graph as one layer, run by libtorch's kernels and differentiated by its
 // autograd.
 #pragma once
 
@@ -15,39 +15,40 @@
 
 namespace trireme::torchscript {
 
-/// A tensor that goes into or out of a ScriptLayer, by its value in the graph.
+/// A tensor that enters or leaves a ScriptLayer, identified by its value in the graph.
 struct Port {
   ValueId value = -1;
   Form form;
 };
 
-/// What a ScriptLayer does: a stretch of a graph with one result.
+/// What a ScriptLayer computes: a part of a graph with one result.
 struct Script {
-  std::vector<Operator> operators;  ///< in order; arguments name values of `values`
-  std::map<ValueId, Value> values;  ///< of all that the operators read and give
+  std::vector<Operator> operators;  ///< in order; arguments refer to values of `values`
+  std::map<ValueId, Value> values;  ///< all values that the operators read and return
   std::vector<Port> inputs;
   std::vector<ParameterSpec> parameters;
   std::vector<ValueId> parameter_values;
   Port output;
-  at::ScalarType dtype = at::kFloat;  ///< of the file's numbers; constants of it follow the run's precision
-  std::string
-      opaque_because;  ///< the operator that has no rule for splitting, and where it stands; "" where all have one
+  /// dtype of the file's numbers; constants of this dtype follow the run's precision
+  at::ScalarType dtype = at::kFloat;
+  /// The operator without a splitting rule, and its place in the source; "" if all operators have one.
+  std::string opaque_because;
 };
 
-/// Split along every dim of its output for which all its operators have a rule (split_rules.h): "channels", "height",
-/// "sequence", ... Inputs and parameters of which a worker needs a part only are placed so, others are whole with
-/// gradients that are sums over workers. Any thread; computes the same whenever it is called, so it may hold no
-/// dropout.
+/// Can be split along every dim of its output for which all its operators have a rule (split_rules.h): "channels",
+/// "height", "sequence", ... Inputs and parameters of which a worker needs only a part are sharded; the others are
+/// whole, with gradients that are sums over workers. Thread-safe. Computes the same in every call, so it must not
+/// contain dropout.
 class ScriptLayer : public AutogradLayer {
  public:
-  /// `kind`: of a single operator its name ("mul"), else "script".
+  /// `kind`: for a single operator its name ("mul"), else "script".
   ScriptLayer(std::string name, std::string kind, Script script);
 
   std::string_view kind() const override { return kind_; }
   std::vector<ParameterSpec> parameters() const override { return script_.parameters; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
-  /// Of an embedding's indices: its rows.
+  /// For the indices of an embedding: its number of rows.
   std::optional<int64_t> integers_below(std::span<const Shape> inputs, size_t index) const override;
   bool ends_block() const override { return kind_.find("pool") != std::string::npos; }
   double forward_flops(std::span<const Shape> inputs) const override;
@@ -55,9 +56,9 @@ class ScriptLayer : public AutogradLayer {
   const std::vector<Port>& inputs() const { return script_.inputs; }
   bool is_opaque() const { return !script_.opaque_because.empty(); }
   const std::string& opaque_because() const { return script_.opaque_because; }
-  /// The operator with the most work, the last of equals.
+  /// The operator with the most work; the last one if several are equal.
   const Operator& heaviest() const;
-  /// Position of the first operator for which there is no rule that splits it; -1 where each can be split somehow.
+  /// Position of the first operator that no rule can split; -1 if every operator can be split in some way.
   int unsplit() const;
 
  protected:
@@ -65,10 +66,10 @@ class ScriptLayer : public AutogradLayer {
                      std::span<const at::Tensor> parameters) const override;
 
  private:
-  /// What a worker needs of every tensor under an option: the dim along which it is cut, or kWhole.
+  /// The part of every tensor that a worker needs under an option: the dim along which it is cut, or kWhole.
   struct Parts {
     std::map<ValueId, int> of_values;
-    std::vector<std::vector<int>> of_arguments;  ///< by operator, as tensors_of lists them
+    std::vector<std::vector<int>> of_arguments;  ///< per operator, in the order of tensors_of
     int degree = 1, index = 0;
   };
 
@@ -76,12 +77,13 @@ class ScriptLayer : public AutogradLayer {
   Extent extent_of(ValueId id) const;
   Extent extent_of(const Argument& argument) const;
   std::vector<Extent> arguments_of(const Operator& op) const;
-  /// Works back from a part of the output to parts of everything; nothing where some operator cannot, or two disagree.
+  /// Derives parts of all tensors backwards from a part of the output. nullopt if an operator cannot be split so, or if
+  /// two operators need different parts of one tensor.
   std::optional<Parts> parts_for(int layer_dim, int degree) const;
   bool demand(Parts& parts, const Argument& argument, int dim) const;
   std::optional<ShardingOption> option_for(ShardingOption like, int degree) const;
   Parts parts_of(const LayerCall& call) const;
-  /// A port's extents as a worker holds them.
+  /// The extents of a port that this worker holds.
   Shape local_extents(const Port& port, const Parts& parts) const;
   Shape local_sizes(ValueId id, const Parts& parts, int64_t samples) const;
   class Run;

@@ -27,7 +27,7 @@ const std::set<std::string_view> kElementwise{
     "aten::gt",          "aten::ge",          "aten::logical_and", "aten::logical_or",  "aten::logical_not",
     "aten::bitwise_not", "aten::bitwise_and", "aten::where",       "aten::masked_fill", "aten::lerp",
     "aten::addcmul",     "aten::addcdiv",     "aten::to"};
-/// Their result has the argument's elements in the same order.
+/// The result has the argument's elements in the same order.
 const std::set<std::string_view> kReshapes{"aten::view",      "aten::reshape",   "aten::_unsafe_view",
                                            "aten::flatten",   "aten::unflatten", "aten::squeeze",
                                            "aten::unsqueeze", "aten::view_as",   "aten::reshape_as"};
@@ -42,7 +42,7 @@ std::optional<int> int_of(const Operator& op, std::string_view name, int dims) {
   return normalised(argument->constant.toInt(), dims);
 }
 
-/// Dims of a list argument; nothing where it is none of constants.
+/// Returns the dims in a list argument; nullopt if the argument is not a constant list.
 std::optional<std::vector<int>> dims_of(const Operator& op, std::string_view name, int dims) {
   const Argument* argument = op.find(name);
   if (argument == nullptr) return std::nullopt;
@@ -57,14 +57,14 @@ bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-/// The first argument's part and all of the others.
+/// `part` of the first argument, and the whole of the others.
 Parts first(Arguments arguments, int part) {
   std::vector<int> parts(arguments.size(), kWhole);
   parts.at(0) = part;
   return parts;
 }
 
-/// What broadcasting reads of one argument. Nothing where the dims do not match.
+/// The part of one argument that broadcasting reads. nullopt if the dims do not match.
 std::optional<int> broadcast_part(const Extent& argument, const Extent& result, int dim) {
   const int own = dim - (result.dims() - argument.dims());
   if (own < 0) return kWhole;
@@ -87,7 +87,7 @@ Parts elementwise(const Operator&, Arguments arguments, const Extent& result, in
   return parts;
 }
 
-/// Sizes with what is folded into the batch dim as one of its own, and where a dim comes to lie in them.
+/// Returns the sizes with a separate dim for the part folded into the batch dim.
 Shape unfolded(const Extent& extent) {
   Shape sizes = extent.sizes;
   if (extent.batch_dim < 0) return sizes;
@@ -96,7 +96,8 @@ Shape unfolded(const Extent& extent) {
   return sizes;
 }
 
-/// Same elements, same order: parts along a dim are parts along the dim that has as many elements before it.
+/// Same elements, same order: a part along a dim corresponds to a part along the dim with the same number of elements
+/// before it.
 Parts reshape(const Operator&, Arguments arguments, const Extent& result, int dim) {
   const Extent& from = arguments[0];
   const Shape in = unfolded(from), out = unfolded(result);
@@ -138,7 +139,7 @@ Parts expand(const Operator&, Arguments arguments, const Extent& result, int dim
   return first(arguments, *part);
 }
 
-/// Operators that mix along `dim`, and leave all others alone.
+/// Operators that mix elements along `dim` only.
 Parts not_along_dim(const Operator& op, Arguments arguments, const Extent& result, int dim) {
   const auto mixed = int_of(op, "dim", result.dims());
   if (!mixed || *mixed == dim) return std::nullopt;
@@ -182,7 +183,7 @@ Parts pad(const Operator& op, Arguments arguments, const Extent& result, int dim
   const Argument* amounts = op.find("pad");
   if (amounts == nullptr || !amounts->constant.isIntList()) return std::nullopt;
   const auto list = amounts->constant.toIntVector();
-  const int from_end = result.dims() - 1 - dim;  // amounts begin with the last dim
+  const int from_end = result.dims() - 1 - dim;  // amounts start with the last dim
   const size_t at = 2 * size_t(from_end);
   if (at + 1 < list.size() && (list[at] != 0 || list[at + 1] != 0)) return std::nullopt;
   return first(arguments, dim);
@@ -194,7 +195,7 @@ Parts layer_norm(const Operator& op, Arguments arguments, const Extent& result, 
   return dim < result.dims() - int(shape->constant.toIntVector().size()) ? first(arguments, dim) : std::nullopt;
 }
 
-/// With running statistics it is a function of each element and its channel.
+/// With running statistics the result depends on each element and its channel only.
 Parts batch_norm(const Operator& op, Arguments arguments, const Extent&, int dim) {
   if (op.training_flag) return std::nullopt;
   std::vector<int> parts(arguments.size(), dim == 1 ? 0 : kWhole);
@@ -227,7 +228,7 @@ Parts matmul(const Operator&, Arguments arguments, const Extent& result, int dim
   return product(arguments[0], arguments[1], result, dim);
 }
 
-/// addmm, baddbmm: a summand and a product.
+/// addmm, baddbmm: a summand plus a product.
 Parts add_product(const Operator&, Arguments arguments, const Extent& result, int dim) {
   const auto summand = broadcast_part(arguments[0], result, dim);
   const auto factors = product(arguments[1], arguments[2], result, dim);
@@ -240,7 +241,7 @@ Parts embedding(const Operator&, Arguments arguments, const Extent& result, int 
   return std::vector<int>{kWhole, dim};
 }
 
-/// table[indices], of one tensor of indices along the first dim.
+/// table[indices], with one tensor of indices along the first dim.
 Parts index(const Operator& op, Arguments arguments, const Extent&, int dim) {
   const Argument* indices = op.find("indices");
   if (arguments.size() != 2 || indices == nullptr || indices->items.size() != 1) return std::nullopt;
@@ -248,14 +249,14 @@ Parts index(const Operator& op, Arguments arguments, const Extent&, int dim) {
   return dim < looked_up ? std::vector<int>{kWhole, dim} : std::vector<int>{dim - looked_up + 1, kWhole};
 }
 
-/// slice_scatter: two tensors of one shape but along `dim`.
+/// slice_scatter: two tensors with equal shapes except along `dim`.
 Parts slice_scatter(const Operator& op, Arguments, const Extent& result, int dim) {
   const auto cut = int_of(op, "dim", result.dims());
   if (!cut || *cut == dim) return std::nullopt;
   return std::vector<int>{dim, dim};
 }
 
-/// select_scatter: the second tensor lacks `dim`.
+/// select_scatter: the second tensor has no `dim`.
 Parts select_scatter(const Operator& op, Arguments, const Extent& result, int dim) {
   const auto cut = int_of(op, "dim", result.dims());
   if (!cut || *cut == dim) return std::nullopt;

@@ -1,4 +1,4 @@
-// What a run of a TorchScript module leaves (interpreter.h).
+// The record of one run of a TorchScript module (interpreter.h).
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace trireme::torchscript {
 
-/// Numbers for the ways to a node, shared by the runs of one module.
+/// Assigns numbers to the execution paths that lead to a node. Shared by the runs of one module.
 class Paths {
  public:
   int of(int from, const torch::jit::Node* node, int64_t round = 0);
@@ -20,15 +20,14 @@ class Paths {
   std::map<std::tuple<int, const torch::jit::Node*, int64_t>, int> numbers_;
 };
 
-/// A run: a graph that holds for one mode and number of samples only.
+/// The record of a run: a graph that is valid for one mode and one number of samples only.
 struct Tape {
-  Graph graph;              ///< batch_dim and fold are not known yet
-  std::string output_note;  ///< which part of what the module returns is its output; "" where that is one tensor
-  std::vector<std::string> switched_off;  ///< modules whose dropout is told in training that it is not
-  std::vector<std::string>
-      fixed_to_training;  ///< modules whose norm, dropout, ... is told in evaluation that it trains; it is not done
-  /// By value: sums over what would be the first kProbeBatch samples, for every dim that may be the batch's; to compare
-  /// runs.
+  Graph graph;              ///< batch_dim and fold are not set yet
+  std::string output_note;  ///< which part of the module's return value is its output; "" if it returns one tensor
+  std::vector<std::string> switched_off;  ///< modules whose dropout is disabled in training
+  /// Modules whose norm, dropout, ... has its training flag set in evaluation. The flag is ignored.
+  std::vector<std::string> fixed_to_training;
+  /// Per value: sums over the first kProbeBatch samples, for every dim that may be the batch's. Used to compare runs.
   std::vector<std::vector<double>> signatures;
   at::Tensor output;
 };

@@ -68,7 +68,7 @@ void fold_pixels(const Unfolding& u, const Element* rows, const Emit& emit) {
 void unfold(const Unfolding& u, const void* images, void* rows, int64_t element_size) {
   const auto* in = static_cast<const char*>(images);
   auto* out = static_cast<char*>(rows);
-  if (u.tap_x0 == u.tap_x1) return;  // all see padding only: there are no rows, nor memory for them
+  if (u.tap_x0 == u.tap_x1) return;  // all taps see only padding: there are no rows and no memory for them
   const int64_t pixel = u.channels * element_size;
   for (int64_t n = 0; n < u.n; ++n)
     for (int64_t oy = 0; oy < u.out_height; ++oy)
@@ -76,7 +76,7 @@ void unfold(const Unfolding& u, const void* images, void* rows, int64_t element_
         for (int64_t ty = u.tap_y0; ty < u.tap_y1; ++ty) {
           const int64_t y = oy * u.stride_y - u.padding_y + ty, x0 = ox * u.stride_x - u.padding_x + u.tap_x0;
           const int64_t taps = u.tap_x1 - u.tap_x0;
-          // taps left of, inside and right of the image
+          // taps to the left of, inside and to the right of the image
           const int64_t left = y < 0 || y >= u.height ? taps : std::clamp<int64_t>(-x0, 0, taps);
           const int64_t inside = y < 0 || y >= u.height ? 0 : std::clamp<int64_t>(u.width - x0, left, taps) - left;
           std::memset(out, 0, size_t(left * pixel));

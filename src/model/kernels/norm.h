@@ -1,10 +1,9 @@
-// Batch norm's inner loops, fused with ReLU and residual addition, on rows of `channels` contiguous elements (a
-// channels_last activation [n, c, h, w] is n*h*w such rows). Written for the memory bus: every pass reads each tensor
+// Inner loops of batch norm, fused with ReLU and residual addition, on rows of `channels` contiguous elements (a
+// channels_last activation [n, c, h, w] is n*h*w such rows). Bound by memory bandwidth: every pass reads each tensor
 // once.
 //
-// Arithmetic is float for float and bfloat16 elements and double for double ones; sums over many rows are kept in
-// double. Single-threaded (a worker is one thread); any number of threads may call at once. Pointers must not overlap
-// unless stated.
+// Arithmetic is float for float and bfloat16 elements and double for double ones. Sums over many rows are double.
+// Single-threaded (a worker is one thread). Thread-safe. Pointers must not overlap unless stated.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +26,8 @@ struct ArithmeticOf<BFloat16Bits> {
 template <class Element>
 using Arithmetic = typename ArithmeticOf<Element>::type;
 
-/// Where backward finds the ReLU's mask: nowhere (no ReLU), by recomputing the output from the input (no residual), or
-/// in the sign of the saved output.
+/// How backward obtains the ReLU's mask: none (no ReLU); from_input: recomputes the output from the input (no
+/// residual); from_output: the sign of the saved output.
 enum class Mask { none, from_input, from_output };
 
 /// Per channel: output = (input - mean) * scale + shift, all arrays of `channels` values.
@@ -54,12 +53,13 @@ struct NormBackwardArguments {
   int64_t rows = 0, channels = 0;
   NormCoefficients<Element> coefficients;
   const Element* input = nullptr;
-  const Element* output = nullptr;  ///< read for Mask::from_output only
+  const Element* output = nullptr;  ///< read only for Mask::from_output
   const Element* output_gradient = nullptr;
   Mask mask = Mask::none;
-  Element* residual_gradient =
-      nullptr;  ///< for `backward_sums` only: null, or receives g (exactly: it is a masked copy)
-  // for `input_gradient` only: with g the masked output gradient, dx = scale * (g - mean_gradient - (x - mean) * slope)
+  /// Only for `backward_sums`: null, or receives g (an exact, masked copy of the output gradient).
+  Element* residual_gradient = nullptr;
+  // Only for `input_gradient`. With g the masked output gradient: dx = scale * (g - mean_gradient - (x - mean) *
+  // slope).
   const Arithmetic<Element>* mean_gradient = nullptr;
   const Arithmetic<Element>* slope = nullptr;
   Element* input_gradient = nullptr;
@@ -67,9 +67,9 @@ struct NormBackwardArguments {
 
 template <class Element>
 struct NormKernels {
-  /// mean[c] and m2[c] (sum of squared distances from the mean) over all rows. Row blocks that fit the first-level
-  /// cache are centred on their own (corrected) mean and merged by Chan, Golub and LeVeque's pairwise update, so a
-  /// large mean costs no digits.
+  /// Computes mean[c] and m2[c] (sum of squared distances from the mean) over all rows. Row blocks that fit the
+  /// first-level cache are centred on their own (corrected) mean and merged by the pairwise update of Chan, Golub and
+  /// LeVeque, so a large mean costs no digits.
   void (*moments)(const Element* input, int64_t rows, int64_t channels, double* mean, double* m2);
   void (*normalize)(const NormalizeArguments<Element>& arguments);
   /// sum[c] = sum of g, sum_centred[c] = sum of g * (x - mean).
@@ -77,11 +77,11 @@ struct NormKernels {
   void (*input_gradient)(const NormBackwardArguments<Element>& arguments);
 };
 
-/// The fastest version that this machine's instruction set runs. Element: float, double or BFloat16Bits.
+/// Returns the fastest version that this machine's instruction set supports. Element: float, double or BFloat16Bits.
 template <class Element>
 const NormKernels<Element>& norm_kernels();
 
-// One table per instruction set, each built by its own file from norm_loops.h.
+// One table per instruction set. Each is compiled from norm_loops.h in its own file.
 namespace baseline {
 template <class Element>
 const NormKernels<Element>& table();

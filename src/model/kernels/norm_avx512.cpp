@@ -1,5 +1,5 @@
-// norm.h for machines with AVX-512. Headers come before the target is set: inline functions of theirs that end up
-// shared with other files must not contain instructions that an older machine lacks.
+// norm.h for machines with AVX-512. Headers are included before the target is set: their inline functions may be shared
+// with other files and must not contain instructions that an older machine lacks.
 #include <cstdint>
 #include <type_traits>
 

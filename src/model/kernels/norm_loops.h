@@ -1,6 +1,6 @@
 // The loops of norm.h in GCC's portable vector types. Included once per instruction set, by a file that has set the
-// target (so that nothing compiled here is shared with another target) and has opened a namespace of its own. Needs
-// TRIREME_VECTOR_BYTES: the width of a vector register. No include guard on purpose.
+// target and has opened a namespace of its own, so that nothing compiled here is shared with another target. Requires
+// TRIREME_VECTOR_BYTES, the width of a vector register. Has no include guard on purpose.
 
 namespace {
 
@@ -9,7 +9,7 @@ typedef uint32_t WordVector __attribute__((vector_size(TRIREME_VECTOR_BYTES)));
 typedef uint16_t HalfWordVector __attribute__((vector_size(TRIREME_VECTOR_BYTES / 2)));
 typedef double DoubleVector __attribute__((vector_size(TRIREME_VECTOR_BYTES)));
 
-/// How elements travel between memory and arithmetic vectors.
+/// Loads and stores vectors of elements, converted to the arithmetic type.
 template <class Element>
 struct Lanes {
   using Scalar = Element;
@@ -33,7 +33,7 @@ struct Lanes<BFloat16Bits> {
     __builtin_memcpy(&half, from, sizeof(half));
     return Vector(__builtin_convertvector(half, WordVector) << 16);
   }
-  /// Round to nearest, ties to even; a NaN stays one.
+  /// Rounds to nearest, ties to even. NaN stays NaN.
   static void store(BFloat16Bits* to, Vector v) {
     WordVector word = WordVector(v);
     WordVector rounded = (word + 0x7fff + ((word >> 16) & 1)) >> 16;
@@ -43,7 +43,7 @@ struct Lanes<BFloat16Bits> {
   }
 };
 
-/// Loads and stores `count` lanes (all of them when Full).
+/// Loads or stores the first `count` lanes (all lanes if Full).
 template <class Element, bool Full>
 typename Lanes<Element>::Vector load(const Element* from, int64_t count) {
   if constexpr (Full) return Lanes<Element>::load(from);
@@ -60,8 +60,8 @@ void store(Element* to, typename Lanes<Element>::Vector v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = buffer[i];
 }
 
-/// Calls body.template operator()<Width, Full>(first channel, channels) for runs of Width vectors, then single ones,
-/// then a rest.
+/// Calls body.template operator()<Width, Full>(first channel, channels): for groups of Width vectors, then for single
+/// vectors, then for the remaining channels.
 template <class Element, int Width, class Body>
 void for_channel_runs(int64_t channels, const Body& body) {
   constexpr int kLanes = Lanes<Element>::kCount;
@@ -71,7 +71,7 @@ void for_channel_runs(int64_t channels, const Body& body) {
   if (c < channels) body.template operator()<1, false>(c, channels - c);
 }
 
-/// Rows of a block whose second reading comes from the first-level cache.
+/// Number of rows in a block that stays in the first-level cache, so that its second read is fast.
 template <class Element>
 int64_t rows_per_block(int64_t channels) {
   constexpr int64_t kBlockBytes = 24 * 1024, kLeast = 16, kMost = 1024;
@@ -97,7 +97,7 @@ void moments(const Element* input, int64_t rows, int64_t channels, double* mean,
         for (int w = 0; w < W; ++w) {
           auto centred = load<Element, Full>(block + r * channels + w * L::kCount, width) - sum[w];
           squares[w] += centred * centred;
-          rest[w] += centred;  // what rounding left in the block's mean
+          rest[w] += centred;  // error of the block's mean, from rounding
         }
       for (int64_t i = 0; i < width; ++i) {
         double left = double(rest[i / L::kCount][i % L::kCount]);
@@ -122,7 +122,7 @@ void normalize_rows(const NormalizeArguments<Element>& a) {
       auto v = load<Element, Full>(a.input + row + c, width) - load<S, Full>(mean + c, width);
       v = v * load<S, Full>(scale + c, width) + load<S, Full>(shift + c, width);
       if constexpr (Residual) v += load<Element, Full>(a.residual + row + c, width);
-      if constexpr (Relu) v = v < 0 ? typename L::Vector{} : v;  // lets a NaN through
+      if constexpr (Relu) v = v < 0 ? typename L::Vector{} : v;  // a NaN passes
       store<Element, Full>(a.output + row + c, v, width);
     });
   }
@@ -136,7 +136,7 @@ void normalize(const NormalizeArguments<Element>& a) {
   normalize_rows<Element, false, false>(a);
 }
 
-/// The output gradient where the ReLU let the value through, else 0. `centred` is input - mean.
+/// The output gradient where the ReLU passed the value, else 0. `centred` is input - mean.
 template <class Element, Mask M, bool Full>
 typename Lanes<Element>::Vector masked_gradient(const NormBackwardArguments<Element>& a, int64_t at, int64_t width,
                                                 typename Lanes<Element>::Vector centred,

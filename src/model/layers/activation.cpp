@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kRelu6Top = 6, kHardSlope = 1.0 / 6, kHardReach = 3;
 
-/// Whether the gradient is a function of the output; else it is one of the input.
+/// True if the gradient is computed from the output; false: from the input.
 bool keeps_output(Function function) { return function == Function::tanh || function == Function::sigmoid; }
 
 at::Tensor value(Function function, const at::Tensor& x) {
@@ -45,7 +45,7 @@ at::Tensor between(const at::Tensor& gradient, const at::Tensor& x, double low, 
   return at::mul(gradient, at::logical_and(x.gt(low), x.lt(high)).to(gradient.scalar_type()).mul_(slope));
 }
 
-/// `kept`: the output or the input, as keeps_output says.
+/// `kept`: the output or the input, see keeps_output.
 at::Tensor derivative(Function function, const at::Tensor& gradient, const at::Tensor& kept) {
   switch (function) {
     case Function::gelu:
@@ -130,7 +130,7 @@ std::vector<at::Tensor> Activation::backward(LayerCall& call, const at::Tensor& 
   return {derivative(function_, output_gradient, call.saved.at(0))};
 }
 
-/// Between two bounds: three masks and their product with the slope.
+/// Functions with two bounds create three masks and the product with the slope in backward.
 LayerMemory Activation::memory(const CallShapes& call) const {
   if (keeps_output(function_)) return keeping_output(call);
   LayerMemory memory = keeping_input(call);

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// [to, from]: row i is the mean of rows floor(i from / to) to ceil((i + 1) from / to).
+/// Returns the matrix [to, from] in which row i takes the mean of rows floor(i from / to) to ceil((i + 1) from / to).
 at::Tensor means(int64_t from, int64_t to) {
   at::Tensor matrix = at::zeros({to, from});
   for (int64_t i = 0; i < to; ++i) {
@@ -54,7 +54,7 @@ std::vector<at::Tensor> AdaptiveAvgPool2d::backward(LayerCall& call, const at::T
   const Shape shape = restore_shape(call.saved.at(0));
   if (!changes(shape)) return {output_gradient};
   const at::Tensor like_input =
-      empty_in_layout(shape, output_gradient.options());  // ATen asks for its shape and order only
+      empty_in_layout(shape, output_gradient.options());  // ATen reads only its shape and order
   if (shape[0] == 0) return {like_input};
   return {in_layout(at::_adaptive_avg_pool2d_backward(in_layout(output_gradient), like_input))};
 }
@@ -64,11 +64,11 @@ LayerMemory AdaptiveAvgPool2d::memory(const CallShapes& call) const {
   if (call.inputs[0].shape == call.output.shape) return renamed_memory(call, shape);
   LayerMemory memory = plain_memory(call);
   memory.saved = shape;
-  memory.backward_workspace = call.inputs[0].bytes();  // ATen asks for a tensor like the input
+  memory.backward_workspace = call.inputs[0].bytes();  // the tensor like the input that ATen requires
   return memory;
 }
 
-/// The windows differ in size, so as products: of rows, then of columns.
+/// The windows differ in size, so the mean is two matrix products: over rows, then over columns.
 std::string AdaptiveAvgPool2d::to_onnx(OnnxWriter& w) const {
   const Shape &from = w.input_shape(), &to = w.shape();
   if (from == to) return w.in();

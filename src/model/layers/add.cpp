@@ -38,7 +38,7 @@ std::vector<at::Tensor> Add::backward(LayerCall& call, const at::Tensor& output_
           call.wants_input_gradient(1) ? gradient : at::Tensor()};
 }
 
-/// Both inputs get the output's gradient; after a ReLU both get one tensor.
+/// Both inputs have the output's gradient; with a ReLU both share one new tensor.
 LayerMemory Add::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   memory.keeps_output = relu_;

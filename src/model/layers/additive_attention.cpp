@@ -21,7 +21,7 @@ enum AdditiveParameter {
   kAdditiveBias,
   kAdditiveParameters
 };
-constexpr double kHidden = -1e30;  ///< score of padding; finite, so that a source of padding only gives numbers
+constexpr double kHidden = -1e30;  ///< score of padding; finite, so that a source with only padding gives no NaN
 
 }  // namespace
 
@@ -94,7 +94,7 @@ at::Tensor AdditiveAttention::compute(LayerCall&, std::span<const at::Tensor> in
   return at::matmul(at::softmax(scores.masked_fill(padding, kHidden), -1), memory);
 }
 
-/// By autograd: tanh of all pairs [n, t, s, units], the weights [n, t, s], the projected memory's and queries' inputs.
+/// Retained by autograd: tanh of all pairs [n, t, s, units], the weights [n, t, s], and the inputs of the projections.
 LayerMemory AdditiveAttention::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   memory.keeps_input.assign(call.inputs.size(), true);
@@ -105,8 +105,8 @@ LayerMemory AdditiveAttention::memory(const CallShapes& call) const {
   memory.saved = pairs * units + pairs + mask + 2 * units * call.compute;
   set_forward_peak(memory, {2 * pairs * units + small + pairs, memory.saved + pairs + call.output.bytes()});
   memory.input_gradients[2] = 0;
-  // gradients of the tanh and of what it was taken of; the weights have been let go by then, the memory's first summand
-  // is there
+  // gradients of the tanh and of its input; the weights have been released by then, the first summand of the memory's
+  // gradient exists
   set_backward_peak(memory, {2 * pairs * units - pairs + memory.input_gradients[1]});
   return memory;
 }

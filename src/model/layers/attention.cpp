@@ -16,32 +16,32 @@
 namespace trireme {
 namespace {
 
-/// Inputs by head, the softmax's output, and dropout's mask while training with dropout.
+/// The inputs by head, the softmax's output, and in training with dropout its mask.
 enum AttentionSaved { kAttentionQueries, kAttentionKeys, kAttentionValues, kAttentionWeights, kAttentionMask };
 
 constexpr int64_t kAttentionFusedParts = 3;
-/// Score of padding: finite, so that a query that would see nothing but padding gives numbers.
+/// Score of padding; finite, so that a query that sees only padding gives no NaN.
 constexpr double kUnseen = -1e30;
 
-/// [n, t, heads * d] as [n, heads, t, d], laid out anew so that products read it as it is.
+/// Returns [n, t, heads * d] as [n, heads, t, d], contiguous, so that matrix products need no copy.
 at::Tensor by_head(const at::Tensor& tensor, int64_t heads) {
   return tensor.reshape({tensor.size(0), tensor.size(1), heads, tensor.size(2) / heads}).transpose(1, 2).contiguous();
 }
 
-/// The other way.
+/// The inverse.
 at::Tensor joined(const at::Tensor& tensor) {
   return tensor.transpose(1, 2).reshape({tensor.size(0), tensor.size(2), tensor.size(1) * tensor.size(3)});
 }
 
 double scale_of(const at::Tensor& queries) { return 1 / std::sqrt(double(queries.size(-1))); }
 
-/// Queries first .. first + t - 1 do not see keys after them.
+/// Hides keys after each query; the queries are first .. first + t - 1.
 void hide_later_keys(at::Tensor& scores, int64_t first) {
   at::Tensor later = at::ones({scores.size(2), scores.size(3)}, scores.options().dtype(at::kBool)).triu_(first + 1);
   scores.masked_fill_(later, -std::numeric_limits<double>::infinity());
 }
 
-/// Of a call: bytes of queries, keys (values are as many) and weights, and the number of weights.
+/// Sizes of a call: bytes of queries, keys (the same for values) and weights, and the number of weights.
 struct CallSizes {
   int64_t queries, keys, weights, elements, heads, positions;
 };
@@ -192,7 +192,7 @@ std::vector<at::Tensor> Attention::backward(LayerCall& call, const at::Tensor& o
   if (wanted(kAttentionQueries) || wanted(kAttentionKeys)) {
     at::Tensor weight_gradient = at::matmul(gradient, v.transpose(2, 3));
     if (drops) weight_gradient.mul_(call.saved.at(kAttentionMask)).mul_(rescale);
-    // hidden keys have weight 0 and so gradient 0
+    // hidden keys have weight 0, so their gradient is 0
     at::Tensor scores =
         at::_softmax_backward_data(weight_gradient, weights, -1, weights.scalar_type()).mul_(scale_of(q));
     if (wanted(kAttentionQueries)) of_parts[kAttentionQueries] = joined(at::matmul(scores, k));
@@ -204,7 +204,7 @@ std::vector<at::Tensor> Attention::backward(LayerCall& call, const at::Tensor& o
   return result;
 }
 
-/// The last input's tokens.
+/// The last input holds tokens.
 std::optional<int64_t> Attention::integers_below(std::span<const Shape> inputs, size_t index) const {
   return options_.padding && index + 1 == inputs.size() ? std::optional<int64_t>(0) : std::nullopt;
 }
@@ -213,20 +213,21 @@ LayerMemory Attention::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   const CallSizes s = sizes_of(options_, call);
   const bool drops = options_.dropout > 0,
-             copies = options_.fused || (s.heads > 1 && s.positions > 1);  // heads are brought apart by a copy
+             copies = options_.fused || (s.heads > 1 && s.positions > 1);  // heads are separated by a copy
   const int64_t parts = s.queries + 2 * s.keys,
                 causal = options_.causal ? s.elements / std::max<int64_t>(call.samples, 1) : 0;
   const int64_t joined = copies ? s.queries : 0;
   memory.saved = s.weights + (copies ? parts : 0) + (drops ? s.elements : 0);
   if (!copies)
     for (size_t i = 0; i < 3; ++i) memory.keeps_input[i] = true;
-  // scores beside the weights; the dropped weights (and the mask in their type) beside all that is saved; the average
-  // by heads
+  // Peaks of forward: the scores beside the weights; the dropped weights (and the mask in their dtype) beside all saved
+  // tensors; the average by heads.
   const int64_t dropped = drops ? s.weights : 0;
   set_forward_peak(memory, {(copies ? parts : 0) + 2 * s.weights + causal / std::max<int64_t>(options_.heads, 1),
                             memory.saved + 2 * dropped, memory.saved + dropped + joined + s.queries});
   if (options_.padding) memory.input_gradients.back() = 0;
-  // values, then scores' and weights' gradients with queries, then with keys; fused: all three stacked
+  // Peaks of backward: values; the gradients of scores and weights with queries, then with keys; for a fused input the
+  // stack of all three.
   const int64_t g = joined, after = g + s.keys, both = 2 * s.weights;
   const int64_t stacked = options_.fused ? parts + s.queries * 3 : 0;
   set_backward_peak(memory, {g + dropped * 2, g + dropped + s.keys + (copies ? s.keys : 0), after + both,
@@ -235,23 +236,27 @@ LayerMemory Attention::memory(const CallShapes& call) const {
   return memory;
 }
 
-/// Not fused, as in the implementations of 2020 (Narayanan et al., SC 2021): the scores are written to memory and read
-/// again by every operator, and the products have two gradients each. Reads and writes by operator in Ivanov et al.,
-/// "Data Movement Is All You Need", MLSys 2021. Scores, softmax (with scale and causal mask), dropout, average;
-/// backward the gradients of both factors of both products.
+/// Not fused, as in the implementations of 2020 (Narayanan et al., SC 2021): every operator writes the scores to memory
+/// and reads them again, and each product has two gradients. Reads and writes per operator: Ivanov et al., "Data
+/// Movement Is All You Need", MLSys 2021. Forward: scores, softmax (with scale and causal mask), dropout, average.
+/// Backward: the gradients of both factors of both products.
 std::vector<OperatorWork> Attention::work(const CallShapes& call, double flops, Pass pass) const {
   const CallSizes b = sizes_of(options_, call);
-  const double mask = options_.dropout > 0 ? double(b.elements) : 0;  // a byte for each weight
-  const auto scores = double(b.weights);  // also of the weights that the softmax makes of them
+  const double mask = options_.dropout > 0 ? double(b.elements) : 0;  // one byte per weight
+  // bytes of the scores; also of the weights that the softmax computes from them
+  const auto scores = double(b.weights);
   const auto through = [](double bytes) { return OperatorWork{.bytes = bytes}; };
-  const OperatorWork with_keys{
-      .flops = flops / 2, .bytes = double(b.queries) + double(b.keys) + scores, .multiplies = true};  // or with values
+  const OperatorWork with_keys{// product with keys or values
+                               .flops = flops / 2,
+                               .bytes = double(b.queries) + double(b.keys) + scores,
+                               .multiplies = true};
   std::vector<OperatorWork> work;
   if (pass == Pass::forward) {
     work = {with_keys, through(2 * scores), with_keys};
     if (mask > 0) work.insert(work.begin() + 2, through(2 * scores + mask));
   } else if (pass == Pass::input_gradients) {
-    // of the weights and the values; of the scores from those of the weights and the weights; of queries and keys
+    // gradients of the weights and the values; of the scores (from the weights and their gradients); of queries and
+    // keys
     work = {with_keys, with_keys, through(3 * scores), with_keys, with_keys};
     if (mask > 0) work.insert(work.begin() + 2, through(2 * scores + mask));
   }
@@ -264,7 +269,7 @@ std::string Attention::to_onnx(OnnxWriter& w) const {
   const auto input = [&](int64_t i) {
     return options_.fused ? w.add("Gather", {w.in(), w.constant(i)}, {{"axis", int64_t{2}}}) : w.in(size_t(i));
   };
-  // [n, t, e] as [n, heads, t, e / heads], or with the last two dims exchanged
+  // converts [n, t, e] to [n, heads, t, e / heads], with the last two dims exchanged if requested
   const auto by_head = [&](const std::string& tensor, bool exchanged) {
     const std::string split = w.add("Reshape", {tensor, w.constant(List{0, 0, heads, width / heads})});
     return w.add("Transpose", {split}, {{"perm", exchanged ? List{0, 2, 3, 1} : List{0, 2, 1, 3}}});

@@ -10,13 +10,13 @@
 namespace trireme {
 namespace {
 
-/// While alive, this thread makes tensors that autograd takes, and records on them unless told otherwise.
+/// While alive, this thread creates tensors that autograd accepts, and records operators on them unless told otherwise.
 using OrdinaryMode = c10::InferenceMode;
 constexpr bool kInference = false;
 
-/// First of the saved tensors: no elements, but the gradient function of the output, so that the output's own memory is
-/// not kept. Undefined where nothing was recorded. The inputs come after it, then the parameters (where something was
-/// recorded).
+/// Index of the recording among the saved tensors: a tensor without elements that has the gradient function of the
+/// output, so that the output's own memory is not retained. Undefined if nothing was recorded. The inputs follow, then
+/// the parameters (if something was recorded).
 constexpr size_t kRecording = 0, kInputs = 1;
 
 bool differentiable(LayerCall& call, const at::Tensor& input, size_t index) {
@@ -25,8 +25,8 @@ bool differentiable(LayerCall& call, const at::Tensor& input, size_t index) {
 
 at::Tensor leaf_of(const at::Tensor& tensor, bool wanted) { return ordinary_tensor(tensor).set_requires_grad(wanted); }
 
-/// Gradients of those leaves that require one, in their order; undefined for the others and where nothing depends on
-/// them.
+/// Returns the gradients of those leaves that require one, in their order; undefined for the others and if the result
+/// does not depend on them.
 std::vector<at::Tensor> gradients_of(const at::Tensor& recording, const std::vector<at::Tensor>& leaves,
                                      const at::Tensor& output_gradient) {
   std::vector<at::Tensor> wanted, result(leaves.size());
@@ -90,7 +90,7 @@ at::Tensor AutogradLayer::forward(LayerCall& call, std::span<const at::Tensor> i
 std::vector<at::Tensor> AutogradLayer::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   std::vector<at::Tensor> gradients = play_back(call, output_gradient);
   const size_t parameter_count = parameters().size(), input_count = gradients.size() - parameter_count;
-  // in the caller's mode, which is that of the memory it gives for gradients
+  // in the caller's mode, in which the memory for gradients was allocated
   for (size_t i = 0; i < parameter_count; ++i) {
     if (!call.wants_gradient(int(i))) continue;
     const at::Tensor& gradient = gradients[input_count + i];

@@ -23,7 +23,7 @@ Attributes AvgPool2d::attributes() const {
 }
 
 std::vector<ShardingOption> AvgPool2d::sharding_options(std::span<const Shape> inputs, int degree) const {
-  // with the halo's rows every window is whole, and there is no telling padding from them
+  // with the halo's rows every window is complete, so padding cannot be distinguished from them
   return pool_options(inputs[0], degree, /*by_height=*/!ceil_mode_ && (count_include_pad_ || padding_.height == 0));
 }
 
@@ -48,11 +48,11 @@ std::vector<at::Tensor> AvgPool2d::backward(LayerCall& call, const at::Tensor& o
 
 LayerMemory AvgPool2d::memory(const CallShapes& call) const { return window_memory(call, rows()); }
 
-/// Windows that reach past the padding would count it too.
+/// ONNX would count pixels beyond the padding too, so windows that extend there cannot be exported.
 std::string AvgPool2d::to_onnx(OnnxWriter& w) const {
   const OnnxWriter::List pads = onnx_pads(rows(), columns(), w.input_shape(), w.shape());
   if (count_include_pad_ && (pads[2] > padding_.height || pads[3] > padding_.width))
-    fail_export(*this, "ONNX (its windows reach past the padding)");
+    fail_export(*this, "ONNX (its windows extend beyond the padding)");
   return w.add("AveragePool", w.inputs(),
                {{"kernel_shape", kernel_.list()},
                 {"strides", stride_.list()},

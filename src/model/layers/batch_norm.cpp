@@ -18,12 +18,13 @@ namespace {
 using kernels::BFloat16Bits;
 using kernels::Mask;
 
-/// What forward saves: input, per-channel state, and the output where the ReLU's mask cannot be had from the input.
+/// Tensors that forward saves: input, per-channel state, and the output if the ReLU's mask cannot be computed from the
+/// input.
 enum BatchNormSaved { kBatchNormInput, kBatchNormState, kBatchNormOutput };
 /// Rows of the state, a double tensor [4, c].
 enum BatchNormState { kBatchNormMean, kBatchNormInverseDeviation, kBatchNormScale, kBatchNormShift };
 
-/// Statistics of a batch per channel; `count` values each.
+/// Statistics of a batch per channel, over `count` values each.
 struct Moments {
   at::Tensor mean, m2;  ///< double [c]
   double count = 0;
@@ -53,7 +54,7 @@ Element* mutable_data(const at::Tensor& tensor) {
   return static_cast<Element*>(tensor.data_ptr());
 }
 
-/// Double values in the type that the kernel computes in.
+/// Converts double values to the type that the kernel computes in.
 template <class Element>
 at::Tensor as_arithmetic(const at::Tensor& values) {
   return values.to(std::is_same_v<Element, double> ? at::kDouble : at::kFloat);
@@ -67,12 +68,12 @@ kernels::NormCoefficients<Element> coefficients_of(const at::Tensor& state) {
   return {rows + kBatchNormMean * channels, rows + kBatchNormScale * channels, rows + kBatchNormShift * channels};
 }
 
-/// What the kernels read: [n, c, l] as images of width 1, whose channels lie together.
+/// Converts to the kernels' layout: [n, c, l] becomes an image of width 1, with contiguous channels.
 at::Tensor in_kernel_layout(const at::Tensor& tensor) {
   return in_layout(tensor.dim() == 3 ? tensor.unsqueeze(3) : tensor);
 }
 
-/// The other way, to a tensor of `dims` dims.
+/// The inverse, for a tensor of `dims` dims.
 at::Tensor in_layers_layout(const at::Tensor& tensor, int64_t dims) {
   return dims == 3 && tensor.defined() ? in_layout(tensor.squeeze(3)) : tensor;
 }
@@ -91,10 +92,10 @@ Moments local_moments(const Layer& layer, const at::Tensor& input) {
   return m;
 }
 
-/// As a message: mean, M2 and count in one double tensor [2 c + 1].
+/// Packs mean, M2 and count into one double tensor [2 c + 1], for communication.
 at::Tensor pack(const Moments& m) { return at::cat({m.mean, m.m2, at::full({1}, m.count, doubles())}); }
 
-/// Adds the values behind packed moments to `total` (Chan, Golub and LeVeque's update).
+/// Merges packed moments into `total` (update of Chan, Golub and LeVeque).
 void merge(Moments& total, const at::Tensor& packed) {
   const int64_t channels = total.mean.numel();
   double *mean = total.mean.data_ptr<double>(), *m2 = total.m2.data_ptr<double>();
@@ -110,7 +111,7 @@ void merge(Moments& total, const at::Tensor& packed) {
   total.count += count;
 }
 
-/// Merges every rank's moments in rank order, so all ranks get the same bits.
+/// Merges the moments of all ranks in rank order, so all ranks compute the same bits.
 Moments merge_over(Communicator& group, const Moments& mine) {
   const at::Tensor message = pack(mine);
   std::vector<at::Tensor> all;
@@ -121,8 +122,8 @@ Moments merge_over(Communicator& group, const Moments& mine) {
   return total;
 }
 
-/// What the running statistics take in after this micro-batch: its own moments, or under the deferred scope nothing
-/// before the step's last micro-batch, and then those of all.
+/// Returns the moments with which the running statistics are updated after this micro-batch: its own; under the
+/// deferred scope nothing before the step's last micro-batch, and then those of all micro-batches.
 Moments to_commit(LayerCall& call, const Moments& m) {
   if (call.batch_norm != BatchNormScope::deferred || call.micro_batches <= 1) return m;
   at::Tensor& kept = call.scratch();
@@ -154,13 +155,13 @@ at::Tensor state_from(const at::Tensor& mean, const at::Tensor& variance, double
 
 bool is_global(LayerCall& call) { return call.batch_norm == BatchNormScope::global && call.data_group().size() > 1; }
 
-/// Sums over this worker's values become sums over all that the statistics are taken of.
+/// Turns sums over this worker's values into sums over all values of the statistics.
 void add_over_groups(LayerCall& call, at::Tensor& sums) {
   if (is_split_by_height(call)) call.tensor_group().all_reduce(sums);
   if (is_global(call)) call.data_group().all_reduce(sums);
 }
 
-/// How many these are per channel.
+/// Returns the number of these values per channel.
 double values_per_channel(LayerCall& call, const at::Tensor& input) {
   const double samples = double(is_global(call) ? call.micro_batch_samples : input.size(0));
   const double pixels = input.dim() == 4 ? double(input.size(2) * input.size(3)) : 1.0;
@@ -293,7 +294,7 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
     a.slope = data<A>(slope);
     input_gradient = empty_in_layout(input.sizes(), input.options());
     a.input_gradient = mutable_data<Element>(input_gradient);
-    if (a.residual_gradient) {  // the first pass left g there: no need to read the mask again
+    if (a.residual_gradient) {  // the first pass stored g there, so the mask need not be read again
       a.output_gradient = a.residual_gradient;
       a.mask = Mask::none;
     }
@@ -304,7 +305,7 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
   return {input_gradient, in_layers_layout(residual_gradient, output_gradient.dim())};
 }
 
-/// Of [n, channels, length] the kernels take and give copies whose channels lie together.
+/// For [n, channels, length] the kernels read and write copies with contiguous channels.
 LayerMemory BatchNorm::memory(const CallShapes& call) const {
   constexpr int64_t kStateRows = kBatchNormShift + 1;
   LayerMemory memory = plain_memory(call);
@@ -314,14 +315,14 @@ LayerMemory BatchNorm::memory(const CallShapes& call) const {
   memory.keeps_input[0] = true;
   memory.keeps_output = relu && residual;
   memory.saved = kStateRows * row;
-  if (residual && !relu) memory.input_gradients[1] = 0;  // the output's
-  // copies of the state in the kernels' arithmetic, statistics and sums
+  if (residual && !relu) memory.input_gradients[1] = 0;  // shares the output gradient
+  // copies of the state in the kernels' dtype, statistics and sums
   memory.forward_workspace = 4 * row;
   memory.backward_workspace = 6 * row;
   if (in.size() != 3 || in[1] <= 1 || in[2] <= 1) return memory;
   const int64_t x = call.inputs[0].bytes(), copies = residual ? 2 : 1;
   memory.saved += memory.keeps_output ? 2 * x : x;
-  memory.forward_workspace += memory.keeps_output ? x : copies * x;  // an output that is kept is one of the copies
+  memory.forward_workspace += memory.keeps_output ? x : copies * x;  // a retained output is one of the copies
   memory.keeps_input[0] = memory.keeps_output = false;
   if (residual && call.wanted[1]) memory.input_gradients[1] = x;
   memory.backward_workspace += residual && !relu ? x : 2 * x;

@@ -19,7 +19,7 @@ void fail_shape(const Layer& layer, std::string what, std::string why, std::stri
 void expect_inputs(const Layer& layer, std::span<const Shape> inputs, size_t count) {
   if (inputs.size() == count) return;
   fail_shape(layer, fmt::format("got {} inputs", inputs.size()), fmt::format("it takes {}", count),
-             "connect the missing or drop the extra ones");
+             "connect the missing inputs or remove the extra ones");
 }
 
 void expect_rank(const Layer& layer, const Shape& input, size_t dims, std::string_view meaning) {
@@ -66,7 +66,7 @@ ShardingOption replicate_option(int inputs, int parameters, int buffers) {
 
 namespace {
 
-/// What a plan calls a split along `dim` (from 1) of samples with `dims` dims.
+/// Returns the name, in plans, of a split along `dim` (from 1) of samples with `dims` dims.
 std::string dim_name(int dim, size_t dims) {
   if (dims == 2) return dim == 1 ? "sequence" : "features";
   if (dims == 3 && dim > 1) return dim == 2 ? "height" : "width";

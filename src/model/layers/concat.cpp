@@ -11,7 +11,7 @@
 namespace trireme {
 
 Shape Concat::output_shape(std::span<const Shape> inputs) const {
-  if (inputs.empty()) fail_shape(*this, "got no inputs", "it takes at least 1", "connect the branches that meet here");
+  if (inputs.empty()) fail_shape(*this, "got no inputs", "it takes at least 1", "connect the branches that it joins");
   const auto axis = size_t(dim_ - 1);
   Shape shape = inputs[0];
   if (dim_ < 1 || axis >= shape.size())
@@ -22,7 +22,7 @@ Shape Concat::output_shape(std::span<const Shape> inputs) const {
     if (same.size() == shape.size()) same[axis] = shape[axis];
     if (same != shape)
       fail_shape(*this, fmt::format("input sample shapes {} and {}", to_string(inputs[0]), to_string(input)),
-                 fmt::format("they may differ in dim {} alone", dim_),
+                 fmt::format("they may differ only in dim {}", dim_),
                  "give all branches the same strides and paddings");
     shape[axis] += input[axis];
   }

@@ -142,7 +142,7 @@ at::Tensor Conv2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) 
   if (input.size(0) == 0)
     return empty_in_layout({0, weight.size(0), rows().extent(height), columns().extent(input.size(3))},
                            input.options());
-  // under "input_channels" the outputs are summed over the tensor axis: one worker brings the bias
+  // under "input_channels" the outputs are summed over the tensor axis, so only one worker adds the bias
   bool add_bias = o.bias && !(call.option && call.option->output.is_partial() && call.tensor_index != 0);
   c10::optional<at::Tensor> bias;
   if (add_bias) bias = call.parameter(1);
@@ -160,7 +160,7 @@ std::vector<at::Tensor> Conv2d::backward(LayerCall& call, const at::Tensor& outp
     extended = input_gradient(call, input, gradient);
     send_halo_gradient(call, extended, halo(call));
   }
-  // while the neighbours' rows are on their way
+  // overlaps with the communication of the neighbours' rows
   if (call.defer_parameters) call.saved.push_back(gradient);
   else add_parameter_gradients(call, input, gradient);
   return {want_input ? receive_halo_gradient(call, extended, halo(call)) : at::Tensor()};
@@ -200,11 +200,11 @@ void Conv2d::add_parameter_gradients(LayerCall& call, const at::Tensor& input, c
   if (want_bias) call.add_gradient(1, gb);
 }
 
-/// As a product where as_product() takes it for one: with the unfolded images.
+/// As a matrix product, with the unfolded images, if as_product() chooses one.
 LayerMemory Conv2d::memory(const CallShapes& call) const {
   LayerMemory memory = window_memory(call, rows());
   const int64_t extended = halo_input_bytes(call, rows()), x = call.wanted[0] ? call.inputs[0].bytes() : 0;
-  int64_t weight_gradients = 0;  // before they are added to the parameters'
+  int64_t weight_gradients = 0;  // computed before they are added to the parameters' gradients
   for (const CallTensor& parameter : call.parameters) weight_gradients += parameter.bytes();
   set_backward_peak(memory, {extended + x, extended + x + weight_gradients});
   const bool is_plain = options_.groups == 1 && (options_.kernel == Size2d(1) || options_.dilation == Size2d(1));

@@ -7,13 +7,15 @@
 namespace trireme {
 namespace {
 
-// Output channels per output pixel of the local batch from which a product is faster, measured on ResNet-18's shapes:
-// oneDNN's reordering of bfloat16 weights costs as much as tens of products, that of float32 weights far less.
+// A product is faster if the number of output channels per output pixel of the local batch is at least this. Measured
+// on ResNet-18's shapes: oneDNN's reordering of bfloat16 weights costs as much as tens of products, that of float32
+// weights far less.
 constexpr double kPaysBfloat16 = 1.0 / 9, kPaysFloat = 1.0;
-// Input channels of a vector of oneDNN's 1x1 kernels on CPUs with AVX-512; 8 with AVX2.
+// Number of input channels in a vector of oneDNN's 1x1 kernels on CPUs with AVX-512; 8 with AVX2.
 constexpr int64_t kVectorChannels = 16;
 
-/// Kernel positions of one dim that see the image from at least one output position; empty where all see padding only.
+/// Returns the kernel positions of one dim that read the image from at least one output position; empty if all read
+/// only padding.
 Range used_taps(int64_t kernel, int64_t extent, int64_t outputs, int64_t stride, int64_t padding) {
   Range taps{kernel, 0};
   for (int64_t tap = 0; tap < kernel; ++tap)

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// The output's gradient only when parameters are deferred.
+/// Saved tensors. The output's gradient is saved only if parameters are deferred.
 enum ConvTransposeSaved { kConvTransposeInput, kConvTransposeOutputGradient };
 
 constexpr std::array<int64_t, 2> kConvTransposeNoDilation{1, 1}, kConvTransposeNoPadding{0, 0};
@@ -73,7 +73,7 @@ Shape ConvTranspose2d::output_shape(std::span<const Shape> inputs) const {
   const Size2d out = extent(in[1], in[2]);
   if (!out.at_least(1))
     fail_shape(*this, fmt::format("input sample shape {}", to_string(in)),
-               fmt::format("padding {} cuts everything away", to_string(options_.padding)),
+               fmt::format("padding {} removes the whole output", to_string(options_.padding)),
                "use less padding or larger images");
   return {options_.out, out.height, out.width};
 }
@@ -129,9 +129,9 @@ int64_t ConvTranspose2d::local_groups(const LayerCall& call) const {
   return by_groups ? options_.groups / call.tensor_degree : options_.groups;
 }
 
-/// What a plain convolution with these weights gives backward, where `large` is its input and `small` its output's
-/// gradient: that of the input (a transposed convolution of `small`) or of the weight. ATen's own transposed
-/// convolution does not work in bfloat16 (libtorch 1.13).
+/// Returns a gradient of a plain convolution with these weights, where `large` is its input and `small` its output's
+/// gradient: the gradient of the input (a transposed convolution of `small`) or of the weight. Used because ATen's own
+/// transposed convolution does not work in bfloat16 (libtorch 1.13).
 at::Tensor ConvTranspose2d::plain_backward(const at::Tensor& small, const at::Tensor& large, const at::Tensor& weight,
                                            int64_t groups, bool of_weight) const {
   const ConvTranspose2dOptions& o = options_;
@@ -151,7 +151,7 @@ at::Tensor ConvTranspose2d::forward(LayerCall& call, std::span<const at::Tensor>
       empty_in_layout({input.size(0), weight.size(1) * groups, size.height, size.width}, input.options());
   if (input.size(0) == 0) return like_output;
   at::Tensor output = in_layout(plain_backward(input, like_output, weight, groups, /*of_weight=*/false));
-  // under "input_channels" the outputs are summed over the tensor axis: one worker brings the bias
+  // under "input_channels" the outputs are summed over the tensor axis, so only one worker adds the bias
   const bool add_bias = options_.bias && !(call.option && call.option->output.is_partial() && call.tensor_index != 0);
   return add_bias ? output.add_(call.parameter(1).view({1, output.size(1), 1, 1})) : output;
 }
@@ -163,7 +163,7 @@ std::vector<at::Tensor> ConvTranspose2d::backward(LayerCall& call, const at::Ten
   at::Tensor input_gradient;
   if (call.wants_input_gradient(0)) {
     if (input.size(0) == 0) input_gradient = empty_in_layout(input.sizes(), input.options());
-    else  // the adjoint of the adjoint: that plain convolution
+    else  // the adjoint of the adjoint: the plain convolution
       input_gradient = in_layout(at::convolution(gradient, in_layout(call.parameter(0)), c10::nullopt,
                                                  o.stride.values(), o.padding.values(), kConvTransposeNoDilation,
                                                  /*transposed=*/false, kConvTransposeNoPadding, local_groups(call)));
@@ -186,7 +186,7 @@ void ConvTranspose2d::add_parameter_gradients(LayerCall& call, const at::Tensor&
   if (options_.bias && call.wants_gradient(1)) call.add_gradient(1, gradient.sum(at::IntArrayRef{0, 2, 3}));
 }
 
-/// The convolution whose adjoint it is asks for a tensor like its input.
+/// ATen's convolution_backward requires a tensor like the convolution's input.
 LayerMemory ConvTranspose2d::memory(const CallShapes& call) const {
   LayerMemory memory = keeping_input(call);
   memory.forward_workspace = call.output.bytes();

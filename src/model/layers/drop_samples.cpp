@@ -20,7 +20,7 @@ Shape DropSamples::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
   if (dims_ > int(inputs[0].size()))
     fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
-               fmt::format("its mask has {} dims per sample", dims_), "use it on larger samples");
+               fmt::format("its mask has {} dims per sample", dims_), "use it on samples with more dims");
   return inputs[0];
 }
 

@@ -27,7 +27,7 @@ std::vector<ShardingOption> Dropout::sharding_options(std::span<const Shape> inp
 
 double Dropout::forward_flops(std::span<const Shape> inputs) const { return double(element_count(inputs[0])); }
 
-/// The mask of the local shard.
+/// Returns the mask of the local shard.
 at::Tensor Dropout::draw_mask(const LayerCall& call, at::IntArrayRef sizes) const {
   SamplePart part;
   part.local = Shape(sizes.begin() + 1, sizes.end());
@@ -55,7 +55,7 @@ std::vector<at::Tensor> Dropout::backward(LayerCall& call, const at::Tensor& out
   return {at::mul(in_layout(output_gradient), call.saved.at(0)).mul_(1 / (1 - probability_))};
 }
 
-/// A mask of bytes, made in the order of samples and then brought into that of images.
+/// A mask of bytes, created in the order of samples and then converted to the layout of images.
 LayerMemory Dropout::memory(const CallShapes& call) const {
   if (probability_ == 0) return renamed_memory(call, 0);
   LayerMemory memory = plain_memory(call);

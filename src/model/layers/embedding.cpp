@@ -12,12 +12,12 @@
 namespace trireme {
 namespace {
 
-/// What is saved; the output's gradient only when parameters are deferred.
+/// Saved tensors. The output's gradient is saved only if parameters are deferred.
 enum EmbeddingSaved { kEmbeddingIndices, kEmbeddingOutputGradient };
 
-/// Adds row i of `gradient` [n, width] to row index[i] - first of `target` [rows, width], skipping rows outside. Each
-/// row's sum is formed in Sum, in the order of i, before it meets the target: a bfloat16 target is rounded once.
-/// Nothing is added for `padding`.
+/// Adds row i of `gradient` [n, width] to row index[i] - first of `target` [rows, width]; skips rows outside. Each
+/// row's sum is computed in Sum, in the order of i, before it is added to the target, so a bfloat16 target is rounded
+/// once. Skips `padding`.
 template <class Target, class Sum>
 void add_rows(const at::Tensor& target, const at::Tensor& gradient, const at::Tensor& indices, int64_t first,
               int64_t padding) {
@@ -142,11 +142,11 @@ LayerMemory Embedding::memory(const CallShapes& call) const {
   LayerMemory memory = keeping_input(call);
   memory.input_gradients = {0};
   if (call.option->output.is_partial()) memory.forward_workspace = 2 * call.inputs[0].bytes() + call.inputs[0].count();
-  if (call.compute == 2) memory.backward_workspace = 4 * call.output.count();  // its gradient in float
+  if (call.compute == 2) memory.backward_workspace = 4 * call.output.count();  // the output's gradient in float
   return memory;
 }
 
-/// Reads the rows that it needs only.
+/// Reads only the rows that it needs.
 std::vector<OperatorWork> Embedding::work(const CallShapes& call, double flops, Pass pass) const {
   std::vector<OperatorWork> work = Layer::work(call, flops, pass);
   work[0].bytes = bytes_of(call.inputs) + double(call.output.bytes()) + double(call.output.bytes());

@@ -40,7 +40,7 @@ at::Tensor FirstRow::compute(LayerCall&, std::span<const at::Tensor> inputs,
   return inputs[0] + parameters[0].select(0, 0);
 }
 
-/// By autograd, which reads its inputs again through what the call keeps; the row's gradient is one of the whole table.
+/// Through autograd; the call retains its input. The row's gradient has the size of the whole table.
 LayerMemory FirstRow::memory(const CallShapes& call) const {
   LayerMemory memory = keeping_input(call);
   memory.input_gradients = {0};

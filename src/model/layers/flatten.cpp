@@ -42,7 +42,7 @@ LayerMemory Flatten::memory(const CallShapes& call) const {
   return memory;
 }
 
-/// Another name for the same bytes.
+/// The output is a view of the input: no work.
 std::vector<OperatorWork> Flatten::work(const CallShapes& call, double flops, Pass) const {
   return one_pass(call, flops, 0, false);
 }

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// Over how many workers an image's rows are divided.
+/// The number of workers over which an image's rows are divided.
 int64_t shares(const LayerCall& call) { return is_split_by_height(call) ? call.tensor_degree : 1; }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 
 enum GroupNormSaved { kGroupNormInput, kGroupNormMean, kGroupNormInverseDeviation };
 
-/// Sizes as libtorch's kernels want them.
+/// Sizes in the form that libtorch's kernels take.
 struct Sizes {
   int64_t samples, channels, pixels, groups;
 };
@@ -67,7 +67,7 @@ double GroupNorm::forward_flops(std::span<const Shape> inputs) const {
 
 at::Tensor GroupNorm::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const at::Tensor& weight = call.parameter(0);
-  at::Tensor input = inputs[0].contiguous();  // libtorch's kernels read whole channels
+  at::Tensor input = inputs[0].contiguous();  // libtorch's kernels need contiguous channels
   if (input.numel() == 0) {
     call.saved = {input};
     return in_layout(input);
@@ -97,7 +97,7 @@ std::vector<at::Tensor> GroupNorm::backward(LayerCall& call, const at::Tensor& o
   return {wanted[0] ? in_layout(gx.to(input.scalar_type())) : at::Tensor()};
 }
 
-/// libtorch's kernels read whole channels: images are copied there and back.
+/// libtorch's kernels need contiguous channels: images are copied before and after.
 LayerMemory GroupNorm::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   const CallTensor& x = call.inputs[0];
@@ -111,15 +111,15 @@ LayerMemory GroupNorm::memory(const CallShapes& call) const {
   const int64_t y = call.output.bytes();
   if (mixed) set_forward_peak(memory, {memory.saved + 2 * floats, memory.saved + floats + y + (images ? y : 0)});
   else if (images) memory.forward_workspace = y;
-  // gradients in the kernels' order and type, sums per sample and channel and over samples; then the input's gradient
-  // in its own
+  // gradients in the kernels' order and dtype, sums per sample and channel and over samples; then the input's gradient
+  // in its own order
   const int64_t channels = x.shape[1], sums = 2 * (call.samples + 1) * channels * call.master;
   const int64_t copies = mixed ? (images ? 3 : 2) : (images ? 1 : 0);
   set_backward_peak(memory, {copies * floats + floats + sums, floats + x.bytes() * (images || mixed ? 1 : 0)});
   return memory;
 }
 
-/// Each group as one channel of an instance norm, then weight and bias of each channel.
+/// Each group is one channel of an instance norm, followed by the weight and bias of each channel.
 std::string GroupNorm::to_onnx(OnnxWriter& w) const {
   using List = OnnxWriter::List;
   const int64_t groups = options_.groups, channels = w.shape()[0];

@@ -18,7 +18,7 @@ at::Tensor last_rows(const at::Tensor& images, int64_t count) {
   return images.narrow(kHeight, images.size(kHeight) - count, count);
 }
 
-/// The neighbours of this worker; -1 at the image's edges.
+/// Ranks of this worker's neighbours; -1 at the image's edges.
 struct Neighbours {
   explicit Neighbours(Communicator& group)
       : above(group.rank() - 1), below(group.rank() + 1 < group.size() ? group.rank() + 1 : -1) {}
@@ -35,8 +35,8 @@ int64_t Window::extent(int64_t input) const {
 }
 
 Halo halo_of(const Window& window) {
-  // output row 0 of a worker reads input rows from -padding on; its last one, stride rows before its last input row,
-  // ends span - stride - padding rows after it
+  // a worker's first output row reads input rows from -padding on; the window of its last output row starts stride +
+  // padding rows before the end of its input rows, so it extends span - stride - padding rows beyond that end
   return {window.padding, std::max<int64_t>(window.span() - window.stride - window.padding, 0)};
 }
 
@@ -45,7 +45,7 @@ bool divides_by_height(const Window& window, int64_t height, int degree) {
   if (height % degree != 0 || outputs % degree != 0 || height != window.stride * outputs) return false;
   const Halo halo = halo_of(window);
   if (std::max(halo.above, halo.below) > height / degree) return false;
-  // rounded up, a share with its halo could hold one window more than are its own
+  // with sizes rounded up, a share with its halo could contain one window more than it should
   Window unpadded = window;
   unpadded.padding = 0;
   return unpadded.extent(halo.above + height / degree + halo.below) == outputs / degree;
@@ -102,7 +102,7 @@ void send_halo_gradient(LayerCall& call, const at::Tensor& gradient, const Halo&
 at::Tensor receive_halo_gradient(LayerCall& call, const at::Tensor& gradient, const Halo& halo) {
   if (halo.none()) return gradient;
   const int64_t height = gradient.size(kHeight) - halo.above - halo.below;
-  // only rows that no neighbour reads are written to, whether this is a copy or not
+  // writes only to rows that no neighbour reads, whether this is a copy or not
   at::Tensor own = in_layout(gradient.narrow(kHeight, halo.above, height));
   if (gradient.size(0) == 0) return own;
   Communicator& group = call.tensor_group();

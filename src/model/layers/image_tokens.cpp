@@ -50,7 +50,7 @@ LayerMemory ImageTokens::memory(const CallShapes& call) const {
   return renamed_memory(call, shape_bytes(call.inputs[0]));
 }
 
-/// Another name for the same bytes.
+/// The output is a view of the input: no work.
 std::vector<OperatorWork> ImageTokens::work(const CallShapes& call, double flops, Pass) const {
   return one_pass(call, flops, 0, false);
 }

@@ -16,7 +16,7 @@ at::Tensor draw_keep_mask(const LayerCall& call, const Layer& layer, double drop
   at::Tensor mask = at::empty(sizes, at::TensorOptions().dtype(at::kByte));
   uint8_t* kept = mask.data_ptr<uint8_t>();
   const size_t dims = part.local.size();
-  // a run: the elements along the last dim, neighbours in the whole sample too
+  // a run: the elements along the last dim, which are consecutive in the whole sample too
   int64_t runs = 1;
   for (size_t d = 0; d + 1 < dims; ++d) runs *= part.local[d];
   const int64_t run = dims > 0 ? part.local[dims - 1] : 1, sample_elements = element_count(part.full);
@@ -24,7 +24,7 @@ at::Tensor draw_keep_mask(const LayerCall& call, const Layer& layer, double drop
   const Philox random(random_key(call.seed, layer.name() + ":dropout"));
   const auto drop_below = uint64_t(std::llround(drop * 4294967296.0));
   std::array<uint32_t, 4> words{};
-  uint64_t drawn = ~uint64_t{0};  // index of the counter that `words` came from
+  uint64_t drawn = ~uint64_t{0};  // index of the counter from which `words` were drawn
   for (int64_t sample = 0; sample < samples; ++sample)
     for (int64_t r = 0; r < runs; ++r) {
       int64_t first = dims > 0 ? part.offset[dims - 1] : 0, rest = r, stride = dims > 0 ? part.full[dims - 1] : 1;

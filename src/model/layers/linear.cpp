@@ -13,10 +13,10 @@
 namespace trireme {
 namespace {
 
-/// What is saved; the gradient [rows, out] only when parameters are deferred.
+/// Saved tensors. The gradient [rows, out] is saved only if parameters are deferred.
 enum LinearSaved { kLinearInput, kLinearOutputGradient };
 
-/// [rows, features] of any [..., features].
+/// Reshapes any [..., features] to [rows, features].
 at::Tensor as_matrix(const at::Tensor& tensor, int64_t features) {
   if (tensor.dim() == 2 && tensor.size(1) == features) return tensor;
   return tensor.reshape({tensor.numel() / std::max<int64_t>(features, 1), features});
@@ -38,7 +38,7 @@ std::vector<ParameterSpec> Linear::parameters() const {
   const Shape out = options_.parts > 0 ? Shape{options_.parts, out_} : Shape{out_};
   Shape shape = out;
   shape.insert(options_.transposed ? shape.begin() : shape.end(), in_);
-  // in files the parts lie behind each other in one dim
+  // in files the parts are concatenated in one dim
   const int64_t all = std::max<int64_t>(options_.parts, 1) * out_;
   const Shape in_file = options_.transposed ? Shape{in_, all} : Shape{all, in_};
   std::vector<ParameterSpec> specs{{.name = options_.weight_name,
@@ -124,7 +124,7 @@ at::Tensor Linear::forward(LayerCall& call, std::span<const at::Tensor> inputs) 
   at::Tensor input = inputs[0].to(weight.scalar_type());
   at::Tensor x = as_matrix(input, weight.size(0));
   call.saved = {input};
-  // under "rows" the outputs are summed over the tensor axis: one worker brings the bias
+  // under "rows" the outputs are summed over the tensor axis, so only one worker adds the bias
   bool add_bias = options_.bias && !(call.option && call.option->output.is_partial() && call.tensor_index != 0);
   at::Tensor y = add_bias ? at::addmm(call.parameter(1).flatten(), x, weight) : at::mm(x, weight);
   return y.view(outputs(input.sizes().vec(), weight.size(1) / std::max<int64_t>(options_.parts, 1)));
@@ -171,7 +171,7 @@ std::string Linear::to_onnx(OnnxWriter& w) const {
   std::string y = w.add("MatMul", {w.in(), weight});
   if (options_.bias) y = w.add("Add", {y, w.parameter(1)});
   if (options_.parts == 0) return y;
-  OnnxWriter::List sizes(w.input_shape().size(), 0);  // 0: as it is
+  OnnxWriter::List sizes(w.input_shape().size(), 0);  // 0: unchanged
   sizes.insert(sizes.end(), {options_.parts, w.shape().back()});
   return w.add("Reshape", {y, w.constant(sizes)});
 }

@@ -59,18 +59,18 @@ std::vector<at::Tensor> MaskedMeanSequence::backward(LayerCall& call, const at::
   return {at::mul(call.saved.at(0).unsqueeze(2), output_gradient.unsqueeze(1)), at::Tensor()};
 }
 
-/// The weights of a sample's positions are kept.
+/// The weights of a sample's positions are retained.
 LayerMemory MaskedMeanSequence::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   const int64_t positions = call.inputs[1].count(), own = call.samples * call.inputs[0].shape[1];
-  const bool is_view = call.compute == call.master;  // of the weights of all positions
+  const bool is_view = call.compute == call.master;  // a view of the weights of all positions
   memory.saved = is_view ? positions * call.master : own * call.compute;
   set_forward_peak(memory, {positions * (1 + call.master), positions * call.master + call.samples * call.master,
                             memory.saved + memory.output});
   return memory;
 }
 
-/// Weights of the average: 1 / number of real tokens, 0 for the others.
+/// Weights of the average: 1 / number of tokens that are not padding; 0 for padding.
 std::string MaskedMeanSequence::to_onnx(OnnxWriter& w) const {
   using List = OnnxWriter::List;
   const std::string real = w.add("Cast", {w.add("Not", {w.add("Equal", {w.in(1), w.constant(int64_t{kPadding})})})},

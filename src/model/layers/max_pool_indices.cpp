@@ -14,9 +14,9 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kLargestWindow = 256;  // positions that a byte tells apart
+constexpr int64_t kLargestWindow = 256;  // number of positions that a byte can represent
 
-/// images [n, h, w, c], positions [n, h / window, w / window, c].
+/// Finds the position of each window's maximum: images [n, h, w, c], positions [n, h / window, w / window, c].
 template <class T>
 void find_largest(const at::Tensor& images, const Size2d& window, uint8_t* position) {
   const int64_t n = images.size(0), channels = images.size(1), height = images.size(2), width = images.size(3);
@@ -82,7 +82,7 @@ LayerMemory MaxPoolIndices::memory(const CallShapes& call) const {
   return memory;
 }
 
-/// The position of each window's largest value, the first one's among equals.
+/// The position of each window's largest value, the first one among equals.
 std::string MaxPoolIndices::to_onnx(OnnxWriter& w) const {
   using List = OnnxWriter::List;
   const int64_t channels = w.shape()[0], rows = w.shape()[1], columns = w.shape()[2];
@@ -95,7 +95,7 @@ std::string MaxPoolIndices::to_onnx(OnnxWriter& w) const {
   return w.add("ArgMax", {flat}, {{"axis", int64_t{-1}}, {"keepdims", int64_t{0}}});
 }
 
-/// PyTorch gives positions in the whole image, this layer those within the window.
+/// PyTorch returns positions in the whole image, this layer positions within the window.
 void MaxPoolIndices::to_script(ScriptWriter& w) const {
   const std::string window = script_literal(window_.list()), at = w.own("at"), width = w.own("width");
   w.line(

@@ -115,7 +115,7 @@ LayerMemory MaxUnpool2d::memory(const CallShapes& call) const {
   return memory;
 }
 
-/// Every window holds the value where the index says, zeros elsewhere; the rest of a larger image is zeros.
+/// Every window holds the value at the index and zeros elsewhere; the remainder of a larger image is zeros.
 std::string MaxUnpool2d::to_onnx(OnnxWriter& w) const {
   using List = OnnxWriter::List;
   const int64_t high = options_.window.height, wide = options_.window.width;

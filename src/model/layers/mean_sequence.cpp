@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// 1 / positions of the whole sequence, of which this worker has `local`.
+/// Returns 1 / number of positions of the whole sequence, of which this worker has `local`.
 double weight_of(const LayerCall& call, int64_t local) {
   const bool by_sequence = call.option && call.option->output.is_partial();
   return 1 / double(local * (by_sequence ? call.tensor_degree : 1));

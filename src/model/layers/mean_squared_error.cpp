@@ -10,10 +10,10 @@
 namespace trireme {
 namespace {
 
-/// Output minus target, and empty tensors of both types.
+/// Saved tensors: output minus target, and empty tensors with the dtypes of output and target.
 enum SquaredErrorSaved { kSquaredErrorError, kSquaredErrorOutputType, kSquaredErrorTargetType };
 
-/// The values of a sample, of which this worker has `local`.
+/// Returns the number of values of a sample, of which this worker has `local`.
 int64_t values_of(const LayerCall& call, int64_t local) {
   const bool by_value = call.option && call.option->output.is_partial();
   return by_value ? local * call.tensor_degree : local;
@@ -82,7 +82,7 @@ std::vector<at::Tensor> MeanSquaredError::backward(LayerCall& call, const at::Te
   return result;
 }
 
-/// Its metrics are sums of doubles: errors and their squares.
+/// The metrics are sums of doubles: errors and their squares.
 LayerMemory MeanSquaredError::memory(const CallShapes& call) const {
   constexpr int64_t kDouble = 8;
   LayerMemory memory = plain_memory(call);

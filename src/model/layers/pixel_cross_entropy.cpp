@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-/// Logarithms of probabilities [pixels, classes], labels [pixels], one over the counted pixels per image [n], the
-/// logits' shape, and an empty tensor of their type.
+/// Saved tensors: logarithms of probabilities [pixels, classes], labels [pixels], 1 / number of counted pixels per
+/// image [n], the logits' shape, and an empty tensor of their dtype.
 enum PixelSaved { kPixelLogarithms, kPixelLabels, kPixelShares, kPixelLogitShape, kPixelLogitType };
 
 /// Sums per image and per class; workers that share images add them up.
@@ -62,7 +62,7 @@ void report_classes(LayerCall& call, const at::Tensor& by_class) {
   }
 }
 
-/// Subtracts one from the label's column of each row; rows that do not count become zero.
+/// Subtracts 1 from the label's column of each row; rows that are not counted become zero.
 template <class T>
 void subtract_labels(at::Tensor& probabilities, const at::Tensor& labels) {
   const int64_t classes = probabilities.size(1);
@@ -82,7 +82,7 @@ Shape PixelCrossEntropy::output_shape(std::span<const Shape> inputs) const {
   expect_rank(*this, logits, 3, "[classes, height, width]");
   if (labels != Shape(logits.begin() + 1, logits.end()))
     fail_shape(*this, fmt::format("label sample shape {} for logits {}", to_string(labels), to_string(logits)),
-               "a label is one number per pixel", "bring masks and logits to one size");
+               "a label is one number per pixel", "resize masks and logits to one size");
   return {};
 }
 
@@ -105,7 +105,7 @@ void PixelCrossEntropy::check_labels(const at::Tensor& labels, int64_t classes) 
   if (wrong == end) return;
   fail_shape(
       *this, fmt::format("label {}", *wrong),
-      fmt::format("with {} classes labels are 0 to {}, or negative where a pixel does not count", classes, classes - 1),
+      fmt::format("with {} classes labels are 0 to {}, or negative if a pixel is not counted", classes, classes - 1),
       "check the dataset's masks or the model's number of classes");
 }
 
@@ -159,7 +159,7 @@ std::vector<OperatorWork> PixelCrossEntropy::work(const CallShapes& call, double
   return one_pass(call, flops, 3, false);  // maximum, exponentials and sum, look-up
 }
 
-/// Sums of each image, and of each class.
+/// Sums per image and per class.
 LayerExchanges PixelCrossEntropy::exchanges(const CallShapes& call) const {
   constexpr double kDouble = 8;
   const auto classes = double(call.inputs[0].shape[1]);

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// The position at which the worker's `local` ones begin.
+/// The position of the first of the worker's `local` positions.
 int64_t first_position(const LayerCall& call, int64_t local) {
   return call.option && call.option->name == "sequence" ? local * call.tensor_index : 0;
 }
@@ -70,7 +70,7 @@ at::Tensor PositionEmbedding::forward(LayerCall& call, std::span<const at::Tenso
   return at::add(inputs[0], table(call.parameter(0)).narrow(0, first_position(call, local), local));
 }
 
-/// `gradient` [positions from `first` on, width]; the others have none.
+/// `gradient`: [positions starting at `first`, width]; the gradient of other positions is zero.
 void PositionEmbedding::add_table_gradient(LayerCall& call, const at::Tensor& gradient, int64_t first) const {
   const LayerCall::GradientTarget target = call.gradient_target(0);
   if (!target.accumulate) target.tensor.zero_();
@@ -83,7 +83,7 @@ std::vector<at::Tensor> PositionEmbedding::backward(LayerCall& call, const at::T
   return {call.wants_input_gradient(0) ? output_gradient : at::Tensor()};
 }
 
-/// Sums into a table of positions; the input's gradient is the output's.
+/// The gradient is summed into a table of positions; the input's gradient is the output's.
 LayerMemory PositionEmbedding::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   memory.input_gradients = {0};

@@ -27,7 +27,7 @@ enum SampledSaved {
 };
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
-constexpr int64_t kEvaluationLogits = int64_t{1} << 24;  // that are in memory at a time
+constexpr int64_t kEvaluationLogits = int64_t{1} << 24;  // number of logits that are in memory at a time
 
 bool sampled_by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
 
@@ -35,12 +35,12 @@ at::ScalarType loss_type(const at::Tensor& states) {
   return states.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// Which labels, counted from the worker's first class, are among its `local` ones.
+/// Returns which labels, relative to the worker's first class, are among its `local` classes.
 at::Tensor owned_by(const at::Tensor& own_labels, int64_t local) {
   return at::logical_and(own_labels.ge(0), own_labels.lt(local));
 }
 
-/// Hides each row's label among the candidates, where it is one. `classes` ascending.
+/// Hides each row's label if it is one of the candidates. `classes` is ascending.
 template <class T>
 void hide_labels(at::Tensor& logits, const at::Tensor& own_labels, const at::Tensor& classes) {
   const int64_t *label = own_labels.data_ptr<int64_t>(), width = logits.size(1);
@@ -59,7 +59,7 @@ SampledSoftmax::SampledSoftmax(std::string name, SampledSoftmaxOptions options)
   const SampledSoftmaxOptions& o = options_;
   if (o.width < 1 || o.samples < 1 || o.samples >= o.classes)
     fail_shape(*this, fmt::format("width {}, {} samples of {} classes", o.width, o.samples, o.classes),
-               "it needs a width, and at least one sample but fewer than there are classes",
+               "the width must be at least 1, the samples at least 1 and fewer than the classes",
                "correct the layer's options");
   if (o.module.empty()) options_.module = this->name();
 }
@@ -186,7 +186,8 @@ at::Tensor SampledSoftmax::label_logits(LayerCall& call, const at::Tensor& state
 SampledSoftmax::Comparison SampledSoftmax::compare(LayerCall& call, const at::Tensor& states, const at::Tensor& labels,
                                                    const Candidates& candidates) const {
   at::Tensor logits = candidate_logits(call, states, labels, candidates);
-  at::Tensor tops = at::empty({2, logits.size(0)}, logits.options());  // of candidates; the label's logit
+  // row 0: maxima over the candidates; row 1: the label's logit
+  at::Tensor tops = at::empty({2, logits.size(0)}, logits.options());
   if (logits.size(1) > 0) tops.select(0, 0).copy_(logits.amax(1));
   else tops.select(0, 0).fill_(kNothing);
   tops.select(0, 1).copy_(label_logits(call, states, labels, candidates.tries));
@@ -196,7 +197,7 @@ SampledSoftmax::Comparison SampledSoftmax::compare(LayerCall& call, const at::Te
   at::Tensor total = logits.sum(1);
   if (sampled_by_vocabulary(call)) call.tensor_group().all_reduce(total);
   total.add_(label.exp());
-  // a maximum over workers may lose a NaN, their total does not
+  // a maximum over workers may lose a NaN, their sum does not
   const at::Tensor is_right = tops.select(0, 1).ge(tops.select(0, 0)).logical_and_(total.isnan().logical_not_());
   return {total.log() - label, logits.div_(total.unsqueeze(1)), label.exp().div_(total), is_right};
 }
@@ -259,8 +260,8 @@ std::vector<at::Tensor> SampledSoftmax::backward(LayerCall& call, const at::Tens
   return {input_gradient, at::Tensor()};
 }
 
-/// Adds the rows of the classes that played a part; `own_labels` are those of this worker, in the order of the
-/// positions.
+/// Adds the gradients of the rows of candidates and labels. `own_labels`: labels that this worker holds, in the order
+/// of the positions.
 void SampledSoftmax::add_parameter_gradients(LayerCall& call, const at::Tensor& candidate_gradient,
                                              const at::Tensor& label_gradient, const at::Tensor& own_labels) const {
   const at::Tensor &states = call.saved.at(kSampledStates), &classes = call.saved.at(kSampledClasses),
@@ -280,7 +281,7 @@ void SampledSoftmax::add_parameter_gradients(LayerCall& call, const at::Tensor& 
   if (call.wants_gradient(kSampledBias)) add(kSampledBias, candidate_gradient.sum(0), of_owned);
 }
 
-/// Split by vocabulary a worker may have drawn all of its classes.
+/// Split by vocabulary, all drawn classes may be in one worker's share.
 LayerMemory SampledSoftmax::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   const CallTensor &states = call.inputs[0], &weight = call.parameters[0];
@@ -295,17 +296,17 @@ LayerMemory SampledSoftmax::memory(const CallShapes& call) const {
   const int64_t few = classes * 24 + rows * 32;
   set_forward_peak(memory,
                    {pairs + table + (mixed ? rows * classes * call.compute : 0) + few, pairs + 2 * picked + few});
-  const int64_t gradient = rows * classes * call.compute;  // of the logits
+  const int64_t gradient = rows * classes * call.compute;  // bytes of the gradient of the logits
   const int64_t x = call.wanted[0] ? states.bytes() : 0;
   set_backward_peak(memory, {gradient + (mixed ? pairs : 0) + few, gradient + x + std::max(table, 2 * picked) + few,
                              gradient + x + table + picked + few});
   return memory;
 }
 
-/// Reads the rows that it needs only. Two look-ups, two products, corrections, maximum, exponentials, sum.
+/// Reads only the rows that it needs. Operators: two look-ups, two products, corrections, maximum, exponentials, sum.
 std::vector<OperatorWork> SampledSoftmax::work(const CallShapes& call, double flops, Pass) const {
   std::vector<OperatorWork> work = one_pass(call, flops, 8, true);
-  // per element of the states two FLOPs for each class that it meets
+  // per element of the states 2 FLOPs for each class that it is compared with
   const double width = double(call.parameters[0].shape[1]), rows = double(call.inputs[0].count()) / width;
   const double classes = rows == 0 ? 0 : flops / (2 * rows * width);
   work[0].bytes = bytes_of(call.inputs) + double(call.output.bytes()) + (classes + rows) * width * double(call.compute);

@@ -48,7 +48,7 @@ at::Tensor SelectPosition::forward(LayerCall& call, std::span<const at::Tensor> 
   call.saved = {saved_shape(input)};
   const int64_t own = own_index(call, input.size(1));
   if (own < 0 || own >= input.size(1)) return at::zeros({input.size(0), input.size(2)}, input.options());
-  return input.select(1, own).clone(at::MemoryFormat::Contiguous);  // a view would keep the whole sequence alive
+  return input.select(1, own).clone(at::MemoryFormat::Contiguous);  // a view would retain the whole sequence
 }
 
 std::vector<at::Tensor> SelectPosition::backward(LayerCall& call, const at::Tensor& output_gradient) const {

@@ -20,7 +20,7 @@ Shape Slice::output_shape(std::span<const Shape> inputs) const {
     fail_shape(*this,
                fmt::format("range {} to {} of dim {} of input sample shape {}", options_.begin, options_.end,
                            options_.dim, to_string(inputs[0])),
-               fmt::format("it must lie within 0 to {} and hold something", extent), "correct the range");
+               fmt::format("it must lie within 0 to {} and must not be empty", extent), "correct the range");
   extent = options_.end - options_.begin;
   return shape;
 }

@@ -45,7 +45,7 @@ std::vector<at::Tensor> Softmax::backward(LayerCall& call, const at::Tensor& out
 LayerMemory Softmax::memory(const CallShapes& call) const {
   LayerMemory memory = keeping_output(call);
   if (call.output.shape.size() == 4)
-    memory.forward_workspace = call.output.bytes();  // ATen gives images in another order
+    memory.forward_workspace = call.output.bytes();  // ATen returns images in another memory order
   memory.backward_workspace = 2 * call.output.bytes();
   return memory;
 }

@@ -13,9 +13,9 @@
 namespace trireme {
 namespace {
 
-/// Probabilities [rows, classes], labels [rows], for mixed labels each class's share [rows, classes] and their sums
-/// [rows], one over the positions that a sample's loss is divided by [n], the logits' shape, and an empty tensor of
-/// their type. A row is a position of a sample, or a sample without positions.
+/// Saved tensors: probabilities [rows, classes]; labels [rows]; for mixed labels each class's share [rows, classes] and
+/// the sum of shares [rows]; 1 / the divisor of a sample's loss [n]; the logits' shape; an empty tensor of their dtype.
+/// A row is a position of a sample, or a sample without positions.
 enum SoftmaxSaved {
   kSoftmaxProbabilities,
   kSoftmaxLabels,
@@ -27,13 +27,14 @@ enum SoftmaxSaved {
   kSoftmaxSaved
 };
 
-/// Sums over a row's classes, which workers add up under "vocabulary". Logits are less the row's largest.
+/// Sums over a row's classes, which workers add up under "vocabulary". The row's largest logit is subtracted from all
+/// logits.
 enum SoftmaxRowSum : int64_t {
   kSoftmaxExponentials,
-  kSoftmaxTargetLogit,  ///< sum of share * logit: the label's logit where it is plain
-  kSoftmaxTargetShare,  ///< sum of shares: 1 where it is plain
+  kSoftmaxTargetLogit,  ///< sum of share * logit: the label's logit for a plain label
+  kSoftmaxTargetShare,  ///< sum of shares: 1 for a plain label
   kSoftmaxAllLogits,
-  kSoftmaxAhead,  ///< classes that come before the label in the order of their logits
+  kSoftmaxAhead,  ///< number of classes before the label in the order of logits
   kSoftmaxRowSums
 };
 /// Sums over a sample's positions, which workers add up under "sequence".
@@ -51,12 +52,12 @@ constexpr int64_t kTop = 5;
 bool softmax_by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
 bool by_sequence(const LayerCall& call) { return call.option && call.option->name == "sequence"; }
 
-/// First class that this worker holds, of `width`.
+/// The first class that this worker holds; `width`: the number of classes that it holds.
 int64_t first_class(const LayerCall& call, int64_t width) {
   return softmax_by_vocabulary(call) ? width * call.tensor_index : 0;
 }
 
-/// Per row the class with the largest value, the lowest among equals.
+/// Returns per row the class with the largest value, the lowest class among equals.
 template <class T>
 at::Tensor largest_class(LayerCall& call, const at::Tensor& values) {
   const int64_t n = values.size(0), width = values.size(1), first = first_class(call, width);
@@ -66,7 +67,7 @@ at::Tensor largest_class(LayerCall& call, const at::Tensor& values) {
     const T* row = values.data_ptr<T>() + i * width;
     const T* top = std::max_element(row, row + width);
     tops.data_ptr<T>()[i] = *top;
-    found[i] = -double(first + (top - row));  // negated: a maximum over workers finds the lowest
+    found[i] = -double(first + (top - row));  // negated, so that a maximum over workers finds the lowest
   }
   if (softmax_by_vocabulary(call)) {
     const at::Tensor own = tops.clone();
@@ -77,8 +78,8 @@ at::Tensor largest_class(LayerCall& call, const at::Tensor& values) {
   return classes.neg().to(at::kLong);
 }
 
-/// Classes of a row that come before class `own` (which may lie outside the row), whose logit is `value`. NaN comes
-/// before every number, and before itself: where the label's logit is none, nothing is right.
+/// Returns the number of a row's classes that precede class `own` (which may be outside the row), whose logit is
+/// `value`. NaN precedes every number, and precedes itself: if the label's logit is NaN, no prediction is right.
 template <class T>
 int64_t classes_ahead(const T* row, int64_t width, int64_t own, T value) {
   const int64_t middle = std::clamp<int64_t>(own, 0, width);
@@ -90,14 +91,14 @@ int64_t classes_ahead(const T* row, int64_t width, int64_t own, T value) {
 
 }  // namespace
 
-/// What is known of every row.
+/// The data of all rows.
 struct SoftmaxCrossEntropy::Rows {
-  at::Tensor logits;  ///< [rows, classes of this worker], a private copy; becomes probabilities
+  at::Tensor logits;  ///< [rows, classes of this worker], a private copy; replaced by probabilities
   at::Tensor labels;  ///< [rows]
-  at::Tensor shares;  ///< as the logits; undefined for plain labels
+  at::Tensor shares;  ///< shaped as the logits; undefined for plain labels
   at::Tensor sums;    ///< [rows, kSoftmaxRowSums]
   int64_t classes;    ///< over all workers
-  bool are_samples;   ///< samples have no positions
+  bool are_samples;   ///< true if samples have no positions
 };
 
 SoftmaxCrossEntropy::SoftmaxCrossEntropy(std::string name, SoftmaxCrossEntropyOptions options)
@@ -107,15 +108,15 @@ SoftmaxCrossEntropy::SoftmaxCrossEntropy(std::string name, SoftmaxCrossEntropyOp
                "correct the option");
 }
 
-/// Fills the sums and replaces logits by probabilities. Workers under "vocabulary" communicate twice: maxima, then
+/// Computes the sums and replaces logits by probabilities. Under "vocabulary" workers communicate twice: maxima, then
 /// sums.
 template <class T>
 at::Tensor SoftmaxCrossEntropy::loss_of(LayerCall& call, Rows& rows, int64_t samples) const {
   const int64_t n = rows.logits.size(0), width = rows.logits.size(1), first = first_class(call, width);
   if (rows.shares.defined()) rows.labels = largest_class<T>(call, rows.shares);
   const int64_t* label = rows.labels.data_ptr<int64_t>();
-  at::Tensor tops =
-      at::full({2, n}, -std::numeric_limits<double>::infinity(), rows.logits.options());  // of all classes; the label's
+  // Row 0: maxima over all classes; row 1: the label's logit.
+  at::Tensor tops = at::full({2, n}, -std::numeric_limits<double>::infinity(), rows.logits.options());
   T* top = tops.data_ptr<T>();
   tops.select(0, 0).copy_(rows.logits.amax(1));
   for (int64_t i = 0; i < n; ++i)
@@ -157,8 +158,8 @@ at::Tensor SoftmaxCrossEntropy::sum_samples(LayerCall& call, const Rows& rows, i
     double* sample = sample_sums.data_ptr<double>() + i / positions * kSoftmaxSampleSums;
     const double log_total = std::log(row[kSoftmaxExponentials]),
                  plain = row[kSoftmaxTargetShare] * log_total - row[kSoftmaxTargetLogit];
-    const double even =
-        log_total - row[kSoftmaxAllLogits] / double(rows.classes);  // the loss of a share of 1 spread over all classes
+    // The loss of a label that is spread evenly over all classes.
+    const double even = log_total - row[kSoftmaxAllLogits] / double(rows.classes);
     sample[kSoftmaxLoss] += (1 - smoothing) * plain + (smoothing > 0 ? smoothing * even : 0);
     sample[kSoftmaxPlainLoss] += plain;
     sample[kSoftmaxCounted] += 1;
@@ -264,7 +265,7 @@ at::Tensor SoftmaxCrossEntropy::forward(LayerCall& call, std::span<const at::Ten
   return losses;
 }
 
-/// gradient[row, label] -= amount; rows that are ignored become zero.
+/// Subtracts `amount` from gradient[row, label]; ignored rows become zero.
 template <class T>
 void SoftmaxCrossEntropy::subtract_labels(at::Tensor& gradient, const at::Tensor& labels, int64_t first,
                                           double amount) const {
@@ -295,7 +296,7 @@ std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at:
     if (gradient.scalar_type() == at::kDouble) subtract_labels<double>(gradient, labels, first, 1 - smoothing);
     else subtract_labels<float>(gradient, labels, first, 1 - smoothing);
   }
-  // a single product per element, as without positions
+  // one product per element, as for labels without positions
   at::Tensor factor = at::mul(output_gradient.to(gradient.scalar_type()), call.saved.at(kSoftmaxDivisors));
   const Shape by_position{samples, samples == 0 ? 0 : rows / samples, width};
   gradient.view(by_position).mul_(factor.view({samples, 1, 1}));
@@ -304,12 +305,12 @@ std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at:
           at::Tensor()};
 }
 
-/// Labels, or where they are no shares of classes nothing.
+/// Labels are integers, unless they are shares of classes.
 std::optional<int64_t> SoftmaxCrossEntropy::integers_below(std::span<const Shape> inputs, size_t index) const {
   return index == 1 && inputs[1] != inputs[0] ? std::optional<int64_t>(inputs[0].back()) : std::nullopt;
 }
 
-/// Probabilities in the loss's type; labels are kept as they came.
+/// Probabilities are saved in the loss's dtype; labels are retained as they are.
 LayerMemory SoftmaxCrossEntropy::memory(const CallShapes& call) const {
   constexpr int64_t kDouble = 8;
   LayerMemory memory = plain_memory(call);
@@ -333,7 +334,7 @@ std::vector<OperatorWork> SoftmaxCrossEntropy::work(const CallShapes& call, doub
   return one_pass(call, flops, 3, false);  // maximum, exponentials and sum, look-up
 }
 
-/// Rows' maxima and sums where classes are divided, samples' sums where positions are.
+/// Maxima and sums per row if classes are divided, sums per sample if positions are.
 LayerExchanges SoftmaxCrossEntropy::exchanges(const CallShapes& call) const {
   constexpr double kMaxima = 2, kDouble = 8;
   const RedistributionKind sum = RedistributionKind::all_reduce;
@@ -342,8 +343,8 @@ LayerExchanges SoftmaxCrossEntropy::exchanges(const CallShapes& call) const {
   const double rows = double(call.inputs[0].count()) / double(call.inputs[0].shape.back()),
                number = double(call.master);
   LayerExchanges exchanges;
-  if (call.inputs[1].shape.size() ==
-      call.inputs[0].shape.size()) {  // shares of classes: which is the largest, and where
+  // For shares of classes: the largest share, and its class.
+  if (call.inputs[1].shape.size() == call.inputs[0].shape.size()) {
     exchanges.forward.push_back({sum, rows * number});
     exchanges.forward.push_back({sum, rows * kDouble});
   }

@@ -11,10 +11,10 @@
 namespace trireme {
 namespace {
 
-/// Shape of the input, and an empty tensor of its type.
+/// Saved tensors: shape of the input, and an empty tensor of its dtype.
 enum UpsampleSaved { kUpsampleShape, kUpsampleType };
 
-/// What ATen interpolates on the CPU.
+/// Converts to a dtype in which ATen interpolates on the CPU.
 at::Tensor in_float(const at::Tensor& images) {
   return in_layout(images.scalar_type() == at::kDouble ? images : images.to(at::kFloat));
 }
@@ -27,7 +27,8 @@ Upsample2d::Upsample2d(std::string name, Upsample2dOptions options) : Layer(std:
     fail_shape(*this, fmt::format("factor {}, size {}", to_string(options_.factor), to_string(options_.size)),
                "a size, or else a factor, must be positive", "correct the layer's options");
   if (options_.align_corners && options_.mode == Interpolation::nearest)
-    fail_shape(*this, "align_corners with nearest neighbours", "only bilinear interpolation knows it", "leave it out");
+    fail_shape(*this, "align_corners with nearest neighbours", "only bilinear interpolation supports it",
+               "leave it out");
 }
 
 std::string_view Upsample2d::kind() const {

@@ -20,7 +20,7 @@ Shape WeightedSum::output_shape(std::span<const Shape> inputs) const {
   for (const Shape& input : inputs)
     if (input != inputs[0])
       fail_shape(*this, fmt::format("input sample shapes {} and {}", to_string(inputs[0]), to_string(input)),
-                 "all must be equal", "bring them to one shape first");
+                 "all must be equal", "reshape them to one shape first");
   return inputs[0];
 }
 

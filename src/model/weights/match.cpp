@@ -18,12 +18,12 @@ namespace {
 
 constexpr size_t kUnmatchedNamesShown = 5;
 
-/// What a model wants of a file.
+/// A tensor that a model needs from a file.
 struct Wanted {
   std::string name;
   Shape shape;
-  Shape file_shape = {};                  ///< as ParameterSpec's
-  std::vector<std::string> aliases = {};  ///< a tied parameter's other names
+  Shape file_shape = {};                  ///< see ParameterSpec
+  std::vector<std::string> aliases = {};  ///< other names of a tied parameter
 };
 
 /// "lm_head.weight" for the parameter "wte.weight" of the layer "lm_head".
@@ -31,9 +31,9 @@ std::string own_name(const std::string& layer, const std::string& parameter) {
   return fmt::format("{}.{}", layer, parameter.substr(parameter.rfind('.') + 1));  // npos + 1 is 0
 }
 
-/// Parameters in order of first use, then buffers.
+/// Returns parameters in the order of their first use, then buffers.
 std::vector<Wanted> wanted_tensors(const Model& model) {
-  std::map<std::string, std::vector<std::string>> layers;  // of each parameter
+  std::map<std::string, std::vector<std::string>> layers;  // layers of each parameter
   for (const Node& node : model.nodes())
     if (node.layer)
       for (const ParameterSpec& spec : node.layer->parameters()) layers[spec.name].push_back(node.name);
@@ -55,7 +55,7 @@ int64_t product(const Shape& shape, size_t first, size_t count) {
   return std::accumulate(from, from + std::ptrdiff_t(count), int64_t{1}, std::multiplies<>());
 }
 
-/// Whether `merged` is `split` with its leading dims made one: [4 * hidden, in] and [4, hidden, in].
+/// True if `merged` is `split` with its leading dims merged into one: [4 * hidden, in] and [4, hidden, in].
 bool is_leading_merge(const Shape& split, const Shape& merged) {
   if (merged.empty() || split.size() <= merged.size()) return false;
   const size_t leading = split.size() - merged.size() + 1;
@@ -68,9 +68,9 @@ bool fits(const Wanted& wanted, const Shape& found) {
          is_leading_merge(wanted.shape, found) || is_leading_merge(found, wanted.shape);
 }
 
-/// Whether a tensor that no model here asks for is one that a module of PyTorch or Hugging Face makes from its own
+/// True if a tensor that the model does not need is one that a module of PyTorch or Hugging Face derives from its own
 /// shape: batch norm's counter, the positions 0, 1, 2, ..., GPT-2's causal mask [1, 1, positions, positions] and the
-/// value behind it.
+/// mask's value.
 bool is_derived(std::string_view name, const at::Tensor& tensor) {
   const auto ends = [&](std::string_view word) { return name == word || name.ends_with(fmt::format(".{}", word)); };
   return ends("num_batches_tracked") || ends("position_ids") || (ends("attn.bias") && tensor.dim() == 4) ||
@@ -116,7 +116,7 @@ class Matcher {
     else result.tensors.emplace(wanted.name, shape == wanted.shape ? tensor : tensor.reshape(wanted.shape));
   }
 
-  /// After the last match().
+  /// Call once, after the last match().
   void finish() {
     for (const auto& [name, tensor] : left_)
       (is_derived(name, *tensor) ? result.derived : result.unexpected).push_back(options_.prefix + name);
@@ -151,17 +151,18 @@ class Matcher {
 
   const MatchOptions& options_;
   const std::string& source_;
-  std::map<std::string, const at::Tensor*> left_;  ///< by their names without the prefix
+  /// file tensors that are not matched yet, by their names without the prefix
+  std::map<std::string, const at::Tensor*> left_;
 };
 
 std::vector<std::string> describe(const std::vector<Mismatch>& mismatched) {
   std::vector<std::string> lines;
   for (const Mismatch& entry : mismatched)
-    lines.push_back(fmt::format("{} is {}, here {}", entry.name, entry.in_file, entry.in_model));
+    lines.push_back(fmt::format("{} is {}, not {}", entry.name, entry.in_file, entry.in_model));
   return lines;
 }
 
-/// The first of the names with their count, "" for none.
+/// Returns the first of the names with their count; "" if there are none.
 std::string summary(std::string_view what, const std::vector<std::string>& names) {
   if (names.empty()) return "";
   const std::vector<std::string> first(names.begin(),
@@ -179,12 +180,12 @@ void check_skip(const std::vector<Wanted>& wanted, const Model& model, const std
     for (const Wanted& entry : wanted) names.push_back(entry.name);
     fail_user({.where = "weights_skip",
                .what = fmt::format("\"{}\"", printable(prefix)),
-               .why = fmt::format("no name of model \"{}\" begins so", model.name()),
+               .why = fmt::format("no name of model \"{}\" begins with it", model.name()),
                .next = fmt::format("its names are {}", list_names(names, kUnmatchedNamesShown))});
   }
 }
 
-/// "module." where the file's names are the model's behind that; "" where they are not.
+/// If the file's names are the model's with a prefix, returns that prefix, for example "module."; else "".
 std::string hidden_prefix(const std::vector<Wanted>& wanted, const TensorMap& file) {
   for (const auto& [name, tensor] : file)
     for (const Wanted& entry : wanted)
@@ -194,7 +195,7 @@ std::string hidden_prefix(const std::vector<Wanted>& wanted, const TensorMap& fi
   return "";
 }
 
-/// The error of a file that may not be loaded under the rule, if any.
+/// Throws the error of a file that must not be loaded under the rule, if any.
 void check(const WeightsMatch& match, const Model& model, const std::vector<Wanted>& wanted, const TensorMap& file,
            const MatchOptions& options, const std::string& source) {
   const bool strict = options.rule == MatchOptions::Rule::strict;
@@ -206,10 +207,10 @@ void check(const WeightsMatch& match, const Model& model, const std::vector<Want
         summary("unexpected", match.unexpected)})
     if (!fault.empty()) faults.push_back(fault);
   const std::string prefix = nothing && options.prefix.empty() ? hidden_prefix(wanted, file) : "";
-  std::string next = "use the model that the file is of, or load it in part (weights_match = \"partial\")";
-  if (nothing) next = "check that the file is of this model";
+  std::string next = "use the model that the file belongs to, or load it in part (weights_match = \"partial\")";
+  if (nothing) next = "check that the file belongs to this model";
   if (!prefix.empty())
-    next = fmt::format("the file's names seem to be the model's behind a prefix: weights_prefix = \"{}\"",
+    next = fmt::format("the file's names seem to be the model's with a prefix: set weights_prefix = \"{}\"",
                        printable(prefix));
   fail_user({.where = source,
              .what = fmt::format("{} fits model \"{}\"", nothing ? "nothing" : "not everything", model.name()),
@@ -239,8 +240,8 @@ std::string render(const WeightsMatch& match, const Model& model, const std::str
   for (const std::string& line :
        {summary("left at their initial values, of another shape in the file", describe(match.mismatched)),
         summary("left at their initial values, missing in the file", match.missing),
-        summary("left at their initial values, as asked", match.skipped), summary("in the file only", match.unexpected),
-        summary("in the file and not needed", match.derived)})
+        summary("left at their initial values, as requested", match.skipped),
+        summary("in the file only", match.unexpected), summary("in the file and not needed", match.derived)})
     if (!line.empty()) text += fmt::format("  {}\n", line);
   return text;
 }

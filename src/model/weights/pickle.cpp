@@ -15,7 +15,7 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr int kNewestProtocol = 5;
-// A value takes 128 bytes here and may take one there; no file of weights comes near that many.
+// A value takes 128 bytes here and may take only one in the file. No weight file has close to this many.
 constexpr size_t kMostValues = 4'000'000;
 
 enum Opcode : uint8_t {
@@ -74,7 +74,7 @@ enum Opcode : uint8_t {
   kByteArray8 = 0x96,
 };
 
-/// The stack machine that a pickle is a program of.
+/// The stack machine that executes a pickle.
 class Machine {
  public:
   Machine(std::string_view bytes, const std::string& where, std::deque<PickleValue>& values)
@@ -87,7 +87,7 @@ class Machine {
       if (opcode == kStop) return pop();
       if (!(step_number(opcode) || step_text(opcode) || step_memo(opcode) || step_container(opcode) ||
             step_object(opcode)))
-        fail(fmt::format("opcode 0x{:02x}", opcode), "it belongs to no pickle of protocols 2 to 5");
+        fail(fmt::format("opcode 0x{:02x}", opcode), "pickles of protocols 2 to 5 do not have it");
     }
   }
 
@@ -99,10 +99,10 @@ class Machine {
                .next = "the file is damaged or not from torch.save: get it again or save it anew"});
   }
 
-  // -- the bytes
+  // -- reading bytes
   std::string_view take(uint64_t count) {
     if (count > bytes_.size() - at_)
-      fail("pickle cut short", fmt::format("{} bytes are to follow, {} do", count, bytes_.size() - at_));
+      fail("pickle cut short", fmt::format("{} bytes must follow, only {} do", count, bytes_.size() - at_));
     const std::string_view taken = bytes_.substr(at_, count);
     at_ += count;
     return taken;
@@ -140,7 +140,7 @@ class Machine {
     stack_.pop_back();
     return value;
   }
-  /// What was pushed since the last mark.
+  /// Returns the values that were pushed since the last mark.
   std::vector<const PickleValue*> pop_mark() {
     if (marks_.empty()) fail("no mark", "this opcode needs one");
     std::vector<const PickleValue*> values(stack_.begin() + std::ptrdiff_t(marks_.back()), stack_.end());
@@ -155,11 +155,11 @@ class Machine {
   }
 
   void add_items(PickleValue* to, const std::vector<const PickleValue*>& items) {
-    if (!to->is(Kind::sequence) && !to->is(Kind::object)) fail("items for no list", "this opcode needs a list");
+    if (!to->is(Kind::sequence) && !to->is(Kind::object)) fail("items without a list", "this opcode needs a list");
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
   void add_entries(PickleValue* to, const std::vector<const PickleValue*>& items) {
-    if (!to->is(Kind::dict) && !to->is(Kind::object)) fail("entries for no dict", "this opcode needs a dict");
+    if (!to->is(Kind::dict) && !to->is(Kind::object)) fail("entries without a dict", "this opcode needs a dict");
     if (items.size() % 2 != 0) fail("a key without a value", "this opcode needs pairs");
     for (size_t i = 0; i < items.size(); i += 2) to->entries.emplace_back(items[i], items[i + 1]);
   }
@@ -178,7 +178,7 @@ class Machine {
     stack_.push_back(found->second);
   }
 
-  // -- the opcodes; each says whether it knows this one
+  // -- the opcodes; each function returns false if it does not know the opcode
   bool step_number(uint8_t opcode);
   bool step_text(uint8_t opcode);
   bool step_memo(uint8_t opcode);
@@ -277,7 +277,7 @@ bool Machine::step_memo(uint8_t opcode) {
       marks_.push_back(stack_.size());
       return true;
     case kPop:
-      // as Python does: right behind a mark it takes the mark away
+      // as in Python: directly after a mark it removes the mark
       if (!marks_.empty() && stack_.size() == marks_.back()) marks_.pop_back();
       else pop();
       return true;
@@ -404,7 +404,7 @@ bool Machine::step_object(uint8_t opcode) {
 void Machine::push_call(const PickleValue* callee, const PickleValue* arguments) {
   if (!arguments->is(Kind::sequence)) fail("a call without arguments", "they must be a tuple");
   if (callee->is(Kind::global) && callee->text == "collections.OrderedDict" && arguments->items.empty()) {
-    push(Kind::dict);  // filled afterwards
+    push(Kind::dict);  // later opcodes fill it
     return;
   }
   PickleValue* object = push(Kind::object);

@@ -1,8 +1,8 @@
-// Python's pickle streams, protocols 2 to 5, read without running anything: what Python would call or construct becomes
-// an inert value that says what would be called with what. Opcodes: Lib/pickletools.py of Python, "A pickle verifier".
+// Reads Python's pickle streams, protocols 2 to 5, without running anything: a call or construction in Python becomes
+// an inert value that states the callee and the arguments. Opcodes: Lib/pickletools.py of Python, "A pickle verifier".
 //
-// libtorch's own Unpickler is no help here: 1.13's reads an OrderedDict, which every state dict is, as None, knows no
-// SETITEM, and follows sizes that a damaged file claims out of the storage's memory.
+// libtorch's own Unpickler cannot be used: version 1.13 reads an OrderedDict, which every state dict is, as None, does
+// not support SETITEM, and trusts sizes in a damaged file, which makes it read beyond the storage's memory.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-/// A value of a pickle. Values refer to each other within their Pickle, which owns them all: cycles and any depth of
+/// A value of a pickle. Values refer to each other within their Pickle, which owns all of them. Cycles and any depth of
 /// nesting are possible, so a reader that follows references must bound its own depth.
 struct PickleValue {
   enum class Kind {
@@ -24,10 +24,10 @@ struct PickleValue {
     real,        ///< real
     text,        ///< text: a str in UTF-8, or bytes
     sequence,    ///< items: tuple, list, set
-    dict,        ///< entries; OrderedDict too
+    dict,        ///< entries; also an OrderedDict
     global,      ///< text: "torch._utils._rebuild_tensor_v2"
-    object,      ///< of a call: callee, arguments, and what was done to its result: items, entries, state
-    persistent,  ///< arguments: the id of something that is stored elsewhere in the file
+    object,      ///< result of a call: callee, arguments, and later changes to the result: items, entries, state
+    persistent,  ///< arguments: the id of an object that is stored elsewhere in the file
     other,       ///< integers of more than 64 bits
   };
 
@@ -42,21 +42,22 @@ struct PickleValue {
   const PickleValue* state = nullptr;
 
   bool is(Kind other) const { return kind == other; }
-  /// The value of a dict's or state's last entry under a text key; nullptr without one.
+  /// The value of the last entry under a text key of a dict or state; nullptr if there is none.
   const PickleValue* find(std::string_view key) const;
-  /// An object's class or function, "" where it is not named.
+  /// The name of an object's class or function; "" if it has none.
   std::string_view callee_name() const;
 };
 
 class Pickle {
  public:
-  /// Reads `bytes`, all of a stream. Takes memory in proportion to them. User errors with the byte name `where`.
+  /// Reads `bytes`, the whole stream. Memory use is proportional to their number. Throws user errors that name the byte
+  /// and `where`.
   Pickle(std::string_view bytes, std::string where);
 
   const PickleValue& root() const { return *root_; }
 
  private:
-  std::deque<PickleValue> values_;  // their addresses stay
+  std::deque<PickleValue> values_;  // a deque, because its elements keep their addresses
   const PickleValue* root_ = nullptr;
 };
 

@@ -16,8 +16,8 @@ Weights read_weights(const std::filesystem::path& path) {
   const InputFile file(path);
   file.read(0, start.data(), std::min<uint64_t>(start.size(), file.size()));
   if (start.back() == '{') return read_safetensors(path);
-  const bool is_torch =
-      (start[0] == 'P' && start[1] == 'K') || start[0] == '\x80';  // a zip archive; a pickle, which it knows to refuse
+  // a zip archive; or a pickle, for which read_state_dict has its own error
+  const bool is_torch = (start[0] == 'P' && start[1] == 'K') || start[0] == '\x80';
   if (is_torch) return read_state_dict(path);
   fail_user({.where = path.string(),
              .what = "not a file of weights",

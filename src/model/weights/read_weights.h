@@ -1,4 +1,4 @@
-// Weights of a file of any kind that Trireme reads.
+// Reads weights from a file of any supported format.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-/// Reads safetensors, a safetensors index (a name that ends in ".index.json") or a PyTorch `.pt`; the content decides
-/// between the other two, not the name. Errors: read_safetensors', read_safetensors_index's and read_state_dict's; a
-/// user error for a file that begins like none of these.
+/// Reads safetensors, a safetensors index (a name that ends in ".index.json") or a PyTorch `.pt`. Safetensors and `.pt`
+/// are distinguished by content, not by name. Throws the errors of read_safetensors, read_safetensors_index and
+/// read_state_dict; a user error for a file that begins like none of these.
 Weights read_weights(const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -36,7 +36,7 @@ constexpr size_t kTensorNamesShown = 3;
              .next = "check that it is a safetensors file and complete: get it again or write it anew"});
 }
 
-/// The header's text. Its length is believed only as far as the file is long.
+/// Returns the header's text. A stated length is accepted only if the file is that long.
 std::string read_header(const InputFile& file) {
   if (file.size() < kSafetensorsPrefix)
     fail_file(file.path(), fmt::format("ends at byte {}", file.size()),
@@ -100,11 +100,10 @@ std::vector<Named> storage_order(const TensorMap& tensors, const fs::path& path)
     check_internal(tensor.defined(), "only defined tensors are written");
     const bool dense = tensor.layout() == at::kStrided && !tensor.is_quantized();
     if (!dense || !safetensors_dtype(tensor.scalar_type()) || name == "__metadata__")
-      fail_user(
-          {.where = path.string(),
-           .what = fmt::format("tensor \"{}\" of type {}", printable(name), tensor.toString()),
-           .why = name == "__metadata__" ? "the format keeps this name for itself" : "safetensors has no such type",
-           .next = name == "__metadata__" ? "rename it" : "convert it to a dense tensor of floats or integers"});
+      fail_user({.where = path.string(),
+                 .what = fmt::format("tensor \"{}\" of type {}", printable(name), tensor.toString()),
+                 .why = name == "__metadata__" ? "the format reserves this name" : "safetensors has no such type",
+                 .next = name == "__metadata__" ? "rename it" : "convert it to a dense tensor of floats or integers"});
     order.push_back({&name, &tensor});
   }
   std::stable_sort(order.begin(), order.end(),
@@ -139,7 +138,7 @@ std::string header_text(const std::vector<Named>& order, const std::map<std::str
   return text;
 }
 
-/// The weight_map of an index, held to its form.
+/// Reads the weight_map of an index and checks its form.
 std::map<std::string, std::string> read_weight_map(const fs::path& path) {
   const nlohmann::json index = read_json_file(path);
   const auto fail = [&](const std::string& what, const std::string& why) {
@@ -151,7 +150,7 @@ std::map<std::string, std::string> read_weight_map(const fs::path& path) {
   for (const auto& [name, file] : index.at("weight_map").items()) {
     if (!file.is_string()) fail(fmt::format("file of tensor \"{}\"", printable(name)), "it is not a string");
     const auto text = file.get<std::string>();
-    // an index from elsewhere must not lead to files of ours
+    // an index from elsewhere must not refer to other files of this machine
     if (text.empty() || text == "." || text == ".." || text.find_first_of(std::string("/\\\0", 3)) != std::string::npos)
       fail(fmt::format("file \"{}\" of tensor \"{}\"", printable(text), printable(name)),
            "it must be the name of a file in the same folder");

@@ -31,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kDtypes{{
     {"U8", at::kByte},
     {"BOOL", at::kBool},
 }};
-constexpr size_t kMostDims = 64;  // libtorch's kernels go no further
+constexpr size_t kMostDims = 64;  // the limit of libtorch's kernels
 constexpr const char* kMetadata = "__metadata__";
 const char* const kWriteItAnew = "the file is damaged or its writer is at fault: get it again or write it anew";
 
@@ -39,7 +39,8 @@ const char* const kWriteItAnew = "the file is damaged or its writer is at fault:
   fail_user({.where = file.string(), .what = std::move(what), .why = std::move(why), .next = kWriteItAnew});
 }
 
-/// Characters of the header; counts those that the JSON parser has taken, which it does not tell its handler.
+/// Iterates over the characters of the header and counts those that the JSON parser has taken, because the parser does
+/// not pass positions to its handler.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -68,8 +69,8 @@ class CountingIterator {
   size_t* taken_;
 };
 
-/// Takes the JSON token by token: nothing is built that the format has no place for, whatever the nesting, and a name
-/// that comes twice is seen.
+/// Processes the JSON token by token. Builds nothing that the format does not allow, at any nesting, and detects names
+/// that occur twice.
 class HeaderHandler {
  public:
   using Json = nlohmann::json;
@@ -118,7 +119,7 @@ class HeaderHandler {
   enum Field { kDtype, kShape, kOffsets, kFields };
   static constexpr std::array<std::string_view, kFields> kFieldNames{"dtype", "shape", "data_offsets"};
 
-  /// A number ends where the next character is no digit: that one has been taken too.
+  /// The parser detects the end of a number at the next character, which it has then taken too.
   void count_back() { surplus_ = 1; }
   std::string field() const {
     return fmt::format("{} of tensor \"{}\"", kFieldNames[size_t(field_)], printable(name_));
@@ -126,7 +127,7 @@ class HeaderHandler {
   [[noreturn]] void fail(std::string what, std::string why) const {
     fail_header(file_, fmt::format("{} at byte {}", what, kSafetensorsPrefix + taken_ - surplus_), std::move(why));
   }
-  /// A value of a kind that this place has no use for.
+  /// Throws for a value whose kind is not allowed at this place.
   [[noreturn]] void fail_value(std::string_view value) const;
   [[noreturn]] void fail_word(std::string_view value) {
     surplus_ = 0;
@@ -139,7 +140,7 @@ class HeaderHandler {
   SafetensorsHeader header_;
   Place place_ = Place::outside;
   bool has_metadata_ = false;
-  std::string name_;    ///< the last key at the top
+  std::string name_;    ///< the last key at the top level
   std::string item_;    ///< the last key of the metadata
   int field_ = kDtype;  ///< the last key of a tensor
   std::array<bool, kFields> seen_{};
@@ -259,15 +260,17 @@ bool HeaderHandler::end_array() {
 }
 
 bool HeaderHandler::parse_error(size_t position, const std::string&, const Json::exception& error) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ... - invalid literal; last read:
-  // '...'": the part behind the place and before what was read, which may be long and need not be text
+  // The parser's message is "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ... -
+  // invalid literal; last read: '...'". Keeps the part after the position and before "last read", which may be long and
+  // need not be text.
   std::string why = error.what();
   if (const size_t place = why.find(": "); place != std::string::npos) why.erase(0, place + 2);
   why.erase(std::min(why.size(), why.find("; last read")));
   fail_header(file_, fmt::format("header is not valid JSON at byte {}", kSafetensorsPrefix + position), std::move(why));
 }
 
-/// The tensors' places by offset, tensors without elements before the one that starts where they lie.
+/// Checks that the tensors cover the data, in the order of their offsets. Tensors without elements come before the
+/// tensor that starts at the same offset.
 void check_cover(const SafetensorsHeader& header, uint64_t data_bytes, uint64_t data_start,
                  const std::filesystem::path& file) {
   using Entry = std::pair<const std::string, StoredTensor>;
@@ -318,7 +321,7 @@ std::optional<std::string_view> safetensors_dtype(at::ScalarType dtype) {
 }
 
 std::optional<uint64_t> tensor_bytes(const Shape& shape, at::ScalarType dtype) {
-  // strides multiply all lengths but 0, so these must not overflow either
+  // strides are products of all lengths except 0, so these must not overflow either
   int64_t product = int64_t(c10::elementSize(dtype));
   bool empty = false;
   for (int64_t length : shape) {

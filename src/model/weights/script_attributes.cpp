@@ -17,12 +17,12 @@ namespace {
 using Kind = PickleValue::Kind;
 using Names = std::set<std::string>;
 
-// Far more than any real model has: the file of another may hold one module twice, that another twice, and so on.
-constexpr int kDeepest = 200;  // modules within modules
+// Limits far above any real model. A malicious file may contain one module twice, that one another twice, and so on.
+constexpr int kDeepest = 200;  // nesting of modules
 constexpr size_t kMostAttributes = 1'000'000;
 constexpr size_t kLongestName = 1000;
 
-/// The names of a line `  __parameters__ = ["weight", "bias", ]`.
+/// Adds the names in a line `  __parameters__ = ["weight", "bias", ]`.
 void add_listed(std::string_view line, Names* names) {
   for (size_t open = line.find('"'); open != std::string_view::npos;) {
     const size_t close = line.find('"', open + 1);
@@ -32,8 +32,8 @@ void add_listed(std::string_view line, Names* names) {
   }
 }
 
-/// What a class's code lists; nothing where it has no such lists. `code`: lines "class C(Module):" at the margin, its
-/// body below.
+/// Returns the names that a class's code lists; nullopt if it has no such lists. `code`: lines "class C(Module):"
+/// without indentation, each followed by the class's body.
 std::optional<Names> listed_names(std::string_view code, std::string_view class_name) {
   const std::string heading = fmt::format("class {}(", class_name);
   std::optional<Names> names;
@@ -70,15 +70,15 @@ class AttributeCollector {
 
  private:
   [[noreturn]] void fail(const std::string& module) const {
-    fail_user(
-        {.where = path_.string(),
-         .what = fmt::format("module \"{}\"", printable(module)),
-         .why = fmt::format("modules lie deeper than {}, have names longer than {} or more than {} attributes together",
-                            kDeepest, kLongestName, kMostAttributes),
-         .next = "the file is damaged: get it again or save it anew"});
+    fail_user({.where = path_.string(),
+               .what = fmt::format("module \"{}\"", printable(module)),
+               .why = fmt::format(
+                   "modules are nested deeper than {}, have names longer than {} or more than {} attributes together",
+                   kDeepest, kLongestName, kMostAttributes),
+               .next = "the file is damaged: get it again or save it anew"});
   }
 
-  /// `type`: "__torch__.torch.nn.modules.linear.Linear"
+  /// `type`: "__torch__.torch.nn.modules.linear.Linear".
   const std::optional<Names>& names_of(std::string_view type) {
     const auto [entry, added] = names_.try_emplace(std::string(type));
     if (!added) return entry->second;

@@ -1,4 +1,4 @@
-// The parameters and buffers of a TorchScript archive, found without loading its code.
+// Finds the parameters and buffers of a TorchScript archive without loading its code.
 #pragma once
 
 #include <filesystem>
@@ -15,9 +15,10 @@ struct ScriptAttribute {
   const PickleValue* value;
 };
 
-/// Of the module `root` and all modules below it: what their classes' code lists in __parameters__ and __buffers__;
-/// where a class lists nothing (archives from before PyTorch 1.6), every attribute. A module that two modules share
-/// comes under both names. User error where modules hold each other in a circle or are more than any real model has.
+/// Returns the attributes of the module `root` and of all modules in it: those that the code of their classes lists in
+/// __parameters__ and __buffers__. If a class lists nothing (archives from before PyTorch 1.6): every attribute. A
+/// module that two modules share appears under both names. Throws a user error if modules contain each other in a cycle
+/// or are more than any real model has.
 std::vector<ScriptAttribute> script_attributes(const PickleValue& root, TorchArchive& archive,
                                                const std::filesystem::path& path);
 

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 using Kind = PickleValue::Kind;
 
 constexpr std::array<std::string_view, 3> kNestedKeys{"state_dict", "model_state_dict", "model"};
-constexpr int kMostWrappers = 4;       // a parameter around a tensor, a subclass around that
-constexpr size_t kMostStateDims = 64;  // libtorch's kernels go no further
+constexpr int kMostWrappers = 4;       // for example a parameter around a tensor, and a subclass around that
+constexpr size_t kMostStateDims = 64;  // the limit of libtorch's kernels
 constexpr size_t kStateNamesShown = 5;
 
 struct NamedDtype {
@@ -43,7 +43,7 @@ constexpr std::array<NamedDtype, 10> kStorages{{
     {"BoolStorage", at::kBool},
 }};
 
-/// Makes tensors of the values that stand for them; loads each storage once.
+/// Creates tensors from the pickle values that represent them. Loads each storage once.
 class TensorReader {
  public:
   TensorReader(TorchArchive& archive, const fs::path& path) : archive_(archive), path_(path) {}
@@ -60,7 +60,7 @@ class TensorReader {
   c10::Storage storage(const std::string& name, const PickleValue& value, at::ScalarType* dtype);
   int64_t integer(const std::string& name, const PickleValue& value) const;
   std::vector<int64_t> integers(const std::string& name, const PickleValue& value) const;
-  /// Elements of the storage that the tensor reaches, counted from the storage's begin.
+  /// Checks that the tensor does not extend beyond its storage. Units: elements, from the storage's begin.
   void check_reach(const std::string& name, const Shape& sizes, const Shape& strides, int64_t offset,
                    at::ScalarType dtype, size_t bytes) const;
 
@@ -92,8 +92,8 @@ std::vector<int64_t> TensorReader::integers(const std::string& name, const Pickl
 }
 
 at::Tensor TensorReader::read(const std::string& name, const PickleValue& value) {
-  // _rebuild_parameter(tensor, ...) and _rebuild_from_type_v2(function, type, arguments, state) wrap the call that we
-  // are after
+  // _rebuild_parameter(tensor, ...) and _rebuild_from_type_v2(function, type, arguments, state) wrap the call that is
+  // needed here
   std::string_view function = value.callee_name();
   const PickleValue* arguments = value.arguments;
   for (int wrapper = 0; wrapper < kMostWrappers; ++wrapper) {
@@ -117,8 +117,9 @@ at::Tensor TensorReader::read(const std::string& name, const PickleValue& value)
 }
 
 at::Tensor TensorReader::rebuild(const std::string& name, const PickleValue& arguments) {
-  constexpr size_t kStorage = 0, kOffset = 1, kSizes = 2, kStrides = 3;  // of _rebuild_tensor and its successors
-  constexpr size_t kDtype = 6;                                           // of _rebuild_tensor_v3
+  // arguments of _rebuild_tensor and its successors
+  constexpr size_t kStorage = 0, kOffset = 1, kSizes = 2, kStrides = 3;
+  constexpr size_t kDtype = 6;  // argument of _rebuild_tensor_v3
   const auto& items = arguments.items;
   if (items.size() <= kStrides)
     fail(name, "a malformed tensor", fmt::format("it has {} of its 4 arguments", items.size()));
@@ -127,7 +128,7 @@ at::Tensor TensorReader::rebuild(const std::string& name, const PickleValue& arg
   if (dtype == at::ScalarType::Undefined)
     fail(name,
          items.size() > kDtype ? fmt::format("dtype {}", printable(items[kDtype]->text)) : "storage without a dtype",
-         "there is no such dtype here", "convert it in Python (tensor.float()) and save the state dict again");
+         "Trireme does not support this dtype", "convert it in Python (tensor.float()) and save the state dict again");
   const Shape sizes = integers(name, *items[kSizes]), strides = integers(name, *items[kStrides]);
   const int64_t offset = integer(name, *items[kOffset]);
   check_reach(name, sizes, strides, offset, dtype, whole.nbytes());
@@ -142,10 +143,10 @@ void TensorReader::check_reach(const std::string& name, const Shape& sizes, cons
                                at::ScalarType dtype, size_t bytes) const {
   if (sizes.size() != strides.size())
     fail(name, fmt::format("sizes {}, strides {}", to_string(sizes), to_string(strides)),
-         "there must be as many of both");
+         "both must have the same length");
   const std::string what = fmt::format("sizes {}, strides {}, offset {}", to_string(sizes), to_string(strides), offset);
   if (!tensor_bytes(sizes, dtype)) fail(name, what, "its size in bytes exceeds 2^63 - 1");
-  int64_t last = offset;  // element
+  int64_t last = offset;  // index of the last element
   bool empty = false, overflow = false;
   for (size_t d = 0; d < sizes.size(); ++d) {
     int64_t step = 0;
@@ -171,7 +172,7 @@ c10::Storage TensorReader::storage(const std::string& name, const PickleValue& v
   for (const NamedDtype& known : kStorages)
     if (known.name == type_name) *dtype = known.dtype;
   if (*dtype == at::ScalarType::Undefined && type_name != "UntypedStorage")
-    fail(name, fmt::format("storage of type {}", printable(type)), "there is no such dtype here",
+    fail(name, fmt::format("storage of type {}", printable(type)), "Trireme does not support this dtype",
          "convert it in Python (tensor.float()) and save the state dict again");
   const std::string& key = id[kKey]->text;
   if (const auto found = storages_.find(key); found != storages_.end()) return found->second;
@@ -190,12 +191,13 @@ bool has_tensors(const PickleValue& value) {
 [[noreturn]] void fail_no_weights(const fs::path& path, const PickleValue& root) {
   const std::string name = path.filename().string();
   if (root.is(Kind::object))
-    fail_user({.where = path.string(),
-               .what = fmt::format("a pickled object of class {}", printable(root.callee_name())),
-               .why = "an object is code, which is not run; weights are read from a state dict",
-               .next = fmt::format(
-                   "in Python, where its class is at hand: torch.save(torch.load(\"{}\").state_dict(), \"weights.pt\")",
-                   name)});
+    fail_user(
+        {.where = path.string(),
+         .what = fmt::format("a pickled object of class {}", printable(root.callee_name())),
+         .why = "loading an object would run its code, which Trireme never does; it reads weights from a state dict",
+         .next = fmt::format(
+             "in Python, where its class is available: torch.save(torch.load(\"{}\").state_dict(), \"weights.pt\")",
+             name)});
   std::vector<std::string> keys;
   for (const auto& [key, entry] : root.entries) keys.push_back(key->text);
   fail_user({.where = path.string(),

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// Bytes of the UTF-8 character that `text` starts with, 0 where it starts with none. Overlong forms count as
+/// Returns the bytes of the UTF-8 character at the start of `text`, or 0 if there is none. Overlong forms count as
 /// characters: this is for display.
 size_t character_length(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kZip = "PK\x03\x04";
-// what PyTorch's files of before 1.6 start with: a pickle (protocol 2) of the number 0x1950a86a20f9469cfc6c
+// The start of PyTorch files from before 1.6: a pickle (protocol 2) of the number 0x1950a86a20f9469cfc6c.
 constexpr std::string_view kLegacy = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
 std::string resave(const fs::path& path) {
@@ -39,7 +39,7 @@ void check_start(const fs::path& path) {
   if (start == kLegacy)
     fail_user({.where = path.string(),
                .what = "a file in the format of PyTorch before 1.6",
-               .why = "only the zip format since then is read",
+               .why = "only the zip format of later versions is supported",
                .next = resave(path)});
   if (start.starts_with('\x80'))
     fail_user({.where = path.string(),
@@ -74,7 +74,7 @@ TorchArchive::TorchArchive(fs::path path) : path_(std::move(path)) {
   } catch (const std::exception& error) {
     fail_archive(path_, "not a complete zip archive", first_line(error));
   }
-  // records are known without the folder that all lie in
+  // records are identified without the folder that contains all of them
   for (const auto& [name, checksum] : zip_checksums(path_))
     checksums_.emplace(name.substr(name.find('/') + 1), checksum);
   if (!has("data.pkl"))
@@ -85,21 +85,21 @@ TorchArchive::TorchArchive(fs::path path) : path_(std::move(path)) {
   if (has("byteorder") && text("byteorder") != "little")
     fail_user({.where = path_.string(),
                .what = "saved on a big-endian machine",
-               .why = "its numbers are the other way round here",
-               .next = resave(path_) + " on a machine like this one"});
+               .why = "this machine is little-endian",
+               .next = resave(path_) + " on a little-endian machine"});
 }
 
 TorchArchive::~TorchArchive() = default;
 
-/// libtorch's reader is built without this comparison.
+/// libtorch's reader is built without this check.
 void TorchArchive::check_checksum(const std::string& name, const void* data, size_t bytes) const {
   const auto stated = checksums_.find(name);
   if (stated == checksums_.end() || stated->second == 0) return;
   const auto found = uint32_t(crc32_z(0, static_cast<const Bytef*>(data), bytes));
   if (found != stated->second)
-    fail_archive(
-        path_, fmt::format("record \"{}\" is damaged", printable(name)),
-        fmt::format("the checksum of its {} bytes is {:08x}, its directory says {:08x}", bytes, found, stated->second));
+    fail_archive(path_, fmt::format("record \"{}\" is damaged", printable(name)),
+                 fmt::format("the checksum of its {} bytes is {:08x}, its directory states {:08x}", bytes, found,
+                             stated->second));
 }
 
 bool TorchArchive::has(const std::string& record) const {

@@ -1,4 +1,4 @@
-// The zip archive that PyTorch's files are, read by libtorch's reader; its failures as errors of ours.
+// The zip archive of a PyTorch file, read by libtorch's reader. The reader's failures become Trireme's errors.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -19,15 +19,15 @@ namespace trireme {
 /// Used by one thread.
 class TorchArchive {
  public:
-  /// User errors: a path that cannot be read, a file that is no zip archive (the format of PyTorch before 1.6 among
-  /// them) or a damaged one, one without data.pkl, one of a big-endian machine.
+  /// Throws user errors: a path that cannot be read; a file that is not a zip archive (for example the format of
+  /// PyTorch before 1.6) or a damaged one; an archive without data.pkl, or from a big-endian machine.
   explicit TorchArchive(std::filesystem::path path);
   ~TorchArchive();
 
   bool has(const std::string& record) const;
-  /// A record's bytes, in memory aligned for tensors. User errors: no such record, one that cannot be read, one whose
-  /// bytes do not give the checksum that the archive states. PyTorch can be told to leave checksums out; 0 stands for
-  /// none.
+  /// Returns a record's bytes, in memory aligned for tensors. Throws user errors: no such record; a record that cannot
+  /// be read; bytes that do not match the checksum in the archive. PyTorch has an option that leaves out checksums; it
+  /// stores 0 for them, which is not checked.
   std::pair<c10::DataPtr, size_t> record(const std::string& name);
   std::string text(const std::string& name);
 

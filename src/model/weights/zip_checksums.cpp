@@ -9,14 +9,14 @@
 namespace trireme {
 namespace {
 
-// what records begin with, and where in them a field lies
+// signatures of records, and offsets of fields in them
 constexpr std::string_view kEntry = "PK\x01\x02", kEnd = "PK\x05\x06", kEnd64 = "PK\x06\x06", kLocator64 = "PK\x06\x07";
 constexpr size_t kEntrySize = 46, kEntryChecksum = 16, kEntryNameLength = 28, kEntryExtraLength = 30,
                  kEntryCommentLength = 32;
 constexpr size_t kEndSize = 22, kEndDirectorySize = 12, kEndDirectoryOffset = 16;
 constexpr size_t kEnd64Size = 56, kEnd64DirectorySize = 40, kEnd64DirectoryOffset = 48;
 constexpr size_t kLocator64Size = 20, kLocator64Offset = 8;
-constexpr size_t kLongestComment = 0xffff;  // after the end record
+constexpr size_t kLongestComment = 0xffff;  // bytes after the end record
 
 uint64_t number_at(std::string_view bytes, size_t offset, int count) {
   uint64_t value = 0;
@@ -24,7 +24,7 @@ uint64_t number_at(std::string_view bytes, size_t offset, int count) {
   return value;
 }
 
-/// Nothing where the file has no such bytes.
+/// nullopt if the file does not have these bytes.
 std::optional<std::string> bytes_at(const InputFile& file, uint64_t offset, uint64_t count) {
   if (offset > file.size() || count > file.size() - offset) return std::nullopt;
   std::string bytes(count, '\0');

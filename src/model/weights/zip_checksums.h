@@ -1,4 +1,4 @@
-// What a zip archive says about the bytes of its entries. libtorch's reader does not compare them.
+// The checksums of a zip archive's entries. libtorch's reader does not compare them.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace trireme {
 
-/// CRC-32 of each entry of a zip archive by its path, as the directory at the archive's end has it (APPNOTE.TXT of
-/// PKWARE, 4.3.12 and on; Zip64 too). Of what comes after a part of the directory that makes no sense there is none.
+/// Returns the CRC-32 of each entry of a zip archive by its path, from the directory at the archive's end (APPNOTE.TXT
+/// of PKWARE, 4.3.12 ff.; Zip64 too). Stops at the first malformed part of the directory: entries after it have no
+/// checksum.
 std::map<std::string, uint32_t> zip_checksums(const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -30,7 +30,7 @@ std::string refusal(const std::string& source, const Shape& sample = {6}, const 
 TEST(ImportErrors, ControlFlowThatDependsOnData) {
   EXPECT_THAT(
       refusal("def forward(self, x: Tensor):\n  if bool(x.sum() > 0):\n    x = x * 2\n  return x * self.weight\n"),
-      AllOf(HasSubstr("aten::Bool"), HasSubstr(":2"), HasSubstr("makes a number of Python's")));
+      AllOf(HasSubstr("aten::Bool"), HasSubstr(":2"), HasSubstr("to a Python number")));
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * self.weight[0].item()\n"), HasSubstr("aten::item"));
 }
 
@@ -41,7 +41,7 @@ TEST(ImportErrors, ModesThatComputeDifferently) {
   EXPECT_THAT(
       refusal(
           "def forward(self, x: Tensor):\n  a = 1.0\n  if self.training:\n    a = 2.0\n  return x * self.weight * a\n"),
-      AllOf(HasSubstr("aten::mul"), HasSubstr("other numbers in training than in evaluation")));
+      AllOf(HasSubstr("aten::mul"), HasSubstr("different numbers in training and in evaluation")));
 }
 
 TEST(ImportErrors, SamplesThatDependOnEachOther) {
@@ -55,21 +55,21 @@ TEST(ImportErrors, SamplesFoldedBehindPositionsAndMixed) {
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  y = (x * self.weight).transpose(0, 1).reshape(3 * x.size(0), "
                       "2)\n  return y.cumsum(0)\n",
                       {3, 2}, {{"weight", {2}}}),
-              AllOf(HasSubstr("aten::cumsum"), HasSubstr("folded into a dim behind others")));
+              AllOf(HasSubstr("aten::cumsum"), HasSubstr("the inner part of a folded dim")));
 }
 
 TEST(ImportErrors, SizesOfTheExampleBatch) {
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return (x * self.weight).view(2, 6)\n"),
               AllOf(HasSubstr("aten::view"), HasSubstr("fails with 3 samples"), HasSubstr("traced")));
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * self.weight * float(x.size(0))\n"),
-              HasSubstr("changes with the number of samples, other than in proportion"));
+              HasSubstr("changes with the number of samples, but not in proportion"));
 }
 
 TEST(ImportErrors, RandomNumbers) {
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * self.weight + torch.rand_like(x)\n"),
               AllOf(HasSubstr("aten::rand_like"), HasSubstr("draws random numbers")));
   EXPECT_THAT(refusal("def forward(self, x: Tensor):\n  return x * torch.dropout(self.weight, 0.5, self.training)\n"),
-              AllOf(HasSubstr("aten::dropout"), HasSubstr("drops out in a way that no layer here has")));
+              AllOf(HasSubstr("aten::dropout"), HasSubstr("is a kind of dropout that no layer supports")));
 }
 
 TEST(ImportErrors, StateThatChanges) {
@@ -95,7 +95,7 @@ TEST(ImportErrors, BatchNormThatNoLayerHas) {
   EXPECT_THAT(
       refusal("def forward(self, x: Tensor):\n  return self.bn.forward(x) * self.weight\n", {4, 5, 5, 5},
               {{"weight", {1}}}, {}, {{"bn", norm}}),
-      AllOf(HasSubstr("aten::batch_norm"), HasSubstr("changes running statistics outside of a batch norm layer")));
+      AllOf(HasSubstr("aten::batch_norm"), HasSubstr("changes running statistics but is not a batch norm layer")));
   EXPECT_THAT(
       refusal("def forward(self, x: Tensor):\n  return self.bn.forward(torch.tanh(self.bn.forward(x))) * self.weight\n",
               {4, 5, 5}, {{"weight", {1}}}, {}, {{"bn", norm}}),
@@ -156,8 +156,8 @@ TEST(ImportErrors, FilesThatAreNoTorchScript) {
   const auto path = std::filesystem::temp_directory_path() / ("trireme-no-script-" + std::to_string(getpid()) + ".pt");
   std::ofstream(path) << "weights";
   const auto import = [&] { import_torchscript(path, {{6}}, {}); };
-  EXPECT_THAT([&] { import(); }, ::testing::ThrowsMessage<Error>(
-                                     AllOf(HasSubstr("is no TorchScript"), HasSubstr("\"PK\""), HasSubstr("damaged"))));
+  EXPECT_THAT([&] { import(); }, ::testing::ThrowsMessage<Error>(AllOf(HasSubstr("is not a TorchScript file"),
+                                                                       HasSubstr("\"PK\""), HasSubstr("damaged"))));
   std::filesystem::remove(path);
 }
 

@@ -240,7 +240,7 @@ TEST(Import, DropoutBecomesALayerAndSaysWhenTracingHasSwitchedItOff) {
                    {6},
                    6};
   EXPECT_THAT(kinds_of(off.import().model), ElementsAre("mul"));
-  EXPECT_THAT(off.import().notes, Contains(HasSubstr("switched off")));
+  EXPECT_THAT(off.import().notes, Contains(HasSubstr("disabled")));
   const Script always{make_module("def forward(self, x: Tensor):\n  return torch.dropout(x * self.weight, 0.5, True)\n",
                                   {{"weight", {6}}}),
                       {6},
@@ -407,7 +407,7 @@ TEST(Import, ATracedLstmIsFixedToAModeOnlyWhereItDropsOut) {
     EXPECT_THAT(lstm(1, 1, 0.5, mode).import().notes, ::testing::IsEmpty()) << "between layers, of which there is one";
   }
   EXPECT_THAT(lstm(2, 1, 0.5, "True").import().notes, ElementsAre(HasSubstr("fixed to training mode")));
-  EXPECT_THAT(lstm(2, 1, 0.5, "False").import().notes, ElementsAre(HasSubstr("switched off")));
+  EXPECT_THAT(lstm(2, 1, 0.5, "False").import().notes, ElementsAre(HasSubstr("disabled")));
 }
 
 constexpr const char* kFusedAttention = R"(

@@ -80,7 +80,7 @@ TEST(MatchWeights, StrictRefusesWhatDiffers) {
   file["extra"] = at::randn({1});
   EXPECT_THAT(
       user_error([&] { match_weights(model, file, {}, "x.pt"); }),
-      HasSubstr("1 missing (bn.running_var), 1 of another shape or dtype (fc2.weight is [1000, 5], here [3, 5]), "
+      HasSubstr("1 missing (bn.running_var), 1 of another shape or dtype (fc2.weight is [1000, 5], not [3, 5]), "
                 "1 unexpected (extra)"));
 }
 
@@ -99,8 +99,8 @@ TEST(MatchWeights, PartialLeavesAnotherHeadAlone) {
   EXPECT_THAT(match.unexpected, ElementsAre("aux.weight"));
   EXPECT_EQ(render(match, model, "x.pt"),
             "x.pt: 5 of 8 tensors of model \"small\" (40 values)\n"
-            "  2 left at their initial values, of another shape in the file (fc2.weight is [1000, 5], here [3, 5], "
-            "fc2.bias is [1000], here [3])\n"
+            "  2 left at their initial values, of another shape in the file (fc2.weight is [1000, 5], not [3, 5], "
+            "fc2.bias is [1000], not [3])\n"
             "  1 left at their initial values, missing in the file (bn.bias)\n"
             "  1 in the file only (aux.weight)\n"
             "  1 in the file and not needed (bn.num_batches_tracked)\n");
@@ -115,7 +115,8 @@ TEST(MatchWeights, SkippedPrefixesAreLeftAloneUnderEitherRule) {
   EXPECT_TRUE(match.is_complete());
   EXPECT_THAT(match.skipped, ElementsAre("fc2.weight", "fc2.bias"));
   EXPECT_THAT(match.unexpected, IsEmpty()) << "what is skipped may be in the file";
-  EXPECT_THAT(render(match, model, "x"), HasSubstr("2 left at their initial values, as asked (fc2.weight, fc2.bias)"));
+  EXPECT_THAT(render(match, model, "x"),
+              HasSubstr("2 left at their initial values, as requested (fc2.weight, fc2.bias)"));
 }
 
 TEST(MatchWeights, WhatIsToBeSkippedMustBeThere) {
@@ -130,7 +131,7 @@ TEST(MatchWeights, WhatIsNoTensorIsNotCalledMissing) {
   file.erase("fc1.bias");
   MatchOptions options{.not_tensors = {"epoch", "fc1.bias"}};
   const std::string error = user_error([&] { match_weights(small_model(), file, options, "x.pt"); });
-  EXPECT_THAT(error, AllOf(HasSubstr("fc1.bias is no tensor, here [5]"), ::testing::Not(HasSubstr("missing"))));
+  EXPECT_THAT(error, AllOf(HasSubstr("fc1.bias is no tensor, not [5]"), ::testing::Not(HasSubstr("missing"))));
   options.rule = kPartial;
   EXPECT_EQ(match_weights(small_model(), file, options, "x.pt").mismatched.size(), 1u);
 }
@@ -138,7 +139,7 @@ TEST(MatchWeights, WhatIsNoTensorIsNotCalledMissing) {
 TEST(MatchWeights, AFileOfAnotherModelIsRefusedEvenInPart) {
   const TensorMap file{{"conv.weight", at::randn({2})}};
   EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {.rule = kPartial}, "x.pt"); }),
-              AllOf(HasSubstr("nothing fits model \"small\""), HasSubstr("check that the file is of this model")));
+              AllOf(HasSubstr("nothing fits model \"small\""), HasSubstr("check that the file belongs to this model")));
   EXPECT_THAT(user_error([&] { match_weights(small_model(), {}, {.rule = kPartial}, "x.pt"); }),
               HasSubstr("nothing fits"));
 }
@@ -148,7 +149,7 @@ TEST(MatchWeights, APrefixIsTakenOffOrPointedOut) {
   for (const auto& [name, tensor] : small_weights()) file["module." + name] = tensor;
   EXPECT_TRUE(match_weights(small_model(), file, {.prefix = "module."}, "x.pt").is_complete());
   EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {}, "x.pt"); }),
-              HasSubstr("behind a prefix: weights_prefix = \"module.\""));
+              HasSubstr("with a prefix: set weights_prefix = \"module.\""));
   file["other"] = at::randn({1});
   EXPECT_THAT(match_weights(small_model(), file, {.rule = kPartial, .prefix = "module."}, "x.pt").unexpected,
               ElementsAre("other"));
@@ -171,7 +172,7 @@ TEST(MatchWeights, AnLstmsGatesMayBeOneDimWithItsUnits) {
   EXPECT_TRUE(at::equal(match.tensors.at("lstm.bias_hh_l0"), file["lstm.bias_hh_l0"].view({4, 5})));
   file["lstm.weight_hh_l0"] = hidden.t().contiguous();  // as many values, but another order
   EXPECT_THAT(user_error([&] { match_weights(model, file, {}, "x.pt"); }),
-              HasSubstr("weight_hh_l0 is [5, 20], here [4, 5, 5]"));
+              HasSubstr("weight_hh_l0 is [5, 20], not [4, 5, 5]"));
 }
 
 TEST(MatchWeights, OnlyLeadingDimsMayBeMerged) {
@@ -205,7 +206,7 @@ TEST(MatchWeights, IntegersAreNoParameters) {
   TensorMap file = small_weights();
   file["fc1.bias"] = at::arange(5);
   EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {}, "x.pt"); }),
-              HasSubstr("fc1.bias is Long [5], here floating [5]"));
+              HasSubstr("fc1.bias is Long [5], not floating [5]"));
   file["fc1.bias"] = at::randn({5}).to(at::kBFloat16);
   EXPECT_EQ(match_weights(small_model(), file, {}, "x.pt").tensors.at("fc1.bias").scalar_type(), at::kBFloat16);
 }

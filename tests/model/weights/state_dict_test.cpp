@@ -103,7 +103,7 @@ TEST_F(StateDict, ATensorMustStayWithinItsStorage) {
   EXPECT_THAT(tensor_error(0, {int64_t{1} << 62, 2}, {0, 0}), HasSubstr("exceeds 2^63"));
   EXPECT_THAT(tensor_error(0, {6}, {-1}), HasSubstr("whole numbers from 0 on"));
   EXPECT_THAT(tensor_error(-1, {6}, {1}), HasSubstr("whole numbers from 0 on"));
-  EXPECT_THAT(tensor_error(0, {6}, {}), HasSubstr("there must be as many of both"));
+  EXPECT_THAT(tensor_error(0, {6}, {}), HasSubstr("both must have the same length"));
   EXPECT_THAT(tensor_error(0, std::vector<int64_t>(65, 1), std::vector<int64_t>(65, 1)), HasSubstr("at most 64"));
 }
 
@@ -197,7 +197,7 @@ TEST_F(StateDict, ChecksumsMayBeLeftOut) {
 TEST_F(StateDict, ScriptModulesThatHoldEachOtherEnd) {
   // a module memoized before its state holds itself
   const std::string circle = global("__torch__", "M") + ")\x81q\x01}(" + text("m") + "h\x01" + "ub";
-  EXPECT_THAT(error(circle), HasSubstr("modules lie deeper than 200"));
+  EXPECT_THAT(error(circle), HasSubstr("modules are nested deeper than 200"));
   // each of 60 modules holds the one before it twice: 2^60 names
   std::string module = object("__torch__", "M", {{"w", tensor(storage("0"), 0, {6}, {1})}});
   for (char level = 1; level < 60; ++level)
