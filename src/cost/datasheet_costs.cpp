@@ -22,7 +22,7 @@ constexpr NodeId kData = 0;
        .next = fmt::format("add device.{}.flops.{}, or choose another precision", kind.name, name_of(precision))});
 }
 
-/// Whether some layer takes this model input for integers.
+/// True if a layer reads this model input as integers.
 bool is_integer(const Model& model, NodeId input) {
   for (NodeId consumer : model.consumers(input)) {
     const std::vector<Shape> shapes = model.input_shapes(consumer);
@@ -38,7 +38,7 @@ bool is_integer(const Model& model, NodeId input) {
 double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed) {
   if (work.operators == 0) return 0;
   const double flops = work.flops / work.operators, bytes = work.bytes / work.operators;
-  // w / (peak * greatest * w / (w + half)), without the division by zero
+  // w / (peak * greatest * w / (w + half)), written so that w = 0 does not divide by zero.
   const double computing = work.multiplies ? (flops + speed.half_work) / (speed.peak_flops * speed.greatest_efficiency)
                                            : flops / speed.peak_flops;
   return work.operators * (device.launch + std::max(computing, bytes / device.memory_bandwidth));
@@ -136,7 +136,7 @@ LayerMemory DatasheetCosts::memory(NodeId node, const ShardingOption& option, in
 double DatasheetCosts::update_seconds(int64_t elements, int contributors, int kind) const {
   const DeviceKind& device = kinds_.at(kind_index(kind));
   const double compute = double(compute_size(precision_)), master = double(master_size(precision_));
-  const double copy = compute == master ? 0 : compute;  // of the weights, in the type that layers compute with
+  const double copy = compute == master ? 0 : compute;  // write the weights in the type that layers compute with
   const double per_element = double(contributors) * compute + 2 * master * (1 + optimizer_states_) + copy;
   return device.launch + double(elements) * per_element / device.memory_bandwidth;
 }

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMostSamples = 1e15;  // of a batch
+constexpr double kMostSamples = 1e15;  // largest batch that is accepted
 constexpr const char* kForms =
     "name a file of trireme measure-epochs, or write noise=2000, noise=2000,least=12 or 256:4,2048:4.5,8192:16";
 

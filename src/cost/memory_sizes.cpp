@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kIndexBytes = 8;
-constexpr int64_t kNarrowBytes = 2;  // of formats whose sums are taken in float
+constexpr int64_t kNarrowBytes = 2;  // bytes per element of formats that are summed in float
 
 int64_t elements_of(const Box& box) {
   int64_t elements = 1;
@@ -21,12 +21,12 @@ int64_t elements_of(const Box& box) {
   return elements;
 }
 
-/// Whether the part `box` of a tensor at `outer` is one stretch of its memory. Tensors of 4 dims lie in channels_last
-/// order.
+/// True if the part `box` of a tensor that covers `outer` is contiguous in memory. Tensors with 4 dims are in
+/// channels_last order.
 bool is_one_stretch(const Box& box, const Box& outer) {
   constexpr std::array<size_t, 4> kChannelsLast{0, 2, 3, 1};
   bool cut = false;
-  for (size_t i = box.size(); i-- > 0;) {  // from the innermost
+  for (size_t i = box.size(); i-- > 0;) {  // from the innermost dim
     const size_t d = box.size() == kChannelsLast.size() ? kChannelsLast[i] : i;
     if (cut && box[d].size() > 1) return false;
     cut = cut || box[d].size() < outer[d].size();
@@ -62,7 +62,8 @@ int64_t ProgramSizes::loaded_bytes(NodeId input) const {
   return int64_t(c10::elementSize(input_type(options_, input)));
 }
 
-/// Numbers are rounded to what layers compute with when they are loaded, losses and what they compare with are not.
+/// Floating-point inputs are converted to the compute type when they are loaded. Losses and the targets that they
+/// compare with are not.
 void ProgramSizes::find_element_bytes() {
   std::vector<bool> of_integers;
   for (NodeId id = 0; id < NodeId(model_.nodes().size()); ++id) {
@@ -167,7 +168,7 @@ const ArrivingValue& RankSizes::arrival(RedistributionId move, bool adjoint, int
   return it->second;
 }
 
-/// The cases of redistribute() in tensor/redistribute.h, on the `local` backend.
+/// The cases of redistribute() in tensor/redistribute.h, on backend `local`.
 ArrivingValue RankSizes::find_arrival(RedistributionId id, bool adjoint, int64_t samples) const {
   const Program& program = all_.program();
   const Redistribution& move = program.redistributions[size_t(id)];

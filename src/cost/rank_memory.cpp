@@ -37,8 +37,7 @@ bool RankMemory::carries_states() const {
 
 // -- steps
 
-/// Everything that stays is there from the beginning, so one step is like the next, but for states and batches in
-/// flight.
+/// All permanent tensors exist from the beginning. Steps are therefore equal, except for states and batches in flight.
 MemoryUse RankMemory::run() {
   const int steps = program_.greatest_lag + 1 + (carries_states() || !program_.flushes);
   execute(program_, *this, {.batches = steps, .steps = steps, .ranks = {sizes_.rank()}});
@@ -110,7 +109,7 @@ void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
   }
 }
 
-/// All inputs of a range of samples come together, whichever of them this stage reads.
+/// All inputs of a range of samples are loaded together, even if this stage reads only some of them.
 void RankMemory::load(int stage, MicroBatch& batch) {
   std::vector<std::pair<Range, std::vector<Held>>> fetched;
   const int64_t samples = all_.samples(batch.index);
@@ -198,7 +197,7 @@ void RankMemory::add_gradient(ValueId value, const Held& gradient, MicroBatch& b
   sum = sum ? activations(sizes_.gradient_bytes(value, batch.index)) : gradient;
 }
 
-/// A gradient without memory of its own lies in one before it, or in the output's.
+/// A gradient without memory of its own shares that of the gradient before it, or of the output's gradient.
 std::vector<Held> RankMemory::input_gradients(OpId id, const MicroBatch& batch, const Held& gradient) {
   const Op& op = program_.ops[size_t(id)];
   const LayerMemory& memory = sizes_.layer(id, batch.index);
@@ -229,7 +228,7 @@ void RankMemory::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) 
     if (!idle && !defers) add_parameters(id, batch, false);
     for (size_t i = 0; i < op.inputs.size(); ++i)
       if (program_.values[size_t(op.inputs[i])].needs_gradient) add_gradient(op.inputs[i], gradients[i], batch);
-    if (defers) {  // the call lives on until backward_weight
+    if (defers) {  // the call's tensors remain until backward_weight
       if (memory.deferred) {
         call->saved.reset();
         call->saved = activations(*memory.deferred);
@@ -241,7 +240,7 @@ void RankMemory::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) 
   call.reset();
 }
 
-/// `apart`: as the second part of a backward.
+/// `apart`: as the second part of a split backward.
 void RankMemory::add_parameters(OpId id, const MicroBatch& batch, bool apart) {
   const Op& op = program_.ops[size_t(id)];
   const LayerMemory& memory = sizes_.layer(id, batch.index);
@@ -294,7 +293,7 @@ void RankMemory::move(const Instruction& i, MicroBatch& batch) {
   else batch.values[size_t(move.to)] = std::move(result);
 }
 
-/// Holds what was sent until its receivers have taken it.
+/// Retains a sent message until its receivers have received it.
 void RankMemory::note_message(const Instruction& i, int batch) {
   const Held message = std::exchange(sent_, nullptr);
   if (receivers() == Receivers::at_once || !message) return;
@@ -304,7 +303,7 @@ void RankMemory::note_message(const Instruction& i, int batch) {
   under_way_.push_back({i.index, i.adjoint, receiver, all_.moment_of(MoveRole::receive, i, receiver, batch), message});
 }
 
-/// Who has sent this has taken what it took before.
+/// Releases the messages that the sender of this one has received before it sent.
 void RankMemory::note_progress(const Instruction& i, int batch) {
   const int sender = ends_of(program_.redistributions[size_t(i.index)], program_, i.adjoint).from.mesh.workers.front();
   const Moment sent = all_.moment_of(MoveRole::send, i, sender, batch);

@@ -38,7 +38,7 @@ class OverLinks final : public TransferTimes {
  private:
   ModelledTransfer transfer(const Demand& demand) const {
     ModelledTransfer transfer{demand.fixed, {}};
-    for (const Share& share : demand.shares) {  // a node's shared link may be there once for each rank
+    for (const Share& share : demand.shares) {  // a node's shared link may be listed once per rank
       const Pool& pool = links_->pools()[size_t(share.pool)];
       if (pool.kind == Pool::Kind::link) transfer.busy.emplace_back(share.pool, share.amount / pool.capacity);
     }
