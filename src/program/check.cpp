@@ -11,14 +11,14 @@
 namespace trireme {
 namespace {
 
-/// Puts what went wrong into words.
+/// Formats the checker's findings as user errors.
 class Findings {
  public:
   Findings(const Program& program, const Model& model, const std::string& where)
       : program_(program), model_(model), where_(where), shows_batch_(!program.flushes) {}
 
-  /// Follows "waits for" from the first rank that stands still until a rank repeats (a cycle) or has ended (a partner
-  /// that never comes).
+  /// Follows "waits for" from the first blocked rank until a rank repeats (a cycle) or has ended (a partner that never
+  /// takes part).
   [[noreturn]] void report(const std::vector<Standstill>& standstills) const {
     const auto find = [&](int rank) {
       const auto it = std::lower_bound(standstills.begin(), standstills.end(), rank,

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// Combinations that make no sense together, each with the reason.
+/// Throws a user error for an invalid combination of options, with the reason.
 void check_options(const Plan& plan, const CompileOptions& options, const Program& program, const std::string& where) {
   auto refuse = [&](const std::string& what, const char* why, const char* next) {
     fail_user({where, what, why, next});
@@ -49,7 +49,7 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
     refuse("every parameter is frozen", "nothing is left to train", "freeze fewer");
 }
 
-/// Buckets that each world rank holds, ascending.
+/// The buckets that each rank holds, ascending.
 std::vector<std::vector<BucketId>> held_buckets(const Program& program) {
   std::vector<std::vector<BucketId>> held(static_cast<size_t>(program.devices));
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
@@ -57,7 +57,7 @@ std::vector<std::vector<BucketId>> held_buckets(const Program& program) {
   return held;
 }
 
-/// Workers of one group that hold the same buckets share one list.
+/// Workers of one group with the same buckets share one instruction list.
 void write_lists(const Plan& plan, const Schedule& schedule, const std::vector<WorkerGroup>& groups,
                  const std::vector<std::vector<StageItem>>& stages, Program& program) {
   const auto held = held_buckets(program);
@@ -76,7 +76,7 @@ void write_lists(const Plan& plan, const Schedule& schedule, const std::vector<W
   }
 }
 
-/// Around each step of every rank.
+/// Adds an `agree` instruction before and after each step of every rank.
 void insert_agreement(Program& program) {
   program.agrees = true;
   for (std::vector<Instruction>& list : program.lists) {

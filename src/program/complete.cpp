@@ -1,4 +1,4 @@
-// What follows from a program's graph and lists: aliases of values, how often they are read, whom instructions meet.
+// Completes a program from its graph and lists: aliases of values, number of reads, rendezvous.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -19,7 +19,7 @@ void write_aliases(Program& program) {
   }
 }
 
-/// What a segment makes it alone reads again: whatever reads it outside has done so.
+/// For each segment, the values that its recomputation reads: made inside the segment, or outside.
 void write_recompute_reads(Program& program) {
   program.recompute_reads.assign(program.segments.size(), {});
   for (size_t s = 0; s < program.segments.size(); ++s) {

@@ -109,9 +109,9 @@ class TextDrawing {
            (program_.micro_batches == 1 ? fmt::format("{}", s.batch) : fmt::format("{}.{}", s.batch, s.micro_batch));
   }
 
-  /// Characters per unit: every label fits into its stretch with a space behind it.
+  /// Sets the characters per unit, such that each label fits into its stretch and is followed by a space.
   void choose_scale() {
-    std::map<OpCode, double> longest;  // a stretch that a wait has broken need not fit
+    std::map<OpCode, double> longest;  // a stretch that a wait has split need not fit
     for (const Row& row : rows_)
       for (const Stretch& s : *row.stretches) longest[s.code] = std::max(longest[s.code], s.end - s.begin);
     for (const Row& row : rows_)
@@ -170,7 +170,7 @@ class TextDrawing {
   const Program& program_;
   const UnitTimeline timeline_;
   const std::vector<Row> rows_;  // point into timeline_
-  size_t margin_ = 0;            // before the time begins
+  size_t margin_ = 0;            // width of the labels, in characters
   size_t width_ = 0;             // of the time shown, in characters
   int cell_ = 1;                 // characters per unit
   bool chunked_ = false;

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kUnknown = -2;  // channel of a role that has not been asked for
+constexpr int kUnknown = -2;  // channel of a role that has not been computed
 
 template <class Meeting>
 Meeting take_out(std::vector<Meeting>& under_way, Meeting& meeting) {
@@ -125,7 +125,8 @@ const Role& Engine::role_at(const Execution& e) {
 
 // -- the main lane
 
-/// Sums of shared replicas are part of the update; links that overlap nothing but sums leave divided ones in the list.
+/// The lane of an instruction. With shared replicas, gradient sums are part of the update. If links overlap only
+/// gradient sums, the sums of sharded optimizers remain on the main lane.
 Lane Engine::lane_for(const Instruction& i) const {
   const Lane lane = description_of(i.code).lane;
   if (lane == Lane::exchange && !program_.private_replicas) return Lane::main;
@@ -141,7 +142,7 @@ void Engine::next(Rank& r) {
   ++r.step;
 }
 
-/// Whether there is an instruction left to execute.
+/// Advances to the next instruction that has a batch. Returns false if none is left.
 bool Engine::skip_to_work(Rank& r) {
   while (r.step < steps_ && r.size > 0) {
     const int batch = r.step - r.places[r.index].lag;
@@ -184,7 +185,7 @@ void Engine::hand_over(Execution e, Lane lane) {
   drain(e);
 }
 
-/// The update of a bucket needs its gradient, the norm all of them.
+/// True if the instruction must wait for the exchange lane: an update for its bucket's sum, a norm for all sums.
 bool Engine::is_held(Rank& rank, const Instruction& i) const {
   const WeightUse use = description_of(i.code).weights;
   if (use == WeightUse::measure_sums) rank.held = rank.beside->exchanging > 0;
@@ -249,7 +250,7 @@ void Engine::enter(const Execution& e) {
   }
 }
 
-/// The meeting of this micro-batch and batch.
+/// The open rendezvous of this micro-batch and batch, created if there is none.
 template <class Meeting>
 Meeting& Engine::meeting_at(ChannelState& channel, std::vector<Meeting>& under_way, std::vector<Meeting>& spare,
                             const Execution& e) {
@@ -310,7 +311,7 @@ void Engine::take(Execution e, const Role& role) {
   start({&e, 1});
 }
 
-/// Rounds come to their end one after the other, so all that wait do so for this one.
+/// Rounds complete one after the other, so all waiting receivers wait for this one.
 void Engine::post(const Execution& e, const Role& role) {
   ChannelState& channel = state_of(role);
   if (channel.receivers == 0) return;
@@ -409,7 +410,7 @@ std::vector<int> Engine::absent(const Execution& e) {
   return absent;
 }
 
-/// What travels may not stay unused.
+/// Finds messages that were sent but not received.
 void Engine::find_leftovers() {
   for (size_t c = 0; c < program_.channels.size(); ++c) {
     const Channel& channel = program_.channels[c];

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// reaches[a][b]: stage b needs, directly or not, something that stage a computes.
+/// reaches[a][b]: stage b depends, directly or indirectly, on a result of stage a.
 std::vector<std::vector<bool>> reachability(const Model& model, const Plan& plan) {
   const size_t stages = plan.stages.size();
   std::vector<std::vector<bool>> reaches(stages, std::vector<bool>(stages, false));

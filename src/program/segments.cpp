@@ -45,7 +45,7 @@ class SegmentBuilder {
     return items_;
   }
 
-  /// The op whose backward is the last of its stage to touch a bucket: the first in forward order.
+  /// The op whose backward is the last of its stage to add to a bucket. This is the first op in forward order.
   void find_completing_ops() {
     completes_bucket_.assign(program_.ops.size(), false);
     if (!program_.training) return;
@@ -77,7 +77,7 @@ class SegmentBuilder {
 
   void append(OpId id) {
     const std::string& label = recompute_label(id);
-    // a run that is recomputed stays whole: cut, it would keep what passes between its parts
+    // A recomputed run is not cut: its parts would have to retain the values that pass between them.
     const bool completes = completes_bucket_[size_t(id)] && label.empty();
     if (options_.segment_per_layer || completes || (open_ >= 0 && label != open_label_)) open_ = -1;
     if (open_ < 0) {
