@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// A control group's or a kernel's share of the memory may change from start to start.
+/// The memory limit of a control group or a kernel may change from start to start.
 constexpr double kMemoryTolerance = 0.05;
 
 std::string cpu_of(const CpuFeatures& cpu) {

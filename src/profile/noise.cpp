@@ -30,7 +30,7 @@ const at::Tensor& pool_of(c10::ScalarType type) {
   return pools[type == at::kDouble ? 2 : type == at::kBFloat16 ? 1 : 0];
 }
 
-/// Copies from the pool, going on where this thread stopped last time.
+/// Copies from the pool, starting where this thread stopped last time.
 void copy_numbers(at::Tensor& flat) {
   thread_local int64_t next = int64_t(std::hash<std::thread::id>{}(std::this_thread::get_id()) % kPool);
   const at::Tensor& pool = pool_of(flat.scalar_type());
