@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-constexpr int kEverySize = 8;       // devices up to which a stage or a pipeline may have any number of them
-constexpr int kUnequalStages = 16;  // devices up to which stages may have different numbers of them
+constexpr int kEverySize = 8;       // up to this many devices, a stage or a pipeline may have any number of them
+constexpr int kUnequalStages = 16;  // up to this many devices, stages may have different numbers of them
 constexpr int kMicroBatchesPerDevice = 8;
 
 void check_space(const PlanRequest& request) {
@@ -38,7 +38,7 @@ void check_space(const PlanRequest& request) {
                  fmt::format("the cluster has {}", request.cluster.size()), ""});
 }
 
-/// Numbers of devices that a stage may have, or a pipeline of stages with equally many.
+/// The numbers of devices that a stage, or a pipeline of stages with equally many devices, may have.
 std::vector<int> usual_counts(const Cluster& cluster) {
   std::set<int> counts;
   const int devices = cluster.size();
@@ -46,7 +46,7 @@ std::vector<int> usual_counts(const Cluster& cluster) {
     for (int count = 1; count <= devices; ++count) counts.insert(count);
     return {counts.begin(), counts.end()};
   }
-  int node = 0;  // devices of the first one
+  int node = 0;  // devices of the first node
   while (node < devices && cluster.devices[size_t(node)].node == cluster.devices[0].node) ++node;
   for (int count = 1; count <= devices; count *= 2) counts.insert(count);
   for (int count = 1; count <= devices; ++count)
@@ -76,7 +76,7 @@ class Configurations {
  private:
   void add_all(const StageSettings& settings) {
     const int devices = request_.cluster.size();
-    // plain schedules take the same time; without a pipeline and micro-batches they are the same
+    // Plain schedules take the same time. Without a pipeline and micro-batches they are identical.
     const Schedule* plain = allowed(&lean_schedule());
     for (const Schedule& schedule : known_schedules())
       if (!plain && schedule.is_plain()) plain = allowed(&schedule);
@@ -100,7 +100,7 @@ class Configurations {
           add_shapes(configuration({&schedule, settings}), chunks);
   }
 
-  /// Null where the request does not allow it.
+  /// Null if the request does not allow it.
   const Schedule* allowed(const Schedule* schedule) const {
     return std::find(space_.schedules.begin(), space_.schedules.end(), schedule->name) == space_.schedules.end()
                ? nullptr
@@ -112,7 +112,7 @@ class Configurations {
     return configuration;
   }
 
-  /// All pipelines of stages with equally many devices.
+  /// Adds all pipelines of stages with equally many devices.
   void add_shapes(PipelineConfiguration configuration, int chunks) {
     for (const int size : sizes_)
       for (const int devices : usual_counts(request_.cluster)) {
@@ -133,7 +133,8 @@ class Configurations {
     configurations_.push_back({configuration, bound(configuration)});
   }
 
-  /// Device-seconds of a micro-batch over the devices: every stage is busy for all of its micro-batches.
+  /// A lower bound on the step time: device-seconds of all micro-batches over the devices, as if each stage were always
+  /// busy.
   double bound(const PipelineConfiguration& configuration) {
     const int m = configuration.settings.micro_batches;
     const double weight =
@@ -156,7 +157,7 @@ class Configurations {
   }
 
   struct Work {
-    double compute = kInfinity, weight = kInfinity;  // device-seconds, each at its least
+    double compute = kInfinity, weight = kInfinity;  // device-seconds, each the minimum over candidates
   };
   using WorkBySize = std::vector<std::vector<Work>>;  // by size and layer
 

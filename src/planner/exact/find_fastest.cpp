@@ -42,7 +42,7 @@ class Finder {
       open_.pop();
       advance(std::move(configuration));
     }
-    // whatever is open or was given up has its bound
+    // The bound of each configuration that is open or was given up still holds.
     if (!open_.empty()) answer_.lower_bound = std::min(answer_.lower_bound, open_.top().bound);
     answer_.lower_bound = std::min(answer_.lower_bound, cutoff());
     finish();
@@ -50,15 +50,15 @@ class Finder {
   }
 
  private:
-  /// A configuration, or one about a way to cut tied parameters.
+  /// A configuration, or a configuration with a choice of how to split tied parameters.
   struct Open {
     double bound = 0;
     int number = 0;
     PipelineConfiguration configuration;
-    std::shared_ptr<PipelineSearch> search;  ///< null: only the work has been added up so far
+    std::shared_ptr<PipelineSearch> search;  ///< null: only the bound from the work has been computed
     bool operator<(const Open& other) const {
       return std::pair(bound, number) > std::pair(other.bound, other.number);
-    }  // least first
+    }  // the least bound first
   };
 
   double cutoff() const {
@@ -66,7 +66,7 @@ class Finder {
     return answer_.best->objective * std::min(kNoBetter, 1 - request_.tolerance);
   }
 
-  /// One step further with a configuration.
+  /// Advances the search of a configuration by one step.
   void advance(Open open) {
     if (!open.search) {
       ++answer_.searched_configurations;
@@ -81,7 +81,7 @@ class Finder {
     if (!step.stages.empty()) take(plan_of(open.configuration, step.stages));
     if (!step.done) open_.push(std::move(open));
     else if (open.bound < cutoff())
-      answer_.lower_bound = std::min(answer_.lower_bound, open.bound);  // labels were left out
+      answer_.lower_bound = std::min(answer_.lower_bound, open.bound);  // labels were dropped
   }
 
   void open_for_each_cut(const Open& open) {
@@ -104,7 +104,7 @@ class Finder {
     return model_.costs(stage.span, configuration.settings).candidates(node)[size_t(stage.candidates[size_t(layer)])];
   }
 
-  /// Empty where there are too many.
+  /// Empty if there are too many.
   std::vector<TiedCuts> all_tied_cuts(const PipelineConfiguration& configuration) {
     std::vector<TiedCuts> all(1);
     for (size_t group = 0; group < facts_.tied().size(); ++group) {

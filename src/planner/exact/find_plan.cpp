@@ -15,7 +15,7 @@ constexpr const char* kNoPriceNext =
     "give every node of the cluster file a price_per_hour, and price.date and price.source; or the experiment its own "
     "machine's price.per_hour";
 
-/// Runners-up by money, those that were better than others in their turn included.
+/// Sorts the runners-up by money, including those that were best for a while.
 void sort_by_money(PlanAnswer& answer) {
   for (RatedPlan& plan : answer.runners_up) plan.objective = plan.prediction.money;
   std::stable_sort(answer.runners_up.begin(), answer.runners_up.end(),
@@ -23,7 +23,7 @@ void sort_by_money(PlanAnswer& answer) {
   if (answer.runners_up.size() > kRunnersUp) answer.runners_up.resize(kRunnersUp);
 }
 
-/// The least money: for every number of nodes, the fastest plan on them.
+/// The plan of least money: for each number of nodes, the fastest plan on them.
 PlanAnswer find_cheapest(const PlanRequest& request) {
   const Deadline deadline(request.time_limit);
   const auto has_price = [](const ClusterNode& node) { return node.price_per_hour > 0; };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMostPrices = 40;
 
-/// A way as a line over the price: value + price * bytes.
+/// A path as a line over the price: value + price * bytes.
 struct Line {
   double value = 0, bytes = 0;
 };

@@ -55,7 +55,7 @@ SegmentSearch& PipelineSearch::search(DeviceSpan span) {
 
 double PipelineSearch::micro_batches(int left) const { return configuration_.schedule->in_flight(shape(), left); }
 
-/// Ways to hold a segment matter below this.
+/// Only divisions of the segment below this value can be part of a pipeline below `cutoff`.
 double PipelineSearch::cutoff_for(int begin, int end, double cutoff) const {
   return cutoff - fills_->before[size_t(begin)] - fills_->after[size_t(end)];
 }
@@ -129,10 +129,10 @@ void PipelineSearch::visit_stages(const Way& best, Visit&& visit) {
   }
 }
 
-/// Looks at the segments of a way that are bounds so far. False where there are none.
+/// Refines the segments of a pipeline that are still bounds. Returns false if there are none.
 bool PipelineSearch::look_closer(const Way& best, double cutoff) {
   std::set<std::tuple<SegmentSearch*, int, double>> unpriced;
-  std::map<std::tuple<SegmentSearch*, int, double>, double> unsettled;  // with the cutoff needed
+  std::map<std::tuple<SegmentSearch*, int, double>, double> unsettled;  // with the required cutoff
   visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
     const std::tuple key{&search(span), stage_searches_.model_segments().segment_of(at.unit, way.end),
                          micro_batches(at.left)};
@@ -147,7 +147,7 @@ bool PipelineSearch::look_closer(const Way& best, double cutoff) {
   return !unsettled.empty();
 }
 
-/// The way's cuts with divisions that fit, where each segment has one.
+/// The pipeline's cuts with divisions that fit. Empty unless each segment has one.
 std::vector<StagePick> PipelineSearch::real_stages(const Way& best) {
   std::vector<StagePick> stages;
   bool all = true;

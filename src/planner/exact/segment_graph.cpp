@@ -128,7 +128,7 @@ WaySum SegmentGraph::sum_of(const Way& way) const {
 }
 
 int SegmentGraph::late_layers(const Way& way) const {
-  double before = 0, most = 0;  // reductions less hides of all layers so far
+  double before = 0, most = 0;  // reductions less hides of the previous layers
   int layers_of_most = 0;
   for (int layer = 0; layer < layers(); ++layer) {
     const Arc& arc = arcs(layer)[size_t(way.arcs[size_t(layer)])];

@@ -119,8 +119,8 @@ void SegmentSearch::look_closer(int segment, double micro_batches, double cutoff
   else settle(segment, micro_batches, cutoff, known);
 }
 
-/// Fill and main each by itself, and their sum for a way that is good in both; reductions as far as they mattered in
-/// such a way.
+/// Bounds fill and main separately, and their sum for a division that is good in both. Reductions are included as far
+/// as they mattered in such a division.
 void SegmentSearch::price(int segment, double micro_batches, Known& known) {
   known.priced = true;
   const SegmentGraph segment_graph(layout_graph_, segment, rule_, folded_, micro_batches);
@@ -158,12 +158,12 @@ void SegmentSearch::settle(int segment, double micro_batches, double cutoff, Kno
   known.settled_below = cutoff;
   const SegmentGraph segment_graph(layout_graph_, segment, rule_, folded_, micro_batches);
   const double limit = layout_graph_.costs().memory_limit();
-  // of one stage only the best counts: none but better ones than what is known
+  // For a single stage only the best division counts, so only better ones than the known one are searched.
   const bool has_best = folded_ && known.real && known.real->main < cutoff;
   if (has_best) cutoff = known.real->main * kNoBetter;
   LabelAnswer answer;
   bool done = false;
-  if (known.byte == 0) {  // perhaps nothing needs to be left out for memory's sake
+  if (known.byte == 0) {  // the memory limit may not be binding, so first search without it
     answer = search_labels(segment_graph, 0, cutoff, 0, known.late, deadline_);
     labels_ += answer.labels;
     done = limit == 0 || std::all_of(answer.choices.begin(), answer.choices.end(), [&](const SegmentChoice& choice) {

@@ -12,11 +12,11 @@
 namespace trireme {
 namespace {
 
-/// All of a stage.
+/// The totals of a stage.
 struct StageSum {
   StageTerms terms;
-  double exposed_reduction = 0;  ///< still to do when backward ends
-  double largest_run = 0;        ///< bytes that the largest run keeps for one micro-batch
+  double exposed_reduction = 0;  ///< remaining when backward ends
+  double largest_run = 0;        ///< bytes that the largest run retains for one micro-batch
 };
 
 bool recomputes(const Plan& plan, const ModelFacts& facts) {
@@ -24,7 +24,7 @@ bool recomputes(const Plan& plan, const ModelFacts& facts) {
                      [](const LayerPlan& l) { return !l.recompute.empty(); });
 }
 
-/// The plan's speeds are those of the cluster, or nothing where these are equal.
+/// True if the plan's speeds are those of the cluster. A plan without speeds has equal speeds.
 bool knows_speeds(const Plan& plan, const Cluster& cluster) {
   for (int i = 0; i < plan.devices; ++i) {
     const double here = plan.speeds.empty() ? 1 : plan.speeds[size_t(i)] / plan.speeds[0];
@@ -40,7 +40,7 @@ PipelinePlace shape_of(const Plan& plan) {
           .micro_batches = plan.micro_batches};
 }
 
-/// Within the request's space or not.
+/// The plan's candidate for a layer; it may be outside the request's space.
 Candidate candidate_of(const ModelFacts& facts, const Plan& plan, NodeId node) {
   const LayerPlan& layer = plan.layers[size_t(node)];
   for (const ShardingOption& option : facts.options(node, layer.tensor))
@@ -105,7 +105,7 @@ DeviceMemory memory_of(const StageSum& sum, const StageSettings& settings, doubl
   return {copies * t.weights, copies * t.gradients, copies * t.optimizer, activations, t.workspace};
 }
 
-/// Fills in what the seconds are made of, on the stage that decides.
+/// Sets the parts of `seconds`, from the deciding stage.
 void split_seconds(const StageSum& stage, const StageSettings& settings, double once, Prediction& prediction) {
   const StageTerms& t = stage.terms;
   prediction.compute = once * settings.micro_batches * (t.compute + t.weight_compute);

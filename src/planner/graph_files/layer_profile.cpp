@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kSeparator = " -- ";
 constexpr double kSecondsPerMillisecond = 1e-3;
-constexpr size_t kQuoted = 60;  // characters of a line that an error repeats
+constexpr size_t kQuoted = 60;  // characters of a line that an error quotes
 
 std::string_view trimmed(std::string_view text) {
   const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
@@ -28,11 +28,11 @@ std::string shortened(std::string_view text) {
   std::string shown(text.substr(0, kQuoted));
   std::replace_if(
       shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; },
-      '?');  // of a file that is no text
+      '?');  // for binary files
   return text.size() > kQuoted ? shown + "..." : shown;
 }
 
-/// Reads line after line and knows which one it is at.
+/// Reads line by line, and counts lines for errors.
 class ProfileParser {
  public:
   explicit ProfileParser(const std::string& where) : where_(where) {}
@@ -61,7 +61,7 @@ class ProfileParser {
   }
 
   void read_node(std::string_view line) {
-    // a description may hold anything, but for the separator
+    // A description may contain anything except the separator.
     const size_t first = line.find(kSeparator);
     const size_t second = first == line.npos ? line.npos : line.find(kSeparator, first + kSeparator.size());
     if (second == line.npos)
@@ -70,7 +70,7 @@ class ProfileParser {
     layer.name = line.substr(0, first);
     layer.description = line.substr(first + kSeparator.size(), second - first - kSeparator.size());
     std::string_view numbers = line.substr(second + kSeparator.size());
-    numbers = numbers.substr(0, numbers.find(kSeparator));  // a stage's number may follow
+    numbers = numbers.substr(0, numbers.find(kSeparator));  // the stage's number may follow
     layer.forward = field(numbers, "forward_compute_time") * kSecondsPerMillisecond;
     layer.backward = field(numbers, "backward_compute_time") * kSecondsPerMillisecond;
     layer.activation_bytes = field(numbers, "activation_size");

@@ -14,10 +14,10 @@
 namespace trireme {
 namespace {
 
-constexpr double kSameCost = 1e-6;  // edges of one node may differ by this, as in the published programs
+constexpr double kSameCost = 1e-6;  // costs of one node's edges may differ by this, as in the published programs
 constexpr int kMostDevices = 1 << 20;
 
-/// Reads values of one JSON object; `path` says where it is, "nodes[3]".
+/// Reads values of one JSON object. `path` is its position in the file, such as "nodes[3]".
 class ObjectReader {
  public:
   ObjectReader(const nlohmann::json& json, const std::string& where, std::string path)
