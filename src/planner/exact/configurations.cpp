@@ -24,10 +24,10 @@ void check_space(const PlanRequest& request) {
       fail_user({"planner", fmt::format("schedule {}", schedule), "the step model has no formula for it",
                  "use one of " + join(schedule_names([](const Schedule& s) { return s.step_rule != nullptr; }))});
   if (space.schedules.empty())
-    fail_user({"planner", "no schedules", "there is nothing to choose from", "allow at least one"});
+    fail_user({"planner", "no schedules", "the space of plans is empty", "allow at least one"});
   if (space.shardings.empty() || (!space.may_keep && !space.may_recompute))
     fail_user({"planner", "no optimizer sharding, or neither keeping nor recomputing activations",
-               "there is nothing to choose from", "allow at least one"});
+               "the space of plans is empty", "allow at least one of each"});
   for (const int m : space.micro_batches)
     if (m < 1 || m > request.batch)
       fail_user({"planner", fmt::format("{} micro-batches", m), fmt::format("the batch has {} samples", request.batch),
@@ -35,7 +35,7 @@ void check_space(const PlanRequest& request) {
   for (const int size : space.stage_sizes)
     if (size < 1 || size > request.cluster.size())
       fail_user({"planner", fmt::format("stages of {} devices", size),
-                 fmt::format("the cluster has {}", request.cluster.size()), ""});
+                 fmt::format("the cluster has {}", request.cluster.size()), "use from 1 to that many"});
 }
 
 /// The numbers of devices that a stage, or a pipeline of stages with equally many devices, may have.

@@ -182,12 +182,12 @@ class Finder {
     for (const OptimizerSharding sharding : request_.space.shardings) shardings.emplace_back(name_of(sharding));
     answer_.searched = fmt::format("{}; stages of {} devices{}; schedules {}; micro-batches {}; optimizer sharding {}",
                                    model_segments_.cuts_in_words(), fmt::join(stage_sizes_of(request_), ", "),
-                                   has_equal_stages(request_) ? ", equally many in each" : "",
+                                   has_equal_stages(request_) ? ", the same number in each stage" : "",
                                    fmt::join(request_.space.schedules, ", "),
                                    fmt::join(micro_batches_of(request_), ", "), fmt::join(shardings, ", "));
     add_proof(answer_, request_, deadline_,
-              incomplete_ ? "there are too many ways to cut tied parameters"
-                          : "too many ways to divide a stage, the dearest were left out");
+              incomplete_ ? "there are too many ways to split tied parameters"
+                          : "there are too many ways to divide a stage; the most expensive ones were dropped");
   }
 
   const PlanRequest& request_;
@@ -210,7 +210,7 @@ void add_proof(PlanAnswer& answer, const PlanRequest& request, const Deadline& d
   constexpr double kRounding = 1e-9;
   if (!answer.best) {
     answer.out_of_time = answer.lower_bound < kInfinity;
-    answer.proof = answer.out_of_time ? "none was found in time" : "no plan of the space fits";
+    answer.proof = answer.out_of_time ? "no plan was found within the time limit" : "no plan of the space fits";
     return;
   }
   const bool is_near = answer.gap() <= request.tolerance * (1 + kRounding);
@@ -218,7 +218,7 @@ void add_proof(PlanAnswer& answer, const PlanRequest& request, const Deadline& d
   answer.proof = answer.gap() <= kRounding
                      ? "optimal under the step model"
                      : fmt::format("at most {:.2g} % from optimal under the step model: {}", 100 * answer.gap(),
-                                   is_near              ? "nothing better by more than was asked for was looked for"
+                                   is_near ? "improvements below the requested tolerance were not searched for"
                                    : answer.out_of_time ? "the time limit ended the search"
                                                         : else_why);
 }

@@ -40,7 +40,7 @@ struct PlanAnswer {
   int searched_configurations =
       0;  ///< number that the bound from the work alone did not rule out (each way to split tied parameters counts)
   size_t labels = 0;                   ///< number of partial stage divisions examined
-  std::optional<Shortfall> shortfall;  ///< set if no plan fits; not set if none was found in time
+  std::optional<Shortfall> shortfall;  ///< set if no plan fits; not set if the time limit ended the search
 
   double gap() const { return best && best->objective > 0 ? (best->objective - lower_bound) / best->objective : 0; }
 };

@@ -208,7 +208,7 @@ PlanAnswer find_smallest(const PlanRequest& request) {
   PlanRequest fastest = within(with_cluster(request, cluster), deadline);
   fastest.known.push_back(smallest);
   PlanAnswer answer = find_fastest(fastest);
-  check_internal(answer.best.has_value(), "a plan that was found fits the limit that it gave");
+  check_internal(answer.best.has_value(), "a plan fits the limit that was derived from it");
   for (RatedPlan& plan : answer.runners_up) plan.objective = plan.prediction.fullest();
   answer.best->objective = answer.best->prediction.fullest();
   answer.lower_bound = std::min(too_little, answer.best->objective);
@@ -222,13 +222,13 @@ Shortfall explain_shortfall(const PlanRequest& request) {
   Shortage shortage(request);
   std::optional<Shortfall> found = shortage.run();
   if (!found)
-    return {.changes = {"a larger batch or fewer devices per stage: no division leaves every worker a sample"}};
+    return {.changes = {"a larger batch, or fewer devices per stage: each division leaves a worker without a sample"}};
   const Probes probes(Shortage::half(request.time_limit));
   if (!request.space.may_recompute && fits_with_recompute(request, probes))
     found->changes.emplace_back("plans that recompute activations");
   if (const auto batch = batch_that_fits(request, found->nearest.plan, probes))
     found->changes.push_back(
-        fmt::format("a batch of {} in place of {} (--set batch={})", *batch, request.batch, *batch));
+        fmt::format("a batch of {} instead of {} (--set batch={})", *batch, request.batch, *batch));
   constexpr double kDouble = 2;
   found->changes.push_back(shortage.factor() < kDouble
                                ? fmt::format("devices with {:.1f} % more memory", 100 * (shortage.factor() - 1))

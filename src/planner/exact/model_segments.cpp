@@ -55,7 +55,7 @@ void ModelSegments::choose_cuts() {
     return;
   }
   cuts_ = narrow_cuts(wanted == Cuts::blocks);
-  cuts_in_words_ = fmt::format("cuts at {} places where {}", cuts_.size() - 2,
+  cuts_in_words_ = fmt::format("cuts at {} points where {}", cuts_.size() - 2,
                                wanted == Cuts::blocks ? "a block ends and one value crosses" : "one value crosses");
 }
 

@@ -145,19 +145,19 @@ std::optional<std::string> StepModel::unknown(const Plan& plan) const {
   const Schedule* schedule = look_up_schedule(plan.schedule);
   if (!schedule || !schedule->step_rule) return fmt::format("schedule {}: batches overlap", plan.schedule);
   if (plan.compression.kind != Compression::Kind::none) return "compressed gradients";
-  if (!plan.recompute_last) return "recompute except for the last micro-batch";
+  if (!plan.recompute_last) return "recomputation except for the last micro-batch";
   if (plan.devices > facts_.request().cluster.size()) return "more devices than the cluster has";
   if (!knows_speeds(plan, facts_.request().cluster)) return "speeds that are not the cluster's";
   const int p = plan.positions(), stages = int(plan.stages.size());
   if (stages > p && (!schedule->chunked || stages % p != 0))
-    return "several stages per worker, but for interleaved ones";
+    return "several stages per worker without an interleaved schedule";
   int next = 0;
   for (int s = 0; s < stages; ++s) {
     const std::vector<int>& workers = plan.stages[size_t(s)];
     if (s >= p ? workers != plan.stages[size_t(s - p)] : workers.front() != next)
-      return "stages on devices that do not follow each other";
+      return "stages that are not on consecutive devices";
     if (workers.back() - workers.front() + 1 != int(workers.size()))
-      return "a stage on devices that do not follow each other";
+      return "a stage that is not on consecutive devices";
     next = workers.back() + 1;
   }
   int stage = 0;
@@ -165,7 +165,7 @@ std::optional<std::string> StepModel::unknown(const Plan& plan) const {
     const LayerPlan& layer = plan.layers[size_t(node)];
     if (layer.stage < stage) return "stages that are not runs of layers";
     if (recomputes(plan, facts_) && layer.recompute != facts_.recompute_labels()[size_t(node)])
-      return "labels of recompute of its own";
+      return "custom recompute labels";
     stage = layer.stage;
   }
   return {};

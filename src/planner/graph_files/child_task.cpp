@@ -63,7 +63,7 @@ std::optional<std::string> run_in_child(const std::function<std::string()>& task
   const auto fail = [](const char* what) {
     fail_run({"the integer program", what, std::generic_category().message(errno), "free some memory or processes"});
   };
-  if (::pipe2(ends, O_CLOEXEC) != 0) fail("a pipe cannot be made");
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail("a pipe cannot be created");
   const pid_t child = ::fork();
   if (child == 0) run_and_exit(task, ends[1]);
   ::close(ends[1]);

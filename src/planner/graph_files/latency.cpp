@@ -181,7 +181,7 @@ GraphPlan plan_latency(const PlacementProblem& problem, const std::string& where
   if (!best) fail_user({where, "", "no placement that fits was found", "add devices, memory or a CPU (maxCPUs)"});
   double objective = *placement_latency(problem, *best);
   double bound = std::min(objective, latency_bound(problem));
-  std::string proof = "the least time of single paths";
+  std::string proof = "a lower bound from single paths";
   constexpr double kClosed = 1e-9;  // a relative gap below this is rounding
   if (objective - bound > kClosed * objective && !deadline.passed()) {
     const ProgramResult program = solve_latency_program(problem, *best, deadline);

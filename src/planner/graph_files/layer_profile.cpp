@@ -45,8 +45,7 @@ class ProfileParser {
       begin = end + 1;
     }
     if (graph_.layers.empty())
-      fail_user({where_, "", "holds no nodes",
-                 "it should have lines like \"node1 -- Linear -- forward_compute_time=1.0, ...\""});
+      fail_user({where_, "", "has no nodes", "write lines like \"node1 -- Linear -- forward_compute_time=1.0, ...\""});
     graph_.edges = make_dag(int(graph_.layers.size()), edges_);
     check_no_cycle();
     return std::move(graph_);
@@ -82,7 +81,7 @@ class ProfileParser {
 
   void read_edge(std::string_view line) {
     const size_t middle = line.find(kSeparator);
-    if (middle == line.npos) fail("an edge should read \"name -- name\"");
+    if (middle == line.npos) fail("an edge must have the form \"name -- name\"");
     edges_.push_back({node(line.substr(0, middle)), node(line.substr(middle + kSeparator.size()))});
   }
 
@@ -123,7 +122,8 @@ class ProfileParser {
     std::vector<std::string> names;
     for (int v : cycle) names.push_back(graph_.layers[size_t(v)].name);
     names.push_back(names.front());
-    fail_user({where_, join(names, " -> "), "is a cycle", "a graph of layers has none: take one of these edges out"});
+    fail_user(
+        {where_, join(names, " -> "), "is a cycle", "a graph of layers must be acyclic: remove one of these edges"});
   }
 
   [[noreturn]] void fail(const std::string& why) {

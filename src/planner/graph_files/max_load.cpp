@@ -88,10 +88,10 @@ double least_memory(ColorGraph graph, DeviceLimits limits) {
 void check_placeable(const PlacementProblem& problem, const std::string& where) {
   if (problem.cpus > 0) return;  // a CPU has no memory limit
   if (problem.accelerators == 0)
-    fail_user({where, "no devices", "maxFPGAs and maxCPUs are both 0", "one device is the least"});
+    fail_user({where, "no devices", "maxFPGAs and maxCPUs are both 0", "allow at least one device"});
   for (const PlacementNode& node : problem.nodes)
     if (!node.on_accelerator)
-      fail_user({where, node.name, "runs on a CPU only, and there is none", "set maxCPUs to 1 or more"});
+      fail_user({where, node.name, "can run on a CPU only, and maxCPUs is 0", "set maxCPUs to 1 or more"});
   if (!memory_may_run_out(problem)) return;
   const double least = least_memory(color_graph(problem, true), {problem.accelerators, 0, problem.memory});
   if (least <= problem.memory) return;

@@ -37,7 +37,7 @@ Counted counted_layers(const LayerGraph& file) {
     number[size_t(v)] = int(counted.layers.size());
     counted.layers.push_back(v);
   }
-  if (counted.layers.empty()) fail_user({"--graph", "", "holds nothing but inputs", "there is nothing to plan"});
+  if (counted.layers.empty()) fail_user({"--graph", "", "has only inputs", "there is nothing to plan"});
   std::vector<std::pair<int, int>> edges;
   counted.guests.resize(counted.layers.size());
   for (int v = 0; v < count; ++v) {

@@ -81,7 +81,8 @@ void check_edges(const PlacementProblem& problem, const std::string& where) {
   std::vector<std::string> names;
   for (int v : cycle) names.push_back(problem.nodes[size_t(v)].name);
   names.push_back(names.front());
-  fail_user({where, join(names, " -> "), "is a cycle", "a graph of operators has none: take one of these edges out"});
+  fail_user(
+      {where, join(names, " -> "), "is a cycle", "a graph of operators must be acyclic: remove one of these edges"});
 }
 
 }  // namespace
