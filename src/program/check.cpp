@@ -31,7 +31,7 @@ class Findings {
       const Standstill* next = find(partner);
       if (!next)
         fail_user({where_, fmt::format("{} waits for rank {}", place(*path.back()), partner),
-                   "that rank has ended and never takes part", "give all partners the same moves"});
+                   "that rank has ended without taking part", "give all partners the same redistributions"});
       const auto repeated = std::find(path.begin(), path.end(), next);
       if (repeated != path.end()) report_cycle({repeated, path.end()});
       path.push_back(next);
@@ -41,7 +41,7 @@ class Findings {
   [[noreturn]] void report(const Leftover& leftover) const {
     const std::string sent = words(leftover.sent, leftover.batch);
     fail_user({where_, fmt::format("rank {} sends ({}) to rank {}", leftover.sender, sent, leftover.receiver),
-               "that rank has ended and never takes it", "give all partners the same moves"});
+               "that rank has ended without receiving it", "give all partners the same redistributions"});
   }
 
  private:

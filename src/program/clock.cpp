@@ -91,7 +91,7 @@ UnitTimeline unit_clock(const Program& program, const Model& model, int batches)
   UnitClock clock(program, model);
   if (batches == 0) batches = enough_batches(program);
   const EngineEnd end = execute(program, clock, {.batches = batches});
-  check_internal(end.standstills.empty(), "only programs that end are put on a clock");
+  check_internal(end.standstills.empty(), "a program that is drawn has passed the checker");
   UnitTimeline timeline = clock.take();
   timeline.makespan = end.seconds;
   timeline.batches = batches;

@@ -32,13 +32,13 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
                                    [&](const ProgramParameter& p) { return freezes(pattern, p.spec.name); });
     if (!known)
       refuse(fmt::format("frozen \"{}\"", pattern), "the model has no such parameter",
-             "names are those that `trireme verify` lists");
+             "use a name that `trireme verify` lists");
   }
   if (!plan.agreement.empty() && program.private_replicas && plan.optimizer_sharding == OptimizerSharding::none)
     refuse(fmt::format("agreement \"{}\"", plan.agreement),
-           "each worker of a replica keeps the whole weights and moments; an update policy reads and writes one copy, "
-           "shared or divided",
-           "choose an inner plan with zero1, zero2 or zero3, or one without compression, and leave out replicas = "
+           "each worker of a replica has all weights and moments; an update policy reads and writes one copy, "
+           "shared or sharded",
+           "choose an inner plan with zero1, zero2 or zero3, or one without compression, and remove replicas = "
            "\"private\"");
   if (!plan.agreement.empty() && !program.flushes)
     refuse(fmt::format("agreement \"{}\" with schedule \"{}\"", plan.agreement, plan.schedule),
@@ -46,7 +46,7 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
   for (const ProgramParameter& p : program.parameters)
     if (p.trainable) return;
   if (program.training && !program.parameters.empty())
-    refuse("every parameter is frozen", "nothing is left to train", "freeze fewer");
+    refuse("every parameter is frozen", "nothing is left to train", "freeze fewer parameters");
 }
 
 /// The buckets that each rank holds, ascending.

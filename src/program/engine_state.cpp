@@ -392,7 +392,7 @@ std::vector<int> Engine::absent(const Execution& e) {
     if (!absent.empty()) return absent;
   }
   const Role& role = role_at(e);
-  check_internal(role.part == Part::join || role.part == Part::take, "only a rendezvous keeps a rank waiting");
+  check_internal(role.part == Part::join || role.part == Part::take, "only a rendezvous or an update blocks a rank");
   const std::vector<int>& members = channel_of(role).members;
   if (role.part == Part::join) {
     ChannelState& channel = state_of(role);
@@ -406,7 +406,7 @@ std::vector<int> Engine::absent(const Execution& e) {
       if (box.posted[m] <= box.taken[size_t(role.index)]) absent.push_back(members[m]);
   }
   std::sort(absent.begin(), absent.end());
-  check_internal(!absent.empty(), "a rank that cannot go on waits for somebody");
+  check_internal(!absent.empty(), "a blocked rank waits for at least one rank");
   return absent;
 }
 
