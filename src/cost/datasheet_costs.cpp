@@ -53,8 +53,8 @@ DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Preci
   for (const Device& device : cluster.devices) {
     if (device.kind < 0)
       fail_user({.where = fmt::format("cluster {}", cluster.name),
-                 .what = "a device that is not described",
-                 .why = "costs are to come from datasheets",
+                 .what = "a device is not described",
+                 .why = "costs from datasheets need a description of each device",
                  .next = "give a cluster file, or a profile of this machine"});
     const DeviceKind& kind = kinds_.at(size_t(device.kind));
     const auto speed = kind.speeds.find(name_of(precision));
@@ -96,7 +96,7 @@ DatasheetCosts::NodeFacts DatasheetCosts::facts_of(const Model& model, NodeId id
 
 size_t DatasheetCosts::kind_index(int kind) const {
   check_internal(kind >= 0 || kinds_.size() == 1,
-                 "costs on a cluster of several kinds of devices are asked for one of them");
+                 "costs on a cluster with several kinds of devices are requested for one kind");
   return kind < 0 ? 0 : size_t(kind);
 }
 

@@ -140,7 +140,7 @@ void ReplicaMemory::write_gradient(const Op& op, size_t position) {
     own.gradient = allocate(tally_, MemoryCategory::gradients, bucket(place.bucket).elements * master_);
     return;
   }
-  check_internal(false, "every parameter shard of a layer lies in one bucket");
+  check_internal(false, "each parameter shard of a layer is in a bucket");
 }
 
 void ReplicaMemory::gather(BucketId id) {

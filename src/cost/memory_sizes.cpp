@@ -108,7 +108,7 @@ Moment ProgramSizes::moment_of(MoveRole role, const Instruction& instruction, in
     }
   }
   const auto found = it->second.find({role, instruction.index, instruction.adjoint, instruction.micro_batch});
-  check_internal(found != it->second.end(), "what is sent is received");
+  check_internal(found != it->second.end(), "each message is received");
   return {batch + found->second.first, found->second.second};
 }
 

@@ -27,7 +27,7 @@ struct Place {
 };
 
 Place place_of(const Sizes& sizes, int64_t samples) {
-  check_internal(!sizes.empty() && samples > 0, "a layer's cost is asked for some samples where some were measured");
+  check_internal(!sizes.empty() && samples > 0, "an interpolation has measured sizes and at least one sample");
   auto above = sizes.lower_bound(samples);
   if (above != sizes.end() && above->first == samples) return {&above->second, &above->second};
   if (sizes.size() == 1) {
@@ -112,9 +112,9 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   }
   if (!options_.measures_missing)
     fail_user({options_.where,
-               fmt::format("nothing about layer \"{}\" under \"{}\" at tensor degree {} in {}",
+               fmt::format("no measurement of layer \"{}\" under \"{}\" at tensor degree {} in {}",
                            sites_.model().node(node).name, option.name, tensor, name_of(options_.sites.precision)),
-               "it was measured for another model or other degrees",
+               "the profile was measured for another model or other degrees",
                "extend it: trireme profile EXPERIMENT --out THE_FILE"});
   // Measures all that is missing for this tensor degree, so that layers alternate as in a step.
   std::vector<LayerRequest> requests = requests_for(sites_, {tensor}, samples);
@@ -128,7 +128,7 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   group.seconds = steady_seconds() - begin;
   group.write_to(profile_, sites_);
   const auto found = profile_.layers.find(key);
-  check_internal(found != profile_.layers.end(), "a layer is asked for under one of its options");
+  check_internal(found != profile_.layers.end(), "a cost is requested for one of the layer's options");
   return found->second;
 }
 
@@ -166,8 +166,8 @@ UpdateMeasurement ProfiledCosts::update_of(int contributors) const {
     if (u.optimizer == name) measured[u.contributors] = u;
   if (measured.empty()) {
     if (!options_.measures_missing)
-      fail_user({options_.where, fmt::format("nothing about updates by {}", name),
-                 "it was measured for another optimizer or precision",
+      fail_user({options_.where, fmt::format("no measurement of updates by {}", name),
+                 "the profile was measured for another optimizer or precision",
                  "extend it: trireme profile EXPERIMENT --out THE_FILE"});
     for (const UpdateMeasurement& u :
          measure_updates(options_.optimizer, options_.sites.precision, {1, 2, 4}, options_.threads)) {

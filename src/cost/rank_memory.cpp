@@ -158,7 +158,7 @@ void RankMemory::run_layer(OpId id, MicroBatch& batch, bool recomputing) {
   std::vector<Held> inputs;
   for (ValueId v : op.inputs) {
     inputs.push_back(batch.values[size_t(program_.forward_alias[size_t(v)])]);
-    check_internal(inputs.back() != nullptr, "a layer's inputs are there when it runs");
+    check_internal(inputs.back() != nullptr, "a layer's inputs exist when it runs");
   }
   const int shared = memory.output_shares_input;
   Held output = shared >= 0 ? inputs.at(size_t(shared)) : activations(memory.output);

@@ -59,7 +59,7 @@ std::string difference(const Fingerprint& measured, const Fingerprint& here) {
 void check_same_machine(const Fingerprint& measured, const Fingerprint& here, const std::string& where) {
   const std::string differs = difference(measured, here);
   if (differs.empty()) return;
-  fail_user({where, "a profile of another machine", differs,
+  fail_user({where, "is a profile of another machine", differs,
              "measure this one: trireme profile EXPERIMENT --out ANOTHER_FILE"});
 }
 

@@ -284,7 +284,7 @@ std::vector<std::pair<double, double>> ascending(const std::vector<std::pair<dou
 }  // namespace
 
 TransferLine fit_line(const std::vector<std::pair<double, double>>& points) {
-  check_internal(points.size() >= 2, "a line goes through two points");
+  check_internal(points.size() >= 2, "a line is fitted to at least two points");
   // The best line goes through two points, or through one point if a coefficient would be negative. All candidates are
   // tried.
   std::vector<TransferLine> candidates;

@@ -91,7 +91,7 @@ Profile parsed(const json& j) {
 }  // namespace
 
 Spread spread_of(std::vector<double> seconds) {
-  check_internal(!seconds.empty(), "a spread is of at least one measurement");
+  check_internal(!seconds.empty(), "a spread has at least one measurement");
   std::sort(seconds.begin(), seconds.end());
   return {quantile(seconds, 0.5), quantile(seconds, 0.1), quantile(seconds, 0.9)};
 }
@@ -142,10 +142,10 @@ json profile_to_json(const Profile& profile) {
 
 Profile profile_from_json(const json& j, const std::string& where) {
   if (!j.is_object() || j.value("format", json()) != kFormat)
-    fail_user({where, "is no profile", fmt::format("it does not say \"format\": \"{}\"", kFormat),
-               "make one: trireme profile EXPERIMENT"});
+    fail_user({where, "is not a profile", fmt::format("it has no \"format\": \"{}\"", kFormat),
+               "create one: trireme profile EXPERIMENT"});
   if (j.value("version", json()) != kVersion)
-    fail_user({where, fmt::format("a profile of version {}", j.value("version", json()).dump()),
+    fail_user({where, fmt::format("is a profile of version {}", j.value("version", json()).dump()),
                fmt::format("this program reads version {}", kVersion), "measure again: trireme profile EXPERIMENT"});
   try {
     Profile profile = parsed(j);

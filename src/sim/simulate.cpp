@@ -139,7 +139,7 @@ void check_senders(const Program& program, const std::vector<int>& ranks) {
       const std::vector<int>& members = program.channels[size_t(role.channel)].members;
       check_internal(std::any_of(members.begin(), members.end(),
                                  [&](int m) { return std::binary_search(ranks.begin(), ranks.end(), m); }),
-                     "a rank that stands for others takes from one that does");
+                     "a simulated rank receives only from simulated ranks");
     }
 }
 
@@ -150,7 +150,7 @@ Simulation simulate(const Program& program, const Model& model, ProgramCosts& co
   SimulationCosts seconds(program, model, costs, links, options);
   if (!options.ranks.empty()) check_senders(program, options.ranks);
   EngineEnd end = execute(program, seconds, {.batches = seconds.batches(), .ranks = options.ranks});
-  check_internal(end.standstills.empty(), "programs that have passed the checker end on a clock too");
+  check_internal(end.standstills.empty(), "a program that has passed the checker ends in a simulation");
   std::vector<int> ranks = options.ranks;
   if (ranks.empty()) {
     ranks.resize(program.list_of_rank.size());
