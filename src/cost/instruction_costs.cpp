@@ -102,8 +102,8 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
     case Operand::segment:
       cost = segment_cost(rank, i, samples);
       break;
-    case Operand::move:
-      cost = move_cost(rank, i, samples);
+    case Operand::redistribution:
+      cost = redistribution_cost(rank, i, samples);
       break;
     case Operand::bucket:
       cost = bucket_cost(rank, i);
@@ -230,14 +230,14 @@ double InstructionCosts::element_size(NodeId node, bool gradient) const {
   return double(c10::elementSize(compute_type(options_.precision)));
 }
 
-InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int64_t samples) {
-  const Redistribution& move = program_.redistributions[size_t(i.index)];
-  const RedistributionEnds ends = ends_of(move, program_, i.adjoint);
-  const NodeId node = program_.values[size_t(move.from)].node;
+InstructionCost InstructionCosts::redistribution_cost(int rank, const Instruction& i, int64_t samples) {
+  const Redistribution& redistribution = program_.redistributions[size_t(i.index)];
+  const RedistributionEnds ends = ends_of(redistribution, program_, i.adjoint);
+  const NodeId node = program_.values[size_t(redistribution.from)].node;
   const Shape shape = global_shape(node, samples);
   const double size = element_size(node, i.adjoint);
-  const MoveRole role = description_of(i.code).role;
-  if (role == MoveRole::exchange) {
+  const RedistributionRole role = description_of(i.code).role;
+  if (role == RedistributionRole::exchange) {
     const auto known = kinds_.find({i.index, i.adjoint});
     const RedistributionKind kind = known != kinds_.end()
                                         ? known->second
@@ -252,7 +252,7 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
             sent};
   }
   const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
-  const bool sends = role == MoveRole::send;
+  const bool sends = role == RedistributionRole::send;
   const int other = sends ? opposite(from, to, rank) : opposite(to, from, rank);
   const double received = size * elements_of(ends.to, sends ? other : rank, shape);
   const double sent = received * to.size() / from.size();

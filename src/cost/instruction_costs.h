@@ -69,7 +69,7 @@ class InstructionCosts final : public ProgramCosts {
   void add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost,
                          double& seconds) const;
   Demand demand_of(int rank, const Op& op, const Exchange& exchange, std::span<const int> group) const;
-  InstructionCost move_cost(int rank, const Instruction& instruction, int64_t samples);
+  InstructionCost redistribution_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost norm_cost() const;
   InstructionCost bucket_cost(int rank, const Instruction& instruction);
   Demand collective(RedistributionKind kind, double bytes, const Bucket& bucket) const;

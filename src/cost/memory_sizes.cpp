@@ -95,15 +95,15 @@ const LayerMemory& ProgramSizes::layer(OpId id, int64_t share) {
   return it->second;
 }
 
-Moment ProgramSizes::moment_of(MoveRole role, const Instruction& instruction, int rank, int batch) {
+Moment ProgramSizes::moment_of(RedistributionRole role, const Instruction& instruction, int rank, int batch) {
   const int list = program_.list_of_rank[size_t(rank)];
   const auto [it, fresh] = messages_.try_emplace(list);
   if (fresh) {
     const std::vector<Instruction>& all = program_.lists[size_t(list)];
     for (int position = 0; position < int(all.size()); ++position) {
       const Instruction& i = all[size_t(position)];
-      const MoveRole part = description_of(i.code).role;
-      if (part == MoveRole::send || part == MoveRole::receive)
+      const RedistributionRole part = description_of(i.code).role;
+      if (part == RedistributionRole::send || part == RedistributionRole::receive)
         it->second[{part, i.index, i.adjoint, i.micro_batch}] = {i.lag, position};
     }
   }
@@ -161,19 +161,19 @@ int64_t RankSizes::buffer_bytes(const Op& op) const {
   return elements * all_.master_bytes();
 }
 
-const ArrivingValue& RankSizes::arrival(RedistributionId move, bool adjoint, int micro_batch) {
+const ArrivingValue& RankSizes::arrival(RedistributionId redistribution, bool adjoint, int micro_batch) {
   const int64_t samples = all_.samples(micro_batch);
-  const auto [it, fresh] = arrivals_.try_emplace({move, adjoint, samples});
-  if (fresh) it->second = find_arrival(move, adjoint, samples);
+  const auto [it, fresh] = arrivals_.try_emplace({redistribution, adjoint, samples});
+  if (fresh) it->second = find_arrival(redistribution, adjoint, samples);
   return it->second;
 }
 
 /// The cases of redistribute() in tensor/redistribute.h, on backend `local`.
 ArrivingValue RankSizes::find_arrival(RedistributionId id, bool adjoint, int64_t samples) const {
   const Program& program = all_.program();
-  const Redistribution& move = program.redistributions[size_t(id)];
-  const RedistributionEnds ends = ends_of(move, program, adjoint);
-  const NodeId node = program.values[size_t(move.from)].node;
+  const Redistribution& redistribution = program.redistributions[size_t(id)];
+  const RedistributionEnds ends = ends_of(redistribution, program, adjoint);
+  const NodeId node = program.values[size_t(redistribution.from)].node;
   const Shape shape = all_.global_shape(node, samples);
   const bool held = holds(ends.from);
   if (!holds(ends.to)) return {};

@@ -40,7 +40,7 @@ class ProgramSizes {
     int shard;
   };
   /// The time at which `rank` sends or receives (by `role`) the redistribution of `instruction` for `batch`.
-  Moment moment_of(MoveRole role, const Instruction& instruction, int rank, int batch);
+  Moment moment_of(RedistributionRole role, const Instruction& instruction, int rank, int batch);
   const std::vector<Place>& places(int parameter) const { return places_[size_t(parameter)]; }
 
  private:
@@ -55,8 +55,8 @@ class ProgramSizes {
   std::vector<int64_t> samples_;            // by micro-batch
   std::vector<std::vector<Place>> places_;  // by parameter of the program: its shards
   std::map<std::pair<OpId, int64_t>, LayerMemory> layers_known_;
-  using Message = std::tuple<MoveRole, RedistributionId, bool, int>;  // the last element is the micro-batch
-  std::map<int, std::map<Message, Moment>> messages_;                 // by list: lag and position
+  using Message = std::tuple<RedistributionRole, RedistributionId, bool, int>;  // the last element is the micro-batch
+  std::map<int, std::map<Message, Moment>> messages_;                           // by list: lag and position
 };
 
 /// The memory of a redistribution's result on one rank.
@@ -90,11 +90,11 @@ class RankSizes {
   /// Bytes of the state that a layer carries from step to step.
   int64_t state_bytes(OpId op, int micro_batch) const;
   int64_t buffer_bytes(const Op& op) const;
-  const ArrivingValue& arrival(RedistributionId move, bool adjoint, int micro_batch);
+  const ArrivingValue& arrival(RedistributionId redistribution, bool adjoint, int micro_batch);
 
  private:
   int64_t share(OpId op, int micro_batch);
-  ArrivingValue find_arrival(RedistributionId move, bool adjoint, int64_t samples) const;
+  ArrivingValue find_arrival(RedistributionId redistribution, bool adjoint, int64_t samples) const;
 
   ProgramSizes& all_;
   const int rank_;

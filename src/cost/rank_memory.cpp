@@ -77,9 +77,9 @@ void RankMemory::begin(std::span<const Execution> together, Demand&) {
   const int batch = e.step - i.lag;
   BatchInFlight& entry = in_flight_[size_t(batch - in_flight_.front().number)];
   apply(i, i.micro_batch >= 0 ? &entry.micro_batches[size_t(i.micro_batch)] : nullptr);
-  const MoveRole role = description_of(i.code).role;
-  if (role == MoveRole::receive) note_progress(i, batch);
-  if (role == MoveRole::send) note_message(i, batch);
+  const RedistributionRole role = description_of(i.code).role;
+  if (role == RedistributionRole::receive) note_progress(i, batch);
+  if (role == RedistributionRole::send) note_message(i, batch);
 }
 
 void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
@@ -96,8 +96,8 @@ void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
       return backward(i, *batch);
     case MemoryEffect::free_deferred:
       return backward_weight(i.index, *batch);
-    case MemoryEffect::move_value:
-      return move(i, *batch);
+    case MemoryEffect::redistribute_value:
+      return redistribute(i, *batch);
     case MemoryEffect::gather_weights:
       return replicas_.gather(i.index);
     case MemoryEffect::release_weights:
@@ -265,16 +265,17 @@ void RankMemory::backward_weight(SegmentId segment, MicroBatch& batch) {
   }
 }
 
-void RankMemory::move(const Instruction& i, MicroBatch& batch) {
-  const Redistribution& move = program_.redistributions[size_t(i.index)];
-  const RedistributionEnds ends = ends_of(move, program_, i.adjoint);
+void RankMemory::redistribute(const Instruction& i, MicroBatch& batch) {
+  const Redistribution& redistribution = program_.redistributions[size_t(i.index)];
+  const RedistributionEnds ends = ends_of(redistribution, program_, i.adjoint);
   Held local;
   sent_.reset();
   if (sizes_.holds(ends.from)) {
-    Held& source = i.adjoint ? batch.gradients[size_t(move.to)] : batch.values[size_t(move.from)];
+    Held& source = i.adjoint ? batch.gradients[size_t(redistribution.to)] : batch.values[size_t(redistribution.from)];
     local = source;
     if (i.adjoint) source.reset();
-    if (!local) local = activations(sizes_.bytes(ends.from, program_.values[size_t(move.from)].node, batch.index));
+    if (!local)
+      local = activations(sizes_.bytes(ends.from, program_.values[size_t(redistribution.from)].node, batch.index));
   }
   const ArrivingValue& arrival = sizes_.arrival(i.index, i.adjoint, batch.index);
   Held result;
@@ -283,14 +284,14 @@ void RankMemory::move(const Instruction& i, MicroBatch& batch) {
     const Held sum = arrival.adding > 0 ? activations(arrival.adding) : nullptr;
     result = activations(arrival.bytes);
   }
-  const MoveRole role = description_of(i.code).role;
-  if (role == MoveRole::send) sent_ = local;
-  if (role == MoveRole::exchange && arrival.exchanges)
+  const RedistributionRole role = description_of(i.code).role;
+  if (role == RedistributionRole::send) sent_ = local;
+  if (role == RedistributionRole::exchange && arrival.exchanges)
     exchanged_ = arrival.reduces || receivers() == Receivers::at_once ? nullptr : local;
-  if (!i.adjoint && local) use_up(move.from, batch);
+  if (!i.adjoint && local) use_up(redistribution.from, batch);
   if (!result) return;
-  if (i.adjoint) add_gradient(move.from, result, batch);
-  else batch.values[size_t(move.to)] = std::move(result);
+  if (i.adjoint) add_gradient(redistribution.from, result, batch);
+  else batch.values[size_t(redistribution.to)] = std::move(result);
 }
 
 /// Retains a sent message until its receivers have received it.
@@ -299,14 +300,15 @@ void RankMemory::note_message(const Instruction& i, int batch) {
   if (receivers() == Receivers::at_once || !message) return;
   const int receiver = ends_of(program_.redistributions[size_t(i.index)], program_, i.adjoint).to.mesh.workers.front();
   if (receivers() == Receivers::one_late)
-    std::erase_if(under_way_, [&](const Message& m) { return m.move == i.index && m.adjoint == i.adjoint; });
-  under_way_.push_back({i.index, i.adjoint, receiver, all_.moment_of(MoveRole::receive, i, receiver, batch), message});
+    std::erase_if(under_way_, [&](const Message& m) { return m.redistribution == i.index && m.adjoint == i.adjoint; });
+  under_way_.push_back(
+      {i.index, i.adjoint, receiver, all_.moment_of(RedistributionRole::receive, i, receiver, batch), message});
 }
 
 /// Releases the messages that the sender of this one has received before it sent.
 void RankMemory::note_progress(const Instruction& i, int batch) {
   const int sender = ends_of(program_.redistributions[size_t(i.index)], program_, i.adjoint).from.mesh.workers.front();
-  const Moment sent = all_.moment_of(MoveRole::send, i, sender, batch);
+  const Moment sent = all_.moment_of(RedistributionRole::send, i, sender, batch);
   std::erase_if(under_way_, [&](const Message& m) { return m.receiver == sender && m.taken < sent; });
 }
 

@@ -36,7 +36,7 @@ class RankMemory final : public EngineCosts {
   };
   /// A tensor that another stage reads or may not have read yet.
   struct Message {
-    RedistributionId move = -1;
+    RedistributionId redistribution = -1;
     bool adjoint = false;
     int receiver = -1;  ///< the first worker of the receiving stage
     Moment taken;
@@ -67,7 +67,7 @@ class RankMemory final : public EngineCosts {
   std::vector<Held> input_gradients(OpId id, const MicroBatch& batch, const Held& gradient);
   void add_parameters(OpId id, const MicroBatch& batch, bool apart);
   void backward_weight(SegmentId segment, MicroBatch& batch);
-  void move(const Instruction& instruction, MicroBatch& batch);
+  void redistribute(const Instruction& instruction, MicroBatch& batch);
   void note_message(const Instruction& instruction, int batch);
   void note_progress(const Instruction& instruction, int batch);
   Receivers receivers() const { return all_.options().receivers; }

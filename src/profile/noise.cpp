@@ -20,7 +20,7 @@ constexpr uint64_t kKey = 7;
 
 const at::Tensor& pool_of(c10::ScalarType type) {
   static const std::array<at::Tensor, 3> pools = [] {
-    const DeviceScope nobody(kNoDevice);
+    const DeviceScope no_device(kNoDevice);
     at::Tensor drawn = at::empty({kDrawn}, at::kDouble);
     const Philox random(kKey);
     for (int64_t i = 0; i < kDrawn; ++i) drawn.data_ptr<double>()[i] = random.normal(uint64_t(i));

@@ -67,15 +67,15 @@ class Engine {
   };
 
   /// The facts of an instruction that the engine needs to start it.
-  struct Place {
+  struct ListEntry {
     int site = 0, micro_batch = -1, lag = 0;
     bool needs_updates = false, updates = false;
   };
 
   struct Rank {
-    const Place* places = nullptr;  // by position in the list
-    int size = 0;                   // length of the list
-    int step = 0, index = 0;        // of the next instruction of the main lane
+    const ListEntry* entries = nullptr;  // by position in the list
+    int size = 0;                        // length of the list
+    int step = 0, index = 0;             // of the next instruction of the main lane
     bool executed = false;
     bool busy = false;  // an instruction of the main lane runs or waits in a rendezvous
     bool held = false;  // waits for the exchange lane
@@ -97,9 +97,9 @@ class Engine {
   Rank& rank_of(const Execution& e) { return ranks_[size_t(e.rank)]; }
   const Rank& rank_of(const Execution& e) const { return ranks_[size_t(e.rank)]; }
   const Instruction& at(const Execution& e) const { return program_.instructions(e.rank)[size_t(e.index)]; }
-  const Place& place_of(const Execution& e) const { return rank_of(e).places[e.index]; }
+  const ListEntry& entry_of(const Execution& e) const { return rank_of(e).entries[e.index]; }
   const Site& site_of(const Execution& e) const;
-  int batch_of(const Execution& e) const { return e.step - place_of(e).lag; }
+  int batch_of(const Execution& e) const { return e.step - entry_of(e).lag; }
   const Channel& channel_of(const Role& role) const { return program_.channels[size_t(role.channel)]; }
   LaneState& lane_of(const Execution& e) {
     return e.lane == Lane::mail ? rank_of(e).beside->mail : rank_of(e).beside->exchange;
@@ -109,7 +109,7 @@ class Engine {
   const Role& role_at(const Execution& e);
   Lane lane_for(const Instruction& instruction) const;
 
-  const Place* places_in(int list);
+  const ListEntry* entries_of(int list);
 
   // the main lane
   void advance(int rank);
@@ -128,8 +128,8 @@ class Engine {
   void post(const Execution& e, const Role& role);
   void start(std::span<Execution> together);
   void end(const Execution& e);
-  template <class Meeting>
-  Meeting& meeting_at(ChannelState& channel, std::vector<Meeting>& under_way, std::vector<Meeting>& spare,
+  template <class Pending>
+  Pending& pending_at(ChannelState& channel, std::vector<Pending>& under_way, std::vector<Pending>& spare,
                       const Execution& e);
   Mailbox& mailbox_of(const Role& role, const Execution& e);
   void forget_if_over(ChannelState& channel, Mailbox& box);
@@ -144,7 +144,7 @@ class Engine {
   const bool all_ranks_;
   const int batches_, steps_;
   SharedResources clock_;
-  std::vector<std::vector<Place>> places_;  // by list; empty if no rank executes the list
+  std::vector<std::vector<ListEntry>> entries_;  // by list; empty if no rank executes the list
   std::vector<Rank> ranks_;
   std::vector<ChannelState> channels_;
   std::vector<Gathering> spare_gatherings_;  // memory of finished ones, for reuse

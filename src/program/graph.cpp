@@ -106,21 +106,22 @@ class GraphBuilder {
     }
     auto id = ValueId(program_.values.size());
     program_.values.push_back({source, wanted, gradient, needs_gradient_[size_t(source)], is_input});
-    if (!is_input) add_move(own, id);
+    if (!is_input) add_redistribution(own, id);
     return id;
   }
 
-  void add_move(ValueId from, ValueId to) {
+  void add_redistribution(ValueId from, ValueId to) {
     const Value &a = program_.values[size_t(from)], &b = program_.values[size_t(to)];
-    Redistribution move;
-    move.from = from;
-    move.to = to;
-    move.gradient_from = b.gradient;
-    move.gradient_to = a.gradient;
-    move.crosses_stages = a.layout.mesh.workers != b.layout.mesh.workers;
-    move.forward_moves = a.layout != b.layout;
-    move.backward_moves = a.needs_gradient && move.gradient_from != move.gradient_to;
-    program_.redistributions.push_back(std::move(move));
+    Redistribution redistribution;
+    redistribution.from = from;
+    redistribution.to = to;
+    redistribution.gradient_from = b.gradient;
+    redistribution.gradient_to = a.gradient;
+    redistribution.crosses_stages = a.layout.mesh.workers != b.layout.mesh.workers;
+    redistribution.redistributes_forward = a.layout != b.layout;
+    redistribution.redistributes_backward =
+        a.needs_gradient && redistribution.gradient_from != redistribution.gradient_to;
+    program_.redistributions.push_back(std::move(redistribution));
   }
 
   const Model& model_;

@@ -10,7 +10,7 @@ namespace trireme {
 
 /// One entry of a stage's forward order; backward is its reverse.
 struct StageItem {
-  enum class Kind { segment, move, send, receive };
+  enum class Kind { segment, redistribution, send, receive };
   Kind kind;
   int index;  ///< segment or redistribution
 };

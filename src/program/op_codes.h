@@ -38,7 +38,7 @@ enum class OpCode {
 constexpr int kBeforeStep = 0, kAfterStep = 1;  ///< Instruction::index of `agree`
 
 /// What an instruction's index refers to.
-enum class Operand { nothing, stage, segment, move, bucket, op, end_of_step };
+enum class Operand { nothing, stage, segment, redistribution, bucket, op, end_of_step };
 
 /// The resource that an instruction occupies.
 enum class Resource {
@@ -72,7 +72,7 @@ enum class EventKind {
 enum class SegmentPass { none, forward, backward, backward_input, backward_weight };
 
 /// A worker's part in a redistribution.
-enum class MoveRole { none, exchange, send, receive };
+enum class RedistributionRole { none, exchange, send, receive };
 
 /// How an instruction uses the weights of its segment or bucket and their gradients.
 enum class WeightUse {
@@ -95,7 +95,7 @@ enum class MemoryEffect {
   restore_activations,  ///< the same for a segment whose activations forward has not retained
   free_activations,     ///< allocates gradients; releases what forward has retained
   free_deferred,        ///< releases what the first part of a split backward has retained
-  move_value,
+  redistribute_value,
   gather_weights,
   release_weights,
   sum_gradients,
@@ -105,7 +105,7 @@ enum class MemoryEffect {
 /// Describes an instruction that takes: `from` is the op code of the matching posts.
 struct Taking {
   OpCode from;
-  bool only_shared_replicas = false;  ///< private replicas use `meets` instead
+  bool only_shared_replicas = false;  ///< private replicas use `rendezvous` instead
 };
 
 /// An op code in the nominal drawing (clock.h, draw.h). Without units it is not drawn.
@@ -123,10 +123,10 @@ struct OpCodeDescription {
   EventKind event = EventKind::other;
   Lane lane = Lane::main;
   SegmentPass pass = SegmentPass::none;
-  MoveRole role = MoveRole::none;
+  RedistributionRole role = RedistributionRole::none;
   WeightUse weights = WeightUse::nothing;
   MemoryEffect memory = MemoryEffect::nothing;
-  void (*meets)(RendezvousWriter&, const Instruction&) = nullptr;  ///< see rendezvous_rules.h; null: none
+  void (*rendezvous)(RendezvousWriter&, const Instruction&) = nullptr;  ///< see rendezvous_rules.h; null: none
   std::optional<Taking> takes = std::nullopt;
   Drawing drawing = {};
 };

@@ -32,13 +32,13 @@ struct Value {
 };
 
 /// A redistribution between two values of one node. In backward, the gradient of `to` is redistributed to the layout
-/// that the producer needs. `backward_moves` is false if no gradient is needed or the layouts are equal.
+/// that the producer needs. `redistributes_backward` is false if no gradient is needed or the layouts are equal.
 struct Redistribution {
   ValueId from = -1, to = -1;
   Layout gradient_from, gradient_to;
   bool crosses_stages = false;
-  bool forward_moves = true;  ///< false: an alias of the same tensor (only the gradient is redistributed)
-  bool backward_moves = true;
+  bool redistributes_forward = true;  ///< false: an alias of the same tensor (only the gradient is redistributed)
+  bool redistributes_backward = true;
 };
 
 /// One layer on the workers of its stage.
@@ -155,7 +155,7 @@ struct Program {
 struct RedistributionEnds {
   Layout from, to;
 };
-RedistributionEnds ends_of(const Redistribution& move, const Program& program, bool adjoint);
+RedistributionEnds ends_of(const Redistribution& redistribution, const Program& program, bool adjoint);
 
 /// Writes the derived members of a program.
 void complete(Program& program, const Model& model);

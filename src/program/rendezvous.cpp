@@ -154,12 +154,12 @@ int RendezvousWriter::rendezvous_of(const Instruction& instruction, bool takes) 
   Instruction poster = instruction;
   if (takes) poster.code = description_of(instruction.code).takes->from;
   const OpCodeDescription& description = description_of(poster.code);
-  if (!description.meets) return -1;
+  if (!description.rendezvous) return -1;
   const auto [it, is_new] =
       known_.try_emplace({poster.code, poster.index, poster.adjoint}, int(program_.rendezvous.size()));
   if (is_new) {
     program_.rendezvous.emplace_back();
-    description.meets(*this, poster);
+    description.rendezvous(*this, poster);
   }
   return it->second;
 }
@@ -250,7 +250,7 @@ Role role_of(const Program& program, int rank, const Site& site) {
 
 // -- the rules
 
-void meet_in_communicating_layers(RendezvousWriter& writer, const Instruction& i) {
+void join_in_communicating_layers(RendezvousWriter& writer, const Instruction& i) {
   Union all;
   for (OpId id : writer.program().segments[size_t(i.index)].ops) {
     const Op& op = writer.program().ops[size_t(id)];
@@ -263,7 +263,7 @@ void meet_in_communicating_layers(RendezvousWriter& writer, const Instruction& i
   writer.join(i, all.groups());
 }
 
-void meet_along_exchanged_axes(RendezvousWriter& writer, const Instruction& i) {
+void join_along_exchanged_axes(RendezvousWriter& writer, const Instruction& i) {
   const RedistributionEnds ends =
       ends_of(writer.program().redistributions[size_t(i.index)], writer.program(), i.adjoint);
   writer.join(i, lines_of(ends.from.mesh, exchanged_axes(ends.from, ends.to)));
@@ -284,13 +284,13 @@ void gather_slices_after_update(RendezvousWriter& writer, const Instruction& i) 
     writer.join(i, {writer.holders(i)}, false);
 }
 
-void meet_all_ranks(RendezvousWriter& writer, const Instruction& i) {
+void join_all_ranks(RendezvousWriter& writer, const Instruction& i) {
   std::vector<int> all(writer.program().list_of_rank.size());
   std::iota(all.begin(), all.end(), 0);
   writer.join(i, {all}, false);
 }
 
-void meet_along_data_axis(RendezvousWriter& writer, const Instruction& i) {
+void join_along_data_axis(RendezvousWriter& writer, const Instruction& i) {
   writer.join(i, lines_of(writer.program().ops[size_t(i.index)].mesh, {.data = true}), false);
 }
 

@@ -86,8 +86,9 @@ void StageWriter::forward(const Task& task) {
         put(OpCode::forward, item.index, task);
         list_.back().keeps = !recomputes(item, task.micro_batch);
         break;
-      case StageItem::Kind::move:
-        if (program_.redistributions[size_t(item.index)].forward_moves) put(OpCode::redistribute, item.index, task);
+      case StageItem::Kind::redistribution:
+        if (program_.redistributions[size_t(item.index)].redistributes_forward)
+          put(OpCode::redistribute, item.index, task);
         break;
       case StageItem::Kind::send:
         put(OpCode::send, item.index, task);
@@ -114,9 +115,9 @@ void StageWriter::backward(const Task& task) {
       put(splits ? code : OpCode::backward, item->index, task);
       continue;
     }
-    if (!program_.redistributions[size_t(item->index)].backward_moves) continue;
+    if (!program_.redistributions[size_t(item->index)].redistributes_backward) continue;
     switch (item->kind) {
-      case StageItem::Kind::move:
+      case StageItem::Kind::redistribution:
         put(OpCode::redistribute, item->index, task, true);
         break;
       case StageItem::Kind::send:

@@ -128,9 +128,9 @@ class LabelSearch {
   }
 
   void collect() {
-    for (const Label& way : labels_[0][0]) {
-      if (!fits_limit(way.held + way.transient(), limit_)) continue;
-      SegmentChoice choice{way.fill, way.main + way.reduction, {}};
+    for (const Label& first : labels_[0][0]) {
+      if (!fits_limit(first.held + first.transient(), limit_)) continue;
+      SegmentChoice choice{first.fill, first.main + first.reduction, {}};
       const auto beats = [](const SegmentChoice& a, const SegmentChoice& b) {
         return a.fill <= b.fill && a.main <= b.main;
       };
@@ -138,7 +138,7 @@ class LabelSearch {
                       [&](const SegmentChoice& other) { return beats(other, choice); }))
         continue;
       std::erase_if(answer_.choices, [&](const SegmentChoice& other) { return beats(choice, other); });
-      const Label* label = &way;
+      const Label* label = &first;
       for (int layer = 0; layer < segment_graph_.layers(); ++layer) {
         const Arc& arc = segment_graph_.arcs(layer)[size_t(label->arc)];
         choice.candidates.push_back(arc.candidate);

@@ -9,10 +9,10 @@
 namespace trireme {
 
 struct PricedBound {
-  double value = 0;                     ///< no path within the limit has a smaller weighted sum
-  double byte = 0;                      ///< the price that gave this bound
-  std::vector<SegmentGraph::Way> ways;  ///< paths found during the search, whether they fit or not
-  bool none_fits = false;               ///< proven: no path is within the limit
+  double value = 0;                       ///< no path within the limit has a smaller weighted sum
+  double byte = 0;                        ///< the price that gave this bound
+  std::vector<SegmentGraph::Path> paths;  ///< paths found during the search, whether they fit or not
+  bool none_fits = false;                 ///< proven: no path is within the limit
 };
 
 /// The best bound over all prices per byte. The bound is a concave piecewise linear function of the price. Its maximum

@@ -56,7 +56,7 @@ class PipelineSearch {
 
  private:
   /// The stages from a cut to the end.
-  struct Way {
+  struct Tail {
     double fill = 0, main = -std::numeric_limits<double>::infinity();
     int stages = 0;
     // The first of these stages, and the remaining ones.
@@ -85,14 +85,14 @@ class PipelineSearch {
   double cutoff_for(int begin, int end, double cutoff) const;
   bool complete() const;
 
-  Way best_way(double cutoff);
+  Tail best_pipeline(double cutoff);
   void extend(const Where& at, double cutoff);
-  static void keep(std::vector<Way>& ways, const Way& way);
+  static void keep(std::vector<Tail>& tails, const Tail& tail);
   template <class Visit>
-  void visit_stages(const Way& best, Visit&& visit);
-  bool look_closer(const Way& best, double cutoff);
-  std::vector<StagePick> real_stages(const Way& best);
-  std::vector<StagePick> stages_of(const Way& best, double cutoff);
+  void visit_stages(const Tail& best, Visit&& visit);
+  bool look_closer(const Tail& best, double cutoff);
+  std::vector<StagePick> real_stages(const Tail& best);
+  std::vector<StagePick> stages_of(const Tail& best, double cutoff);
 
   StageSearches& stage_searches_;
   const PipelineConfiguration configuration_;
@@ -101,7 +101,7 @@ class PipelineSearch {
   int most_stages_ = 1;
   double proven_ = 0;
   const StageSearches::Fills* fills_ = nullptr;
-  std::vector<std::vector<Way>> ways_;
+  std::vector<std::vector<Tail>> tails_;
   std::map<std::pair<int, int>, SegmentSearch*> searches_;
 };
 

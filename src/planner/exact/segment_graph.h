@@ -30,7 +30,7 @@ struct SumWeights {
 };
 
 /// The totals of one path through the segment graph.
-struct WaySum {
+struct PathSum {
   double fill = 0, main = 0;  ///< main includes the exposed reduction
   double bytes = 0;           ///< of the device
   double held = 0;  ///< part of `bytes`: state and what micro-batches retain, without recomputation and workspace
@@ -62,16 +62,16 @@ class SegmentGraph {
   }
 
   /// The path of least weighted sum: the index of its arc in each layer.
-  struct Way {
+  struct Path {
     double sum = 0;
     std::vector<int> arcs;
   };
-  Way best_way(const SumWeights& weights) const;
-  WaySum sum_of(const Way& way) const;
+  Path best_path(const SumWeights& weights) const;
+  PathSum sum_of(const Path& path) const;
   /// The number of layers whose reductions, less what hides them, are the remaining reduction (SumWeights::late).
-  int late_layers(const Way& way) const;
-  std::vector<int> candidates_of(const Way& way) const;
-  Way way_of(const std::vector<int>& candidates) const;  ///< does not set `sum`
+  int late_layers(const Path& path) const;
+  std::vector<int> candidates_of(const Path& path) const;
+  Path path_of(const std::vector<int>& candidates) const;  ///< does not set `sum`
 
  private:
   Arc arc_of(const StageTerms& terms, const StepRule& rule, bool folded, bool recompute) const;

@@ -46,13 +46,13 @@ const SegmentSearch::Flow& SegmentSearch::flow(int step, int list) {
   Flow& flow = it->second;
   if (!fresh) return flow;
   std::vector<int> after;
-  std::map<int, int> places;
+  std::map<int, int> positions;
   for (int from = 0; from < int(lists_[size_t(list)].size()); ++from)
     for (const LayoutGraph::Transition& transition :
          layout_graph_.transitions(step, lists_[size_t(list)][size_t(from)])) {
-      const auto [place, is_new] = places.emplace(transition.to, int(after.size()));
+      const auto [position, is_new] = positions.emplace(transition.to, int(after.size()));
       if (is_new) after.push_back(transition.to);
-      flow.edges.push_back({from, place->second, least_of_terms(transition.terms)});
+      flow.edges.push_back({from, position->second, least_of_terms(transition.terms)});
     }
   flow.list = list_number(after);
   return flow;
@@ -128,12 +128,12 @@ void SegmentSearch::price(int segment, double micro_batches, Known& known) {
   const auto bound = [&](const SumWeights& weights) {
     const PricedBound priced = bound_by_price(segment_graph, weights, limit);
     if (priced.none_fits) known.bound.clear();
-    for (const SegmentGraph::Way& way : priced.ways) {
-      const WaySum sum = segment_graph.sum_of(way);
+    for (const SegmentGraph::Path& path : priced.paths) {
+      const PathSum sum = segment_graph.sum_of(path);
       if (!fits_limit(sum.bytes, limit) || (known.real && known.real->fill + known.real->main <= sum.fill + sum.main))
         continue;
-      known.real = SegmentChoice{sum.fill, sum.main, segment_graph.candidates_of(way)};
-      known.late = segment_graph.late_layers(way);
+      known.real = SegmentChoice{sum.fill, sum.main, segment_graph.candidates_of(path)};
+      known.late = segment_graph.late_layers(path);
     }
     if (weights.main > 0 && weights.fill > 0) known.byte = priced.byte;
     return priced.value;
@@ -167,7 +167,7 @@ void SegmentSearch::settle(int segment, double micro_batches, double cutoff, Kno
     answer = search_labels(segment_graph, 0, cutoff, 0, known.late, deadline_);
     labels_ += answer.labels;
     done = limit == 0 || std::all_of(answer.choices.begin(), answer.choices.end(), [&](const SegmentChoice& choice) {
-             return fits_limit(segment_graph.sum_of(segment_graph.way_of(choice.candidates)).bytes, limit);
+             return fits_limit(segment_graph.sum_of(segment_graph.path_of(choice.candidates)).bytes, limit);
            });
   }
   if (!done) {

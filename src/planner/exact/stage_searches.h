@@ -37,7 +37,7 @@ class StageSearches {
  private:
   /// The facts that a stage's costs depend on: the sequence of nodes, kinds, speeds, memory, links, and whether its
   /// borders are between nodes.
-  std::vector<double> looks_of(DeviceSpan span) const;
+  std::vector<double> signature_of(DeviceSpan span) const;
   DeviceSpan first_like(DeviceSpan span);
 
   /// The least sum of `value` over all choices of cuts.
@@ -50,8 +50,8 @@ class StageSearches {
   std::map<std::set<SegmentSearch*>, Fills> fills_;
   std::map<std::pair<int, int>, DeviceSpan> alike_;
   std::map<std::vector<double>, DeviceSpan> first_;
-  using PlaceKey = std::tuple<int, int, StageSettings, std::vector<int>>;
-  std::map<PlaceKey, std::unique_ptr<LayoutGraph>> layout_graphs_;
+  using LayoutGraphKey = std::tuple<int, int, StageSettings, std::vector<int>>;
+  std::map<LayoutGraphKey, std::unique_ptr<LayoutGraph>> layout_graphs_;
   std::map<std::tuple<const LayoutGraph*, std::vector<double>>, std::unique_ptr<SegmentSearch>> searches_;
 };
 

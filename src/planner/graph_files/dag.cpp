@@ -33,16 +33,16 @@ std::vector<int> find_cycle(const Dag& graph) {
   const auto stuck = std::find_if(waiting.begin(), waiting.end(), [](int count) { return count > 0; });
   if (stuck == waiting.end()) return {};
   // Each blocked vertex has a blocked predecessor, so following predecessors must reach a vertex twice.
-  std::vector<int> walk{int(stuck - waiting.begin())};
+  std::vector<int> path{int(stuck - waiting.begin())};
   while (true) {
-    const auto& before = graph.predecessors[size_t(walk.back())];
+    const auto& before = graph.predecessors[size_t(path.back())];
     const int v = *std::find_if(before.begin(), before.end(), [&](int p) { return waiting[size_t(p)] > 0; });
-    if (const auto again = std::find(walk.begin(), walk.end(), v); again != walk.end()) {
-      std::vector<int> cycle(again, walk.end());
+    if (const auto again = std::find(path.begin(), path.end(), v); again != path.end()) {
+      std::vector<int> cycle(again, path.end());
       std::reverse(cycle.begin(), cycle.end());
       return cycle;
     }
-    walk.push_back(v);
+    path.push_back(v);
   }
 }
 

@@ -105,7 +105,7 @@ std::vector<DevicePart> MaxLoadSearch::run(double bound, const Deadline& deadlin
     }
     communication_ = 0;
     steps_left_ = all_reached_.size() / kPairsPerStep;
-    if (!walk(ideal, ideal, bound)) pair_directly(ideal, bound);
+    if (!descend(ideal, ideal, bound)) pair_directly(ideal, bound);
     drop_hopeless(ideal, bound);
     if (reached_[ideal]) all_reached_.push_back({accelerator_[ideal], cpu_[ideal], ideal});
   }
@@ -163,7 +163,7 @@ double MaxLoadSearch::communication_between(size_t from, size_t to) const {
 }
 
 /// Descends from `at`. Returns false if the steps did not suffice; the parts found before remain valid.
-bool MaxLoadSearch::walk(size_t ideal, size_t at, double bound) {
+bool MaxLoadSearch::descend(size_t ideal, size_t at, double bound) {
   for (const OrderIdeals::Step step : ideals_.steps_down(at)) {
     const size_t smaller = size_t(step.smaller);
     if (seen_[smaller] == ideal) continue;
@@ -172,7 +172,7 @@ bool MaxLoadSearch::walk(size_t ideal, size_t at, double bound) {
     if (steps_left_-- == 0) return false;
     flip(step.vertex);
     if (reached_[smaller]) try_part(ideal, smaller, communication_, bound);
-    const bool done = walk(ideal, smaller, bound);
+    const bool done = descend(ideal, smaller, bound);
     flip(step.vertex);
     if (!done) return false;
   }

@@ -55,7 +55,7 @@ class MaxLoadSearch {
   bool is_useful(size_t ideal, double bound) const;
   void pair_directly(size_t ideal, double bound);
   bool could_improve(size_t ideal, size_t from, double bound) const;
-  bool walk(size_t ideal, size_t at, double bound);
+  bool descend(size_t ideal, size_t at, double bound);
   void try_part(size_t ideal, size_t from, double communication, double bound);
   void drop_hopeless(size_t ideal, double bound);
   bool fits_somewhere(size_t from, size_t to, double bound) const;
