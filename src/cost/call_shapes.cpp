@@ -3,7 +3,7 @@
 namespace trireme {
 namespace {
 
-/// A worker's share of a tensor that is placed so over the tensor axis.
+/// The shape of a worker's shard of a tensor with this placement on the tensor axis.
 Shape local_shape(Shape shape, const Placement& placement, int degree) {
   if (placement.is_shard()) shape[size_t(placement.dim)] /= degree;
   return shape;

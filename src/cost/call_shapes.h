@@ -1,4 +1,5 @@
-// The tensors of a layer's call on one worker under a precision, told from the model's shapes.
+// Shapes and element sizes of the tensors of one layer call on one worker, derived from the model's shapes and the
+// precision.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace trireme {
 
-/// What goes into a layer: sample shapes of the whole inputs, bytes of an element of each, and whose gradients are
-/// wanted.
+/// The inputs of a layer: per input, the sample shape of the whole tensor, bytes per element, and whether its gradient
+/// is computed.
 struct CallInputs {
   std::vector<Shape> shapes;
   std::vector<int64_t> elements;
@@ -20,16 +21,16 @@ struct CallInputs {
 int64_t compute_size(Precision precision);
 int64_t master_size(Precision precision);
 
-/// Bytes of an element of the output, for inputs of those sizes.
+/// Bytes per element of the output, given the bytes per element of each input.
 int64_t output_element(const Layer& layer, const std::vector<int64_t>& inputs, Precision precision);
 
-/// The shard of a worker that has `samples` samples and keeps to them; `option` is one of the layer's at degree
-/// `tensor`.
+/// The tensors of a call on a worker whose data shard has `samples` samples. `data` is 1: the call does not communicate
+/// over the data axis. `option` is one of the layer's options at degree `tensor`.
 CallShapes call_shapes(const Layer& layer, const CallInputs& inputs, const ShardingOption& option, int tensor,
                        int64_t samples, Precision precision);
 
-/// What the call exchanges within itself; nothing where it communicates with nobody. Redistributions between layers are
-/// the program's.
+/// The communication inside the call; empty if the call does not communicate. Redistributions between layers belong to
+/// the program and are not included.
 LayerExchanges exchanges_of(const CallShapes& call);
 
 }  // namespace trireme

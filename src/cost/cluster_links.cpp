@@ -8,10 +8,11 @@
 namespace trireme {
 namespace {
 
-/// A link that is said to be free has room for everything.
+/// Capacity, in bytes/s, of a link without a bandwidth limit.
 constexpr double kUnlimited = 1e18;
 
-/// Rounds of messages and bytes that leave each of n members, in units of the tensor, for a ring.
+/// Rounds of messages (by ring, by halving and doubling), and bytes that leave each of n members in units of the
+/// tensor's size.
 struct Ring {
   double rounds = 0, doubling_rounds = 0, bytes = 0;
 };
@@ -79,9 +80,9 @@ Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span
     return demand;
   }
 
-  // one ring through all members, that enters and leaves each node once: every round waits for the slowest link
+  // One ring through all members. It enters and leaves each node once, and each round waits for the slowest link.
   const double flat_latency = rounds_of(ring) * cluster_.network.latency;
-  // two levels
+  // The same in two levels.
   const int inside = n / nodes;
   const Ring within =
       ring_of(kind == RedistributionKind::all_to_all ? RedistributionKind::send_receive : kind, std::max(inside, 1));
@@ -93,7 +94,7 @@ Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span
   demand.fixed = two_levels ? two_latency : flat_latency;
   for (const auto& [node, members] : by_node) {
     double out = two_levels ? across.bytes * bytes : ring.bytes * bytes;
-    if (kind == RedistributionKind::all_to_all)  // everything for members elsewhere leaves the node
+    if (kind == RedistributionKind::all_to_all)  // all bytes for members on other nodes leave the node
       out = bytes * double(members.size()) * double(n - int(members.size())) / n;
     demand.shares.push_back({network_out(node), out * alike, 1, alike});
     demand.shares.push_back({network_in(node), out * alike, 1, alike});
@@ -112,7 +113,7 @@ Demand ClusterLinks::giving(double bytes, std::span<const int> ranks, int rank, 
   const auto members = std::count_if(ranks.begin(), ranks.end(), [&](int r) { return node_of(r) == node; });
   const bool together = cluster_.nodes[size_t(node)].link.shared;
   Demand own{whole.fixed, {}};
-  std::set<int> taken;  // a node's shared link stands there once per member
+  std::set<int> taken;  // a node's shared link is listed once per member
   for (const Share& share : whole.shares) {
     const bool network = share.pool == network_out(node) || share.pool == network_in(node) ||
                          (!connection_.empty() && share.pool == connection_[size_t(node)]);

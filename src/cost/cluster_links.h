@@ -1,10 +1,10 @@
-// The links of a described cluster (trireme/cluster.h): rank r is device r.
+// The links of a described cluster (trireme/cluster.h). Rank r is device r.
 //
-// Collectives take the better of two ways for latency, rings (2(n-1) messages for an all-reduce) and halving and
-// doubling (2 log2 n), with the bytes of comm/formulas.h. Over several nodes with g > 1 members each they may also go
-// in two levels: reduce-scatter in the node, all-reduce of 1/g of the tensor by g groups across nodes, all-gather in
-// the node; the quicker way counts. Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations
-// in MPICH", 2005.
+// For its latency, a collective uses the better of two algorithms: ring (2(n-1) messages for an all-reduce) or halving
+// and doubling (2 log2 n). Its bytes are those of comm/formulas.h. Over several nodes with g > 1 members each, a
+// collective may also run in two levels: reduce-scatter inside the node, all-reduce of 1/g of the tensor by g groups
+// across nodes, all-gather inside the node. The faster way is used. Source: Thakur, Rabenseifner, Gropp, "Optimization
+// of collective communication operations in MPICH", 2005.
 #pragma once
 
 #include "cost/links.h"
@@ -12,17 +12,17 @@
 
 namespace trireme {
 
-/// What a library of collectives does not do as well as it could.
+/// The limits of a collective library.
 struct CollectiveLibrary {
-  bool flat_rings = false;  ///< a ring through all members is all that it has (NCCL before 2.4): no halving and
+  bool flat_rings = false;  ///< true if it has only a ring through all members (NCCL before 2.4): no halving and
                             ///< doubling, no two levels
-  double connection = 0;    ///< bytes/s that a ring's connection between two nodes carries, where that is less than the
-                            ///< network; 0: no limit
+  double connection = 0;  ///< bytes/s of a ring's connection between two nodes, if that is less than the network's; 0:
+                          ///< no limit
 };
 
 class ClusterLinks final : public Links {
  public:
-  /// The cluster must have kinds; it is copied.
+  /// The cluster must have device kinds. It is copied.
   explicit ClusterLinks(const Cluster& cluster, const CollectiveLibrary& library = {});
 
   const std::vector<Pool>& pools() const override { return pools_; }
@@ -44,9 +44,9 @@ class ClusterLinks final : public Links {
   const Cluster cluster_;
   const CollectiveLibrary library_;
   std::vector<Pool> pools_;
-  std::vector<int> egress_;                    // by device: pool of what it sends within its node
+  std::vector<int> egress_;                    // by device: pool of its transfers inside its node
   std::vector<int> network_out_, network_in_;  // by node
-  std::vector<int> connection_;                // by node: that of rings; empty where nothing limits it
+  std::vector<int> connection_;  // by node: pool of a ring's connection; empty if connections have no limit
 };
 
 }  // namespace trireme

@@ -22,7 +22,7 @@ constexpr NodeId kData = 0;
        .next = fmt::format("add device.{}.flops.{}, or choose another precision", kind.name, name_of(precision))});
 }
 
-/// Whether some layer takes this model input for integers.
+/// True if a layer reads this model input as integers.
 bool is_integer(const Model& model, NodeId input) {
   for (NodeId consumer : model.consumers(input)) {
     const std::vector<Shape> shapes = model.input_shapes(consumer);
@@ -38,7 +38,7 @@ bool is_integer(const Model& model, NodeId input) {
 double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed) {
   if (work.operators == 0) return 0;
   const double flops = work.flops / work.operators, bytes = work.bytes / work.operators;
-  // w / (peak * greatest * w / (w + half)), without the division by zero
+  // w / (peak * greatest * w / (w + half)), written so that w = 0 does not divide by zero.
   const double computing = work.multiplies ? (flops + speed.half_work) / (speed.peak_flops * speed.greatest_efficiency)
                                            : flops / speed.peak_flops;
   return work.operators * (device.launch + std::max(computing, bytes / device.memory_bandwidth));
@@ -53,8 +53,8 @@ DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Preci
   for (const Device& device : cluster.devices) {
     if (device.kind < 0)
       fail_user({.where = fmt::format("cluster {}", cluster.name),
-                 .what = "a device that is not described",
-                 .why = "costs are to come from datasheets",
+                 .what = "a device is not described",
+                 .why = "costs from datasheets need a description of each device",
                  .next = "give a cluster file, or a profile of this machine"});
     const DeviceKind& kind = kinds_.at(size_t(device.kind));
     const auto speed = kind.speeds.find(name_of(precision));
@@ -96,7 +96,7 @@ DatasheetCosts::NodeFacts DatasheetCosts::facts_of(const Model& model, NodeId id
 
 size_t DatasheetCosts::kind_index(int kind) const {
   check_internal(kind >= 0 || kinds_.size() == 1,
-                 "costs on a cluster of several kinds of devices are asked for one of them");
+                 "costs on a cluster with several kinds of devices are requested for one kind");
   return kind < 0 ? 0 : size_t(kind);
 }
 
@@ -136,7 +136,7 @@ LayerMemory DatasheetCosts::memory(NodeId node, const ShardingOption& option, in
 double DatasheetCosts::update_seconds(int64_t elements, int contributors, int kind) const {
   const DeviceKind& device = kinds_.at(kind_index(kind));
   const double compute = double(compute_size(precision_)), master = double(master_size(precision_));
-  const double copy = compute == master ? 0 : compute;  // of the weights, in the type that layers compute with
+  const double copy = compute == master ? 0 : compute;  // write the weights in the type that layers compute with
   const double per_element = double(contributors) * compute + 2 * master * (1 + optimizer_states_) + copy;
   return device.launch + double(elements) * per_element / device.memory_bandwidth;
 }

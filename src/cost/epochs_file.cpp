@@ -15,9 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMostSamples = 1e15;  // of a batch
+constexpr double kMostSamples = 1e15;  // largest batch that is accepted
 constexpr const char* kForms =
-    "name a file of trireme measure-epochs, or write noise=2000, noise=2000,least=12 or 256:4,2048:4.5,8192:16";
+    "give a file written by trireme measure-epochs, or noise=2000, noise=2000,least=12 or 256:4,2048:4.5,8192:16";
 
 json to_json(const EpochsMeasurement& m) {
   json j{{"batch", m.point.batch},
@@ -59,7 +59,7 @@ double number_in(const std::string& item, const std::string& digits) {
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size() || !std::isfinite(value))
-    fail_user({"--epochs", item, fmt::format("\"{}\" is no number", digits), kForms});
+    fail_user({"--epochs", item, fmt::format("\"{}\" is not a number", digits), kForms});
   return value;
 }
 
@@ -71,7 +71,7 @@ EpochsToTarget parse_noise(const std::vector<std::string>& items) {
     const std::string key = item.substr(0, equals);
     if (equals == item.npos || (key != "noise" && key != "least"))
       fail_user({"--epochs", item, "is neither noise= nor least=", kForms});
-    if (!seen.insert(key).second) fail_user({"--epochs", item, "stands there twice", "give it once"});
+    if (!seen.insert(key).second) fail_user({"--epochs", item, "is given twice", "give it once"});
     (key == "noise" ? model.noise_scale : model.least_epochs) = number_in(item, item.substr(equals + 1));
   }
   return EpochsToTarget::of(model);
@@ -81,12 +81,13 @@ EpochsToTarget parse_table(const std::vector<std::string>& items) {
   std::vector<EpochsPoint> points;
   for (const std::string& item : items) {
     const size_t colon = item.find(':');
-    if (colon == item.npos) fail_user({"--epochs", item, "there is no such file, and it is no batch:epochs", kForms});
+    if (colon == item.npos)
+      fail_user({"--epochs", item, "there is no such file, and it does not have the form batch:epochs", kForms});
     const double batch = number_in(item, item.substr(0, colon));
     if (batch != std::floor(batch) || batch < 1 || batch > kMostSamples)
-      fail_user({"--epochs", item, "a batch is a whole number of samples, from 1 on", kForms});
+      fail_user({"--epochs", item, "a batch is a whole number of samples, at least 1", kForms});
     if (std::any_of(points.begin(), points.end(), [&](const EpochsPoint& p) { return double(p.batch) == batch; }))
-      fail_user({"--epochs", item, "epochs of this batch are there already", "give them once"});
+      fail_user({"--epochs", item, "the epochs of this batch are given twice", "give them once"});
     const std::string epochs = item.substr(colon + 1);
     points.push_back({int64_t(batch), epochs == "-" ? std::nullopt : std::optional(number_in(item, epochs))});
   }
@@ -110,7 +111,7 @@ EpochsFile read_epochs_file(const std::filesystem::path& path) {
     for (const json& point : j.at("batches")) file.measurements.push_back(read_measurement(point));
     return file;
   } catch (const json::exception& e) {
-    fail_user({path.string(), "holds no epochs to a target", first_line(e), "see docs/end-to-end.md for the fields"});
+    fail_user({path.string(), "has no epochs to a target", first_line(e), "see docs/end-to-end.md for the fields"});
   }
 }
 

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-/// One point per batch.
+/// Merges the points of each batch into one.
 std::vector<EpochsPoint> merged(const std::vector<EpochsPoint>& points) {
   struct Sum {
     double epochs = 0;
@@ -46,7 +46,8 @@ void check_points(const std::vector<EpochsPoint>& points) {
 }  // namespace
 
 std::optional<NoiseFit> fit_noise_model(const std::vector<EpochsPoint>& points) {
-  // E = a + b B, each residual over its point's E: with u = 1/E and v = B/E, least squares of a u + b v = 1
+  // E = a + b B, with each residual relative to the point's E. With u = 1/E and v = B/E this is least squares of a u +
+  // b v = 1.
   double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
   int count = 0;
   for (const EpochsPoint& p : points) {

@@ -1,4 +1,4 @@
-// What layers say within their calls, as part of an instruction's cost.
+// The communication inside layer calls, as part of an instruction's cost.
 #include <algorithm>
 
 #include "cost/call_shapes.h"
@@ -18,7 +18,7 @@ LayerExchanges InstructionCosts::communication_of(const Op& op, int64_t share) c
   return exchanges_of(call);
 }
 
-/// Of the representatives of a group the first brings what the group asks of links that its members share.
+/// True on the rank that charges its group's demand on shared links: the first representative in the group.
 bool InstructionCosts::speaks_for(int rank, std::span<const int> group) const {
   const std::vector<int>& chosen = options_.representatives;
   if (chosen.empty()) return rank == group.front();
@@ -27,7 +27,7 @@ bool InstructionCosts::speaks_for(int rank, std::span<const int> group) const {
   return first != group.end() && *first == rank;
 }
 
-/// One exchange, as this rank brings it to its group's.
+/// This rank's part of the demand of one exchange of its group.
 Demand InstructionCosts::demand_of(int rank, const Op& op, const Exchange& exchange, std::span<const int> group) const {
   const auto place = size_t(std::find(group.begin(), group.end(), rank) - group.begin());
   const int cores = links_.cores_of(rank);
@@ -46,9 +46,9 @@ Demand InstructionCosts::demand_of(int rank, const Op& op, const Exchange& excha
   return seen_by_representatives(std::move(demand));
 }
 
-/// `seconds`: what this rank's core does to move tensors. An exchange of described devices is an operator, which is
-/// launched. Their links are asked when the segment has computed; a worker on shared cores computes nothing while
-/// links, which are its own, move what it says.
+/// Adds one exchange to `cost`, and to `seconds` the time for which this rank's core moves tensors. Between described
+/// devices an exchange is an operator with a launch cost, and it requests their links after the segment has computed. A
+/// worker on shared cores has links of its own and computes nothing while they carry its bytes.
 void InstructionCosts::add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost,
                                          double& seconds) const {
   const std::vector<int> group = exchange.over_data ? op.mesh.data_group(rank) : op.mesh.tensor_group(rank);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kSparseIndexBytes = 8;
 
-/// Samples that this rank's data shard has of `samples`.
+/// The samples of this rank's data shard, out of `samples`.
 int64_t share_of_rank(const Layout& layout, int rank, int64_t samples) {
   const Mesh& mesh = layout.mesh;
   if (!layout.data.is_shard() || layout.data.dim != 0) return samples;
@@ -24,8 +24,8 @@ double elements_of(const Layout& layout, int rank, const Shape& shape) {
   return elements;
 }
 
-/// As classify() of tensor/redistribute.h, which looks at every pair of workers; along one axis of one mesh the
-/// placements say it.
+/// The same result as classify() of tensor/redistribute.h, which compares each pair of workers. If only one axis of one
+/// mesh changes, the placements decide.
 RedistributionKind kind_of(const RedistributionEnds& ends) {
   if (ends.from.mesh != ends.to.mesh) return classify(ends.from, ends.to);
   const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
@@ -36,7 +36,7 @@ RedistributionKind kind_of(const RedistributionEnds& ends) {
   return to.is_replicate() ? RedistributionKind::all_gather : RedistributionKind::all_to_all;
 }
 
-/// The workers that exchange something with `rank` in a redistribution on one mesh.
+/// The workers that communicate with `rank` in a redistribution on one mesh, `rank` included.
 std::vector<int> line_of(const RedistributionEnds& ends, int rank) {
   const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
   if (axes.data && axes.tensor) return ends.from.mesh.workers;
@@ -45,15 +45,14 @@ std::vector<int> line_of(const RedistributionEnds& ends, int rank) {
   return {};
 }
 
-/// Of a pass of a layer; `splits`: its backward is two passes where they are asked for.
+/// Seconds of one pass of a layer. `splits`: the layer runs backward as two passes if the instruction requests it.
 double seconds_of(const LayerCost& cost, SegmentPass pass, bool splits) {
   if (pass == SegmentPass::forward) return cost.forward;
   if (pass == SegmentPass::backward_weight) return cost.backward_weight;
   return pass == SegmentPass::backward_input && splits ? cost.backward_input : cost.backward;
 }
 
-/// Whom the sender at one place of a mesh sends to, or the receiver receives from, where both meshes are laid out
-/// alike.
+/// The rank in mesh `other` that `rank` of mesh `own` sends to or receives from, if both meshes have the same layout.
 int opposite(const Mesh& own, const Mesh& other, int rank) {
   const int place = own.index_of(rank);
   return other.workers[size_t(int64_t(place) * other.size() / own.size())];
@@ -75,7 +74,7 @@ InstructionCosts::InstructionCosts(const Program& program, const Model& model, c
 
 size_t InstructionCosts::KeyHash::operator()(const Key& key) const {
   const auto& [rank, code, index, adjoint, samples] = key;
-  constexpr size_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio: neighbours come to lie far apart
+  constexpr size_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio: spreads neighbouring keys
   size_t hash = 0;
   for (size_t part : {size_t(rank), size_t(code) * 2 + size_t(adjoint), size_t(index), size_t(samples)})
     hash = (hash ^ part) * kOdd;
@@ -103,8 +102,8 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
     case Operand::segment:
       cost = segment_cost(rank, i, samples);
       break;
-    case Operand::move:
-      cost = move_cost(rank, i, samples);
+    case Operand::redistribution:
+      cost = redistribution_cost(rank, i, samples);
       break;
     case Operand::bucket:
       cost = bucket_cost(rank, i);
@@ -126,16 +125,16 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
   return cost;
 }
 
-/// What a collective over many nodes asks of those that have no representative is what it asks of those that have one,
-/// and goes on at the same time: left out.
+/// Removes the demand on pools of nodes without a representative. It equals the demand on pools of nodes with a
+/// representative and runs at the same time.
 Demand InstructionCosts::seen_by_representatives(Demand demand) const {
   if (!counted_.empty())
     std::erase_if(demand.shares, [&](const Share& share) { return !counted_[size_t(share.pool)]; });
   return demand;
 }
 
-/// All workers of the layers whose parameters lie there: its holders and those of the other slices. Asked for where
-/// ranks stand for others.
+/// All workers of the layers whose parameters are in this bucket: its holders and the holders of the other slices.
+/// Empty if no rank represents others.
 std::vector<int> InstructionCosts::users_of(const Bucket& bucket) const {
   if (options_.representatives.empty()) return {};
   std::vector<int> workers;
@@ -154,8 +153,8 @@ Demand InstructionCosts::collective(RedistributionKind kind, double bytes, const
       links_.collective(kind, bytes, bucket.holders, alike(bucket.holders, users_of(bucket))));
 }
 
-/// For how many groups like `group` among `workers`, itself included, a representative's stands that share a node's
-/// connection.
+/// The number of groups like `group` among `workers` that one representative group represents on its node, itself
+/// included. They share the node's connection.
 int InstructionCosts::alike(std::span<const int> group, const std::vector<int>& workers) const {
   const std::vector<int>& chosen = options_.representatives;
   if (chosen.empty() || group.empty()) return 1;
@@ -183,7 +182,7 @@ double InstructionCosts::own_seconds(int rank, double seconds) const {
   const double slowness = options_.slowness.empty() ? 1 : options_.slowness[size_t(rank)];
   const Device& device = cluster_.devices[size_t(rank)];
   const bool says_speed =
-      device.kind < 0 && links_.cores_of(rank) < 0;  // what a described device costs is its kind's already
+      device.kind < 0 && links_.cores_of(rank) < 0;  // the costs of a described device already depend on its kind
   return std::max(0.0, seconds) * slowness / (says_speed ? device.speed : 1);
 }
 
@@ -231,14 +230,14 @@ double InstructionCosts::element_size(NodeId node, bool gradient) const {
   return double(c10::elementSize(compute_type(options_.precision)));
 }
 
-InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int64_t samples) {
-  const Redistribution& move = program_.redistributions[size_t(i.index)];
-  const RedistributionEnds ends = ends_of(move, program_, i.adjoint);
-  const NodeId node = program_.values[size_t(move.from)].node;
+InstructionCost InstructionCosts::redistribution_cost(int rank, const Instruction& i, int64_t samples) {
+  const Redistribution& redistribution = program_.redistributions[size_t(i.index)];
+  const RedistributionEnds ends = ends_of(redistribution, program_, i.adjoint);
+  const NodeId node = program_.values[size_t(redistribution.from)].node;
   const Shape shape = global_shape(node, samples);
   const double size = element_size(node, i.adjoint);
-  const MoveRole role = description_of(i.code).role;
-  if (role == MoveRole::exchange) {
+  const RedistributionRole role = description_of(i.code).role;
+  if (role == RedistributionRole::exchange) {
     const auto known = kinds_.find({i.index, i.adjoint});
     const RedistributionKind kind = known != kinds_.end()
                                         ? known->second
@@ -253,7 +252,7 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
             sent};
   }
   const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
-  const bool sends = role == MoveRole::send;
+  const bool sends = role == RedistributionRole::send;
   const int other = sends ? opposite(from, to, rank) : opposite(to, from, rank);
   const double received = size * elements_of(ends.to, sends ? other : rank, shape);
   const double sent = received * to.size() / from.size();
@@ -263,7 +262,7 @@ InstructionCost InstructionCosts::move_cost(int rank, const Instruction& i, int6
   return {links_.receiver_moves() ? links_.message(other, rank, received, alike(own, to.workers)) : Demand{}, 0};
 }
 
-/// One number, summed over all ranks.
+/// An all-reduce of one number over all ranks.
 InstructionCost InstructionCosts::norm_cost() const {
   std::vector<int> all(program_.list_of_rank.size());
   for (size_t r = 0; r < all.size(); ++r) all[r] = int(r);
@@ -289,7 +288,7 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
   const int kind = cluster_.devices[size_t(rank)].kind;
   const bool is_divided = sharding != OptimizerSharding::none;
   const bool early =
-      links_.overlap() == Overlap::all;  // weights travel when they are asked for, else when they are taken
+      links_.overlap() == Overlap::all;  // true: weights travel when they are requested; false: when they are received
   switch (description_of(i.code).weights) {
     case WeightUse::sum_gradients: {
       if (!program_.private_replicas) return {};

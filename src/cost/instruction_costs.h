@@ -1,4 +1,4 @@
-// What each instruction of a program asks of the machine: layers' seconds from LayerCosts, transfers from Links.
+// The demand of each instruction of a program: layer seconds from LayerCosts, transfers from Links.
 #pragma once
 
 #include <map>
@@ -18,27 +18,26 @@ namespace trireme {
 struct InstructionCostOptions {
   int64_t batch = 1;  ///< samples of a step over all workers
   Precision precision = Precision::fp32;
-  BatchNormScope batch_norm = BatchNormScope::local;  ///< as compiled
-  double loading = 0;   ///< seconds per sample that a worker loads itself, or copies from who loaded it
-  double overhead = 0;  ///< seconds of the runtime around every instruction
-  /// Of a program that agrees: what an agreement takes of each step, in the mean, and the bytes that it sends.
+  BatchNormScope batch_norm = BatchNormScope::local;  ///< the scope that the program was compiled with
+  double loading = 0;   ///< seconds per sample that a worker loads, or copies from the worker that loaded it
+  double overhead = 0;  ///< seconds of the runtime per instruction
+  /// For a program with an agreement: mean seconds per step, and bytes sent per step, of the agreement.
   double agreement_seconds = 0, agreement_bytes = 0;
-  /// Ranks, ascending, that stand for others (sim/simulate.h, representatives), whose traffic on links that they share
-  /// counts too. Empty: each for itself.
+  /// Ranks, ascending, that represent others (representatives() in sim/simulate.h). The traffic of the represented
+  /// ranks on shared links is included. Empty: each rank represents only itself.
   std::vector<int> representatives = {};
-  /// By rank: what it computes takes so many times as long, without keeping a core busy for longer. Empty: as the costs
-  /// say.
+  /// By rank: factor on its compute time. The additional time does not keep a core busy. Empty: 1 for all.
   std::vector<double> slowness = {};
 };
 
-/// The numbers of an instruction on a rank.
+/// The cost of one instruction on one rank.
 struct InstructionCost {
   Demand demand;
-  double bytes_sent = 0;  ///< by this rank, as the runtime counts them
-  double computing = 0;   ///< seconds of it that the rank computes, on a core of its own
+  double bytes_sent = 0;  ///< sent by this rank, counted as the runtime counts them
+  double computing = 0;   ///< seconds that the rank computes, on a core of its own
 };
 
-/// What a simulation asks. Used by one thread.
+/// The costs that a simulation requests. Not thread-safe.
 class ProgramCosts {
  public:
   virtual ~ProgramCosts() = default;
@@ -46,8 +45,8 @@ class ProgramCosts {
   virtual const InstructionCost& of(int rank, const Instruction& instruction) = 0;
 };
 
-/// Program, model, cluster, costs and links outlive it. Answers are kept by what they depend on, so that thousands
-/// of equal instructions cost one calculation.
+/// Program, model, cluster, costs and links must outlive this object. Results are cached by what they depend on, so
+/// that thousands of equal instructions need one calculation.
 class InstructionCosts final : public ProgramCosts {
  public:
   InstructionCosts(const Program& program, const Model& model, const Cluster& cluster, const LayerCosts& layers,
@@ -55,7 +54,7 @@ class InstructionCosts final : public ProgramCosts {
 
   const InstructionCost& of(int rank, const Instruction& instruction) override;
 
-  /// Worst basis of the layers' seconds asked for so far, and how far the farthest was extrapolated.
+  /// The worst basis of the layer seconds requested so far, and the largest extrapolation factor.
   Basis basis() const { return basis_; }
   double stretch() const { return stretch_; }
 
@@ -70,7 +69,7 @@ class InstructionCosts final : public ProgramCosts {
   void add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost,
                          double& seconds) const;
   Demand demand_of(int rank, const Op& op, const Exchange& exchange, std::span<const int> group) const;
-  InstructionCost move_cost(int rank, const Instruction& instruction, int64_t samples);
+  InstructionCost redistribution_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost norm_cost() const;
   InstructionCost bucket_cost(int rank, const Instruction& instruction);
   Demand collective(RedistributionKind kind, double bytes, const Bucket& bucket) const;
@@ -91,9 +90,9 @@ class InstructionCosts final : public ProgramCosts {
   const Links& links_;
   const InstructionCostOptions options_;
   std::vector<int64_t> micro_batch_samples_;
-  std::vector<bool> counted_;  // pools of representatives; empty: all pools
+  std::vector<bool> counted_;  // by pool: true if a representative uses it; empty: all pools count
   std::unordered_map<Key, InstructionCost, KeyHash> known_;
-  std::map<std::pair<RedistributionId, bool>, RedistributionKind> kinds_;  // by move and direction
+  std::map<std::pair<RedistributionId, bool>, RedistributionKind> kinds_;  // by redistribution and direction
   Basis basis_ = Basis::measured;
   double stretch_ = 1;
 };

@@ -1,4 +1,4 @@
-// What moving bytes asks of the machine.
+// The demand of transfers on the machine.
 #pragma once
 
 #include <span>
@@ -15,29 +15,30 @@ class Links {
  public:
   virtual ~Links() = default;
   virtual const std::vector<Pool>& pools() const = 0;
-  /// `bytes`: of the whole tensor, as it is before a reduce_scatter and after an all_gather or all_reduce; of what one
-  /// worker holds for an all_to_all. `ranks`: who takes part, ascending; one or none: nothing. `alike`: so many such
-  /// groups at once share what leaves a node, and this one stands for all of them.
+  /// `bytes`: of the whole tensor, before a reduce_scatter and after an all_gather or all_reduce; for an all_to_all,
+  /// what one worker holds. `ranks`: the members, ascending; with fewer than two the demand is empty. `alike`: the
+  /// number of such groups that share the links that leave a node at the same time; the result covers all of them.
   virtual Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike = 1) const = 0;
-  /// Likewise, as layers' tensors are redistributed in the middle of a step.
+  /// The same, for the redistribution of layers' tensors within a step.
   virtual Demand redistribution(RedistributionKind kind, double bytes, std::span<const int> ranks,
                                 int alike = 1) const {
     return collective(kind, bytes, ranks, alike);
   }
-  /// The part of `rank` in an all_gather that nobody waits for: it gives away what it has, and is through. `alike`: so
-  /// many ranks of its node do.
+  /// The part of `rank` in an all_gather for which it does not wait: it sends its slice and continues. `alike`: the
+  /// number of ranks on its node that do so at the same time.
   virtual Demand giving(double bytes, std::span<const int> ranks, int rank, int alike = 1) const = 0;
   virtual Demand message(int from, int to, double bytes, int alike = 1) const = 0;
-  /// The pools that this rank's transfers go through: its own link, its node's connection. Empty: not told.
+  /// The pools that this rank's transfers use: its own link and its node's connection. Empty: not known.
   virtual std::vector<int> pools_of(int) const { return {}; }
-  /// Whether the receiver's own thread moves the bytes, when it takes the message; else the link does, once it is sent.
+  /// True if the receiver's thread moves the bytes when it receives the message; false if the link moves them when the
+  /// message is sent.
   virtual bool receiver_moves() const = 0;
-  /// The pool of cores that this rank computes with; -1: its device is its own.
+  /// The pool of cores on which this rank computes; -1 if it has a device of its own.
   virtual int cores_of(int rank) const = 0;
   virtual Overlap overlap() const = 0;
-  /// Seconds until a worker that waits for another one goes on, once what it waits for is there.
+  /// Seconds between the arrival of a message and the moment at which the waiting worker continues.
   virtual double hand_over() const { return 0; }
-  /// Factor on computing that begins while the worker communicates.
+  /// Factor on computation that starts while the worker communicates.
   virtual double compute_slowdown() const { return 1; }
 };
 

@@ -1,6 +1,6 @@
-// Links between the workers of this process that are emulated (comm/local/emulated_links.h): every worker has one
-// connection of a given speed, moving a tensor keeps its worker from computing, except for gradients, and all compute
-// on the cores of this machine.
+// Emulated links between the workers of this process (comm/local/emulated_links.h). Each worker has one connection of a
+// given speed. A worker does not compute while it moves a tensor, except for gradients. All workers compute on the
+// cores of this machine.
 #pragma once
 
 #include "cost/cluster_links.h"
@@ -9,7 +9,7 @@ namespace trireme {
 
 class LinksOfSpeed final : public Links {
  public:
-  /// bytes/s in each direction (0: no limit), seconds.
+  /// `bandwidth`: bytes/s in each direction, 0: no limit. `latency`: seconds.
   LinksOfSpeed(int workers, int cores, double bandwidth, double latency);
 
   const std::vector<Pool>& pools() const override { return pools_; }

@@ -8,8 +8,8 @@
 namespace trireme {
 namespace {
 
-/// What a rank's memory depends on besides the program: its list, its shares of micro-batches and buckets, its place on
-/// tensor axes.
+/// Groups ranks by what their memory depends on besides the program: the instruction list, the shares of micro-batches
+/// and buckets, and the coordinates on tensor axes.
 class Kinds {
  public:
   explicit Kinds(const Program& program, int64_t batch) : program_(program) {
@@ -46,7 +46,7 @@ class Kinds {
 
   const Program& program_;
   std::vector<Mesh> meshes_;
-  std::vector<int64_t> samples_;  // of the largest and the smallest micro-batch
+  std::vector<int64_t> samples_;  // of the largest and of the smallest micro-batch
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
-// Peak memory of each worker, as base/memory.h would count it in a run: the engine (program/engine.h) executes the
-// worker's instruction list with the tensors' bytes in place of the tensors, each allocated and let go where the
-// runtime does so. Bytes of layers' calls are those of LayerCosts::memory.
+// Peak memory of each worker, as base/memory.h counts it in a run. The engine (program/engine.h) executes the worker's
+// instruction list with bytes in place of tensors. Each tensor is allocated and released where the runtime does so. The
+// bytes of layer calls are those of LayerCosts::memory.
 //
-// There is no clock, so one thing must be supposed: a message lies in the sender's memory until its receiver has come
-// to it (Receivers). Not counted: what a test set's batches add where they are larger, and what takes place outside
-// steps (saving weights).
+// There is no clock, so one assumption is needed: a message stays in the sender's memory until its receiver has
+// received it (Receivers). Not counted: additional memory for larger batches of a test set, and work outside steps
+// (saving weights).
 #pragma once
 
 #include <span>
@@ -17,10 +17,11 @@
 
 namespace trireme {
 
-/// Of `ranks`, in their order. `peak` and `at_peak` from the drawing of the initial values to a step with as many
-/// batches in flight as there can be; `current` after it. Ranks with equal instruction lists and equal shares are
-/// worked out once, so all of a plan for thousands of devices may be asked for; sim/simulate.h has representatives().
-/// Reads the program only; `layers` is of the same model and precision.
+/// Predicts the memory of `ranks`, in their order. `peak` and `at_peak` cover the time from the drawing of the initial
+/// values to a step with the maximal number of batches in flight. `current` is the use after that step. Ranks with
+/// equal instruction lists and equal shares are computed once, so a call for all ranks of a plan for thousands of
+/// devices is cheap; see also representatives() in sim/simulate.h. Only reads the program. `layers` must be of the same
+/// model and precision.
 std::vector<MemoryUse> predict_memory(const Program& program, const Model& model, const LayerCosts& layers,
                                       const MemoryOptions& options, std::span<const int> ranks);
 

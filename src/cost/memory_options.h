@@ -1,4 +1,4 @@
-// What the memory of a program's workers depends on besides the program.
+// Options that the memory of a program's workers depends on.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -11,20 +11,20 @@
 
 namespace trireme {
 
-/// When messages are taken by workers of another stage. Where it is not at once, what workers of one stage exchange is
-/// held until the next exchange.
+/// When the workers of another stage receive a message. Except with `at_once`, the tensor that workers of one stage
+/// exchange stays in memory until the next exchange.
 enum class Receivers {
-  at_once,   ///< the least that a run may take
-  one_late,  ///< when the next message goes the same way, or before, if the instruction lists leave no other order:
-             ///< stages of equal speed
-  latest,    ///< when the lists leave no other order: the most
+  at_once,   ///< the least memory that a run can use
+  one_late,  ///< when the next message is sent on the same redistribution, or before if the instruction lists allow no
+             ///< other order: stages of equal speed
+  latest,    ///< when the lists allow no other order: the most memory
 };
 
 struct MemoryOptions {
   int64_t batch = 1;  ///< samples of a step over all workers
   Precision precision = Precision::fp32;
-  OptimizerConfig optimizer = {};  ///< of a training program
-  /// By model input: what the data set gives. Empty: float32 for the first, indices (64 bit) for those after it.
+  OptimizerConfig optimizer = {};  ///< of a program that trains
+  /// By model input: the data set's type. Empty: float32 for the first input, 64-bit indices for the others.
   std::vector<c10::ScalarType> input_types = {};
   Receivers receivers = Receivers::one_late;
 };

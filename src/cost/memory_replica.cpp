@@ -33,7 +33,7 @@ ReplicaMemory::ReplicaMemory(const RankSizes& sizes, MemoryTally& tally)
   for (BucketId b = 0; b < BucketId(own_.size()); ++b)
     if (of(b).held) draw(b, of(b));
   if (program().private_replicas) return;
-  for (BucketId b = 0; b < BucketId(own_.size()); ++b)  // with the first update
+  for (BucketId b = 0; b < BucketId(own_.size()); ++b)  // state that the first update creates
     if (of(b).held) make_state(b, of(b));
 }
 
@@ -48,7 +48,7 @@ void ReplicaMemory::make_state(BucketId id, Own& own) {
   keep(own, MemoryCategory::optimizer, optimizer_state_count(sizes_.all().options().optimizer) * elements * master_);
 }
 
-/// One copy of the weights for all holders, each of whom is charged with the slice that it updates.
+/// Counts shared weights: one copy for all holders. Each holder is charged for the slice that it updates.
 void ReplicaMemory::hold_shared(BucketId id, Own& own) {
   const Bucket& it = bucket(id);
   const bool narrow = sizes_.all().is_narrow(it);
@@ -75,8 +75,8 @@ void ReplicaMemory::hold_private(BucketId id, Own& own) {
   if (!own.alone && program().compression.kind == Compression::Kind::powersgd) hold_factors(id, own);
 }
 
-/// See PowerSgd: Q and errors for ever; P, Q and, to make P's columns orthonormal, those of one shard twice in double
-/// while it runs.
+/// Counts the tensors of PowerSgd. Q and the errors are permanent. While it runs: P, Q and, for the orthonormalisation
+/// of P's columns, two copies in double of the columns of one shard.
 void ReplicaMemory::hold_factors(BucketId id, Own& own) {
   const int64_t rank = program().compression.rank;
   int64_t left = 0, right = 0, widest = 0, kept = 0;
@@ -111,8 +111,8 @@ int64_t largest_drawn(const Program& program, BucketId id, int rank) {
   return largest;
 }
 
-/// Shard by shard, and where a rank keeps only a slice of the master values into the whole bucket first. What is drawn
-/// on the way to other memory than the weights' own counts as weights.
+/// Counts the drawing of initial values, shard by shard. If the rank stores only a slice of the master values, they are
+/// first drawn into the whole bucket. Values that are drawn into memory other than the weights' own count as weights.
 void ReplicaMemory::draw(BucketId id, Own& own) {
   const Bucket& it = bucket(id);
   const int64_t largest = largest_drawn(program(), id, sizes_.rank());
@@ -140,7 +140,7 @@ void ReplicaMemory::write_gradient(const Op& op, size_t position) {
     own.gradient = allocate(tally_, MemoryCategory::gradients, bucket(place.bucket).elements * master_);
     return;
   }
-  check_internal(false, "every parameter shard of a layer lies in one bucket");
+  check_internal(false, "each parameter shard of a layer is in a bucket");
 }
 
 void ReplicaMemory::gather(BucketId id) {
@@ -170,7 +170,7 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
     travels = allocate(tally_, MemoryCategory::gradients, it.elements * kBfloat16Bytes);
     own.gradient.reset();
   }
-  if (!own.contributes) {  // says zeros to everyone, as long as the largest part
+  if (!own.contributes) {  // sends zeros to all holders, as large as the largest part
     int64_t largest = 0;
     for (int holder : {it.holders.front(), it.holders.back()}) largest = std::max(largest, it.slice_of(holder).size());
     travels = allocate(tally_, MemoryCategory::gradients, largest * element);

@@ -1,4 +1,4 @@
-// Internals of predict_memory: one rank's weights, gradients and optimizer state, as
+// Internal to predict_memory: one rank's weights, gradients and optimizer state, as
 // runtime/replicas/shared_replicas.cpp, whole_replica.cpp and zero.cpp hold them.
 #pragma once
 
@@ -9,16 +9,16 @@
 
 namespace trireme {
 
-/// Elements of the largest shard of a bucket whose initial values `rank`, a holder, draws.
+/// Elements of the largest shard of a bucket for which `rank`, a holder, draws initial values.
 int64_t largest_drawn(const Program& program, BucketId bucket, int rank);
 
 class ReplicaMemory {
  public:
-  /// The rank holds what is there before the first step, has drawn its initial values, and its optimizer state is
-  /// there.
+  /// Counts what the rank holds before the first step: weights, gradients and optimizer state, after the initial values
+  /// were drawn.
   ReplicaMemory(const RankSizes& sizes, MemoryTally& tally);
 
-  /// A layer's backward adds to a parameter's gradient.
+  /// The backward of a layer adds to a parameter's gradient.
   void write_gradient(const Op& op, size_t position);
   void gather(BucketId bucket);
   void release(BucketId bucket) { of(bucket).gathered.reset(); }
@@ -26,18 +26,18 @@ class ReplicaMemory {
   void update(BucketId bucket);
 
  private:
-  /// What a rank holds of one bucket.
+  /// What a rank holds for one bucket.
   struct Own {
     bool held = false;
-    bool alone = false;  ///< the only holder
+    bool alone = false;  ///< it is the only holder
     bool contributes = false;
     bool frozen = false;
     int64_t part = 0;     ///< elements of its slice
-    int64_t factors = 0;  ///< PowerSGD: bytes while it runs
+    int64_t factors = 0;  ///< bytes of PowerSGD's temporary tensors
     std::vector<Held> always;
-    Held gathered;  ///< zero3: whole weights
-    Held gradient;  ///< zero2, zero3: whole, from the first contribution to the reduction
-    Held reduced;   ///< of a rank without a contribution: from the reduction to the update
+    Held gathered;  ///< the whole weights, under zero3
+    Held gradient;  ///< the whole gradient, under zero2 and zero3, from the first contribution to the reduction
+    Held reduced;   ///< on a rank without a contribution, from the reduction to the update
   };
 
   const Program& program() const { return sizes_.all().program(); }
@@ -55,7 +55,7 @@ class ReplicaMemory {
 
   const RankSizes& sizes_;
   MemoryTally& tally_;
-  const int64_t master_, compute_;  ///< bytes of an element
+  const int64_t master_, compute_;  ///< bytes per element
   std::vector<Own> own_;            // by bucket
 };
 

@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kIndexBytes = 8;
-constexpr int64_t kNarrowBytes = 2;  // of formats whose sums are taken in float
+constexpr int64_t kNarrowBytes = 2;  // bytes per element of formats that are summed in float
 
 int64_t elements_of(const Box& box) {
   int64_t elements = 1;
@@ -21,12 +21,12 @@ int64_t elements_of(const Box& box) {
   return elements;
 }
 
-/// Whether the part `box` of a tensor at `outer` is one stretch of its memory. Tensors of 4 dims lie in channels_last
-/// order.
+/// True if the part `box` of a tensor that covers `outer` is contiguous in memory. Tensors with 4 dims are in
+/// channels_last order.
 bool is_one_stretch(const Box& box, const Box& outer) {
   constexpr std::array<size_t, 4> kChannelsLast{0, 2, 3, 1};
   bool cut = false;
-  for (size_t i = box.size(); i-- > 0;) {  // from the innermost
+  for (size_t i = box.size(); i-- > 0;) {  // from the innermost dim
     const size_t d = box.size() == kChannelsLast.size() ? kChannelsLast[i] : i;
     if (cut && box[d].size() > 1) return false;
     cut = cut || box[d].size() < outer[d].size();
@@ -62,7 +62,8 @@ int64_t ProgramSizes::loaded_bytes(NodeId input) const {
   return int64_t(c10::elementSize(input_type(options_, input)));
 }
 
-/// Numbers are rounded to what layers compute with when they are loaded, losses and what they compare with are not.
+/// Floating-point inputs are converted to the compute type when they are loaded. Losses and the targets that they
+/// compare with are not.
 void ProgramSizes::find_element_bytes() {
   std::vector<bool> of_integers;
   for (NodeId id = 0; id < NodeId(model_.nodes().size()); ++id) {
@@ -94,20 +95,20 @@ const LayerMemory& ProgramSizes::layer(OpId id, int64_t share) {
   return it->second;
 }
 
-Moment ProgramSizes::moment_of(MoveRole role, const Instruction& instruction, int rank, int batch) {
+Moment ProgramSizes::moment_of(RedistributionRole role, const Instruction& instruction, int rank, int batch) {
   const int list = program_.list_of_rank[size_t(rank)];
   const auto [it, fresh] = messages_.try_emplace(list);
   if (fresh) {
     const std::vector<Instruction>& all = program_.lists[size_t(list)];
     for (int position = 0; position < int(all.size()); ++position) {
       const Instruction& i = all[size_t(position)];
-      const MoveRole part = description_of(i.code).role;
-      if (part == MoveRole::send || part == MoveRole::receive)
+      const RedistributionRole part = description_of(i.code).role;
+      if (part == RedistributionRole::send || part == RedistributionRole::receive)
         it->second[{part, i.index, i.adjoint, i.micro_batch}] = {i.lag, position};
     }
   }
   const auto found = it->second.find({role, instruction.index, instruction.adjoint, instruction.micro_batch});
-  check_internal(found != it->second.end(), "what is sent is received");
+  check_internal(found != it->second.end(), "each message is received");
   return {batch + found->second.first, found->second.second};
 }
 
@@ -160,19 +161,19 @@ int64_t RankSizes::buffer_bytes(const Op& op) const {
   return elements * all_.master_bytes();
 }
 
-const ArrivingValue& RankSizes::arrival(RedistributionId move, bool adjoint, int micro_batch) {
+const ArrivingValue& RankSizes::arrival(RedistributionId redistribution, bool adjoint, int micro_batch) {
   const int64_t samples = all_.samples(micro_batch);
-  const auto [it, fresh] = arrivals_.try_emplace({move, adjoint, samples});
-  if (fresh) it->second = find_arrival(move, adjoint, samples);
+  const auto [it, fresh] = arrivals_.try_emplace({redistribution, adjoint, samples});
+  if (fresh) it->second = find_arrival(redistribution, adjoint, samples);
   return it->second;
 }
 
-/// The cases of redistribute() in tensor/redistribute.h, on the `local` backend.
+/// The cases of redistribute() in tensor/redistribute.h, on backend `local`.
 ArrivingValue RankSizes::find_arrival(RedistributionId id, bool adjoint, int64_t samples) const {
   const Program& program = all_.program();
-  const Redistribution& move = program.redistributions[size_t(id)];
-  const RedistributionEnds ends = ends_of(move, program, adjoint);
-  const NodeId node = program.values[size_t(move.from)].node;
+  const Redistribution& redistribution = program.redistributions[size_t(id)];
+  const RedistributionEnds ends = ends_of(redistribution, program, adjoint);
+  const NodeId node = program.values[size_t(redistribution.from)].node;
   const Shape shape = all_.global_shape(node, samples);
   const bool held = holds(ends.from);
   if (!holds(ends.to)) return {};

@@ -1,4 +1,4 @@
-// Internals of predict_memory: bytes that come and go.
+// Internal to predict_memory: counts allocated and released bytes.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-/// One worker's memory, counted as base/memory.h counts a device's.
+/// One worker's memory, counted as base/memory.h counts a device's memory.
 class MemoryTally {
  public:
-  /// Negative: given back.
+  /// Negative `bytes` are a release.
   void add(MemoryCategory category, int64_t bytes) {
     use_.current[size_t(category)] += bytes;
     total_ += bytes;
@@ -18,7 +18,7 @@ class MemoryTally {
     use_.peak = total_;
     use_.at_peak = use_.current;
   }
-  /// Held for a moment.
+  /// Counts bytes that are allocated and released at once.
   void pass(MemoryCategory category, int64_t bytes) {
     add(category, bytes);
     add(category, -bytes);
@@ -30,7 +30,7 @@ class MemoryTally {
   int64_t total_ = 0;
 };
 
-/// A tensor's storage: given back when the last who holds it lets go. The tally outlives it.
+/// A tensor's storage. Its bytes are released when its last owner releases it. The tally must outlive it.
 class Storage {
  public:
   Storage(MemoryTally& tally, MemoryCategory category, int64_t bytes)
@@ -49,7 +49,7 @@ class Storage {
   const int64_t bytes_;
 };
 
-/// Stands for a tensor; null: an undefined one.
+/// Represents a tensor; null represents an undefined tensor.
 using Held = std::shared_ptr<const Storage>;
 
 inline Held allocate(MemoryTally& tally, MemoryCategory category, int64_t bytes) {

@@ -34,7 +34,7 @@ std::string format_money(const std::optional<Money>& money) {
   const double amount = money->amount;
   if (amount == 0) return fmt::format("0 {}", money->currency);
   constexpr int kDigits = 3;
-  // rounded first: 9.999 has one digit before the point more than it seems to
+  // Rounds first: 9.999 becomes 10.0, which has one more digit before the point.
   const int exponent = int(std::floor(std::log10(std::abs(amount))));
   const double unit = std::pow(10, exponent - kDigits + 1), rounded = std::round(amount / unit) * unit;
   const int decimals = kDigits - 1 - int(std::floor(std::log10(std::abs(rounded)) + 1e-9));

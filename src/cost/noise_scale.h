@@ -1,4 +1,4 @@
-// The gradient noise scale: how large a batch may be before a larger one stops saving steps in proportion.
+// The gradient noise scale: the batch size above which a larger batch no longer saves steps in proportion.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,22 @@
 
 namespace trireme {
 
-/// B_simple = tr(Sigma)/|G|^2 of McCandlish et al., "An Empirical Model of Large-Batch Training" (2018), appendix A.1:
-/// G is the gradient, Sigma the covariance of one sample's. A mean over b samples has E|g|^2 = |G|^2 + tr(Sigma)/b, so
-/// that two sizes, the pieces of a step and its whole batch, tell both. Each is averaged over steps by itself, the
-/// older ones with less and less weight, before they are divided. Not thread-safe.
+/// Estimates B_simple = tr(Sigma)/|G|^2 of McCandlish et al., "An Empirical Model of Large-Batch Training" (2018),
+/// appendix A.1. G is the gradient, Sigma the covariance of one sample's gradient. A mean over b samples has E|g|^2 =
+/// |G|^2 + tr(Sigma)/b. Two sizes, the pieces of a step and its whole batch, therefore determine both. Each of the two
+/// is averaged over the steps with exponentially decreasing weight, and only then are they divided. Not thread-safe.
 class NoiseScaleEstimator {
  public:
-  /// A step weighs `decay` times as much as the one after it; 1: all alike.
+  /// The weight of a step is `decay` times that of the next one; 1: equal weights.
   explicit NoiseScaleEstimator(double decay = 0.99) : decay_(decay) {}
 
-  /// `norms`: sums over all workers; ignored where nothing was measured, where they are not finite, or where pieces are
-  /// no smaller than the batch.
+  /// `norms`: sums over all workers. Ignored if nothing was measured, if the norms are not finite, or if the pieces are
+  /// not smaller than the batch.
   void add(const GradientNorms& norms, int64_t batch_samples);
 
-  std::optional<double> gradient_square() const { return weighted(gradient_); }  ///< |G|^2; may come out negative
+  std::optional<double> gradient_square() const { return weighted(gradient_); }  ///< |G|^2; may be negative
   std::optional<double> covariance() const { return weighted(covariance_); }     ///< tr(Sigma)
-  /// Samples; none before the first step, and where noise hides the gradient (an estimate of |G|^2 that is not
+  /// In samples. Empty before the first step, and while the noise hides the gradient (the estimate of |G|^2 is not
   /// positive).
   std::optional<double> noise_scale() const;
 

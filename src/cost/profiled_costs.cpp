@@ -15,18 +15,19 @@ namespace {
 
 using Sizes = std::map<int64_t, LayerMeasurement>;
 
-/// Two measured sizes and where the wanted one lies: 0 at the first, 1 at the second, outside beyond them.
+/// Two measured sizes and the position of the requested one: 0 at the first, 1 at the second, outside [0, 1] beyond
+/// them.
 struct Place {
   const LayerMeasurement* first;
   const LayerMeasurement* second;
   double at = 0;
-  double scale = 0;  ///< > 0: there is one size only; wanted over measured samples
+  double scale = 0;  ///< > 0: only one size was measured; requested over measured samples
   Basis basis = Basis::measured;
   double stretch = 1;
 };
 
 Place place_of(const Sizes& sizes, int64_t samples) {
-  check_internal(!sizes.empty() && samples > 0, "a layer's cost is asked for some samples where some were measured");
+  check_internal(!sizes.empty() && samples > 0, "an interpolation has measured sizes and at least one sample");
   auto above = sizes.lower_bound(samples);
   if (above != sizes.end() && above->first == samples) return {&above->second, &above->second};
   if (sizes.size() == 1) {
@@ -50,8 +51,9 @@ Place place_of(const Sizes& sizes, int64_t samples) {
   return {&below->second, &above->second, at, 0, basis, stretch};
 }
 
-/// Noise may make a line fall or cross zero: a smaller size takes at least the share of its samples, a larger one at
-/// least as long.
+/// The value on the line through two measurements. Noise may make a line fall or cross zero, so the value is bounded:
+/// below the smallest size it is at least proportional to the samples, above the largest at least the value of the
+/// largest.
 double on_line(const Place& place, double first, double second) {
   if (place.scale > 0) return first * place.scale;
   const double value = first + place.at * (second - first);
@@ -74,7 +76,7 @@ LayerCost interpolated_cost(const Sizes& sizes, int64_t samples) {
   cost.backward = line([](const LayerMeasurement& m) { return m.backward.median; });
   cost.backward_input = line([](const LayerMeasurement& m) { return m.backward_input; });
   cost.backward_weight = line([](const LayerMeasurement& m) { return m.backward_weight; });
-  const double at = std::clamp(p.at, 0.0, 1.0);  // a factor: beyond the measured sizes that of the nearest
+  const double at = std::clamp(p.at, 0.0, 1.0);  // beyond the measured sizes, the factor of the nearest one
   cost.crowding = std::max(1.0, p.first->crowding + at * (p.second->crowding - p.first->crowding));
   cost.basis = p.basis;
   cost.stretch = p.stretch;
@@ -110,11 +112,11 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   }
   if (!options_.measures_missing)
     fail_user({options_.where,
-               fmt::format("nothing about layer \"{}\" under \"{}\" at tensor degree {} in {}",
+               fmt::format("no measurement of layer \"{}\" under \"{}\" at tensor degree {} in {}",
                            sites_.model().node(node).name, option.name, tensor, name_of(options_.sites.precision)),
-               "it was measured for another model or other degrees",
+               "the profile was measured for another model or other degrees",
                "extend it: trireme profile EXPERIMENT --out THE_FILE"});
-  // all that this degree has, so that layers take turns as in a step
+  // Measures all that is missing for this tensor degree, so that layers alternate as in a step.
   std::vector<LayerRequest> requests = requests_for(sites_, {tensor}, samples);
   std::erase_if(requests, [&](const LayerRequest& r) {
     return profile_.find(sites_.key(r.node, r.option, r.tensor), samples) != nullptr;
@@ -126,7 +128,7 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   group.seconds = steady_seconds() - begin;
   group.write_to(profile_, sites_);
   const auto found = profile_.layers.find(key);
-  check_internal(found != profile_.layers.end(), "a layer is asked for under one of its options");
+  check_internal(found != profile_.layers.end(), "a cost is requested for one of the layer's options");
   return found->second;
 }
 
@@ -164,8 +166,8 @@ UpdateMeasurement ProfiledCosts::update_of(int contributors) const {
     if (u.optimizer == name) measured[u.contributors] = u;
   if (measured.empty()) {
     if (!options_.measures_missing)
-      fail_user({options_.where, fmt::format("nothing about updates by {}", name),
-                 "it was measured for another optimizer or precision",
+      fail_user({options_.where, fmt::format("no measurement of updates by {}", name),
+                 "the profile was measured for another optimizer or precision",
                  "extend it: trireme profile EXPERIMENT --out THE_FILE"});
     for (const UpdateMeasurement& u :
          measure_updates(options_.optimizer, options_.sites.precision, {1, 2, 4}, options_.threads)) {
@@ -178,7 +180,7 @@ UpdateMeasurement ProfiledCosts::update_of(int contributors) const {
   if (above == measured.begin()) return above->second;
   if (above == measured.end()) --above;
   if (above == measured.begin()) return above->second;
-  // another gradient to read costs as much as the one before
+  // Each additional gradient costs as much to read as the one before.
   const UpdateMeasurement &a = std::prev(above)->second, &b = above->second;
   const double at = double(contributors - a.contributors) / double(b.contributors - a.contributors);
   UpdateMeasurement between = b;

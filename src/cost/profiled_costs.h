@@ -1,5 +1,5 @@
-// What a profile says of a layer's call: measured where it was, between two measured sizes on the line through them,
-// beyond them on the line through the last two.
+// Layer costs from a profile: the measured value at a measured size; between two measured sizes, the line through them;
+// beyond them, the line through the last two.
 #pragma once
 
 #include <map>
@@ -19,16 +19,17 @@ namespace trireme {
 struct ProfiledCostsOptions {
   SiteOptions sites = {};
   OptimizerConfig optimizer = {};
-  bool measures_missing = false;  ///< measures layers and updates that the profile does not have, and sizes beyond
-                                  ///< those that it has; else the former are user errors, the latter extrapolated
-  double factor = 1;              ///< by which seconds are longer than measured (Profile::refits)
-  int threads = 1;                ///< of a worker's operators, when measuring
-  std::string where = "profile";  ///< names the profile in errors
+  bool measures_missing = false;  ///< true: measures layers and updates that the profile does not have, and sizes
+                                  ///< beyond those that it has; false: the former are user errors, the latter are
+                                  ///< extrapolated
+  double factor = 1;              ///< measured seconds are multiplied by this (Profile::refits)
+  int threads = 1;                ///< intra-op threads of a worker, when measuring
+  std::string where = "profile";  ///< name of the profile in errors
 };
 
 class ProfiledCosts final : public LayerCosts {
  public:
-  /// The model must outlive this. The profile should be of this machine (check_same_machine).
+  /// The model must outlive this object. The profile must be of this machine (check_same_machine).
   ProfiledCosts(const Model& model, Profile profile, ProfiledCostsOptions options = {});
 
   LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples,
@@ -36,10 +37,10 @@ class ProfiledCosts final : public LayerCosts {
   LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const override;
   double update_seconds(int64_t elements, int contributors, int kind = -1) const override;
 
-  /// Measures once more what has been measured since the last call (profile/measure_again.h). Whether there was any;
-  /// answers may differ from here on then. Not while another thread asks.
+  /// Repeats the measurements made since the last call (profile/measure_again.h). Returns true if there were any; then
+  /// later results may differ. Must not run while another thread uses this object.
   bool measure_again(double seconds) const;
-  /// With what has been measured since.
+  /// The profile, including all later measurements.
   Profile profile() const;
 
  private:
@@ -58,11 +59,12 @@ class ProfiledCosts final : public LayerCosts {
   const ProfiledCostsOptions options_;
   mutable std::mutex mutex_;
   mutable Profile profile_;                      // guarded by mutex_
-  mutable std::vector<MeasuredGroup> measured_;  // guarded by mutex_: here, not in the profile that was given
+  mutable std::vector<MeasuredGroup> measured_;  // guarded by mutex_: measurements made by this object, not in the
+                                                 // given profile
   mutable std::map<Question, Answer> known_;     // guarded by mutex_
 };
 
-/// What `sizes` (not empty) say of `samples` > 0.
+/// Interpolates the measured `sizes` (not empty) for `samples` > 0.
 LayerCost interpolated_cost(const std::map<int64_t, LayerMeasurement>& sizes, int64_t samples);
 LayerMemory interpolated_memory(const std::map<int64_t, LayerMeasurement>& sizes, int64_t samples);
 

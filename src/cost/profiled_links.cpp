@@ -11,7 +11,7 @@ ProfiledLinks::ProfiledLinks(const LinkMeasurement& measured, int workers, int c
       overlap_(overlap),
       pools_{{Pool::Kind::cores, double(cores)}} {}
 
-/// Of the measured number of workers that is nearest.
+/// The line of the measured number of workers that is nearest to `workers`.
 TransferLine ProfiledLinks::line_of(const std::string& operation, int workers) const {
   const GroupMeasurement* nearest = nullptr;
   for (const GroupMeasurement& group : measured_.groups)
@@ -26,7 +26,7 @@ Demand ProfiledLinks::collective(RedistributionKind kind, double bytes, std::spa
 }
 
 Demand ProfiledLinks::redistribution(RedistributionKind kind, double bytes, std::span<const int> ranks, int) const {
-  // of an all_to_all, what one worker holds
+  // For an all_to_all, `bytes` is what one worker holds.
   return together(redistribution_line(kind),
                   kind == RedistributionKind::all_to_all ? bytes * double(ranks.size()) : bytes, int(ranks.size()));
 }
@@ -34,8 +34,8 @@ Demand ProfiledLinks::redistribution(RedistributionKind kind, double bytes, std:
 Demand ProfiledLinks::together(const std::string& operation, double bytes, int workers) const {
   if (workers < 2) return {};
   const TransferLine line = line_of(operation, workers);
-  // with more workers than cores the measured time is that of threads taking turns, which the shared cores bring about
-  // here too
+  // With more workers than cores, the measured time includes threads that take turns on cores. The shared cores of the
+  // simulation produce that share themselves, so it is divided out.
   const double own = std::max(0.0, line.seconds(bytes) - line.latency), turns = std::max(1.0, workers / cores_);
   Demand demand{line.latency, {}};
   for (int r = 0; r < workers; ++r) demand.shares.push_back({0, own / turns});

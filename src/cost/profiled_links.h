@@ -1,5 +1,5 @@
-// Links between the threads of one process on this machine, as a profile measured them: moving a tensor is a core's
-// work.
+// Links between the threads of one process on this machine, from a profile's measurements. Moving a tensor is work of a
+// core.
 #pragma once
 
 #include "cost/links.h"
@@ -9,7 +9,7 @@ namespace trireme {
 
 class ProfiledLinks final : public Links {
  public:
-  /// The link part of a profile, for so many workers of one intra-op thread on so many cores.
+  /// The link part of a profile, for `workers` workers with one intra-op thread each on `cores` cores.
   ProfiledLinks(const LinkMeasurement& measured, int workers, int cores, Overlap overlap = Overlap::nothing);
 
   const std::vector<Pool>& pools() const override { return pools_; }
@@ -27,7 +27,7 @@ class ProfiledLinks final : public Links {
   TransferLine line_of(const std::string& operation, int workers) const;
 
   const LinkMeasurement measured_;
-  const bool crowded_;  ///< more workers than cores: who waits sleeps
+  const bool crowded_;  ///< more workers than cores: a waiting worker sleeps
   const double cores_;
   const Overlap overlap_;
   std::vector<Pool> pools_;

@@ -37,8 +37,7 @@ bool RankMemory::carries_states() const {
 
 // -- steps
 
-/// Everything that stays is there from the beginning, so one step is like the next, but for states and batches in
-/// flight.
+/// All permanent tensors exist from the beginning. Steps are therefore equal, except for states and batches in flight.
 MemoryUse RankMemory::run() {
   const int steps = program_.greatest_lag + 1 + (carries_states() || !program_.flushes);
   execute(program_, *this, {.batches = steps, .steps = steps, .ranks = {sizes_.rank()}});
@@ -78,9 +77,9 @@ void RankMemory::begin(std::span<const Execution> together, Demand&) {
   const int batch = e.step - i.lag;
   BatchInFlight& entry = in_flight_[size_t(batch - in_flight_.front().number)];
   apply(i, i.micro_batch >= 0 ? &entry.micro_batches[size_t(i.micro_batch)] : nullptr);
-  const MoveRole role = description_of(i.code).role;
-  if (role == MoveRole::receive) note_progress(i, batch);
-  if (role == MoveRole::send) note_message(i, batch);
+  const RedistributionRole role = description_of(i.code).role;
+  if (role == RedistributionRole::receive) note_progress(i, batch);
+  if (role == RedistributionRole::send) note_message(i, batch);
 }
 
 void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
@@ -97,8 +96,8 @@ void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
       return backward(i, *batch);
     case MemoryEffect::free_deferred:
       return backward_weight(i.index, *batch);
-    case MemoryEffect::move_value:
-      return move(i, *batch);
+    case MemoryEffect::redistribute_value:
+      return redistribute(i, *batch);
     case MemoryEffect::gather_weights:
       return replicas_.gather(i.index);
     case MemoryEffect::release_weights:
@@ -110,7 +109,7 @@ void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
   }
 }
 
-/// All inputs of a range of samples come together, whichever of them this stage reads.
+/// All inputs of a range of samples are loaded together, even if this stage reads only some of them.
 void RankMemory::load(int stage, MicroBatch& batch) {
   std::vector<std::pair<Range, std::vector<Held>>> fetched;
   const int64_t samples = all_.samples(batch.index);
@@ -159,7 +158,7 @@ void RankMemory::run_layer(OpId id, MicroBatch& batch, bool recomputing) {
   std::vector<Held> inputs;
   for (ValueId v : op.inputs) {
     inputs.push_back(batch.values[size_t(program_.forward_alias[size_t(v)])]);
-    check_internal(inputs.back() != nullptr, "a layer's inputs are there when it runs");
+    check_internal(inputs.back() != nullptr, "a layer's inputs exist when it runs");
   }
   const int shared = memory.output_shares_input;
   Held output = shared >= 0 ? inputs.at(size_t(shared)) : activations(memory.output);
@@ -198,7 +197,7 @@ void RankMemory::add_gradient(ValueId value, const Held& gradient, MicroBatch& b
   sum = sum ? activations(sizes_.gradient_bytes(value, batch.index)) : gradient;
 }
 
-/// A gradient without memory of its own lies in one before it, or in the output's.
+/// A gradient without memory of its own shares that of the gradient before it, or of the output's gradient.
 std::vector<Held> RankMemory::input_gradients(OpId id, const MicroBatch& batch, const Held& gradient) {
   const Op& op = program_.ops[size_t(id)];
   const LayerMemory& memory = sizes_.layer(id, batch.index);
@@ -229,7 +228,7 @@ void RankMemory::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) 
     if (!idle && !defers) add_parameters(id, batch, false);
     for (size_t i = 0; i < op.inputs.size(); ++i)
       if (program_.values[size_t(op.inputs[i])].needs_gradient) add_gradient(op.inputs[i], gradients[i], batch);
-    if (defers) {  // the call lives on until backward_weight
+    if (defers) {  // the call's tensors remain until backward_weight
       if (memory.deferred) {
         call->saved.reset();
         call->saved = activations(*memory.deferred);
@@ -241,7 +240,7 @@ void RankMemory::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) 
   call.reset();
 }
 
-/// `apart`: as the second part of a backward.
+/// `apart`: as the second part of a split backward.
 void RankMemory::add_parameters(OpId id, const MicroBatch& batch, bool apart) {
   const Op& op = program_.ops[size_t(id)];
   const LayerMemory& memory = sizes_.layer(id, batch.index);
@@ -266,16 +265,17 @@ void RankMemory::backward_weight(SegmentId segment, MicroBatch& batch) {
   }
 }
 
-void RankMemory::move(const Instruction& i, MicroBatch& batch) {
-  const Redistribution& move = program_.redistributions[size_t(i.index)];
-  const RedistributionEnds ends = ends_of(move, program_, i.adjoint);
+void RankMemory::redistribute(const Instruction& i, MicroBatch& batch) {
+  const Redistribution& redistribution = program_.redistributions[size_t(i.index)];
+  const RedistributionEnds ends = ends_of(redistribution, program_, i.adjoint);
   Held local;
   sent_.reset();
   if (sizes_.holds(ends.from)) {
-    Held& source = i.adjoint ? batch.gradients[size_t(move.to)] : batch.values[size_t(move.from)];
+    Held& source = i.adjoint ? batch.gradients[size_t(redistribution.to)] : batch.values[size_t(redistribution.from)];
     local = source;
     if (i.adjoint) source.reset();
-    if (!local) local = activations(sizes_.bytes(ends.from, program_.values[size_t(move.from)].node, batch.index));
+    if (!local)
+      local = activations(sizes_.bytes(ends.from, program_.values[size_t(redistribution.from)].node, batch.index));
   }
   const ArrivingValue& arrival = sizes_.arrival(i.index, i.adjoint, batch.index);
   Held result;
@@ -284,30 +284,31 @@ void RankMemory::move(const Instruction& i, MicroBatch& batch) {
     const Held sum = arrival.adding > 0 ? activations(arrival.adding) : nullptr;
     result = activations(arrival.bytes);
   }
-  const MoveRole role = description_of(i.code).role;
-  if (role == MoveRole::send) sent_ = local;
-  if (role == MoveRole::exchange && arrival.exchanges)
+  const RedistributionRole role = description_of(i.code).role;
+  if (role == RedistributionRole::send) sent_ = local;
+  if (role == RedistributionRole::exchange && arrival.exchanges)
     exchanged_ = arrival.reduces || receivers() == Receivers::at_once ? nullptr : local;
-  if (!i.adjoint && local) use_up(move.from, batch);
+  if (!i.adjoint && local) use_up(redistribution.from, batch);
   if (!result) return;
-  if (i.adjoint) add_gradient(move.from, result, batch);
-  else batch.values[size_t(move.to)] = std::move(result);
+  if (i.adjoint) add_gradient(redistribution.from, result, batch);
+  else batch.values[size_t(redistribution.to)] = std::move(result);
 }
 
-/// Holds what was sent until its receivers have taken it.
+/// Retains a sent message until its receivers have received it.
 void RankMemory::note_message(const Instruction& i, int batch) {
   const Held message = std::exchange(sent_, nullptr);
   if (receivers() == Receivers::at_once || !message) return;
   const int receiver = ends_of(program_.redistributions[size_t(i.index)], program_, i.adjoint).to.mesh.workers.front();
   if (receivers() == Receivers::one_late)
-    std::erase_if(under_way_, [&](const Message& m) { return m.move == i.index && m.adjoint == i.adjoint; });
-  under_way_.push_back({i.index, i.adjoint, receiver, all_.moment_of(MoveRole::receive, i, receiver, batch), message});
+    std::erase_if(under_way_, [&](const Message& m) { return m.redistribution == i.index && m.adjoint == i.adjoint; });
+  under_way_.push_back(
+      {i.index, i.adjoint, receiver, all_.moment_of(RedistributionRole::receive, i, receiver, batch), message});
 }
 
-/// Who has sent this has taken what it took before.
+/// Releases the messages that the sender of this one has received before it sent.
 void RankMemory::note_progress(const Instruction& i, int batch) {
   const int sender = ends_of(program_.redistributions[size_t(i.index)], program_, i.adjoint).from.mesh.workers.front();
-  const Moment sent = all_.moment_of(MoveRole::send, i, sender, batch);
+  const Moment sent = all_.moment_of(RedistributionRole::send, i, sender, batch);
   std::erase_if(under_way_, [&](const Message& m) { return m.receiver == sender && m.taken < sent; });
 }
 

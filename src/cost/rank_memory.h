@@ -1,5 +1,6 @@
-// Internals of predict_memory: the bytes that come and go on one rank while the engine executes its list; layers' calls
-// and moves as in runtime/worker/layer_execution.cpp and transfers.cpp. What a tensor is there is a storage here.
+// Internal to predict_memory: the bytes allocated and released on one rank while the engine executes its list. Layer
+// calls and redistributions as in runtime/worker/layer_execution.cpp and transfers.cpp. A tensor there is a storage
+// here.
 #pragma once
 
 #include <deque>
@@ -20,10 +21,10 @@ class RankMemory final : public EngineCosts {
   MemoryUse run();
 
  private:
-  /// What a layer's call keeps from forward to backward.
+  /// What a layer's call retains from forward to backward.
   struct Call {
     Held saved;
-    std::vector<Held> kept;  ///< of others: inputs, output, states
+    std::vector<Held> kept;  ///< storages owned by others: inputs, output, states
   };
 
   struct MicroBatch {
@@ -31,13 +32,13 @@ class RankMemory final : public EngineCosts {
     std::vector<Held> values, gradients;  // by value
     std::vector<int> uses_left;
     std::vector<std::optional<Call>> calls;  // by op
-    std::map<OpId, Held> states;             // as they were before the forward, for recomputing
+    std::map<OpId, Held> states;             // before the forward, for recomputation
   };
-  /// What another stage reads, or may not have read yet.
+  /// A tensor that another stage reads or may not have read yet.
   struct Message {
-    RedistributionId move = -1;
+    RedistributionId redistribution = -1;
     bool adjoint = false;
-    int receiver = -1;  ///< first of its stage
+    int receiver = -1;  ///< the first worker of the receiving stage
     Moment taken;
     Held held;
   };
@@ -66,7 +67,7 @@ class RankMemory final : public EngineCosts {
   std::vector<Held> input_gradients(OpId id, const MicroBatch& batch, const Held& gradient);
   void add_parameters(OpId id, const MicroBatch& batch, bool apart);
   void backward_weight(SegmentId segment, MicroBatch& batch);
-  void move(const Instruction& instruction, MicroBatch& batch);
+  void redistribute(const Instruction& instruction, MicroBatch& batch);
   void note_message(const Instruction& instruction, int batch);
   void note_progress(const Instruction& instruction, int batch);
   Receivers receivers() const { return all_.options().receivers; }
@@ -76,18 +77,18 @@ class RankMemory final : public EngineCosts {
 
   ProgramSizes& all_;
   const Program& program_;
-  MemoryTally tally_;  // before whatever holds storages
+  MemoryTally tally_;  // declared before all members that own storages
   RankSizes sizes_;
   std::vector<Held> buffers_;
   ReplicaMemory replicas_;
   const std::vector<std::vector<int>> uses_;          // by micro-batch, by value
   const std::map<int, std::vector<ValueId>> loaded_;  // by stage
-  int step_ = -1;                                     // that is being executed
+  int step_ = -1;                                     // the step that is being executed
   std::map<std::pair<NodeId, int>, Held> states_;     // by node and micro-batch
   std::deque<BatchInFlight> in_flight_;
-  Held sent_;  // by the instruction before
+  Held sent_;  // by the previous instruction
   std::vector<Message> under_way_;
-  Held exchanged_;  // what others read of the last redistribution
+  Held exchanged_;  // the tensor that others read in the last redistribution
 };
 
 }  // namespace trireme

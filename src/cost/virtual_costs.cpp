@@ -25,7 +25,7 @@ RedistributionKind kind_of(Collective collective) {
 class OverLinks final : public TransferTimes {
  public:
   explicit OverLinks(std::shared_ptr<const Links> links) : links_(std::move(links)) {
-    check_internal(!links_->receiver_moves(), "virtual time has connections that carry bytes by themselves");
+    check_internal(!links_->receiver_moves(), "virtual time uses links that move bytes without a worker");
   }
   int connections() const override { return int(links_->pools().size()); }
   ModelledTransfer message(int from, int to, int64_t bytes) override {
@@ -38,7 +38,7 @@ class OverLinks final : public TransferTimes {
  private:
   ModelledTransfer transfer(const Demand& demand) const {
     ModelledTransfer transfer{demand.fixed, {}};
-    for (const Share& share : demand.shares) {  // a node's shared link may be there once for each rank
+    for (const Share& share : demand.shares) {  // a node's shared link may be listed once per rank
       const Pool& pool = links_->pools()[size_t(share.pool)];
       if (pool.kind == Pool::Kind::link) transfer.busy.emplace_back(share.pool, share.amount / pool.capacity);
     }

@@ -1,5 +1,5 @@
-// Virtual time (comm/virtual/virtual_time.h) as the cost model has it: what a simulation takes its seconds from, asked
-// for by workers that compute.
+// Virtual time (comm/virtual/virtual_time.h) from the cost model: workers that compute use the same seconds as a
+// simulation.
 #pragma once
 
 #include <map>
@@ -12,14 +12,15 @@
 
 namespace trireme {
 
-/// Transfers over `links`, each of whose pools is a connection: who comes first has it, where a simulation divides it.
-/// A broadcast is charged as an all_gather of the tensor. Links whose receivers move the bytes themselves (threads of
-/// this machine) are an internal error: they are no connections.
+/// Transfers over `links`, each of whose pools is a connection. Transfers use a connection one after the other, in the
+/// order in which they arrive; a simulation divides it among them. A broadcast is charged as an all_gather of the
+/// tensor. Links whose receivers move the bytes (threads of this machine) have no connections and are an internal
+/// error.
 std::unique_ptr<TransferTimes> transfer_times(std::shared_ptr<const Links> links);
 
-/// Computing of the workers of one plan, by layers' seconds at each micro-batch's samples, however many a batch has;
-/// samples of other shapes (Batch::model) take as long as the model's. The model outlives it, programs live while they
-/// are asked about.
+/// Compute times of the workers of one plan: layer seconds at each micro-batch's samples, for any batch size. Samples
+/// of other shapes (Batch::model) take as long as the model's. The model must outlive this object; a program must
+/// outlive the calls that use it.
 class ComputeCosts final : public InstructionTimes {
  public:
   /// `options.batch` is not read.

@@ -25,20 +25,20 @@ class Asa {
 
   const std::vector<int>& degrees() const { return degrees_; }
 
-  /// All layers alike; `choice`: index of the tensor degree.
+  /// A plan in which all layers have one strategy. `choice`: index of the tensor degree.
   RatedPlan uniform(int choice) const {
     Plan plan = empty_plan();
     for (NodeId node = facts_.first_layer(); node < facts_.end(); ++node) set(plan, node, choice);
     return rate(std::move(plan));
   }
 
-  /// The better of two: less over the limits, then less time.
+  /// True if `a` is better: it exceeds the memory limits by less or, if both exceed them equally, it is faster.
   static bool better(const RatedPlan& a, const RatedPlan& b) {
     const double over_a = excess(a.prediction), over_b = excess(b.prediction);
     return over_a != over_b ? over_a < over_b : a.prediction.seconds < b.prediction.seconds;
   }
 
-  /// Block after block, again and again, until no block has anything better.
+  /// Improves block after block, repeatedly, until no block has a better strategy.
   RatedPlan adapt(RatedPlan plan) const {
     for (bool changed = true; changed;) {
       changed = false;
@@ -56,7 +56,7 @@ class Asa {
     return end;
   }
 
-  /// Whether another strategy of the block is better.
+  /// Sets the block's best strategy. Returns true if it changed.
   bool adapt_block(NodeId begin, RatedPlan& best) const {
     bool found = false;
     for (int choice = 0; choice < int(degrees_.size()); ++choice) {
@@ -130,7 +130,7 @@ class Asa {
   std::vector<std::vector<std::string>> splits_;  // by degree and node
 };
 
-/// Of the uniform plans the best, whether it fits or not.
+/// The best uniform plan, even if it does not fit.
 std::optional<RatedPlan> best_uniform(const Asa& asa) {
   std::optional<RatedPlan> best;
   for (int choice = 0; choice < int(asa.degrees().size()); ++choice) {

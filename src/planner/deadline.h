@@ -6,11 +6,11 @@
 
 namespace trireme {
 
-/// Until when a search may go on.
+/// The time until which a search may run.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
-  /// `seconds` from now; nullopt: never.
+  /// `seconds` from now; nullopt: no limit.
   explicit Deadline(std::optional<double> seconds) {
     if (seconds)
       end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*seconds));

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// A control group's or a kernel's share of the memory may change from start to start.
+/// The memory limit of a control group or a kernel may change from start to start.
 constexpr double kMemoryTolerance = 0.05;
 
 std::string cpu_of(const CpuFeatures& cpu) {
@@ -59,7 +59,7 @@ std::string difference(const Fingerprint& measured, const Fingerprint& here) {
 void check_same_machine(const Fingerprint& measured, const Fingerprint& here, const std::string& where) {
   const std::string differs = difference(measured, here);
   if (differs.empty()) return;
-  fail_user({where, "a profile of another machine", differs,
+  fail_user({where, "is a profile of another machine", differs,
              "measure this one: trireme profile EXPERIMENT --out ANOTHER_FILE"});
 }
 

@@ -1,4 +1,4 @@
-// On what a profile was measured.
+// Identifies the machine and software on which a profile was measured.
 #pragma once
 
 #include <cstdint>
@@ -6,24 +6,24 @@
 
 namespace trireme {
 
-/// Two profiles of equal fingerprints may be put together.
+/// Profiles with equal fingerprints may be merged.
 struct Fingerprint {
   std::string cpu;     ///< "AMD EPYC, AVX-512"
-  int cores = 0;       ///< that workers may use
+  int cores = 0;       ///< cores that workers may use
   int64_t memory = 0;  ///< bytes
   std::string libtorch, onednn, blas, malloc;
-  int threads = 1;  ///< of a worker's operators
+  int threads = 1;  ///< intra-op threads of a worker
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
 
-/// Of this machine and process.
+/// The fingerprint of this machine and process.
 Fingerprint fingerprint_of_this_machine(int threads = 1);
 
-/// What differs, in words: "cores 4, here 2"; empty: nothing. A little more or less memory is no difference.
+/// The differences as text: "cores 4, here 2"; empty if there are none. A small difference in memory is ignored.
 std::string difference(const Fingerprint& measured, const Fingerprint& here);
 
-/// Errors (user): `where`, a profile measured on `measured`, is of another machine than `here`: what differs and what
-/// to do.
+/// Throws a user error if `where`, a profile measured on `measured`, is of a machine other than `here`. The error lists
+/// the differences and what to do.
 void check_same_machine(const Fingerprint& measured, const Fingerprint& here, const std::string& where);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// A layer in its place in training: what its inputs hold, and which gradients are asked of it.
+// A layer in the context of training: the kinds of its inputs, and which gradients it must compute.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -12,30 +12,30 @@
 
 namespace trireme {
 
-/// What a value of the model holds.
+/// The type and range of a value of the model.
 struct ValueKind {
   c10::ScalarType type = c10::ScalarType::Float;
-  int64_t below = 0;  ///< > 0: integers from 0 to below - 1; 0: numbers
+  int64_t below = 0;  ///< > 0: integers from 0 to below - 1; 0: floating-point numbers
 };
 
-/// A layer in its place.
+/// A layer in the context of training.
 struct LayerSite {
   const Layer* layer = nullptr;
   std::vector<Shape> input_shapes;  ///< of a sample
   Shape output_shape;
   std::vector<ValueKind> inputs;
   ValueKind output;
-  std::vector<bool> wants_inputs;      ///< gradients of inputs, in training
-  std::vector<bool> wants_parameters;  ///< gradients of parameters
+  std::vector<bool> wants_inputs;      ///< gradients of inputs that training needs
+  std::vector<bool> wants_parameters;  ///< gradients of parameters that training needs
   bool differentiated = false;         ///< has a backward
-  bool is_loss = false;                ///< the model's: it is handed the first gradient
+  bool is_loss = false;                ///< the model's loss: its output gradient is the first one
 };
 
 struct SiteOptions {
   Precision precision = Precision::fp32;
   BatchNormScope batch_norm = BatchNormScope::local;
-  std::vector<std::string> frozen = {};  ///< as CompileOptions::frozen
-  bool tokens = false;                   ///< "data" is token ids (known without it where an embedding layer reads them)
+  std::vector<std::string> frozen = {};  ///< see CompileOptions::frozen
+  bool tokens = false;  ///< "data" is token ids (detected without this option if an embedding layer reads it)
 };
 
 }  // namespace trireme

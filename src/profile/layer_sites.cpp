@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-/// Integers that layer `reader` takes from `node`: below how many. 0: it takes numbers, or minds no bound.
+/// The upper bound of the integers that layer `reader` reads from `node`. 0: it reads numbers, or has no bound.
 int64_t bound_of(const Model& model, NodeId reader, NodeId node) {
   const std::vector<Shape> shapes = model.input_shapes(reader);
   int64_t below = 0;
@@ -25,7 +25,7 @@ int64_t bound_of(const Model& model, NodeId reader, NodeId node) {
   return below;
 }
 
-/// The smallest vocabulary of the layers that read tokens from `node`, directly or through layers without parameters;
+/// The smallest vocabulary of the layers that read tokens from `node`, directly or through layers without parameters.
 /// 0: there is none.
 int64_t vocabulary_of(const Model& model, NodeId node) {
   int64_t smallest = 0;
@@ -66,7 +66,7 @@ std::string name_of(const LayerSite& site, const SiteOptions& options) {
   for (size_t p = 0; p < parameters.size(); ++p)
     name += fmt::format("{}{}{}", p == 0 ? " with " : " ", to_string(parameters[p].shape),
                         site.wants_parameters[p] ? "" : "!");
-  // what losses and layers that attributes say nothing of may differ in
+  // Losses, and layers whose attributes do not describe them fully, may differ in this.
   name += fmt::format(" {:.4g} FLOP", site.layer->forward_flops(site.input_shapes));
   if (!site.differentiated) name += " forward";
   if (options.batch_norm == BatchNormScope::global && site.layer->communicates_over_data_axis(options.batch_norm))
@@ -138,11 +138,11 @@ ValueKind LayerSites::made_by(NodeId id) const {
     for (const ValueKind& input : site.inputs) below = std::max(below, input.below);
     return {at::kLong, below};
   }
-  // a loss is one number per sample and computes in float at least
+  // A loss is one number per sample and is computed in float or wider.
   const bool is_loss = site.output_shape.empty();
   const ValueKind numbers{is_loss ? master_type(options_.precision) : compute_type(options_.precision), 0};
   if (site.layer->passes_gradients()) return numbers;
-  // positions or counts: one sample shows what they are
+  // The output is positions or counts; its range is taken from one sample.
   const at::Tensor shown = show_output(site, options_);
   if (shown.is_floating_point()) return {shown.scalar_type(), 0};
   return {shown.scalar_type(), shown.max().item<int64_t>() + 1};

@@ -1,5 +1,5 @@
-// Where each layer of a model stands in training: what its inputs hold, and which gradients are asked of it. What a
-// measurement of the layer by itself must know, and by which layers that cost the same are told to be equal.
+// The context of each layer of a model in training: the kinds of its inputs, and which gradients it must compute. A
+// measurement of a single layer needs these facts, and layers of equal cost are found by them.
 #pragma once
 
 #include <string>
@@ -18,10 +18,11 @@ class LayerSites {
   const Model& model() const { return *model_; }
   const SiteOptions& options() const { return options_; }
   const LayerSite& site(NodeId node) const { return sites_[size_t(node)]; }
-  const ValueKind& value(NodeId node) const { return values_[size_t(node)]; }  ///< of any node, inputs too
+  const ValueKind& value(NodeId node) const { return values_[size_t(node)]; }  ///< of any node, model inputs included
 
-  /// Equal for calls that cost the same per sample: kind, attributes, shapes, what the inputs hold, which gradients are
-  /// asked, option, degree, precision. An option under which every worker does the whole work alone counts as degree 1.
+  /// A key that is equal for calls with equal cost per sample. It contains the kind, attributes, shapes, kinds of
+  /// inputs, needed gradients, option, degree and precision. An option under which each worker does the whole work
+  /// counts as degree 1.
   std::string key(NodeId node, const ShardingOption& option, int tensor) const;
 
  private:
@@ -36,7 +37,7 @@ class LayerSites {
   std::vector<std::string> names_;  // by node: the key without option and degree
 };
 
-/// Every worker computes everything by itself, as one that is alone does.
+/// True if each worker computes the whole layer, as a single worker does.
 bool is_whole(const ShardingOption& option);
 
 }  // namespace trireme

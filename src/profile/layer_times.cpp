@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kLayerRuns = 4;  // the first warms up
+constexpr int kLayerRuns = 4;  // the first run warms up
 
 Batch random_batch(const Model& model, int64_t samples, bool tokens) {
   const auto& readers = model.consumers(0);
@@ -25,7 +25,7 @@ Batch random_batch(const Model& model, int64_t samples, bool tokens) {
     for (NodeId id = 0; id < model.input_count(); ++id) {
       Shape shape = model.node(id).sample_shape;
       shape.insert(shape.begin(), range.size());
-      // targets are class indices, tokens those of a vocabulary: all 0
+      // Targets are class indices, and tokens are indices of a vocabulary: all are 0.
       at::Tensor tensor = id == 0 && !is_embedded ? at::rand(shape) : at::zeros(shape, at::kLong);
       if (tensor.dim() == 4) tensor = tensor.contiguous(at::MemoryFormat::ChannelsLast);
       inputs.push_back(tensor);

@@ -10,11 +10,13 @@ namespace trireme {
 namespace {
 
 constexpr int kLaps = 2, kMostLaps = 6;
-constexpr double kDisturbed = 1.35;   // crowding of a group; layers that memory alone bounds are as slow undisturbed
-constexpr double kLapSeconds = 1;     // between two looks at one group: less would see the same state of the machine
-constexpr double kShortCall = 50e-6;  // barriers show in the crowding of shorter ones
+constexpr double kDisturbed = 1.35;  // crowding of a group; layers that are limited by memory bandwidth are as slow
+                                     // without disturbance
+constexpr double kLapSeconds = 1;  // between two measurements of a group; in less time the machine's state would be the
+                                   // same
+constexpr double kShortCall = 50e-6;  // barriers increase the crowding of shorter calls
 
-/// Of the calls that take long enough to tell, by their seconds.
+/// The mean crowding, weighted by seconds, over calls that are long enough.
 double crowding_of(const MeasuredGroup& group) {
   double alone = 0, together = 0;
   for (const LayerMeasurement& m : group.measured) {

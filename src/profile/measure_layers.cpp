@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kMemoryShare = 0.4;  // of what this process may use, for layers that wait for their backward
+constexpr double kMemoryShare = 0.4;  // of this process's memory, for layers that wait for their backward
 
 /// One layer's calls on one thread.
 class Probe {
@@ -25,7 +25,7 @@ class Probe {
   ProbeCall& call() { return call_; }
   const LayerSite& site() const { return *setting_.site; }
 
-  /// Seconds. What the backward needs stays; the rest is let go of as in a step.
+  /// Returns seconds. Retains what the backward needs and releases the rest, as a step does.
   double forward() {
     call_.begin();
     call_.defer_parameters = false;
@@ -47,7 +47,7 @@ class Probe {
     return steady_seconds() - begin;
   }
 
-  /// Of the gradients of the inputs; then of the parameters.
+  /// The gradients of the inputs; backward_weight() computes those of the parameters.
   double backward_input() {
     call_.defer_parameters = true;
     at::Tensor gradient = call_.make_output_gradient();
@@ -74,7 +74,7 @@ struct Times {
 
 using Probes = std::vector<std::unique_ptr<Probe>>;
 
-/// `before` is called in front of every call that is timed.
+/// `before` is called before each timed call.
 template <class Before>
 void run_round(Probes& probes, std::vector<Times>& times, const Before& before) {
   for (size_t i = 0; i < probes.size(); ++i) {
@@ -87,7 +87,7 @@ void run_round(Probes& probes, std::vector<Times>& times, const Before& before) 
   }
 }
 
-/// As schedules do that split backward: the parameters' part much later.
+/// As in schedules that split backward: the gradients of the parameters are computed much later.
 void run_split_round(Probes& probes, std::vector<Times>& times) {
   auto splits = [&](size_t i) {
     return probes[i]->site().differentiated && probes[i]->site().layer->splits_backward();
@@ -109,7 +109,7 @@ int64_t kept_bytes(const LayerMemory& m, const ProbeCall& call) {
   return m.saved + m.output + inputs;
 }
 
-/// Measures settings that fit into memory together.
+/// Measures settings that fit into memory at the same time.
 class Turn {
  public:
   Turn(std::span<const ProbeSetting> settings, const Repetitions& repetitions, int threads,
@@ -136,7 +136,7 @@ class Turn {
   }
 
  private:
-  /// One worker's part. The first measures alone, while the others wait; then all together.
+  /// One worker's part. The first worker measures alone while the others wait; then all measure together.
   void measure(Communicator& group) {
     Probes probes;
     for (const ProbeSetting& setting : settings_) probes.push_back(std::make_unique<Probe>(setting));
@@ -196,7 +196,8 @@ class Turn {
     return median(seconds);
   }
 
-  /// Parts of a backward by their ratio to the whole in the same pass, so that they belong to the pass that was chosen.
+  /// The parts of a backward, from their ratio to the whole in the same pass, so that they are consistent with the
+  /// chosen pass.
   void fill_in_parts(size_t i, const std::vector<double>& backward_of_pass) const {
     LayerMeasurement& result = results_[i];
     std::vector<double> input, weight;
@@ -219,7 +220,7 @@ class Turn {
   int rounds_ = 1;
 };
 
-/// Bytes of each setting's call; returns what it keeps until its backward.
+/// Measures the bytes of each setting's call. Returns the bytes that a call retains until its backward.
 std::vector<int64_t> measure_bytes(const std::vector<ProbeSetting>& settings, int threads,
                                    std::vector<LayerMeasurement>& results) {
   std::vector<int64_t> kept;

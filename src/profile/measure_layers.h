@@ -1,8 +1,8 @@
 // Measures layers one by one, without a program.
 //
-// A step touches much memory between two calls of one layer, and what a layer reads was written just before by the
-// layer in front of it. So the layers take turns in the order of the model, forward and then backward, round after
-// round; inputs are written anew before each call, outside the time that counts.
+// In a step, much memory is used between two calls of one layer, and a layer's inputs were written just before by the
+// previous layer. Therefore the layers alternate in the order of the model, forward and then backward, in rounds.
+// Inputs are rewritten before each call, outside the measured time.
 #pragma once
 
 #include <vector>
@@ -20,28 +20,28 @@ struct LayerRequest {
   int64_t samples = 1;
 };
 
-/// How often. A machine that others use too is now fast, now slow, for seconds at a time: rounds alone and rounds with
-/// every core running the same take turns in passes, and a layer's fastest pass counts, its own for either kind of
+/// The number of repetitions. A shared machine is fast or slow for seconds at a time. Therefore rounds alone and rounds
+/// with every core busy alternate in passes. The fastest pass of each layer is used, separately for both kinds of
 /// round.
 struct Repetitions {
   int passes = 3;
-  int most = 5;                     ///< rounds of whole backwards in a pass
-  double seconds_per_layer = 0.02;  ///< as many of them, at least one, as take so long
-  int split = 2;                    ///< passes that begin with a round of backwards in two parts
-  bool crowded = true;              ///< rounds with every core running the same
+  int most = 5;                     ///< most rounds of unsplit backwards in a pass
+  double seconds_per_layer = 0.02;  ///< a pass has as many rounds as fit into this time, at least one
+  int split = 2;                    ///< number of passes that start with a round of split backwards
+  bool crowded = true;              ///< also measure rounds in which every core runs the same
 };
 
-/// In the order of `requests`, which should be that of the model. Starts threads of its own, with `threads` for each
-/// one's operators; installs memory accounting. Errors (run): what layers throw.
+/// Returns measurements in the order of `requests`, which should be that of the model. Starts threads of its own, each
+/// with `threads` intra-op threads. Installs memory accounting. Throws the run errors of layers.
 std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std::vector<LayerRequest>& requests,
                                              const Repetitions& repetitions = {}, int threads = 1);
 
-/// Every node under every option at the degrees in `tensors`, with `samples`: equal ones once, the first in the model's
-/// order.
+/// All nodes under all options at the degrees in `tensors`, with `samples` samples. Of requests with equal keys, only
+/// the first in the model's order.
 std::vector<LayerRequest> requests_for(const LayerSites& sites, const std::vector<int>& tensors, int64_t samples);
 
-/// The same work under a name that does not speak of the tensor axis: of degree 1 where every worker computes
-/// everything.
+/// The probe setting of a request. Degree 1 if each worker computes the whole layer, so that equal work has equal
+/// settings.
 ProbeSetting setting_of(const LayerSites& sites, const LayerRequest& request);
 
 }  // namespace trireme

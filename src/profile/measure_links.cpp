@@ -23,8 +23,8 @@ namespace {
 
 constexpr int64_t kFloat = 4;
 constexpr int64_t kSizes[] = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24};  // bytes
-constexpr int64_t kBytesPerRun = 1 << 22;  // so small ones are repeated, at most kMostCalls times
-constexpr int64_t kColdBytes = 1 << 26;    // in turn, so that caches do not hold what comes next
+constexpr int64_t kBytesPerRun = 1 << 22;  // small sizes are repeated, at most kMostCalls times
+constexpr int64_t kColdBytes = 1 << 26;    // tensors are used in turn, so that caches do not hold the next one
 constexpr int kMostSets = 64;
 constexpr int kMostCalls = 20, kLinkRuns = 7, kHandOvers = 200, kWakeUps = 15;
 constexpr double kSleepSeconds = 2e-3;  // longer than a waiting worker spins
@@ -50,7 +50,7 @@ struct Tensors {
 
 using Operation = std::function<void(Communicator&, Tensors&)>;
 
-/// To a neighbour and back: two messages one after the other.
+/// Sends to a neighbour and back: two messages one after the other.
 void exchange(Communicator& group, Tensors& t) {
   const int rank = group.rank(), other = rank ^ 1;
   if (other >= group.size()) return;
@@ -62,7 +62,7 @@ void exchange(Communicator& group, Tensors& t) {
 const std::vector<std::pair<std::string, Operation>>& operations() {
   static const std::vector<std::pair<std::string, Operation>> all{
       {"all_reduce",
-       [](Communicator& g, Tensors& t) { g.all_reduce(t.whole, ReduceOp::max); }},  // a sum would grow without end
+       [](Communicator& g, Tensors& t) { g.all_reduce(t.whole, ReduceOp::max); }},  // a sum would grow without bound
       {"all_gather", [](Communicator& g, Tensors& t) { g.all_gather(t.part, t.parts); }},
       {"reduce_scatter", [](Communicator& g, Tensors& t) { g.reduce_scatter(t.parts, t.part); }},
       {"all_to_all", [](Communicator& g, Tensors& t) { g.all_to_all(t.parts, t.others); }},
@@ -71,9 +71,9 @@ const std::vector<std::pair<std::string, Operation>>& operations() {
   return all;
 }
 
-/// Seconds of one call, on this worker; `call` is told its number. All workers together. Where each has a core for
-/// itself, whatever makes a call longer than the fastest few is somebody else; where they share cores, it is they
-/// themselves.
+/// Seconds of one call on this worker. All workers call it together; `call` receives the number of the call. If each
+/// worker has its own core, only other processes can make a call slower than the fastest few, so the 10th percentile is
+/// used. If workers share cores, they slow each other down, so the median is used.
 double time_calls(Communicator& group, int calls, bool own_cores, const std::function<void(size_t)>& call) {
   std::vector<double> seconds;
   size_t number = 0;
@@ -88,14 +88,13 @@ double time_calls(Communicator& group, int calls, bool own_cores, const std::fun
   return own_cores ? spread.p10 : spread.median;
 }
 
-/// How many of `bytes` are more than caches hold.
+/// The number of tensors of `bytes` that exceeds the caches.
 size_t cold_sets(int64_t bytes) { return size_t(std::clamp<int64_t>(kColdBytes / bytes, 1, kMostSets)); }
 
 int calls_of(int64_t bytes) { return int(std::clamp<int64_t>(kBytesPerRun / bytes, 1, kMostCalls)); }
 
-/// What layers' tensors take on their way from one layout to another in the middle of a step: images of channels_last,
-/// as a channel-wise split leaves them; results are kept for a while, so that the next one is written to memory that no
-/// cache holds.
+/// Redistributes tensors as layers do within a step: images in channels_last order, sharded as a channel-wise split
+/// leaves them. Results are retained for a while, so that the next result is written to memory that no cache holds.
 class Redistributions {
  public:
   Redistributions(int64_t bytes, Communicator& world)
@@ -150,7 +149,7 @@ class Redistributions {
 
 constexpr RedistributionKind kRedistributions[] = {RedistributionKind::all_reduce, RedistributionKind::all_gather,
                                                    RedistributionKind::reduce_scatter, RedistributionKind::all_to_all};
-constexpr int64_t kLeastImages = 1 << 16;  // bytes of one
+constexpr int64_t kLeastImages = 1 << 16;  // bytes of one image
 
 GroupMeasurement measure_group(int workers) {
   GroupMeasurement result;
@@ -205,7 +204,8 @@ void measure_hand_over(LinkMeasurement& links) {
       group->barrier();
       if (rank == 1) {
         group->receive(0, 1);
-        wake_ups[run] = steady_seconds() - sent[run];  // the message carries the time to this thread
+        wake_ups[run] = steady_seconds() - sent[run];  // the receipt of the message orders the read of `sent` after its
+                                                       // write
         continue;
       }
       std::this_thread::sleep_for(std::chrono::duration<double>(kSleepSeconds));
@@ -217,7 +217,7 @@ void measure_hand_over(LinkMeasurement& links) {
   links.wake_up = spread_of(wake_ups).median;
 }
 
-/// Calls per second of what each rank does, all at once: median over a few stretches of time.
+/// Runs all bodies at the same time, one per rank. Returns the calls per second of each: the median over a few periods.
 std::vector<double> rates_of(const std::vector<std::function<void()>>& bodies) {
   LocalWorld world(int(bodies.size()));
   std::vector<double> rates(bodies.size());
@@ -226,7 +226,7 @@ std::vector<double> rates_of(const std::vector<std::function<void()>>& bodies) {
     const auto group = world.communicator(rank);
     bodies[size_t(rank)]();
     group->barrier();
-    std::vector<double> seconds;  // of a call
+    std::vector<double> seconds;  // per call
     for (int stretch = 0; stretch < kLinkRuns; ++stretch) {
       const double begin = steady_seconds();
       int calls = 0;
@@ -241,7 +241,7 @@ std::vector<double> rates_of(const std::vector<std::function<void()>>& bodies) {
   return rates;
 }
 
-/// Workers move tensors by copying and adding them; others compute meanwhile.
+/// Measures the mutual slowdown of a worker that moves tensors (copies) and one that computes.
 void measure_overlap(LinkMeasurement& links) {
   constexpr int64_t kImages = 2, kChannels = 64, kPixels = 32, kFilter = 3, kMoved = 1 << 22;
   at::Tensor images = at::empty({kImages, kChannels, kPixels, kPixels}, at::kFloat, at::MemoryFormat::ChannelsLast);
@@ -258,7 +258,7 @@ void measure_overlap(LinkMeasurement& links) {
   links.transfer_slowdown = std::max(1.0, moving / both[1]);
 }
 
-/// More bytes take at least as long: neighbours that say otherwise are both given their mean (pool adjacent violators).
+/// Makes seconds ascend with bytes: neighbours in the wrong order both get their mean (pool adjacent violators).
 std::vector<std::pair<double, double>> ascending(const std::vector<std::pair<double, double>>& points) {
   struct Run {
     double sum;
@@ -284,8 +284,9 @@ std::vector<std::pair<double, double>> ascending(const std::vector<std::pair<dou
 }  // namespace
 
 TransferLine fit_line(const std::vector<std::pair<double, double>>& points) {
-  check_internal(points.size() >= 2, "a line goes through two points");
-  // the best one goes through two points, or where that would be negative through one: few points, so all are tried
+  check_internal(points.size() >= 2, "a line is fitted to at least two points");
+  // The best line goes through two points, or through one point if a coefficient would be negative. All candidates are
+  // tried.
   std::vector<TransferLine> candidates;
   for (size_t i = 0; i < points.size(); ++i) {
     const auto& [x, y] = points[i];

@@ -1,4 +1,4 @@
-// Measures what the workers of one process (backend `local`) take to communicate.
+// Measures the communication between the workers of one process (backend `local`).
 #pragma once
 
 #include <utility>
@@ -8,12 +8,12 @@
 
 namespace trireme {
 
-/// For every number of workers in `workers` (at least 2 each). Takes a second or two per number.
+/// Measures for each number of workers in `workers`, each at least 2. Takes a second or two per number.
 LinkMeasurement measure_links(const std::vector<int>& workers);
 
-/// The line with neither latency nor slope below zero from which (bytes, seconds) are least distant, in the sum of
-/// absolute logarithms of ratios: a factor counts the same at all sizes, and a disturbed point does not pull. With the
-/// points themselves. At least two, of different bytes, ascending.
+/// Fits a line to (bytes, seconds), with latency and slope not below zero. It minimises the sum of the absolute
+/// logarithms of the ratios: an error factor has the same weight at all sizes, and an outlier has little influence. The
+/// result includes the points. Requires at least two points with different bytes, ascending.
 TransferLine fit_line(const std::vector<std::pair<double, double>>& points);
 
 }  // namespace trireme

@@ -14,23 +14,24 @@
 namespace trireme {
 namespace {
 
-/// Of the fixed convolution's speed, before anything of the model has been measured.
+/// Initial estimate of the layers' speed, relative to that of the fixed convolution.
 constexpr double kFirstGuess = 0.3;
-/// Calls of a layer that the least of measuring takes: bytes, warm-up, split, alone and crowded rounds, in forwards and
+/// The fewest calls that measuring a layer requires: bytes, warm-up, split, alone and crowded rounds, in forwards and
 /// backwards.
 constexpr double kLeastCalls = 9;
-/// Of the budget, for what has been measured once: see measure_again.h.
+/// Share of the budget for repeated measurements; see measure_again.h.
 constexpr double kShareAgain = 0.4;
 constexpr double kWholeFirst = 0.25;
 
-/// What is measured together.
+/// Requests that are measured together.
 struct Unit {
   int64_t samples = 1;
   int tensor = 1;
   std::vector<LayerRequest> requests;
   double flops = 0;
 
-  /// Cheap ones first, and whole layers: every plan has some, and others' predictions are compared with them.
+  /// Sort key: cheap units first, with priority for unsplit layers. Each plan has some, and the other predictions are
+  /// compared with them.
   double rank() const { return tensor == 1 ? kWholeFirst * flops : flops; }
 };
 
@@ -45,7 +46,7 @@ double flops_of(const LayerSites& sites, const LayerRequest& request) {
 std::vector<Unit> units_of(const Profile& profile, const LayerSites& sites, const ProfileRequest& request, int& known) {
   std::vector<Unit> units;
   for (int64_t samples : request.samples) {
-    std::set<std::string> seen;  // options that are alone at a higher degree too
+    std::set<std::string> seen;  // keys; options with whole work on each worker recur at higher degrees
     for (int tensor : request.tensors) {
       Unit unit{samples, tensor, {}, 0};
       for (LayerRequest& r : requests_for(sites, {tensor}, samples)) {
@@ -127,7 +128,7 @@ ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const Pr
     double call_seconds = 0;
     for (const LayerMeasurement& m : group.measured) call_seconds += m.forward.median + m.backward.median;
     report.measured += int(unit.requests.size());
-    // what is around the calls takes time too
+    // Work around the calls takes time too.
     call_seconds = std::max(call_seconds, std::min(1.5 * call_seconds, (steady_seconds() - started) / kLeastCalls));
     rate = unit.flops / std::max(call_seconds, 1e-9);
   }

@@ -1,4 +1,4 @@
-// A profile of one model on this machine within a budget of time.
+// Measures a profile of one model on this machine within a time budget.
 #pragma once
 
 #include <functional>
@@ -12,26 +12,26 @@
 namespace trireme {
 
 struct ProfileRequest {
-  std::vector<int64_t> samples;       ///< of a worker's call: micro-batches, or their data shards
-  std::vector<int> tensors{1, 2, 4};  ///< degrees; where a layer offers no option there is nothing to measure
+  std::vector<int64_t> samples;       ///< samples per call of a worker: micro-batches or their data shards
+  std::vector<int> tensors{1, 2, 4};  ///< degrees; nothing is measured if a layer has no option at a degree
   OptimizerConfig optimizer;
   double seconds = 60;  ///< budget
-  int threads = 1;      ///< of a worker's operators
+  int threads = 1;      ///< intra-op threads of a worker
 };
 
 struct ProfileReport {
-  int measured = 0;                  ///< layers, counted once per option, degree and number of samples
-  int known = 0;                     ///< were in the profile before
-  std::vector<std::string> skipped;  ///< "32 samples at tensor degree 1": too long for the budget
-  double seconds = 0;                ///< that it took
+  int measured = 0;                  ///< number of layers, counted once per option, degree and number of samples
+  int known = 0;                     ///< number that the profile already had
+  std::vector<std::string> skipped;  ///< "32 samples at tensor degree 1": did not fit into the budget
+  double seconds = 0;                ///< duration
 };
 
-/// Powers of two up to `batch`, and the batch.
+/// The powers of two below `batch`, and `batch`.
 std::vector<int64_t> usual_samples(int64_t batch);
 
-/// Adds to `profile`, which must be of this machine (or empty: it becomes of this machine), what it does not have yet:
-/// links, updates, device, then layers, the cheapest number of samples and degree first (degree 1 above all), as long
-/// as the budget allows. `progress` hears what is being measured.
+/// Adds the missing measurements to `profile`, which must be of this machine or empty (then it becomes one of this
+/// machine): device, links, updates, then layers. Layers are measured cheapest number of samples and degree first, with
+/// priority for degree 1, while the budget allows. `progress` is called with the name of each measurement.
 ProfileReport extend_profile(
     Profile& profile, const LayerSites& sites, const ProfileRequest& request,
     const std::function<void(const std::string&)>& progress = [](const std::string&) {});

@@ -13,10 +13,10 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kSmall = 1 << 12, kLarge = 1 << 22;  // elements; large: found in no cache, as after a backward
+constexpr int64_t kSmall = 1 << 12, kLarge = 1 << 22;  // elements; large: not in any cache, as after a backward
 constexpr int kUpdateRuns = 7;
 
-/// A worker's slice and what it reads.
+/// A worker's slice and the tensors that its update reads.
 class UpdatePass {
  public:
   UpdatePass(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements)
@@ -26,7 +26,7 @@ class UpdatePass {
     if (precision == Precision::bf16) compute_ = at::zeros({elements}, at::kBFloat16);
     for (int c = 0; c < contributors; ++c) gradients_.push_back(noise(elements, master));
     state_ = make_optimizer_state(optimizer, elements, master);
-    // as a step leaves them
+    // Values as a training step leaves them.
     for (at::Tensor& state : state_) state.fill_(1e-3);
   }
 
@@ -58,8 +58,8 @@ class UpdatePass {
   int64_t step_ = 0;
 };
 
-/// Seconds of a pass on each of `workers` threads at once: of the fastest tenth, as what makes one longer is somebody
-/// else.
+/// Seconds of a pass that runs on `workers` threads at once: the 10th percentile, because only other processes make a
+/// pass slower.
 double seconds_of(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements,
                   int workers, int threads) {
   LocalWorld world(workers);

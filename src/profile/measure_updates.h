@@ -1,4 +1,4 @@
-// Measures the optimizer's pass, and what a core can do.
+// Measures the optimizer's pass and the speed of a core.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace trireme {
 
-/// What the pass's cost depends on: kind, precision, and the switches that add state. "adam fp32", "sgd momentum ema
-/// bf16".
+/// The facts that the cost of the pass depends on: kind, precision, and the options that add state. "adam fp32", "sgd
+/// momentum ema bf16".
 std::string update_name(const OptimizerConfig& optimizer, Precision precision);
 
-/// By number of gradients that are summed. Layer-wise optimizers: the update with the trust known. Takes a fraction of
-/// a second.
+/// One measurement per number of summed gradients. Layer-wise optimizers: the update with known trust ratios. Takes a
+/// fraction of a second.
 std::vector<UpdateMeasurement> measure_updates(const OptimizerConfig& optimizer, Precision precision,
                                                const std::vector<int>& contributors, int threads = 1);
 
-/// The memory is what the process may use, divided among as many workers as there are cores.
+/// `memory` is the memory of this process divided by the number of cores.
 DeviceMeasurement measure_device(int threads = 1);
 
 }  // namespace trireme

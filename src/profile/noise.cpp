@@ -20,7 +20,7 @@ constexpr uint64_t kKey = 7;
 
 const at::Tensor& pool_of(c10::ScalarType type) {
   static const std::array<at::Tensor, 3> pools = [] {
-    const DeviceScope nobody(kNoDevice);
+    const DeviceScope no_device(kNoDevice);
     at::Tensor drawn = at::empty({kDrawn}, at::kDouble);
     const Philox random(kKey);
     for (int64_t i = 0; i < kDrawn; ++i) drawn.data_ptr<double>()[i] = random.normal(uint64_t(i));
@@ -30,7 +30,7 @@ const at::Tensor& pool_of(c10::ScalarType type) {
   return pools[type == at::kDouble ? 2 : type == at::kBFloat16 ? 1 : 0];
 }
 
-/// Copies from the pool, going on where this thread stopped last time.
+/// Copies from the pool, starting where this thread stopped last time.
 void copy_numbers(at::Tensor& flat) {
   thread_local int64_t next = int64_t(std::hash<std::thread::id>{}(std::this_thread::get_id()) % kPool);
   const at::Tensor& pool = pool_of(flat.scalar_type());

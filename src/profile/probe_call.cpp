@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kTogether = 2;  // members of the data group where layers communicate over it
+constexpr int kTogether = 2;  // size of the data group, if layers communicate over it
 
 int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   int64_t bytes = 0;
@@ -24,7 +24,8 @@ int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   return bytes;
 }
 
-/// A parameter's drawn values need not be these, but be neither all the same nor so large that products overflow.
+/// The scale of random parameter values. They need not be the real initial values, but must not all be equal or so
+/// large that products overflow.
 double deviation_of(const Init& init) {
   switch (init.kind) {
     case Init::Kind::constant:

@@ -1,4 +1,4 @@
-// One layer under one sharding option, by itself on one thread: no program, no other workers, made-up values.
+// Runs one layer under one sharding option on one thread, without a program or other workers, on random values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,18 +12,18 @@
 
 namespace trireme {
 
-/// What to measure: worker 0 of a tensor axis of `tensor` with `samples` samples.
+/// What to measure: worker 0 of a tensor axis of degree `tensor` with `samples` samples.
 struct ProbeSetting {
   const LayerSite* site = nullptr;
   ShardingOption option;
   int tensor = 1;
   int64_t samples = 1;
-  SiteOptions sites;  ///< the LayerSites' own
+  SiteOptions sites;  ///< the options of the LayerSites
 };
 
-/// The layer's side of it: shards of parameters, buffers and states as the option places them, of the runtime's dtypes
-/// and memory formats, with drawn values; groups that say nothing. Used by one thread under c10::InferenceMode, which a
-/// worker runs under too.
+/// The LayerCall of a measurement. It has shards of parameters, buffers and states as the option places them, with the
+/// runtime's dtypes and memory formats and with random values. Its groups do not communicate. Used by one thread under
+/// c10::InferenceMode, as a worker is.
 class ProbeCall final : public LayerCall {
  public:
   explicit ProbeCall(const ProbeSetting& setting);
@@ -33,7 +33,7 @@ class ProbeCall final : public LayerCall {
   at::Tensor& scratch() override { return scratch_; }
   bool wants_gradient(int index) override { return setting_.site->wants_parameters[size_t(index)]; }
   void add_gradient(int index, const at::Tensor& gradient) override;
-  /// The first contribution of a step: written, not added to.
+  /// Returns the target of a step's first contribution: written, not added to.
   GradientTarget gradient_target(int index) override;
   bool wants_input_gradient(int index) override { return setting_.site->wants_inputs[size_t(index)]; }
   const at::Tensor& state(int index) override { return states_.at(size_t(index)); }
@@ -42,16 +42,16 @@ class ProbeCall final : public LayerCall {
   Communicator& tensor_group() override { return *tensor_group_; }
   void report(std::string_view, double) override {}
 
-  /// Called once, when the next gradient of a parameter is added to.
+  /// `callback` is called once, before the next gradient of a parameter is written.
   void on_parameter_gradient(std::function<void()> callback) { on_parameter_gradient_ = std::move(callback); }
 
-  /// Forgets the call before, as the next step of a run does.
+  /// Discards the state of the previous call, as the next step of a run does.
   void begin();
-  /// New tensors, as the layers before would have left them.
+  /// Returns new tensors, as the previous layers would have left them.
   std::vector<at::Tensor> make_inputs() const;
-  /// As the layers after would have left it: in the layout in which a Partial output's is whole.
+  /// Returns a new gradient, as the next layers would have left it. The gradient of a Partial output is whole.
   at::Tensor make_output_gradient() const;
-  /// Bytes of states for the next step, which live on but are no activations.
+  /// Bytes of the states for the next step. They remain but are not activations.
   int64_t next_state_bytes() const;
 
  private:
@@ -66,11 +66,11 @@ class ProbeCall final : public LayerCall {
   std::unique_ptr<Communicator> data_group_, tensor_group_;
 };
 
-/// The output for one sample, alone: for what its type says.
+/// Runs the layer on one sample, to show the type of its output.
 at::Tensor show_output(const LayerSite& site, const SiteOptions& options);
 
-/// Bytes of one call's forward and backward. Needs memory accounting and a DeviceScope of `device`, of which nobody
-/// else makes use meanwhile.
+/// Measures the bytes of one call's forward and backward. Requires memory accounting and a DeviceScope of `device`,
+/// which no other thread may use at the same time.
 LayerMemory measure_memory(const ProbeSetting& setting, ProbeCall& call, int device);
 
 }  // namespace trireme

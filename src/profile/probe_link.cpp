@@ -10,14 +10,14 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kTag = -1;                        // programs count theirs from 0
-constexpr int kEchoes = 3;                          // of each size; the quickest counts
+constexpr int64_t kTag = -1;                        // programs use tags from 0 on
+constexpr int kEchoes = 3;                          // per size; the fastest is used
 constexpr int64_t kFirstBytes = int64_t{16} << 10;  // 3 ms at 50 Mbit/s
 constexpr int64_t kMostBytes = int64_t{4} << 20;
 constexpr int64_t kGrowth = 8;
-constexpr double kLongEnough = 2e-3;  // seconds: far more than what reading the clock and waking up cost
+constexpr double kLongEnough = 2e-3;  // seconds: much longer than reading the clock and waking up
 
-/// Seconds of one way.
+/// Seconds of one direction.
 double echo(Communicator& world, int other, int64_t bytes) {
   const at::Tensor message = at::zeros({bytes}, at::kByte);
   double least = std::numeric_limits<double>::infinity();
@@ -38,7 +38,7 @@ LinkEstimate measure(Communicator& world, int other) {
     link.bandwidth = double(bytes) / std::max(seconds, 1e-9);
     if (seconds > kLongEnough || bytes * kGrowth > kMostBytes) break;
   }
-  world.send(at::empty({0}, at::kByte), other, kTag);  // enough
+  world.send(at::empty({0}, at::kByte), other, kTag);  // an empty message ends the echo
   return link;
 }
 

@@ -1,4 +1,4 @@
-// What one call of a layer holds: told by the accounting allocator, and by which storages outlive their last user.
+// Memory of one layer call, from the accounting allocator and from the storages that remain after their last use.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 Watch watch(const at::Tensor& tensor) { return tensor.storage().getWeakStorageImpl(); }
 int64_t held(int device) { return memory_use(device).total(); }
 
-/// Input gradients by storage: each counts where it is met first, none that is the output gradient's.
+/// Bytes of the input gradients. A shared storage counts once, at its first use; the output gradient's storage counts
+/// 0.
 std::vector<int64_t> gradient_bytes(const std::vector<at::Tensor>& gradients, const at::Tensor& output_gradient) {
   std::vector<c10::StorageImpl*> seen{storage_of(output_gradient)};
   std::vector<int64_t> bytes;
@@ -54,7 +55,7 @@ void measure_backward(const ProbeSetting& setting, ProbeCall& call, int device, 
   memory.parameter_workspace = adds ? std::max<int64_t>(0, late - given) : 0;
 }
 
-/// Of a backward in two parts.
+/// Measures a backward in two parts.
 void measure_deferred(const ProbeSetting& setting, ProbeCall& call, int device, LayerMemory& memory) {
   if (!setting.site->differentiated || !setting.site->layer->splits_backward()) return;
   call.begin();
@@ -107,7 +108,7 @@ LayerMemory measure_memory(const ProbeSetting& setting, ProbeCall& call, int dev
   if (shared != of_inputs.end()) memory.output_shares_input = int(shared - of_inputs.begin());
   else memory.output = int64_t(output.storage().nbytes());
   const Watch output_watch = watch(output);
-  // states belong to the step after, scratch to the worker
+  // States belong to the next step, scratch memory to the worker.
   const int64_t scratch = call.scratch().defined() ? int64_t(call.scratch().storage().nbytes()) : 0;
   memory.saved = std::max<int64_t>(0, after - memory.output - call.next_state_bytes() - scratch);
   inputs.clear();
@@ -115,7 +116,7 @@ LayerMemory measure_memory(const ProbeSetting& setting, ProbeCall& call, int dev
   for (const Watch& input : watches) memory.keeps_input.push_back(setting.site->differentiated && !input.expired());
   memory.keeps_output = setting.site->differentiated && memory.output_shares_input < 0 && !output_watch.expired();
   if (!setting.site->differentiated)
-    memory.forward_workspace += std::exchange(memory.saved, 0);  // the runtime drops the call at once
+    memory.forward_workspace += std::exchange(memory.saved, 0);  // the runtime releases the call at once
   measure_backward(setting, call, device, memory);
   measure_deferred(setting, call, device, memory);
   call.begin();

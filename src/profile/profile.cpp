@@ -25,7 +25,7 @@ double quantile(const std::vector<double>& sorted, double share) {
 
 }  // namespace
 
-// Each struct as a JSON object of its fields, but for two.
+// Each struct is a JSON object of its fields, except Spread (an array) and LayerMemory (optional fields).
 void to_json(json& j, const Spread& s) { j = {s.median, s.p10, s.p90}; }
 void from_json(const json& j, Spread& s) { s = {j.at(0).get<double>(), j.at(1).get<double>(), j.at(2).get<double>()}; }
 
@@ -55,7 +55,7 @@ void from_json(const json& j, LayerMemory& m) {
   m.backward_workspace = j.at("backward_workspace");
   m.input_gradients = j.at("input_gradients").get<std::vector<int64_t>>();
   m.defers_gradient =
-      j.value("defers_gradient", true);  // files from before backwards in two parts were looked at have none of these
+      j.value("defers_gradient", true);  // older files have no measurements of split backwards and lack this field
   if (j.contains("parameter_workspace")) m.parameter_workspace = j.at("parameter_workspace").get<int64_t>();
   if (j.contains("input_workspace")) m.input_workspace = j.at("input_workspace").get<int64_t>();
   if (j.contains("weight_workspace")) m.weight_workspace = j.at("weight_workspace").get<int64_t>();
@@ -91,7 +91,7 @@ Profile parsed(const json& j) {
 }  // namespace
 
 Spread spread_of(std::vector<double> seconds) {
-  check_internal(!seconds.empty(), "a spread is of at least one measurement");
+  check_internal(!seconds.empty(), "a spread has at least one measurement");
   std::sort(seconds.begin(), seconds.end());
   return {quantile(seconds, 0.5), quantile(seconds, 0.1), quantile(seconds, 0.9)};
 }
@@ -112,7 +112,7 @@ double TransferLine::seconds(double bytes) const {
                                       [](const auto& point, double b) { return point.first < b; });
   const auto& [x1, y1] = *after;
   const auto& [x0, y0] = *std::prev(after);
-  // a flat end (noise) must not make more bytes free
+  // A flat last segment (noise) must not make additional bytes free.
   const double slope = bytes > x1 ? std::max((y1 - y0) / (x1 - x0), 0.5 * y1 / x1) : (y1 - y0) / (x1 - x0);
   return y1 + (bytes - x1) * slope;
 }
@@ -142,10 +142,10 @@ json profile_to_json(const Profile& profile) {
 
 Profile profile_from_json(const json& j, const std::string& where) {
   if (!j.is_object() || j.value("format", json()) != kFormat)
-    fail_user({where, "is no profile", fmt::format("it does not say \"format\": \"{}\"", kFormat),
-               "make one: trireme profile EXPERIMENT"});
+    fail_user({where, "is not a profile", fmt::format("it has no \"format\": \"{}\"", kFormat),
+               "create one: trireme profile EXPERIMENT"});
   if (j.value("version", json()) != kVersion)
-    fail_user({where, fmt::format("a profile of version {}", j.value("version", json()).dump()),
+    fail_user({where, fmt::format("is a profile of version {}", j.value("version", json()).dump()),
                fmt::format("this program reads version {}", kVersion), "measure again: trireme profile EXPERIMENT"});
   try {
     Profile profile = parsed(j);

@@ -1,4 +1,4 @@
-// A group in which nobody else speaks: for measuring what a layer computes, without what it says to others.
+// A communicator without other ranks: measures what a layer computes, without its communication.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-/// Rank 0 of a group of `size`. Nothing moves and nobody waits: a sum is this rank's own summand, what others would
-/// have given is this rank's own where the shape is the same, else zeros. `receive` does not know what would have come
-/// and gives one zero without dims, which copies and adds to any shape. Belongs to one thread.
+/// Rank 0 of a group of size `size`. No bytes move and no call waits. A sum is this rank's own summand. What other
+/// ranks would have sent is this rank's own tensor if the shape is equal, otherwise zeros. `receive` returns a single
+/// zero without dims, which copies and adds to any shape. Used by one thread.
 std::unique_ptr<Communicator> silent_communicator(int size);
 
 }  // namespace trireme

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// A parameter shard while holders are being gathered over all the ops that use it.
+/// A parameter shard, while its holders are collected from all ops that use it.
 struct Draft {
   ParameterShard shard;
   std::vector<int> holders, contributors;
@@ -23,7 +23,7 @@ void add_sorted(std::vector<int>& set, const std::vector<int>& more) {
   set.erase(std::unique(set.begin(), set.end()), set.end());
 }
 
-/// Every distinct shard once, found again by parameter and region.
+/// Each distinct shard once, indexed by parameter and box.
 class Drafts {
  public:
   Draft& of(const ParameterShard& shard, OpId op, int position) {
@@ -44,7 +44,7 @@ void add_use(Drafts& drafts, const Program& program, OpId id, int position) {
   const int parameter = op.parameters[size_t(position)];
   const ProgramParameter& info = program.parameters[size_t(parameter)];
   const Placement& placement = op.option.parameters[size_t(position)];
-  // with a Replicate gradient every worker of the tensor axis computed the same one: only the first counts
+  // A Replicate gradient is the same on all workers of the tensor axis; only the first contributes.
   const bool all_contribute = !op.option.parameter_gradients[size_t(position)].is_replicate();
   const int shards = placement.is_shard() ? op.mesh.tensor : 1;
   for (int t = 0; t < shards; ++t) {
@@ -64,7 +64,8 @@ void add_use(Drafts& drafts, const Program& program, OpId id, int position) {
   }
 }
 
-/// What one bucket may hold: same holders, contributors, dtype and, where blocks are gathered one by one, block.
+/// What the shards of one bucket have in common: holders, contributors, dtype, versions and, if blocks are gathered one
+/// by one, the block.
 using Key = std::tuple<std::vector<int>, std::vector<int>, bool, int, std::string>;
 
 }  // namespace
@@ -102,8 +103,8 @@ void build_buckets(const Model& model, const CompileOptions& options, Program& p
     return std::tie(a.first_use, a.position) > std::tie(b.first_use, b.position);
   });
 
-  const bool by_block = program.optimizer_sharding >= OptimizerSharding::zero2;  // what comes and goes stays small
-  std::vector<const Key*> keys;                                                  // in order of readiness
+  const bool by_block = program.optimizer_sharding >= OptimizerSharding::zero2;  // gathered tensors stay small
+  std::vector<const Key*> keys;  // in the order in which gradients become complete
   std::map<Key, std::vector<const Draft*>> members;
   for (const Draft& draft : drafts.all) {
     bool full = options.mixed_precision && program.parameters[size_t(draft.shard.parameter)].spec.full_precision;

@@ -11,14 +11,14 @@
 namespace trireme {
 namespace {
 
-/// Puts what went wrong into words.
+/// Formats the checker's findings as user errors.
 class Findings {
  public:
   Findings(const Program& program, const Model& model, const std::string& where)
       : program_(program), model_(model), where_(where), shows_batch_(!program.flushes) {}
 
-  /// Follows "waits for" from the first rank that stands still until a rank repeats (a cycle) or has ended (a partner
-  /// that never comes).
+  /// Follows "waits for" from the first blocked rank until a rank repeats (a cycle) or has ended (a partner that never
+  /// takes part).
   [[noreturn]] void report(const std::vector<Standstill>& standstills) const {
     const auto find = [&](int rank) {
       const auto it = std::lower_bound(standstills.begin(), standstills.end(), rank,
@@ -31,7 +31,7 @@ class Findings {
       const Standstill* next = find(partner);
       if (!next)
         fail_user({where_, fmt::format("{} waits for rank {}", place(*path.back()), partner),
-                   "that rank has ended and never takes part", "give all partners the same moves"});
+                   "that rank has ended without taking part", "give all partners the same redistributions"});
       const auto repeated = std::find(path.begin(), path.end(), next);
       if (repeated != path.end()) report_cycle({repeated, path.end()});
       path.push_back(next);
@@ -41,7 +41,7 @@ class Findings {
   [[noreturn]] void report(const Leftover& leftover) const {
     const std::string sent = words(leftover.sent, leftover.batch);
     fail_user({where_, fmt::format("rank {} sends ({}) to rank {}", leftover.sender, sent, leftover.receiver),
-               "that rank has ended and never takes it", "give all partners the same moves"});
+               "that rank has ended without receiving it", "give all partners the same redistributions"});
   }
 
  private:

@@ -1,5 +1,5 @@
-// Proves on paper that a program ends: every receive meets its send, every group operation its partners, and nothing
-// that is sent is left over.
+// Checks that a program ends: each receive matches a send, each group operation has its partners, and every message is
+// received.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 namespace trireme {
 
 /// Executes the program (engine.h) without time: one batch, or enough batches to fill and drain a schedule without
-/// flush. Throws a user error naming `where` and
-/// - the cycle of ranks and instructions, when they wait for each other;
-/// - the instruction whose partner never comes;
-/// - the message that nobody receives.
+/// flush. Throws a user error that names `where` and
+/// - the cycle of ranks and instructions, if they wait for each other;
+/// - the instruction whose partner never takes part;
+/// - the message that no rank receives.
 void check_program(const Program& program, const Model& model, const std::string& where);
 
 }  // namespace trireme

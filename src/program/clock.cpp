@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kSameTime = 1e-6;  // units; sums of shares differ by roundings only
+constexpr double kSameTime = 1e-6;  // units; sums of shares differ only by rounding
 
 class UnitClock : public EngineCosts {
  public:
@@ -69,7 +69,7 @@ class UnitClock : public EngineCosts {
       flops_of_stage[segment.stage] += flops[s];
       segments_of_stage[segment.stage] += 1;
     }
-    std::map<std::vector<int>, int> chunks;  // stages of the same workers
+    std::map<std::vector<int>, int> chunks;  // number of stages with the same workers
     for (const auto& [stage, workers] : workers_of_stage) ++chunks[workers];
     for (size_t s = 0; s < flops.size(); ++s) {
       const int stage = program_.segments[s].stage;
@@ -91,7 +91,7 @@ UnitTimeline unit_clock(const Program& program, const Model& model, int batches)
   UnitClock clock(program, model);
   if (batches == 0) batches = enough_batches(program);
   const EngineEnd end = execute(program, clock, {.batches = batches});
-  check_internal(end.standstills.empty(), "only programs that end are put on a clock");
+  check_internal(end.standstills.empty(), "a program that is drawn has passed the checker");
   UnitTimeline timeline = clock.take();
   timeline.makespan = end.seconds;
   timeline.batches = batches;

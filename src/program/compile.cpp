@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// Combinations that make no sense together, each with the reason.
+/// Throws a user error for an invalid combination of options, with the reason.
 void check_options(const Plan& plan, const CompileOptions& options, const Program& program, const std::string& where) {
   auto refuse = [&](const std::string& what, const char* why, const char* next) {
     fail_user({where, what, why, next});
@@ -33,13 +33,13 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
                                    [&](const ProgramParameter& p) { return freezes(pattern, p.spec.name); });
     if (!known)
       refuse(fmt::format("frozen \"{}\"", pattern), "the model has no such parameter",
-             "names are those that `trireme verify` lists");
+             "use a name that `trireme verify` lists");
   }
   if (!plan.agreement.empty() && program.private_replicas && plan.optimizer_sharding == OptimizerSharding::none)
     refuse(fmt::format("agreement \"{}\"", plan.agreement),
-           "each worker of a replica keeps the whole weights and moments; an update policy reads and writes one copy, "
-           "shared or divided",
-           "choose an inner plan with zero1, zero2 or zero3, or one without compression, and leave out replicas = "
+           "each worker of a replica has all weights and moments; an update policy reads and writes one copy, "
+           "shared or sharded",
+           "choose an inner plan with zero1, zero2 or zero3, or one without compression, and remove replicas = "
            "\"private\"");
   if (!plan.agreement.empty() && !program.flushes)
     refuse(fmt::format("agreement \"{}\" with schedule \"{}\"", plan.agreement, plan.schedule),
@@ -47,10 +47,10 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
   for (const ProgramParameter& p : program.parameters)
     if (p.trainable) return;
   if (program.training && !program.parameters.empty())
-    refuse("every parameter is frozen", "nothing is left to train", "freeze fewer");
+    refuse("every parameter is frozen", "nothing is left to train", "freeze fewer parameters");
 }
 
-/// Buckets that each world rank holds, ascending.
+/// The buckets that each rank holds, ascending.
 std::vector<std::vector<BucketId>> held_buckets(const Program& program) {
   std::vector<std::vector<BucketId>> held(static_cast<size_t>(program.devices));
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
@@ -58,7 +58,7 @@ std::vector<std::vector<BucketId>> held_buckets(const Program& program) {
   return held;
 }
 
-/// Workers of one group that hold the same buckets share one list.
+/// Workers of one group with the same buckets share one instruction list.
 void write_lists(const Plan& plan, const Schedule& schedule, const std::vector<WorkerGroup>& groups,
                  const std::vector<std::vector<StageItem>>& stages, Program& program) {
   const auto held = held_buckets(program);
@@ -77,7 +77,7 @@ void write_lists(const Plan& plan, const Schedule& schedule, const std::vector<W
   }
 }
 
-/// Around each step of every rank.
+/// Adds an `agree` instruction before and after each step of every rank.
 void insert_agreement(Program& program) {
   program.agrees = true;
   for (std::vector<Instruction>& list : program.lists) {

@@ -1,4 +1,4 @@
-// model + plan -> program.
+// Compiles model + plan into a program.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,15 @@
 
 namespace trireme {
 
-/// DDP's rule for sizes in bytes in the order in which they become ready: a group closes when it reaches its cap; the
-/// first group has a smaller one, so that communication begins early. Returns the number of items of each group.
+/// PyTorch DDP's rule for bucket sizes. `bytes` are in the order in which gradients become ready. A group closes when
+/// it reaches its cap. The first group has a smaller cap, so that communication starts early. Returns the number of
+/// items of each group.
 std::vector<int> group_sizes(const std::vector<int64_t>& bytes, int64_t cap, int64_t first_cap);
 
-/// The plan must be validated. The result has passed the checker, unless that is not asked for. Errors (user): a
-/// program that would deadlock, with its cycle; an unknown schedule, or one that does not fit the pipeline;
-/// combinations that make no sense (powersgd with optimizer sharding, zero2 without flush); frozen names that the model
-/// does not have.
+/// Compiles a plan, which must be validated. The result has passed the checker, unless `options.checked` is false.
+/// Throws a user error for a program that would deadlock (with its cycle), an unknown schedule or one that does not fit
+/// the pipeline, invalid combinations (powersgd with optimizer sharding, zero2 without flush), and frozen names that
+/// the model does not have.
 Program compile(const Model& model, const Plan& plan, const CompileOptions& options);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What a program is compiled for, besides its plan.
+// Options of compilation, besides the plan.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace trireme {
 struct CompileOptions {
   bool training = true;  ///< false: forward only, for evaluation
   bool clip_gradients = false;
-  bool layer_norms = false;         ///< the optimizer needs norms of every parameter before its update (LARS, LAMB)
+  bool layer_norms = false;         ///< the optimizer needs the norm of each parameter before its update (LARS, LAMB)
   bool keep_gradients = false;      ///< for verification: reduce and update in two passes
-  bool segment_per_layer = false;   ///< for profiling: every layer an instruction of its own
-  bool mixed_precision = false;     ///< full-precision parameters in buckets of their own
+  bool segment_per_layer = false;   ///< for profiling: each layer is an instruction of its own
+  bool mixed_precision = false;     ///< full-precision parameters get buckets of their own
   int64_t bucket_bytes = 25 << 20;  ///< a bucket closes when it reaches this (PyTorch DDP's default)
   int64_t first_bucket_bytes = 1 << 20;
   BatchNormScope batch_norm = BatchNormScope::local;
   bool private_replicas = false;  ///< implied by optimizer sharding and compression
-  /// false: the program has not passed the checker. For plans of thousands of devices that are only simulated.
+  /// false: skips the checker. For plans of thousands of devices that are only simulated.
   bool checked = true;
   std::vector<std::string> frozen =
-      {};  ///< names of parameters that stay as they are; "layer1.*" for all that begin so
+      {};  ///< names of parameters that do not change; "layer1.*": all names that start with "layer1."
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What follows from a program's graph and lists: aliases of values, how often they are read, whom instructions meet.
+// Completes a program from its graph and lists: aliases of values, number of reads, rendezvous.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -13,13 +13,13 @@ void write_aliases(Program& program) {
   program.forward_alias.resize(program.values.size());
   std::iota(program.forward_alias.begin(), program.forward_alias.end(), 0);
   program.backward_alias = program.forward_alias;
-  for (const Redistribution& move : program.redistributions) {
-    if (!move.forward_moves) program.forward_alias[size_t(move.to)] = move.from;
-    if (!move.backward_moves) program.backward_alias[size_t(move.to)] = move.from;
+  for (const Redistribution& redistribution : program.redistributions) {
+    if (!redistribution.redistributes_forward) program.forward_alias[size_t(redistribution.to)] = redistribution.from;
+    if (!redistribution.redistributes_backward) program.backward_alias[size_t(redistribution.to)] = redistribution.from;
   }
 }
 
-/// What a segment makes it alone reads again: whatever reads it outside has done so.
+/// For each segment, the values that its recomputation reads: made inside the segment, or outside.
 void write_recompute_reads(Program& program) {
   program.recompute_reads.assign(program.segments.size(), {});
   for (size_t s = 0; s < program.segments.size(); ++s) {
@@ -52,8 +52,9 @@ std::vector<std::vector<int>> count_reads(const Program& program, int rank) {
   for (const Op& op : program.ops)
     if (is_on(op.mesh, rank))
       for (ValueId input : op.inputs) ++once[size_t(program.forward_alias[size_t(input)])];
-  for (const Redistribution& move : program.redistributions)
-    if (move.forward_moves && is_on(program.values[size_t(move.from)].layout.mesh, rank)) ++once[size_t(move.from)];
+  for (const Redistribution& redistribution : program.redistributions)
+    if (redistribution.redistributes_forward && is_on(program.values[size_t(redistribution.from)].layout.mesh, rank))
+      ++once[size_t(redistribution.from)];
   std::vector<std::vector<int>> reads(size_t(program.micro_batches), once);
   for (const Instruction& i : program.instructions(rank)) {
     if (description_of(i.code).weights != WeightUse::read_again) continue;

@@ -1,27 +1,28 @@
-// What instructions ask of the machine.
+// The demand of instructions on the machine's resources.
 #pragma once
 
 #include <vector>
 
 namespace trireme {
 
-/// Something that work which goes on at once shares.
+/// A resource that simultaneous work shares.
 struct Pool {
   enum class Kind { link, cores };
   Kind kind = Kind::link;
   double capacity =
-      1;  ///< link: bytes/s, divided equally among those who use it; cores: how many compute at once undisturbed
+      1;  ///< link: bytes/s, divided equally among its users; cores: how many workers compute at once without slowdown
 };
 
-/// What one piece of work wants of a pool.
+/// The use of one pool by one piece of work.
 struct Share {
   int pool = -1;
-  double amount = 0;    ///< bytes of a link; seconds on a core by itself
-  double crowding = 1;  ///< cores: takes longer by this factor while all of them compute
-  int users = 1;        ///< link: stands for so many equal pieces; `amount` is that of all of them
+  double amount = 0;    ///< link: bytes; cores: seconds on an undisturbed core
+  double crowding = 1;  ///< cores: factor on the time while all cores compute
+  int users = 1;        ///< link: number of equal pieces that this one represents; `amount` is the sum over them
 };
 
-/// First `fixed` seconds that nothing changes, then all shares at once; it ends with the last of them.
+/// Work that takes `fixed` seconds independent of load, and then uses all shares at once. It ends when the last share
+/// ends.
 struct Demand {
   double fixed = 0;
   std::vector<Share> shares;

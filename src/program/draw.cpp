@@ -109,9 +109,9 @@ class TextDrawing {
            (program_.micro_batches == 1 ? fmt::format("{}", s.batch) : fmt::format("{}.{}", s.batch, s.micro_batch));
   }
 
-  /// Characters per unit: every label fits into its stretch with a space behind it.
+  /// Sets the characters per unit, such that each label fits into its stretch and is followed by a space.
   void choose_scale() {
-    std::map<OpCode, double> longest;  // a stretch that a wait has broken need not fit
+    std::map<OpCode, double> longest;  // a stretch that a wait has split need not fit
     for (const Row& row : rows_)
       for (const Stretch& s : *row.stretches) longest[s.code] = std::max(longest[s.code], s.end - s.begin);
     for (const Row& row : rows_)
@@ -152,7 +152,7 @@ class TextDrawing {
     if (numbered_by_batch()) what = program_.micro_batches == 1 ? "batch 0" : "batch 0, micro-batch 0";
     const char* number = numbered_by_batch() && program_.micro_batches > 1 ? "0.0" : "0";
     text += fmt::format("{}{} forward of {}", chunk, number, what);
-    if (seen_.count(OpCode::recompute)) text += fmt::format(", r{}{} again for backward", chunk, number);
+    if (seen_.count(OpCode::recompute)) text += fmt::format(", r{}{} forward recomputed", chunk, number);
     if (seen_.count(OpCode::backward) || seen_.count(OpCode::backward_input))
       text += fmt::format(", b{}{} backward{}", chunk, number, split ? " of inputs" : "");
     if (split) text += fmt::format(", w{}{} of weights", chunk, number);
@@ -162,15 +162,16 @@ class TextDrawing {
                      : "1 unit of time: one forward of a micro-batch through a stage\n";
     if (numbered_by_batch())
       return text +
-             fmt::format("without flush: batches 0 to {} and their draining shown; a longer run goes on without it\n",
-                         timeline_.batches - 1);
+             fmt::format(
+                 "without flush: batches 0 to {} are shown, with draining; a longer run continues without draining\n",
+                 timeline_.batches - 1);
     return text + fmt::format("bubble: {:.1f} % of {:.4g} units\n", 100 * mean_bubble(timeline_), timeline_.makespan);
   }
 
   const Program& program_;
   const UnitTimeline timeline_;
   const std::vector<Row> rows_;  // point into timeline_
-  size_t margin_ = 0;            // before the time begins
+  size_t margin_ = 0;            // width of the labels, in characters
   size_t width_ = 0;             // of the time shown, in characters
   int cell_ = 1;                 // characters per unit
   bool chunked_ = false;

@@ -1,25 +1,25 @@
-// Executes a program without tensors: all ranks' instructions in the order in which what they wait for lets them go on,
-// at what the caller says that they cost. Without time it is the checker, with nominal times the drawing, with seconds
-// and shared links the simulator, with bytes the prediction of memory.
+// Executes a program without tensors. An instruction starts as soon as all it waits for is available, and costs what
+// EngineCosts says. Without time the engine is the checker; with nominal times, the drawing; with seconds and shared
+// links, the simulator; with bytes, the memory prediction.
 #pragma once
 
 #include "program/execution.h"
 
 namespace trireme {
 
-/// In step t an instruction with lag l works on batch t - l, and is skipped where there is no such batch (start-up,
-/// draining).
+/// Executes `program`. In step t an instruction with lag l works on batch t - l. It is skipped if there is no such
+/// batch (start-up, draining).
 ///
-/// An instruction begins when its rank has ended the one before and what it waits for is there: its rendezvous
-/// (rendezvous.h) and, of shared replicas, the updates that its site needs. What is sent is there when the send has
-/// ended, for which the sender waits for nobody; ranks that join begin when the last of them has come, and end
-/// together. Where links overlap computing, instructions of other lanes are handed over and go on beside the list, each
-/// lane in its order; an update begins when its bucket's sum has ended, norms when all have.
+/// An instruction starts when its rank has ended the previous one, its rendezvous (rendezvous.h) is complete and, for
+/// shared replicas, the updates that its site needs have been made. A message is available when its send has ended; the
+/// sender does not wait for the receiver. Ranks that join start when the last of them arrives, and end together. If
+/// links overlap computing, instructions of the other lanes are queued and run beside the list, each lane in its order.
+/// The update of a bucket starts when the sum of its gradients has ended, a norm when all sums have ended.
 ///
-/// Time grows with the number of instructions executed and of ranks, memory with what is under way at one time.
+/// Time is proportional to the number of executed instructions and of ranks, memory to the work in flight.
 EngineEnd execute(const Program& program, EngineCosts& costs, const EngineOptions& options);
 
-/// Enough to see start-up, steady state and draining: 1 for programs that flush.
+/// A number of batches that shows start-up, steady state and draining: 1 for programs that flush.
 int enough_batches(const Program& program);
 
 }  // namespace trireme

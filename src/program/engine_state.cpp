@@ -10,12 +10,12 @@
 namespace trireme {
 namespace {
 
-constexpr int kUnknown = -2;  // channel of a role that has not been asked for
+constexpr int kUnknown = -2;  // channel of a role that has not been computed
 
-template <class Meeting>
-Meeting take_out(std::vector<Meeting>& under_way, Meeting& meeting) {
-  if (&meeting != &under_way.back()) std::swap(meeting, under_way.back());
-  Meeting over = std::move(under_way.back());
+template <class Pending>
+Pending take_out(std::vector<Pending>& under_way, Pending& pending) {
+  if (&pending != &under_way.back()) std::swap(pending, under_way.back());
+  Pending over = std::move(under_way.back());
   under_way.pop_back();
   return over;
 }
@@ -30,7 +30,7 @@ Engine::Engine(const Program& program, EngineCosts& costs, const EngineOptions& 
       batches_(options.batches),
       steps_(options.steps > 0 ? options.steps : options.batches + program.greatest_lag),
       clock_(costs.pools()),
-      places_(program.lists.size()),
+      entries_(program.lists.size()),
       ranks_(program.list_of_rank.size()),
       channels_(program.channels.size()),
       updates_(program.buckets.size()) {
@@ -45,7 +45,7 @@ Engine::Engine(const Program& program, EngineCosts& costs, const EngineOptions& 
     Rank& r = ranks_[size_t(rank)];
     r.executed = true;
     const int list = program.list_of_rank[size_t(rank)];
-    r.places = places_in(list);
+    r.entries = entries_of(list);
     r.size = int(program.lists[size_t(list)].size());
     r.roles.assign(program.sites[size_t(list)].sites.size(), Role{Part::alone, kUnknown, -1});
     if (overlap_ != Overlap::nothing) r.beside = std::make_unique<Beside>();
@@ -63,18 +63,18 @@ int Engine::executed_of(const std::vector<int>& ranks) const {
   return int(std::count_if(ranks.begin(), ranks.end(), [&](int rank) { return ranks_[size_t(rank)].executed; }));
 }
 
-const Engine::Place* Engine::places_in(int list) {
-  std::vector<Place>& places = places_[size_t(list)];
+const Engine::ListEntry* Engine::entries_of(int list) {
+  std::vector<ListEntry>& entries = entries_[size_t(list)];
   const std::vector<Instruction>& instructions = program_.lists[size_t(list)];
   const ListSites& sites = program_.sites[size_t(list)];
-  if (places.empty())
+  if (entries.empty())
     for (size_t k = 0; k < instructions.size(); ++k) {
       const Instruction& i = instructions[k];
       const bool needs_updates = !sites.sites[size_t(sites.of[k])].needs.empty();
-      places.push_back(
+      entries.push_back(
           {sites.of[k], i.micro_batch, i.lag, needs_updates, description_of(i.code).weights == WeightUse::update});
     }
-  return places.data();
+  return entries.data();
 }
 
 Engine::ChannelState& Engine::state_of(const Role& role) {
@@ -114,18 +114,19 @@ EngineEnd Engine::run() {
 }
 
 const Site& Engine::site_of(const Execution& e) const {
-  return program_.sites[size_t(program_.list_of_rank[size_t(e.rank)])].sites[size_t(place_of(e).site)];
+  return program_.sites[size_t(program_.list_of_rank[size_t(e.rank)])].sites[size_t(entry_of(e).site)];
 }
 
 const Role& Engine::role_at(const Execution& e) {
-  Role& role = rank_of(e).roles[size_t(place_of(e).site)];
+  Role& role = rank_of(e).roles[size_t(entry_of(e).site)];
   if (role.channel == kUnknown) role = role_of(program_, e.rank, site_of(e));
   return role;
 }
 
 // -- the main lane
 
-/// Sums of shared replicas are part of the update; links that overlap nothing but sums leave divided ones in the list.
+/// The lane of an instruction. With shared replicas, gradient sums are part of the update. If links overlap only
+/// gradient sums, the sums of sharded optimizers remain on the main lane.
 Lane Engine::lane_for(const Instruction& i) const {
   const Lane lane = description_of(i.code).lane;
   if (lane == Lane::exchange && !program_.private_replicas) return Lane::main;
@@ -141,10 +142,10 @@ void Engine::next(Rank& r) {
   ++r.step;
 }
 
-/// Whether there is an instruction left to execute.
+/// Advances to the next instruction that has a batch. Returns false if none is left.
 bool Engine::skip_to_work(Rank& r) {
   while (r.step < steps_ && r.size > 0) {
-    const int batch = r.step - r.places[r.index].lag;
+    const int batch = r.step - r.entries[r.index].lag;
     if (batch >= 0 && batch < batches_) return true;
     next(r);
   }
@@ -165,7 +166,7 @@ void Engine::advance(int rank) {
       }
       if (is_held(r, at(e))) break;
     }
-    if (place_of(e).needs_updates && !updates_there(e)) break;
+    if (entry_of(e).needs_updates && !updates_there(e)) break;
     r.busy = true;
     e.waited = std::exchange(r.waits_for_update, false);
     enter(e);
@@ -184,7 +185,7 @@ void Engine::hand_over(Execution e, Lane lane) {
   drain(e);
 }
 
-/// The update of a bucket needs its gradient, the norm all of them.
+/// True if the instruction must wait for the exchange lane: an update for its bucket's sum, a norm for all sums.
 bool Engine::is_held(Rank& rank, const Instruction& i) const {
   const WeightUse use = description_of(i.code).weights;
   if (use == WeightUse::measure_sums) rank.held = rank.beside->exchanging > 0;
@@ -210,10 +211,10 @@ bool Engine::updates_there(const Execution& e) {
 void Engine::note_update(const Execution& e) {
   const BucketId bucket = at(e).index;
   const std::vector<int>& holders = program_.buckets[size_t(bucket)].holders;
-  const auto place = std::lower_bound(holders.begin(), holders.end(), e.rank);
-  if (place == holders.end() || *place != e.rank) return;
+  const auto holder = std::lower_bound(holders.begin(), holders.end(), e.rank);
+  if (holder == holders.end() || *holder != e.rank) return;
   Updates& updates = updates_[size_t(bucket)];
-  ++updates.done[size_t(place - holders.begin())];
+  ++updates.done[size_t(holder - holders.begin())];
   Updates::Batch& of_batch = updates.batches[size_t(batch_of(e))];
   if (++of_batch.done < updates.needed) return;
   for (int rank : std::exchange(of_batch.waiting, {})) ready_.push_back(rank);
@@ -249,14 +250,14 @@ void Engine::enter(const Execution& e) {
   }
 }
 
-/// The meeting of this micro-batch and batch.
-template <class Meeting>
-Meeting& Engine::meeting_at(ChannelState& channel, std::vector<Meeting>& under_way, std::vector<Meeting>& spare,
+/// The open rendezvous of this micro-batch and batch, created if there is none.
+template <class Pending>
+Pending& Engine::pending_at(ChannelState& channel, std::vector<Pending>& under_way, std::vector<Pending>& spare,
                             const Execution& e) {
-  const int micro_batch = channel.by_micro_batch ? place_of(e).micro_batch : -1;
+  const int micro_batch = channel.by_micro_batch ? entry_of(e).micro_batch : -1;
   const int batch = channel.by_batch ? batch_of(e) : -1;
-  for (Meeting& meeting : under_way)
-    if (meeting.micro_batch == micro_batch && meeting.batch == batch) return meeting;
+  for (Pending& pending : under_way)
+    if (pending.micro_batch == micro_batch && pending.batch == batch) return pending;
   if (spare.empty()) spare.emplace_back();
   under_way.push_back(std::move(spare.back()));
   spare.pop_back();
@@ -267,7 +268,7 @@ Meeting& Engine::meeting_at(ChannelState& channel, std::vector<Meeting>& under_w
 
 void Engine::join(const Execution& e, const Role& role) {
   ChannelState& channel = state_of(role);
-  Gathering& gathering = meeting_at(channel, channel.gatherings, spare_gatherings_, e);
+  Gathering& gathering = pending_at(channel, channel.gatherings, spare_gatherings_, e);
   gathering.members.push_back(e);
   if (int(gathering.members.size()) < channel.members) return;
   Gathering over = take_out(channel.gatherings, gathering);
@@ -278,7 +279,7 @@ void Engine::join(const Execution& e, const Role& role) {
 
 Engine::Mailbox& Engine::mailbox_of(const Role& role, const Execution& e) {
   ChannelState& channel = state_of(role);
-  Mailbox& box = meeting_at(channel, channel.mailboxes, spare_mailboxes_, e);
+  Mailbox& box = pending_at(channel, channel.mailboxes, spare_mailboxes_, e);
   if (box.posted.empty()) {
     box.posted.assign(channel_of(role).members.size(), 0);
     box.taken.assign(channel_of(role).receivers.size(), 0);
@@ -310,7 +311,7 @@ void Engine::take(Execution e, const Role& role) {
   start({&e, 1});
 }
 
-/// Rounds come to their end one after the other, so all that wait do so for this one.
+/// Rounds complete one after the other, so all waiting receivers wait for this one.
 void Engine::post(const Execution& e, const Role& role) {
   ChannelState& channel = state_of(role);
   if (channel.receivers == 0) return;
@@ -372,7 +373,7 @@ void Engine::end(const Execution& e) {
       if (std::exchange(r.held, false)) ready_.push_back(e.rank);
     }
   }
-  if (place_of(e).updates) note_update(e);
+  if (entry_of(e).updates) note_update(e);
   const Role& role = role_at(e);
   if (role.part == Part::post) post(e, role);
   if (e.lane != Lane::main) drain(e);
@@ -391,11 +392,11 @@ std::vector<int> Engine::absent(const Execution& e) {
     if (!absent.empty()) return absent;
   }
   const Role& role = role_at(e);
-  check_internal(role.part == Part::join || role.part == Part::take, "only a rendezvous keeps a rank waiting");
+  check_internal(role.part == Part::join || role.part == Part::take, "only a rendezvous or an update blocks a rank");
   const std::vector<int>& members = channel_of(role).members;
   if (role.part == Part::join) {
     ChannelState& channel = state_of(role);
-    const std::vector<Execution>& come = meeting_at(channel, channel.gatherings, spare_gatherings_, e).members;
+    const std::vector<Execution>& come = pending_at(channel, channel.gatherings, spare_gatherings_, e).members;
     for (int member : members)
       if (std::none_of(come.begin(), come.end(), [&](const Execution& other) { return other.rank == member; }))
         absent.push_back(member);
@@ -405,11 +406,11 @@ std::vector<int> Engine::absent(const Execution& e) {
       if (box.posted[m] <= box.taken[size_t(role.index)]) absent.push_back(members[m]);
   }
   std::sort(absent.begin(), absent.end());
-  check_internal(!absent.empty(), "a rank that cannot go on waits for somebody");
+  check_internal(!absent.empty(), "a blocked rank waits for at least one rank");
   return absent;
 }
 
-/// What travels may not stay unused.
+/// Finds messages that were sent but not received.
 void Engine::find_leftovers() {
   for (size_t c = 0; c < program_.channels.size(); ++c) {
     const Channel& channel = program_.channels[c];

@@ -28,8 +28,8 @@ class GraphBuilder {
   }
 
  private:
-  /// Parameters that no layer on the way to the loss uses stay as they are, like frozen ones. A layer that passes no
-  /// gradients ends the way.
+  /// Parameters that no layer on a path to the loss uses do not change, like frozen ones. A layer that passes no
+  /// gradients ends a path.
   void collect_parameters() {
     reaches_loss_.assign(model_.nodes().size(), false);
     reaches_loss_[size_t(model_.loss())] = true;
@@ -87,8 +87,9 @@ class GraphBuilder {
     program_.ops.push_back(std::move(op));
   }
 
-  /// The value that input `i` of `op` reads: the producer's own when it lies right, else a redistributed one, shared by
-  /// all consumers that need the same layout and give the gradient in the same layout.
+  /// The value that input `i` of `op` reads. It is the producer's own value if its layout is the required one.
+  /// Otherwise it is a redistributed value, shared by all consumers that need the same layout and produce its gradient
+  /// in the same layout.
   ValueId input_value(const Op& op, int i) {
     NodeId source = model_.node(op.node).inputs[size_t(i)];
     Layout wanted = normalized({op.mesh, Placement::shard(0), op.option.inputs[size_t(i)]});
@@ -98,28 +99,29 @@ class GraphBuilder {
     if (!is_input && program_.values[size_t(own)].layout == wanted &&
         (!needs_gradient_[size_t(source)] || program_.values[size_t(own)].gradient == gradient))
       return own;
-    if (is_input) gradient = wanted;  // nobody asks for it: one loaded copy serves all consumers
+    if (is_input) gradient = wanted;  // no gradient is needed: one loaded copy serves all consumers
     for (ValueId v = 0; v < ValueId(program_.values.size()); ++v) {
       const Value& value = program_.values[size_t(v)];
       if (value.node == source && v != own && value.layout == wanted && value.gradient == gradient) return v;
     }
     auto id = ValueId(program_.values.size());
     program_.values.push_back({source, wanted, gradient, needs_gradient_[size_t(source)], is_input});
-    if (!is_input) add_move(own, id);
+    if (!is_input) add_redistribution(own, id);
     return id;
   }
 
-  void add_move(ValueId from, ValueId to) {
+  void add_redistribution(ValueId from, ValueId to) {
     const Value &a = program_.values[size_t(from)], &b = program_.values[size_t(to)];
-    Redistribution move;
-    move.from = from;
-    move.to = to;
-    move.gradient_from = b.gradient;
-    move.gradient_to = a.gradient;
-    move.crosses_stages = a.layout.mesh.workers != b.layout.mesh.workers;
-    move.forward_moves = a.layout != b.layout;
-    move.backward_moves = a.needs_gradient && move.gradient_from != move.gradient_to;
-    program_.redistributions.push_back(std::move(move));
+    Redistribution redistribution;
+    redistribution.from = from;
+    redistribution.to = to;
+    redistribution.gradient_from = b.gradient;
+    redistribution.gradient_to = a.gradient;
+    redistribution.crosses_stages = a.layout.mesh.workers != b.layout.mesh.workers;
+    redistribution.redistributes_forward = a.layout != b.layout;
+    redistribution.redistributes_backward =
+        a.needs_gradient && redistribution.gradient_from != redistribution.gradient_to;
+    program_.redistributions.push_back(std::move(redistribution));
   }
 
   const Model& model_;
@@ -128,7 +130,7 @@ class GraphBuilder {
   const std::vector<int>& delays_;
   Program& program_;
   const bool splits_backward_;
-  std::map<std::string, int> parameters_;  // index in Program::parameters by name
+  std::map<std::string, int> parameters_;  // by name: index into Program::parameters
   std::vector<bool> reaches_loss_, needs_gradient_;
   std::vector<ValueId> produced_;
 };

@@ -1,4 +1,4 @@
-// First half of compiling: the model's graph under a plan as values, moves, ops and segments.
+// First half of compilation: the model's graph under a plan, as values, redistributions, ops and segments.
 #pragma once
 
 #include <vector>
@@ -10,30 +10,32 @@ namespace trireme {
 
 /// One entry of a stage's forward order; backward is its reverse.
 struct StageItem {
-  enum class Kind { segment, move, send, receive };
+  enum class Kind { segment, redistribution, send, receive };
   Kind kind;
-  int index;  ///< segment or move
+  int index;  ///< segment or redistribution
 };
 
-/// Fills values, moves, ops and parameters of `program`. `delays`: by stage, of the weights.
+/// Fills values, redistributions, ops and parameters of `program`. `delays`: by stage, the delay of its weights in
+/// batches.
 void build_graph(const Model& model, const Plan& plan, const CompileOptions& options, const std::vector<int>& delays,
                  Program& program);
 
-/// Groups parameter shards into flat buckets in the order in which their gradients become complete (reverse order of
-/// use; a bucket closes when it reaches its size, shards are never split: PyTorch DDP's rule, with a small first
-/// bucket). Under zero2 and zero3 a bucket also ends with its block: its gradient (and its weights) come and go block
-/// by block.
+/// Groups parameter shards into flat buckets, in the order in which their gradients become complete (reverse order of
+/// use). A bucket closes when it reaches its size, and shards are never split: PyTorch DDP's rule, with a small first
+/// bucket. Under zero2 and zero3 a bucket also ends with its block, because its gradient (and its weights) are gathered
+/// and released block by block.
 void build_buckets(const Model& model, const CompileOptions& options, Program& program);
 
-/// Cuts each stage into segments: at moves, where a run of recomputed layers begins or ends, and where a bucket's
-/// gradient becomes complete, so that the other holders need not wait for the rest of backward. Needs the buckets.
-/// Returns each stage's items in forward order.
+/// Cuts each stage into segments: at redistributions, where a run of recomputed layers begins or ends, and where a
+/// bucket's gradient becomes complete, so that its other holders need not wait for the rest of backward. Requires the
+/// buckets. Returns each stage's items in forward order.
 std::vector<std::vector<StageItem>> build_segments(const Plan& plan, const CompileOptions& options, Program& program);
 
-/// Whether a pattern of CompileOptions::frozen means this parameter: its name, or "layer1.*" for all that begin so.
+/// True if a pattern of CompileOptions::frozen matches this parameter: its name, or "layer1.*" for all names that start
+/// with "layer1.".
 bool freezes(const std::string& pattern, const std::string& parameter);
 
-/// The same layout written in one way: an axis of degree 1 is Replicate.
+/// The same layout in canonical form: an axis of degree 1 is Replicate.
 Layout normalized(Layout layout);
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// reaches[a][b]: stage b needs, directly or not, something that stage a computes.
+/// reaches[a][b]: stage b depends, directly or indirectly, on a result of stage a.
 std::vector<std::vector<bool>> reachability(const Model& model, const Plan& plan) {
   const size_t stages = plan.stages.size();
   std::vector<std::vector<bool>> reaches(stages, std::vector<bool>(stages, false));
@@ -67,7 +67,7 @@ std::vector<WorkerGroup> worker_groups(const Model& model, const Plan& plan, con
         fail_user({where, fmt::format("stage {}", groups[g].stages[c]),
                    fmt::format("with several stages per worker, stage i belongs to the workers of stage i mod {}",
                                groups.size()),
-                   "deal the stages out in turn, the same number to every worker"});
+                   "assign the stages to the workers round-robin, the same number to each worker"});
   }
   if (const auto misfit = schedule.misfit ? schedule.misfit(groups.front().place) : Schedule::Misfit{};
       !misfit.why.empty())

@@ -6,9 +6,9 @@
 
 namespace trireme {
 
-RedistributionEnds ends_of(const Redistribution& move, const Program& program, bool adjoint) {
-  if (adjoint) return {move.gradient_from, move.gradient_to};
-  return {program.values[size_t(move.from)].layout, program.values[size_t(move.to)].layout};
+RedistributionEnds ends_of(const Redistribution& redistribution, const Program& program, bool adjoint) {
+  if (adjoint) return {redistribution.gradient_from, redistribution.gradient_to};
+  return {program.values[size_t(redistribution.from)].layout, program.values[size_t(redistribution.to)].layout};
 }
 
 std::string Program::describe(const Instruction& instruction, const Model& model) const {
@@ -21,11 +21,11 @@ std::string Program::describe(const Instruction& instruction, const Model& model
       if (list.size() > 1) text += ".." + model.node(ops[size_t(list.back())].node).name;
       break;
     }
-    case Operand::move: {
-      const Redistribution& move = redistributions[size_t(instruction.index)];
-      const RedistributionEnds ends = ends_of(move, *this, instruction.adjoint);
+    case Operand::redistribution: {
+      const Redistribution& redistribution = redistributions[size_t(instruction.index)];
+      const RedistributionEnds ends = ends_of(redistribution, *this, instruction.adjoint);
       text += fmt::format(" {}{}", instruction.adjoint ? "gradient of " : "",
-                          model.node(values[size_t(move.from)].node).name);
+                          model.node(values[size_t(redistribution.from)].node).name);
       if (code.event == EventKind::redistribute) text += fmt::format(" ({})", name_of(classify(ends.from, ends.to)));
       break;
     }

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// Lines of a mesh along the axes; the whole mesh along both.
+/// The groups of a mesh along the axes; the whole mesh along both.
 std::vector<std::vector<int>> lines_of(const Mesh& mesh, ExchangedAxes axes) {
   std::vector<std::vector<int>> lines;
   if (axes.data && axes.tensor) return {mesh.workers};
@@ -25,10 +25,10 @@ std::vector<std::vector<int>> lines_of(const Mesh& mesh, ExchangedAxes axes) {
   return lines;
 }
 
-/// Which index of one axis of the source a receiver reads; nothing: all of them. As plan_transfers chooses.
+/// Which indices of one source axis a receiver reads; all, if both members are false. Matches plan_transfers.
 struct AxisRule {
-  bool same_shards = false;  // index i reads index i
-  bool replicated = false;   // any will do
+  bool same_shards = false;  // index i reads from index i
+  bool replicated = false;   // any index has the value
   bool one() const { return same_shards || replicated; }
 };
 
@@ -39,7 +39,7 @@ AxisRule rule_for(const Placement& from, int degree, const Placement& to, int to
   return rule;
 }
 
-/// Groups of ranks that overlap become one.
+/// Merges overlapping groups of ranks.
 class Union {
  public:
   void add(const std::vector<int>& group) {
@@ -65,7 +65,7 @@ class Union {
 };
 
 std::optional<size_t> place_of(int rank, const std::vector<int>& ranks) {
-  const auto ascending = std::lower_bound(ranks.begin(), ranks.end(), rank);  // all that compile() writes are in order
+  const auto ascending = std::lower_bound(ranks.begin(), ranks.end(), rank);  // compile() writes them ascending
   if (ascending != ranks.end() && *ascending == rank) return size_t(ascending - ranks.begin());
   const auto it = std::find(ranks.begin(), ranks.end(), rank);
   if (it == ranks.end()) return std::nullopt;
@@ -77,9 +77,9 @@ bool takes(const Program& program, OpCode code) {
   return taking && !(taking->only_shared_replicas && program.private_replicas);
 }
 
-/// Of shared replicas, who wait for each other's: forward of batch t reads the weights of version t - delay and so
-/// waits for the optimizer steps of batch t - delay - 1 of all holders; backward waits for those of batch t - 1, which
-/// read its gradient before it is overwritten.
+/// The updates that an instruction waits for, with shared replicas. The forward of batch t reads the weights of version
+/// t - delay, so it waits for the optimizer steps of batch t - delay - 1 on all holders. The backward waits for those
+/// of batch t - 1, which read the gradient before it is overwritten.
 std::vector<NeededUpdate> updates_needed(const Program& program, const Instruction& i) {
   const WeightUse use = description_of(i.code).weights;
   const bool reads = use == WeightUse::read, writes = use == WeightUse::add_gradients;
@@ -110,7 +110,7 @@ ExchangedAxes exchanged_axes(const Layout& from, const Layout& to) {
   return {!everywhere, !everywhere};
 }
 
-/// Writes the rendezvous of one program, each operation's once.
+/// Writes the rendezvous of a program, once per operation.
 class RendezvousWriter {
  public:
   RendezvousWriter(Program& program, const Model& model) : program_(program), model_(model) {}
@@ -121,7 +121,7 @@ class RendezvousWriter {
   const Model& model() const { return model_; }
   const std::vector<int>& holders(const Instruction& i) const { return program_.buckets[size_t(i.index)].holders; }
 
-  // for the rules
+  // Used by the rules.
   void mail(const Instruction& send);
   void announce(const Instruction& i, bool by_batch, bool must_be_taken);
   void join(const Instruction& i, const std::vector<std::vector<int>>& groups, bool by_micro_batch = true);
@@ -154,12 +154,12 @@ int RendezvousWriter::rendezvous_of(const Instruction& instruction, bool takes) 
   Instruction poster = instruction;
   if (takes) poster.code = description_of(instruction.code).takes->from;
   const OpCodeDescription& description = description_of(poster.code);
-  if (!description.meets) return -1;
+  if (!description.rendezvous) return -1;
   const auto [it, is_new] =
       known_.try_emplace({poster.code, poster.index, poster.adjoint}, int(program_.rendezvous.size()));
   if (is_new) {
     program_.rendezvous.emplace_back();
-    description.meets(*this, poster);
+    description.rendezvous(*this, poster);
   }
   return it->second;
 }
@@ -185,7 +185,7 @@ void RendezvousWriter::mail(const Instruction& send) {
     members.push_back(from.workers[size_t(place)]);
   }
   for (int place = 0; place < to.size(); ++place) {
-    // A receiver that holds a replica reads its own, others are spread over the replicas.
+    // A receiver that also holds a replica reads its own. The other receivers are spread over the replicas.
     const auto own = place_of(to.workers[size_t(place)], from.workers);
     const int spread = ends.from.data.is_replicate() ? place / from.data : place;
     const int any_data = own ? int(*own) / from.tensor : place % from.data;
@@ -250,7 +250,7 @@ Role role_of(const Program& program, int rank, const Site& site) {
 
 // -- the rules
 
-void meet_in_communicating_layers(RendezvousWriter& writer, const Instruction& i) {
+void join_in_communicating_layers(RendezvousWriter& writer, const Instruction& i) {
   Union all;
   for (OpId id : writer.program().segments[size_t(i.index)].ops) {
     const Op& op = writer.program().ops[size_t(id)];
@@ -263,7 +263,7 @@ void meet_in_communicating_layers(RendezvousWriter& writer, const Instruction& i
   writer.join(i, all.groups());
 }
 
-void meet_along_exchanged_axes(RendezvousWriter& writer, const Instruction& i) {
+void join_along_exchanged_axes(RendezvousWriter& writer, const Instruction& i) {
   const RedistributionEnds ends =
       ends_of(writer.program().redistributions[size_t(i.index)], writer.program(), i.adjoint);
   writer.join(i, lines_of(ends.from.mesh, exchanged_axes(ends.from, ends.to)));
@@ -284,13 +284,13 @@ void gather_slices_after_update(RendezvousWriter& writer, const Instruction& i) 
     writer.join(i, {writer.holders(i)}, false);
 }
 
-void meet_all_ranks(RendezvousWriter& writer, const Instruction& i) {
+void join_all_ranks(RendezvousWriter& writer, const Instruction& i) {
   std::vector<int> all(writer.program().list_of_rank.size());
   std::iota(all.begin(), all.end(), 0);
   writer.join(i, {all}, false);
 }
 
-void meet_along_data_axis(RendezvousWriter& writer, const Instruction& i) {
+void join_along_data_axis(RendezvousWriter& writer, const Instruction& i) {
   writer.join(i, lines_of(writer.program().ops[size_t(i.index)].mesh, {.data = true}), false);
 }
 

@@ -1,5 +1,5 @@
-// Who waits for whom: for each operation of a program the ranks that meet in it, and the part that each plays. Compiled
-// into the program.
+// For each operation of a program: the ranks that wait for each other in it, and their roles. Compiled into the
+// program.
 #pragma once
 
 #include "program/program.h"
@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-/// Errors (internal): a rank that has no business there.
+/// Throws an internal error if the rank does not take part in the operation.
 Role role_of(const Program& program, int rank, const Site& site);
 
-/// Writes Program::channels, rendezvous and sites. Graph, buckets and lists must be there.
+/// Writes Program::channels, rendezvous and sites. The graph, buckets and lists must exist.
 void write_rendezvous(Program& program, const Model& model);
 
-/// Along which axes of a mesh values change worker in a redistribution among the same workers.
+/// The mesh axes along which values move between workers in a redistribution among the same workers.
 struct ExchangedAxes {
   bool data = false, tensor = false;
 };
-/// Both where the mesh is factorised differently and not everybody has everything.
+/// Both axes, if the mesh is factorised differently and the value is not fully replicated.
 ExchangedAxes exchanged_axes(const Layout& from, const Layout& to);
 
 }  // namespace trireme

@@ -13,11 +13,11 @@ class SegmentBuilder {
     ops_of_parameter_.resize(program.parameters.size());
     for (OpId id = 0; id < OpId(program.ops.size()); ++id)
       for (int parameter : program.ops[size_t(id)].parameters) ops_of_parameter_[size_t(parameter)].push_back(id);
-    moves_to_.resize(program.values.size());
-    moves_from_.resize(program.values.size());
+    redistributions_to_.resize(program.values.size());
+    redistributions_from_.resize(program.values.size());
     for (RedistributionId m = 0; m < RedistributionId(program.redistributions.size()); ++m) {
-      moves_to_[size_t(program.redistributions[size_t(m)].to)].push_back(m);
-      moves_from_[size_t(program.redistributions[size_t(m)].from)].push_back(m);
+      redistributions_to_[size_t(program.redistributions[size_t(m)].to)].push_back(m);
+      redistributions_from_[size_t(program.redistributions[size_t(m)].from)].push_back(m);
     }
     find_completing_ops();
   }
@@ -45,7 +45,7 @@ class SegmentBuilder {
     return items_;
   }
 
-  /// The op whose backward is the last of its stage to touch a bucket: the first in forward order.
+  /// The op whose backward is the last of its stage to add to a bucket. This is the first op in forward order.
   void find_completing_ops() {
     completes_bucket_.assign(program_.ops.size(), false);
     if (!program_.training) return;
@@ -62,10 +62,11 @@ class SegmentBuilder {
   }
 
   void bring_in(ValueId input, std::set<RedistributionId>& done) {
-    for (RedistributionId m : moves_to_[size_t(input)]) {
+    for (RedistributionId m : redistributions_to_[size_t(input)]) {
       if (!done.insert(m).second) continue;
-      items_.push_back(
-          {program_.redistributions[size_t(m)].crosses_stages ? StageItem::Kind::receive : StageItem::Kind::move, m});
+      items_.push_back({program_.redistributions[size_t(m)].crosses_stages ? StageItem::Kind::receive
+                                                                           : StageItem::Kind::redistribution,
+                        m});
       open_ = -1;
     }
   }
@@ -77,7 +78,7 @@ class SegmentBuilder {
 
   void append(OpId id) {
     const std::string& label = recompute_label(id);
-    // a run that is recomputed stays whole: cut, it would keep what passes between its parts
+    // A recomputed run is not cut: its parts would have to retain the values that pass between them.
     const bool completes = completes_bucket_[size_t(id)] && label.empty();
     if (options_.segment_per_layer || completes || (open_ >= 0 && label != open_label_)) open_ = -1;
     if (open_ < 0) {
@@ -93,7 +94,7 @@ class SegmentBuilder {
   }
 
   void send_out(ValueId output) {
-    for (RedistributionId m : moves_from_[size_t(output)]) {
+    for (RedistributionId m : redistributions_from_[size_t(output)]) {
       if (!program_.redistributions[size_t(m)].crosses_stages) continue;
       items_.push_back({StageItem::Kind::send, m});
       open_ = -1;
@@ -112,7 +113,7 @@ class SegmentBuilder {
   const CompileOptions& options_;
   Program& program_;
   std::vector<std::vector<OpId>> ops_of_parameter_;
-  std::vector<std::vector<RedistributionId>> moves_to_, moves_from_;  // by value
+  std::vector<std::vector<RedistributionId>> redistributions_to_, redistributions_from_;  // by value
   std::vector<bool> completes_bucket_;
   std::vector<SegmentId> segment_of_;  // by op
   std::vector<StageItem> items_;

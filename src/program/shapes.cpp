@@ -28,7 +28,7 @@ void check_layer(const Model& model, const Model& other, NodeId id, const std::s
          .what = fmt::format("{} of model {} is {} for {} and {} for {}", own[i].name, model.name(),
                              to_string(own[i].shape), samples_of(model), to_string(others[i].shape), samples_of(other)),
          .why = "a parameter must not depend on the length of samples",
-         .next = "leave it out or choose another model"});
+         .next = "remove the parameter or choose another model"});
   }
 }
 
@@ -47,8 +47,8 @@ void check_split(const Op& op, const Model& other, const std::string& where) {
   fail_user(
       {.where = where,
        .what = fmt::format("layer {} is split by \"{}\" over {} workers", node.name, op.option.name, op.mesh.tensor),
-       .why = fmt::format("{} cannot be", samples_of(other)),
-       .next = fmt::format("use a multiple of {}, or a plan that splits it otherwise", op.mesh.tensor)});
+       .why = fmt::format("{} cannot be split this way", samples_of(other)),
+       .next = fmt::format("use a multiple of {}, or a plan that splits it differently", op.mesh.tensor)});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One program for samples of several shapes.
+// Use of one program for samples of several shapes.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace trireme {
 
-/// A program says nothing of sample shapes: compiled for `model`, it computes `other` as well where that is the same
-/// model for samples of other shapes. Errors: internal, where the graphs differ; user, naming `where`: a parameter
-/// whose shape goes with the samples', a layer that cannot be split for these shapes as the program splits it.
+/// Checks that a program compiled for `model` can also compute `other`, the same model for samples of other shapes. A
+/// program does not depend on sample shapes. Throws an internal error if the graphs differ. Throws a user error that
+/// names `where` for a parameter whose shape depends on that of the samples, or a layer that cannot be split for these
+/// shapes as the program splits it.
 void check_runs(const Program& program, const Model& model, const Model& other, const std::string& where);
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kNothingLeft = 1e-12;  // of a second's work: what rounding leaves
+constexpr double kNothingLeft = 1e-12;  // of one second's work: a rounding error
 
 }  // namespace
 
@@ -42,7 +42,7 @@ void SharedResources::settle(State& state) {
   state.at = now_;
 }
 
-/// After settle(): new rates, and an event for the first part to end.
+/// After settle(): computes new rates and adds an event for the first part to end.
 void SharedResources::schedule(int pool) {
   State& state = pools_[size_t(pool)];
   ++state.version;

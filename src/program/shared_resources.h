@@ -1,5 +1,5 @@
-// Time that passes while pieces of work share cores and links: each piece gets what the others leave it, and all rates
-// change whenever one begins or ends.
+// Simulated time of pieces of work that share cores and links. All rates of a pool change whenever one of its pieces
+// starts or ends.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 namespace trireme {
 
 /// - A link of capacity c gives each of k users c / k.
-/// - Of C cores, k of them busy, each piece runs at 1 / (1 + (crowding - 1) (k - 1) / (C - 1)) of its speed, and at C /
-/// k of that of a
-///   full machine where k > C: threads take turns.
+/// - Of C cores, k of them busy, each piece runs at 1 / (1 + (crowding - 1) (k - 1) / (C - 1)) of its speed. If k > C,
+///   threads take turns and each runs at C / k of its speed on a full machine.
 ///
-/// Work is begun at the present time, which `next` moves on. Used by one thread.
+/// Work starts at the present time, which `next` advances. Not thread-safe.
 class SharedResources {
  public:
   explicit SharedResources(std::vector<Pool> pools);
 
   double now() const { return now_; }
-  /// Begins a piece of work; `next` will give `id` back once, when it has ended. Ids in use must differ, and be small.
+  /// Starts a piece of work. `next` returns `id` once, when the work has ended. Ids in use must be distinct and small
+  /// (they index a vector).
   void begin(int id, double fixed, std::span<const Share> shares);
-  /// The piece that ends next (those that end at once in the order in which they were begun), and moves the time there;
-  /// -1: none is under way.
+  /// Advances the time to the end of the next piece and returns its id. Pieces that end at the same time are returned
+  /// in the order in which they started. -1: no piece is in progress.
   int next();
 
  private:
@@ -36,17 +36,17 @@ class SharedResources {
   struct State {
     Pool pool;
     std::vector<Part> parts;
-    double at = 0;        // `left` is as it was then
-    int64_t version = 0;  // events of older ones mean nothing
+    double at = 0;        // the time at which `left` was computed
+    int64_t version = 0;  // events with an older version are ignored
   };
   struct Work {
-    std::vector<Share> shares;  // not begun yet
-    int open = 0;               // parts that have not ended
+    std::vector<Share> shares;  // of work that is still in its fixed time
+    int open = 0;               // number of parts that have not ended
   };
   struct Event {
     double time;
     int64_t order;
-    int id;  // of work whose fixed time is over; -1: of a pool
+    int id;  // work whose fixed time has ended; -1: the event is of a pool
     int pool;
     int64_t version;
     bool operator>(const Event& other) const { return time != other.time ? time > other.time : order > other.order; }

@@ -66,8 +66,8 @@ bool StageWriter::loads(SegmentId segment) const {
   return false;
 }
 
-/// Whether workers of other groups hold the bucket too (tied parameters). They come to it at other points of their
-/// lists: with replicas of their own, they must not wait for each other in the middle.
+/// True if workers of other groups also hold the bucket (tied parameters). They reach it at other points of their
+/// lists. With private replicas they must not wait for each other in the middle of a list.
 bool StageWriter::is_wide(BucketId bucket) const {
   const auto &holders = program_.buckets[size_t(bucket)].holders, &workers = group_.workers;
   return program_.private_replicas && !std::includes(workers.begin(), workers.end(), holders.begin(), holders.end());
@@ -86,8 +86,9 @@ void StageWriter::forward(const Task& task) {
         put(OpCode::forward, item.index, task);
         list_.back().keeps = !recomputes(item, task.micro_batch);
         break;
-      case StageItem::Kind::move:
-        if (program_.redistributions[size_t(item.index)].forward_moves) put(OpCode::redistribute, item.index, task);
+      case StageItem::Kind::redistribution:
+        if (program_.redistributions[size_t(item.index)].redistributes_forward)
+          put(OpCode::redistribute, item.index, task);
         break;
       case StageItem::Kind::send:
         put(OpCode::send, item.index, task);
@@ -103,7 +104,7 @@ void StageWriter::backward(const Task& task) {
   const auto& items = items_of(task);
   const OpCode code = task.kind == TaskKind::backward ? OpCode::backward : OpCode::backward_input;
   auto is_segment = [](const StageItem& item) { return item.kind == StageItem::Kind::segment; };
-  // the last segment needs nothing from other workers to be recomputed: it need not wait for its gradient
+  // The last segment needs nothing from other workers for its recomputation, so it does not wait for its gradient.
   const auto last = std::find_if(items.rbegin(), items.rend(), is_segment);
   for (auto item = items.rbegin(); item != items.rend(); ++item) {
     const bool early = item == items.rbegin() && last != items.rend();
@@ -114,9 +115,9 @@ void StageWriter::backward(const Task& task) {
       put(splits ? code : OpCode::backward, item->index, task);
       continue;
     }
-    if (!program_.redistributions[size_t(item->index)].backward_moves) continue;
+    if (!program_.redistributions[size_t(item->index)].redistributes_backward) continue;
     switch (item->kind) {
-      case StageItem::Kind::move:
+      case StageItem::Kind::redistribution:
         put(OpCode::redistribute, item->index, task, true);
         break;
       case StageItem::Kind::send:
@@ -148,15 +149,16 @@ void StageWriter::synchronize_buffers() {
     }
 }
 
-/// A bucket is complete after the last instruction before the update that adds to it; where gradients are sharded,
-/// after the last one of each micro-batch. A wide one is reduced once, before the update.
+/// A bucket's gradient is complete after the last instruction before the update that adds to it. If gradients are
+/// sharded, it is complete after the last such instruction of each micro-batch. A wide bucket is reduced once, before
+/// the update.
 void StageWriter::insert_reductions() {
   const bool per_micro_batch = program_.optimizer_sharding >= OptimizerSharding::zero2;
   std::vector<std::vector<Instruction>> after(list_.size());
   std::vector<Instruction> steps;
   std::set<std::pair<BucketId, int>> seen;
   std::set<BucketId> seen_buckets;
-  std::set<SegmentId> settled;  // whose buckets have all been seen, where it is once per update
+  std::set<SegmentId> settled;  // segments whose buckets have all been seen, if reductions are once per update
   size_t update = list_.size();
   for (size_t i = list_.size(); i-- > 0;) {
     if (list_[i].code == OpCode::optimizer_step) {
@@ -180,7 +182,7 @@ void StageWriter::insert_reductions() {
     }
   }
   std::vector<Instruction> list;
-  std::vector<BucketId> complete;  // in the order of their reductions
+  std::vector<BucketId> complete;  // in the order of the reductions
   for (size_t i = 0; i < list_.size(); ++i) {
     if (list_[i].code != OpCode::optimizer_step) {
       list.push_back(list_[i]);
@@ -195,7 +197,7 @@ void StageWriter::insert_reductions() {
       }
       complete.clear();
     }
-    // wide ones in the order of buckets, which all their holders share
+    // Wide buckets in ascending order, which is the same on all their holders.
     if (i + 1 < list_.size() && list_[i + 1].code == OpCode::optimizer_step)
       std::stable_sort(after[i].begin(), after[i].end(), [](const Instruction& a, const Instruction& b) {
         return std::pair(a.index, a.last) < std::pair(b.index, b.last);
@@ -208,9 +210,10 @@ void StageWriter::insert_reductions() {
   list_ = std::move(list);
 }
 
-/// zero3: a segment's buckets are gathered before it, those of the next segment are already asked for, and what the
-/// next one does not need is let go. A wide bucket is gathered once and kept to the end: its holders need it equally
-/// often in this way, and each has sent its slice before it waits for anybody.
+/// Inserts the gathers of zero3. A segment's buckets are gathered before it. Then those of the next segment are
+/// prefetched, and buckets that the next segment does not need are released. A wide bucket is gathered once and
+/// retained to the end. All its holders then gather it equally often, and each has sent its slice before it waits for
+/// another rank.
 void StageWriter::insert_gathers() {
   std::vector<size_t> users;
   for (size_t i = 0; i < list_.size(); ++i)

@@ -1,4 +1,5 @@
-// Writes the instruction list of one worker: the schedule's tasks, each spread over the items of the worker's stages.
+// Writes the instruction list of one worker. Each of the schedule's tasks is expanded into the items of the worker's
+// stages.
 #pragma once
 
 #include <set>
@@ -12,7 +13,7 @@ namespace trireme {
 
 class StageWriter {
  public:
-  /// `stages`: items of every stage of the plan; `held`: buckets that the worker holds, ascending.
+  /// `stages`: the items of each stage of the plan. `held`: the buckets that the worker holds, ascending.
   StageWriter(const std::vector<std::vector<StageItem>>& stages, const WorkerGroup& group,
               const std::vector<BucketId>& held, bool recompute_last, const Program& program);
 

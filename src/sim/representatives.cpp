@@ -21,7 +21,7 @@ bool is_uniform(const Cluster& cluster) {
          });
 }
 
-/// Devices of every node; 0 where they differ.
+/// The number of devices of each node; 0 if nodes differ.
 int devices_per_node(const Cluster& cluster) {
   std::map<int, int> counts;
   for (const Device& device : cluster.devices) ++counts[device.node];
@@ -41,8 +41,8 @@ bool alike(const Bucket& a, const Bucket& b) {
          a.versions == b.versions;
 }
 
-/// Whether two lists differ in nothing but which of two equal buckets they name: those of different places on a tensor
-/// axis hold different slices of the same parameters.
+/// True if two lists differ only in the names of equal buckets. Ranks with different indices on a tensor axis hold
+/// different slices of the same parameters.
 bool same_work(const Program& program, const std::vector<Instruction>& a, const std::vector<Instruction>& b) {
   if (a.size() != b.size()) return false;
   std::map<BucketId, BucketId> partner;
@@ -59,12 +59,12 @@ bool same_work(const Program& program, const std::vector<Instruction>& a, const 
   return true;
 }
 
-/// A rank that takes must take from one that is simulated: replicas are read round-robin, so that may be the second of
-/// its kind.
+/// Adds the ranks from which a chosen rank receives, because they must be simulated too. Replicas are read round-robin,
+/// so a sender may be the second of its kind.
 void add_senders(const Program& program, std::vector<int>& chosen) {
   std::vector<bool> is_chosen(program.list_of_rank.size(), false);
   for (int rank : chosen) is_chosen[size_t(rank)] = true;
-  for (size_t k = 0; k < chosen.size(); ++k) {  // grows as it goes
+  for (size_t k = 0; k < chosen.size(); ++k) {  // `chosen` grows in the loop
     const int rank = chosen[k];
     for (const Site& site : program.sites[size_t(program.list_of_rank[size_t(rank)])].sites) {
       const Role role = role_of(program, rank, site);
@@ -90,11 +90,11 @@ std::vector<int> representatives(const Program& program, const Cluster& cluster,
     const bool fits_nodes = size % per_node == 0 ? op.mesh.workers.front() % per_node == 0
                                                  : per_node % size == 0 && op.mesh.workers.front() % size == 0;
     if (!is_run || !fits_nodes || !has_equal_shares(op.mesh, program, batch)) return all;
-    // an axis that is cut by a node's border lies differently for some
+    // An axis that crosses a node's border has a different position for some ranks.
     if (size > per_node && per_node % op.mesh.tensor != 0 && op.mesh.tensor % per_node != 0) return all;
   }
   std::vector<int> chosen;
-  std::set<int> seen;  // lists
+  std::set<int> seen;  // instruction lists
   for (int rank : all) {
     if (!seen.insert(program.list_of_rank[size_t(rank)]).second) continue;
     const bool known = std::any_of(chosen.begin(), chosen.end(), [&](int other) {

@@ -10,10 +10,10 @@
 namespace trireme {
 namespace {
 
-constexpr double kShownSeconds = 1e-9;      // shorter events are not part of a timeline
-constexpr double kShownWaitSeconds = 5e-6;  // as in a run's
+constexpr double kShownSeconds = 1e-9;      // shorter events are not shown in a timeline
+constexpr double kShownWaitSeconds = 5e-6;  // the same threshold as in a run's timeline
 
-/// Seconds of instructions, and what becomes of them: the workers' shares and the timeline.
+/// Supplies the seconds of instructions; collects the workers' shares and the timeline.
 class SimulationCosts final : public EngineCosts {
  public:
   SimulationCosts(const Program& program, const Model& model, ProgramCosts& costs, const Links& links,
@@ -51,7 +51,7 @@ class SimulationCosts final : public EngineCosts {
   std::vector<Event> events_;
 };
 
-/// Members of a communicating segment compute what is theirs; of a collective all do the same thing together.
+/// Members of a segment with communication each add their own compute demand. Members of a collective share one demand.
 void SimulationCosts::begin(std::span<const Execution> together, Demand& demand) {
   const bool own_work = description_of(at(together.front()).code).resource == Resource::device;
   for (const Execution& e : together) {
@@ -82,7 +82,7 @@ void SimulationCosts::account(const Execution& e, double now) {
   const bool for_exchange =
       e.held || (links_.overlap() == Overlap::all && description.weights == WeightUse::gather_slices);
   (for_exchange ? worker.exposed : worker.waiting) += e.begin - e.free;
-  if (description.resource == Resource::both) {  // of weights that are divided the new ones are gathered
+  if (description.resource == Resource::both) {  // with optimizer sharding, the update also gathers the new weights
     const bool gathers = program_.private_replicas && cost.bytes_sent > 0;
     const double computing = gathers ? std::min(seconds, cost.computing) : seconds;
     worker.computing += computing;
@@ -106,7 +106,7 @@ Simulation SimulationCosts::result(EngineEnd end, const std::vector<int>& ranks)
   Simulation result;
   result.ranks = ranks;
   result.executed = end.executed;
-  // steps that only drain the pipeline are none
+  // Steps that only drain the pipeline do not count.
   const int last = batches_ - 1;
   const int between = last - first_step_;
   const std::vector<double>& ends = end.step_ends;
@@ -130,7 +130,7 @@ Simulation SimulationCosts::result(EngineEnd end, const std::vector<int>& ranks)
   return result;
 }
 
-/// A rank that stands for others takes from one that does.
+/// Checks that a simulated rank receives only from simulated ranks.
 void check_senders(const Program& program, const std::vector<int>& ranks) {
   for (int rank : ranks)
     for (const Site& site : program.sites[size_t(program.list_of_rank[size_t(rank)])].sites) {
@@ -139,7 +139,7 @@ void check_senders(const Program& program, const std::vector<int>& ranks) {
       const std::vector<int>& members = program.channels[size_t(role.channel)].members;
       check_internal(std::any_of(members.begin(), members.end(),
                                  [&](int m) { return std::binary_search(ranks.begin(), ranks.end(), m); }),
-                     "a rank that stands for others takes from one that does");
+                     "a simulated rank receives only from simulated ranks");
     }
 }
 
@@ -150,7 +150,7 @@ Simulation simulate(const Program& program, const Model& model, ProgramCosts& co
   SimulationCosts seconds(program, model, costs, links, options);
   if (!options.ranks.empty()) check_senders(program, options.ranks);
   EngineEnd end = execute(program, seconds, {.batches = seconds.batches(), .ranks = options.ranks});
-  check_internal(end.standstills.empty(), "programs that have passed the checker end on a clock too");
+  check_internal(end.standstills.empty(), "a program that has passed the checker ends in a simulation");
   std::vector<int> ranks = options.ranks;
   if (ranks.empty()) {
     ranks.resize(program.list_of_rank.size());

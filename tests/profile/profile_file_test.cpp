@@ -80,8 +80,10 @@ TEST(Refit, IsTheMedianOfWhatStepsTookTimesWhatWasCountedBefore) {
 
 TEST(ProfileFile, RefusesWhatIsNone) {
   auto j = profile_to_json(sample_profile());
-  expect_error(Blame::user, {"x.json", "no profile"}, [] { profile_from_json(nlohmann::json::array(), "x.json"); });
-  expect_error(Blame::user, {"x.json", "no profile"}, [] { profile_from_json({{"format", "something"}}, "x.json"); });
+  expect_error(Blame::user, {"x.json", "not a profile"}, [] { profile_from_json(nlohmann::json::array(), "x.json"); });
+  expect_error(Blame::user, {"x.json", "not a profile"}, [] {
+    profile_from_json({{"format", "something"}}, "x.json");
+  });
   auto newer = j;
   newer["version"] = 99;
   expect_error(Blame::user, {"x.json", "version 99", "reads version 2"}, [&] { profile_from_json(newer, "x.json"); });

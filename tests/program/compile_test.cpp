@@ -125,7 +125,7 @@ std::vector<RedistributionKind> kinds(const Program& program, bool adjoint) {
 
 /// Shoeybi et al.: a column/row pair costs one all-reduce forward (after the rows) and one backward (before the
 /// columns).
-TEST(Moves, MegatronsPair) {
+TEST(Redistributions, MegatronsPair) {
   using enum RedistributionKind;
   const Model small =
       mlp();  // fc1 reads the data: nobody needs its input's gradient, so its backward all-reduce falls away
@@ -146,7 +146,7 @@ TEST(Moves, MegatronsPair) {
   EXPECT_EQ(kinds(pair, true), std::vector{all_reduce});
 }
 
-TEST(Moves, DescribesAnAllReduce) {
+TEST(Redistributions, DescribesAnAllReduce) {
   const Model model = mlp();
   for (int degree : {2, 4}) {
     const Program program = compile(model, megatron(model, degree), {});
@@ -160,14 +160,14 @@ TEST(Moves, DescribesAnAllReduce) {
   }
 }
 
-TEST(Moves, DataParallelHasNone) {
+TEST(Redistributions, DataParallelHasNone) {
   const Model model = mlp();
   const Program program = compile(model, plan_for(model, "data", 4), {});
   EXPECT_TRUE(program.redistributions.empty());
 }
 
 /// A skip connection goes from its producer straight to its consumer; stages between them do not see it.
-TEST(Moves, SkipConnectionsSkipStages) {
+TEST(Redistributions, SkipConnectionsSkipStages) {
   const Model model = make_model({"skip", {6}, 4, {{"hidden", 8}}});
   Plan plan = plan_for(model, "pipeline=3,micro_batches=2", 3);
   const NodeId start = model.find("relu0"), join = model.find("join");
@@ -195,7 +195,7 @@ TEST(Moves, SkipConnectionsSkipStages) {
 }
 
 /// Two consumers that need one layout share one move.
-TEST(Moves, AreSharedByConsumersOfOneLayout) {
+TEST(Redistributions, AreSharedByConsumersOfOneLayout) {
   const Model model = make_model({"skip", {6}, 4, {{"hidden", 8}}});
   Plan plan = plan_for(model, "pipeline=2,micro_batches=1", 2);
   const NodeId start = model.find("relu0");
@@ -206,7 +206,7 @@ TEST(Moves, AreSharedByConsumersOfOneLayout) {
   EXPECT_EQ(count(program.instructions(0), OpCode::receive, true), 1);
 }
 
-TEST(Moves, TargetsAreLoadedWhereTheyAreNeeded) {
+TEST(Redistributions, TargetsAreLoadedWhereTheyAreNeeded) {
   const Model model = mlp();
   const Program program = compile(model, plan_for(model, "pipeline=3,micro_batches=2", 3), {});
   EXPECT_EQ(count(program.instructions(0), OpCode::load_batch), 2);

@@ -102,7 +102,7 @@ TEST(Draw, SplitBackwardAndRecompute) {
             "                   0              5\n"
             "worker 0, stage 0 |0  r0 ...b0 w0 |\n"
             "worker 1, stage 1 |...0  b0 w0 ...|\n"
-            "0 forward of micro-batch 0, r0 again for backward, b0 backward of inputs, w0 of weights, . idle\n"
+            "0 forward of micro-batch 0, r0 forward recomputed, b0 backward of inputs, w0 of weights, . idle\n"
             "1 unit of time: one forward of a micro-batch through a stage\n"
             "bubble: 30.0 % of 5 units\n");
 }
@@ -125,7 +125,7 @@ TEST(Draw, WithoutFlushBatchesAreNumbered) {
             "worker 1, stage 1 |..0 b0  1 b1  2 b2  3 b3  ....|\n"
             "0 forward of batch 0, b0 backward, . idle\n"
             "1 unit of time: one forward of a micro-batch through a stage\n"
-            "without flush: batches 0 to 3 and their draining shown; a longer run goes on without it\n");
+            "without flush: batches 0 to 3 are shown, with draining; a longer run continues without draining\n");
 }
 
 TEST(Draw, SaysWhatItLeavesOut) {

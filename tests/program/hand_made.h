@@ -29,8 +29,8 @@ inline Model chain(int layers) {
   return builder.finish(x, builder.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
 }
 
-/// One segment of one op (layer `fc<stage>`) with one bucket per stage, on a data mesh; neighbours are joined by move
-/// `stage`.
+/// One segment of one op (layer `fc<stage>`) with one bucket per stage, on a data mesh; neighbours are joined by
+/// redistribution `stage`.
 inline HandMade stages(int count, const std::vector<std::vector<int>>& workers_of_stage) {
   HandMade made{chain(count), {}};
   Program& p = made.program;
@@ -44,7 +44,7 @@ inline HandMade stages(int count, const std::vector<std::vector<int>>& workers_o
     const NodeId node = made.model.input_count() + s;
     p.values.push_back({s == 0 ? 0 : node - 1, layout, layout, s > 0, s == 0});
     p.values.push_back({node, layout, layout, true, false});
-    if (s > 0) p.moves.push_back({2 * s - 1, 2 * s, layout, layout_of(s - 1), true, true, true});
+    if (s > 0) p.redistributions.push_back({2 * s - 1, 2 * s, layout, layout_of(s - 1), true, true, true});
     Op op;
     op.node = node;
     op.mesh = layout.mesh;

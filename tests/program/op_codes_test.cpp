@@ -25,7 +25,7 @@ TEST(OpCodes, WhatIsTakenIsPosted) {
     const OpCodeDescription& code = description_of(OpCode(c));
     if (!code.takes) continue;
     const OpCodeDescription& from = description_of(code.takes->from);
-    EXPECT_NE(from.meets, nullptr) << code.name;
+    EXPECT_NE(from.rendezvous, nullptr) << code.name;
     EXPECT_EQ(from.operand, code.operand) << code.name;  // the same index names both
     EXPECT_EQ(code.lane, Lane::main) << code.name;       // a rank takes one thing at a time
   }

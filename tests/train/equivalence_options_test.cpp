@@ -368,10 +368,10 @@ TEST(Skips, GoStraightToTheStageThatReadsThem) {
     for (int rank = 0; rank < 3; ++rank)
       for (const Instruction& i : program.instructions(rank)) {
         if (i.code != OpCode::send && i.code != OpCode::receive) continue;
-        const Move& move = program.moves[size_t(i.index)];
-        if (program.values[size_t(move.from)].node != model.find("relu0")) continue;
-        EXPECT_EQ(program.values[size_t(move.from)].layout.mesh.workers, std::vector<int>{0});
-        EXPECT_EQ(program.values[size_t(move.to)].layout.mesh.workers, std::vector<int>{2});
+        const Redistribution& redistribution = program.redistributions[size_t(i.index)];
+        if (program.values[size_t(redistribution.from)].node != model.find("relu0")) continue;
+        EXPECT_EQ(program.values[size_t(redistribution.from)].layout.mesh.workers, std::vector<int>{0});
+        EXPECT_EQ(program.values[size_t(redistribution.to)].layout.mesh.workers, std::vector<int>{2});
         ++found[{rank, i.code, i.adjoint}];
       }
     const std::map<std::tuple<int, OpCode, bool>, int> expected{{{0, OpCode::send, false}, kMicroBatches},

@@ -14,8 +14,8 @@
 namespace trireme {
 namespace {
 
-constexpr int kEverySize = 8;       // devices up to which a stage or a pipeline may have any number of them
-constexpr int kUnequalStages = 16;  // devices up to which stages may have different numbers of them
+constexpr int kEverySize = 8;       // up to this many devices, a stage or a pipeline may have any number of them
+constexpr int kUnequalStages = 16;  // up to this many devices, stages may have different numbers of them
 constexpr int kMicroBatchesPerDevice = 8;
 
 void check_space(const PlanRequest& request) {
@@ -25,10 +25,10 @@ void check_space(const PlanRequest& request) {
       fail_user({"planner", fmt::format("schedule {}", schedule), "the step model has no formula for it",
                  "use one of " + join(schedule_names([](const Schedule& s) { return s.step_rule != nullptr; }))});
   if (space.schedules.empty())
-    fail_user({"planner", "no schedules", "there is nothing to choose from", "allow at least one"});
+    fail_user({"planner", "no schedules", "the space of plans is empty", "allow at least one"});
   if (space.shardings.empty() || (!space.may_keep && !space.may_recompute))
     fail_user({"planner", "no optimizer sharding, or neither keeping nor recomputing activations",
-               "there is nothing to choose from", "allow at least one"});
+               "the space of plans is empty", "allow at least one of each"});
   for (const int m : space.micro_batches)
     if (m < 1 || m > request.batch)
       fail_user({"planner", fmt::format("{} micro-batches", m), fmt::format("the batch has {} samples", request.batch),
@@ -36,10 +36,10 @@ void check_space(const PlanRequest& request) {
   for (const int size : space.stage_sizes)
     if (size < 1 || size > request.cluster.size())
       fail_user({"planner", fmt::format("stages of {} devices", size),
-                 fmt::format("the cluster has {}", request.cluster.size()), ""});
+                 fmt::format("the cluster has {}", request.cluster.size()), "use from 1 to that many"});
 }
 
-/// Numbers of devices that a stage may have, or a pipeline of stages with equally many.
+/// The numbers of devices that a stage, or a pipeline of stages with equally many devices, may have.
 std::vector<int> usual_counts(const Cluster& cluster) {
   std::set<int> counts;
   const int devices = cluster.size();
@@ -47,7 +47,7 @@ std::vector<int> usual_counts(const Cluster& cluster) {
     for (int count = 1; count <= devices; ++count) counts.insert(count);
     return {counts.begin(), counts.end()};
   }
-  int node = 0;  // devices of the first one
+  int node = 0;  // devices of the first node
   while (node < devices && cluster.devices[size_t(node)].node == cluster.devices[0].node) ++node;
   for (int count = 1; count <= devices; count *= 2) counts.insert(count);
   for (int count = 1; count <= devices; ++count)
@@ -77,7 +77,7 @@ class Configurations {
  private:
   void add_all(const StageSettings& settings) {
     const int devices = request_.cluster.size();
-    // plain schedules take the same time; without a pipeline and micro-batches they are the same
+    // Plain schedules take the same time. Without a pipeline and micro-batches they are identical.
     const Schedule* plain = allowed(&lean_schedule());
     for (const Schedule& schedule : known_schedules())
       if (!plain && schedule.is_plain()) plain = allowed(&schedule);
@@ -101,7 +101,7 @@ class Configurations {
           add_shapes(configuration({&schedule, settings}), chunks);
   }
 
-  /// Null where the request does not allow it.
+  /// Null if the request does not allow it.
   const Schedule* allowed(const Schedule* schedule) const {
     return std::find(space_.schedules.begin(), space_.schedules.end(), schedule->name) == space_.schedules.end()
                ? nullptr
@@ -113,7 +113,7 @@ class Configurations {
     return configuration;
   }
 
-  /// All pipelines of stages with equally many devices.
+  /// Adds all pipelines of stages with equally many devices.
   void add_shapes(PipelineConfiguration configuration, int chunks) {
     for (const int size : sizes_)
       for (const int devices : usual_counts(request_.cluster)) {
@@ -134,7 +134,8 @@ class Configurations {
     configurations_.push_back({configuration, bound(configuration)});
   }
 
-  /// Device-seconds of a micro-batch over the devices: every stage is busy for all of its micro-batches.
+  /// A lower bound on the step time: device-seconds of all micro-batches over the devices, as if each stage were always
+  /// busy.
   double bound(const PipelineConfiguration& configuration) {
     const int m = configuration.settings.micro_batches;
     const double weight =
@@ -157,7 +158,7 @@ class Configurations {
   }
 
   struct Work {
-    double compute = kInfinity, weight = kInfinity;  // device-seconds, each at its least
+    double compute = kInfinity, weight = kInfinity;  // device-seconds, each the minimum over candidates
   };
   using WorkBySize = std::vector<std::vector<Work>>;  // by size and layer
 

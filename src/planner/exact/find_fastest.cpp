@@ -42,7 +42,7 @@ class Finder {
       open_.pop();
       advance(std::move(configuration));
     }
-    // whatever is open or was given up has its bound
+    // The bound of each configuration that is open or was given up still holds.
     if (!open_.empty()) answer_.lower_bound = std::min(answer_.lower_bound, open_.top().bound);
     answer_.lower_bound = std::min(answer_.lower_bound, cutoff());
     finish();
@@ -50,15 +50,15 @@ class Finder {
   }
 
  private:
-  /// A configuration, or one about a way to cut tied parameters.
+  /// A configuration, or a configuration with a choice of how to split tied parameters.
   struct Open {
     double bound = 0;
     int number = 0;
     PipelineConfiguration configuration;
-    std::shared_ptr<PipelineSearch> search;  ///< null: only the work has been added up so far
+    std::shared_ptr<PipelineSearch> search;  ///< null: only the bound from the work has been computed
     bool operator<(const Open& other) const {
       return std::pair(bound, number) > std::pair(other.bound, other.number);
-    }  // least first
+    }  // the least bound first
   };
 
   double cutoff() const {
@@ -66,7 +66,7 @@ class Finder {
     return answer_.best->objective * std::min(kNoBetter, 1 - request_.tolerance);
   }
 
-  /// One step further with a configuration.
+  /// Advances the search of a configuration by one step.
   void advance(Open open) {
     if (!open.search) {
       ++answer_.searched_configurations;
@@ -81,7 +81,7 @@ class Finder {
     if (!step.stages.empty()) take(plan_of(open.configuration, step.stages));
     if (!step.done) open_.push(std::move(open));
     else if (open.bound < cutoff())
-      answer_.lower_bound = std::min(answer_.lower_bound, open.bound);  // labels were left out
+      answer_.lower_bound = std::min(answer_.lower_bound, open.bound);  // labels were dropped
   }
 
   void open_for_each_cut(const Open& open) {
@@ -104,7 +104,7 @@ class Finder {
     return model_.costs(stage.span, configuration.settings).candidates(node)[size_t(stage.candidates[size_t(layer)])];
   }
 
-  /// Empty where there are too many.
+  /// Empty if there are too many.
   std::vector<TiedCuts> all_tied_cuts(const PipelineConfiguration& configuration) {
     std::vector<TiedCuts> all(1);
     for (size_t group = 0; group < facts_.tied().size(); ++group) {
@@ -182,12 +182,12 @@ class Finder {
     for (const OptimizerSharding sharding : request_.space.shardings) shardings.emplace_back(name_of(sharding));
     answer_.searched = fmt::format("{}; stages of {} devices{}; schedules {}; micro-batches {}; optimizer sharding {}",
                                    model_segments_.cuts_in_words(), fmt::join(stage_sizes_of(request_), ", "),
-                                   has_equal_stages(request_) ? ", equally many in each" : "",
+                                   has_equal_stages(request_) ? ", the same number in each stage" : "",
                                    fmt::join(request_.space.schedules, ", "),
                                    fmt::join(micro_batches_of(request_), ", "), fmt::join(shardings, ", "));
     add_proof(answer_, request_, deadline_,
-              incomplete_ ? "there are too many ways to cut tied parameters"
-                          : "too many ways to divide a stage, the dearest were left out");
+              incomplete_ ? "there are too many ways to split tied parameters"
+                          : "there are too many ways to divide a stage; the most expensive ones were dropped");
   }
 
   const PlanRequest& request_;
@@ -210,7 +210,7 @@ void add_proof(PlanAnswer& answer, const PlanRequest& request, const Deadline& d
   constexpr double kRounding = 1e-9;
   if (!answer.best) {
     answer.out_of_time = answer.lower_bound < kInfinity;
-    answer.proof = answer.out_of_time ? "none was found in time" : "no plan of the space fits";
+    answer.proof = answer.out_of_time ? "no plan was found within the time limit" : "no plan of the space fits";
     return;
   }
   const bool is_near = answer.gap() <= request.tolerance * (1 + kRounding);
@@ -218,7 +218,7 @@ void add_proof(PlanAnswer& answer, const PlanRequest& request, const Deadline& d
   answer.proof = answer.gap() <= kRounding
                      ? "optimal under the step model"
                      : fmt::format("at most {:.2g} % from optimal under the step model: {}", 100 * answer.gap(),
-                                   is_near              ? "nothing better by more than was asked for was looked for"
+                                   is_near ? "improvements below the requested tolerance were not searched for"
                                    : answer.out_of_time ? "the time limit ended the search"
                                                         : else_why);
 }

@@ -1,4 +1,4 @@
-// The fastest plan of a space: the search that every objective asks.
+// Searches for the fastest plan of a space. All objectives use this search.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-inline constexpr size_t kRunnersUp = 8;  ///< in an answer
+inline constexpr size_t kRunnersUp = 8;  ///< most runners-up in an answer
 
 struct RatedPlan {
   Plan plan;
@@ -20,37 +20,37 @@ struct RatedPlan {
   double objective = 0;  ///< seconds, bytes or money
 };
 
-/// What keeps all plans from fitting.
+/// The memory by which all plans miss the limits.
 struct Shortfall {
-  RatedPlan nearest = {};  ///< the plan whose fullest device is least over its limit
-  int stage = 0;           ///< of that device
-  double missing = 0;      ///< bytes there
-  bool is_least = true;  ///< that less would not do is proven, to a thousandth; false: the time limit ended the search
-  std::vector<std::string> changes = {};  ///< what would make some plan fit: a smaller batch, then more memory
+  RatedPlan nearest = {};  ///< the plan whose fullest device exceeds its limit least
+  int stage = 0;           ///< stage of that device
+  double missing = 0;      ///< bytes by which it exceeds the limit
+  bool is_least = true;    ///< true: proven to be the minimum, to a thousandth; false: the time limit ended the search
+  std::vector<std::string> changes = {};  ///< changes that make some plan fit: a smaller batch, then more memory
 };
 
 struct PlanAnswer {
   std::optional<RatedPlan> best;
-  std::vector<RatedPlan> runners_up;  ///< others that were found on the way, best first
-  double lower_bound = 0;             ///< of the objective: no plan of the space is better under the step model
-  std::string proof;                  ///< "optimal under the step model" or the gap and why
-  bool out_of_time = false;           ///< the time limit, and nothing else, left a gap, or no plan
-  std::string searched;               ///< the space in words
-  int configurations = 0;             ///< combinations of what is enumerated ...
+  std::vector<RatedPlan> runners_up;  ///< other plans that were found, best first
+  double lower_bound = 0;             ///< on the objective: no plan of the space is better under the step model
+  std::string proof;                  ///< "optimal under the step model", or the gap and its reason
+  bool out_of_time = false;           ///< only the time limit caused the gap or the lack of a plan
+  std::string searched;               ///< the space as text
+  int configurations = 0;             ///< number of enumerated configurations
   int searched_configurations =
-      0;              ///< ... that the sum of the work alone did not rule out (each way to cut tied parameters counts)
-  size_t labels = 0;  ///< partial divisions of stages that were looked at
-  std::optional<Shortfall> shortfall;  ///< where no plan fits; not where none was found in time
+      0;  ///< number that the bound from the work alone did not rule out (each way to split tied parameters counts)
+  size_t labels = 0;                   ///< number of partial stage divisions examined
+  std::optional<Shortfall> shortfall;  ///< set if no plan fits; not set if the time limit ended the search
 
   double gap() const { return best && best->objective > 0 ? (best->objective - lower_bound) / best->objective : 0; }
 };
 
-/// The fastest plan, of those faster than `cutoff` seconds. `any`: the first that is found will do.
+/// Returns the fastest plan, of the plans faster than `cutoff` seconds. `any`: stops at the first plan found.
 PlanAnswer find_fastest(const PlanRequest& request, double cutoff = std::numeric_limits<double>::infinity(),
                         bool any = false);
 
-/// Fills `proof` and `out_of_time` of an answer whose search is over. `else_why`: why there is a gap where neither the
-/// time nor the tolerance is to blame.
+/// Sets `proof` and `out_of_time` of a finished search's answer. `else_why`: the reason for a gap that neither the time
+/// limit nor the tolerance explains.
 void add_proof(PlanAnswer& answer, const PlanRequest& request, const Deadline& deadline, const char* else_why);
 
 }  // namespace trireme

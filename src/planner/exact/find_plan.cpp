@@ -12,10 +12,10 @@ namespace trireme {
 namespace {
 
 constexpr const char* kNoPriceNext =
-    "give every node of the cluster file a price_per_hour, and price.date and price.source; or the experiment its own "
-    "machine's price.per_hour";
+    "in the cluster file, set price_per_hour for each node, price.date and price.source; for this machine, set "
+    "price.per_hour in the experiment";
 
-/// Runners-up by money, those that were better than others in their turn included.
+/// Sorts the runners-up by money, including those that were best for a while.
 void sort_by_money(PlanAnswer& answer) {
   for (RatedPlan& plan : answer.runners_up) plan.objective = plan.prediction.money;
   std::stable_sort(answer.runners_up.begin(), answer.runners_up.end(),
@@ -23,13 +23,13 @@ void sort_by_money(PlanAnswer& answer) {
   if (answer.runners_up.size() > kRunnersUp) answer.runners_up.resize(kRunnersUp);
 }
 
-/// The least money: for every number of nodes, the fastest plan on them.
+/// The plan of least money: for each number of nodes, the fastest plan on them.
 PlanAnswer find_cheapest(const PlanRequest& request) {
   const Deadline deadline(request.time_limit);
   const auto has_price = [](const ClusterNode& node) { return node.price_per_hour > 0; };
   if (request.cluster.nodes.empty() ||
       !std::all_of(request.cluster.nodes.begin(), request.cluster.nodes.end(), has_price))
-    fail_user({"--objective cost", request.cluster.name, "a price of its machines is not known", kNoPriceNext});
+    fail_user({"--objective cost", request.cluster.name, "the price of at least one node is not known", kNoPriceNext});
   PlanAnswer best;
   double lower = kInfinity;
   for (int devices = 1; devices <= request.cluster.size(); ++devices) {
@@ -50,7 +50,7 @@ PlanAnswer find_cheapest(const PlanRequest& request) {
     sort_by_money(best);
   }
   best.lower_bound = std::min(lower, best.best ? best.best->objective : kInfinity);
-  add_proof(best, request, deadline, "too many ways to divide a stage, the dearest were left out");
+  add_proof(best, request, deadline, "there are too many ways to divide a stage; the most expensive ones were dropped");
   return best;
 }
 

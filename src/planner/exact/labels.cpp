@@ -1,6 +1,6 @@
-// Labels go from the segment's last layer to its first, as backward does: what is left of the reductions then needs one
-// number. Sums from the first layer on bound what a label can still become: plain, with the reductions, and with bytes
-// at a price.
+// Labels run from the segment's last layer to its first, as backward does. The remaining reduction then needs only one
+// number. Sums from the first layer on bound the completion of a label: plain, with the reductions, and with priced
+// bytes.
 #include "planner/exact/labels.h"
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostLabels = 500;  // per state; the dearest beyond it are left out
+constexpr size_t kMostLabels = 500;  // per state; the most expensive ones are dropped
 
-/// A way from a state to the segment's end.
+/// A path from a state to the segment's end.
 struct Label {
   double fill = 0, main = 0;
-  double reduction = 0;  // still to do when backward reaches this state
+  double reduction = 0;  // remaining when backward reaches this state
   double held = 0, run = 0, largest_run = 0, workspace = 0;
   int next_label = -1;  // in the state after the arc
   int arc = -1;
@@ -61,7 +61,7 @@ class LabelSearch {
 
   void add_bound(const SumWeights& weights) { bounds_.push_back({weights, segment_graph_.least_sums(weights)}); }
 
-  /// False where the deadline has passed.
+  /// Returns false if the deadline has passed.
   bool extend_all(int layer) {
     std::vector<std::vector<Label>>& here = labels_[size_t(layer)];
     here.resize(size_t(segment_graph_.states(layer)));
@@ -128,9 +128,9 @@ class LabelSearch {
   }
 
   void collect() {
-    for (const Label& way : labels_[0][0]) {
-      if (!fits_limit(way.held + way.transient(), limit_)) continue;
-      SegmentChoice choice{way.fill, way.main + way.reduction, {}};
+    for (const Label& first : labels_[0][0]) {
+      if (!fits_limit(first.held + first.transient(), limit_)) continue;
+      SegmentChoice choice{first.fill, first.main + first.reduction, {}};
       const auto beats = [](const SegmentChoice& a, const SegmentChoice& b) {
         return a.fill <= b.fill && a.main <= b.main;
       };
@@ -138,7 +138,7 @@ class LabelSearch {
                       [&](const SegmentChoice& other) { return beats(other, choice); }))
         continue;
       std::erase_if(answer_.choices, [&](const SegmentChoice& other) { return beats(choice, other); });
-      const Label* label = &way;
+      const Label* label = &first;
       for (int layer = 0; layer < segment_graph_.layers(); ++layer) {
         const Arc& arc = segment_graph_.arcs(layer)[size_t(label->arc)];
         choice.candidates.push_back(arc.candidate);

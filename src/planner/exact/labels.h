@@ -1,4 +1,4 @@
-// All good ways through a segment_graph within a memory limit.
+// All non-dominated paths through a segment graph within a memory limit.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,25 @@
 
 namespace trireme {
 
-/// Sums that differ by less are the same, relative.
+/// Sums whose relative difference is smaller are equal.
 constexpr double kNoBetter = 1 - 1e-10;
 
-/// One way to hold a segment, by what it adds to the step (step_rule.h).
+/// One division of a segment, by its contribution to the step (step_rule.h).
 struct SegmentChoice {
   double fill = 0;
-  double main = 0;              ///< with the exposed reduction
-  std::vector<int> candidates;  ///< of each layer; empty: only a bound, of no way in particular
+  double main = 0;              ///< including the exposed reduction
+  std::vector<int> candidates;  ///< per layer; empty: a bound without a division
 };
 
 struct LabelAnswer {
-  std::vector<SegmentChoice> choices;  ///< those that no other beats in both fill and main
-  bool complete = true;                ///< false: some may have been left out
-  size_t labels = 0;                   ///< made
+  std::vector<SegmentChoice> choices;  ///< the choices that no other dominates in both fill and main
+  bool complete = true;                ///< false: some may be missing
+  size_t labels = 0;                   ///< number of labels created
 };
 
-/// Ways with fill + main below `cutoff`. `limit`: bytes; 0: none. For bounds: a good price of a byte, and of how many
-/// layers the reductions matter (SumWeights::late). Once `deadline` has passed nothing is looked at any more, and the
-/// answer is not complete.
+/// Returns paths with fill + main below `cutoff`. `limit`: bytes; 0: none. `byte` (a good price per byte) and `late`
+/// (number of layers whose reductions count, SumWeights::late) are used for bounds. If `deadline` passes, the search
+/// stops and the answer is incomplete.
 LabelAnswer search_labels(const SegmentGraph& segment_graph, double limit, double cutoff, double byte, int late,
                           const Deadline& deadline);
 

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-/// Whether nothing about `a` is worse than about `b`.
+/// True if `a` is not worse than `b` in any term.
 bool no_worse(const StageTerms& a, const StageTerms& b) {
   return a.compute + a.communication <= b.compute + b.communication && a.weight_compute <= b.weight_compute &&
          a.exposed + a.update <= b.exposed + b.update && a.hide >= b.hide && a.reduce <= b.reduce &&

@@ -1,5 +1,5 @@
-// All ways to divide the layers of a stage, as a graph of states: a state says in which layout each live value lies.
-// The way of a stage through it, layer by layer, is a choice of a candidate for every layer.
+// All ways to divide the layers of a stage, as a graph of states. A state holds the layout of each live value. A path
+// of a stage through the graph, layer by layer, is a choice of one candidate per layer.
 #pragma once
 
 #include <map>
@@ -11,38 +11,39 @@
 
 namespace trireme {
 
-/// How a group of tied parameters is to be cut, everywhere; nullopt: nobody asks.
+/// How all layers must split a group of tied parameters; nullopt: no constraint.
 struct TiedCut {
   Placement placement;
-  int tensor = 1;  ///< 1 where it is whole
+  int tensor = 1;  ///< 1 if it is not split
   friend bool operator==(const TiedCut&, const TiedCut&) = default;
 };
-using TiedCuts = std::vector<std::optional<TiedCut>>;  // by group; empty: nobody asks
+using TiedCuts = std::vector<std::optional<TiedCut>>;  // by group; empty: no constraint
 
-/// How a candidate cuts a layer's parameter.
+/// How a candidate splits a layer's parameter.
 TiedCut cut_of(const Candidate& candidate, size_t parameter);
 
-/// Of one stage's place and settings; grows as it is asked. Used by one thread.
+/// The graph of one device span and its settings. Computed lazily. Not thread-safe.
 class LayoutGraph {
  public:
   struct Transition {
     int to = 0;         ///< state
     int candidate = 0;  ///< index into StageCosts::candidates
-    StageTerms terms;   ///< of the layer, with the moves to it
+    StageTerms terms;   ///< of the layer, with the redistributions to it
   };
 
-  /// The arguments outlive it.
+  /// The arguments must outlive this object.
   LayoutGraph(const ModelSegments& model_segments, const StageCosts& costs, TiedCuts tied = {})
       : model_segments_(model_segments), costs_(costs), tied_(std::move(tied)) {}
 
   const ModelSegments& model_segments() const { return model_segments_; }
   const StageCosts& costs() const { return costs_; }
 
-  /// All `live` values come from outside.
+  /// The state in which all `live` values come from outside the stage.
   int start_state(size_t live) { return state_number(std::vector<int>(live, kOutside)); }
-  /// One per state and layout of the output; more where none of them is best in everything. The reference stays valid.
+  /// One transition per state and layout of the output; more if none of them is best in every term. The reference
+  /// remains valid.
   const std::vector<Transition>& transitions(int step, int state);
-  /// What a stage that ends in a state pays for the values that others read; `live`: which they are.
+  /// The cost of the values that other stages read, for a stage that ends in a state. `live`: these values.
   StageTerms leave(int state, const std::vector<NodeId>& live) const;
 
   size_t states() const { return states_.size(); }

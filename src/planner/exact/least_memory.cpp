@@ -12,12 +12,12 @@
 namespace trireme {
 namespace {
 
-constexpr double kPrecision = 1e-3;  // of a bisection over limits, relative
+constexpr double kPrecision = 1e-3;  // relative, of a bisection over limits
 
 PlanAnswer any_plan(const PlanRequest& request) { return find_fastest(request, kInfinity, true); }
 
-/// Least factor in (lower, upper] for which `fits` finds a plan, to `precision`; `fits` is given factors and returns
-/// the least that would have done, or nothing.
+/// The least factor in (lower, upper] for which `fits` finds a plan, to `precision`. `fits(factor)` returns the least
+/// factor that the plan found needs, or nothing.
 template <class Fits>
 double bisect(double lower, double upper, double precision, Fits&& fits) {
   while (upper - lower > precision * upper) {
@@ -43,7 +43,7 @@ Cluster scaled(const Cluster& cluster, double factor) {
   return result;
 }
 
-/// How many times its limit the fullest device holds.
+/// The largest ratio of memory to limit over the devices.
 double excess(const Prediction& prediction) {
   double most = 0;
   for (size_t s = 0; s < prediction.limits.size(); ++s)
@@ -51,8 +51,8 @@ double excess(const Prediction& prediction) {
   return most;
 }
 
-/// Asks one configuration after the other, none of which may take all the time: what cannot be proven must not keep the
-/// next from being asked.
+/// Runs one request after another with a time limit each, so that a request that cannot be proven infeasible does not
+/// use all the time.
 class Probes {
  public:
   explicit Probes(std::optional<double> seconds)
@@ -70,20 +70,20 @@ class Probes {
   std::optional<double> each_;
 };
 
-/// The plan that lacks least, from those that are known on.
+/// Finds the plan with the least shortfall, starting from the known plans.
 class Shortage {
  public:
   explicit Shortage(const PlanRequest& request)
       : request_(request), facts_(request), formula_(facts_), probes_(half(request.time_limit)) {}
 
-  /// None: there is no plan, whatever the memory.
+  /// nullopt: there is no plan, whatever the memory.
   std::optional<Shortfall> run() {
     for (const Plan& plan : request_.known)
       if (!formula_.unknown(plan)) consider({plan, formula_.predict(plan), 0});
     Cluster free = request_.cluster;
     for (Device& device : free.devices) device.memory = 0;
     const PlanAnswer unlimited =
-        any_plan(within(with_cluster(request_, free), Deadline(std::nullopt)));  // the first that there is: quick
+        any_plan(within(with_cluster(request_, free), Deadline(std::nullopt)));  // fast: stops at the first plan
     if (unlimited.best) consider(*unlimited.best);
     if (!nearest_) return std::nullopt;
     factor_ = bisect(1, factor_, kPrecision, [this](double factor) { return fits(factor); });
@@ -96,7 +96,7 @@ class Shortage {
   }
 
  private:
-  /// Rated on a cluster of other limits, or on this one.
+  /// `plan` may have been rated on a cluster with other limits.
   void consider(RatedPlan plan) {
     plan.prediction = formula_.predict(plan.plan);
     const double factor = excess(plan.prediction);
@@ -134,11 +134,11 @@ class Shortage {
   const Probes probes_;
   std::optional<RatedPlan> nearest_;
   double factor_ = 0;
-  double ruled_out_ = 1;  ///< the request's own memory: why this is asked
+  double ruled_out_ = 1;  ///< initially the request's own memory, which is known not to suffice
 };
 
-/// The same plan for a smaller batch, in micro-batches of the same size or, of fewer samples, in one; none where
-/// workers go without a sample.
+/// The same plan for a smaller batch: with micro-batches of the same size or, if there are fewer samples, one
+/// micro-batch. nullopt if a worker would get no sample.
 std::optional<Plan> for_batch(Plan plan, const PlanRequest& request, int64_t batch) {
   if (find_schedule(plan.schedule, plan.name).chunked) return std::nullopt;
   plan.micro_batches = int(std::max<int64_t>(1, plan.micro_batches * batch / request.batch));
@@ -193,7 +193,7 @@ PlanAnswer find_smallest(const PlanRequest& request) {
   PlanAnswer first = any_plan(request);
   if (!first.best) return first;
   Plan smallest = first.best->plan;
-  double too_little = 0;  // proven
+  double too_little = 0;  // proven to be too little
   const auto fits = [&](double bytes) -> std::optional<double> {
     const Cluster cluster = limited(request.cluster, bytes);
     const PlanAnswer answer = any_plan(within(with_cluster(request, cluster), deadline));
@@ -209,7 +209,7 @@ PlanAnswer find_smallest(const PlanRequest& request) {
   PlanRequest fastest = within(with_cluster(request, cluster), deadline);
   fastest.known.push_back(smallest);
   PlanAnswer answer = find_fastest(fastest);
-  check_internal(answer.best.has_value(), "a plan that was found fits the limit that it gave");
+  check_internal(answer.best.has_value(), "a plan fits the limit that was derived from it");
   for (RatedPlan& plan : answer.runners_up) plan.objective = plan.prediction.fullest();
   answer.best->objective = answer.best->prediction.fullest();
   answer.lower_bound = std::min(too_little, answer.best->objective);
@@ -223,13 +223,13 @@ Shortfall explain_shortfall(const PlanRequest& request) {
   Shortage shortage(request);
   std::optional<Shortfall> found = shortage.run();
   if (!found)
-    return {.changes = {"a larger batch or fewer devices per stage: no division leaves every worker a sample"}};
+    return {.changes = {"a larger batch, or fewer devices per stage: each division leaves a worker without a sample"}};
   const Probes probes(Shortage::half(request.time_limit));
   if (!request.space.may_recompute && fits_with_recompute(request, probes))
     found->changes.emplace_back("plans that recompute activations");
   if (const auto batch = batch_that_fits(request, found->nearest.plan, probes))
     found->changes.push_back(
-        fmt::format("a batch of {} in place of {} (--set batch={})", *batch, request.batch, *batch));
+        fmt::format("a batch of {} instead of {} (--set batch={})", *batch, request.batch, *batch));
   constexpr double kDouble = 2;
   found->changes.push_back(shortage.factor() < kDouble
                                ? fmt::format("devices with {:.1f} % more memory", 100 * (shortage.factor() - 1))

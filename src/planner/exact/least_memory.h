@@ -1,4 +1,4 @@
-// Searches that ask the fastest-plan search again and again under other memory limits.
+// Searches that repeat the search for the fastest plan under changing memory limits.
 #pragma once
 
 #include "planner/deadline.h"
@@ -6,18 +6,20 @@
 
 namespace trireme {
 
-/// The plan whose fullest device holds least, to a thousandth or the request's tolerance (that much `lower_bound` is
-/// below), by bisection over a limit for all devices; of those with so little the fastest.
+/// Finds the plan whose fullest device needs the least memory, to a thousandth or the request's tolerance
+/// (`lower_bound` is that much lower), by bisection over a limit for all devices. Among plans with that memory, returns
+/// the fastest.
 PlanAnswer find_smallest(const PlanRequest& request);
 
-/// For a request that no plan fits: begins with the plans that are known. Its time limit is for this alone, half of it
-/// for the plan that lacks least; where it ends the search, what is said is true, but less may do.
+/// For a request that no plan fits. Starts with the known plans. The request's time limit is for this function alone;
+/// half of it is for the plan with the least shortfall. If the time limit ends the search, the answer is valid, but a
+/// smaller change may suffice.
 Shortfall explain_shortfall(const PlanRequest& request);
 
-/// The same request with the time that is left.
+/// The same request with the remaining time as time limit.
 PlanRequest within(const PlanRequest& request, const Deadline& deadline);
 
-/// The same request about another cluster, which must outlive the result.
+/// The same request for another cluster, which must outlive the result.
 PlanRequest with_cluster(const PlanRequest& request, const Cluster& cluster);
 
 }  // namespace trireme

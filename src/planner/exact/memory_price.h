@@ -1,4 +1,4 @@
-// Bounds under a memory limit by pricing bytes (Lagrangian relaxation; Everett, "Generalized Lagrange multiplier
+// Lower bounds under a memory limit, by pricing bytes (Lagrangian relaxation; Everett, "Generalized Lagrange multiplier
 // method", 1963).
 #pragma once
 
@@ -9,14 +9,15 @@
 namespace trireme {
 
 struct PricedBound {
-  double value = 0;                     ///< no way within the limit has a smaller weighted sum
-  double byte = 0;                      ///< the price at which that was found
-  std::vector<SegmentGraph::Way> ways;  ///< met while looking, whether they fit or not
-  bool none_fits = false;               ///< proven: no way is within the limit
+  double value = 0;                       ///< no path within the limit has a smaller weighted sum
+  double byte = 0;                        ///< the price that gave this bound
+  std::vector<SegmentGraph::Path> paths;  ///< paths found during the search, whether they fit or not
+  bool none_fits = false;                 ///< proven: no path is within the limit
 };
 
-/// The best bound that a price per byte gives, found by going from one to the next way where the sum at the best price
-/// has its kink. `limit`: bytes of the device; 0: none. `weights.byte` is not read.
+/// The best bound over all prices per byte. The bound is a concave piecewise linear function of the price. Its maximum
+/// is found by moving from path to path at the intersections of their lines. `limit`: bytes of the device; 0: none.
+/// `weights.byte` is ignored.
 PricedBound bound_by_price(const SegmentGraph& segment_graph, SumWeights weights, double limit);
 
 }  // namespace trireme

@@ -61,7 +61,7 @@ void ModelFacts::find_kept() {
   for (NodeId id = end() - 1; id >= first_layer(); --id) {
     LayerFacts& layer = layers_[size_t(id)];
     const LayerMemory memory = request_.costs.memory(id, options(id, 1).front(), 1, 1);
-    layer.output_kept = layer.output_kept || memory.keeps_output;  // consumers have spoken: they come later
+    layer.output_kept = layer.output_kept || memory.keeps_output;  // consumers were visited before
     const std::vector<NodeId>& inputs = model().node(id).inputs;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool keeps = i < memory.keeps_input.size() && memory.keeps_input[i];
@@ -74,7 +74,7 @@ void ModelFacts::find_kept() {
 
 void ModelFacts::find_runs() {
   labels_ = trireme::recompute_labels(model());
-  std::set<NodeId> read;  // by the run
+  std::set<NodeId> read;  // sources that the run has read
   for (NodeId id = first_layer(); id < end(); ++id) {
     LayerFacts& layer = layers_[size_t(id)];
     const bool begins = id == first_layer() || labels_[size_t(id)] != labels_[size_t(id) - 1];

@@ -1,4 +1,4 @@
-// What the exact planner has to know of a model, asked once.
+// The facts of a model that the exact planner needs, computed once.
 #pragma once
 
 #include <map>
@@ -10,27 +10,28 @@
 
 namespace trireme {
 
-/// Numbers by node: equal where kind, attributes, shapes of inputs, output and parameters are.
+/// A class number per node. Numbers are equal if kind, attributes and the shapes of inputs, output and parameters are
+/// equal.
 std::vector<int> equal_layers(const Model& model);
 
 struct ParameterFacts {
   double elements = 0;
-  int tied = -1;  ///< number of the group of layers that share it; -1: this layer's own
+  int tied = -1;  ///< group of layers that share the parameter; -1: only this layer uses it
 };
 
 struct LayerFacts {
   int layer_class = 0;
   std::vector<ParameterFacts> parameters;
-  bool output_kept = false;  ///< from forward to backward, by itself, a consumer or a view of it
+  bool output_kept = false;  ///< from forward to backward: by the layer, a consumer or a view
   std::vector<bool>
-      copy_kept;  ///< by input: likewise, if what this layer reads is a copy of its own (moved, received, loaded)
-  std::vector<bool> gradient_goes;  ///< by input: its gradient is sent to whoever made it
+      copy_kept;  ///< by input: the same, if this layer reads a copy of its own (redistributed, received, loaded)
+  std::vector<bool> gradient_goes;  ///< by input: its gradient is sent to its producer
   std::vector<bool>
-      first_in_run;  ///< by input: no earlier layer of this layer's run reads it, and it comes from outside the run
-  int run = 0;       ///< consecutive layers that are recomputed together
+      first_in_run;  ///< by input: it comes from outside the layer's run, and no earlier layer of the run reads it
+  int run = 0;       ///< first layer of the run: consecutive layers that are recomputed together
 };
 
-/// Made for one request, which must outlive it; used by one thread.
+/// Made for one request, which must outlive it. Not thread-safe.
 class ModelFacts {
  public:
   explicit ModelFacts(const PlanRequest& request);
@@ -40,13 +41,13 @@ class ModelFacts {
   int first_layer() const { return request_.model.input_count(); }
   int end() const { return int(layers_.size()); }
   const LayerFacts& layer(NodeId id) const { return layers_[size_t(id)]; }
-  /// Of one sample's output.
+  /// Bytes of one sample's output.
   double sample_bytes(NodeId id) const { return sample_bytes_[size_t(id)]; }
-  /// Layers that share a parameter, in the model's order, by group.
+  /// By group: the layers that share a parameter, in the model's order.
   const std::vector<std::vector<NodeId>>& tied() const { return tied_; }
   const std::vector<std::string>& recompute_labels() const { return labels_; }
 
-  /// The layer's options at a tensor degree. The reference stays valid.
+  /// The layer's options at a tensor degree. The reference remains valid.
   const std::vector<ShardingOption>& options(NodeId id, int tensor) const;
 
  private:

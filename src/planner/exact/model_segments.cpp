@@ -7,12 +7,12 @@
 namespace trireme {
 namespace {
 
-constexpr int kEveryLayer = 40;  // layers up to which a stage may be cut anywhere
-constexpr int kNarrow = 120;     // narrow places up to which all are tried
+constexpr int kEveryLayer = 40;  // up to this many layers, a stage may be cut anywhere
+constexpr int kNarrow = 120;     // up to this many narrow cut points, all are used
 
 template <class Range>
 void append(std::vector<int>& key, const Range& numbers) {
-  key.push_back(-2);  // separates
+  key.push_back(-2);  // separator
   for (const auto number : numbers) key.push_back(int(number));
 }
 
@@ -55,11 +55,11 @@ void ModelSegments::choose_cuts() {
     return;
   }
   cuts_ = narrow_cuts(wanted == Cuts::blocks);
-  cuts_in_words_ = fmt::format("cuts at {} places where {}", cuts_.size() - 2,
+  cuts_in_words_ = fmt::format("cuts at {} points where {}", cuts_.size() - 2,
                                wanted == Cuts::blocks ? "a block ends and one value crosses" : "one value crosses");
 }
 
-/// Layers are alike in their surroundings where everything that their costs and transitions are made of is.
+/// Two layers have the same step if all facts that determine their costs and transitions are equal.
 int ModelSegments::step_of(NodeId node, NodeId stage_begin) {
   const LayerFacts& layer = facts_.layer(node);
   std::vector<bool> shared(facts_.tied().size(), false);
@@ -103,7 +103,7 @@ int ModelSegments::step_of(NodeId node, NodeId stage_begin) {
 void ModelSegments::number_segments() {
   numbers_.resize(size_t(units()));
   for (int begin = 0; begin < units(); ++begin) {
-    // segments that begin with different live values are not alike
+    // Segments that start with different numbers of live values are not alike.
     int number = -2 - int(live_[size_t(cut(begin))].size());
     for (int unit = begin; unit < units(); ++unit) {
       std::vector<int> steps;

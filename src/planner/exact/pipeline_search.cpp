@@ -32,7 +32,7 @@ double PipelineSearch::quick_bound() const {
 
 PipelineSearch::Step PipelineSearch::advance(double cutoff) {
   if (std::max(proven_, quick_bound()) >= cutoff) return {cutoff, {}, true};
-  const Way best = best_way(cutoff);
+  const Tail best = best_pipeline(cutoff);
   if (complete()) proven_ = std::max(proven_, std::min(cutoff, best.seconds()));
   Step step{proven_, {}, best.next < 0};
   if (step.done) return step;
@@ -55,7 +55,7 @@ SegmentSearch& PipelineSearch::search(DeviceSpan span) {
 
 double PipelineSearch::micro_batches(int left) const { return configuration_.schedule->in_flight(shape(), left); }
 
-/// Ways to hold a segment matter below this.
+/// Only divisions of the segment below this value can be part of a pipeline below `cutoff`.
 double PipelineSearch::cutoff_for(int begin, int end, double cutoff) const {
   return cutoff - fills_->before[size_t(begin)] - fills_->after[size_t(end)];
 }
@@ -64,110 +64,110 @@ bool PipelineSearch::complete() const {
   return std::all_of(searches_.begin(), searches_.end(), [](const auto& entry) { return entry.second->complete(); });
 }
 
-PipelineSearch::Way PipelineSearch::best_way(double cutoff) {
-  ways_.assign(size_t(most_stages_ + 1) * size_t(units_ + 1) * size_t(columns()), {});
+PipelineSearch::Tail PipelineSearch::best_pipeline(double cutoff) {
+  tails_.assign(size_t(most_stages_ + 1) * size_t(units_ + 1) * size_t(columns()), {});
   const int last = fixed() ? 0 : configuration_.devices, least_left = counted_ ? 1 : 0,
             most_left = counted_ ? most_stages_ : 0;
-  for (int device = 0; device <= last; ++device) ways_[index({0, units_, device})] = {Way{.next = 0}};
+  for (int device = 0; device <= last; ++device) tails_[index({0, units_, device})] = {Tail{.next = 0}};
   for (int left = least_left; left <= most_left; ++left)
     for (int unit = units_ - 1; unit >= 0; --unit)
       for (int device = last; device >= 0; --device) {
         if (unit == 0 ? device > 0 || (fixed() && left < most_stages_) : !fixed() && device == 0) continue;
         extend({left, unit, fixed() ? device_of(left) : device}, cutoff);
       }
-  Way best;
+  Tail best;
   best.main = kInfinity;
   for (int left = least_left; left <= most_left; ++left)
-    for (const Way& way : ways_[index({left, 0, 0})])
-      if (way.seconds() < best.seconds()) best = way;
+    for (const Tail& tail : tails_[index({left, 0, 0})])
+      if (tail.seconds() < best.seconds()) best = tail;
   return best;
 }
 
 void PipelineSearch::extend(const Where& at, double cutoff) {
-  std::vector<Way>& here = ways_[index(at)];
+  std::vector<Tail>& here = tails_[index(at)];
   const double held = micro_batches(at.left);
   for (const int size : configuration_.sizes) {
     if (at.device + size > configuration_.devices) continue;
-    SegmentSearch& place = search({at.device, size});
+    SegmentSearch& segments = search({at.device, size});
     for (int end = at.unit + 1; end <= units_; ++end) {
       if (at.unit == 0 && end == units_ && !(fixed() && most_stages_ == 1))
         continue;  // one stage is a configuration of its own
-      const std::vector<Way>& rest = ways_[index({counted_ ? at.left - 1 : 0, end, at.device + size})];
+      const std::vector<Tail>& rest = tails_[index({counted_ ? at.left - 1 : 0, end, at.device + size})];
       if (rest.empty()) continue;
-      const auto& ways = place.known(stage_searches_.model_segments().segment_of(at.unit, end), held)
-                             .below(cutoff_for(at.unit, end, cutoff));
-      for (int c = 0; c < int(ways.size()); ++c)
+      const auto& choices = segments.known(stage_searches_.model_segments().segment_of(at.unit, end), held)
+                                .below(cutoff_for(at.unit, end, cutoff));
+      for (int c = 0; c < int(choices.size()); ++c)
         for (size_t r = 0; r < rest.size(); ++r) {
-          const Way way{ways[size_t(c)].fill + rest[r].fill,
-                        std::max(ways[size_t(c)].main, rest[r].main),
-                        at.left,
-                        end,
-                        size,
-                        c,
-                        int(r)};
-          if (way.seconds() + fills_->before[size_t(at.unit)] < cutoff) keep(here, way);
+          const Tail tail{choices[size_t(c)].fill + rest[r].fill,
+                          std::max(choices[size_t(c)].main, rest[r].main),
+                          at.left,
+                          end,
+                          size,
+                          c,
+                          int(r)};
+          if (tail.seconds() + fills_->before[size_t(at.unit)] < cutoff) keep(here, tail);
         }
     }
   }
 }
 
-void PipelineSearch::keep(std::vector<Way>& ways, const Way& way) {
-  for (const Way& other : ways)
-    if (other.fill <= way.fill && other.main <= way.main) return;
-  std::erase_if(ways, [&](const Way& other) { return way.fill <= other.fill && way.main <= other.main; });
-  ways.push_back(way);
+void PipelineSearch::keep(std::vector<Tail>& tails, const Tail& tail) {
+  for (const Tail& other : tails)
+    if (other.fill <= tail.fill && other.main <= tail.main) return;
+  std::erase_if(tails, [&](const Tail& other) { return tail.fill <= other.fill && tail.main <= other.main; });
+  tails.push_back(tail);
 }
 
 template <class Visit>
-void PipelineSearch::visit_stages(const Way& best, Visit&& visit) {
+void PipelineSearch::visit_stages(const Tail& best, Visit&& visit) {
   Where at{best.stages, 0, 0};
-  for (Way way = best; at.unit < units_;) {
-    visit(way, at, DeviceSpan{at.device, way.size});
+  for (Tail tail = best; at.unit < units_;) {
+    visit(tail, at, DeviceSpan{at.device, tail.size});
     const int left = counted_ ? at.left - 1 : 0;
-    at = {left, way.end, fixed() && left > 0 ? device_of(left) : at.device + way.size};
-    if (at.unit < units_) way = ways_[index(at)][size_t(way.next)];
+    at = {left, tail.end, fixed() && left > 0 ? device_of(left) : at.device + tail.size};
+    if (at.unit < units_) tail = tails_[index(at)][size_t(tail.next)];
   }
 }
 
-/// Looks at the segments of a way that are bounds so far. False where there are none.
-bool PipelineSearch::look_closer(const Way& best, double cutoff) {
+/// Refines the segments of a pipeline that are still bounds. Returns false if there are none.
+bool PipelineSearch::look_closer(const Tail& best, double cutoff) {
   std::set<std::tuple<SegmentSearch*, int, double>> unpriced;
-  std::map<std::tuple<SegmentSearch*, int, double>, double> unsettled;  // with the cutoff needed
-  visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
-    const std::tuple key{&search(span), stage_searches_.model_segments().segment_of(at.unit, way.end),
+  std::map<std::tuple<SegmentSearch*, int, double>, double> unsettled;  // with the required cutoff
+  visit_stages(best, [&](const Tail& tail, const Where& at, DeviceSpan span) {
+    const std::tuple key{&search(span), stage_searches_.model_segments().segment_of(at.unit, tail.end),
                          micro_batches(at.left)};
     const SegmentSearch::Known& known = std::get<0>(key)->known(std::get<1>(key), std::get<2>(key));
-    const double needed = cutoff_for(at.unit, way.end, cutoff);
+    const double needed = cutoff_for(at.unit, tail.end, cutoff);
     if (!known.priced) unpriced.insert(key);
     else if (known.settled_below < needed) unsettled[key] = std::max(unsettled[key], needed);
   });
-  for (const auto& [place, segment, held] : unpriced) place->look_closer(segment, held, cutoff);
+  for (const auto& [segments, segment, held] : unpriced) segments->look_closer(segment, held, cutoff);
   if (!unpriced.empty()) return true;
   for (const auto& [key, needed] : unsettled) std::get<0>(key)->look_closer(std::get<1>(key), std::get<2>(key), needed);
   return !unsettled.empty();
 }
 
-/// The way's cuts with divisions that fit, where each segment has one.
-std::vector<StagePick> PipelineSearch::real_stages(const Way& best) {
+/// The pipeline's cuts with divisions that fit. Empty unless each segment has one.
+std::vector<StagePick> PipelineSearch::real_stages(const Tail& best) {
   std::vector<StagePick> stages;
   bool all = true;
-  visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
+  visit_stages(best, [&](const Tail& tail, const Where& at, DeviceSpan span) {
     const auto& known =
-        search(span).known(stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left));
+        search(span).known(stage_searches_.model_segments().segment_of(at.unit, tail.end), micro_batches(at.left));
     all = all && known.real;
-    if (known.real) stages.push_back({at.unit, way.end, span, known.real->candidates});
+    if (known.real) stages.push_back({at.unit, tail.end, span, known.real->candidates});
   });
   if (!all) stages.clear();
   return stages;
 }
 
-std::vector<StagePick> PipelineSearch::stages_of(const Way& best, double cutoff) {
+std::vector<StagePick> PipelineSearch::stages_of(const Tail& best, double cutoff) {
   std::vector<StagePick> stages;
-  visit_stages(best, [&](const Way& way, const Where& at, DeviceSpan span) {
+  visit_stages(best, [&](const Tail& tail, const Where& at, DeviceSpan span) {
     const auto& known =
-        search(span).known(stage_searches_.model_segments().segment_of(at.unit, way.end), micro_batches(at.left));
+        search(span).known(stage_searches_.model_segments().segment_of(at.unit, tail.end), micro_batches(at.left));
     stages.push_back(
-        {at.unit, way.end, span, known.below(cutoff_for(at.unit, way.end, cutoff))[size_t(way.choice)].candidates});
+        {at.unit, tail.end, span, known.below(cutoff_for(at.unit, tail.end, cutoff))[size_t(tail.choice)].candidates});
   });
   return stages;
 }

@@ -6,11 +6,11 @@
 namespace trireme {
 namespace {
 
-/// Indices begin and end of an interval's cover by parts of 1 / parts, and how much of the interval part `own` covers.
-/// All bounds are whole numbers in units of 1 / (parts * units).
+/// How the parts of 1 / parts cover an interval: the number of parts that overlap it, and how much of it part `own`
+/// covers. All bounds are integers in units of 1 / (parts * wanted_parts).
 struct Cover {
   int parts_met = 0;
-  double own = 0;  ///< of the whole
+  double own = 0;  ///< fraction of the whole
 };
 
 Cover cover(int64_t parts, int64_t own, int64_t wanted_parts, int64_t wanted) {
@@ -22,7 +22,8 @@ Cover cover(int64_t parts, int64_t own, int64_t wanted_parts, int64_t wanted) {
   return result;
 }
 
-/// Along the tensor axis: summands or shards to read, and what of it a worker has itself.
+/// The same along the tensor axis: the number of summands or shards to read, and the fraction that the worker has
+/// itself.
 Cover cover_tensor(const StageLayout& from, int own, const StageLayout& to, int wanted) {
   const double needed = to.placement.is_shard() ? 1.0 / to.tensor : 1.0;
   if (from.placement.is_replicate()) return {1, needed};
@@ -77,7 +78,7 @@ const LinkCost& RedistributionCosts::ring(int stride, int ranks) const {
   return rings_.emplace(std::pair{stride, ranks}, ring_link(cluster_, span_, stride, ranks)).first->second;
 }
 
-/// Layouts whose degrees divide `block`, which divides the stage, differ within blocks of so many workers only.
+/// Layouts whose degrees divide `block`, which divides the stage, differ only within blocks of that many workers.
 const LinkCost& RedistributionCosts::exchange(int block) const {
   const int within = span_.count % block == 0 ? block : span_.count;
   const auto found = exchanges_.find(within);

@@ -9,29 +9,30 @@
 
 namespace trireme {
 
-/// Where a tensor lies on a stage's workers: samples over the data axis (workers / tensor), `placement` over the tensor
-/// axis.
+/// The layout of a tensor on a stage's workers: samples are sharded over the data axis (workers / tensor), and
+/// `placement` is on the tensor axis.
 struct StageLayout {
   int tensor = 1;
   Placement placement;
   friend bool operator==(const StageLayout&, const StageLayout&) = default;
 };
 
-/// What the worker with most to receive gets under plan_transfers, and from how many others.
+/// What the worker that receives most gets under plan_transfers, and the number of messages.
 struct Arrivals {
-  double share = 0;  ///< of the bytes of the whole tensor
+  double share = 0;  ///< fraction of the bytes of the whole tensor
   int messages = 0;
 };
-/// Samples and dims are taken to divide evenly.
+/// Assumes that samples and dims divide evenly.
 Arrivals arrivals(int workers, const StageLayout& from, const StageLayout& to);
 
-/// One stage's links, asked again and again.
+/// The redistribution costs on one stage's links. Results are cached.
 class RedistributionCosts {
  public:
   RedistributionCosts(const Cluster& cluster, DeviceSpan span) : cluster_(cluster), span_(span) {}
 
-  /// `bytes`: of the whole tensor. Where both layouts have one tensor degree: the ring collective by its formula
-  /// (all-reduce, reduce-scatter, all-gather), the all-to-all by pairs. Else every worker receives what it lacks.
+  /// `bytes`: of the whole tensor. If both layouts have the same tensor degree, the formula of the ring collective
+  /// (all-reduce, reduce-scatter, all-gather) or of the pairwise all-to-all is used. Otherwise each worker receives
+  /// what it lacks.
   double seconds(const StageLayout& from, const StageLayout& to, double bytes) const;
 
   const LinkCost& tensor_ring(int tensor) const { return ring(1, tensor); }

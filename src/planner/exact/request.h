@@ -1,4 +1,4 @@
-// What the exact planner is asked: a model, devices, what layers cost, and among which plans to choose.
+// The input of the exact planner: a model, devices, layer costs and the space of plans.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,40 @@
 
 namespace trireme {
 
-/// What a plan is judged by. Always subject to the devices' memory; ties go to the plan of least seconds.
+/// The objective of the search. Always subject to the devices' memory. Of equal plans, the one with fewer seconds is
+/// chosen.
 enum class Objective {
   time,    ///< seconds of a step
   memory,  ///< bytes of the fullest device
   cost,    ///< money of a step: seconds times the price of the nodes used
 };
 
-/// Between which layers stages may be cut.
+/// The layers between which stages may be cut.
 enum class Cuts {
   automatic,  ///< every_layer for small models, then narrow, then blocks
   every_layer,
-  narrow,  ///< where one value crosses
-  blocks,  ///< where a block (block_of of model.h) ends and one value crosses
+  narrow,  ///< where only one value is live
+  blocks,  ///< where a block (block_of of model.h) ends and only one value is live
 };
 
-/// The plans among which to choose. Stages are runs of layers in the model's order on devices that follow each other;
-/// within a stage every layer has a (data x tensor) mesh and one of its splits.
+/// The space of plans. Stages are runs of layers in the model's order, on consecutive devices. Within a stage each
+/// layer has a (data x tensor) mesh and one of its splits.
 struct PlanSpace {
-  /// Of those with a step rule.
+  /// Only schedules with a step rule.
   std::vector<std::string> schedules = {std::string(lean_schedule().name), std::string(usual_schedule().name)};
   std::vector<int> micro_batches = {};  ///< empty: powers of two up to the batch, at most 8 per device
-  std::vector<int> chunks = {2};        ///< under schedules for several stages per worker
+  std::vector<int> chunks = {2};        ///< stages per worker, for schedules with several
   std::vector<OptimizerSharding> shardings = {OptimizerSharding::none};
   bool may_keep = true;       ///< plans without recompute
-  bool may_recompute = true;  ///< plans that recompute every block (recompute_labels of plan/named.h)
-  /// Devices of a stage. Empty: all numbers up to 8 devices; else powers of two, divisors of the cluster and whole
-  /// nodes.
+  bool may_recompute = true;  ///< plans that recompute each block (recompute_labels of plan/named.h)
+  /// Number of devices of a stage. Empty: any number on clusters of up to 8 devices; otherwise powers of two, divisors
+  /// of the cluster size and whole nodes.
   std::vector<int> stage_sizes = {};
-  /// Whether all stages have equally many devices; a pipeline of such stages has in all any number up to 8, else one of
-  /// the numbers that are usual for stages. Default: on clusters of more than 16.
+  /// True: all stages have equally many devices. The total of such a pipeline is any number on clusters of up to 8
+  /// devices, otherwise one of the default numbers for stages. Default: true on clusters of more than 16 devices.
   std::optional<bool> equal_stages = {};
-  int most_tensor = 0;  ///< greatest tensor degree; 0: any on up to 64 devices, else a node's devices
+  int most_tensor = 0;  ///< greatest tensor degree; 0: any on up to 64 devices, otherwise the number of devices of a
+                        ///< node
   Cuts cuts = Cuts::automatic;
 };
 
@@ -54,19 +56,18 @@ struct PlanRequest {
   const Cluster& cluster;
   const LayerCosts& costs;
   int64_t batch = 1;
-  int bytes_per_value = 4;    ///< of activations: 2 (bf16), 4, 8
+  int bytes_per_value = 4;    ///< bytes of an activation's element: 2 (bf16), 4, 8
   int optimizer_tensors = 0;  ///< state tensors per weight: SGD 0, with momentum 1, Adam 2
   Objective objective = Objective::time;
   PlanSpace space = {};
-  /// Plans to beat, valid for the batch: the answer is never worse than those of them that the step model knows and
-  /// that fit.
+  /// Plans to start from, valid for the batch. The answer is not worse than the best of them that the step model
+  /// supports and that fits.
   std::vector<Plan> known = {};
-  std::optional<double> time_limit =
-      {};  ///< seconds of searching, after which the best so far is the answer, with its gap
-  /// Relative: what is not better by more than this is not looked for. The answer's gap says how much of it was needed;
-  /// 0: the very best.
+  std::optional<double> time_limit = {};  ///< seconds of search; then the best plan so far is returned, with its gap
+  /// Relative. Improvements smaller than this are not searched for. The answer's gap says how much of it was used. 0:
+  /// optimal.
   double tolerance = 0;
-  /// By node: layers of one number cost the same. Empty: equal_layers() (model_facts.h).
+  /// By node: layers with the same number have the same costs. Empty: equal_layers() (model_facts.h).
   std::vector<int> layer_classes = {};
 };
 

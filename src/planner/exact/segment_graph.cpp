@@ -78,18 +78,18 @@ SegmentGraph::Sums SegmentGraph::least_sums(const SumWeights& weights) const {
   return sums;
 }
 
-SegmentGraph::Way SegmentGraph::best_way(const SumWeights& weights) const {
+SegmentGraph::Path SegmentGraph::best_path(const SumWeights& weights) const {
   const Sums sums = least_sums(weights);
-  Way way{kInfinity, {}};
+  Path path{kInfinity, {}};
   int state = -1;
   for (int s = 0; s < states(layers()); ++s) {
     const double sum = sums.back()[size_t(s)] + weigh(leaving_[size_t(s)], layers(), weights);
-    if (sum >= way.sum) continue;
-    way.sum = sum;
+    if (sum >= path.sum) continue;
+    path.sum = sum;
     state = s;
   }
-  if (state < 0) return way;
-  way.arcs.resize(size_t(layers()));
+  if (state < 0) return path;
+  path.arcs.resize(size_t(layers()));
   for (int layer = layers() - 1; layer >= 0; --layer) {
     double least = kInfinity;
     int chosen = -1;
@@ -101,18 +101,18 @@ SegmentGraph::Way SegmentGraph::best_way(const SumWeights& weights) const {
       least = sum;
       chosen = a;
     }
-    way.arcs[size_t(layer)] = chosen;
+    path.arcs[size_t(layer)] = chosen;
     state = arcs(layer)[size_t(chosen)].from;
   }
-  return way;
+  return path;
 }
 
-WaySum SegmentGraph::sum_of(const Way& way) const {
-  const Arc& last = arcs(layers() - 1)[size_t(way.arcs.back())];
-  WaySum sum{leaving_[size_t(last.to)].fill, leaving_[size_t(last.to)].main, 0, 0};
+PathSum SegmentGraph::sum_of(const Path& path) const {
+  const Arc& last = arcs(layers() - 1)[size_t(path.arcs.back())];
+  PathSum sum{leaving_[size_t(last.to)].fill, leaving_[size_t(last.to)].main, 0, 0};
   double reduction = 0, run = 0, largest_run = 0, workspace = 0;
   for (int layer = layers() - 1; layer >= 0; --layer) {
-    const Arc& arc = arcs(layer)[size_t(way.arcs[size_t(layer)])];
+    const Arc& arc = arcs(layer)[size_t(path.arcs[size_t(layer)])];
     sum.fill += arc.fill;
     sum.main += arc.main;
     sum.held += held(arc);
@@ -127,11 +127,11 @@ WaySum SegmentGraph::sum_of(const Way& way) const {
   return sum;
 }
 
-int SegmentGraph::late_layers(const Way& way) const {
-  double before = 0, most = 0;  // reductions less hides of all layers so far
+int SegmentGraph::late_layers(const Path& path) const {
+  double before = 0, most = 0;  // reductions less hides of the previous layers
   int layers_of_most = 0;
   for (int layer = 0; layer < layers(); ++layer) {
-    const Arc& arc = arcs(layer)[size_t(way.arcs[size_t(layer)])];
+    const Arc& arc = arcs(layer)[size_t(path.arcs[size_t(layer)])];
     if (before + arc.reduce > most) {
       most = before + arc.reduce;
       layers_of_most = layer + 1;
@@ -141,23 +141,23 @@ int SegmentGraph::late_layers(const Way& way) const {
   return layers_of_most;
 }
 
-std::vector<int> SegmentGraph::candidates_of(const Way& way) const {
+std::vector<int> SegmentGraph::candidates_of(const Path& path) const {
   std::vector<int> candidates;
   for (int layer = 0; layer < layers(); ++layer)
-    candidates.push_back(arcs(layer)[size_t(way.arcs[size_t(layer)])].candidate);
+    candidates.push_back(arcs(layer)[size_t(path.arcs[size_t(layer)])].candidate);
   return candidates;
 }
 
-SegmentGraph::Way SegmentGraph::way_of(const std::vector<int>& candidates) const {
-  Way way;
+SegmentGraph::Path SegmentGraph::path_of(const std::vector<int>& candidates) const {
+  Path path;
   int state = 0;
   for (int layer = 0; layer < layers(); ++layer) {
     const auto leads = [&](const Arc& arc) { return arc.from == state && arc.candidate == candidates[size_t(layer)]; };
     const auto arc = std::find_if(arcs(layer).begin(), arcs(layer).end(), leads);
-    way.arcs.push_back(int(arc - arcs(layer).begin()));
+    path.arcs.push_back(int(arc - arcs(layer).begin()));
     state = arc->to;
   }
-  return way;
+  return path;
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// The layout_graph between a segment's first layer and its last, spelled out with numbers under one schedule's rule:
-// what the segment's dynamic programs run over.
+// The layout graph of one segment with all costs evaluated under one schedule's rule. The segment's dynamic programs
+// run on it.
 #pragma once
 
 #include <vector>
@@ -9,34 +9,34 @@
 
 namespace trireme {
 
-/// One candidate for one layer, from a state before it to one after it (indices into SegmentGraph::states).
+/// One candidate for one layer, from a state before it to a state after it (indices into SegmentGraph::states).
 struct Arc {
   int from = 0, to = 0, candidate = 0;
-  double fill = 0, main = 0;    ///< seconds that it adds to these
-  double reduce = 0, hide = 0;  ///< seconds, as often as a worker has stages
-  double state = 0;             ///< bytes, likewise
+  double fill = 0, main = 0;    ///< seconds that it adds to fill and to main
+  double reduce = 0, hide = 0;  ///< seconds, times the number of stages of a worker
+  double state = 0;             ///< bytes, times the number of stages of a worker
   double stored = 0;            ///< bytes per micro-batch in flight
-  double run = 0;               ///< bytes while its run is recomputed; 0 where nothing is
+  double run = 0;               ///< bytes while its run is recomputed; 0 without recomputation
   double workspace = 0;
 };
 
-/// How a layer's arc counts in a relaxed sum. `late`: of the first so many layers reduce counts, less hide but for the
-/// last of them: what is left of the reductions at the end is no less than that, for whichever number. `byte`: seconds
-/// that a byte costs.
+/// The weights of an arc in a relaxed sum. `late`: of the first `late` layers, `reduce` counts, less `hide` except for
+/// the last of them. For any `late`, this is a lower bound on the remaining reduction. `byte`: price in seconds per
+/// byte.
 struct SumWeights {
   double fill = 1, main = 1;
   int late = 0;
   double byte = 0;
 };
 
-/// What one way through the segment_graph amounts to.
-struct WaySum {
-  double fill = 0, main = 0;  ///< main with the exposed reduction
+/// The totals of one path through the segment graph.
+struct PathSum {
+  double fill = 0, main = 0;  ///< main includes the exposed reduction
   double bytes = 0;           ///< of the device
-  double held = 0;            ///< of these: state and what micro-batches keep, without recomputing and workspace
+  double held = 0;  ///< part of `bytes`: state and what micro-batches retain, without recomputation and workspace
 };
 
-/// Made for one segment and a number of micro-batches in flight.
+/// The graph of one segment for a given number of micro-batches in flight.
 class SegmentGraph {
  public:
   /// `folded`: fill counts as main.
@@ -47,13 +47,13 @@ class SegmentGraph {
   const std::vector<Arc>& arcs(int layer) const { return arcs_[size_t(layer)]; }
   const std::vector<Arc>& leaving() const {
     return leaving_;
-  }  ///< by state after the last layer: what it costs to end there
+  }  ///< by state after the last layer: the cost of ending there
   bool run_begins(int layer) const { return run_begins_[size_t(layer)]; }
   double held(const Arc& arc) const { return arc.state + micro_batches_ * arc.stored; }
-  /// No way needs less than this for recomputing and workspace.
+  /// A lower bound over all paths on the bytes for recomputation and workspace.
   double least_transient() const { return least_transient_; }
 
-  /// Least sums from the first layer to every state, by boundary and state.
+  /// The least sums from the first layer to each state, by boundary and state.
   using Sums = std::vector<std::vector<double>>;
   Sums least_sums(const SumWeights& weights) const;
   double weigh(const Arc& arc, int layer, const SumWeights& w) const {
@@ -61,17 +61,17 @@ class SegmentGraph {
     return w.fill * arc.fill + w.main * (arc.main + late) + w.byte * held(arc);
   }
 
-  /// The way of least weighted sum: its arcs' indices by layer.
-  struct Way {
+  /// The path of least weighted sum: the index of its arc in each layer.
+  struct Path {
     double sum = 0;
     std::vector<int> arcs;
   };
-  Way best_way(const SumWeights& weights) const;
-  WaySum sum_of(const Way& way) const;
-  /// The number of layers whose reductions, less what hides them, are what is left at the end (SumWeights::late).
-  int late_layers(const Way& way) const;
-  std::vector<int> candidates_of(const Way& way) const;
-  Way way_of(const std::vector<int>& candidates) const;  ///< its sum is left 0
+  Path best_path(const SumWeights& weights) const;
+  PathSum sum_of(const Path& path) const;
+  /// The number of layers whose reductions, less what hides them, are the remaining reduction (SumWeights::late).
+  int late_layers(const Path& path) const;
+  std::vector<int> candidates_of(const Path& path) const;
+  Path path_of(const std::vector<int>& candidates) const;  ///< does not set `sum`
 
  private:
   Arc arc_of(const StageTerms& terms, const StepRule& rule, bool folded, bool recompute) const;

@@ -46,13 +46,13 @@ const SegmentSearch::Flow& SegmentSearch::flow(int step, int list) {
   Flow& flow = it->second;
   if (!fresh) return flow;
   std::vector<int> after;
-  std::map<int, int> places;
+  std::map<int, int> positions;
   for (int from = 0; from < int(lists_[size_t(list)].size()); ++from)
     for (const LayoutGraph::Transition& transition :
          layout_graph_.transitions(step, lists_[size_t(list)][size_t(from)])) {
-      const auto [place, is_new] = places.emplace(transition.to, int(after.size()));
+      const auto [position, is_new] = positions.emplace(transition.to, int(after.size()));
       if (is_new) after.push_back(transition.to);
-      flow.edges.push_back({from, place->second, least_of_terms(transition.terms)});
+      flow.edges.push_back({from, position->second, least_of_terms(transition.terms)});
     }
   flow.list = list_number(after);
   return flow;
@@ -119,8 +119,8 @@ void SegmentSearch::look_closer(int segment, double micro_batches, double cutoff
   else settle(segment, micro_batches, cutoff, known);
 }
 
-/// Fill and main each by itself, and their sum for a way that is good in both; reductions as far as they mattered in
-/// such a way.
+/// Bounds fill and main separately, and their sum for a division that is good in both. Reductions are included as far
+/// as they mattered in such a division.
 void SegmentSearch::price(int segment, double micro_batches, Known& known) {
   known.priced = true;
   const SegmentGraph segment_graph(layout_graph_, segment, rule_, folded_, micro_batches);
@@ -128,12 +128,12 @@ void SegmentSearch::price(int segment, double micro_batches, Known& known) {
   const auto bound = [&](const SumWeights& weights) {
     const PricedBound priced = bound_by_price(segment_graph, weights, limit);
     if (priced.none_fits) known.bound.clear();
-    for (const SegmentGraph::Way& way : priced.ways) {
-      const WaySum sum = segment_graph.sum_of(way);
+    for (const SegmentGraph::Path& path : priced.paths) {
+      const PathSum sum = segment_graph.sum_of(path);
       if (!fits_limit(sum.bytes, limit) || (known.real && known.real->fill + known.real->main <= sum.fill + sum.main))
         continue;
-      known.real = SegmentChoice{sum.fill, sum.main, segment_graph.candidates_of(way)};
-      known.late = segment_graph.late_layers(way);
+      known.real = SegmentChoice{sum.fill, sum.main, segment_graph.candidates_of(path)};
+      known.late = segment_graph.late_layers(path);
     }
     if (weights.main > 0 && weights.fill > 0) known.byte = priced.byte;
     return priced.value;
@@ -158,16 +158,16 @@ void SegmentSearch::settle(int segment, double micro_batches, double cutoff, Kno
   known.settled_below = cutoff;
   const SegmentGraph segment_graph(layout_graph_, segment, rule_, folded_, micro_batches);
   const double limit = layout_graph_.costs().memory_limit();
-  // of one stage only the best counts: none but better ones than what is known
+  // For a single stage only the best division counts, so only better ones than the known one are searched.
   const bool has_best = folded_ && known.real && known.real->main < cutoff;
   if (has_best) cutoff = known.real->main * kNoBetter;
   LabelAnswer answer;
   bool done = false;
-  if (known.byte == 0) {  // perhaps nothing needs to be left out for memory's sake
+  if (known.byte == 0) {  // the memory limit may not be binding, so first search without it
     answer = search_labels(segment_graph, 0, cutoff, 0, known.late, deadline_);
     labels_ += answer.labels;
     done = limit == 0 || std::all_of(answer.choices.begin(), answer.choices.end(), [&](const SegmentChoice& choice) {
-             return fits_limit(segment_graph.sum_of(segment_graph.way_of(choice.candidates)).bytes, limit);
+             return fits_limit(segment_graph.sum_of(segment_graph.path_of(choice.candidates)).bytes, limit);
            });
   }
   if (!done) {

@@ -1,4 +1,4 @@
-// The best ways to divide the layers of one stage: a dynamic program over the layout_graph, exact.
+// The best ways to divide the layers of one stage, by an exact dynamic program over the layout graph.
 #pragma once
 
 #include <map>
@@ -10,61 +10,60 @@
 
 namespace trireme {
 
-/// Of the segments of one place, under one rule. Used by one thread.
+/// Searches the segments on one device span under one rule. Not thread-safe.
 class SegmentSearch {
  public:
-  /// `layout_graph` and `deadline` outlive it. `folded`: only fill + main counts (a plan of one stage), and all of it
-  /// is put into main.
+  /// `layout_graph` and `deadline` must outlive this object. `folded`: only fill + main matters (a plan of one stage);
+  /// all of it is added to main.
   SegmentSearch(LayoutGraph& layout_graph, const StepRule& rule, bool folded, const Deadline& deadline);
 
   struct Known {
     bool asked = false, priced = false;
-    /// One: no way has less fill, none less main. At first from sums that let memory and hiding aside; priced: with
-    /// memory too (memory_price.h). Empty where no way fits.
+    /// One choice: no division has less fill or less main. First from sums that ignore memory and hiding; once
+    /// `priced`, also from memory (memory_price.h). Empty if no division fits.
     std::vector<SegmentChoice> bound;
-    /// All ways that fit and that no other beats in both, of those whose fill + main is below `settled_below` (0: none
-    /// were looked for).
+    /// All non-dominated divisions that fit and whose fill + main is below `settled_below` (0: not searched).
     std::vector<SegmentChoice> settled;
     double settled_below = 0;
-    std::optional<SegmentChoice> real;  ///< a good way that fits, where one was met
-    int late = 0;                       ///< of how many layers the reductions matter there
-    double byte = 0;                    ///< a good price of a byte
-    /// For somebody who needs those below `cutoff` only.
+    std::optional<SegmentChoice> real;  ///< a good division that fits, if one was found
+    int late = 0;                       ///< number of layers whose reductions matter for it (SumWeights::late)
+    double byte = 0;                    ///< a good price per byte
+    /// The choices to use if only those below `cutoff` matter.
     const std::vector<SegmentChoice>& below(double cutoff) const { return settled_below >= cutoff ? settled : bound; }
   };
   const Known& known(int segment, double micro_batches) { return entry(segment, micro_batches); }
-  /// Of sums only, whatever memory there is; infinite where there is no way at all.
+  /// Lower bounds that ignore memory; infinite if there is no division.
   double least_fill(int segment);
   double least_main(int segment);
 
-  /// Knows the segment one step better: prices it, then settles it for `cutoff`.
+  /// Refines a segment by one step: first prices it, then settles it for `cutoff`.
   void look_closer(int segment, double micro_batches, double cutoff);
 
   bool complete() const {
     return complete_;
-  }  ///< whether nothing was ever left out of settled choices, for the deadline's sake either
-  size_t labels() const { return labels_; }  ///< made so far
+  }                                          ///< true if no settled choice was ever dropped, including by the deadline
+  size_t labels() const { return labels_; }  ///< number of labels created so far
 
  private:
-  /// Least sums over all ways from the segment's begin to a state, each by itself.
+  /// The least sums over all paths from the segment's start to a state, each minimised separately.
   struct Least {
-    double fill, main, late;  ///< late: main plus reductions less what hides them
+    double fill, main, late;  ///< late: main plus reductions, less what hides them
     double state, stored;     ///< bytes; stored: per micro-batch
     void take(const Least& other);
     Least plus(const Least& other) const;
   };
   static const Least kNone;
   struct Sweep {
-    int list = 0;              ///< of states
-    std::vector<Least> least;  ///< by place in it
+    int list = 0;              ///< number of the list of states
+    std::vector<Least> least;  ///< by position in that list
   };
-  /// All transitions of a layer from a list of states, to be gone through again and again.
+  /// All transitions of a layer from a list of states, for repeated traversal.
   struct Flow {
     struct Edge {
-      int from = 0, to = 0;  ///< places in the lists
+      int from = 0, to = 0;  ///< positions in the lists
       Least adds;
     };
-    int list = 0;  ///< of the states after
+    int list = 0;  ///< number of the list of the states after the layer
     std::vector<Edge> edges;
   };
 
@@ -88,9 +87,9 @@ class SegmentSearch {
   std::map<std::vector<int>, int> list_numbers_;
   std::map<std::pair<int, int>, Flow> flows_;   // by step and list
   std::vector<std::optional<Sweep>> sweeps_;    // by segment
-  std::vector<std::optional<Least>> least_;     // likewise
+  std::vector<std::optional<Least>> least_;     // by segment
   std::map<double, std::vector<Known>> known_;  // by micro-batches and segment
-  std::vector<Known>* last_ = nullptr;          // asked for
+  std::vector<Known>* last_ = nullptr;          // the entry of known_ that was used last
   double last_micro_batches_ = 0;
 };
 

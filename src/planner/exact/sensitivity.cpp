@@ -23,14 +23,14 @@ Cluster with_faster_links(Cluster cluster) {
   return cluster;
 }
 
-/// Begins with the plan that is known: where it still fits, the answer is no worse.
+/// Starts with the known plan: if it still fits, the answer is not worse.
 PlanAnswer ask(const PlanRequest& request, const Cluster& cluster, const PlanAnswer& known) {
   PlanRequest changed = with_cluster(request, cluster);
   changed.known.push_back(known.best->plan);
   return search_plan(changed);
 }
 
-/// With devices that have less memory. What is proven of all plans holds for those that fit.
+/// With devices that have less memory. A lower bound over all plans also holds for the plans that fit.
 PlanAnswer ask_tighter(const PlanRequest& request, const Cluster& cluster, const PlanAnswer& known) {
   const PlanRequest changed = with_cluster(request, cluster);
   const ModelFacts facts(changed);

@@ -1,4 +1,4 @@
-// What would become of a plan on other machines.
+// The effect of other machines on a plan.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ namespace trireme {
 
 struct WhatIf {
   std::string change;     ///< "links were twice as fast"
-  PlanAnswer answer;      ///< without `shortfall`
-  bool tightens = false;  ///< whatever fits then fits now: only a search that ran out of time can find something better
-                          ///< than what is known
+  PlanAnswer answer;      ///< `shortfall` is not set
+  bool tightens = false;  ///< each plan that fits then also fits now, so only a search that ran out of time can find a
+                          ///< better plan than the known one
 };
 
-/// The request asked again with links twice as fast (half the latency too; memory does not depend on them), and with
-/// half the memory. Where devices have no limit: with a limit of half of what the fullest device of `known` holds.
-/// `known`, the answer so far, has a plan, with which each search begins; half the memory is searched only where that
-/// plan does not fit into it. Each may take the request's time limit again.
+/// Repeats the request with links twice as fast (half the latency too; memory does not depend on links), and with half
+/// the memory. If devices have no limit, the limit is half of the memory that the fullest device of `known` needs.
+/// `known`, the present answer, must have a plan; each search starts with it. Half the memory is searched only if that
+/// plan does not fit into it. Each search may take the request's time limit again.
 std::vector<WhatIf> what_if(const PlanRequest& request, const PlanAnswer& known);
 
 }  // namespace trireme

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kAnyTensor = 64;  // devices up to which a tensor axis may be as wide as the stage
+constexpr int kAnyTensor = 64;  // up to this many devices, a tensor axis may be as wide as the stage
 
 int most_tensor(const PlanRequest& request) {
   if (request.space.most_tensor > 0) return request.space.most_tensor;
@@ -20,7 +20,7 @@ int most_tensor(const PlanRequest& request) {
   return most;
 }
 
-/// Where they are equal the plan has no speeds.
+/// The stage's mesh. If the speeds are equal, the plan has no speeds.
 Mesh mesh_of(const Cluster& cluster, DeviceSpan span, int tensor) {
   Plan plan;
   plan.stages.resize(1);
@@ -101,7 +101,7 @@ const std::vector<Candidate>& StageCosts::candidates(NodeId node) const {
   return it->second;
 }
 
-/// What split layers say over the tensor axis within their calls of one micro-batch.
+/// Seconds of the communication inside the calls of a split layer over the tensor axis, for one micro-batch.
 double StageCosts::communication_seconds(NodeId node, const Candidate& candidate) const {
   const int t = candidate.tensor;
   if (t == 1 || !candidate.option->communicates_over_tensor_axis) return 0;
@@ -132,7 +132,8 @@ double StageCosts::communication_seconds(NodeId node, const Candidate& candidate
   return (settings_.recompute ? 2 : 1) * seconds_of(exchanges.forward) + seconds_of(exchanges.backward);
 }
 
-/// Docs of the replicas' table: float32 weights and gradients, under bf16 a narrow copy for computing beside them.
+/// As in the documentation's table of replicas: float32 weights and gradients; under bf16 also a narrow copy of the
+/// weights for computation.
 StageCosts::Bytes StageCosts::bytes_per_element() const {
   constexpr double kNarrow = 2, kUsual = 4;
   const double value = facts_.request().bytes_per_value;
@@ -196,7 +197,7 @@ void StageCosts::add_parameter(double elements, const Candidate& candidate, size
   if (elsewhere) terms.exposed += ring_all_reduce_seconds(entry_, 2, here * bytes.gradient);
 }
 
-/// zero2 and zero3: what they send per micro-batch goes to `moves`, from which own() takes what hides.
+/// Traffic of zero2 and zero3 per micro-batch is added to `communication`, from which overlap() subtracts what hides.
 void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements, StageTerms& terms) const {
   const Bytes bytes = bytes_per_element();
   const double half = ring_reduce_scatter_seconds(ring, holders, elements * bytes.gradient);
@@ -219,7 +220,7 @@ void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements,
   }
 }
 
-/// Where computing and communicating go on at once, both take longer.
+/// If computation and communication overlap, both take longer.
 void StageCosts::overlap(StageTerms& terms) const {
   if (cluster_.overlap == Overlap::nothing ||
       (cluster_.overlap == Overlap::sums && settings_.sharding != OptimizerSharding::none)) {
@@ -232,7 +233,7 @@ void StageCosts::overlap(StageTerms& terms) const {
   terms.communication = std::max(0.0, cluster_.transfer_slowdown * terms.communication - terms.hide);
 }
 
-/// Of the largest data shard.
+/// Bytes of the largest data shard.
 double StageCosts::region(NodeId value, int tensor, const Placement& placement) const {
   return facts_.sample_bytes(value) * double(degree(tensor).samples) / (placement.is_shard() ? tensor : 1);
 }
@@ -249,7 +250,7 @@ StageTerms StageCosts::from_layer(NodeId node, size_t i, const Candidate& candid
   const NodeId value = facts_.model().node(node).inputs[i];
   const ShardingOption& option = *candidate.option;
   const StageLayout wanted{candidate.tensor, option.inputs[i]}, gradient{made.tensor, gradient_needed(made.placement)};
-  // what all workers hold between them, were all shards as large as the largest
+  // The bytes that all workers hold together, if all shards were as large as the largest.
   const double bytes = region(value, candidate.tensor, Placement::replicate()) * candidate.data;
   terms.communication = redistribution_costs_.seconds(made, wanted, bytes);
   if (layer.gradient_goes[i])

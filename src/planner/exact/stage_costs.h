@@ -1,5 +1,5 @@
-// What one layer adds to its stage: seconds and bytes, by where the stage lies and how the layer is divided there. The
-// terms from which both the step model (of a whole plan) and the search (of all) are made.
+// The contribution of one layer to its stage: seconds and bytes, depending on the stage's devices and the layer's
+// division. Both the step model (of one plan) and the search (over all plans) are computed from these terms.
 #pragma once
 
 #include <map>
@@ -16,35 +16,35 @@ struct StageSettings {
   int micro_batches = 1;
   OptimizerSharding sharding = OptimizerSharding::none;
   bool recompute = false;
-  bool splits_backward = false;  ///< the schedule does
-  bool alone = false;            ///< the plan's only device: nobody crowds it
+  bool splits_backward = false;  ///< the schedule splits backward
+  bool alone = false;            ///< the plan uses only one device: no crowding
   friend auto operator<=>(const StageSettings&, const StageSettings&) = default;
 };
 
-/// Of one worker, the one that takes longest or holds most. Seconds are per micro-batch or per step, bytes are float so
-/// that they can be scaled.
+/// Of the worker that takes longest or needs most. Seconds are per micro-batch or per step. Bytes are double, so that
+/// they can be scaled.
 struct StageTerms {
   // per micro-batch
-  double compute = 0;         ///< forward, recomputing, backward; without weight_compute
-  double weight_compute = 0;  ///< the weights' part of backward where settings.splits_backward
-  double communication = 0;   ///< redistributions, what layers say within their calls, activations and gradients of
+  double compute = 0;         ///< forward, recomputation and backward, without weight_compute
+  double weight_compute = 0;  ///< the weights' part of backward, if settings.splits_backward
+  double communication = 0;   ///< redistributions, communication inside layer calls, activations and gradients from
                               ///< other stages, traffic of zero2 and zero3
   // per step
-  double hide = 0;     ///< backward of one micro-batch, behind which a reduction hides
-  double reduce = 0;   ///< of gradients; hides where the cluster overlaps
+  double hide = 0;     ///< backward of one micro-batch, which can hide a reduction
+  double reduce = 0;   ///< reduction of gradients; hidden if the cluster overlaps
   double exposed = 0;  ///< other communication for gradients and weights
   double update = 0;
   // bytes
   double weights = 0, gradients = 0, optimizer = 0;
-  double kept = 0;       ///< per micro-batch, from forward to backward
-  double enters = 0;     ///< per micro-batch, what is kept if the layer's run is recomputed
-  double workspace = 0;  ///< greatest need of a call
+  double kept = 0;       ///< per micro-batch, retained from forward to backward
+  double enters = 0;     ///< per micro-batch, retained if the layer's run is recomputed
+  double workspace = 0;  ///< largest need of a call
 
   double state() const { return weights + gradients + optimizer; }
   void add(const StageTerms& other);
 };
 
-/// One way to run a layer on a stage's workers.
+/// One way to divide a layer over a stage's workers.
 struct Candidate {
   int data = 1, tensor = 1;
   const ShardingOption* option = nullptr;
@@ -52,7 +52,7 @@ struct Candidate {
   StageLayout output() const { return {tensor, option->output}; }
 };
 
-/// Of one stage's place and settings. Used by one thread.
+/// The costs on one device span with given settings. Not thread-safe.
 class StageCosts {
  public:
   StageCosts(const ModelFacts& facts, const StageSettings& settings, DeviceSpan span);
@@ -61,22 +61,24 @@ class StageCosts {
   DeviceSpan span() const { return span_; }
   double memory_limit() const { return memory_limit_; }  ///< of the smallest device; 0: none
 
-  /// All within the request's space (its tensor degrees). Empty where no data degree leaves every shard a sample. The
-  /// reference stays valid.
+  /// All candidates within the request's space (its tensor degrees). Empty if no data degree leaves each shard a
+  /// sample. The reference remains valid.
   const std::vector<Candidate>& candidates(NodeId node) const;
 
-  /// The layer by itself. `shared`: by group of tied parameters, whether an earlier layer of the stage has it (then it
-  /// costs nothing more); where an earlier one elsewhere has it, both all-reduce what they have.
+  /// The terms of the layer itself. `shared`: by group of tied parameters, true if an earlier layer of the stage has
+  /// it; then it costs nothing more. If an earlier layer of another stage has it, both stages all-reduce their
+  /// gradients.
   StageTerms own(NodeId node, const Candidate& candidate, const std::vector<bool>& shared) const;
-  /// Its input `i` from a layer of the stage that gives it in layout `made`, with the gradient back.
+  /// Redistribution of input `i` from a layer of the stage that produces it in layout `made`, and of its gradient back.
   StageTerms from_layer(NodeId node, size_t i, const Candidate& candidate, const StageLayout& made) const;
-  /// Its input `i` from another stage or the batch (free), with the gradient back. The receiving stage pays for both.
+  /// Transfer of input `i` from another stage, and of its gradient back; the batch is free. The receiving stage is
+  /// charged for both.
   StageTerms from_outside(NodeId node, size_t i, const Candidate& candidate) const;
-  /// `node`'s output is read by other stages: they get every summand of a Partial one.
+  /// `node`'s output is read by other stages, which receive each summand of a Partial output.
   StageTerms to_outside(NodeId node, const StageLayout& made) const;
 
  private:
-  /// Data shards that differ, with the device that counts.
+  /// The distinct data shards, each with the device that determines its time.
   struct Shard {
     int64_t samples = 0;
     int kind = -1;

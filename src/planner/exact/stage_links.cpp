@@ -15,14 +15,14 @@ void take_worse(LinkCost& cost, double latency, double seconds) {
   cost.seconds_per_byte = std::max(cost.seconds_per_byte, seconds);
 }
 
-/// Devices of the span by node.
+/// Number of devices of the span per node.
 std::map<int, int> devices_by_node(const Cluster& cluster, DeviceSpan span) {
   std::map<int, int> count;
   for (int i = span.first; i < span.first + span.count; ++i) ++count[device(cluster, i).node];
   return count;
 }
 
-/// A cluster without nodes (Cluster::uniform) has links that are free.
+/// A cluster without nodes (Cluster::uniform) has free links.
 void take_node(LinkCost& cost, const Cluster& cluster, int node, int sharers) {
   if (size_t(node) >= cluster.nodes.size()) return;
   const Link& link = cluster.nodes[size_t(node)].link;
@@ -60,7 +60,7 @@ LinkCost ring_link(const Cluster& cluster, DeviceSpan span, int stride, int rank
   LinkCost cost;
   if (ranks == 1) return cost;
   const std::map<int, int> here = devices_by_node(cluster, span);
-  std::map<int, int> passing;  // rings through a node's connection
+  std::map<int, int> passing;  // number of rings that pass through a node's connection
   const int block = stride * ranks;
   for (int start = span.first; start < span.first + span.count; start += block)
     for (int ring = start; ring < start + stride; ++ring) {

@@ -17,26 +17,27 @@ std::vector<int> key_of(const TiedCuts& tied) {
 
 }  // namespace
 
-std::vector<double> StageSearches::looks_of(DeviceSpan span) const {
+std::vector<double> StageSearches::signature_of(DeviceSpan span) const {
   const Cluster& cluster = model_segments_.facts().request().cluster;
   const auto node = [&](int i) { return cluster.devices[size_t(i)].node; };
   const int end = span.first + span.count;
-  std::vector<double> looks{double(span.count), span.first > 0 && node(span.first) != node(span.first - 1) ? 1.0 : 0.0,
-                            end < cluster.size() && node(end) != node(end - 1) ? 1.0 : 0.0};
+  std::vector<double> signature{double(span.count),
+                                span.first > 0 && node(span.first) != node(span.first - 1) ? 1.0 : 0.0,
+                                end < cluster.size() && node(end) != node(end - 1) ? 1.0 : 0.0};
   for (int i = span.first; i < end; ++i) {
     const Device& device = cluster.devices[size_t(i)];
-    looks.insert(looks.end(),
-                 {double(device.node - node(span.first)), double(device.kind), device.speed, double(device.memory)});
+    signature.insert(signature.end(), {double(device.node - node(span.first)), double(device.kind), device.speed,
+                                       double(device.memory)});
     if (size_t(device.node) >= cluster.nodes.size()) continue;
     const Link& link = cluster.nodes[size_t(device.node)].link;
-    looks.insert(looks.end(), {link.bandwidth, link.latency, link.shared ? 1.0 : 0.0});
+    signature.insert(signature.end(), {link.bandwidth, link.latency, link.shared ? 1.0 : 0.0});
   }
-  return looks;
+  return signature;
 }
 
 DeviceSpan StageSearches::first_like(DeviceSpan span) {
   const auto [it, fresh] = alike_.try_emplace({span.first, span.count}, span);
-  if (fresh) it->second = first_.try_emplace(looks_of(span), span).first->second;
+  if (fresh) it->second = first_.try_emplace(signature_of(span), span).first->second;
   return it->second;
 }
 

@@ -1,4 +1,4 @@
-// Searches by the place of a stage. StageSearches whose devices and links are alike share what is found.
+// The searches by device span. Spans whose devices and links are alike share their searches.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// Used by one thread. The arguments outlive it.
+/// Not thread-safe. The arguments must outlive this object.
 class StageSearches {
  public:
   StageSearches(const ModelSegments& model_segments, const StepModel& model, const Deadline& deadline)
@@ -21,26 +21,26 @@ class StageSearches {
   const ModelSegments& model_segments() const { return model_segments_; }
   const StepModel& model() const { return model_; }
 
-  /// References stay valid.
+  /// References remain valid.
   LayoutGraph& layout_graph(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied);
-  /// Bounds for all pipelines whose stages are those of some of `searches`, by cut.
+  /// Lower bounds for all pipelines whose stages are from `searches`.
   struct Fills {
-    std::vector<double> before, after;  ///< least fill of all layers before a cut, and after it
-    double main = 0;                    ///< least sum of all stages' mains
+    std::vector<double> before, after;  ///< by cut: the least fill of all layers before it and after it
+    double main = 0;                    ///< the least sum of all stages' mains
   };
   const Fills& fills(const std::set<SegmentSearch*>& searches);
   SegmentSearch& search(DeviceSpan span, const StageSettings& settings, const TiedCuts& tied, const StepRule& rule,
                         bool folded);
 
-  size_t labels() const;  ///< made by all searches
+  size_t labels() const;  ///< number of labels created by all searches
 
  private:
-  /// What a stage's costs depend on: nodes as they follow each other, kinds, speeds, memory, links, and whether its
-  /// borders lie between nodes.
-  std::vector<double> looks_of(DeviceSpan span) const;
+  /// The facts that a stage's costs depend on: the sequence of nodes, kinds, speeds, memory, links, and whether its
+  /// borders are between nodes.
+  std::vector<double> signature_of(DeviceSpan span) const;
   DeviceSpan first_like(DeviceSpan span);
 
-  /// The least sum of `value` over all cuts of the units.
+  /// The least sum of `value` over all choices of cuts.
   template <class Value>
   std::vector<double> least_sums(Value&& value) const;
 
@@ -50,8 +50,8 @@ class StageSearches {
   std::map<std::set<SegmentSearch*>, Fills> fills_;
   std::map<std::pair<int, int>, DeviceSpan> alike_;
   std::map<std::vector<double>, DeviceSpan> first_;
-  using PlaceKey = std::tuple<int, int, StageSettings, std::vector<int>>;
-  std::map<PlaceKey, std::unique_ptr<LayoutGraph>> layout_graphs_;
+  using LayoutGraphKey = std::tuple<int, int, StageSettings, std::vector<int>>;
+  std::map<LayoutGraphKey, std::unique_ptr<LayoutGraph>> layout_graphs_;
   std::map<std::tuple<const LayoutGraph*, std::vector<double>>, std::unique_ptr<SegmentSearch>> searches_;
 };
 

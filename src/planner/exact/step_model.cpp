@@ -13,11 +13,11 @@
 namespace trireme {
 namespace {
 
-/// All of a stage.
+/// The totals of a stage.
 struct StageSum {
   StageTerms terms;
-  double exposed_reduction = 0;  ///< still to do when backward ends
-  double largest_run = 0;        ///< bytes that the largest run keeps for one micro-batch
+  double exposed_reduction = 0;  ///< remaining when backward ends
+  double largest_run = 0;        ///< bytes that the largest run retains for one micro-batch
 };
 
 bool recomputes(const Plan& plan, const ModelFacts& facts) {
@@ -25,7 +25,7 @@ bool recomputes(const Plan& plan, const ModelFacts& facts) {
                      [](const LayerPlan& l) { return !l.recompute.empty(); });
 }
 
-/// The plan's speeds are those of the cluster, or nothing where these are equal.
+/// True if the plan's speeds are those of the cluster. A plan without speeds has equal speeds.
 bool knows_speeds(const Plan& plan, const Cluster& cluster) {
   for (int i = 0; i < plan.devices; ++i) {
     const double here = plan.speeds.empty() ? 1 : plan.speeds[size_t(i)] / plan.speeds[0];
@@ -41,7 +41,7 @@ PipelinePlace shape_of(const Plan& plan) {
           .micro_batches = plan.micro_batches};
 }
 
-/// Within the request's space or not.
+/// The plan's candidate for a layer; it may be outside the request's space.
 Candidate candidate_of(const ModelFacts& facts, const Plan& plan, NodeId node) {
   const LayerPlan& layer = plan.layers[size_t(node)];
   for (const ShardingOption& option : facts.options(node, layer.tensor))
@@ -106,7 +106,7 @@ DeviceMemory memory_of(const StageSum& sum, const StageSettings& settings, doubl
   return {copies * t.weights, copies * t.gradients, copies * t.optimizer, activations, t.workspace};
 }
 
-/// Fills in what the seconds are made of, on the stage that decides.
+/// Sets the parts of `seconds`, from the deciding stage.
 void split_seconds(const StageSum& stage, const StageSettings& settings, double once, Prediction& prediction) {
   const StageTerms& t = stage.terms;
   prediction.compute = once * settings.micro_batches * (t.compute + t.weight_compute);
@@ -146,19 +146,19 @@ std::optional<std::string> StepModel::unknown(const Plan& plan) const {
   const Schedule* schedule = look_up_schedule(plan.schedule);
   if (!schedule || !schedule->step_rule) return fmt::format("schedule {}: batches overlap", plan.schedule);
   if (plan.compression.kind != Compression::Kind::none) return "compressed gradients";
-  if (!plan.recompute_last) return "recompute except for the last micro-batch";
+  if (!plan.recompute_last) return "recomputation except for the last micro-batch";
   if (plan.devices > facts_.request().cluster.size()) return "more devices than the cluster has";
   if (!knows_speeds(plan, facts_.request().cluster)) return "speeds that are not the cluster's";
   const int p = plan.positions(), stages = int(plan.stages.size());
   if (stages > p && (!schedule->chunked || stages % p != 0))
-    return "several stages per worker, but for interleaved ones";
+    return "several stages per worker without an interleaved schedule";
   int next = 0;
   for (int s = 0; s < stages; ++s) {
     const std::vector<int>& workers = plan.stages[size_t(s)];
     if (s >= p ? workers != plan.stages[size_t(s - p)] : workers.front() != next)
-      return "stages on devices that do not follow each other";
+      return "stages that are not on consecutive devices";
     if (workers.back() - workers.front() + 1 != int(workers.size()))
-      return "a stage on devices that do not follow each other";
+      return "a stage that is not on consecutive devices";
     next = workers.back() + 1;
   }
   int stage = 0;
@@ -166,7 +166,7 @@ std::optional<std::string> StepModel::unknown(const Plan& plan) const {
     const LayerPlan& layer = plan.layers[size_t(node)];
     if (layer.stage < stage) return "stages that are not runs of layers";
     if (recomputes(plan, facts_) && layer.recompute != facts_.recompute_labels()[size_t(node)])
-      return "labels of recompute of its own";
+      return "custom recompute labels";
     stage = layer.stage;
   }
   return {};

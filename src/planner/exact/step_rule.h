@@ -1,10 +1,10 @@
-// How the stages' terms make a step: the closed formulas of the schedules (Schedule::step_rule, docs/schedules.md), for
-// stages that may differ.
+// Composes the stages' terms to the time of a step, by the closed formulas of the schedules (Schedule::step_rule,
+// docs/schedules.md). Stages may differ.
 //
 //   step = sum over stages of fill + max over stages of (main + exposed reduction)
 //
-// A rule's factors multiply t.compute + t.communication, what others wait for, and t.weight_compute, the weights' part
-// of backward.
+// A rule has factors for t.compute + t.communication, for which other stages wait, and for t.weight_compute, the
+// weights' part of backward.
 #pragma once
 
 #include "planner/exact/stage_costs.h"

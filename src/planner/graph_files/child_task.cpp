@@ -20,7 +20,7 @@ namespace {
 constexpr int kLongestPollMs = 1000;
 
 [[noreturn]] void run_and_exit(const std::function<std::string()>& task, int result_pipe) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read the result
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the parent has ended, so the result has no reader
   if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0) {
     ::dup2(nowhere, STDOUT_FILENO);
     ::dup2(nowhere, STDERR_FILENO);
@@ -35,12 +35,12 @@ constexpr int kLongestPollMs = 1000;
       written += size_t(std::max<ssize_t>(count, 0));
     }
     if (written == result.size()) code = 0;
-  } catch (const std::exception&) {  // the exit code tells
+  } catch (const std::exception&) {  // reported by the exit code
   }
-  ::_exit(code);  // buffers and statics are the parent's
+  ::_exit(code);  // skips buffers and static destructors, which belong to the parent
 }
 
-/// What comes through the pipe until it ends; nullopt where the deadline passes first.
+/// The bytes from the pipe until it is closed; nullopt if the deadline passes first.
 std::optional<std::string> read_until(int pipe, const Deadline& deadline) {
   std::string bytes;
   std::array<char, 4096> buffer;
@@ -63,7 +63,7 @@ std::optional<std::string> run_in_child(const std::function<std::string()>& task
   const auto fail = [](const char* what) {
     fail_run({"the integer program", what, std::generic_category().message(errno), "free some memory or processes"});
   };
-  if (::pipe2(ends, O_CLOEXEC) != 0) fail("a pipe cannot be made");
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail("a pipe cannot be created");
   const pid_t child = ::fork();
   if (child == 0) run_and_exit(task, ends[1]);
   ::close(ends[1]);

@@ -1,4 +1,4 @@
-// Work that can be ended at any moment.
+// Work that can be stopped at any time.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-/// Runs `task` in a child process and returns what it returned. nullopt: `deadline` passed first, or the child died; it
-/// is gone then. For code that looks at no clock and writes to the terminal: its output is dropped. `task` must not use
-/// threads of this process.
+/// Runs `task` in a child process and returns its result. Returns nullopt if `deadline` passes first or the child dies;
+/// in both cases the child has ended. For code that does not check the time and writes to the terminal: its output is
+/// dropped. `task` must not use threads of this process.
 std::optional<std::string> run_in_child(const std::function<std::string()>& task, const Deadline& deadline);
 
 }  // namespace trireme

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// Disjoint sets of classes that become one.
+/// Disjoint sets of classes (union-find).
 class Merger {
  public:
   explicit Merger(size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0); }
@@ -18,7 +18,7 @@ class Merger {
   }
   void merge(int a, int b) { parent_[size_t(find(a))] = find(b); }
 
-  /// Per element its set's number, counting up from 0 in order of first elements.
+  /// By element: the number of its set, counted from 0 in the order of first elements.
   std::vector<int> numbers() {
     std::map<int, int> number;
     std::vector<int> result;
@@ -40,7 +40,7 @@ std::vector<int> classes_of_colors(const PlacementProblem& problem) {
   return merger.numbers();
 }
 
-/// Edges between classes that ideals must respect.
+/// Edges between classes that order ideals must respect.
 std::vector<std::pair<int, int>> order_edges(const PlacementProblem& problem, const std::vector<int>& class_of) {
   const int classes = 1 + *std::max_element(class_of.begin(), class_of.end());
   std::vector<char> has_forward(size_t(classes), 0);
@@ -86,7 +86,7 @@ ColorGraph build(const PlacementProblem& problem, const std::vector<int>& class_
   return graph;
 }
 
-/// The class that each class may be put into at no cost; -1: none.
+/// By class: the class into which it may be merged at no cost; -1: none.
 std::vector<int> hosts_of_free_leaves(const PlacementProblem& problem, const std::vector<int>& class_of,
                                       const ColorGraph& graph, bool memory_may_run_out) {
   std::vector<std::set<int>> neighbours(graph.classes.size());
@@ -103,7 +103,9 @@ std::vector<int> hosts_of_free_leaves(const PlacementProblem& problem, const std
     if (leaf.cpu > 0 || leaf.accelerator > 0 || !leaf.on_accelerator || neighbours[c].size() != 1) continue;
     if (memory_may_run_out && leaf.bytes > 0) continue;
     const int host = *neighbours[c].begin();
-    if (hosts[size_t(host)] != int(c)) hosts[c] = host;  // of two that are each other's only neighbour one stays
+    if (hosts[size_t(host)] != int(c))
+      hosts[c] = host;  // of two classes that are each other's only neighbour, one
+                        // remains
   }
   return hosts;
 }

@@ -1,4 +1,4 @@
-// Operators that must lie together, made one vertex each: what placements are searched over.
+// Merges operators that must be on one device into one vertex. Placements are searched over these vertices.
 #pragma once
 
 #include <vector>
@@ -7,37 +7,37 @@
 
 namespace trireme {
 
-/// Nodes of one colour, and of colours that depend on each other in a circle.
+/// The nodes of one colour, or of several colours that depend on each other in a cycle.
 struct ColorClass {
   std::vector<int> nodes;
-  bool on_accelerator = true;       ///< all of them can run there
+  bool on_accelerator = true;       ///< an accelerator can run all nodes
   double cpu = 0, accelerator = 0;  ///< sums of times
   double bytes = 0;
 };
 
-/// The output of a node that other classes read.
+/// A node's output that other classes read.
 struct ClassOutput {
   double send = 0;
-  int owner = 0;             ///< its class
-  std::vector<int> readers;  ///< classes, without the owner
+  int owner = 0;             ///< class of the node
+  std::vector<int> readers;  ///< classes that read it, without the owner
 };
 
 struct ColorGraph {
   std::vector<ColorClass> classes;
-  /// What must not lie behind what, by the forward nodes. A class of backward nodes only is ordered by the mirror image
-  /// of their edges.
+  /// The order that parts must respect, from the forward nodes. A class with only backward nodes is ordered by the
+  /// mirror image of their edges.
   Dag order;
-  std::vector<ClassOutput> outputs;           ///< that cost anything to send
-  std::vector<std::vector<int>> owned, read;  ///< per class: numbers of outputs
+  std::vector<ClassOutput> outputs;           ///< outputs with a cost to send
+  std::vector<std::vector<int>> owned, read;  ///< by class: indices into `outputs`
 };
 
-/// Classes that take no time and have one neighbouring class only are put into that one, over and over: no better
-/// placement is lost by that, but for one that only memory forbids. So where `memory_may_run_out`, this is done to
-/// classes without bytes only.
+/// Merges classes that take no time and have only one neighbouring class into that class, repeatedly. This loses no
+/// better placement, except one that only memory forbids. If `memory_may_run_out`, only classes without bytes are
+/// merged.
 ColorGraph color_graph(const PlacementProblem& problem, bool memory_may_run_out);
 
-/// Time that the set `inside` (per class) spends sending and receiving: outputs of its own that a class outside reads,
-/// outputs from outside that it reads, each once.
+/// Time that the set `inside` (by class) spends sending and receiving: its own outputs that a class outside reads, and
+/// outputs from outside that it reads. Each output counts once.
 double communication(const ColorGraph& graph, const std::vector<char>& inside);
 
 }  // namespace trireme

@@ -32,23 +32,24 @@ std::vector<int> find_cycle(const Dag& graph) {
   }
   const auto stuck = std::find_if(waiting.begin(), waiting.end(), [](int count) { return count > 0; });
   if (stuck == waiting.end()) return {};
-  // every vertex that still waits has a predecessor that waits too: going back must come round
-  std::vector<int> walk{int(stuck - waiting.begin())};
+  // Each blocked vertex has a blocked predecessor, so following predecessors must reach a vertex twice.
+  std::vector<int> path{int(stuck - waiting.begin())};
   while (true) {
-    const auto& before = graph.predecessors[size_t(walk.back())];
+    const auto& before = graph.predecessors[size_t(path.back())];
     const int v = *std::find_if(before.begin(), before.end(), [&](int p) { return waiting[size_t(p)] > 0; });
-    if (const auto again = std::find(walk.begin(), walk.end(), v); again != walk.end()) {
-      std::vector<int> cycle(again, walk.end());
+    if (const auto again = std::find(path.begin(), path.end(), v); again != path.end()) {
+      std::vector<int> cycle(again, path.end());
       std::reverse(cycle.begin(), cycle.end());
       return cycle;
     }
-    walk.push_back(v);
+    path.push_back(v);
   }
 }
 
 std::vector<int> strong_components(const Dag& graph) {
   const size_t count = size_t(graph.size());
-  // Kosaraju: finish times by a walk along the edges, components by walks against them in reverse order of finish
+  // Kosaraju: finish times by a depth-first search along the edges; components by searches against the edges, in
+  // reverse order of finish.
   std::vector<int> finished, component(count, -1);
   std::vector<char> seen(count, 0);
   for (int start = 0; start < int(count); ++start) {

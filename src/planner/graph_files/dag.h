@@ -1,4 +1,4 @@
-// Directed acyclic graphs of vertices 0..count-1, and what every planner asks of them.
+// Directed acyclic graphs of vertices 0..count-1, and common operations on them.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,26 @@
 namespace trireme {
 
 struct Dag {
-  std::vector<std::vector<int>> successors, predecessors;  ///< of each vertex, each neighbour once
+  std::vector<std::vector<int>> successors, predecessors;  ///< by vertex, each neighbour once
 
   int size() const { return int(successors.size()); }
 };
 
-/// Edges from first to second; repeated ones count once. An edge from a vertex to itself is kept: it is a cycle.
+/// Edges go from first to second; repeated edges count once. An edge from a vertex to itself is retained and is a
+/// cycle.
 Dag make_dag(int vertices, std::span<const std::pair<int, int>> edges);
 
-/// The vertices of one cycle in their order, the first not repeated; empty where there is none.
+/// The vertices of one cycle in order, the first not repeated; empty if there is no cycle.
 std::vector<int> find_cycle(const Dag& graph);
 
-/// For each vertex the number of its strongly connected component; numbers count up from 0.
+/// By vertex: the number of its strongly connected component. Numbers count from 0.
 std::vector<int> strong_components(const Dag& graph);
 
-/// How the next vertex is taken of those whose predecessors are done.
+/// How the next vertex is chosen among those whose predecessors are done.
 enum class Order { first_number, breadth_first, depth_first };
 std::vector<int> topological_order(const Dag& graph, Order order);
 
-/// Distinct topological orders, for searches that look only along an order.
+/// Some distinct topological orders, for searches along an order.
 std::vector<std::vector<int>> some_topological_orders(const Dag& graph);
 
 /// A set of vertices as bits.

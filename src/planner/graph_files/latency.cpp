@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// Whether devices may hold what they hold, order aside.
+/// True if each device may hold its nodes, without regard to order.
 bool is_allowed(const PlacementProblem& problem, const DevicePlacement& placement) {
   std::vector<double> bytes(size_t(problem.accelerators) + 1, 0.0);
   std::map<int, int> device_of_color;
@@ -26,10 +26,10 @@ bool is_allowed(const PlacementProblem& problem, const DevicePlacement& placemen
   return std::all_of(bytes.begin() + 1, bytes.end(), [&](double b) { return b <= problem.memory; });
 }
 
-/// Time of an accelerator's part: work and communication, each output once.
+/// By accelerator: the time of its part, work and communication. Each output counts once.
 std::vector<double> accelerator_loads(const PlacementProblem& problem, const DevicePlacement& placement) {
   std::vector<double> load(size_t(problem.accelerators) + 1, 0.0);
-  std::vector<int> readers;  // devices, but for the node's own
+  std::vector<int> readers;  // devices other than the node's own
   for (size_t v = 0; v < problem.nodes.size(); ++v) {
     const PlacementNode& node = problem.nodes[v];
     if (placement[v] != kOnCpu) load[size_t(placement[v])] += node.accelerator;
@@ -47,13 +47,13 @@ std::vector<double> accelerator_loads(const PlacementProblem& problem, const Dev
   return load;
 }
 
-/// The least time in which the path's nodes alone can be done. On a path each accelerator's part is one run of nodes,
-/// parts follow each other, and where the path enters or leaves a part, the output between has to be moved.
+/// The least time for the nodes of a path alone. On a path, each accelerator's part is one run of nodes, and parts run
+/// one after the other. Where the path enters or leaves a part, the output on that edge must be moved.
 double path_bound(const PlacementProblem& problem, const std::vector<int>& path) {
   const size_t count = path.size();
   const auto node = [&](size_t i) -> const PlacementNode& { return problem.nodes[size_t(path[i])]; };
   const size_t most = size_t(std::min<int>(problem.accelerators, int(count)));
-  // least[a][i]: the first i nodes done, with at most a accelerators
+  // least[a][i]: time of the first i nodes with at most a accelerators.
   std::vector<std::vector<double>> least(most + 1, std::vector<double>(count + 1, kInfinity));
   for (size_t a = 0; a <= most; ++a) {
     least[a][0] = 0;
@@ -75,7 +75,7 @@ double path_bound(const PlacementProblem& problem, const std::vector<int>& path)
   return least[most][count];
 }
 
-/// The path with the largest sum of `weight`.
+/// The path with the largest sum of weights.
 std::vector<int> heaviest_path(const Dag& graph, const std::vector<double>& weight) {
   std::vector<double> best(weight.size());
   std::vector<int> before(weight.size(), -1);
@@ -106,7 +106,7 @@ GraphPlan to_plan(const PlacementProblem& problem, const DevicePlacement& placem
     stage.nodes.push_back(int(v));
     stage.compute += placement[v] == kOnCpu ? node.cpu : node.accelerator;
   }
-  std::rotate(stages.begin(), stages.begin() + 1, stages.end());  // the CPU last
+  std::rotate(stages.begin(), stages.begin() + 1, stages.end());  // the CPU goes last
   for (size_t i = 0; i < stages.size(); ++i) {
     const bool cpu = i + 1 == stages.size();
     stages[i].device = cpu ? "cpu" : "accelerator";
@@ -120,7 +120,7 @@ GraphPlan to_plan(const PlacementProblem& problem, const DevicePlacement& placem
 
 std::optional<double> placement_latency(const PlacementProblem& problem, const DevicePlacement& placement) {
   if (!is_allowed(problem, placement)) return std::nullopt;
-  // parts of accelerators and nodes of CPUs in an order in which each finds its inputs ready
+  // Visits the parts of accelerators and the nodes of CPUs in an order in which the inputs of each are ready.
   const size_t parts = size_t(problem.accelerators) + 1, count = placement.size();
   const auto unit = [&](size_t v) { return placement[v] == kOnCpu ? parts + v : size_t(placement[v]); };
   std::vector<int> waiting(parts + count, 0);
@@ -154,7 +154,7 @@ std::optional<double> placement_latency(const PlacementProblem& problem, const D
         if (--waiting[reader] == 0) ready.push_back(reader);
       }
   }
-  // a part that a path leaves and enters again waits for itself
+  // A part that a path leaves and enters again waits for itself.
   if (done < units) return std::nullopt;
   return latency;
 }
@@ -181,8 +181,8 @@ GraphPlan plan_latency(const PlacementProblem& problem, const std::string& where
   if (!best) fail_user({where, "", "no placement that fits was found", "add devices, memory or a CPU (maxCPUs)"});
   double objective = *placement_latency(problem, *best);
   double bound = std::min(objective, latency_bound(problem));
-  std::string proof = "the least time of single paths";
-  constexpr double kClosed = 1e-9;  // relative gap that rounding explains
+  std::string proof = "a lower bound from single paths";
+  constexpr double kClosed = 1e-9;  // a relative gap below this is rounding
   if (objective - bound > kClosed * objective && !deadline.passed()) {
     const ProgramResult program = solve_latency_program(problem, *best, deadline);
     if (program.placement) {

@@ -1,11 +1,11 @@
-// The integer program of dnn-partitioning for the latency of one sample, given to CBC.
+// The integer program of dnn-partitioning for the latency of one sample, solved by CBC.
 //
 // Variables, for node v, accelerator i = 1..k, device 0 the CPUs:
-//   x[v,i] = 1: v lies on i          z[v,i] >= x[v,i], does not rise along edges: v lies on i or before what does
+//   x[v,i] = 1: v is on i             z[v,i] >= x[v,i], does not rise along edges: v is on i or before a node on i
 //   in[u,i], out[u,i]: i receives u's output, or sends it     start[i], latency[v], total
-// Constraints as in METHODS, plus one family that the published program does not have: along every path the times of
-// its nodes and of what is moved between them add up (done[v]). It holds for each placement and keeps the bound from
-// falling to that of one layer.
+// The constraints are those of the publication, plus one family that it does not have: along each path, the times of
+// its nodes and of the transfers between them add up (done[v]). It holds for each placement, and prevents the bound
+// from falling to that of one layer.
 #include <Cbc_C_Interface.h>
 #include <fmt/format.h>
 
@@ -24,11 +24,11 @@
 namespace trireme {
 namespace {
 
-constexpr double kFree = 1e30;        // no bound
-constexpr double kWhole = 0.5;        // above this a binary is 1
-constexpr double kBoundSlack = 1e-6;  // relative: CBC's own tolerances
+constexpr double kFree = 1e30;        // unbounded
+constexpr double kWhole = 0.5;        // a binary variable above this is 1
+constexpr double kBoundSlack = 1e-6;  // relative; CBC's own tolerances
 
-/// A linear constraint's left side.
+/// The left side of a linear constraint.
 class Terms {
  public:
   Terms& add(int column, double factor) {
@@ -38,7 +38,7 @@ class Terms {
   const std::map<int, double>& factors() const { return factors_; }
 
  private:
-  std::map<int, double> factors_;  // CBC takes each column once
+  std::map<int, double> factors_;  // CBC requires each column once
 };
 
 class LatencyProgram {
@@ -67,7 +67,7 @@ class LatencyProgram {
     Cbc_solve(model_.get());
     ProgramResult result;
     result.complete =
-        Cbc_isProvenOptimal(model_.get()) || Cbc_isProvenInfeasible(model_.get());  // infeasible: nothing better
+        Cbc_isProvenOptimal(model_.get()) || Cbc_isProvenInfeasible(model_.get());  // infeasible: no better one
     const double bound = Cbc_getBestPossibleObjValue(model_.get());
     if (std::isfinite(bound) && bound > 0 && bound < kFree) result.lower_bound = bound * (1 - kBoundSlack);
     if (Cbc_numberSavedSolutions(model_.get()) > 0 || Cbc_isProvenOptimal(model_.get())) result.placement = placement();
@@ -91,7 +91,7 @@ class LatencyProgram {
     row_least_.push_back(sense == 'L' ? -kFree : right);
     row_most_.push_back(sense == 'G' ? kFree : right);
   }
-  /// Hands the matrix over, column by column.
+  /// Passes the matrix to CBC, column by column.
   void load() {
     std::vector<CoinBigIndex> starts{0};
     std::vector<int> rows;
@@ -135,7 +135,7 @@ class LatencyProgram {
         for (int i = 1; i <= accelerators_; ++i) most_[size_t(x(v, i))] = 0;
     }
     for (int i = 1; i <= accelerators_; ++i) {
-      // in units of the limit: bytes beside zeros and ones upset a solver
+      // In units of the limit: large numbers of bytes beside zeros and ones cause numerical problems.
       Terms bytes;
       const double unit = std::max(problem_.memory, 1.0);
       for (int v = 0; v < nodes(); ++v) bytes.add(x(v, i), node(v).bytes / unit);
@@ -192,11 +192,11 @@ class LatencyProgram {
         finish.add(x(v, i), node(v).accelerator);
         if (readers(v).empty()) continue;
         finish.add(in_[size_t(v)][size_t(i)], node(v).send).add(out_[size_t(v)][size_t(i)], node(v).send);
-        // what comes in is ready before the part starts
+        // Inputs are ready before the part starts.
         row(Terms().add(start, 1).add(latency_[size_t(v)], -1).add(in_[size_t(v)][size_t(i)], -limit_), 'G', -limit_);
       }
       for (int v = 0; v < nodes(); ++v) {
-        // what lies on the part is ready when the part is
+        // Nodes on the part are ready when the part is ready.
         Terms ready;
         ready.add(latency_[size_t(v)], 1).add(x(v, i), -limit_);
         for (const auto& [column, factor] : finish.factors()) ready.add(column, -factor);
@@ -205,7 +205,7 @@ class LatencyProgram {
     }
   }
 
-  /// done[v] >= done[u] + time of v + what is moved on the edge; total >= done[v].
+  /// done[v] >= done[u] + time of v + time of the transfer on the edge; total >= done[v].
   void add_paths() {
     std::vector<int> done;
     for (int v = 0; v < nodes(); ++v) {
@@ -233,7 +233,7 @@ class LatencyProgram {
   }
 
   void give_start(const DevicePlacement& start) {
-    // the binaries are enough: CBC finds the rest. Accelerators are alike, so numbers may be packed
+    // The binary variables suffice: CBC computes the others. Accelerators are equal, so their numbers may be compacted.
     std::map<int, int> number{{kOnCpu, kOnCpu}};
     std::map<int, double> values;
     for (int v = 0; v < nodes(); ++v) {
@@ -260,18 +260,18 @@ class LatencyProgram {
   }
 
   const PlacementProblem& problem_;
-  const double limit_;  ///< no latency above it is of interest
+  const double limit_;  ///< upper limit of the latency
   int accelerators_ = 0, total_ = 0;
   std::unique_ptr<Cbc_Model, void (*)(Cbc_Model*)> model_;
   std::vector<double> least_, most_, cost_, row_least_, row_most_;
-  std::vector<int> whole_;                                    ///< columns that take whole numbers
-  std::vector<std::vector<std::pair<int, double>>> entries_;  ///< per column: row, factor
-  std::vector<std::vector<int>> x_;                           ///< per node and device
-  std::vector<std::vector<int>> in_, out_;                    ///< per node with readers and device
+  std::vector<int> whole_;                                    ///< columns that are integers
+  std::vector<std::vector<std::pair<int, double>>> entries_;  ///< by column: row, factor
+  std::vector<std::vector<int>> x_;                           ///< by node and device
+  std::vector<std::vector<int>> in_, out_;                    ///< by node with readers, and device
   std::vector<int> latency_;
 };
 
-/// Between processes: whether complete, the bound, the devices.
+/// The result as text, to pass it between processes: completeness, bound, devices.
 std::string to_text(const ProgramResult& result) {
   std::string text = fmt::format("{} {:a}", int(result.complete), result.lower_bound);
   if (result.placement)
@@ -294,9 +294,9 @@ ProgramResult from_text(const std::string& text) {
 
 ProgramResult solve_latency_program(const PlacementProblem& problem, const DevicePlacement& start,
                                     const Deadline& deadline) {
-  constexpr double kRoom = 1e-6;  // the start itself must stay inside
+  constexpr double kRoom = 1e-6;  // relative tolerance, so that the start remains feasible
   constexpr double kForItself =
-      0.9;  // of the time: CBC does not look at the clock everywhere, the rest is patience with it
+      0.9;  // share of the time for CBC, which does not check the clock everywhere; the rest is reserve
   const double limit = *placement_latency(problem, start) * (1 + kRoom);
   const auto left = deadline.seconds_left();
   const Deadline own(left ? std::optional(*left * kForItself) : std::nullopt);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kSeparator = " -- ";
 constexpr double kSecondsPerMillisecond = 1e-3;
-constexpr size_t kQuoted = 60;  // characters of a line that an error repeats
+constexpr size_t kQuoted = 60;  // characters of a line that an error quotes
 
 std::string_view trimmed(std::string_view text) {
   const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
@@ -28,11 +28,11 @@ std::string shortened(std::string_view text) {
   std::string shown(text.substr(0, kQuoted));
   std::replace_if(
       shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; },
-      '?');  // of a file that is no text
+      '?');  // for binary files
   return text.size() > kQuoted ? shown + "..." : shown;
 }
 
-/// Reads line after line and knows which one it is at.
+/// Reads line by line, and counts lines for errors.
 class ProfileParser {
  public:
   explicit ProfileParser(const std::string& where) : where_(where) {}
@@ -45,8 +45,7 @@ class ProfileParser {
       begin = end + 1;
     }
     if (graph_.layers.empty())
-      fail_user({where_, "", "holds no nodes",
-                 "it should have lines like \"node1 -- Linear -- forward_compute_time=1.0, ...\""});
+      fail_user({where_, "", "has no nodes", "write lines like \"node1 -- Linear -- forward_compute_time=1.0, ...\""});
     graph_.edges = make_dag(int(graph_.layers.size()), edges_);
     check_no_cycle();
     return std::move(graph_);
@@ -61,7 +60,7 @@ class ProfileParser {
   }
 
   void read_node(std::string_view line) {
-    // a description may hold anything, but for the separator
+    // A description may contain anything except the separator.
     const size_t first = line.find(kSeparator);
     const size_t second = first == line.npos ? line.npos : line.find(kSeparator, first + kSeparator.size());
     if (second == line.npos)
@@ -70,7 +69,7 @@ class ProfileParser {
     layer.name = line.substr(0, first);
     layer.description = line.substr(first + kSeparator.size(), second - first - kSeparator.size());
     std::string_view numbers = line.substr(second + kSeparator.size());
-    numbers = numbers.substr(0, numbers.find(kSeparator));  // a stage's number may follow
+    numbers = numbers.substr(0, numbers.find(kSeparator));  // the stage's number may follow
     layer.forward = field(numbers, "forward_compute_time") * kSecondsPerMillisecond;
     layer.backward = field(numbers, "backward_compute_time") * kSecondsPerMillisecond;
     layer.activation_bytes = field(numbers, "activation_size");
@@ -82,7 +81,7 @@ class ProfileParser {
 
   void read_edge(std::string_view line) {
     const size_t middle = line.find(kSeparator);
-    if (middle == line.npos) fail("an edge should read \"name -- name\"");
+    if (middle == line.npos) fail("an edge must have the form \"name -- name\"");
     edges_.push_back({node(line.substr(0, middle)), node(line.substr(middle + kSeparator.size()))});
   }
 
@@ -123,7 +122,8 @@ class ProfileParser {
     std::vector<std::string> names;
     for (int v : cycle) names.push_back(graph_.layers[size_t(v)].name);
     names.push_back(names.front());
-    fail_user({where_, join(names, " -> "), "is a cycle", "a graph of layers has none: take one of these edges out"});
+    fail_user(
+        {where_, join(names, " -> "), "is a cycle", "a graph of layers must be acyclic: remove one of these edges"});
   }
 
   [[noreturn]] void fail(const std::string& why) {

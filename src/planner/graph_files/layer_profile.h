@@ -1,9 +1,10 @@
-// Profiles in PipeDream's text format: one line per node, one per edge.
+// Profiles in PipeDream's text format: one line per node and one per edge.
 //
-//   node4 -- Embedding(9, 8) -- forward_compute_time=0.073, backward_compute_time=6.949, activation_size=6291456.0,
-//   parameter_size=132.0 <tab>node1 -- node4
+//     node4 -- Embedding(9, 8) -- forward_compute_time=0.073, backward_compute_time=6.949, (continued on the same line)
+//         activation_size=6291456.0, parameter_size=132.0
+//     <tab>node1 -- node4
 //
-// Times are milliseconds, sizes bytes; an activation of several tensors is [a; b; c]. A node may end in " --
+// Times are milliseconds, sizes bytes. An activation of several tensors is [a; b; c]. A node may end in " --
 // stage_id=3".
 #pragma once
 
@@ -16,7 +17,7 @@
 
 namespace trireme {
 
-/// That a graph file may hold: what is larger is a mistake, and sums of such numbers stay finite.
+/// The largest number in a graph file. Larger ones are errors, and sums of such numbers remain finite.
 constexpr double kLargestNumber = 1e30;
 
 struct LayerProfile {
@@ -26,14 +27,14 @@ struct LayerProfile {
   double activation_bytes = 0, parameter_bytes = 0;
 };
 
-/// A graph of layers without cycles.
+/// An acyclic graph of layers.
 struct LayerGraph {
   std::vector<LayerProfile> layers;
   Dag edges;
 };
 
-/// Errors (user): a line that is not of the format, numbers below 0 or above kLargestNumber, unknown or repeated nodes,
-/// cycles; they name `where` (the file) and the line.
+/// Throws a user error for a line that does not have the format, numbers below 0 or above kLargestNumber, unknown or
+/// repeated nodes, and cycles. Errors name `where` (the file) and the line.
 LayerGraph parse_layer_graph(std::string_view text, const std::string& where);
 LayerGraph read_layer_graph(const std::filesystem::path& file);
 

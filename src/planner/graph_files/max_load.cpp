@@ -20,7 +20,7 @@ bool memory_may_run_out(const PlacementProblem& problem) {
   return bytes > problem.memory;
 }
 
-/// Devices share the work, and each class is on some device.
+/// A lower bound: the devices share the work, and each class is on some device.
 double simple_bound(const ColorGraph& graph, const DeviceLimits& limits) {
   double work = 0, slowest = 0, cpu_share = 0;
   for (const ColorClass& c : graph.classes) {
@@ -41,7 +41,7 @@ double largest_load(const std::vector<DevicePart>& parts) {
 }
 
 struct Found {
-  std::vector<DevicePart> parts;  ///< empty: nothing fits
+  std::vector<DevicePart> parts;  ///< empty: no placement fits
   size_t states = 0;
   double lower_bound = 0;
   bool exact = false;
@@ -72,7 +72,7 @@ Found search(const ColorGraph& graph, const DeviceLimits& limits, const Deadline
   return found;
 }
 
-/// The least memory per accelerator with which everything has a place.
+/// The least memory per accelerator with which all classes can be placed.
 double least_memory(ColorGraph graph, DeviceLimits limits) {
   for (ColorClass& c : graph.classes) c.accelerator = c.bytes;
   graph.outputs.clear();
@@ -86,12 +86,12 @@ double least_memory(ColorGraph graph, DeviceLimits limits) {
 }  // namespace
 
 void check_placeable(const PlacementProblem& problem, const std::string& where) {
-  if (problem.cpus > 0) return;  // a CPU has room for everything
+  if (problem.cpus > 0) return;  // a CPU has no memory limit
   if (problem.accelerators == 0)
-    fail_user({where, "no devices", "maxFPGAs and maxCPUs are both 0", "one device is the least"});
+    fail_user({where, "no devices", "maxFPGAs and maxCPUs are both 0", "allow at least one device"});
   for (const PlacementNode& node : problem.nodes)
     if (!node.on_accelerator)
-      fail_user({where, node.name, "runs on a CPU only, and there is none", "set maxCPUs to 1 or more"});
+      fail_user({where, node.name, "can run on a CPU only, and maxCPUs is 0", "set maxCPUs to 1 or more"});
   if (!memory_may_run_out(problem)) return;
   const double least = least_memory(color_graph(problem, true), {problem.accelerators, 0, problem.memory});
   if (least <= problem.memory) return;

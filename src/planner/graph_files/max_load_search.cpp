@@ -7,14 +7,14 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kPairsPerStep = 64;    // that are looked at in the time of a step of a walk
-constexpr double kTimeRounding = 1e-9;  // of sums and differences of times, relative
+constexpr size_t kPairsPerStep = 64;    // pairs that are tested in the time of one step of a descent
+constexpr double kTimeRounding = 1e-9;  // relative; of sums and differences of times
 
 }  // namespace
 
 MaxLoadSearch::MaxLoadSearch(const OrderIdeals& ideals, const ColorGraph& graph, const DeviceLimits& limits)
     : ideals_(ideals), graph_(graph), limits_(limits) {
-  // more devices than classes cannot be used
+  // More devices than classes cannot be used.
   limits_.accelerators = std::min(limits.accelerators, int(graph.classes.size()));
   limits_.cpus = std::min(limits.cpus, int(graph.classes.size()));
   columns_ = size_t(limits_.accelerators) + 1;
@@ -34,7 +34,7 @@ MaxLoadSearch::MaxLoadSearch(const OrderIdeals& ideals, const ColorGraph& graph,
   list_crossing();
 }
 
-/// An ideal's list comes from that of an ideal smaller by one class: only outputs of that class and to it change.
+/// Derives an ideal's list from that of an ideal smaller by one class: only outputs of that class and to it change.
 void MaxLoadSearch::list_crossing() {
   crossing_begin_.assign(2, 0);  // nothing crosses the empty set
   crossing_.assign(1, 0);
@@ -58,7 +58,7 @@ std::span<const int32_t> MaxLoadSearch::crossing_outputs(size_t ideal) const {
   return {crossing_outputs_.data() + crossing_begin_[ideal], crossing_outputs_.data() + crossing_begin_[ideal + 1]};
 }
 
-/// Whether the output has its class on one side of the ideal and a reader on the other.
+/// True if the output's class is on one side of the ideal and a reader on the other.
 bool MaxLoadSearch::crosses_cut(size_t output, size_t ideal) const {
   const ClassOutput& o = graph_.outputs[output];
   const bool owned = ideals_.contains(ideal, o.owner);
@@ -66,9 +66,9 @@ bool MaxLoadSearch::crosses_cut(size_t output, size_t ideal) const {
                      [&](int reader) { return ideals_.contains(ideal, reader) != owned; });
 }
 
-/// Whether so many devices may do `work`, in accelerator time, with every load below the bound. Each output that
-/// crosses the cut between these devices and the others costs one of them its transfer, if none is a CPU: CPUs do not
-/// pay.
+/// True if these devices may do `work`, in accelerator time, with each load below the bound. If none of them is a CPU,
+/// each output that crosses the cut between these devices and the others costs one of them its transfer. CPUs are not
+/// charged for transfers.
 bool MaxLoadSearch::suffice(int cpus, int accelerators, double work, double crossing, double bound) const {
   const double devices = accelerators + (cpus > 0 ? cpus * cpu_share_ : 0);
   const double capacity = devices > 0 ? bound * devices * (1 + kTimeRounding) : 0;
@@ -105,14 +105,14 @@ std::vector<DevicePart> MaxLoadSearch::run(double bound, const Deadline& deadlin
     }
     communication_ = 0;
     steps_left_ = all_reached_.size() / kPairsPerStep;
-    if (!walk(ideal, ideal, bound)) pair_directly(ideal, bound);
+    if (!descend(ideal, ideal, bound)) pair_directly(ideal, bound);
     drop_hopeless(ideal, bound);
     if (reached_[ideal]) all_reached_.push_back({accelerator_[ideal], cpu_[ideal], ideal});
   }
   return reached_.back() ? parts() : std::vector<DevicePart>{};
 }
 
-/// Whether a device could hold the part, communication aside. If not, nothing larger fits either.
+/// True if a device could hold the part, communication aside. If not, no larger part fits either.
 bool MaxLoadSearch::fits_somewhere(size_t from, size_t to, double bound) const {
   if (limits_.cpus > 0 && cpu_[to] - cpu_[from] < bound) return true;
   return limits_.accelerators > 0 && accelerator_[to] - accelerator_[from] < bound &&
@@ -120,7 +120,7 @@ bool MaxLoadSearch::fits_somewhere(size_t from, size_t to, double bound) const {
 }
 
 void MaxLoadSearch::pair_directly(size_t ideal, double bound) {
-  // sets that lack more work than a device can do are most of them: passed over before anything else is looked up
+  // Most sets lack more work than a device can do. They are skipped before anything else is looked up.
   const double accelerator = limits_.accelerators > 0 ? accelerator_[ideal] - bound : kInfinity;
   const double cpu = limits_.cpus > 0 ? cpu_[ideal] - bound : kInfinity;
   for (const Reached& before : all_reached_) {
@@ -131,7 +131,7 @@ void MaxLoadSearch::pair_directly(size_t ideal, double bound) {
   }
 }
 
-/// Whether the part would better the way to `ideal` if it sent nothing.
+/// True if the part would improve the placement up to `ideal` without its communication.
 bool MaxLoadSearch::could_improve(size_t ideal, size_t from, double bound) const {
   const double on_accelerator = accelerator_[ideal] - accelerator_[from], on_cpu = cpu_[ideal] - cpu_[from];
   const auto better = [&](size_t here, size_t before, double load) {
@@ -145,7 +145,7 @@ bool MaxLoadSearch::could_improve(size_t ideal, size_t from, double bound) const
   return false;
 }
 
-/// What the part between two cuts sends and receives crosses one of them, or both.
+/// Each output that the part between two cuts sends or receives crosses one of the cuts, or both.
 double MaxLoadSearch::communication_between(size_t from, size_t to) const {
   const auto in_part = [&](int klass) { return ideals_.contains(to, klass) && !ideals_.contains(from, klass); };
   const auto enters_or_leaves = [&](const ClassOutput& output) {
@@ -162,8 +162,8 @@ double MaxLoadSearch::communication_between(size_t from, size_t to) const {
   return sum;
 }
 
-/// Whether the steps sufficed. What was found until then counts in any case.
-bool MaxLoadSearch::walk(size_t ideal, size_t at, double bound) {
+/// Descends from `at`. Returns false if the steps did not suffice; the parts found before remain valid.
+bool MaxLoadSearch::descend(size_t ideal, size_t at, double bound) {
   for (const OrderIdeals::Step step : ideals_.steps_down(at)) {
     const size_t smaller = size_t(step.smaller);
     if (seen_[smaller] == ideal) continue;
@@ -172,7 +172,7 @@ bool MaxLoadSearch::walk(size_t ideal, size_t at, double bound) {
     if (steps_left_-- == 0) return false;
     flip(step.vertex);
     if (reached_[smaller]) try_part(ideal, smaller, communication_, bound);
-    const bool done = walk(ideal, smaller, bound);
+    const bool done = descend(ideal, smaller, bound);
     flip(step.vertex);
     if (!done) return false;
   }
@@ -198,7 +198,7 @@ void MaxLoadSearch::try_part(size_t ideal, size_t from, double communication, do
     }
 }
 
-/// Forgets ways to `ideal` that leave more work than the other devices can do below the bound.
+/// Drops placements up to `ideal` that leave more work than the other devices can do below the bound.
 void MaxLoadSearch::drop_hopeless(size_t ideal, double bound) {
   bool any = false;
   for (int c = 0; c <= limits_.cpus; ++c)
@@ -216,7 +216,7 @@ bool MaxLoadSearch::crosses(int output) const {
   return inside_[size_t(o.owner)] ? in < int(o.readers.size()) : in > 0;
 }
 
-/// Takes a class into the part, or out of it.
+/// Adds a class to the part, or removes it.
 void MaxLoadSearch::flip(int klass) {
   const auto count = [&](const std::vector<int>& outputs, int sign) {
     for (int output : outputs)

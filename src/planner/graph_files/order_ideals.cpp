@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-/// Finds ideals level by level: those of one more vertex come from those of one less.
+/// Finds ideals level by level: each ideal extends a smaller one by one vertex.
 class IdealsBuilder {
  public:
   explicit IdealsBuilder(const Dag& graph) : graph_(graph) {
@@ -17,10 +17,10 @@ class IdealsBuilder {
 
   size_t size() const { return down_.size(); }
 
-  /// The number of the ideal that is `from` and `vertex`, which becomes one where it is new.
+  /// The number of the ideal `from` plus `vertex`; adds it if it is new.
   size_t grow(size_t from, int vertex) {
     const size_t stride = ideals_.stride_;
-    // at the end as if it were new; taken back where it is not
+    // Appended as if it were new; removed again if it is not.
     ideals_.words_.resize((size() + 1) * stride);
     uint64_t* added = ideals_.words_.data() + size() * stride;
     std::copy_n(ideals_.words(from), stride, added);
@@ -38,7 +38,7 @@ class IdealsBuilder {
     return size() - 1;
   }
 
-  /// Adds everything that follows from `ideal` by one vertex.
+  /// Adds all ideals that extend `ideal` by one vertex.
   void grow_all(size_t ideal) {
     for (int v = 0; v < graph_.size(); ++v) {
       if (ideals_.contains(ideal, v)) continue;

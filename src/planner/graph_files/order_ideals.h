@@ -1,6 +1,6 @@
-// The order ideals of a DAG: sets of vertices that hold every predecessor of what they hold. A pipeline's cuts are
-// exactly these, and a sequence of ideals, each within the next, is a way to split the graph into stages (PipeDream's
-// "antichain states").
+// The order ideals of a DAG: sets of vertices that contain each predecessor of their vertices. They are exactly the
+// cuts of a pipeline. A sequence of ideals, each within the next, splits the graph into stages (PipeDream's "antichain
+// states").
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace trireme {
 
-/// Numbered so that a set comes before those that hold it: 0 is the empty set, size()-1 the whole graph. Immutable.
+/// Numbered such that a set comes before its supersets: 0 is the empty set, size()-1 the whole graph. Immutable.
 class OrderIdeals {
  public:
-  /// All of them; nullopt where there are more than `most`: their number grows with 2^(width of the graph).
+  /// All ideals; nullopt if there are more than `most`. Their number grows as 2^(width of the graph).
   static std::optional<OrderIdeals> all(const Dag& graph, size_t most = kMost);
-  /// Only those that are the first vertices of one of these topological orders.
+  /// Only the ideals that are a prefix of one of these topological orders.
   static OrderIdeals along(const Dag& graph, std::span<const std::vector<int>> orders);
 
   size_t size() const { return steps_begin_.size() - 1; }
@@ -43,7 +43,7 @@ class OrderIdeals {
     return {steps_.data() + steps_begin_[ideal], steps_.data() + steps_begin_[ideal + 1]};
   }
 
-  /// For each ideal the sum of its vertices' values.
+  /// By ideal: the sum of its vertices' values.
   std::vector<double> sums(std::span<const double> of_vertices) const;
 
   static constexpr size_t kMost = 2'000'000;
@@ -53,7 +53,7 @@ class OrderIdeals {
   const uint64_t* words(size_t ideal) const { return words_.data() + ideal * stride_; }
 
   int vertices_ = 0;
-  size_t stride_ = 0;  ///< words of one ideal
+  size_t stride_ = 0;  ///< words per ideal
   std::vector<uint64_t> words_;
   std::vector<Step> steps_;  ///< of ideal i: from steps_begin_[i] to steps_begin_[i + 1]
   std::vector<size_t> steps_begin_;

@@ -13,15 +13,15 @@
 namespace trireme {
 namespace {
 
-constexpr double kSyncVolume = 4;         // of an all-reduce, in (r-1)/r * weights: twice a ring's
-constexpr double kBoundaryVolume = 2;     // activations forward, their gradients back
-constexpr double kOrderRounding = 1e-12;  // of sums of the same numbers in another order, relative
+constexpr double kSyncVolume = 4;         // of an all-reduce, in (r-1)/r * weights: twice that of a ring
+constexpr double kBoundaryVolume = 2;     // activations forward, their gradients backward
+constexpr double kOrderRounding = 1e-12;  // relative; of sums of the same numbers in another order
 constexpr size_t kStatesPerLookAtTheClock = 256;
 
-/// The layers that the model counts, and where the others belong.
+/// The layers that the model counts, and the counted layer that each other layer belongs to.
 struct Counted {
-  std::vector<int> layers;               ///< numbers in the file's graph
-  std::vector<std::vector<int>> guests;  ///< per counted layer: inputs and unread results that go with it
+  std::vector<int> layers;               ///< node numbers of the file's graph
+  std::vector<std::vector<int>> guests;  ///< by counted layer: inputs and unread results that belong to it
   Dag graph;
 };
 
@@ -37,7 +37,7 @@ Counted counted_layers(const LayerGraph& file) {
     number[size_t(v)] = int(counted.layers.size());
     counted.layers.push_back(v);
   }
-  if (counted.layers.empty()) fail_user({"--graph", "", "holds nothing but inputs", "there is nothing to plan"});
+  if (counted.layers.empty()) fail_user({"--graph", "", "has only inputs", "there is nothing to plan"});
   std::vector<std::pair<int, int>> edges;
   counted.guests.resize(counted.layers.size());
   for (int v = 0; v < count; ++v) {
@@ -54,14 +54,14 @@ Counted counted_layers(const LayerGraph& file) {
   return counted;
 }
 
-/// What a cut sends on: activations of the last layers before it and, for each of these, of what comes before it and
-/// has a reader that does not. (So a tensor counts that two last layers have read and nobody else will; the official
-/// code counts it.)
+/// The bytes that a cut sends: activations of the last layers before it and, for each of these, of earlier layers with
+/// a reader that is not before that last layer. (A tensor that two last layers have read and no later layer reads
+/// therefore counts; the official code counts it too.)
 class OpenActivations {
  public:
   OpenActivations(const Dag& graph, const std::vector<double>& bytes) : graph_(graph), bytes_(bytes) {
     const size_t count = size_t(graph.size());
-    std::vector<VertexSet> upto(count, VertexSet(graph.size()));  // a layer and all before it
+    std::vector<VertexSet> upto(count, VertexSet(graph.size()));  // by layer: the layer and all before it
     also_open_.assign(count, VertexSet(graph.size()));
     for (int x : topological_order(graph, Order::first_number)) {
       upto[size_t(x)].insert(x);
@@ -94,7 +94,7 @@ class OpenActivations {
  private:
   const Dag& graph_;
   const std::vector<double>& bytes_;
-  std::vector<VertexSet> also_open_;  ///< per layer x: layers before x with a reader that is neither x nor before x
+  std::vector<VertexSet> also_open_;  ///< by layer x: layers before x with a reader that is neither x nor before x
 };
 
 struct Cut {
@@ -102,12 +102,12 @@ struct Cut {
   int replicas;  ///< of the stage before the cut
 };
 
-/// Dynamic program over (ideal, devices used behind it), from the end of the graph to its start.
+/// Dynamic program over (ideal, devices used after it), from the end of the graph to its start.
 ///
-/// Every stage of r devices that is faster than `bound` does less than r * bound of the work. So a cut with f devices
-/// behind it is of use only where the work behind it is below f * bound and the work before it below (devices - f) *
-/// bound: a narrow window where the bound is near the mean. The bound falls whenever a better plan is found; what
-/// remains at the end is the optimum.
+/// A stage of r devices that is faster than `bound` does less than r * bound of the work. A cut with f devices after it
+/// is therefore useful only if the work after it is below f * bound and the work before it below (devices - f) * bound.
+/// This window is narrow if the bound is near the mean. The bound is lowered whenever a better plan is found; the last
+/// plan is the optimum.
 class PipeDreamSearch {
  public:
   PipeDreamSearch(const OrderIdeals& ideals, const Counted& counted, const LayerGraph& file,
@@ -128,8 +128,8 @@ class PipeDreamSearch {
     for (size_t ideal = 0; ideal < ideals.size(); ++ideal) open_.push_back(open.of(ideals, ideal));
   }
 
-  /// The cuts of the best plan below `bound`, which becomes its objective; empty where there is none. `complete` tells
-  /// whether the deadline left time to look at all.
+  /// The cuts of the best plan below `bound`, which is set to its objective; empty if there is none. `complete` is set
+  /// to false if the deadline ended the search.
   std::vector<Cut> run(double& bound, const Deadline& deadline, bool& complete) {
     complete = true;
     std::vector<Cut> best;
@@ -167,8 +167,8 @@ class PipeDreamSearch {
 
  private:
   struct State {
-    double work, bottleneck;  ///< work before the cut; the largest load behind it
-    int32_t ideal, next;      ///< the cut; where in the list of `used - replicas` the next one is
+    double work, bottleneck;  ///< work before the cut; the largest load after it
+    int32_t ideal, next;      ///< the cut; index of the next one in the list of `used - replicas`
     int32_t replicas;
   };
 
@@ -183,7 +183,7 @@ class PipeDreamSearch {
            boundary_load(ideal, used) < bound;
   }
 
-  /// The stage behind the cut `ideal` that leads to the smallest bottleneck below `bound`.
+  /// The stage after the cut `ideal` with the smallest bottleneck below `bound`.
   State best_stage(size_t ideal, int used, double bound) const {
     State best = state(ideal, bound);
     const int most = costs_.straight ? 1 : used;
@@ -228,9 +228,9 @@ class PipeDreamSearch {
 
   const OrderIdeals& ideals_;
   const PipeDreamCosts& costs_;
-  std::vector<double> work_, weights_, activations_;  ///< sums over each ideal: seconds, bytes, bytes
-  std::vector<double> open_;                          ///< bytes that each ideal, as a cut, sends on
-  std::vector<std::vector<State>> used_;  ///< per number of devices behind the cut: states by ascending work
+  std::vector<double> work_, weights_, activations_;  ///< by ideal: sums of seconds, bytes, bytes
+  std::vector<double> open_;                          ///< by ideal: bytes that it sends as a cut
+  std::vector<std::vector<State>> used_;              ///< by number of devices after the cut: states by ascending work
 };
 
 GraphPlan to_plan(const std::vector<Cut>& cuts, const PipeDreamSearch& search, const OrderIdeals& ideals,
@@ -255,7 +255,7 @@ GraphPlan to_plan(const std::vector<Cut>& cuts, const PipeDreamSearch& search, c
   return plan;
 }
 
-/// No plan is faster: devices share the work, and each layer is in some stage.
+/// A lower bound: the devices share the work, and each layer is in some stage.
 double simple_bound(const LayerGraph& file, const Counted& counted, const PipeDreamCosts& costs) {
   double work = 0, slowest = 0;
   for (int v : counted.layers) {
@@ -270,7 +270,7 @@ double simple_bound(const LayerGraph& file, const Counted& counted, const PipeDr
   return std::max(work / costs.devices, slowest);
 }
 
-/// Replaces `plan` by a better one, if there is one, and says what is proven.
+/// Replaces `plan` by a better one, if there is one, and sets its lower bound and proof.
 void search_all(const OrderIdeals& ideals, const Counted& counted, const LayerGraph& file, const PipeDreamCosts& costs,
                 const Deadline& deadline, GraphPlan& plan) {
   PipeDreamSearch search(ideals, counted, file, costs);
@@ -296,7 +296,7 @@ GraphPlan plan_pipedream(const LayerGraph& file, const PipeDreamCosts& costs, co
   const auto orders = some_topological_orders(counted.graph);
   const OrderIdeals few = OrderIdeals::along(counted.graph, orders);
   PipeDreamSearch first(few, counted, file, costs);
-  Cut alone{few.size() - 1, 1};  // one stage, that always may be
+  Cut alone{few.size() - 1, 1};  // one stage is always allowed
   for (int r = 1; r <= (costs.straight ? 1 : costs.devices); ++r)
     if (first.stage_load(0, alone.ideal, r) < first.stage_load(0, alone.ideal, alone.replicas)) alone.replicas = r;
   double bound = first.stage_load(0, alone.ideal, alone.replicas);

@@ -14,10 +14,10 @@
 namespace trireme {
 namespace {
 
-constexpr double kSameCost = 1e-6;  // edges of one node may differ by this, as in the published programs
+constexpr double kSameCost = 1e-6;  // costs of one node's edges may differ by this, as in the published programs
 constexpr int kMostDevices = 1 << 20;
 
-/// Reads values of one JSON object; `path` says where it is, "nodes[3]".
+/// Reads values of one JSON object. `path` is its position in the file, such as "nodes[3]".
 class ObjectReader {
  public:
   ObjectReader(const nlohmann::json& json, const std::string& where, std::string path)
@@ -81,7 +81,8 @@ void check_edges(const PlacementProblem& problem, const std::string& where) {
   std::vector<std::string> names;
   for (int v : cycle) names.push_back(problem.nodes[size_t(v)].name);
   names.push_back(names.front());
-  fail_user({where, join(names, " -> "), "is a cycle", "a graph of operators has none: take one of these edges out"});
+  fail_user(
+      {where, join(names, " -> "), "is a cycle", "a graph of operators must be acyclic: remove one of these edges"});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A good placement for latency: where the integer program starts.
+// A good placement for latency, as the start of the integer program.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 constexpr int kRandomOrders = 16;
-constexpr uint64_t kSeed = 20200612;  // the same orders each time
+constexpr uint64_t kSeed = 20200612;  // fixed, so that the orders are the same each time
 
 std::vector<int> random_order(const Dag& graph, std::mt19937_64& random) {
   std::vector<int> waiting, ready, order;
@@ -37,7 +37,8 @@ DevicePlacement to_nodes(const ColorGraph& graph, const std::vector<int>& device
   return placement;
 }
 
-/// The best cut of an order into runs for accelerators and single classes for CPUs, as if one waited for the other.
+/// The best division of an order into runs for accelerators and single classes for CPUs, as if they ran one after the
+/// other.
 std::vector<int> cut_order(const PlacementProblem& problem, const ColorGraph& graph, const std::vector<int>& order) {
   const size_t count = order.size(), most = size_t(std::min<int>(problem.accelerators, int(count)));
   const auto klass = [&](size_t i) -> const ColorClass& { return graph.classes[size_t(order[i])]; };
@@ -79,7 +80,8 @@ std::vector<int> cut_order(const PlacementProblem& problem, const ColorGraph& gr
   return devices;
 }
 
-/// Moves one class after the other to a neighbour's device, a CPU or an idle accelerator while that helps.
+/// Moves single classes to a neighbour's device, a CPU or an idle accelerator, repeatedly while that reduces the
+/// latency.
 double improve(const PlacementProblem& problem, const ColorGraph& graph, std::vector<int>& devices, double latency,
                const Deadline& deadline) {
   const size_t nodes = problem.nodes.size();

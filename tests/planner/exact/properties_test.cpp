@@ -196,7 +196,7 @@ TEST(FindPlan, IsTruthfulWhenTheTimeIsUp) {
           EXPECT_FALSE(answer.shortfall) << "something fits, seed " << seed;
           EXPECT_LE(answer.lower_bound, best.best->objective * kRounding) << "seed " << seed << ", limit " << limit;
           if (!answer.best) {
-            EXPECT_EQ(answer.proof, "none was found in time");
+            EXPECT_EQ(answer.proof, "no plan was found within the time limit");
             ++empty;
             continue;
           }
@@ -231,7 +231,7 @@ TEST(FindPlan, SaysWhatIsMissingAndWhatWouldFit) {
   EXPECT_NEAR(answer.shortfall->missing, 0.2 * least, 0.01 * least);
   const DeviceMemory& fullest = answer.shortfall->nearest.prediction.memory[size_t(answer.shortfall->stage)];
   EXPECT_NEAR(fullest.total(), least, 2e-3 * least);
-  EXPECT_THAT(answer.shortfall->changes, testing::Contains(testing::HasSubstr("a batch of 32 in place of 64")));
+  EXPECT_THAT(answer.shortfall->changes, testing::Contains(testing::HasSubstr("a batch of 32 instead of 64")));
   EXPECT_THAT(answer.shortfall->changes.back(), testing::HasSubstr("25."));
   EXPECT_TRUE(answer.shortfall->is_least);
 }
