@@ -56,7 +56,7 @@ function(trireme_program name)
     target_link_libraries(${name} PRIVATE trireme_${room})
   endforeach()
   target_link_libraries(${name} PRIVATE trireme_torch fmt::fmt nlohmann_json::nlohmann_json)
-  trireme_compiled(${name} test_pch BATCH 1 SOURCES ${T_SOURCES})
+  trireme_compiled(${name} test_pch GROUPS 6 SOURCES ${T_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
 

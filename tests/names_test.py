@@ -17,7 +17,7 @@ DECLARED = {
     "optimizer sharding": ("plan/plan.cpp", r'case OptimizerSharding::zero\w+: return "([^"]+)"'),
     "backend": ("comm/*/*_backend.cpp", r'\.name = "([^"]+)"'),
     "optimizer": ("runtime/optimizers/*.cpp", r'\.name = "([^"]+)"'),
-    "model": ("zoo/*.cpp", r'\{"([^"]+)", (?:(?:"[^"]*"|\w+),\s+)?make_'),
+    "model": ("zoo/*.cpp", r'\{"([^"]+)",\s+(?:(?:"[^"]*"|\w+),\s+)?make_'),
     "update policy": ("update/*.cpp", r'\.name = "([^"]+)"'),
 }
 

@@ -20,6 +20,20 @@ LISTS = {  # folders that list things of one kind may have more
     "cli": "verbs",
 }
 KNOWN_LARGE = set()
+# include/trireme/: which room a public header belongs to; those of layers/ belong to model.
+PUBLIC = {
+    "base": ("config", "error", "units"),
+    "comm": ("backend", "communicator", "process_place", "transport"),
+    "tensor": ("placement",),
+    "model": ("attributes", "layer", "layer_facts", "layers", "model", "task", "tensor_map"),
+    "zoo": ("zoo",),
+    "data": ("dataset",),
+    "schedule": ("schedule",),
+    "update": ("hub", "policy", "policy_state", "replica_state", "run_facts"),
+    "plan": ("cluster", "plan"),
+    "library": ("version", "workload"),
+    "cli": ("program", "trireme"),
+}
 REPEATED_HEADER = "No include guard on purpose"  # the words by which a header exempts itself
 ENGLISH_WORDS = ("digits", "folder", "csv", "tensors", "text")  # names of data sets, and of other things
 ENTRY_ROOM = "cli"  # the program itself: no trireme_room line, may include every room
@@ -36,9 +50,42 @@ def rooms_of(source):
     return re.findall(r"^\s*trireme_room\(\s*(\w+)", text, re.MULTILINE) + [ENTRY_ROOM]
 
 
+def room_of(header, rooms):
+    """The room that a header belongs to, as files include it; None: a generated or a system header."""
+    parts = pathlib.PurePosixPath(header).parts
+    if parts[0] != "trireme":
+        return parts[0] if parts[0] in rooms else None
+    if parts[1] == "layers":
+        return "model"
+    owners = [room for room, names in PUBLIC.items() if pathlib.PurePosixPath(parts[1]).stem in names]
+    return owners[0] if owners else "nowhere"
+
+
+def public_violations(source, rooms):
+    """Public headers include public headers only, of rooms below their own: a program outside has nothing else."""
+    folder = source.parent / "include"
+    found = []
+    for path in sorted(folder.rglob("*.h")):
+        name = path.relative_to(folder).as_posix()
+        room = room_of(name, rooms)
+        if room not in rooms:
+            found.append(f"include/{name}: belongs to no room: name it in PUBLIC of structure_test.py")
+            continue
+        lines = path.read_text().splitlines()
+        if "#pragma once" not in lines:
+            found.append(f"include/{name}: a header without #pragma once")
+        for number, line in enumerate(lines, 1):
+            if match := re.match(r'\s*#\s*include\s*"([^"]+)"', line):
+                if not match.group(1).startswith("trireme/"):
+                    found.append(f'include/{name}:{number}: includes "{match.group(1)}", which is not public')
+                elif rooms.index(room_of(match.group(1), rooms)) > rooms.index(room):
+                    found.append(f'include/{name}:{number}: {room} includes "{match.group(1)}" of a room above it')
+    return found
+
+
 def violations(source):
     rooms = rooms_of(source)
-    found = []
+    found = public_violations(source, rooms)
     for folder in sorted(path for path in source.iterdir() if path.is_dir()):
         if folder.name not in rooms:
             found.append(f"{folder.name}/: not a room of src/CMakeLists.txt")
@@ -76,7 +123,7 @@ def defined_twice(source, files):
 
 def kinds_of_layers(source):
     kinds = set()
-    for path in sorted(source.glob("model/layers/*")):
+    for path in sorted([*source.glob("model/layers/*"), *(source.parent / "include/trireme/layers").glob("*.h")]):
         for body in re.findall(r"kind\(\) const (?:override )?\{(.*?)\}(?=\n)", path.read_text(), re.DOTALL):
             kinds.update(re.findall(r'"(\w+)"', body))
     return kinds
@@ -139,7 +186,7 @@ def bad_includes(source, rooms, name, lines):
         if not match:
             continue
         header = match.group(1)
-        target = pathlib.PurePosixPath(header).parts[0]
+        target = room_of(header, rooms)
         generated = header.endswith(".pb.h")  # by protoc, into the build folder
         if header.startswith(".") or ("/" not in header and not generated):
             found.append(f'{name}:{number}: "{header}" is not written from src/ on')

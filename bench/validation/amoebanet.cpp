@@ -140,12 +140,9 @@ class AmoebaBuilder {
   NodeId apply(Operation operation, NodeId x, int64_t stride) {
     const int64_t quarter = channels_ / 4;
     switch (operation) {
-      case none:
-        return stride == 1 ? x : factorized(x);
-      case Operation::pool:
-        return pooled(x, stride);
-      case conv1:
-        return unit(x, channels_, {1, 1}, {stride, stride});
+      case none: return stride == 1 ? x : factorized(x);
+      case Operation::pool: return pooled(x, stride);
+      case conv1: return unit(x, channels_, {1, 1}, {stride, stride});
       case conv3:
         return unit(unit(unit(x, quarter, {1, 1}, {1, 1}), quarter, {3, 3}, {stride, stride}), channels_, {1, 1},
                     {1, 1});

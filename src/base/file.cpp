@@ -49,23 +49,15 @@ void fail_write(const fs::path& path, int error) {
   Diagnosis diagnosis{.where = path.string(), .what = "cannot be written", .why = reason(error), .next = ""};
   switch (error) {
     case ENOENT:
-    case ENOTDIR:
-      diagnosis.next = "create its folder or choose another path";
-      fail_user(std::move(diagnosis));
+    case ENOTDIR: diagnosis.next = "create its folder or choose another path"; fail_user(std::move(diagnosis));
     case EACCES:
     case EPERM:
     case EROFS:
     case EISDIR:
-    case ENAMETOOLONG:
-      diagnosis.next = "choose a path that you may write to";
-      fail_user(std::move(diagnosis));
+    case ENAMETOOLONG: diagnosis.next = "choose a path that you may write to"; fail_user(std::move(diagnosis));
     case ENOSPC:
-    case EDQUOT:
-      diagnosis.next = "free some space or choose a path on another disk";
-      fail_run(std::move(diagnosis));
-    default:
-      diagnosis.next = "check the disk";
-      fail_run(std::move(diagnosis));
+    case EDQUOT: diagnosis.next = "free some space or choose a path on another disk"; fail_run(std::move(diagnosis));
+    default: diagnosis.next = "check the disk"; fail_run(std::move(diagnosis));
   }
 }
 

@@ -23,12 +23,20 @@
 #include "comm/backends.h"
 #include "plan/strategy.h"
 #include "trireme/error.h"
+#include "trireme/version.h"
 #include "update/registry.h"
 
 namespace {
 
 using trireme::kRunFailed;
 using trireme::kUserError;
+
+std::string version_text() {
+  const trireme::Version version = trireme::version();
+  return fmt::format("trireme {}{}\nlibtorch {}\nbackends {}", version.number,
+                     version.commit.empty() ? "" : fmt::format(" (commit {})", version.commit), version.libtorch,
+                     trireme::join(version.backends));
+}
 
 std::string plan_help() { return "a plan file, or " + trireme::strategy_syntax(); }
 
@@ -339,6 +347,7 @@ int trireme::run_program(int argc, char** argv) {
       "Trireme trains a neural network on many devices and finds out which way of splitting the work is best."};
   app.require_subcommand(1);
   app.name("trireme");
+  app.set_version_flag("--version", version_text, "print version, commit, libtorch and backends");
   trireme::CompareOptions compare;
   trireme::TrainOptions train;
   trireme::ServeOptions serve;

@@ -21,14 +21,10 @@ int64_t master_size(Precision precision) { return int64_t(c10::elementSize(maste
 
 int64_t output_element(const Layer& layer, const std::vector<int64_t>& inputs, Precision precision) {
   switch (layer.output_type()) {
-    case OutputType::compute:
-      break;
-    case OutputType::master:
-      return master_size(precision);
-    case OutputType::as_input:
-      return inputs.at(0);
-    case OutputType::byte:
-      return 1;
+    case OutputType::compute: break;
+    case OutputType::master: return master_size(precision);
+    case OutputType::as_input: return inputs.at(0);
+    case OutputType::byte: return 1;
   }
   return compute_size(precision);
 }

@@ -20,18 +20,13 @@ struct Ring {
 Ring ring_of(RedistributionKind kind, int n) {
   const double part = double(n - 1) / n, log = std::ceil(std::log2(double(n)));
   switch (kind) {
-    case RedistributionKind::all_reduce:
-      return {2.0 * (n - 1), 2 * log, 2 * part};
+    case RedistributionKind::all_reduce: return {2.0 * (n - 1), 2 * log, 2 * part};
     case RedistributionKind::all_gather:
-    case RedistributionKind::reduce_scatter:
-      return {double(n - 1), log, part};
-    case RedistributionKind::all_to_all:
-      return {double(n - 1), double(n - 1), part};
-    case RedistributionKind::send_receive:
-      return {1, 1, 1};
+    case RedistributionKind::reduce_scatter: return {double(n - 1), log, part};
+    case RedistributionKind::all_to_all: return {double(n - 1), double(n - 1), part};
+    case RedistributionKind::send_receive: return {1, 1, 1};
     case RedistributionKind::none:
-    case RedistributionKind::slice:
-      break;
+    case RedistributionKind::slice: break;
   }
   return {};
 }

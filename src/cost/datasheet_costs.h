@@ -11,8 +11,8 @@
 namespace trireme {
 
 /// An approximation, labelled Basis::datasheet. The forward is one pass (Layer::work) under the efficiency curve of
-/// trireme/cluster.h. The backward is one pass for the gradients of the inputs, if any input needs one, and one pass for
-/// the gradients of the parameters, if there are any. Memory is that of Trireme's layers (Layer::memory); another
+/// trireme/cluster.h. The backward is one pass for the gradients of the inputs, if any input needs one, and one pass
+/// for the gradients of the parameters, if there are any. Memory is that of Trireme's layers (Layer::memory); another
 /// framework may need a different amount on that device. Communication between devices is not included.
 class DatasheetCosts : public LayerCosts {
  public:
@@ -49,8 +49,8 @@ class DatasheetCosts : public LayerCosts {
   std::vector<NodeFacts> facts_;     ///< by node
 };
 
-/// Seconds of the operators, each by the efficiency curve of trireme/cluster.h. An operator that is not a matrix product
-/// or convolution computes at the peak.
+/// Seconds of the operators, each by the efficiency curve of trireme/cluster.h. An operator that is not a matrix
+/// product or convolution computes at the peak.
 double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed);
 
 }  // namespace trireme

@@ -99,23 +99,16 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
           cost = {computing(rank, seconds, 1), 0, own_seconds(rank, seconds)};
         }
       break;
-    case Operand::segment:
-      cost = segment_cost(rank, i, samples);
-      break;
-    case Operand::redistribution:
-      cost = redistribution_cost(rank, i, samples);
-      break;
-    case Operand::bucket:
-      cost = bucket_cost(rank, i);
-      break;
+    case Operand::segment: cost = segment_cost(rank, i, samples); break;
+    case Operand::redistribution: cost = redistribution_cost(rank, i, samples); break;
+    case Operand::bucket: cost = bucket_cost(rank, i); break;
     case Operand::nothing:
       if (description_of(i.code).weights == WeightUse::measure_sums) cost = norm_cost();
       break;
     case Operand::end_of_step:
       if (i.index == kAfterStep) cost = {{options_.agreement_seconds, {}}, options_.agreement_bytes, 0};
       break;
-    case Operand::op:
-      break;
+    case Operand::op: break;
   }
   if (options_.overhead > 0) {
     if (cost.demand.shares.empty() && cost.demand.fixed <= 0) cost.demand = computing(rank, options_.overhead, 1);
@@ -320,8 +313,7 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
       }
       return cost;
     }
-    default:
-      return {};
+    default: return {};
   }
 }
 

@@ -4,14 +4,10 @@ namespace trireme {
 
 const char* name_of(Basis basis) {
   switch (basis) {
-    case Basis::measured:
-      return "measured";
-    case Basis::interpolated:
-      return "interpolated";
-    case Basis::extrapolated:
-      return "extrapolated";
-    case Basis::datasheet:
-      return "datasheet";
+    case Basis::measured: return "measured";
+    case Basis::interpolated: return "interpolated";
+    case Basis::extrapolated: return "extrapolated";
+    case Basis::datasheet: return "datasheet";
   }
   return "?";
 }

@@ -84,28 +84,17 @@ void RankMemory::begin(std::span<const Execution> together, Demand&) {
 
 void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
   switch (description_of(i.code).memory) {
-    case MemoryEffect::nothing:
-      return;
-    case MemoryEffect::load_inputs:
-      return load(i.index, *batch);
-    case MemoryEffect::keep_activations:
-      return forward(i, *batch);
-    case MemoryEffect::restore_activations:
-      return recompute(i.index, *batch);
-    case MemoryEffect::free_activations:
-      return backward(i, *batch);
-    case MemoryEffect::free_deferred:
-      return backward_weight(i.index, *batch);
-    case MemoryEffect::redistribute_value:
-      return redistribute(i, *batch);
-    case MemoryEffect::gather_weights:
-      return replicas_.gather(i.index);
-    case MemoryEffect::release_weights:
-      return replicas_.release(i.index);
-    case MemoryEffect::sum_gradients:
-      return replicas_.reduce(i.index, i.last);
-    case MemoryEffect::free_sum:
-      return replicas_.update(i.index);
+    case MemoryEffect::nothing: return;
+    case MemoryEffect::load_inputs: return load(i.index, *batch);
+    case MemoryEffect::keep_activations: return forward(i, *batch);
+    case MemoryEffect::restore_activations: return recompute(i.index, *batch);
+    case MemoryEffect::free_activations: return backward(i, *batch);
+    case MemoryEffect::free_deferred: return backward_weight(i.index, *batch);
+    case MemoryEffect::redistribute_value: return redistribute(i, *batch);
+    case MemoryEffect::gather_weights: return replicas_.gather(i.index);
+    case MemoryEffect::release_weights: return replicas_.release(i.index);
+    case MemoryEffect::sum_gradients: return replicas_.reduce(i.index, i.last);
+    case MemoryEffect::free_sum: return replicas_.update(i.index);
   }
 }
 

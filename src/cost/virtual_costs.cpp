@@ -7,17 +7,12 @@ namespace {
 
 RedistributionKind kind_of(Collective collective) {
   switch (collective) {
-    case Collective::all_reduce:
-      return RedistributionKind::all_reduce;
-    case Collective::reduce_scatter:
-      return RedistributionKind::reduce_scatter;
-    case Collective::all_to_all:
-      return RedistributionKind::all_to_all;
+    case Collective::all_reduce: return RedistributionKind::all_reduce;
+    case Collective::reduce_scatter: return RedistributionKind::reduce_scatter;
+    case Collective::all_to_all: return RedistributionKind::all_to_all;
     case Collective::all_gather:
-    case Collective::broadcast:
-      return RedistributionKind::all_gather;
-    case Collective::barrier:
-      break;
+    case Collective::broadcast: return RedistributionKind::all_gather;
+    case Collective::barrier: break;
   }
   return RedistributionKind::none;
 }

@@ -45,12 +45,9 @@ Cluster cluster_of(const Experiment& experiment, int devices) {
 
 const char* name_of(BatchNormScope scope) {
   switch (scope) {
-    case BatchNormScope::local:
-      return "local";
-    case BatchNormScope::global:
-      return "global";
-    case BatchNormScope::deferred:
-      return "deferred";
+    case BatchNormScope::local: return "local";
+    case BatchNormScope::global: return "global";
+    case BatchNormScope::deferred: return "deferred";
   }
   return "?";
 }

@@ -89,10 +89,8 @@ double scheduled_rate(const LearningRateSchedule& s, double rate, int64_t batch,
   const int64_t warmup = s.warmup.count > 0 ? steps_of(s.warmup, steps_per_epoch) : 0;
   if (step < warmup) return full * double(step + 1) / double(warmup);
   switch (s.kind) {
-    case Kind::constant:
-      return full;
-    case Kind::step:
-      return full * std::pow(s.decay_factor, double(step / steps_of(s.decay_every, steps_per_epoch)));
+    case Kind::constant: return full;
+    case Kind::step: return full * std::pow(s.decay_factor, double(step / steps_of(s.decay_every, steps_per_epoch)));
     case Kind::multistep: {
       const auto passed = std::count_if(s.decay_at.begin(), s.decay_at.end(),
                                         [&](const Length& at) { return step >= steps_of(at, steps_per_epoch); });
@@ -100,8 +98,7 @@ double scheduled_rate(const LearningRateSchedule& s, double rate, int64_t batch,
     }
     case Kind::cosine:
       return least + (full - least) * 0.5 * (1 + std::cos(std::numbers::pi * progress(step, warmup, total)));
-    case Kind::polynomial:
-      return least + (full - least) * std::pow(1 - progress(step, warmup, total), s.power);
+    case Kind::polynomial: return least + (full - least) * std::pow(1 - progress(step, warmup, total), s.power);
   }
   return full;
 }

@@ -99,14 +99,10 @@ ModelledClock read_clock(const ConfigTable& table, const std::filesystem::path& 
 
 const char* name_of(SampleShares shares) {
   switch (shares) {
-    case SampleShares::batches:
-      return "batches";
-    case SampleShares::samples:
-      return "samples";
-    case SampleShares::labels:
-      return "labels";
-    case SampleShares::dirichlet:
-      return "dirichlet";
+    case SampleShares::batches: return "batches";
+    case SampleShares::samples: return "samples";
+    case SampleShares::labels: return "labels";
+    case SampleShares::dirichlet: return "dirichlet";
   }
   return "";
 }

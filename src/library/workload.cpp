@@ -34,12 +34,9 @@ constexpr double kSearchSeconds = 60;
 
 Objective objective_of(SearchGoal goal) {
   switch (goal) {
-    case SearchGoal::memory:
-      return Objective::memory;
-    case SearchGoal::cost:
-      return Objective::cost;
-    case SearchGoal::time:
-      break;
+    case SearchGoal::memory: return Objective::memory;
+    case SearchGoal::cost: return Objective::cost;
+    case SearchGoal::time: break;
   }
   return Objective::time;
 }

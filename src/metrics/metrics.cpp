@@ -142,16 +142,10 @@ std::vector<Metric> evaluation_metrics(LearningTask task, const EvaluationSums& 
       add_share(sums, "correct", "accuracy", metrics);
       if (sums.classes > kTop) add_share(sums, "top5", "top5_accuracy", metrics);
       break;
-    case LearningTask::segmentation:
-      add_segmentation(sums, metrics);
-      break;
+    case LearningTask::segmentation: add_segmentation(sums, metrics); break;
     case LearningTask::language:
-    case LearningTask::translation:
-      add_language(sums, metrics);
-      break;
-    case LearningTask::regression:
-      add_regression(sums, metrics);
-      break;
+    case LearningTask::translation: add_language(sums, metrics); break;
+    case LearningTask::regression: add_regression(sums, metrics); break;
   }
   return metrics;
 }
@@ -161,13 +155,10 @@ std::vector<std::string> metric_names(LearningTask task, int64_t classes) {
     case LearningTask::classification:
       if (classes > kTop) return {"accuracy", "top5_accuracy"};
       return {"accuracy"};
-    case LearningTask::segmentation:
-      return {"mean_iou", "pixel_accuracy"};
+    case LearningTask::segmentation: return {"mean_iou", "pixel_accuracy"};
     case LearningTask::language:
-    case LearningTask::translation:
-      return {"perplexity", "accuracy"};
-    case LearningTask::regression:
-      return {"rmse", "mae", "r2"};
+    case LearningTask::translation: return {"perplexity", "accuracy"};
+    case LearningTask::regression: return {"rmse", "mae", "r2"};
   }
   return {};
 }
@@ -180,15 +171,11 @@ double mean_loss(LearningTask task, const EvaluationSums& sums) {
 
 std::string main_metric(LearningTask task) {
   switch (task) {
-    case LearningTask::classification:
-      return "accuracy";
-    case LearningTask::segmentation:
-      return "mean_iou";
+    case LearningTask::classification: return "accuracy";
+    case LearningTask::segmentation: return "mean_iou";
     case LearningTask::language:
-    case LearningTask::translation:
-      return "perplexity";
-    case LearningTask::regression:
-      return "rmse";
+    case LearningTask::translation: return "perplexity";
+    case LearningTask::regression: return "rmse";
   }
   return "";
 }

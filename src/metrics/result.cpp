@@ -4,18 +4,12 @@ namespace trireme {
 
 const char* name_of(RunStatus status) {
   switch (status) {
-    case RunStatus::ok:
-      return "ok";
-    case RunStatus::failed:
-      return "failed";
-    case RunStatus::timed_out:
-      return "timed out";
-    case RunStatus::does_not_fit:
-      return "does not fit";
-    case RunStatus::skipped:
-      return "skipped";
-    case RunStatus::interrupted:
-      return "interrupted";
+    case RunStatus::ok: return "ok";
+    case RunStatus::failed: return "failed";
+    case RunStatus::timed_out: return "timed out";
+    case RunStatus::does_not_fit: return "does not fit";
+    case RunStatus::skipped: return "skipped";
+    case RunStatus::interrupted: return "interrupted";
   }
   return "unknown";
 }

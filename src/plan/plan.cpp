@@ -92,26 +92,19 @@ std::string describe_extras(const Plan& plan) {
 
 const char* name_of(OptimizerSharding sharding) {
   switch (sharding) {
-    case OptimizerSharding::none:
-      return "none";
-    case OptimizerSharding::zero1:
-      return "zero1";
-    case OptimizerSharding::zero2:
-      return "zero2";
-    case OptimizerSharding::zero3:
-      return "zero3";
+    case OptimizerSharding::none: return "none";
+    case OptimizerSharding::zero1: return "zero1";
+    case OptimizerSharding::zero2: return "zero2";
+    case OptimizerSharding::zero3: return "zero3";
   }
   return "";
 }
 
 const char* name_of(Compression::Kind kind) {
   switch (kind) {
-    case Compression::Kind::none:
-      return "none";
-    case Compression::Kind::bf16:
-      return "bf16";
-    case Compression::Kind::powersgd:
-      return "powersgd";
+    case Compression::Kind::none: return "none";
+    case Compression::Kind::bf16: return "bf16";
+    case Compression::Kind::powersgd: return "powersgd";
   }
   return "";
 }

@@ -112,14 +112,11 @@ class Redistributions {
   void run(RedistributionKind kind, size_t number) {
     const size_t set = number % results_.size();
     switch (kind) {
-      case RedistributionKind::all_gather:
-        return move(parts_[set], Placement::shard(1), Placement::replicate(), set);
-      case RedistributionKind::all_to_all:
-        return move(parts_[set], Placement::shard(1), Placement::shard(2), set);
+      case RedistributionKind::all_gather: return move(parts_[set], Placement::shard(1), Placement::replicate(), set);
+      case RedistributionKind::all_to_all: return move(parts_[set], Placement::shard(1), Placement::shard(2), set);
       case RedistributionKind::reduce_scatter:
         return move(summands_[set], Placement::partial(), Placement::shard(1), set);
-      default:
-        return move(summands_[set], Placement::partial(), Placement::replicate(), set);
+      default: return move(summands_[set], Placement::partial(), Placement::replicate(), set);
     }
   }
 

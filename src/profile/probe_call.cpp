@@ -28,12 +28,9 @@ int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
 /// large that products overflow.
 double deviation_of(const Init& init) {
   switch (init.kind) {
-    case Init::Kind::constant:
-      return 0;
-    case Init::Kind::uniform:
-      return std::max(init.b, 1e-6) / 2;
-    case Init::Kind::normal:
-      return std::max(init.b, 1e-6);
+    case Init::Kind::constant: return 0;
+    case Init::Kind::uniform: return std::max(init.b, 1e-6) / 2;
+    case Init::Kind::normal: return std::max(init.b, 1e-6);
   }
   return 1;
 }

@@ -243,10 +243,8 @@ void Engine::enter(const Execution& e) {
       Execution alone = e;
       return start({&alone, 1});
     }
-    case Part::take:
-      return take(e, role);
-    case Part::join:
-      return join(e, role);
+    case Part::take: return take(e, role);
+    case Part::join: return join(e, role);
   }
 }
 

@@ -29,18 +29,11 @@ std::string Program::describe(const Instruction& instruction, const Model& model
       if (code.event == EventKind::redistribute) text += fmt::format(" ({})", name_of(classify(ends.from, ends.to)));
       break;
     }
-    case Operand::bucket:
-      text += fmt::format(" bucket {}", instruction.index);
-      break;
-    case Operand::op:
-      text += " " + model.node(ops[size_t(instruction.index)].node).name;
-      break;
-    case Operand::end_of_step:
-      text += instruction.index == kBeforeStep ? " before the step" : " after the step";
-      break;
+    case Operand::bucket: text += fmt::format(" bucket {}", instruction.index); break;
+    case Operand::op: text += " " + model.node(ops[size_t(instruction.index)].node).name; break;
+    case Operand::end_of_step: text += instruction.index == kBeforeStep ? " before the step" : " after the step"; break;
     case Operand::nothing:
-    case Operand::stage:
-      break;
+    case Operand::stage: break;
   }
   return text;
 }

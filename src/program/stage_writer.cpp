@@ -29,18 +29,11 @@ std::vector<Instruction> StageWriter::run(const std::vector<Task>& tasks) {
     if (task.kind == TaskKind::forward) forward(task);
     if (!program_.training) continue;
     switch (task.kind) {
-      case TaskKind::forward:
-        break;
+      case TaskKind::forward: break;
       case TaskKind::backward:
-      case TaskKind::backward_input:
-        backward(task);
-        break;
-      case TaskKind::backward_weight:
-        backward_weight(task);
-        break;
-      case TaskKind::update:
-        put(OpCode::optimizer_step, -1, task);
-        break;
+      case TaskKind::backward_input: backward(task); break;
+      case TaskKind::backward_weight: backward_weight(task); break;
+      case TaskKind::update: put(OpCode::optimizer_step, -1, task); break;
     }
   }
   if (program_.training) insert_reductions();
@@ -90,12 +83,8 @@ void StageWriter::forward(const Task& task) {
         if (program_.redistributions[size_t(item.index)].redistributes_forward)
           put(OpCode::redistribute, item.index, task);
         break;
-      case StageItem::Kind::send:
-        put(OpCode::send, item.index, task);
-        break;
-      case StageItem::Kind::receive:
-        put(OpCode::receive, item.index, task);
-        break;
+      case StageItem::Kind::send: put(OpCode::send, item.index, task); break;
+      case StageItem::Kind::receive: put(OpCode::receive, item.index, task); break;
     }
   }
 }
@@ -117,17 +106,10 @@ void StageWriter::backward(const Task& task) {
     }
     if (!program_.redistributions[size_t(item->index)].redistributes_backward) continue;
     switch (item->kind) {
-      case StageItem::Kind::redistribution:
-        put(OpCode::redistribute, item->index, task, true);
-        break;
-      case StageItem::Kind::send:
-        put(OpCode::receive, item->index, task, true);
-        break;
-      case StageItem::Kind::receive:
-        put(OpCode::send, item->index, task, true);
-        break;
-      case StageItem::Kind::segment:
-        break;
+      case StageItem::Kind::redistribution: put(OpCode::redistribute, item->index, task, true); break;
+      case StageItem::Kind::send: put(OpCode::receive, item->index, task, true); break;
+      case StageItem::Kind::receive: put(OpCode::send, item->index, task, true); break;
+      case StageItem::Kind::segment: break;
     }
   }
 }

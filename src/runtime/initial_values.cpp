@@ -22,15 +22,9 @@ void draw_into(T* out, const Box& box, const Shape& shape, const Init& init, uin
     int64_t index = 0;
     for (size_t d = 0; d < dims; ++d) index = index * shape[d] + at[d];
     switch (init.kind) {
-      case Init::Kind::constant:
-        out[n] = T(init.a);
-        break;
-      case Init::Kind::uniform:
-        out[n] = T(init.a + (init.b - init.a) * random.uniform(uint64_t(index)));
-        break;
-      case Init::Kind::normal:
-        out[n] = T(init.a + init.b * random.normal(uint64_t(index)));
-        break;
+      case Init::Kind::constant: out[n] = T(init.a); break;
+      case Init::Kind::uniform: out[n] = T(init.a + (init.b - init.a) * random.uniform(uint64_t(index))); break;
+      case Init::Kind::normal: out[n] = T(init.a + init.b * random.normal(uint64_t(index))); break;
     }
     for (size_t d = dims; d-- > 0;) {
       if (++at[d] < box[d].end) break;

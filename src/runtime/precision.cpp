@@ -8,12 +8,9 @@ namespace trireme {
 
 const char* name_of(Precision precision) {
   switch (precision) {
-    case Precision::fp32:
-      return "fp32";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp64:
-      return "fp64";
+    case Precision::fp32: return "fp32";
+    case Precision::bf16: return "bf16";
+    case Precision::fp64: return "fp64";
   }
   return "?";
 }

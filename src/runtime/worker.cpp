@@ -153,37 +153,24 @@ void Worker::State::execute(RunningProgram& running, const Instruction& i, Batch
   const auto micro = [&]() -> MicroBatch& { return batch.micro_batches[size_t(i.micro_batch)]; };
   pieces.measure(prepared, i, batch, outcome.norms);
   switch (i.code) {
-    case OpCode::load_batch:
-      return layers.load(i.index, batch, micro());
-    case OpCode::forward:
-      return layers.forward(i, batch, micro());
-    case OpCode::recompute:
-      return layers.recompute(i.index, batch, micro());
+    case OpCode::load_batch: return layers.load(i.index, batch, micro());
+    case OpCode::forward: return layers.forward(i, batch, micro());
+    case OpCode::recompute: return layers.recompute(i.index, batch, micro());
     case OpCode::backward:
-    case OpCode::backward_input:
-      return layers.backward(i, batch, micro());
-    case OpCode::backward_weight:
-      return layers.backward_weight(i.index, batch, micro());
+    case OpCode::backward_input: return layers.backward(i, batch, micro());
+    case OpCode::backward_weight: return layers.backward_weight(i.index, batch, micro());
     case OpCode::redistribute:
     case OpCode::send:
-    case OpCode::receive:
-      return transfers.run(*prepared.program, i, batch, micro());
-    case OpCode::prefetch_weights:
-      return replicas->prefetch(i.index);
-    case OpCode::gather_weights:
-      return replicas->gather(i.index);
-    case OpCode::release_weights:
-      prepared.drop_views(i.index, false);
-      return replicas->release(i.index);
-    case OpCode::reduce_gradients:
-      return reduce(prepared, i);
-    case OpCode::clip_gradients:
-      return scale_gradients(context, prepared, batch, outcome.norms);
+    case OpCode::receive: return transfers.run(*prepared.program, i, batch, micro());
+    case OpCode::prefetch_weights: return replicas->prefetch(i.index);
+    case OpCode::gather_weights: return replicas->gather(i.index);
+    case OpCode::release_weights: prepared.drop_views(i.index, false); return replicas->release(i.index);
+    case OpCode::reduce_gradients: return reduce(prepared, i);
+    case OpCode::clip_gradients: return scale_gradients(context, prepared, batch, outcome.norms);
     case OpCode::optimizer_step:
       kept_steps.agree(batches.trained(), outcome.loss_sum);
       return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale, batch.trust);
-    case OpCode::synchronize_buffers:
-      return layers.synchronize_buffers(i.index);
+    case OpCode::synchronize_buffers: return layers.synchronize_buffers(i.index);
     case OpCode::agree:
       if (i.index == kBeforeStep) agreement.before_step(batch, outcome);
       else agreement.after_step(prepared, outcome.loss_sum);

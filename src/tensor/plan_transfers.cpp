@@ -104,20 +104,13 @@ Shape even_shape(const Layout& from, const Layout& to) {
 
 const char* name_of(RedistributionKind kind) {
   switch (kind) {
-    case RedistributionKind::none:
-      return "none";
-    case RedistributionKind::slice:
-      return "slice";
-    case RedistributionKind::all_gather:
-      return "all_gather";
-    case RedistributionKind::reduce_scatter:
-      return "reduce_scatter";
-    case RedistributionKind::all_reduce:
-      return "all_reduce";
-    case RedistributionKind::all_to_all:
-      return "all_to_all";
-    case RedistributionKind::send_receive:
-      return "send_receive";
+    case RedistributionKind::none: return "none";
+    case RedistributionKind::slice: return "slice";
+    case RedistributionKind::all_gather: return "all_gather";
+    case RedistributionKind::reduce_scatter: return "reduce_scatter";
+    case RedistributionKind::all_reduce: return "all_reduce";
+    case RedistributionKind::all_to_all: return "all_to_all";
+    case RedistributionKind::send_receive: return "send_receive";
   }
   return "";
 }

@@ -96,12 +96,9 @@ bool diverged(const RunResult& row) { return row.status == RunStatus::failed && 
 
 const char* name_of(RateRule rule) {
   switch (rule) {
-    case RateRule::linear:
-      return "linear";
-    case RateRule::square_root:
-      return "sqrt";
-    case RateRule::fixed:
-      return "fixed";
+    case RateRule::linear: return "linear";
+    case RateRule::square_root: return "sqrt";
+    case RateRule::fixed: return "fixed";
   }
   return "";
 }

@@ -17,12 +17,9 @@ Shape expected_output(const ModelSpec& spec) {
       shape.insert(shape.begin(), spec.classes);
       return shape;
     case LearningTask::language:
-    case LearningTask::translation:
-      shape = spec.target_shape;
-      break;
+    case LearningTask::translation: shape = spec.target_shape; break;
     case LearningTask::classification:
-    case LearningTask::regression:
-      break;
+    case LearningTask::regression: break;
   }
   shape.push_back(spec.classes);
   return shape;

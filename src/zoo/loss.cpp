@@ -26,14 +26,11 @@ void check_label_smoothing(const ModelSpec& spec) {
 NodeId add_loss(ModelBuilder& builder, NodeId output, NodeId target, const ModelSpec& spec) {
   check_label_smoothing(spec);
   switch (spec.task) {
-    case LearningTask::segmentation:
-      return builder.layer<PixelCrossEntropy>({output, target}, kName);
-    case LearningTask::regression:
-      return builder.layer<MeanSquaredError>({output, target}, kName, spec.target_offsets);
+    case LearningTask::segmentation: return builder.layer<PixelCrossEntropy>({output, target}, kName);
+    case LearningTask::regression: return builder.layer<MeanSquaredError>({output, target}, kName, spec.target_offsets);
     case LearningTask::classification:
     case LearningTask::language:
-    case LearningTask::translation:
-      break;
+    case LearningTask::translation: break;
   }
   SoftmaxCrossEntropyOptions options{.label_smoothing = spec.label_smoothing};
   if (spec.task == LearningTask::translation) {

@@ -226,7 +226,7 @@ TEST(Config, SyntaxErrorsAreOneLineWithThePlace) {
 }
 
 TEST(Config, ReadsFilesAndGivesJson) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "config_test.toml";
+  const auto path = std::filesystem::path(::testing::TempDir()) / "config_test.toml";
   std::ofstream(path) << kText;
   ConfigTable c = ConfigTable::from_file(path);
   std::filesystem::remove(path);

@@ -16,11 +16,11 @@ TEST(Doctor, ListsWhatTheMachineHasAndWhatIsSlow) {
   EXPECT_EQ(run_doctor(out), 0);
   const std::string text = out.str();
   for (const char* name : {"cores", "instructions", "memory", "GPUs", "libtorch", "BLAS", "oneDNN", "malloc", "MPI"})
-    EXPECT_THAT(text, testing::HasSubstr(std::string("\n  ") + name + " ")) << "not a line of its own";
+    EXPECT_THAT(text, ::testing::HasSubstr(std::string("\n  ") + name + " ")) << "not a line of its own";
   const Machine machine = inspect_machine(false);
-  EXPECT_THAT(text, testing::HasSubstr(machine.blas.name));
+  EXPECT_THAT(text, ::testing::HasSubstr(machine.blas.name));
   for (const std::string& warning : slow_warnings(machine))
-    EXPECT_THAT(text, testing::HasSubstr("  - " + warning + "\n"));
+    EXPECT_THAT(text, ::testing::HasSubstr("  - " + warning + "\n"));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ inline void expect_error(Blame blame, const std::vector<std::string>& parts, con
     const std::string text = error.what();
     EXPECT_EQ(int(error.blame()), int(blame)) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
-    for (const std::string& part : parts) EXPECT_THAT(text, testing::HasSubstr(part));
+    for (const std::string& part : parts) EXPECT_THAT(text, ::testing::HasSubstr(part));
     return;
   }
   FAIL() << "nothing was thrown; expected an error with: " << (parts.empty() ? "" : parts.front());

@@ -14,7 +14,7 @@
 #include "base/file_system.h"
 #include "trireme/error.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 class FaultyFileSystem final : public FileSystem {
  public:
@@ -156,4 +156,4 @@ class FaultyFileSystem final : public FileSystem {
   std::vector<Change> changes_;  // of names, in order, whose folder has not been synced since
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

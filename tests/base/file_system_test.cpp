@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
-using Faulty = trireme::testing::FaultyFileSystem;
+using Faulty = trireme::test_support::FaultyFileSystem;
 
 class FileSystemTest : public ::testing::Test {
  protected:

@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class FileTest : public testing::Test {
+class FileTest : public ::testing::Test {
  protected:
-  FileTest() : folder_(fs::path(testing::TempDir()) / ("file_test." + std::to_string(::getpid()))) {
+  FileTest() : folder_(fs::path(::testing::TempDir()) / ("file_test." + std::to_string(::getpid()))) {
     fs::create_directories(folder_);
   }
   ~FileTest() override { fs::remove_all(folder_); }

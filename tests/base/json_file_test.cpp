@@ -21,9 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class JsonFile : public testing::Test {
+class JsonFile : public ::testing::Test {
  protected:
-  JsonFile() : folder_(fs::path(testing::TempDir()) / ("json_file_test." + std::to_string(::getpid()))) {
+  JsonFile() : folder_(fs::path(::testing::TempDir()) / ("json_file_test." + std::to_string(::getpid()))) {
     fs::create_directories(folder_);
   }
   ~JsonFile() override { fs::remove_all(folder_); }

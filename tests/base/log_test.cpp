@@ -12,13 +12,13 @@ namespace {
 
 TEST(Log, WritesPlainLinesToAFileAtTheChosenLevel) {
   ::setenv("TRIREME_LOG", "warn", 1);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   set_up_logging();
   spdlog::info("quiet");
   spdlog::warn("loud {}", 3);
   spdlog::default_logger()->flush();
-  const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(text, testing::MatchesRegex("....-..-.. ..:..:.. warning: loud 3\n"));
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, ::testing::MatchesRegex("....-..-.. ..:..:.. warning: loud 3\n"));
 }
 
 TEST(Log, AnUnknownLevelIsAUserError) {

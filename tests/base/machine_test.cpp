@@ -16,8 +16,8 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(Machine, DescribesThisOne) {
   const Machine m = inspect_machine();
@@ -101,9 +101,9 @@ TEST(Machine, WarnsOfEachThingThatIsSlowAndOfNothingElse) {
 }
 
 /// A folder that plays /sys/fs/cgroup.
-class Cgroup : public testing::Test {
+class Cgroup : public ::testing::Test {
  protected:
-  Cgroup() : root_(fs::path(testing::TempDir()) / ("cgroup_test." + std::to_string(::getpid()))) {}
+  Cgroup() : root_(fs::path(::testing::TempDir()) / ("cgroup_test." + std::to_string(::getpid()))) {}
   ~Cgroup() override { fs::remove_all(root_); }
 
   void put(const std::string& path, const std::string& text) const {

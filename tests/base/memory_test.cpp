@@ -20,7 +20,7 @@ at::Tensor mebibytes(int64_t n) { return at::empty({n * kMiB}, at::kByte); }
 int64_t held(int device, MemoryCategory category) { return memory_use(device).current[size_t(category)]; }
 
 /// Every test has devices of its own, so that none sees another's peak.
-class Memory : public testing::Test {
+class Memory : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { install_memory_accounting(); }
   static int new_device() {

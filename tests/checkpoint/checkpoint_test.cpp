@@ -18,7 +18,7 @@
 #include "model/weights/read_weights.h"
 #include "zoo/zoo.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 namespace fs = std::filesystem;
@@ -347,4 +347,4 @@ TEST_F(Checkpoints, PathsThatHoldNone) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -27,7 +27,7 @@
 #include "support/ranks.h"
 #include "trireme/process_place.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 enum class Backend { local, gloo, mpi, nccl, virtual_time };
 
@@ -148,4 +148,4 @@ void run_ranks(Backend backend, int n, Body body) {
   run_gloo_ranks(n, body, 30, backend == Backend::nccl ? &connect_over_nccl : &gloo_communicator);
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -27,7 +27,7 @@ class FailurePrinter final : public ::testing::EmptyTestEventListener {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  const auto place = trireme::testing::place_in_mpi();
+  const auto place = trireme::test_support::place_in_mpi();
   if (place && place->rank != 0) {
     auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());

@@ -22,10 +22,10 @@
 namespace trireme {
 namespace {
 
-using testing::Backend;
+using test_support::Backend;
+using test_support::run_ranks;
+using test_support::start_all_reduce;
 using ::testing::HasSubstr;
-using testing::run_ranks;
-using testing::start_all_reduce;
 
 /// Small integers, different on every rank: any order of adding gives the same bits, also in bfloat16 up to 256.
 at::Tensor values(int rank, at::IntArrayRef shape, at::ScalarType dtype) {
@@ -40,7 +40,7 @@ at::Tensor sum_of_values(int ranks, at::IntArrayRef shape, at::ScalarType dtype)
 }
 
 std::string case_name(const ::testing::TestParamInfo<std::tuple<Backend, int>>& info) {
-  return testing::name_of(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
+  return test_support::name_of(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
 }
 
 class Collectives : public ::testing::TestWithParam<std::tuple<Backend, int>> {
@@ -69,7 +69,7 @@ class Contract : public ::testing::TestWithParam<Backend> {
  protected:
   const Backend backend = GetParam();
 };
-const auto contract_name = [](const auto& info) { return testing::name_of(info.param); };
+const auto contract_name = [](const auto& info) { return test_support::name_of(info.param); };
 INSTANTIATE_TEST_SUITE_P(Local, Contract, ::testing::Values(Backend::local), contract_name);
 INSTANTIATE_TEST_SUITE_P(Gloo, Contract, ::testing::Values(Backend::gloo), contract_name);
 INSTANTIATE_TEST_SUITE_P(Virtual, Contract, ::testing::Values(Backend::virtual_time), contract_name);

@@ -16,10 +16,10 @@
 namespace trireme {
 namespace {
 
+using test_support::MeetingFile;
+using test_support::run_gloo_ranks;
+using test_support::start_all_reduce;
 using ::testing::HasSubstr;
-using testing::MeetingFile;
-using testing::run_gloo_ranks;
-using testing::start_all_reduce;
 
 class Gloo : public ::testing::Test {
  protected:

@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-using testing::Backend;
-using testing::run_ranks;
+using test_support::Backend;
+using test_support::run_ranks;
 
 constexpr int64_t kLength = (int64_t(1) << 30) + (int64_t(1) << 27) + 3;  // 2.25 GiB of bfloat16 and some
 constexpr int64_t kNeededKiB = int64_t(14) << 20;
@@ -57,7 +57,7 @@ class LargeTensors : public ::testing::TestWithParam<Backend> {
   }
   const Backend backend = GetParam();
 };
-const auto large_name = [](const auto& info) { return testing::name_of(info.param); };
+const auto large_name = [](const auto& info) { return test_support::name_of(info.param); };
 INSTANTIATE_TEST_SUITE_P(Local, LargeTensors, ::testing::Values(Backend::local), large_name);
 INSTANTIATE_TEST_SUITE_P(Virtual, LargeTensors, ::testing::Values(Backend::virtual_time), large_name);
 INSTANTIATE_TEST_SUITE_P(Gloo, LargeTensors, ::testing::Values(Backend::gloo), large_name);

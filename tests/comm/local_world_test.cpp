@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
+using test_support::run_ranks;
 using ::testing::HasSubstr;
-using testing::run_ranks;
 
 template <class Body>
 std::string error_of(Body body) {

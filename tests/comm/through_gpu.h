@@ -11,7 +11,7 @@
 
 #include "trireme/communicator.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 class ThroughGpu final : public Communicator {
  public:
@@ -71,4 +71,4 @@ class ThroughGpu final : public Communicator {
   const at::Device gpu_;
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

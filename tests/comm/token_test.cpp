@@ -26,7 +26,7 @@ TEST(Token, ComeFromTheToken) {
 }
 
 TEST(Token, TokensAreReadAndNotTold) {
-  const std::string file = testing::TempDir() + "/trireme-token";
+  const std::string file = ::testing::TempDir() + "/trireme-token";
   std::ofstream(file) << "0123456789abcdef\nmore\n";
   EXPECT_EQ(read_token(file), "0123456789abcdef");
   std::ofstream(file) << "hunter2\n";
@@ -35,7 +35,7 @@ TEST(Token, TokensAreReadAndNotTold) {
     ADD_FAILURE() << "a short token was taken";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("too short"));
-    EXPECT_THAT(error.what(), testing::Not(HasSubstr("hunter2")));
+    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("hunter2")));
   }
   expect_error(Blame::user, {"--token-file", "no-such-file"}, [] { read_token("no-such-file"); });
 }

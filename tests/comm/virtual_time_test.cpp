@@ -19,8 +19,8 @@
 namespace trireme {
 namespace {
 
+using test_support::start_all_reduce;
 using ::testing::HasSubstr;
-using testing::start_all_reduce;
 
 constexpr double kSecondsPerByte = 0.25, kLatency = 0.5;
 constexpr double kNanosecond = 1e-9;  // arrivals are rounded to it
@@ -46,7 +46,7 @@ class OneEach final : public TransferTimes {
 template <class Body>
 void in_virtual_time(int ranks, Body body) {
   LocalWorld world(ranks, std::make_shared<VirtualTime>(ranks, std::make_unique<OneEach>(ranks)));
-  testing::run_ranks(world, [&](Communicator& c) { body(c, *c.virtual_time()); });
+  test_support::run_ranks(world, [&](Communicator& c) { body(c, *c.virtual_time()); });
 }
 
 at::Tensor bytes(int64_t n) { return at::ones({n}, at::kByte); }

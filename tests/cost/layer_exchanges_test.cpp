@@ -15,7 +15,7 @@
 #include "trireme/layers/max_pool2d.h"
 #include "trireme/layers/softmax_cross_entropy.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr int64_t kSamples = 4;
@@ -182,4 +182,4 @@ TEST(StatedExchanges, GlobalBatchNormSpeaksToTheDataGroup) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

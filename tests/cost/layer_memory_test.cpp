@@ -16,7 +16,7 @@
 #include "trireme/layers/max_pool_indices.h"
 #include "zoo/zoo.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr int64_t kSamples = 48;
@@ -163,4 +163,4 @@ INSTANTIATE_TEST_SUITE_P(Layers, StatedMemory, ::testing::ValuesIn(all_cases()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -12,7 +12,7 @@
 #include "cost/call_shapes.h"
 #include "model/test_call.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// As the runtime's: gradients have their memory before.
 class PreparedCall : public TestCall {
@@ -117,4 +117,4 @@ inline MeasuredCall measure_call(const CallShapes& shapes, const CallInputs& inp
   return result;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -144,7 +144,7 @@ std::string parts(const MemoryUse& use) {
 void expect_predicted(const Case& c) {
   SCOPED_TRACE(fmt::format("{} under {}, batch {}, {}", c.model, c.strategy, c.batch, name_of(c.precision)));
   const Compiled it = compiled(c);
-  const testing::ProbedMemory layers(it.model, {.precision = c.precision});
+  const test_support::ProbedMemory layers(it.model, {.precision = c.precision});
   const auto least = predicted(c, it, layers, Receivers::at_once), most = predicted(c, it, layers, Receivers::latest);
   const auto expected = predicted(c, it, layers, Receivers::one_late), actual = measured(c, it);
   for (size_t rank = 0; rank < actual.size(); ++rank) {
@@ -257,7 +257,7 @@ TEST(MemoryPrediction, OfARankAlone) {
                         {"mlp", "data=3,speeds=3:1:1"}}) {
     SCOPED_TRACE(c.strategy);
     const Compiled it = compiled(c);
-    const testing::ProbedMemory layers(it.model, {.precision = c.precision});
+    const test_support::ProbedMemory layers(it.model, {.precision = c.precision});
     const auto all = predicted(c, it, layers, Receivers::one_late);
     for (int rank = 0; rank < it.plan.devices; ++rank) {
       const MemoryUse alone =

@@ -12,7 +12,7 @@
 #include "profile/layer_sites.h"
 #include "profile/probe_call.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// Used by one thread. No worker may have the number of its device.
 class ProbedMemory final : public LayerCosts {
@@ -39,4 +39,4 @@ class ProbedMemory final : public LayerCosts {
   mutable std::map<std::pair<std::string, int64_t>, LayerMemory> known_;
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

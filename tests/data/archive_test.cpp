@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-using namespace trireme::testing;
+using namespace trireme::test_support;
 using ::testing::HasSubstr;
 
 /// Writes a .tar.gz with one entry.

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-using namespace trireme::testing;
+using namespace trireme::test_support;
 using ::testing::HasSubstr;
 
 constexpr int64_t kDraws = 20000;

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-using namespace trireme::testing;
+using namespace trireme::test_support;
 
 std::vector<int32_t> random_lengths(int64_t n, std::mt19937& random) {
   std::vector<int32_t> lengths(static_cast<size_t>(n));

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 class LocalServer {
  public:
@@ -54,4 +54,4 @@ class LocalServer {
   std::vector<std::string> paths_;
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

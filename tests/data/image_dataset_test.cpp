@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-using namespace trireme::testing;
+using namespace trireme::test_support;
 
 Images random_images(int64_t n, int64_t channels, int64_t height, int64_t width, uint32_t seed) {
   std::mt19937 random(seed);

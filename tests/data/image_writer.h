@@ -12,7 +12,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 inline std::vector<uint8_t> random_bytes(size_t n, uint32_t seed) {
   std::mt19937 random(seed);
@@ -34,14 +34,10 @@ struct PngSpec {
 
 inline int png_channels(int colour) {
   switch (colour) {
-    case PNG_COLOR_TYPE_GRAY_ALPHA:
-      return 2;
-    case PNG_COLOR_TYPE_RGB:
-      return 3;
-    case PNG_COLOR_TYPE_RGB_ALPHA:
-      return 4;
-    default:
-      return 1;
+    case PNG_COLOR_TYPE_GRAY_ALPHA: return 2;
+    case PNG_COLOR_TYPE_RGB: return 3;
+    case PNG_COLOR_TYPE_RGB_ALPHA: return 4;
+    default: return 1;
   }
 }
 
@@ -137,4 +133,4 @@ inline std::vector<uint8_t> smooth_pixels(int width, int height, int channels) {
   return pixels;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

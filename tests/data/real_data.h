@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// The folder of a set, where it is there.
 inline std::optional<std::filesystem::path> real_set(const std::string& folder) {
@@ -17,4 +17,4 @@ inline std::optional<std::filesystem::path> real_set(const std::string& folder) 
   return std::nullopt;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-using namespace trireme::testing;
+using namespace trireme::test_support;
 
 Image random_image(ImageSize size, int64_t channels, uint32_t seed) {
   return {size, channels, random_bytes(static_cast<size_t>(size.area() * channels), seed)};

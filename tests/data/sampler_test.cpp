@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-using namespace trireme::testing;
+using namespace trireme::test_support;
 using ::testing::HasSubstr;
 
 std::vector<int64_t> epoch_of(const BatchSampler& sampler, int64_t epoch) {

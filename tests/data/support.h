@@ -17,7 +17,7 @@
 
 #include "trireme/error.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 class TemporaryFolder {
  public:
@@ -95,4 +95,4 @@ std::string error_of(Act act, Blame blame = Blame::user) {
   return "";
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -118,7 +118,8 @@ class FolderKeys final : public KeyStore {
  private:
   fs::path file_of(const std::string& key) const {
     std::string name = "key-";
-    for (const char c : key) name += std::isalnum(static_cast<unsigned char>(c)) ? std::string(1, c) : "_" + std::to_string(int(c));
+    for (const char c : key)
+      name += std::isalnum(static_cast<unsigned char>(c)) ? std::string(1, c) : "_" + std::to_string(int(c));
     return folder_ / name;
   }
 

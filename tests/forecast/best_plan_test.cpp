@@ -6,7 +6,7 @@
 #include "../train/tiny_training.h"
 #include "plan/named.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 class BestPlans : public TinyTraining {
@@ -53,4 +53,4 @@ TEST_F(BestPlans, OneThatFitsAndOfDescribedDevicesTheQuickest) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -6,7 +6,7 @@
 
 #include "../program/hand_made.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 TEST(Drawing, HoldsTheWholeOfAShortSchedule) {
@@ -29,4 +29,4 @@ TEST(Drawing, LeavesOutWhatBeginsLate) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-using testing::TestCall;
+using test_support::TestCall;
 
 class Metrics : public ::testing::Test {
  protected:

@@ -11,7 +11,7 @@
 #include "model/layers/common.h"
 #include "trireme/layers/autograd_layer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr int64_t kSamples = 4, kIn = 3, kOut = 5;
@@ -237,4 +237,4 @@ TEST(AutogradLayer, ImagesComeInChannelsLastOrder) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

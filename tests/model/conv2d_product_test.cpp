@@ -44,7 +44,7 @@ double largest_difference(const Case& c, at::ScalarType type, bool accumulate) {
   double worst = (product.forward(bias) - expected).abs().max().item<double>();
   worst = std::max(worst, (product.input_gradient(gradient) - gx).abs().max().item<double>());
 
-  testing::TestCall call;
+  test_support::TestCall call;
   call.parameters = {weight};
   product.weight_gradient(gradient, call, 0);
   if (accumulate) product.weight_gradient(gradient, call, 0);

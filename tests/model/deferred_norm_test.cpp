@@ -7,7 +7,7 @@
 #include "layer_cases.h"
 #include "trireme/layers/batch_norm.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr int64_t kChannels = 5;
@@ -124,4 +124,4 @@ TEST(DeferredNorm, RecomputingLeavesStatisticsAlone) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -3,7 +3,7 @@
 
 #include "layer_cases.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr uint64_t kSeed = 11;
@@ -180,4 +180,4 @@ INSTANTIATE_TEST_SUITE_P(Layers, SplitBackward, ::testing::ValuesIn(splitting_ca
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

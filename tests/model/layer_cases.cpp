@@ -18,7 +18,7 @@
 #include "trireme/layers/relu.h"
 #include "trireme/layers/softmax_cross_entropy.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 std::vector<LayerCase> layer_cases() {
   const Shape image{8, 5, 4};
@@ -98,4 +98,4 @@ void fill_call(TestCall& call, const LayerCase& c, uint64_t seed) {
     call.buffers.push_back(at::full(spec.shape, spec.initial, at::kDouble));
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -8,7 +8,7 @@
 #include "test_call.h"
 #include "trireme/layer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 struct LayerCase {
   std::string name;
@@ -45,4 +45,4 @@ std::vector<at::Tensor> random_inputs(const LayerCase& c, uint64_t seed, int64_t
 void fill_call(TestCall& call, const LayerCase& c, uint64_t seed);
 at::Tensor random_tensor(at::IntArrayRef sizes, uint64_t seed);
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

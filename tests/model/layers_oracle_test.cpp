@@ -5,7 +5,7 @@
 #include "base/random.h"
 #include "oracle.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr double kTolerance = 1e-12;
@@ -254,4 +254,4 @@ INSTANTIATE_TEST_SUITE_P(Layers, LayersOracle, ::testing::ValuesIn(oracles()),
                          [](const auto& info) { return info.param.first; });
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

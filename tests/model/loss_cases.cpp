@@ -6,7 +6,7 @@
 #include "trireme/layers/softmax_cross_entropy.h"
 #include "trireme/layers/weighted_sum.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 std::vector<LayerCase> loss_cases() {
   const std::vector<double> training{1, 0.4}, evaluation{1, 0};
@@ -28,4 +28,4 @@ std::vector<LayerCase> loss_cases() {
   };
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -16,7 +16,7 @@
 #include "trireme/layers/softmax_cross_entropy.h"
 #include "trireme/layers/weighted_sum.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -367,4 +367,4 @@ TEST(Losses, WrongUseIsNamed) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

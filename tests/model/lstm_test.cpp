@@ -7,7 +7,7 @@
 #include "trireme/error.h"
 #include "trireme/layers/lstm.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr int64_t kRows = 3, kSteps = 5, kIn = 6, kHidden = 8;
@@ -314,4 +314,4 @@ TEST(Lstm, NamesParametersAsPyTorchDoes) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -12,7 +12,7 @@
 #include "trireme/layers/softmax_cross_entropy.h"
 #include "trireme/model.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -168,4 +168,4 @@ TEST(BlockOf, IsTheRepeatedPieceOfANetwork) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -11,7 +11,7 @@
 #include "model/kernels/norm.h"
 #include "trireme/layers/batch_norm.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using namespace kernels;
@@ -132,4 +132,4 @@ INSTANTIATE_TEST_SUITE_P(Types, AgainstTorch,
                                             ::testing::Bool(), ::testing::Bool()));
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -10,7 +10,7 @@
 
 #include "layer_cases.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 using Tensors = const std::vector<at::Tensor>&;
 using Oracle = std::function<at::Tensor(Tensors inputs, Tensors parameters)>;
@@ -41,4 +41,4 @@ inline void expect_equals_autograd(const LayerCase& c, const Oracle& oracle, dou
     expect_near(call.gradients.at(int(i)), parameters[i].grad(), "parameter " + std::to_string(i));
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -11,7 +11,7 @@
 #include "trireme/layers/slice.h"
 #include "trireme/layers/softmax.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 std::vector<LayerCase> sequence_cases() {
   const Shape sequence{8, 12};
@@ -57,4 +57,4 @@ std::vector<LayerCase> sequence_cases() {
   };
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

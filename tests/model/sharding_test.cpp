@@ -7,7 +7,7 @@
 #include "layer_cases.h"
 #include "support/ranks.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr uint64_t kSeed = 23;
@@ -181,4 +181,4 @@ INSTANTIATE_TEST_SUITE_P(Layers, DataShards,
                                                               std::vector<int64_t>{2, 2, 1})));
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -12,7 +12,7 @@
 #include "trireme/layers/global_avg_pool.h"
 #include "trireme/layers/max_pool2d.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr double kTolerance = 1e-12;
@@ -458,4 +458,4 @@ TEST(SplitBackward, ConvolutionsComputeTheSameBits) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -11,7 +11,7 @@
 #include "comm/single.h"
 #include "trireme/layer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// A LayerCall over hand-made shards. Groups default to a group of one.
 class TestCall : public LayerCall {
@@ -80,4 +80,4 @@ inline Box box_of(const at::Tensor& t, const Placement& placement, int degree, i
   return box;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -13,7 +13,7 @@
 #include "trireme/layers/position_embedding.h"
 #include "trireme/layers/softmax_cross_entropy.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 std::vector<LayerCase> transformer_cases() {
   const Shape sequence{8, 12};
@@ -56,4 +56,4 @@ std::vector<LayerCase> transformer_cases() {
   };
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

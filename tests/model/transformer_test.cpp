@@ -15,7 +15,7 @@
 #include "trireme/layers/group_norm.h"
 #include "trireme/layers/softmax_cross_entropy.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::ElementsAre;
@@ -205,4 +205,4 @@ TEST(Transformer, WrongUseIsNamed) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -11,7 +11,7 @@
 #include "trireme/layers/softmax.h"
 #include "trireme/layers/upsample2d.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 std::vector<LayerCase> vision_cases() {
   const Shape image{8, 4, 3};
@@ -71,4 +71,4 @@ std::vector<LayerCase> vision_cases() {
   };
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -17,7 +17,7 @@
 #include "trireme/layers/softmax.h"
 #include "trireme/layers/upsample2d.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -154,4 +154,4 @@ TEST(Vision, WrongUseIsNamed) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

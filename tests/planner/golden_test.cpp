@@ -18,7 +18,7 @@ struct PipeDreamRow {
   double bottleneck;  // seconds
 };
 
-class PipeDreamGolden : public testing::TestWithParam<PipeDreamRow> {};
+class PipeDreamGolden : public ::testing::TestWithParam<PipeDreamRow> {};
 
 TEST_P(PipeDreamGolden, IsTheOfficialOptimizersResult) {
   const PipeDreamRow& row = GetParam();
@@ -30,9 +30,9 @@ TEST_P(PipeDreamGolden, IsTheOfficialOptimizersResult) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, PipeDreamGolden,
-    testing::Values(PipeDreamRow{"vgg16", 4, false, .205520896}, PipeDreamRow{"vgg16", 8, false, .103833170},
-                    PipeDreamRow{"vgg16", 16, false, .056529767}, PipeDreamRow{"resnet50", 4, false, .162880924},
-                    PipeDreamRow{"resnet50", 8, false, .092012272}, PipeDreamRow{"gnmt", 4, true, .025868}),
+    ::testing::Values(PipeDreamRow{"vgg16", 4, false, .205520896}, PipeDreamRow{"vgg16", 8, false, .103833170},
+                      PipeDreamRow{"vgg16", 16, false, .056529767}, PipeDreamRow{"resnet50", 4, false, .162880924},
+                      PipeDreamRow{"resnet50", 8, false, .092012272}, PipeDreamRow{"gnmt", 4, true, .025868}),
     [](const auto& row) { return row.param.graph + "_" + std::to_string(row.param.devices); });
 
 TEST(PipeDreamStages, OfVgg) {
@@ -53,7 +53,7 @@ struct PlacementRow {
   size_t ideals;
 };
 
-class MaxLoadGolden : public testing::TestWithParam<PlacementRow> {};
+class MaxLoadGolden : public ::testing::TestWithParam<PlacementRow> {};
 
 TEST_P(MaxLoadGolden, IsThePublishedOptimum) {
   const PlacementRow& row = GetParam();
@@ -65,14 +65,14 @@ TEST_P(MaxLoadGolden, IsThePublishedOptimum) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, MaxLoadGolden,
-                         testing::Values(PlacementRow{"bert24_training", 41.7458, 30},
-                                         PlacementRow{"resnet50_training", 78.6318, 242},
-                                         PlacementRow{"bert_l-3_training", 65.3031, 2774}),
+                         ::testing::Values(PlacementRow{"bert24_training", 41.7458, 30},
+                                           PlacementRow{"resnet50_training", 78.6318, 242},
+                                           PlacementRow{"bert_l-3_training", 65.3031, 2774}),
                          [](const auto& row) {
                            return row.param.graph.substr(0, 6) + std::to_string(row.param.ideals);
                          });
 
-class LatencyGolden : public testing::TestWithParam<PlacementRow> {};
+class LatencyGolden : public ::testing::TestWithParam<PlacementRow> {};
 
 TEST_P(LatencyGolden, IsAtMostTheGreedysWithinTheBound) {
   const PlacementRow& row = GetParam();
@@ -87,8 +87,8 @@ TEST_P(LatencyGolden, IsAtMostTheGreedysWithinTheBound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, LatencyGolden,
-                         testing::Values(PlacementRow{"bert24_inference", 100.219, 0},
-                                         PlacementRow{"resnet50_inference", 4197.06, 0}),
+                         ::testing::Values(PlacementRow{"bert24_inference", 100.219, 0},
+                                           PlacementRow{"resnet50_inference", 4197.06, 0}),
                          [](const auto& row) { return row.param.graph; });
 
 TEST(LatencyProof, OfBert24) {

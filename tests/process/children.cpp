@@ -19,7 +19,7 @@
 
 extern char** environ;
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll{10};
@@ -139,4 +139,4 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

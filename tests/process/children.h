@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// What a child learns from its arguments.
 struct ChildTask {
@@ -61,4 +61,4 @@ class Children {
 /// A port of the loopback interface that was free a moment ago.
 int free_port();
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

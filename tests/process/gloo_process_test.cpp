@@ -18,10 +18,10 @@
 namespace trireme {
 namespace {
 
-using testing::ChildEnd;
-using testing::Children;
-using testing::ChildTask;
-using testing::free_port;
+using test_support::ChildEnd;
+using test_support::Children;
+using test_support::ChildTask;
+using test_support::free_port;
 using ::testing::HasSubstr;
 
 constexpr int kEndedByError = 3;  // as expected of a survivor
@@ -362,13 +362,13 @@ TEST_F(GlooProcesses, DISABLED_Measure) {
 }  // namespace trireme
 
 int main(int argc, char** argv) {
-  return trireme::testing::process_main(argc, argv,
-                                        {{"sum", trireme::sum_role},
-                                         {"loop", trireme::loop_role},
-                                         {"slow", trireme::slow_role},
-                                         {"long", trireme::long_role},
-                                         {"mismatch", trireme::mismatch_role},
-                                         {"abort", trireme::abort_role},
-                                         {"throw", trireme::throw_role},
-                                         {"measure", trireme::measure_role}});
+  return trireme::test_support::process_main(argc, argv,
+                                             {{"sum", trireme::sum_role},
+                                              {"loop", trireme::loop_role},
+                                              {"slow", trireme::slow_role},
+                                              {"long", trireme::long_role},
+                                              {"mismatch", trireme::mismatch_role},
+                                              {"abort", trireme::abort_role},
+                                              {"throw", trireme::throw_role},
+                                              {"measure", trireme::measure_role}});
 }

@@ -21,9 +21,9 @@
 namespace trireme {
 namespace {
 
-using testing::ChildEnd;
-using testing::Children;
-using testing::ChildTask;
+using test_support::ChildEnd;
+using test_support::Children;
+using test_support::ChildTask;
 using ::testing::HasSubstr;
 
 constexpr int kEndedByError = 3;
@@ -117,5 +117,6 @@ TEST_F(ReplicaProcesses, OneThatIsKilledIsNamedByTheOthersWithinSeconds) {
 }  // namespace trireme
 
 int main(int argc, char** argv) {
-  return trireme::testing::process_main(argc, argv, {{"train", trireme::train_role}, {"loop", trireme::loop_role}});
+  return trireme::test_support::process_main(argc, argv,
+                                             {{"train", trireme::train_role}, {"loop", trireme::loop_role}});
 }

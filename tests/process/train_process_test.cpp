@@ -21,14 +21,14 @@
 namespace trireme {
 namespace {
 
-using testing::ChildEnd;
-using testing::Children;
-using testing::ChildTask;
-using testing::expect_same;
-using testing::kBatch;
-using testing::kClasses;
-using testing::ragged_batches;
-using testing::random_batches;
+using test_support::ChildEnd;
+using test_support::Children;
+using test_support::ChildTask;
+using test_support::expect_same;
+using test_support::kBatch;
+using test_support::kClasses;
+using test_support::ragged_batches;
+using test_support::random_batches;
 
 constexpr double kOfThreads = 1e-12;  // relative to the same plan in threads: sums in another order
 constexpr double kOfOneDevice = 1e-10;
@@ -61,7 +61,7 @@ std::unique_ptr<Communicator> world_of(const ChildTask& task) {
 /// and what it holds of every bucket.
 int train_role(const ChildTask& task) {
   at::set_num_threads(1);
-  const Model model = testing::small_model(task.words.at(0));
+  const Model model = test_support::small_model(task.words.at(0));
   const Program program = program_of(model, task.words.at(1), task.size);
   const auto batch_of = random_batches(model, ragged_batches());
   Worker worker(task.rank, model, &program, nullptr, Precision::fp64, world_of(task), worker_options());
@@ -297,13 +297,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"transformer-lm", "zero3,recompute=all", 2}));
 
 TEST_P(ExactProcesses, TrainAsOneDevice) {
-  const Model model = testing::small_model(GetParam().model);
+  const Model model = test_support::small_model(GetParam().model);
   const Plan plan = plan_for(model);
   const Trained trained = train(model, plan);
   if (HasFailure()) return;
   const bool recomputes = GetParam().strategy.find("recompute=") != std::string::npos;
   EXPECT_EQ(trained.recomputed > 0, recomputes);
-  expect_run(trained, in_threads(model, testing::single_plan(model)), kOfOneDevice);
+  expect_run(trained, in_threads(model, test_support::single_plan(model)), kOfOneDevice);
 }
 
 class CompressingProcesses : public TrainProcesses {};
@@ -317,11 +317,11 @@ INSTANTIATE_TEST_SUITE_P(Plans, CompressingProcesses,
 
 /// They round by design, so one device is no reference: threads under the same plan are.
 TEST_P(CompressingProcesses, TrainAsThreads) {
-  const Model model = testing::small_model(GetParam().model);
+  const Model model = test_support::small_model(GetParam().model);
   const Plan plan = plan_for(model);
   const Trained trained = train(model, plan);
   if (HasFailure()) return;
-  const Snapshot exact = in_threads(model, testing::single_plan(model)).back();
+  const Snapshot exact = in_threads(model, test_support::single_plan(model)).back();
   EXPECT_GT(largest_difference(trained.last, exact), kRounded) << "gradients are compressed";
 }
 
@@ -359,5 +359,6 @@ TEST_P(MemoryOfProcesses, IsAsTheFormulasSay) {
 }  // namespace trireme
 
 int main(int argc, char** argv) {
-  return trireme::testing::process_main(argc, argv, {{"train", trireme::train_role}, {"memory", trireme::memory_role}});
+  return trireme::test_support::process_main(argc, argv,
+                                             {{"train", trireme::train_role}, {"memory", trireme::memory_role}});
 }

@@ -12,14 +12,14 @@
 namespace trireme {
 namespace {
 
-using testing::HandMade;
-using testing::pipeline;
+using test_support::HandMade;
+using test_support::pipeline;
 
-HandMade gpipe(int p, int m) { return pipeline(std::vector<std::string>(size_t(p), testing::gpipe_order(m))); }
+HandMade gpipe(int p, int m) { return pipeline(std::vector<std::string>(size_t(p), test_support::gpipe_order(m))); }
 
 HandMade one_forward_one_backward(int p, int m, int replicas = 1) {
   std::vector<std::string> orders;
-  for (int s = 0; s < p; ++s) orders.push_back(testing::one_forward_one_backward_order(std::min(p - 1 - s, m), m));
+  for (int s = 0; s < p; ++s) orders.push_back(test_support::one_forward_one_backward_order(std::min(p - 1 - s, m), m));
   return pipeline(orders, replicas);
 }
 
@@ -50,7 +50,7 @@ TEST(Clock, ChunksTakeTheirShare) {
 TEST(Clock, SegmentsShareTheirStagesUnitByFlops) {
   HandMade made = pipeline({"F0 B0"});
   Program& p = made.program;
-  made.model = testing::chain(3);
+  made.model = test_support::chain(3);
   p.ops.resize(3, p.ops[0]);
   for (int i = 0; i < 3; ++i) p.ops[size_t(i)].node = made.model.input_count() + i;
   p.segments = {{0, {0, 1}}, {0, {2}}};  // layers of equal work

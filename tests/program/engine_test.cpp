@@ -12,10 +12,10 @@
 namespace trireme {
 namespace {
 
+using test_support::HandMade;
+using test_support::Recorder;
 using ::testing::ElementsAre;
-using testing::HandMade;
 using ::testing::IsEmpty;
-using testing::Recorder;
 using Event = Recorder::Event;
 
 /// Seconds by code; what is not named takes none.
@@ -32,17 +32,13 @@ double begin_of(const HandMade& made, const Recorder& clock, int rank, OpCode co
 }
 
 TEST(Engine, TimesOfAPipeline) {
-  const HandMade made = testing::pipeline({"F0 F1 B0 B1", "F0 B0 F1 B1"});
+  const HandMade made = test_support::pipeline({"F0 F1 B0 B1", "F0 B0 F1 B1"});
   Recorder clock(2, [](int rank, const Instruction& i) {
     switch (i.code) {
-      case OpCode::forward:
-        return rank == 0 ? 1.0 : 3.0;
-      case OpCode::backward:
-        return rank == 0 ? 2.0 : 4.0;
-      case OpCode::send:
-        return 0.5;
-      default:
-        return 0.25;  // receive
+      case OpCode::forward: return rank == 0 ? 1.0 : 3.0;
+      case OpCode::backward: return rank == 0 ? 2.0 : 4.0;
+      case OpCode::send: return 0.5;
+      default: return 0.25;  // receive
     }
   });
   const EngineEnd end = clock.run(made);
@@ -62,7 +58,7 @@ TEST(Engine, TimesOfAPipeline) {
 
 /// One stage of two segments on a 2 x 2 mesh, with a redistribution between them.
 HandMade redistributing(Placement tensor_from, Placement tensor_to, Placement data_from, Placement data_to) {
-  HandMade made = testing::stages(2, {{0, 1, 2, 3}, {0, 1, 2, 3}});
+  HandMade made = test_support::stages(2, {{0, 1, 2, 3}, {0, 1, 2, 3}});
   Program& p = made.program;
   p.devices = 4;
   const Mesh mesh{{0, 1, 2, 3}, 2, 2};
@@ -101,7 +97,7 @@ TEST(Engine, RedistributionJoinsThoseThatExchange) {
 }
 
 TEST(Engine, CommunicatingLayersJoinTheirAxis) {
-  HandMade made = testing::pipeline({"F0 B0"}, 3);
+  HandMade made = test_support::pipeline({"F0 B0"}, 3);
   made.program.ops[0].communicates = true;
   Recorder clock(3, [](int rank, const Instruction&) { return rank + 1.0; });
   clock.run(made);
@@ -110,7 +106,7 @@ TEST(Engine, CommunicatingLayersJoinTheirAxis) {
 }
 
 TEST(Engine, ReplicasOfAStageReceiveFromTheirLikeOnly) {
-  const HandMade made = testing::pipeline({"F0", "F0"}, 2);
+  const HandMade made = test_support::pipeline({"F0", "F0"}, 2);
   Recorder clock(4, [](int rank, const Instruction&) { return rank == 1 ? 5.0 : 1.0; });
   clock.run(made);
   EXPECT_EQ(begin_of(made, clock, 2, OpCode::receive), 2);   // forward and send of rank 0
@@ -118,9 +114,9 @@ TEST(Engine, ReplicasOfAStageReceiveFromTheirLikeOnly) {
 }
 
 TEST(Engine, StagesOfDifferentWidthReceiveFromAll) {
-  HandMade made = testing::stages(2, {{0, 1}, {2}});
+  HandMade made = test_support::stages(2, {{0, 1}, {2}});
   made.program.devices = 3;
-  made.program.lists = {testing::instructions("F0", 0, 1), testing::instructions("F0", 1, 1)};
+  made.program.lists = {test_support::instructions("F0", 0, 1), test_support::instructions("F0", 1, 1)};
   made.program.list_of_rank = {0, 0, 1};
   Recorder clock(3, [](int rank, const Instruction&) { return rank == 1 ? 5.0 : 1.0; });
   clock.run(made);
@@ -130,7 +126,7 @@ TEST(Engine, StagesOfDifferentWidthReceiveFromAll) {
 // -- replicas of the weights
 
 TEST(Engine, SharedReplicasStepWhenAllHaveAnnounced) {
-  const HandMade made = testing::pipeline({"F0 B0 U"}, 2);
+  const HandMade made = test_support::pipeline({"F0 B0 U"}, 2);
   Recorder clock(2, [](int rank, const Instruction& i) { return i.code == OpCode::backward ? 1.0 + rank : 0.5; });
   clock.run(made, 2);
   // announced at 2 and 3, steps until 3.5 and 3.5, and so on from there
@@ -140,7 +136,7 @@ TEST(Engine, SharedReplicasStepWhenAllHaveAnnounced) {
 }
 
 TEST(Engine, ForwardOfTheNextBatchWaitsForAllSlices) {
-  HandMade made = testing::pipeline({"F0 B0 U"}, 2);
+  HandMade made = test_support::pipeline({"F0 B0 U"}, 2);
   const auto slow_step = [](int rank, const Instruction& i) {
     return i.code == OpCode::optimizer_step ? (rank == 1 ? 4.0 : 1.0) : i.code == OpCode::reduce_gradients ? 0.0 : 1.0;
   };
@@ -164,7 +160,7 @@ TEST(Engine, ForwardOfTheNextBatchWaitsForAllSlices) {
 }
 
 TEST(Engine, PrivateReplicasReduceTogetherAndGatherSlices) {
-  HandMade made = testing::pipeline({"F0 B0 U"}, 2);
+  HandMade made = test_support::pipeline({"F0 B0 U"}, 2);
   made.program.private_replicas = true;
   const auto seconds = [](int rank, const Instruction& i) {
     if (i.code == OpCode::reduce_gradients) return 1.0;
@@ -182,7 +178,7 @@ TEST(Engine, PrivateReplicasReduceTogetherAndGatherSlices) {
 }
 
 TEST(Engine, EachGatherTakesOnePrefetchOfEveryHolder) {
-  HandMade made = testing::pipeline({""}, 2);
+  HandMade made = test_support::pipeline({""}, 2);
   made.program.private_replicas = true;
   made.program.optimizer_sharding = OptimizerSharding::zero3;
   const Instruction prefetch{OpCode::prefetch_weights, 0}, gather{OpCode::gather_weights, 0},
@@ -213,7 +209,7 @@ TEST(Engine, EachGatherTakesOnePrefetchOfEveryHolder) {
 }
 
 TEST(Engine, ClippingJoinsAllRanks) {
-  HandMade made = testing::pipeline({"F0 B0", "F0 B0"}, 2);
+  HandMade made = test_support::pipeline({"F0 B0", "F0 B0"}, 2);
   for (auto& list : made.program.lists) list.push_back({OpCode::clip_gradients});
   Recorder clock(4, [](int rank, const Instruction& i) { return i.code == OpCode::backward && rank == 3 ? 7.0 : 0.0; });
   clock.run(made);
@@ -223,7 +219,7 @@ TEST(Engine, ClippingJoinsAllRanks) {
 // -- schedules without flush
 
 TEST(Engine, LagsFillAndDrain) {
-  HandMade made = testing::pipeline({"F0 B0@1 U@1", "F0 B0 U"});
+  HandMade made = test_support::pipeline({"F0 B0@1 U@1", "F0 B0 U"});
   made.program.ops[0].delay = 1;
   constexpr int kBatches = 3;
   Recorder clock(2, by_code({{OpCode::forward, 1}, {OpCode::backward, 2}}));
@@ -245,7 +241,7 @@ TEST(Engine, LagsFillAndDrain) {
 }
 
 TEST(Engine, StaleWeightsThatNeverComeStandStill) {
-  const HandMade made = testing::pipeline({"F0 B0@1 U@1", "F0 B0 U"});  // stage 0 would need the delay 1
+  const HandMade made = test_support::pipeline({"F0 B0@1 U@1", "F0 B0 U"});  // stage 0 would need the delay 1
   Recorder clock(2);
   const EngineEnd end = clock.run(made, 3);
   ASSERT_FALSE(end.standstills.empty());
@@ -255,14 +251,14 @@ TEST(Engine, StaleWeightsThatNeverComeStandStill) {
 }
 
 TEST(Engine, BatchesThatShowStartUpAndDraining) {
-  EXPECT_EQ(enough_batches(testing::pipeline({"F0 B0 U"}).program), 1);
-  EXPECT_EQ(enough_batches(testing::pipeline({"F0 B0@3 U@3"}).program), 8);
+  EXPECT_EQ(enough_batches(test_support::pipeline({"F0 B0 U"}).program), 1);
+  EXPECT_EQ(enough_batches(test_support::pipeline({"F0 B0@3 U@3"}).program), 8);
 }
 
 // -- what does not come out
 
 TEST(Engine, NamesWhoIsMissing) {
-  HandMade made = testing::pipeline({"F0 B0 U"}, 3);
+  HandMade made = test_support::pipeline({"F0 B0 U"}, 3);
   made.program.lists.push_back(made.program.lists[0]);
   made.program.lists[1].erase(made.program.lists[1].begin() + 2);  // rank 1 never announces
   made.program.list_of_rank = {0, 1, 0};
@@ -273,7 +269,7 @@ TEST(Engine, NamesWhoIsMissing) {
 }
 
 TEST(Engine, FindsMessagesThatNobodyTakes) {
-  HandMade made = testing::pipeline({"F0 F1", "F0"});
+  HandMade made = test_support::pipeline({"F0 F1", "F0"});
   Recorder clock(2);
   const EngineEnd end = clock.run(made);
   EXPECT_THAT(end.standstills, IsEmpty());
@@ -285,7 +281,7 @@ TEST(Engine, FindsMessagesThatNobodyTakes) {
 
 /// What the ranks that are left out would send is there, and they join nothing.
 TEST(Engine, ExecutesSomeRanksOnly) {
-  const HandMade made = testing::pipeline({"F0 B0 U", "F0 B0 U"}, 2);
+  const HandMade made = test_support::pipeline({"F0 B0 U", "F0 B0 U"}, 2);
   class Count : public EngineCosts {
    public:
     void end(const Execution& e, double) override { ++ended[e.rank]; }
@@ -298,7 +294,7 @@ TEST(Engine, ExecutesSomeRanksOnly) {
 }
 
 TEST(Engine, StepsThatDoNotDrain) {
-  const HandMade made = testing::pipeline({"F0 B0@2 U@2"});
+  const HandMade made = test_support::pipeline({"F0 B0@2 U@2"});
   class Count : public EngineCosts {
    public:
     explicit Count(const Program& program) : program_(program) {}
@@ -318,7 +314,7 @@ TEST(Engine, StepsThatDoNotDrain) {
 }
 
 TEST(Engine, MessageSentTwiceIsLeftOver) {
-  HandMade made = testing::pipeline({"F0", "F0"});
+  HandMade made = test_support::pipeline({"F0", "F0"});
   made.list(0).push_back(made.list(0).back());
   Recorder clock(2);
   EXPECT_EQ(clock.run(made).leftovers.size(), 1u);

@@ -12,7 +12,7 @@
 #include "trireme/layers/linear.h"
 #include "trireme/layers/softmax_cross_entropy.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 struct HandMade {
   Model model;
@@ -91,18 +91,13 @@ inline std::vector<Instruction> instructions(const std::string& words, int stage
         put(word[0] == 'B' ? OpCode::backward : OpCode::backward_input, s, micro_batch);
         if (s > 0) put(OpCode::send, s - 1, micro_batch, true);
         break;
-      case 'W':
-        put(OpCode::backward_weight, s, micro_batch);
-        break;
-      case 'R':
-        put(OpCode::recompute, s, micro_batch);
-        break;
+      case 'W': put(OpCode::backward_weight, s, micro_batch); break;
+      case 'R': put(OpCode::recompute, s, micro_batch); break;
       case 'U':
         put(OpCode::reduce_gradients, s, -1);
         put(OpCode::optimizer_step, s, -1);
         break;
-      default:
-        ADD_FAILURE() << "unknown word " << word;
+      default: ADD_FAILURE() << "unknown word " << word;
     }
   }
   return list;
@@ -183,4 +178,4 @@ class Recorder : public EngineCosts {
   Program program_;
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -48,8 +48,8 @@ class Layouts {
 
 /// A program of one move: the first list redistributes, the second sends, the third receives.
 enum List { redistributes, sends, receives };
-testing::HandMade moving(const Layout& from, const Layout& to) {
-  testing::HandMade made{testing::chain(1), {}};
+test_support::HandMade moving(const Layout& from, const Layout& to) {
+  test_support::HandMade made{test_support::chain(1), {}};
   made.program.values = {{2, from, from, true, false}, {2, to, to, true, false}};
   made.program.redistributions = {{0, 1, from, to, false, true, true}};
   made.program.lists = {{{OpCode::redistribute, 0, 0}}, {{OpCode::send, 0, 0}}, {{OpCode::receive, 0, 0}}};
@@ -58,11 +58,11 @@ testing::HandMade moving(const Layout& from, const Layout& to) {
   return made;
 }
 
-Role role_in(const testing::HandMade& made, int rank, List list) {
+Role role_in(const test_support::HandMade& made, int rank, List list) {
   return role_of(made.program, rank, made.program.sites[size_t(list)].sites[0]);
 }
 
-const Channel& channel_of(const testing::HandMade& made, const Role& role) {
+const Channel& channel_of(const test_support::HandMade& made, const Role& role) {
   return made.program.channels[size_t(role.channel)];
 }
 
@@ -74,7 +74,7 @@ TEST(Rendezvous, WhoExchangesWithinAStageJoins) {
   for (int round = 0; round < 2000; ++round) {
     const Mesh mesh = layouts.mesh(0, 1 + layouts.below(8));
     const Layout from = layouts.on(mesh), to = layouts.on(layouts.below(4) == 0 ? layouts.mesh(0, mesh.size()) : mesh);
-    const testing::HandMade made = moving(from, to);
+    const test_support::HandMade made = moving(from, to);
     for (const TensorTransfer& t : plan_transfers(from, to, layouts.shape())) {
       if (t.source == t.destination) continue;
       const Role a = role_in(made, t.source, redistributes), b = role_in(made, t.destination, redistributes);
@@ -104,7 +104,7 @@ TEST(Rendezvous, ReceiversTakeFromAllTheirSources) {
   for (int round = 0; round < 2000; ++round) {
     const int senders = 1 + layouts.below(8), receivers = 1 + layouts.below(8);
     const Layout from = layouts.on(layouts.mesh(0, senders)), to = layouts.on(layouts.mesh(senders, receivers));
-    const testing::HandMade made = moving(from, to);
+    const test_support::HandMade made = moving(from, to);
     for (const TensorTransfer& t : plan_transfers(from, to, layouts.shape())) {
       if (is_empty(t.box)) continue;
       const Role post = role_in(made, t.source, sends);
@@ -126,7 +126,7 @@ TEST(Rendezvous, LikeStagesSendOneToOne) {
   for (const Placement& tensor : {Placement::replicate(), Placement::shard(1), Placement::partial()}) {
     Layout a = from, b = to;
     a.tensor = b.tensor = tensor;
-    const testing::HandMade made = moving(a, b);
+    const test_support::HandMade made = moving(a, b);
     for (int worker : b.mesh.workers) {
       std::set<int> sources;
       for (const TensorTransfer& t : plan_transfers(a, b, {16, 16}))
@@ -139,7 +139,7 @@ TEST(Rendezvous, LikeStagesSendOneToOne) {
 
 TEST(Rendezvous, UnequalSharesOfTheBatchMeetEverybody) {
   Layout from{{{0, 1}, 2, 1}, Placement::shard(0), {}}, to{{{2, 3}, 2, 1, {1, 3}}, Placement::shard(0), {}};
-  const testing::HandMade made = moving(from, to);
+  const test_support::HandMade made = moving(from, to);
   EXPECT_EQ(channel_of(made, role_in(made, 2, receives)).members.size(), 2u);
 }
 

@@ -33,16 +33,11 @@ struct StageTime {
   int64_t forward = 1, backward_input = 1, backward_weight = 1;  ///< a whole backward takes both
   int64_t of(TaskKind kind) const {
     switch (kind) {
-      case TaskKind::forward:
-        return forward;
-      case TaskKind::backward:
-        return backward_input + backward_weight;
-      case TaskKind::backward_input:
-        return backward_input;
-      case TaskKind::backward_weight:
-        return backward_weight;
-      case TaskKind::update:
-        return 0;
+      case TaskKind::forward: return forward;
+      case TaskKind::backward: return backward_input + backward_weight;
+      case TaskKind::backward_input: return backward_input;
+      case TaskKind::backward_weight: return backward_weight;
+      case TaskKind::update: return 0;
     }
     return 0;
   }

@@ -43,7 +43,7 @@ void for_each_place(const Schedule& schedule, const std::function<void(const Pip
         for (int s = 0; s < p; ++s) {
           const PipelinePlace place{s, p, v, m};
           if (!fits(schedule, place)) continue;
-          SCOPED_TRACE(testing::Message() << schedule.name << " s=" << s << " p=" << p << " v=" << v << " m=" << m);
+          SCOPED_TRACE(::testing::Message() << schedule.name << " s=" << s << " p=" << p << " v=" << v << " m=" << m);
           f(place);
           ++places;
         }
@@ -294,7 +294,7 @@ TEST(Pipedream, ForwardTakesTheNewestVersion) {
 TEST(Schedules, TakeThePublishedTimeWithEqualStages) {
   for (int p = 1; p <= 6; ++p)
     for (int m : {1, 2, 3, 4, 5, 6, 8, 12, 24}) {
-      SCOPED_TRACE(testing::Message() << "p=" << p << " m=" << m);
+      SCOPED_TRACE(::testing::Message() << "p=" << p << " m=" << m);
       EXPECT_EQ(Clock(kGpipe, p, 1, m, 1, {kTwice}).time(), (m + p - 1) * 3);
       EXPECT_EQ(Clock(kOneForwardOneBackward, p, 1, m, 1, {kTwice}).time(), (m + p - 1) * 3);
       for (int v : {2, 3, 4}) {
@@ -311,7 +311,7 @@ TEST(ZeroBubble, TakesThePublishedTime) {
   for (const StageTime& time : times)
     for (int p = 1; p <= 6; ++p)
       for (int m : {1, 2, 3, 4, 5, 6, 8, 12, 24}) {
-        SCOPED_TRACE(testing::Message() << "p=" << p << " m=" << m << " T_W=" << time.backward_weight);
+        SCOPED_TRACE(::testing::Message() << "p=" << p << " m=" << m << " T_W=" << time.backward_weight);
         const int64_t bubble = (p - 1) * (time.forward + time.backward_input - time.backward_weight);
         const int64_t missing = std::max(0, p - m) * time.backward_weight;  // fewer micro-batches than positions
         EXPECT_EQ(Clock(kZeroBubble, p, 1, m, 1, {time}).time(), m * time.all() + bubble + missing);
@@ -336,7 +336,7 @@ TEST(Schedules, WithoutFlushHaveNoBubbleOnceFilled) {
     for (int p = 1; p <= 6; ++p)
       for (int m : {1, 2, 4, 6, 9}) {
         if (!fits(*schedule, {0, p, 1, m})) continue;
-        SCOPED_TRACE(testing::Message() << schedule->name << " p=" << p << " m=" << m);
+        SCOPED_TRACE(::testing::Message() << schedule->name << " p=" << p << " m=" << m);
         const Clock clock(*schedule, p, 1, m, 20, {kTwice});
         ASSERT_FALSE(clock.stuck());
         for (int s = 0; s < p; ++s) {
@@ -374,7 +374,7 @@ TEST(Schedules, WithoutFlushGoAsFastAsTheSlowestStage) {
       times.push_back({forward, forward, forward});
       slowest = std::max(slowest, times.back().all());
     }
-    SCOPED_TRACE(testing::Message() << "p=" << p << " m=" << m);
+    SCOPED_TRACE(::testing::Message() << "p=" << p << " m=" << m);
     const Clock one_by_one(kPipedream, p, 1, 1, 60 + p, times), batches(kTwoBufferedWeights, p, 1, m, 41, times);
     EXPECT_EQ(time_of_update(one_by_one, 59) - time_of_update(one_by_one, 39), 20 * slowest);
     EXPECT_EQ(time_of_update(batches, 39) - time_of_update(batches, 19), 20 * m * slowest);

@@ -14,8 +14,8 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using ::trireme::testing::read_text;
-using ::trireme::testing::TemporaryFolder;
+using ::trireme::test_support::read_text;
+using ::trireme::test_support::TemporaryFolder;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-using ::trireme::testing::sample_result;
+using ::trireme::test_support::sample_result;
 
 /// Content of the element with the data, as a browser finds it: up to the first end tag.
 nlohmann::json data_of(const std::string& html) {
@@ -99,7 +99,7 @@ TEST(Html, CarriesTimelinesAndShortCurves) {
 TEST(Html, KnowsTheMetricsOfTheTask) {
   const nlohmann::json accuracy = data_of(html_report(sample_result())).at("metrics");
   EXPECT_EQ(accuracy, nlohmann::json::parse(R"([{"name": "accuracy", "title": "accuracy", "is_share": true}])"));
-  const std::string html = html_report(testing::segmentation_sample());
+  const std::string html = html_report(test_support::segmentation_sample());
   const nlohmann::json data = data_of(html);
   ASSERT_EQ(data.at("metrics").size(), 2u) << "single classes are in the table";
   EXPECT_EQ(data.at("metrics").at(0).at("title"), "mean IoU");
@@ -156,7 +156,7 @@ TEST(Html, CarriesSchedulesAsListsOfBoxes) {
 }
 
 TEST(Html, CarriesWhatReplicasTook) {
-  const std::string html = html_report(testing::policies_sample());
+  const std::string html = html_report(test_support::policies_sample());
   const nlohmann::json rows = data_of(html).at("rows");
   EXPECT_EQ(rows.at(4).at("replicas").at("staleness"), nlohmann::json(std::vector<int>(8, 10)));
   EXPECT_EQ(rows.at(4).at("replicas").at("clock"), "modelled");
@@ -178,8 +178,8 @@ TEST(Html, WritesTheSampleWhereAsked) {
   std::ofstream out(path);
   const char* sample = std::getenv("TRIREME_SAMPLE");
   const std::string name = sample ? sample : "";
-  out << html_report(name == "segmentation" ? testing::segmentation_sample()
-                     : name == "policies"   ? testing::policies_sample()
+  out << html_report(name == "segmentation" ? test_support::segmentation_sample()
+                     : name == "policies"   ? test_support::policies_sample()
                                             : sample_result());
   EXPECT_TRUE(out.good());
 }

@@ -67,7 +67,7 @@ TEST(Progress, KeepsFinishedStrategiesAboveRunningOnes) {
   progress.begin("single", 10);
   progress.begin("data", 10);
   screen.text.clear();
-  progress.end("single", testing::sample_result().rows[4]);
+  progress.end("single", test_support::sample_result().rows[4]);
   EXPECT_TRUE(screen.text.starts_with("\x1b[2A")) << "replaces both lines";
   size_t finished = screen.text.find("timed out: no step in 60 s"), running = screen.text.find("data");
   ASSERT_NE(finished, std::string::npos);
@@ -77,7 +77,7 @@ TEST(Progress, KeepsFinishedStrategiesAboveRunningOnes) {
 TEST(Progress, EndsWithTheMetricsOfTheTask) {
   Screen screen;
   Progress progress(screen.options(false));
-  RunResult result = testing::sample_result().rows[1];
+  RunResult result = test_support::sample_result().rows[1];
   progress.end("data", result);
   EXPECT_NE(screen.text.find("test accuracy 98.88 %\n"), std::string::npos) << screen.text;
   result.test->metrics = {{"perplexity", 24.25}, {"accuracy", 0.3}};
@@ -94,7 +94,7 @@ TEST(Progress, LogsPlainLinesNowAndThen) {
     screen.time += 0.011;
     progress.update("data", report_at(step));
   }
-  progress.end("data", testing::sample_result().rows[1]);
+  progress.end("data", test_support::sample_result().rows[1]);
   EXPECT_EQ(screen.text.find('\x1b'), std::string::npos);
   EXPECT_EQ(std::count(screen.text.begin(), screen.text.end(), '\n'), 1 + 3 + 1) << screen.text;
   EXPECT_NE(screen.text.find("data: step 1/1000  loss 0.5000"), std::string::npos) << "the first loss at once";

@@ -21,9 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using ::trireme::testing::read_text;
-using ::trireme::testing::sample_result;
-using ::trireme::testing::TemporaryFolder;
+using ::trireme::test_support::read_text;
+using ::trireme::test_support::sample_result;
+using ::trireme::test_support::TemporaryFolder;
 
 StepReport report_at(int64_t step) {
   StepReport report;

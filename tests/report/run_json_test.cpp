@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 using nlohmann::json;
-using testing::sample_result;
+using test_support::sample_result;
 
 TEST(RunJson, HoldsTheNamesThatScriptsRelyOn) {
   json j = json::parse(json_text(to_json(sample_result())));

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr int kSteps = 400;
@@ -192,4 +192,4 @@ std::string read_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

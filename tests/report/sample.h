@@ -5,7 +5,7 @@
 
 #include "metrics/result.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 ExperimentResult sample_result();
 /// The same of a segmentation: several metrics, of three classes too, and a share of time for loading that is worth
@@ -29,4 +29,4 @@ class TemporaryFolder {
 
 std::string read_text(const std::filesystem::path& path);
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-using ::trireme::testing::sample_result;
-using ::trireme::testing::segmentation_sample;
+using ::trireme::test_support::sample_result;
+using ::trireme::test_support::segmentation_sample;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
@@ -119,7 +119,7 @@ TEST(Table, PricesHaveThreeDigitsHoweverSmall) {
 TEST(Table, SaysWhatReplicasTook) {
   EXPECT_EQ(cells_of(sample_result(), "trained for").at(0), "no such column")
       << "plans make the same steps: the time of one is enough";
-  ExperimentResult result = testing::policies_sample();
+  ExperimentResult result = test_support::policies_sample();
   EXPECT_EQ(cells_of(result, "trained for").at(3), "8.48");  // 400 steps of 21.2 ms
   EXPECT_EQ(cells_of(result, "waiting for others").at(1), "5.0");
   EXPECT_EQ(cells_of(result, "sent by all replicas").at(2), "192");
@@ -131,7 +131,7 @@ TEST(Table, SaysWhatReplicasTook) {
 }
 
 TEST(Table, NamesTheFastestOfEachClock) {
-  ExperimentResult result = testing::policies_sample();
+  ExperimentResult result = test_support::policies_sample();
   EXPECT_NE(summary(result)[1].find("Fastest by the modelled clock: async-average on 64 devices, 155 ms per epoch"),
             std::string::npos)
       << summary(result)[1];

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-using ::trireme::testing::TemporaryFolder;
+using ::trireme::test_support::TemporaryFolder;
 
 TEST(Crc32c, GivesTheKnownAnswers) {  // RFC 3720, appendix B.4
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
@@ -65,7 +65,7 @@ TEST(EventWriter, WritesWhatTensorBoardReads) {
   writer.scalars(7, scalars);
   std::filesystem::path file = std::filesystem::directory_iterator(folder.path())->path();
   EXPECT_TRUE(file.filename().string().starts_with("events.out.tfevents."));
-  std::vector<tensorboard::Event> events = read_events(testing::read_text(file));  // while the writer still lives
+  std::vector<tensorboard::Event> events = read_events(test_support::read_text(file));  // while the writer still lives
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].file_version(), "brain.Event:2");
   EXPECT_GT(events[0].wall_time(), 1.6e9);

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 TEST(Trace, HoldsEachEventAtItsTime) {
-  ExperimentResult result = testing::sample_result();
+  ExperimentResult result = test_support::sample_result();
   Timeline timeline{.step = 3, .workers = 2, .events = {}};
   timeline.events = {{0, EventKind::forward, "forward a", 1, 0.001, 0.003, 0},
                      {1, EventKind::send, "", -1, 0.0005, 0.002, 4096}};
@@ -49,7 +49,7 @@ TEST(Trace, PutsOverlappingEventsOnLanesOfTheirOwn) {
 }
 
 TEST(Trace, GivesEveryRowAProcess) {
-  json trace = trace_json(testing::sample_result());
+  json trace = trace_json(test_support::sample_result());
   std::set<int> pids;
   for (const json& e : trace.at("traceEvents")) pids.insert(e.at("pid").get<int>());
   EXPECT_EQ(pids, (std::set<int>{1, 2, 3, 4})) << "the fifth row has no timeline";

@@ -100,7 +100,7 @@ template <class Gradient>
 std::vector<at::Tensor> reduce_steps(int workers, int contributors, const Bucket& bucket, int rank_of_factors,
                                      at::ScalarType dtype, int steps, Gradient gradient, int64_t* bytes = nullptr) {
   std::vector<std::vector<at::Tensor>> results(static_cast<size_t>(workers));
-  testing::run_ranks(workers, [&](Communicator& world) {
+  test_support::run_ranks(workers, [&](Communicator& world) {
     const int rank = world.rank();
     PowerSgd power(bucket, rank_of_factors, rank < contributors, dtype);
     power.initialize(kSeed, "0");
@@ -252,7 +252,7 @@ TEST(OrthonormaliseColumns, EvenNearlyDependentOnes) {
 
 TEST(RoundedAllReduce, RoundsSummandsAddsWide) {
   // 256 + 1 + 1 + 1: bfloat16 has 8 bits; adding in bfloat16 would stay at 256
-  testing::run_ranks(4, [](Communicator& world) {
+  test_support::run_ranks(4, [](Communicator& world) {
     at::Tensor flat = at::full({40}, world.rank() == 0 ? 256.0 : 1.0009765625, at::kFloat);
     const int64_t before = world.count().bytes_sent;
     all_reduce_as_bfloat16(flat, world);

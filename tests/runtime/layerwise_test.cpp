@@ -138,7 +138,7 @@ void expect_bucket(const Program& program, BucketId b, const at::Tensor& flat, c
 void check(Level level, Precision precision, const OptimizerConfig& optimizer, int micro_batches, double tolerance) {
   const Program program = program_of(level, micro_batches);
   const auto truth = reference(program, optimizer);
-  testing::run_ranks(3, [&](Communicator& world) {
+  test_support::run_ranks(3, [&](Communicator& world) {
     const c10::InferenceMode as_workers_do;
     const int rank = world.rank();
     const auto replicas = private_replicas(rank, program, precision, world, optimizer);

@@ -11,7 +11,7 @@
 #include "runtime/worker_threads.h"
 #include "trireme/plan.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 inline Batch ones_batch(int64_t samples, int64_t features) {
   return {samples, [features](Range range) {
@@ -48,4 +48,4 @@ inline MeasuredRun measure_run(const Model& model, const Plan& plan, const Progr
   return ran;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

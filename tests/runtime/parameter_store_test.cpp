@@ -99,7 +99,7 @@ TEST(ParameterStore, SetAndReadBack) {
   ParameterStore& store = shared.store;
   for (int p = 0; p < int(program.parameters.size()); ++p) {
     const at::Tensor full = at::randn(program.parameters[size_t(p)].spec.shape);
-    testing::set_parameter(store, program, p, full);
+    test_support::set_parameter(store, program, p, full);
     EXPECT_TRUE(at::equal(store.full_parameter(p), full));
     EXPECT_FALSE(store.full_gradient(p).defined());
   }

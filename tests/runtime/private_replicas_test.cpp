@@ -80,7 +80,7 @@ Seen train(const Program& program, Precision precision, const OptimizerConfig& o
   const auto n = size_t(program.devices);
   Seen seen{{}, std::vector(n, std::vector<double>(size_t(batches)))};
   seen.weights.assign(n, std::vector(program.buckets.size(), std::vector<at::Tensor>(size_t(batches) + 1)));
-  testing::run_ranks(program.devices, [&](Communicator& world) {
+  test_support::run_ranks(program.devices, [&](Communicator& world) {
     const c10::InferenceMode as_workers_do;
     const int rank = world.rank();
     const auto replicas = private_replicas(rank, program, precision, world, optimizer);
@@ -177,7 +177,7 @@ TEST_P(EveryLevel, Bfloat16KeepsMastersAndGradients) {
   program.keeps_gradients = true;
   const Reference truth = reference(program, adam(), 4, at::kFloat);
   std::vector<std::unique_ptr<Replicas>> replicas(3);
-  testing::run_ranks(3, [&](Communicator& world) {
+  test_support::run_ranks(3, [&](Communicator& world) {
     const int rank = world.rank();
     auto& mine = replicas[size_t(rank)];
     {
@@ -220,7 +220,7 @@ TEST_P(EveryLevel, KeepsTheSumOfTheGradients) {
   Program program = make_program(3, GetParam(), mixed_buckets(), 2);
   program.keeps_gradients = true;
   std::vector<std::unique_ptr<Replicas>> replicas(3);
-  testing::run_ranks(3, [&](Communicator& world) {
+  test_support::run_ranks(3, [&](Communicator& world) {
     const int rank = world.rank();
     auto& mine = replicas[size_t(rank)] = private_replicas(rank, program, Precision::fp64, world, momentum());
     mine->initialize(kSeed);
@@ -255,7 +255,7 @@ TEST(PrivateReplicas, OldVersionsStayForAWhile) {
       const Seen newest = train(program, precision, momentum(), 5);
       if (precision == Precision::fp64)
         expect_same(program, newest, reference(program, momentum(), 5, at::kDouble), 1e-12);
-      testing::run_ranks(2, [&](Communicator& world) {
+      test_support::run_ranks(2, [&](Communicator& world) {
         const int rank = world.rank();
         const auto replicas = private_replicas(rank, program, precision, world, momentum());
         replicas->initialize(kSeed);
@@ -276,7 +276,7 @@ TEST(PrivateReplicas, OldVersionsStayForAWhile) {
 
 TEST(PrivateReplicas, RefusesWhatTheCompilerMustRefuse) {
   auto construct = [](const Program& program) {
-    testing::run_ranks(
+    test_support::run_ranks(
         2, [&](Communicator& world) { private_replicas(world.rank(), program, Precision::fp32, world, momentum()); });
   };
   for (Level level : {Level::zero2, Level::zero3})
@@ -297,7 +297,7 @@ TEST(PrivateReplicas, LateReadersSeeTheirOwnStep) {
       4, Level::zero3,
       {{{0, 1, 2, 3}, {0, 1, 2, 3}, {{300}}}, {{0, 1, 2, 3}, {2}, {{70, 3}}}, {{0, 1, 3}, {0, 3}, {{64}}}});
   const Reference truth = reference(program, momentum(), kBatches, at::kDouble);
-  testing::run_ranks(4, [&](Communicator& world) {
+  test_support::run_ranks(4, [&](Communicator& world) {
     const int rank = world.rank();
     const auto replicas = private_replicas(rank, program, Precision::fp64, world, momentum());
     replicas->initialize(kSeed);
@@ -341,7 +341,7 @@ TEST(PrivateReplicas, RoundedGradientsTakeHalfTheBytes) {
       program.compression.kind = kind;
       seen.push_back(train(program, Precision::fp32, momentum(), 3));
       for (size_t b = 0; b < 2; ++b) EXPECT_TRUE(at::equal(seen.back().weights[0][b][3], seen.back().weights[1][b][3]));
-      testing::run_ranks(2, [&](Communicator& world) {
+      test_support::run_ranks(2, [&](Communicator& world) {
         const auto replicas = private_replicas(world.rank(), program, Precision::fp32, world, momentum());
         replicas->initialize(kSeed);
         for (BucketId b = 0; b < 2; ++b) {
@@ -361,7 +361,7 @@ TEST(PrivateReplicas, RoundedGradientsTakeHalfTheBytes) {
 TEST(PrivateReplicas, MisuseIsRefused) {
   const Program program =
       make_program(2, Level::zero3, {{{0, 1}, {0, 1}, {{64}}}, {{0, 1}, {}, {{16}}}, {{0}, {0}, {{16}}}});
-  testing::run_ranks(2, [&](Communicator& world) {
+  test_support::run_ranks(2, [&](Communicator& world) {
     const auto replicas = private_replicas(world.rank(), program, Precision::fp32, world, momentum());
     replicas->initialize(kSeed);
     world.barrier();

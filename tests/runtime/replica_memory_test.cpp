@@ -16,7 +16,7 @@ std::pair<int64_t, int64_t> memory_of(Level level, int n, const OptimizerConfig&
   install_memory_accounting();
   const Program program = make_program(n, level, shapes, 2);
   std::vector<int64_t> rest(static_cast<size_t>(n)), peak(static_cast<size_t>(n));
-  testing::run_ranks(n, [&](Communicator& world) {
+  test_support::run_ranks(n, [&](Communicator& world) {
     const int rank = world.rank();
     const DeviceScope device(rank);
     const int64_t before = memory_use(rank).total();
@@ -80,7 +80,7 @@ TEST(ReplicaMemory, AsTheFormulasSay) {
 TEST(ReplicaMemory, WhoContributesNothingKeepsNoGradient) {
   install_memory_accounting();
   const Program program = make_program(2, Level::none, {{{0, 1}, {1}, {{100, 100}}}});
-  testing::run_ranks(2, [&](Communicator& world) {
+  test_support::run_ranks(2, [&](Communicator& world) {
     const int rank = world.rank();
     const DeviceScope device(rank);
     const auto gradients = [&] { return memory_use(rank).current[size_t(MemoryCategory::gradients)]; };

@@ -17,9 +17,9 @@
 namespace trireme {
 namespace {
 
-using testing::measure_run;
-using testing::MeasuredRun;
-using testing::ones_batch;
+using test_support::measure_run;
+using test_support::MeasuredRun;
+using test_support::ones_batch;
 
 constexpr int64_t kBytes = 4;  // of an element
 constexpr int64_t kClasses = 4;

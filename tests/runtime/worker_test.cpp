@@ -145,8 +145,8 @@ TEST_F(WorkerMemory, LimitInTheStore) {
     run(test, batch_of());
     FAIL() << "it fits";
   } catch (const MemoryLimitError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("device 1"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("1000 B"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("device 1"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("1000 B"));
   }
 }
 
@@ -163,9 +163,9 @@ TEST_F(WorkerMemory, LimitDuringAStepEndsAllWorkers) {
       ADD_FAILURE() << "it fits";
     } catch (const MemoryLimitError& error) {
       EXPECT_EQ(int(error.blame()), int(Blame::run));
-      EXPECT_THAT(error.what(), testing::HasSubstr("device 2"));
-      EXPECT_THAT(error.what(), testing::HasSubstr("weights"));
-      EXPECT_THAT(error.what(), testing::HasSubstr("gradients"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("device 2"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("weights"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("gradients"));
     }
     set_memory_limit(2, 0);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));

@@ -98,7 +98,7 @@ TEST_P(DefaultBuckets, TakeTheBytesOfTheFormula) {
     optimizer.kind = states.kind;
     optimizer.momentum = states.momentum;
     for (const MemoryUse& use :
-         testing::measure_run(model, plan, program, testing::ones_batch(kSamples, kFeatures), optimizer).rest)
+         test_support::measure_run(model, plan, program, test_support::ones_batch(kSamples, kFeatures), optimizer).rest)
       expect_formula(use, level, n, p, states.per_element, largest_bucket(program));
   }
 }

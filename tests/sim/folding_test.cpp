@@ -37,7 +37,7 @@ TEST(Folding, GivesTheSameStepTime) {
       const Plan plan = named_plan(strategy, model, cluster, batch, {});
       const Program program = compile(model, plan, {.private_replicas = true});
       const ClusterLinks links(cluster);
-      const testing::FlopCosts layers(model, 1e8);
+      const test_support::FlopCosts layers(model, 1e8);
       InstructionCosts all(program, model, cluster, layers, links, {.batch = batch});
       const std::vector<int> chosen = representatives(program, cluster, batch);
       if (plan.layers.back().data > 1) {
@@ -72,7 +72,7 @@ TEST(Folding, KeepsWhatLayersSay) {
         const Plan plan = named_plan(strategy, model, cluster, batch, {});
         const Program program = compile(model, plan, {.batch_norm = BatchNormScope::global, .private_replicas = true});
         const ClusterLinks links(cluster);
-        const testing::FlopCosts layers(model, 1e8);
+        const test_support::FlopCosts layers(model, 1e8);
         InstructionCostOptions options{.batch = batch, .batch_norm = BatchNormScope::global};
         InstructionCosts all(program, model, cluster, layers, links, options);
         const std::vector<int> chosen = options.representatives = representatives(program, cluster, batch);

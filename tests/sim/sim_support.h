@@ -6,7 +6,7 @@
 
 #include "cost/instruction_costs.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// Seconds of each instruction by a function.
 class MadeUpCosts final : public ProgramCosts {
@@ -64,4 +64,4 @@ class FlopCosts final : public LayerCosts {
   const double speed_;
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -21,9 +21,9 @@
 namespace trireme {
 namespace {
 
-using testing::FlopCosts;
-using testing::FreeLinks;
-using testing::MadeUpCosts;
+using test_support::FlopCosts;
+using test_support::FreeLinks;
+using test_support::MadeUpCosts;
 
 Model mlp(int width = 16) {
   ModelSpec spec;
@@ -185,7 +185,7 @@ TEST(Simulate, WorkersShareCores) {
     const std::vector<Pool> pools_{{Pool::Kind::cores, 2}};
   };
   const TwoCores links;
-  const testing::FlopCosts layers(c.model, 1e9);
+  const test_support::FlopCosts layers(c.model, 1e9);
   const Cluster cluster = Cluster::uniform(4);
   InstructionCosts shared(c.program, c.model, cluster, layers, links, {.batch = 16});
   InstructionCosts own(c.program, c.model, cluster, layers, FreeLinks(), {.batch = 16});
@@ -237,7 +237,7 @@ TEST(Simulate, ChargesWhatSplitLayersSay) {
   cluster.kinds.emplace_back().launch = kLaunch;
   for (Device& device : cluster.devices) device.kind = 0;
   const ClusterLinks links(cluster);
-  const testing::FlopCosts layers(split.model, 1e30);  // computing takes no time
+  const test_support::FlopCosts layers(split.model, 1e30);  // computing takes no time
   InstructionCosts costs(split.program, split.model, cluster, layers, links, {.batch = SplitLstm::kBatch});
   const double exchanges = SplitLstm::kSteps - 1;  // the first step begins from zeros
   const double sent = SplitLstm::kState / 2;       // of each exchange, by each of two
@@ -275,7 +275,7 @@ TEST(Simulate, ChargesCoresForWhatSplitLayersSay) {
   for (const char* operation : {"all_gather", "reduce_scatter", "all_reduce", "send"})
     measured.groups[0].lines[operation] = {.latency = 1e-4, .bandwidth = 1e6};
   const ProfiledLinks links(measured, 2, 2);
-  const testing::FlopCosts layers(split.model, 1e30);
+  const test_support::FlopCosts layers(split.model, 1e30);
   InstructionCosts costs(split.program, split.model, Cluster::uniform(2), layers, links, {.batch = SplitLstm::kBatch});
   for (const OpCode code : {OpCode::forward, OpCode::backward})
     for (const int rank : {0, 1}) {

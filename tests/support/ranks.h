@@ -10,7 +10,7 @@
 #include "comm/local/local_world.h"
 #include "trireme/communicator.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// Calls `body(communicator)` for all ranks of the world at once and joins them. A rank that throws aborts the world,
 /// so that the others end too; the exception that came first is thrown again here. GoogleTest's EXPECT macros may be
@@ -45,4 +45,4 @@ void run_ranks(int n, Body body) {
   run_ranks(world, body);
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// Errors when the file does not hold exactly these bytes.
 inline at::Tensor read_raw(const std::string& path, at::IntArrayRef sizes, at::ScalarType type) {
@@ -23,4 +23,4 @@ inline void write_raw(const std::string& path, const at::Tensor& tensor) {
   std::ofstream(path, std::ios::binary).write(static_cast<const char*>(t.data_ptr()), std::streamsize(t.nbytes()));
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -6,7 +6,7 @@
 #include "runtime/replicas/flat_shard.h"
 #include "runtime/replicas/parameter_store.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// Sets a parameter everywhere from a full tensor; only while no step is running. `program`: the store's.
 inline void set_parameter(const ParameterStore& store, const Program& program, int parameter, const at::Tensor& full) {
@@ -24,4 +24,4 @@ inline void set_parameter(const ParameterStore& store, const Program& program, i
     }
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -8,7 +8,7 @@
 
 #include "zoo/zoo.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// "3,32,32"
 inline Shape parse_shape(const std::string& text) {
@@ -45,4 +45,4 @@ inline ModelSpec parse_spec(char** args, char** options, char** end) {
   return spec;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -8,11 +8,11 @@
 
 #include "comm/collective_queue.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// The tensor must not be touched until the handle's get() has returned.
 inline std::future<OperationDone> start_all_reduce(CollectiveQueue& queue, at::Tensor tensor) {
   return queue.start([tensor = std::move(tensor)](Communicator& group) mutable { group.all_reduce(tensor); });
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

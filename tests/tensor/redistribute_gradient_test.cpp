@@ -81,12 +81,9 @@ class Draw {
   Mesh other(const Mesh& from) {
     switch (below(4)) {
       case 0:
-      case 1:
-        return from;
-      case 2:
-        return factorised(from.workers);
-      default:
-        return mesh();
+      case 1: return from;
+      case 2: return factorised(from.workers);
+      default: return mesh();
     }
   }
 
@@ -180,7 +177,7 @@ struct Job {
 
 void run(std::vector<Job>& jobs) {
   for (Job& job : jobs) job.results.resize(job.to.mesh.workers.size());
-  testing::run_ranks(kWorld, [&](Communicator& world) {
+  test_support::run_ranks(kWorld, [&](Communicator& world) {
     Redistributor redistributor(world, world.rank());
     for (size_t i = 0; i < jobs.size(); ++i) {
       Job& job = jobs[i];

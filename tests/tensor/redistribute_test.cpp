@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-using testing::run_ranks;
+using test_support::run_ranks;
 using Kind = RedistributionKind;
 
 at::Tensor slice(const at::Tensor& full, const Box& box) {

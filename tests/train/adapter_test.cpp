@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -395,4 +395,4 @@ TEST(PlanAdapter, MemoryThatComesBackBringsTheFasterPlanBack) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

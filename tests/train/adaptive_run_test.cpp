@@ -17,7 +17,7 @@
 #include "train/forecaster.h"
 #include "train/trainer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -349,4 +349,4 @@ TEST_F(ChangingPlans, LessMemory) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -14,7 +14,7 @@
 #include "program/compile.h"
 #include "replica_training.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 namespace fs = std::filesystem;
@@ -242,4 +242,4 @@ TEST_F(DividedReplicas, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

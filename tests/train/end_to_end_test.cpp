@@ -11,7 +11,7 @@
 #include "train/measure_epochs.h"
 #include "train/trainer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 class MeasuredEpochs : public ::testing::Test {
@@ -216,4 +216,4 @@ TEST(Projection, DoublesDevices) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "zoo/zoo.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 Model small_model(const std::string& name) {
   if (name == "mlp") return make_model({"mlp", {6}, kClasses, {{"hidden", 8}, {"depth", 2}}});
@@ -176,4 +176,4 @@ std::vector<std::string> all_degrees() {
   return all;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -12,7 +12,7 @@
 #include "train/lockstep.h"
 #include "trireme/model.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 constexpr int64_t kBatch = 16;  ///< for which plans are made and validated
 constexpr int64_t kClasses = 4;
@@ -63,4 +63,4 @@ Plan plan_of(const std::string& degrees, const Model& model);
 /// The whole matrix of degrees.
 std::vector<std::string> all_degrees();
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -1,7 +1,7 @@
 // The matrix of plans for convolutional models without batch norm.
 #include "equivalence.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 class Convolutional : public ::testing::TestWithParam<std::string> {};
@@ -25,4 +25,4 @@ INSTANTIATE_TEST_SUITE_P(Models, Convolutional, ::testing::Values("convnet", "re
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

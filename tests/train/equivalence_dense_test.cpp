@@ -1,7 +1,7 @@
 // The matrix of plans for fully connected models: a chain, a skip connection, dropout and tied weights.
 #include "equivalence.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 class Dense : public ::testing::TestWithParam<std::string> {};
@@ -24,4 +24,4 @@ INSTANTIATE_TEST_SUITE_P(Models, Dense, ::testing::Values("mlp", "skip", "dropou
                          [](const auto& info) { return info.param.substr(0, info.param.find('-')); });
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -4,7 +4,7 @@
 #include "equivalence.h"
 #include "zoo/imported.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 struct Source {
@@ -130,4 +130,4 @@ TEST(Imported, EveryOption) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

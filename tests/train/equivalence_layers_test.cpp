@@ -27,7 +27,7 @@
 #include "trireme/layers/upsample2d.h"
 #include "trireme/layers/weighted_sum.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 Model translator() {
@@ -124,4 +124,4 @@ TEST(Layers, BranchesOnWorkersOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -2,7 +2,7 @@
 // many.
 #include "equivalence.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 TEST(GlobalBatchNorm, DoubleUnderEveryPlan) {
@@ -33,4 +33,4 @@ TEST(LocalBatchNorm, DiffersUnderDataShards) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -12,7 +12,7 @@
 #include "runtime/worker.h"
 #include "runtime/worker_threads.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 /// Epsilons and accumulators are large: see recipes().
@@ -335,4 +335,4 @@ TEST(AveragedWeights, TakeTheMemoryOfAState) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

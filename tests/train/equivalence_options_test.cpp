@@ -21,7 +21,7 @@
 #include "trireme/layers/relu.h"
 #include "trireme/layers/softmax_cross_entropy.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 /// An mlp of two hidden layers, and beside it a branch of two linear layers that nobody reads.
@@ -516,4 +516,4 @@ TEST(DeviceThreads, DivideTheSamples) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -6,7 +6,7 @@
 #include "equivalence.h"
 #include "trireme/error.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 LayerPlan& layer(Plan& plan, const Model& model, const std::string& name) {
@@ -197,4 +197,4 @@ TEST(Bfloat16, LossStaysWithSingle) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -8,7 +8,7 @@
 #include "runtime/worker_threads.h"
 #include "trireme/schedule.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 /// Each `variant` after each of `degrees`, with the recipes in turn.
@@ -302,4 +302,4 @@ TEST(Frozen, StayAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -4,7 +4,7 @@
 #include "equivalence.h"
 #include "trireme/error.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 /// A state goes on row by row: batches of one size.
@@ -101,4 +101,4 @@ TEST(State, RefusesBatchesOfAnotherSize) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

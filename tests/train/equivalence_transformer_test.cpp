@@ -4,7 +4,7 @@
 
 #include "equivalence.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using Splits = std::vector<std::pair<std::string, std::string>>;  // ending of the layer's name, split
@@ -99,4 +99,4 @@ TEST(Transformer, AnySplitOfAnyLayer) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

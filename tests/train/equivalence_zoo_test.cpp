@@ -3,7 +3,7 @@
 #include "trireme/error.h"
 #include "zoo/zoo.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 struct Case {
@@ -89,4 +89,4 @@ TEST_P(Zoo, EveryKindOfPlan) {
 INSTANTIATE_TEST_SUITE_P(Families, Zoo, ::testing::ValuesIn(cases()), [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

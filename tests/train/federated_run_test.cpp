@@ -9,7 +9,7 @@
 #include "../base/expect_error.h"
 #include "replica_training.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::ElementsAre;
@@ -170,4 +170,4 @@ TEST_F(FederatedRun, OptionsAreReadForWhatTheyAre) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

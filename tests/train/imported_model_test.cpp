@@ -18,7 +18,7 @@
 #include "train/trainer.h"
 #include "train/verify.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::Contains;
@@ -183,4 +183,4 @@ TEST_F(ImportedModels, PlansKnowWhichGraphTheyAreFor) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -17,7 +17,7 @@
 #include "train/trained_weights.h"
 #include "zoo/zoo.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 namespace fs = std::filesystem;
@@ -221,4 +221,4 @@ TEST_F(InitialValues, FoldersWithoutWeights) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "trireme/dataset.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 class MemoryDataset final : public Dataset {
  public:
@@ -50,4 +50,4 @@ class MemoryDataset final : public Dataset {
   Shape shape_;
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

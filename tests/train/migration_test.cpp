@@ -10,7 +10,7 @@
 #include "program/compile.h"
 #include "runtime/worker_threads.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 /// Steps under one plan.
@@ -248,4 +248,4 @@ TEST(Migration, RestsOfPowerSgdCannotMove) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

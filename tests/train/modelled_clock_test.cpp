@@ -14,7 +14,7 @@
 #include "trireme/cluster.h"
 #include "trireme/config.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -300,4 +300,4 @@ TEST_F(ModelledRun, KeysThatContradictEachOtherAreRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <stdexcept>
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 void check_onnx(const std::filesystem::path& path) {
   onnx::ModelProto model;
@@ -21,4 +21,4 @@ void check_onnx(const std::filesystem::path& path) {
                                      {/*check_type*/ true, /*error_mode*/ 1, /*data_propagation*/ true});
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// Throws where a file breaks ONNX's rules, or where the shapes that its nodes give are not those that it states.
 void check_onnx(const std::filesystem::path& path);
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -9,7 +9,7 @@
 #include "memory_data.h"
 #include "train/trainer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 class EveryOptimizer : public ::testing::TestWithParam<const char*> {};
@@ -64,4 +64,4 @@ TEST(CompileOptionsOf, LayerWiseOptimizers) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

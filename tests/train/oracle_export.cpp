@@ -43,7 +43,7 @@
 #include "trireme/layers/softmax_cross_entropy.h"
 #include "trireme/layers/upsample2d.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr double kTolerance = 1e-9,
@@ -172,7 +172,7 @@ void run(int count, char** args) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support
 
 int main(int count, char** args) {
   if (count < 6) {
@@ -180,7 +180,7 @@ int main(int count, char** args) {
     return 2;
   }
   try {
-    trireme::testing::run(count, args);
+    trireme::test_support::run(count, args);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

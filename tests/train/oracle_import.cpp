@@ -23,7 +23,7 @@
 #include "train/verify.h"
 #include "zoo/imported.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr int kPlans = 7;  // position of the first one among the arguments
@@ -233,15 +233,15 @@ int run(int count, char** args) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support
 
 int main(int count, char** args) {
-  if (count < trireme::testing::kPlans) {
+  if (count < trireme::test_support::kPlans) {
     std::cerr << "usage: oracle_import FILE SHAPE MODES STEPS BATCH RATE [PLAN...]\n";
     return 2;
   }
   try {
-    return trireme::testing::run(count, args);
+    return trireme::test_support::run(count, args);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

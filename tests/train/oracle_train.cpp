@@ -35,8 +35,8 @@ void train(char** args) {
     Shape full = shape;
     full.insert(full.begin(), n);
     const std::string number = std::to_string(step) + ".bin";
-    std::vector<at::Tensor> inputs{testing::read_raw(folder + "data" + number, full, at::kDouble),
-                                   testing::read_raw(folder + "target" + number, {n}, at::kLong)};
+    std::vector<at::Tensor> inputs{test_support::read_raw(folder + "data" + number, full, at::kDouble),
+                                   test_support::read_raw(folder + "target" + number, {n}, at::kLong)};
     return Batch{n, [inputs](Range r) {
                    return std::vector<at::Tensor>{inputs[0].narrow(0, r.begin, r.size()),
                                                   inputs[1].narrow(0, r.begin, r.size())};
@@ -49,7 +49,7 @@ void train(char** args) {
   options.steps = 1;
   const Snapshot initial = run_lockstep(model, plan, batch_of, options)[0];
   for (size_t p = 0; p < initial.names.size(); ++p)
-    testing::write_raw(folder + initial.names[p] + ".initial", initial.parameters[p]);
+    test_support::write_raw(folder + initial.names[p] + ".initial", initial.parameters[p]);
 
   const ConfigTable table = ConfigTable::from_file(folder + "optimizer.toml");
   const OptimizerSettings settings = read_optimizer(table);
@@ -65,12 +65,12 @@ void train(char** args) {
   auto snapshots = run_lockstep(model, plan, batch_of, options);
   for (size_t s = 0; s < snapshots.size(); ++s) {
     const std::string step = "." + std::to_string(s);
-    testing::write_raw(folder + "loss" + step, at::full({1}, snapshots[s].loss, at::kDouble));
+    test_support::write_raw(folder + "loss" + step, at::full({1}, snapshots[s].loss, at::kDouble));
     for (size_t p = 0; p < snapshots[s].names.size(); ++p) {
       const std::string& name = snapshots[s].names[p];
-      testing::write_raw(folder + name + step, snapshots[s].parameters[p]);
+      test_support::write_raw(folder + name + step, snapshots[s].parameters[p]);
       if (snapshots[s].averages[p].defined())
-        testing::write_raw(folder + name + ".average" + step, snapshots[s].averages[p]);
+        test_support::write_raw(folder + name + ".average" + step, snapshots[s].averages[p]);
     }
   }
 }

@@ -22,7 +22,7 @@
 #include "train/lockstep.h"
 #include "train/trainer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr int64_t kLength = 16;  // that everything is padded to
@@ -328,4 +328,4 @@ TEST(Shapes, RefusesParametersThatAreAsLongAsTheSamples) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -24,7 +24,7 @@
 #include "zoo/loss.h"
 #include "zoo/zoo.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 constexpr int64_t kBatch = 12, kSteps = 2;
@@ -280,4 +280,4 @@ TEST(FinalMetrics, BleuOfWhatTheModelWritesItself) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -10,7 +10,7 @@
 #include "comm/local/local_world.h"
 #include "train/process_rank.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 /// Calls `body` for every rank at once. Returns how each ended: "" where all was well.
 inline std::vector<std::string> as_ranks(int count,
@@ -31,4 +31,4 @@ inline std::vector<std::string> as_ranks(int count,
   return ends;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

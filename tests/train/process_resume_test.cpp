@@ -21,7 +21,7 @@
 #include "train/follower_rank.h"
 #include "train/trainer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 namespace fs = std::filesystem;
@@ -369,4 +369,4 @@ TEST_F(ProcessResume, OtherRunsGoOnFromTheLastCheckpoint) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

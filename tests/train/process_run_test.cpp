@@ -21,7 +21,7 @@
 #include "train/trainer.h"
 #include "trireme/error.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -216,4 +216,4 @@ TEST(OutcomeText, KeepsEveryBit) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

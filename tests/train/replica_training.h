@@ -11,7 +11,7 @@
 #include "tiny_training.h"
 #include "train/trainer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 struct Keeping : TrainObserver {
   void on_step(const StepReport&) override { ++steps; }
@@ -61,4 +61,4 @@ class Replicas : public TinyTraining {
   }
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -11,7 +11,7 @@
 #include "replica_training.h"
 #include "trireme/config.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -354,4 +354,4 @@ TEST_F(Replicas, SamplesOfTheirOwnUnderAllPolicies) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

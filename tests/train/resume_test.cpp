@@ -18,7 +18,7 @@
 #include "tiny_training.h"
 #include "train/trainer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 namespace fs = std::filesystem;
@@ -404,4 +404,4 @@ TEST_F(Resuming, WhatDoesNotFitIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -10,7 +10,7 @@
 #include "experiment/run_spec.h"
 #include "memory_data.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 class TinyTraining : public ::testing::Test {
  protected:
@@ -33,4 +33,4 @@ class TinyTraining : public ::testing::Test {
   std::atomic<bool> interrupted{false};
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -17,7 +17,7 @@
 #include "trireme/error.h"
 #include "zoo/spec_text.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -314,4 +314,4 @@ TEST_F(Training, AnInterruptedRunKeepsItsWeights) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -10,7 +10,7 @@
 #include "train/lockstep.h"
 #include "train/trainer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 TEST(RelativeDifference, Values) {
@@ -143,4 +143,4 @@ TEST_F(Verify, BatchNormInEvaluation) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

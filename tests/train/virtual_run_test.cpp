@@ -13,7 +13,7 @@
 #include "train/compare.h"
 #include "train/trainer.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -215,4 +215,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -30,8 +30,8 @@ enum class Kind { threads, modelled, remote, ranks, gloo };
 std::unique_ptr<HubWorld> make_world(Kind kind, int replicas, ShardServer* server = nullptr) {
   if (kind == Kind::modelled) return std::make_unique<VirtualWorld>(replicas, kOneSecond, VirtualLinks{}, server);
   if (kind == Kind::remote) return std::make_unique<RemoteWorld>(replicas, server);
-  if (kind == Kind::ranks) return std::make_unique<RankWorlds>(testing::Backend::local, replicas, server);
-  if (kind == Kind::gloo) return std::make_unique<RankWorlds>(testing::Backend::gloo, replicas, server);
+  if (kind == Kind::ranks) return std::make_unique<RankWorlds>(test_support::Backend::local, replicas, server);
+  if (kind == Kind::gloo) return std::make_unique<RankWorlds>(test_support::Backend::gloo, replicas, server);
   return std::make_unique<ThreadWorld>(replicas, server);
 }
 

@@ -25,7 +25,7 @@
 namespace trireme {
 namespace {
 
-using testing::Backend;
+using test_support::Backend;
 using Make = std::function<std::unique_ptr<UpdatePolicy>()>;
 
 constexpr double kSoon = 5;  // seconds: that an abort may take to reach all, on a machine that does other things too
@@ -33,7 +33,7 @@ const Length kEachStep{1, Length::Unit::steps};
 
 class RankWorldOver : public ::testing::TestWithParam<Backend> {};
 INSTANTIATE_TEST_SUITE_P(Backends, RankWorldOver, ::testing::Values(Backend::local, Backend::gloo),
-                         [](const auto& info) { return testing::name_of(info.param); });
+                         [](const auto& info) { return test_support::name_of(info.param); });
 
 /// Also what was counted, but for seconds.
 void expect_thread_bits(Backend backend, const Make& make, const ToyOptions& options) {
@@ -151,7 +151,7 @@ TEST_P(RankWorldOver, ARequestThatTheServerCannotUseEndsAllWithItsReason) {
 }
 
 TEST(RankWorld, OneThatEndsBeforeItsWorkIsDoneEndsTheOthers) {
-  testing::run_ranks(2, [&](Communicator& leaders) {
+  test_support::run_ranks(2, [&](Communicator& leaders) {
     if (leaders.rank() == 1) {
       const RankWorld world(leaders, nullptr);
       return;
@@ -164,7 +164,7 @@ TEST(RankWorld, OneThatEndsBeforeItsWorkIsDoneEndsTheOthers) {
 }
 
 TEST(RankWorld, RunsInVirtualTimeWhereWhatIsNotMeteredTakesNone) {
-  testing::run_ranks_in_virtual_time(3, [](Communicator& leaders) {
+  test_support::run_ranks_in_virtual_time(3, [](Communicator& leaders) {
     const auto policy = easgd({.period = 2}, 3);  // only rank 0's has the centre
     const ToyProblem problem{.seed = 43};
     RankWorld world(leaders, policy->server());

@@ -15,11 +15,11 @@ namespace trireme {
 class RankWorlds final : public HubWorld {
  public:
   /// Over local or gloo.
-  RankWorlds(testing::Backend backend, int replicas, ShardServer* server = nullptr)
+  RankWorlds(test_support::Backend backend, int replicas, ShardServer* server = nullptr)
       : local_(replicas), ends_(size_t(replicas)) {
     at_once([&](size_t r) {
       End& end = ends_[r];
-      if (backend == testing::Backend::local) end.communicator = local_.communicator(int(r));
+      if (backend == test_support::Backend::local) end.communicator = local_.communicator(int(r));
       else
         end.communicator =
             gloo_communicator({.rank = int(r), .size = replicas, .store_file = meeting_.path(), .timeout_seconds = 30});
@@ -50,7 +50,7 @@ class RankWorlds final : public HubWorld {
     for (std::thread& thread : threads) thread.join();
   }
 
-  const testing::MeetingFile meeting_;
+  const test_support::MeetingFile meeting_;
   LocalWorld local_;
   std::vector<End> ends_;
 };

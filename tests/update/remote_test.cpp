@@ -29,7 +29,7 @@
 namespace trireme {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using WhenLost = UpdatePolicy::WhenLost;
 
 // -- messages

@@ -14,18 +14,15 @@
 #include "run_model.h"
 #include "zoo/zoo.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 /// Mean and deviation of the distribution.
 std::pair<double, double> moments(const Init& init) {
   switch (init.kind) {
-    case Init::Kind::constant:
-      return {init.a, 0};
-    case Init::Kind::uniform:
-      return {(init.a + init.b) / 2, (init.b - init.a) / std::sqrt(12.0)};
-    case Init::Kind::normal:
-      return {init.a, init.b};
+    case Init::Kind::constant: return {init.a, 0};
+    case Init::Kind::uniform: return {(init.a + init.b) / 2, (init.b - init.a) / std::sqrt(12.0)};
+    case Init::Kind::normal: return {init.a, init.b};
   }
   return {};
 }
@@ -46,24 +43,24 @@ void step(int count, char** args) {
   const Model model = make_model(spec);
   std::map<std::string, at::Tensor> state;
   for (const ParameterSpec& p : model.parameters())
-    state[p.name] = channels_last(testing::read_raw(folder + p.name + ".bin", p.shape, at::kDouble));
+    state[p.name] = channels_last(test_support::read_raw(folder + p.name + ".bin", p.shape, at::kDouble));
   for (const BufferSpec& b : model.buffers())
-    state[b.name] = testing::read_raw(folder + b.name + ".bin", b.shape, at::kDouble);
+    state[b.name] = test_support::read_raw(folder + b.name + ".bin", b.shape, at::kDouble);
   Shape data_shape{std::atoi(args[5])}, target_shape = data_shape;
   data_shape.insert(data_shape.end(), spec.sample_shape.begin(), spec.sample_shape.end());
   target_shape.insert(target_shape.end(), spec.target_shape.begin(), spec.target_shape.end());
   const at::Tensor data =
-      testing::read_raw(folder + "data.bin", data_shape, reads_tokens(spec.name) ? at::kLong : at::kDouble);
-  const at::Tensor target = testing::read_raw(folder + "target.bin", target_shape, at::kLong);
+      test_support::read_raw(folder + "data.bin", data_shape, reads_tokens(spec.name) ? at::kLong : at::kDouble);
+  const at::Tensor target = test_support::read_raw(folder + "target.bin", target_shape, at::kLong);
   PlainRun run(model, state);
-  testing::write_raw(folder + "losses_evaluation.bin", run.forward(data, target, /*training=*/false));
-  testing::write_raw(folder + "losses.bin", run.forward(data, target));
-  for (auto& [name, gradient] : run.backward()) testing::write_raw(folder + name + ".gradient", gradient);
-  for (const BufferSpec& b : model.buffers()) testing::write_raw(folder + b.name + ".after", state[b.name]);
+  test_support::write_raw(folder + "losses_evaluation.bin", run.forward(data, target, /*training=*/false));
+  test_support::write_raw(folder + "losses.bin", run.forward(data, target));
+  for (auto& [name, gradient] : run.backward()) test_support::write_raw(folder + name + ".gradient", gradient);
+  for (const BufferSpec& b : model.buffers()) test_support::write_raw(folder + b.name + ".after", state[b.name]);
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support
 
 int main(int count, char** args) {
   const bool lists = count >= 5 && std::string(args[1]) == "--list";
@@ -73,8 +70,8 @@ int main(int count, char** args) {
     return 2;
   }
   try {
-    if (lists) trireme::testing::list(count, args);
-    else trireme::testing::step(count, args);
+    if (lists) trireme::test_support::list(count, args);
+    else trireme::test_support::step(count, args);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

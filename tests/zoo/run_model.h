@@ -11,7 +11,7 @@
 #include "../model/test_call.h"
 #include "trireme/model.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 class PlainRun {
  public:
@@ -85,4 +85,4 @@ class PlainRun {
   std::map<std::string, at::Tensor>& state_;
 };
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

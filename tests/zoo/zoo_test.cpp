@@ -11,7 +11,7 @@
 #include "trireme/error.h"
 #include "zoo/zoo.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -22,15 +22,9 @@ at::Tensor draw(const ParameterSpec& spec, uint64_t seed, at::ScalarType type) {
   for (int64_t i = 0; i < t.numel(); ++i) {
     double& x = t.data_ptr<double>()[i];
     switch (spec.init.kind) {
-      case Init::Kind::constant:
-        x = spec.init.a;
-        break;
-      case Init::Kind::uniform:
-        x = spec.init.a + (spec.init.b - spec.init.a) * random.uniform(uint64_t(i));
-        break;
-      case Init::Kind::normal:
-        x = spec.init.a + spec.init.b * random.normal(uint64_t(i));
-        break;
+      case Init::Kind::constant: x = spec.init.a; break;
+      case Init::Kind::uniform: x = spec.init.a + (spec.init.b - spec.init.a) * random.uniform(uint64_t(i)); break;
+      case Init::Kind::normal: x = spec.init.a + spec.init.b * random.normal(uint64_t(i)); break;
     }
   }
   return channels_last(t.to(type));
@@ -358,4 +352,4 @@ INSTANTIATE_TEST_SUITE_P(Models, Learns, ::testing::ValuesIn(small_specs()), [](
 });
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -10,16 +10,12 @@ int rounds_of(Collective collective, int n) {
   if (n < 2) return 0;
   const int ring = n - 1, doubling = int(std::ceil(std::log2(double(n))));
   switch (collective) {
-    case Collective::all_reduce:
-      return 2 * std::min(ring, doubling);
+    case Collective::all_reduce: return 2 * std::min(ring, doubling);
     case Collective::all_gather:
     case Collective::reduce_scatter:
-    case Collective::broadcast:
-      return std::min(ring, doubling);
-    case Collective::all_to_all:
-      return ring;
-    case Collective::barrier:
-      break;
+    case Collective::broadcast: return std::min(ring, doubling);
+    case Collective::all_to_all: return ring;
+    case Collective::barrier: break;
   }
   return 0;
 }

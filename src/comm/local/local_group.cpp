@@ -21,18 +21,12 @@ constexpr int64_t kLineBytes = 64;
 
 const char* name_of(Collective collective) {
   switch (collective) {
-    case Collective::all_reduce:
-      return "all_reduce";
-    case Collective::all_gather:
-      return "all_gather";
-    case Collective::reduce_scatter:
-      return "reduce_scatter";
-    case Collective::all_to_all:
-      return "all_to_all";
-    case Collective::broadcast:
-      return "broadcast";
-    case Collective::barrier:
-      return "barrier";
+    case Collective::all_reduce: return "all_reduce";
+    case Collective::all_gather: return "all_gather";
+    case Collective::reduce_scatter: return "reduce_scatter";
+    case Collective::all_to_all: return "all_to_all";
+    case Collective::broadcast: return "broadcast";
+    case Collective::barrier: return "barrier";
   }
   return "";
 }
@@ -181,9 +175,7 @@ void LocalGroup::work(int rank) {
   const at::NoGradGuard no_grad;
   LocalCall& mine = calls[rank];
   switch (mine.collective) {
-    case Collective::all_reduce:
-      reduce_slice(calls, rank);
-      break;
+    case Collective::all_reduce: reduce_slice(calls, rank); break;
     case Collective::all_gather:
       for (int r = 0; r < size(); ++r) copy_values(calls[r].inputs[0], mine.outputs[r]);
       break;
@@ -197,11 +189,8 @@ void LocalGroup::work(int rank) {
       for (int r = 0; r < size(); ++r)
         if (!is_empty(calls[r].inputs[rank])) copy_values(calls[r].inputs[rank], mine.outputs[r]);
       break;
-    case Collective::broadcast:
-      copy_values(calls[mine.root].inputs[0], mine.outputs[0]);
-      break;
-    case Collective::barrier:
-      break;
+    case Collective::broadcast: copy_values(calls[mine.root].inputs[0], mine.outputs[0]); break;
+    case Collective::barrier: break;
   }
 }
 

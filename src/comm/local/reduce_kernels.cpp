@@ -120,18 +120,12 @@ using Kernel = void (*)(ReduceOp, Inputs, Outputs, int64_t);
 
 Kernel kernel_of(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kFloat:
-      return reduce_float;
-    case at::kDouble:
-      return reduce_double;
-    case at::kBFloat16:
-      return reduce_bfloat16;
-    case at::kLong:
-      return reduce_int64;
-    case at::kInt:
-      return reduce_int32;
-    default:
-      return nullptr;
+    case at::kFloat: return reduce_float;
+    case at::kDouble: return reduce_double;
+    case at::kBFloat16: return reduce_bfloat16;
+    case at::kLong: return reduce_int64;
+    case at::kInt: return reduce_int32;
+    default: return nullptr;
   }
 }
 

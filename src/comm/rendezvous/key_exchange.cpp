@@ -161,11 +161,9 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
         s.fail(s.own_key == make_curve_keys("").client_public ? "rank 0 has a token, this rank has none"
                                                               : "rank 0 does not accept this rank's token",
                fmt::format("give all ranks the same {}", kTokenVariable));
-      case ClientWire::State::lost:
-        s.fail("the connection to rank 0 is gone", "look at the end of its output");
+      case ClientWire::State::lost: s.fail("the connection to rank 0 is gone", "look at the end of its output");
       case ClientWire::State::connecting:
-      case ClientWire::State::connected:
-        break;
+      case ClientWire::State::connected: break;
     }
     const double waited = steady_seconds() - began;
     if (!said && !s.has_answered &&

@@ -30,10 +30,8 @@ void on_message(j_common_ptr info, int level) {
     case JWRN_JPEG_EOF:
     case JWRN_HIT_MARKER:
     case JWRN_HUFF_BAD_CODE:
-    case JWRN_MUST_RESYNC:
-      leave(info);
-    default:
-      return;
+    case JWRN_MUST_RESYNC: leave(info);
+    default: return;
   }
 }
 

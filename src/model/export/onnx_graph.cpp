@@ -16,17 +16,10 @@ void fill(onnx::TensorProto* proto, const std::string& name, const at::Tensor& t
   const at::Tensor plain = (tensor.is_floating_point() ? tensor.to(at::kFloat) : tensor).contiguous();
   proto->set_name(name);
   switch (plain.scalar_type()) {
-    case at::kFloat:
-      proto->set_data_type(onnx::TensorProto::FLOAT);
-      break;
-    case at::kLong:
-      proto->set_data_type(onnx::TensorProto::INT64);
-      break;
-    case at::kBool:
-      proto->set_data_type(onnx::TensorProto::BOOL);
-      break;
-    default:
-      check_internal(false, "graphs hold floats, integers and truth values");
+    case at::kFloat: proto->set_data_type(onnx::TensorProto::FLOAT); break;
+    case at::kLong: proto->set_data_type(onnx::TensorProto::INT64); break;
+    case at::kBool: proto->set_data_type(onnx::TensorProto::BOOL); break;
+    default: check_internal(false, "graphs hold floats, integers and truth values");
   }
   for (int64_t size : plain.sizes()) proto->add_dims(size);
   proto->set_raw_data(plain.data_ptr(), plain.nbytes());

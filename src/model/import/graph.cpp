@@ -18,15 +18,12 @@ at::Tensor constant_tensor(const Argument& argument, int64_t batch) {
 c10::IValue instantiate(const Argument& argument, int64_t batch, const std::function<at::Tensor(ValueId)>& look_up,
                         const std::function<at::Tensor(const Argument&)>& adapt) {
   switch (argument.kind) {
-    case Argument::Kind::value:
-      return look_up(argument.value);
-    case Argument::Kind::batch:
-      return argument.constant.toInt() * batch;
+    case Argument::Kind::value: return look_up(argument.value);
+    case Argument::Kind::batch: return argument.constant.toInt() * batch;
     case Argument::Kind::constant:
       return argument.constant.isTensor() && argument.constant.toTensor().defined() ? c10::IValue(adapt(argument))
                                                                                     : argument.constant;
-    case Argument::Kind::list:
-      break;
+    case Argument::Kind::list: break;
   }
   c10::impl::GenericList list(argument.item_type);
   for (const Argument& item : argument.items) list.push_back(instantiate(item, batch, look_up, adapt));

@@ -44,14 +44,10 @@ std::string base_name(const std::string& name) {
 /// element types.)
 bool computes_with(const c10::Type& type) {
   switch (type.kind()) {
-    case c10::TypeKind::TensorType:
-      return true;
-    case c10::TypeKind::OptionalType:
-      return computes_with(*type.expectRef<c10::OptionalType>().getElementType());
-    case c10::TypeKind::ListType:
-      return computes_with(*type.expectRef<c10::ListType>().getElementType());
-    default:
-      return false;
+    case c10::TypeKind::TensorType: return true;
+    case c10::TypeKind::OptionalType: return computes_with(*type.expectRef<c10::OptionalType>().getElementType());
+    case c10::TypeKind::ListType: return computes_with(*type.expectRef<c10::ListType>().getElementType());
+    default: return false;
   }
 }
 

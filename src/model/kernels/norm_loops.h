@@ -1,6 +1,6 @@
 // The loops of norm.h in GCC's portable vector types. Included once per instruction set, by a file that has set the
 // target and has opened a namespace of its own, so that nothing compiled here is shared with another target. Requires
-// TRIREME_VECTOR_BYTES, the width of a vector register. Has no include guard on purpose.
+// TRIREME_VECTOR_BYTES, the width of a vector register. No include guard on purpose.
 
 namespace {
 
@@ -191,12 +191,9 @@ void backward_sums_masked(const NormBackwardArguments<Element>& a, double* sum, 
 template <class Element>
 void backward_sums(const NormBackwardArguments<Element>& a, double* sum, double* sum_centred) {
   switch (a.mask) {
-    case Mask::none:
-      return backward_sums_masked<Element, Mask::none>(a, sum, sum_centred);
-    case Mask::from_input:
-      return backward_sums_masked<Element, Mask::from_input>(a, sum, sum_centred);
-    case Mask::from_output:
-      return backward_sums_masked<Element, Mask::from_output>(a, sum, sum_centred);
+    case Mask::none: return backward_sums_masked<Element, Mask::none>(a, sum, sum_centred);
+    case Mask::from_input: return backward_sums_masked<Element, Mask::from_input>(a, sum, sum_centred);
+    case Mask::from_output: return backward_sums_masked<Element, Mask::from_output>(a, sum, sum_centred);
   }
 }
 
@@ -221,12 +218,9 @@ void input_gradient_of(const NormBackwardArguments<Element>& a) {
 template <class Element>
 void input_gradient(const NormBackwardArguments<Element>& a) {
   switch (a.mask) {
-    case Mask::none:
-      return input_gradient_of<Element, Mask::none>(a);
-    case Mask::from_input:
-      return input_gradient_of<Element, Mask::from_input>(a);
-    case Mask::from_output:
-      return input_gradient_of<Element, Mask::from_output>(a);
+    case Mask::none: return input_gradient_of<Element, Mask::none>(a);
+    case Mask::from_input: return input_gradient_of<Element, Mask::from_input>(a);
+    case Mask::from_output: return input_gradient_of<Element, Mask::from_output>(a);
   }
 }
 

@@ -19,22 +19,14 @@ bool keeps_output(Function function) { return function == Function::tanh || func
 
 at::Tensor value(Function function, const at::Tensor& x) {
   switch (function) {
-    case Function::gelu:
-      return at::gelu(x, "none");
-    case Function::gelu_tanh:
-      return at::gelu(x, "tanh");
-    case Function::tanh:
-      return at::tanh(x);
-    case Function::sigmoid:
-      return at::sigmoid(x);
-    case Function::silu:
-      return at::silu(x);
-    case Function::hardsigmoid:
-      return at::hardsigmoid(x);
-    case Function::hardswish:
-      return at::hardswish(x);
-    case Function::relu6:
-      return at::hardtanh(x, 0, kRelu6Top);
+    case Function::gelu: return at::gelu(x, "none");
+    case Function::gelu_tanh: return at::gelu(x, "tanh");
+    case Function::tanh: return at::tanh(x);
+    case Function::sigmoid: return at::sigmoid(x);
+    case Function::silu: return at::silu(x);
+    case Function::hardsigmoid: return at::hardsigmoid(x);
+    case Function::hardswish: return at::hardswish(x);
+    case Function::relu6: return at::hardtanh(x, 0, kRelu6Top);
   }
   check_internal(false, "an activation function without a value");
   return {};
@@ -48,22 +40,14 @@ at::Tensor between(const at::Tensor& gradient, const at::Tensor& x, double low, 
 /// `kept`: the output or the input, see keeps_output.
 at::Tensor derivative(Function function, const at::Tensor& gradient, const at::Tensor& kept) {
   switch (function) {
-    case Function::gelu:
-      return at::gelu_backward(gradient, kept, "none");
-    case Function::gelu_tanh:
-      return at::gelu_backward(gradient, kept, "tanh");
-    case Function::tanh:
-      return at::tanh_backward(gradient, kept);
-    case Function::sigmoid:
-      return at::sigmoid_backward(gradient, kept);
-    case Function::silu:
-      return at::silu_backward(gradient, kept);
-    case Function::hardsigmoid:
-      return between(gradient, kept, -kHardReach, kHardReach, kHardSlope);
-    case Function::hardswish:
-      return at::hardswish_backward(gradient, kept);
-    case Function::relu6:
-      return between(gradient, kept, 0, kRelu6Top, 1);
+    case Function::gelu: return at::gelu_backward(gradient, kept, "none");
+    case Function::gelu_tanh: return at::gelu_backward(gradient, kept, "tanh");
+    case Function::tanh: return at::tanh_backward(gradient, kept);
+    case Function::sigmoid: return at::sigmoid_backward(gradient, kept);
+    case Function::silu: return at::silu_backward(gradient, kept);
+    case Function::hardsigmoid: return between(gradient, kept, -kHardReach, kHardReach, kHardSlope);
+    case Function::hardswish: return at::hardswish_backward(gradient, kept);
+    case Function::relu6: return between(gradient, kept, 0, kRelu6Top, 1);
   }
   check_internal(false, "an activation function without a derivative");
   return {};
@@ -87,22 +71,14 @@ std::string onnx_gelu_tanh(OnnxWriter& w) {
 
 std::string_view Activation::kind() const {
   switch (function_) {
-    case Function::gelu:
-      return "gelu";
-    case Function::gelu_tanh:
-      return "gelu_tanh";
-    case Function::tanh:
-      return "tanh";
-    case Function::sigmoid:
-      return "sigmoid";
-    case Function::silu:
-      return "silu";
-    case Function::hardsigmoid:
-      return "hardsigmoid";
-    case Function::hardswish:
-      return "hardswish";
-    case Function::relu6:
-      return "relu6";
+    case Function::gelu: return "gelu";
+    case Function::gelu_tanh: return "gelu_tanh";
+    case Function::tanh: return "tanh";
+    case Function::sigmoid: return "sigmoid";
+    case Function::silu: return "silu";
+    case Function::hardsigmoid: return "hardsigmoid";
+    case Function::hardswish: return "hardswish";
+    case Function::relu6: return "relu6";
   }
   check_internal(false, "an activation function without a name");
   return "";
@@ -142,34 +118,23 @@ LayerMemory Activation::memory(const CallShapes& call) const {
 
 std::string Activation::to_onnx(OnnxWriter& w) const {
   switch (function_) {
-    case Function::gelu:
-      return onnx_gelu(w);
-    case Function::gelu_tanh:
-      return onnx_gelu_tanh(w);
-    case Function::tanh:
-      return w.add("Tanh", w.inputs());
-    case Function::sigmoid:
-      return w.add("Sigmoid", w.inputs());
-    case Function::silu:
-      return w.add("Mul", {w.in(), w.add("Sigmoid", w.inputs())});
-    case Function::hardsigmoid:
-      return w.add("HardSigmoid", w.inputs(), {{"alpha", kHardSlope}, {"beta", 0.5}});
-    case Function::hardswish:
-      return w.add("HardSwish", w.inputs());
-    case Function::relu6:
-      return w.add("Clip", {w.in(), w.constant(0.0), w.constant(kRelu6Top)});
+    case Function::gelu: return onnx_gelu(w);
+    case Function::gelu_tanh: return onnx_gelu_tanh(w);
+    case Function::tanh: return w.add("Tanh", w.inputs());
+    case Function::sigmoid: return w.add("Sigmoid", w.inputs());
+    case Function::silu: return w.add("Mul", {w.in(), w.add("Sigmoid", w.inputs())});
+    case Function::hardsigmoid: return w.add("HardSigmoid", w.inputs(), {{"alpha", kHardSlope}, {"beta", 0.5}});
+    case Function::hardswish: return w.add("HardSwish", w.inputs());
+    case Function::relu6: return w.add("Clip", {w.in(), w.constant(0.0), w.constant(kRelu6Top)});
   }
   return Layer::to_onnx(w);
 }
 
 void Activation::to_script(ScriptWriter& w) const {
   switch (function_) {
-    case Function::gelu_tanh:
-      return w.result(script_call("gelu", {w.in(), "approximate=\"tanh\""}));
-    case Function::relu6:
-      return w.result(script_call("clamp", {w.in(), "0", "6"}));
-    default:
-      return w.result(script_call(std::string(kind()).c_str(), {w.in()}));
+    case Function::gelu_tanh: return w.result(script_call("gelu", {w.in(), "approximate=\"tanh\""}));
+    case Function::relu6: return w.result(script_call("clamp", {w.in(), "0", "6"}));
+    default: return w.result(script_call(std::string(kind()).c_str(), {w.in()}));
   }
 }
 

@@ -33,12 +33,9 @@ struct Moments {
 template <class Body>
 void for_element_type(const Layer& layer, const at::Tensor& tensor, const Body& body) {
   switch (tensor.scalar_type()) {
-    case at::kFloat:
-      return body(float{});
-    case at::kDouble:
-      return body(double{});
-    case at::kBFloat16:
-      return body(BFloat16Bits{});
+    case at::kFloat: return body(float{});
+    case at::kDouble: return body(double{});
+    case at::kBFloat16: return body(BFloat16Bits{});
     default:
       fail_shape(layer, fmt::format("input of type {}", c10::toString(tensor.scalar_type())),
                  "it computes in float, double or bfloat16", "choose another precision");

@@ -97,12 +97,8 @@ at::Tensor ConvolutionProduct::input_gradient(const at::Tensor& output_gradient)
   at::Tensor rows = at::mm(pixels(output_gradient), matrix());
   at::Tensor images = empty_in_layout(input_.sizes(), input_.options());
   switch (images.scalar_type()) {
-    case at::kFloat:
-      kernels::fold(shape_, rows.data_ptr<float>(), images.data_ptr<float>());
-      break;
-    case at::kDouble:
-      kernels::fold(shape_, rows.data_ptr<double>(), images.data_ptr<double>());
-      break;
+    case at::kFloat: kernels::fold(shape_, rows.data_ptr<float>(), images.data_ptr<float>()); break;
+    case at::kDouble: kernels::fold(shape_, rows.data_ptr<double>(), images.data_ptr<double>()); break;
     default:
       kernels::fold_bfloat16(shape_, static_cast<const uint16_t*>(rows.data_ptr()),
                              static_cast<uint16_t*>(images.data_ptr()));

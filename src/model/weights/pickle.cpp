@@ -208,35 +208,16 @@ void Machine::push_long(std::string_view digits) {
 
 bool Machine::step_number(uint8_t opcode) {
   switch (opcode) {
-    case kNone:
-      push(Kind::none);
-      return true;
-    case kTrue:
-      push(Kind::boolean)->integer = 1;
-      return true;
-    case kFalse:
-      push(Kind::boolean);
-      return true;
-    case kBinInt:
-      push_integer(number<int32_t>());
-      return true;
-    case kBinInt1:
-      push_integer(number<uint8_t>());
-      return true;
-    case kBinInt2:
-      push_integer(number<uint16_t>());
-      return true;
-    case kLong1:
-      push_long(take(number<uint8_t>()));
-      return true;
-    case kLong4:
-      push_long(take(number<uint32_t>()));
-      return true;
-    case kBinFloat:
-      push(Kind::real)->real = std::bit_cast<double>(__builtin_bswap64(number<uint64_t>()));
-      return true;
-    default:
-      return false;
+    case kNone: push(Kind::none); return true;
+    case kTrue: push(Kind::boolean)->integer = 1; return true;
+    case kFalse: push(Kind::boolean); return true;
+    case kBinInt: push_integer(number<int32_t>()); return true;
+    case kBinInt1: push_integer(number<uint8_t>()); return true;
+    case kBinInt2: push_integer(number<uint16_t>()); return true;
+    case kLong1: push_long(take(number<uint8_t>())); return true;
+    case kLong4: push_long(take(number<uint32_t>())); return true;
+    case kBinFloat: push(Kind::real)->real = std::bit_cast<double>(__builtin_bswap64(number<uint64_t>())); return true;
+    default: return false;
   }
 }
 
@@ -244,21 +225,14 @@ bool Machine::step_text(uint8_t opcode) {
   switch (opcode) {
     case kShortBinString:
     case kShortBinBytes:
-    case kShortUnicode:
-      push_text(number<uint8_t>());
-      return true;
+    case kShortUnicode: push_text(number<uint8_t>()); return true;
     case kBinString:
     case kBinBytes:
-    case kBinUnicode:
-      push_text(number<uint32_t>());
-      return true;
+    case kBinUnicode: push_text(number<uint32_t>()); return true;
     case kUnicode8:
     case kBytes8:
-    case kByteArray8:
-      push_text(number<uint64_t>());
-      return true;
-    default:
-      return false;
+    case kByteArray8: push_text(number<uint64_t>()); return true;
+    default: return false;
   }
 }
 
@@ -270,40 +244,21 @@ bool Machine::step_memo(uint8_t opcode) {
         fail(fmt::format("pickle protocol {}", protocol), fmt::format("the newest known is {}", kNewestProtocol));
       return true;
     }
-    case kFrame:
-      number<uint64_t>();
-      return true;
-    case kMark:
-      marks_.push_back(stack_.size());
-      return true;
+    case kFrame: number<uint64_t>(); return true;
+    case kMark: marks_.push_back(stack_.size()); return true;
     case kPop:
       // as in Python: directly after a mark it removes the mark
       if (!marks_.empty() && stack_.size() == marks_.back()) marks_.pop_back();
       else pop();
       return true;
-    case kPopMark:
-      pop_mark();
-      return true;
-    case kDup:
-      stack_.push_back(top());
-      return true;
-    case kBinPut:
-      remember(number<uint8_t>());
-      return true;
-    case kLongBinPut:
-      remember(number<uint32_t>());
-      return true;
-    case kMemoize:
-      remember(memo_.size());
-      return true;
-    case kBinGet:
-      recall(number<uint8_t>());
-      return true;
-    case kLongBinGet:
-      recall(number<uint32_t>());
-      return true;
-    default:
-      return false;
+    case kPopMark: pop_mark(); return true;
+    case kDup: stack_.push_back(top()); return true;
+    case kBinPut: remember(number<uint8_t>()); return true;
+    case kLongBinPut: remember(number<uint32_t>()); return true;
+    case kMemoize: remember(memo_.size()); return true;
+    case kBinGet: recall(number<uint8_t>()); return true;
+    case kLongBinGet: recall(number<uint32_t>()); return true;
+    default: return false;
   }
 }
 
@@ -314,22 +269,14 @@ bool Machine::step_container(uint8_t opcode) {
   switch (opcode) {
     case kEmptyTuple:
     case kEmptyList:
-    case kEmptySet:
-      push_sequence({});
-      return true;
+    case kEmptySet: push_sequence({}); return true;
     case kTuple1:
     case kTuple2:
-    case kTuple3:
-      push_sequence(pop_count(opcode - kTuple1 + 1));
-      return true;
+    case kTuple3: push_sequence(pop_count(opcode - kTuple1 + 1)); return true;
     case kTuple:
     case kList:
-    case kFrozenSet:
-      push_sequence(pop_mark());
-      return true;
-    case kEmptyDict:
-      push(Kind::dict);
-      return true;
+    case kFrozenSet: push_sequence(pop_mark()); return true;
+    case kEmptyDict: push(Kind::dict); return true;
     case kDict: {
       const auto items = pop_mark();
       add_entries(push(Kind::dict), items);
@@ -356,8 +303,7 @@ bool Machine::step_container(uint8_t opcode) {
       add_entries(top(), items);
       return true;
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -396,8 +342,7 @@ bool Machine::step_object(uint8_t opcode) {
       push(Kind::persistent)->arguments = id[0];
       return true;
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 

@@ -151,18 +151,15 @@ class HeaderHandler {
 void HeaderHandler::fail_value(std::string_view value) const {
   const std::string shown = printable(value);
   switch (place_) {
-    case Place::outside:
-      fail(shown, "the header must be an object");
-    case Place::top:
-      fail(fmt::format("{} for \"{}\"", shown, printable(name_)), "it must be an object");
+    case Place::outside: fail(shown, "the header must be an object");
+    case Place::top: fail(fmt::format("{} for \"{}\"", shown, printable(name_)), "it must be an object");
     case Place::metadata:
       fail(fmt::format("{} for \"{}\" of {}", shown, printable(item_), kMetadata), "it must be a string");
     case Place::tensor:
       fail(fmt::format("{} for {}", shown, field()),
            field_ == kDtype ? "it must be a string" : "it must be an array of whole numbers");
     case Place::shape:
-    case Place::offsets:
-      break;
+    case Place::offsets: break;
   }
   fail(fmt::format("{} in {}", shown, field()), "it must be a whole number");
 }

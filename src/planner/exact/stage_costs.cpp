@@ -120,12 +120,8 @@ double StageCosts::communication_seconds(NodeId node, const Candidate& candidate
         case RedistributionKind::send_receive:
           seconds += one.times * (ring.latency + one.bytes * ring.seconds_per_byte);
           break;
-        case RedistributionKind::all_reduce:
-          seconds += one.times * ring_all_reduce_seconds(ring, t, one.bytes);
-          break;
-        default:
-          seconds += one.times * ring_reduce_scatter_seconds(ring, t, one.bytes);
-          break;
+        case RedistributionKind::all_reduce: seconds += one.times * ring_all_reduce_seconds(ring, t, one.bytes); break;
+        default: seconds += one.times * ring_reduce_scatter_seconds(ring, t, one.bytes); break;
       }
     return seconds;
   };
@@ -203,9 +199,7 @@ void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements,
   const double half = ring_reduce_scatter_seconds(ring, holders, elements * bytes.gradient);
   const double gather = ring_reduce_scatter_seconds(ring, holders, elements * bytes.weight);
   switch (settings_.sharding) {
-    case OptimizerSharding::none:
-      terms.reduce += 2 * half;
-      break;
+    case OptimizerSharding::none: terms.reduce += 2 * half; break;
     case OptimizerSharding::zero1:
       terms.reduce += half;
       terms.exposed += gather;
@@ -214,9 +208,7 @@ void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements,
       terms.communication += half;
       terms.exposed += gather;
       break;
-    case OptimizerSharding::zero3:
-      terms.communication += half + (settings_.recompute ? 3 : 2) * gather;
-      break;
+    case OptimizerSharding::zero3: terms.communication += half + (settings_.recompute ? 3 : 2) * gather; break;
   }
 }
 

@@ -315,14 +315,12 @@ void RunAgreement::take_report(int replica, Request report) {
       }
       if (world_->serves()) write_server_state(/*is_last=*/false);
       return;
-    case ReplicaReportKind::snapshot:
-      return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
+    case ReplicaReportKind::snapshot: return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
     case ReplicaReportKind::memory:
       for (const ReportedMemory& memory : memory_from(report, int(memory_.size())))
         memory_[size_t(memory.device)] = memory.use;
       return;
-    case ReplicaReportKind::state:
-      return add_part(state_from(std::move(report)));
+    case ReplicaReportKind::state: return add_part(state_from(std::move(report)));
     case ReplicaReportKind::end:
       if (!world_->serves()) stop(kInterrupted);
       return;

@@ -255,9 +255,7 @@ void RemoteClient::take(double seconds) {
         replicas_ = int(message.numbers.at(1));
         welcome_ = std::move(message.text);
         break;
-      case Verb::refused:
-        refused_ = message.text;
-        break;
+      case Verb::refused: refused_ = message.text; break;
       case Verb::start:
         has_started_ = true;
         clock_ = message.numbers.at(0) - steady_seconds();
@@ -265,14 +263,9 @@ void RemoteClient::take(double seconds) {
         first_step_ = int64_t(message.numbers.at(2));
         is_first_ = message.numbers.at(3) != 0;
         break;
-      case Verb::answer:
-        answers_[message.ticket] = std::move(message);
-        break;
-      case Verb::abort:
-        ended_ = message.text;
-        break;
-      default:
-        break;  // a ping
+      case Verb::answer: answers_[message.ticket] = std::move(message); break;
+      case Verb::abort: ended_ = message.text; break;
+      default: break;  // a ping
     }
   }
 }

@@ -194,17 +194,14 @@ void RemoteServer::handle(int client, Message message) {
     case Verb::sum:
     case Verb::total:
     case Verb::sum_meanwhile:
-    case Verb::gather:
-      return send_all(gathering_.add(client, std::move(message), now(), who_is_here()));
-    case Verb::visit:
-      return visit(client, std::move(message));
+    case Verb::gather: return send_all(gathering_.add(client, std::move(message), now(), who_is_here()));
+    case Verb::visit: return visit(client, std::move(message));
     case Verb::report:
       clients_[size_t(client)].has_begun = true;
       if (options_.on_report)
         options_.on_report(client, {message.operation, std::move(message.tensors), std::move(message.numbers)});
       return;
-    default:
-      fail_run({"message", "has a verb that is not a client's", "", ""});
+    default: fail_run({"message", "has a verb that is not a client's", "", ""});
   }
 }
 

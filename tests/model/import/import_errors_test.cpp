@@ -8,7 +8,7 @@
 #include "../../base/expect_error.h"
 #include "script_modules.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::AllOf;
@@ -175,4 +175,4 @@ TEST(ImportErrors, FilesDamagedAtTheirStart) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

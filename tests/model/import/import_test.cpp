@@ -9,7 +9,7 @@
 #include "model/import/describe.h"
 #include "script_modules.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::Contains;
@@ -507,4 +507,4 @@ TEST(Import, HalfPrecisionIsWidened) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

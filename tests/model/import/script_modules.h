@@ -18,7 +18,7 @@
 #include "trireme/layers/flatten.h"
 #include "trireme/layers/mean_squared_error.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 inline at::Tensor random_tensor(at::IntArrayRef sizes, uint64_t seed) {
   const at::Tensor tensor = at::empty(sizes, at::kDouble);
@@ -145,4 +145,4 @@ inline ImportedModel expect_same_as_module(const Script& script, bool training =
   return imported;
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

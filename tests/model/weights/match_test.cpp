@@ -13,7 +13,7 @@
 #include "trireme/layers/lstm.h"
 #include "trireme/layers/softmax_cross_entropy.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::AllOf;
@@ -249,4 +249,4 @@ TEST(MatchWeights, TakesTheShapeOfFiles) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -9,7 +9,7 @@
 #include "model/weights/safetensors.h"
 #include "support.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::AllOf;
@@ -201,4 +201,4 @@ TEST_F(MalformedSafetensors, AFileOfAnotherKindIsNoWeights) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -14,7 +14,7 @@
 #include "base/json_file.h"
 #include "support.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -186,4 +186,4 @@ TEST_F(Safetensors, AMalformedIndexIsNamed) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -10,7 +10,7 @@
 #include "model/weights/pickle.h"
 #include "support.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 namespace {
 
 using ::testing::AllOf;
@@ -264,4 +264,4 @@ TEST(PickleStream, ValuesAreBounded) {
 }
 
 }  // namespace
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

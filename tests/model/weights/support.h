@@ -14,7 +14,7 @@
 
 #include "trireme/error.h"
 
-namespace trireme::testing {
+namespace trireme::test_support {
 
 namespace fs = std::filesystem;
 
@@ -67,4 +67,4 @@ inline std::string user_error(const std::function<void()>& action) {
   return "";
 }
 
-}  // namespace trireme::testing
+}  // namespace trireme::test_support

@@ -106,7 +106,7 @@ int cases() {
   return given ? std::atoi(given) : 150;
 }
 
-class Random4Devices : public testing::TestWithParam<bool> {};
+class Random4Devices : public ::testing::TestWithParam<bool> {};
 
 TEST_P(Random4Devices, EqualsBruteForceWithAndWithoutMemoryLimits) {
   const bool branches = GetParam();
@@ -133,7 +133,7 @@ TEST_P(Random4Devices, EqualsBruteForceWithAndWithoutMemoryLimits) {
               static_cast<unsigned long long>(seed), limited, nothing_fits, plans);
 }
 
-INSTANTIATE_TEST_SUITE_P(Graphs, Random4Devices, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Graphs, Random4Devices, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Branching" : "Chains"; });
 
 }  // namespace

@@ -20,12 +20,9 @@ constexpr double kRounding = 1 + 1e-9;
 
 Model zoo_model(uint64_t which) {
   switch (which % 3) {
-    case 0:
-      return make_model({"mlp", {8}, 4, {{"hidden", 16}, {"depth", 4}}});
-    case 1:
-      return make_model({"mnist-convnet", {1, 28, 28}, 10, {}});
-    default:
-      return make_model({"tied-mlp", {8}, 4, {{"hidden", 8}}});
+    case 0: return make_model({"mlp", {8}, 4, {{"hidden", 16}, {"depth", 4}}});
+    case 1: return make_model({"mnist-convnet", {1, 28, 28}, 10, {}});
+    default: return make_model({"tied-mlp", {8}, 4, {{"hidden", 8}}});
   }
 }
 
@@ -202,7 +199,7 @@ TEST(FindPlan, IsTruthfulWhenTheTimeIsUp) {
           }
           EXPECT_GE(answer.best->objective * kRounding, best.lower_bound) << "seed " << seed << ", limit " << limit;
           if (answer.gap() <= 2e-3) continue;  // as near as memory is looked for anyway
-          EXPECT_THAT(answer.proof, testing::HasSubstr("the time limit ended the search"));
+          EXPECT_THAT(answer.proof, ::testing::HasSubstr("the time limit ended the search"));
           ++ended;
         }
     }
@@ -231,8 +228,8 @@ TEST(FindPlan, SaysWhatIsMissingAndWhatWouldFit) {
   EXPECT_NEAR(answer.shortfall->missing, 0.2 * least, 0.01 * least);
   const DeviceMemory& fullest = answer.shortfall->nearest.prediction.memory[size_t(answer.shortfall->stage)];
   EXPECT_NEAR(fullest.total(), least, 2e-3 * least);
-  EXPECT_THAT(answer.shortfall->changes, testing::Contains(testing::HasSubstr("a batch of 32 instead of 64")));
-  EXPECT_THAT(answer.shortfall->changes.back(), testing::HasSubstr("25."));
+  EXPECT_THAT(answer.shortfall->changes, ::testing::Contains(::testing::HasSubstr("a batch of 32 instead of 64")));
+  EXPECT_THAT(answer.shortfall->changes.back(), ::testing::HasSubstr("25."));
   EXPECT_TRUE(answer.shortfall->is_least);
 }
 
@@ -254,9 +251,9 @@ TEST(FindPlan, SaysTheLeastThatIsKnownToBeMissingWhenTheTimeIsUp) {
       << "of all plans that are known, the smallest lacks least";
   EXPECT_FALSE(shortfall.is_least);
   ASSERT_EQ(shortfall.changes.size(), 2u);
-  EXPECT_THAT(shortfall.changes[0], testing::HasSubstr("--set batch="))
+  EXPECT_THAT(shortfall.changes[0], ::testing::HasSubstr("--set batch="))
       << "the plans that are known, with fewer samples";
-  EXPECT_THAT(shortfall.changes[1], testing::HasSubstr("25."));
+  EXPECT_THAT(shortfall.changes[1], ::testing::HasSubstr("25."));
 }
 
 TEST(WhatIf, AnswersForTheChangedCluster) {
