@@ -18,7 +18,8 @@ namespace {
 constexpr int64_t kMostDevices = int64_t{1} << 20;
 const std::vector<std::string> kPrecisions{"fp32", "bf16", "fp64"};
 
-/// The key must be there: getters have defaults, or advise what is for experiments.
+/// Throws a user error if the key is missing. The getters of ConfigTable would return a default, or give advice for
+/// experiments.
 void require(const ConfigTable& table, std::string_view key) {
   if (table.has(key)) return;
   fail_user({.where = table.where(key),
@@ -37,7 +38,7 @@ double required_double(const ConfigTable& table, std::string_view key) {
   return table.require_double(key);
 }
 
-/// A quantity that cannot be zero or without end.
+/// Returns `value`. Throws a user error unless it is positive and finite.
 template <class Value>
 Value positive(const ConfigTable& table, std::string_view key, Value value) {
   if (!(value > 0)) table.fail(key, "it must be more than zero", "correct it");
@@ -45,7 +46,7 @@ Value positive(const ConfigTable& table, std::string_view key, Value value) {
   return value;
 }
 
-constexpr double kLeastSpeed = 1;      // FLOP/s or bytes/s: with less a step takes longer than anybody waits
+constexpr double kLeastSpeed = 1;      // FLOP/s or bytes/s; with less, a step would take far too long to be useful
 constexpr double kMostLatency = 3600;  // seconds
 
 double speed(const ConfigTable& table, std::string_view key, double value) {
@@ -66,7 +67,7 @@ bool is_table(const ConfigTable& table, const char* key) {
   return json.contains(key) && json.at(key).is_object();
 }
 
-/// `key` itself, or `key.precision` where it has a value for each precision.
+/// Returns `key.precision` if the key has a value for each precision, else `key`.
 std::string of_precision(const ConfigTable& device, const char* key, const std::string& precision) {
   return is_table(device, key) ? fmt::format("{}.{}", key, precision) : std::string(key);
 }
@@ -109,7 +110,7 @@ Link read_link(const ConfigTable& link) {
           .latency = latency(link, "latency")};
 }
 
-/// So many devices of one kind.
+/// `count` devices of one kind.
 struct DeviceRun {
   int kind = 0;
   int64_t count = 0;
@@ -149,7 +150,7 @@ class ClusterReader {
                             : fmt::format("did you mean \"{}\"?", near));
   }
 
-  /// `device = "V100"` with `devices = 8`, or `devices = [{ device = "V100", count = 4 }, ...]`.
+  /// Reads `device = "V100"` with `devices = 8`, or `devices = [{ device = "V100", count = 4 }, ...]`.
   std::vector<DeviceRun> read_runs(const ConfigTable& node) const {
     if (node.has("device")) return {{kind_named(node, "device"), node.get_int("devices", 1, 1)}};
     std::vector<DeviceRun> runs;
@@ -191,7 +192,7 @@ class ClusterReader {
     }
   }
 
-  /// Of large operators, relative to the first kind of the file at a precision that both have.
+  /// Returns the speed on large operators, relative to the file's first kind, at a precision that both kinds have.
   double relative_speed(const DeviceKind& kind) const {
     for (const std::string& precision : kPrecisions) {
       const auto own = kind.speeds.find(precision), first = cluster_.kinds.front().speeds.find(precision);
@@ -215,7 +216,7 @@ class ClusterReader {
       price.fail("source", "a price needs to say where it is from", "name the list or the offer");
   }
 
-  /// A price of its own, or that of its instance in the price table.
+  /// Sets the node's own price, or the price of its instance in the price table.
   void read_node_price(const ConfigTable& table, ClusterNode& node) {
     node.instance = table.get_string("instance", "");
     if (table.has("price_per_hour")) {
@@ -241,7 +242,8 @@ class ClusterReader {
                near.empty() ? "add it there, or give price_per_hour" : fmt::format("did you mean \"{}\"?", near));
   }
 
-  /// Of several instances: the oldest date, every source.
+  /// Adds a price's origin to the cluster's. With several instances, the date is the oldest, and every source is
+  /// listed.
   void note_price(const InstancePrice& price) {
     PriceTag& tag = cluster_.price;
     if (tag.date.empty() || price.date < tag.date) tag.date = price.date;
@@ -283,7 +285,7 @@ Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices) 
   Cluster part = cluster;
   part.devices.clear();
   part.nodes.clear();
-  std::map<int, int> number;  // of a node, in the part
+  std::map<int, int> number;  // number in the part, by the node's number in the cluster
   for (int index : devices) {
     if (index < 0 || index >= cluster.size())
       fail_user({.where = fmt::format("cluster {}", cluster.name),

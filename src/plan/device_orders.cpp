@@ -13,7 +13,8 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostPermuted = 3;  // sorts: six orders, each of which is a search
+// Device classes: three classes have six orders, and each order costs a search.
+constexpr size_t kMostPermuted = 3;
 
 using Sort = std::tuple<int, double, int64_t, double, double, bool, double>;
 
@@ -28,7 +29,7 @@ Sort sort_of(const Cluster& cluster, const Device& device) {
           node.link.latency, node.link.shared, node.price_per_hour};
 }
 
-/// By sort: its devices in the file's order; sorts as the file first has them.
+/// Groups device numbers by class. Devices are in file order; classes are in order of first appearance.
 std::vector<std::vector<int>> by_sort(const Cluster& cluster) {
   std::map<Sort, size_t> number;
   std::vector<std::vector<int>> groups;
@@ -40,7 +41,8 @@ std::vector<std::vector<int>> by_sort(const Cluster& cluster) {
   return groups;
 }
 
-/// What a plan can tell of devices in this order: each one's sort and node, nodes numbered as they come.
+/// Returns all properties of the order that a plan can depend on: each device's class and node, with nodes numbered in
+/// order of first use.
 std::vector<std::pair<Sort, int>> looks_of(const Cluster& cluster, const std::vector<int>& order) {
   std::map<int, int> number;
   std::vector<std::pair<Sort, int>> looks;
@@ -51,7 +53,7 @@ std::vector<std::pair<Sort, int>> looks_of(const Cluster& cluster, const std::ve
   return looks;
 }
 
-/// Node speeds per price: of all devices of the node.
+/// Returns the node's price per unit of speed, over all devices of the node.
 double price_of_speed(const Cluster& cluster, const Device& device) {
   double speed = 0;
   for (const Device& other : cluster.devices) speed += other.node == device.node ? other.speed : 0;

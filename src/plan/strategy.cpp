@@ -81,7 +81,7 @@ class Item {
   const std::string& where_;
 };
 
-/// "bf16", "powersgd", "powersgd:2"
+/// Reads "bf16", "powersgd", "powersgd:2".
 Compression read_compression(const Item& item) {
   using enum Compression::Kind;
   const auto parts = cut(item.value, ':');
@@ -138,7 +138,7 @@ void set(const Item& item, Strategy& s) {
              near.empty() ? fmt::format("known: {}", strategy_syntax()) : fmt::format("did you mean \"{}\"?", near)});
 }
 
-/// What the name decides cannot be asked for in another way.
+/// Throws a user error if the item sets what the strategy's name already determines.
 void require_free(const Item& item, const NamedStrategy& named) {
   if (contains(kDegrees, item.key))
     item.fail(fmt::format("{} already says how many devices each axis has", named.name),
@@ -190,8 +190,8 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
 std::vector<std::string> join_strategies(const std::vector<std::string>& items,
                                          const std::function<bool(const std::string&)>& takes_any_key) {
   std::vector<std::string> joined;
-  std::set<std::string> degrees;  // of the last of `joined`
-  bool spelled_out = false;       // whether that one begins with a key
+  std::set<std::string> degrees;  // degrees of the last strategy in `joined`
+  bool spelled_out = false;       // true if that strategy begins with a key
   for (const std::string& item : items) {
     const std::string key = item.substr(0, item.find('='));
     const bool is_key = item.find('=') != item.npos, is_degree = contains(kDegrees, key);

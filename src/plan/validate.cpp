@@ -29,7 +29,7 @@ void validate_stage(const Plan& plan, size_t s, const std::string& where) {
   }
 }
 
-/// Two stages have the same workers or none in common, and no worker is left out.
+/// Checks that two stages have the same workers or no worker in common, and that each worker is in a stage.
 void validate_stages(const Plan& plan, const std::string& where) {
   std::vector<int> stage_of(size_t(plan.devices), -1);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
@@ -101,7 +101,7 @@ std::string samples_in_words(const Plan& plan, int64_t batch) {
                      batch / plan.micro_batches);
 }
 
-/// Full micro-batches differ by one sample at most; of both sizes every data shard gets some.
+/// Checks that each data shard gets samples. Full micro-batches differ by at most one sample; both sizes are checked.
 void validate_shards(const Plan& plan, const Model& model, NodeId id, int64_t batch, const std::string& where) {
   const LayerPlan& layer = plan.layers[size_t(id)];
   const std::string& name = model.node(id).name;
