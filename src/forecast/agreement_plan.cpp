@@ -20,7 +20,7 @@ bool is_plain_sgd(const OptimizerConfig& optimizer) { return optimizer.kind == &
 
 constexpr const char* kInner = ",inner=";
 
-/// The workers of synchronous training: a data axis, with shares by speed where the policy says so.
+/// Returns the plan of synchronous training: a data axis over all workers, with shares by speed if the policy says so.
 Plan plan_of_workers(const RunSpec& experiment, const Model& model, const SynchronousOptions& options, int workers) {
   const ReplicaSpec& spec = experiment.replicas;
   if (!spec.clock)
@@ -47,7 +47,7 @@ Plan plan_of_workers(const RunSpec& experiment, const Model& model, const Synchr
   return plan;
 }
 
-/// `inner`: a strategy or a plan's file; `devices`: of a replica.
+/// `inner`: a strategy or a plan file; `devices`: workers of one replica.
 Plan plan_of_replica(const RunSpec& experiment, const Model& model, const std::string& inner, int devices,
                      int workers) {
   const std::string& where = experiment.replicas.where;
