@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 bool higher_is_better(const std::string& best) { return best != "loss" && kind_of_metric(best).higher_is_better; }
 
-/// The folder's name tells first that it is on its way out: half of it is no checkpoint.
+/// Renames the folder before it removes files, so that a partly removed checkpoint does not count as one.
 void remove_checkpoint(FileSystem& files, const fs::path& folder, const fs::path& checkpoint) {
   fs::path leaving = checkpoint;
   leaving += kUnfinished;

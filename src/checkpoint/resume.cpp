@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// With another of these the checkpoint's step, its samples or its tensors would mean something else.
+/// Settings that must not change: with another value, the checkpoint's step, samples or tensors would mean something
+/// else.
 constexpr std::array<std::string_view, 8> kFixed = {
     "seed",    "batch",     "data.name",         "training samples",
     "numbers", "optimizer", "optimizer.tensors", "data.pad_to_multiple_of"};
@@ -43,7 +44,7 @@ std::string text_of(const LearningRateSchedule& s) {
        .next = "resume with the checkpoint's setting, or name its files as model.weights to begin anew with them"});
 }
 
-/// One line; empty: every byte is as it was written.
+/// Returns the damage in one line; empty if every byte is as it was written.
 std::string damage_of(const FoundCheckpoint& found) {
   if (!found.index) return found.damage;
   try {
@@ -54,7 +55,7 @@ std::string damage_of(const FoundCheckpoint& found) {
   }
 }
 
-/// The newest that can be read; newer ones that cannot are said in `notices`.
+/// Returns the newest checkpoint that can be read. Newer ones that cannot be read are listed in `notices`.
 Resumption newest(const fs::path& folder, const Model& model) {
   std::vector<std::string> damaged;
   const std::vector<FoundCheckpoint> found = find_checkpoints(folder);
