@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kFoldersShown = 5;
 
-/// Folders within `path` that hold weights: the rows of a comparison.
+/// Returns the folders within `path` that hold weights: the rows of a comparison.
 std::vector<std::string> rows_with_weights(const fs::path& path) {
   std::vector<std::string> rows;
   std::error_code ignored;

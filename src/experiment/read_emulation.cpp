@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// `last`: of the change before it; equal steps are in order where `may_equal`.
+/// Reads the step of a change. `last`: step of the previous change. Equal steps are allowed if `may_equal`.
 int64_t read_step(const ConfigTable& change, int64_t last, bool may_equal) {
   const int64_t step = change.require_int("at_step", may_equal ? 0 : 1);
   if (step < last || (step == last && !may_equal))

@@ -16,9 +16,9 @@ namespace trireme {
 namespace {
 
 constexpr int kShardsPerReplica = 2;
-constexpr int64_t kRead = 4096;  // samples at once
+constexpr int64_t kRead = 4096;  // samples per read
 
-/// The label of every sample.
+/// Returns the label of every sample.
 std::vector<int64_t> labels_of(const Dataset& set, const std::string& where) {
   if (set.task() != LearningTask::classification)
     fail_user({where, "shares by label", fmt::format("targets of {} are no labels", name_of(set.task())),
@@ -34,7 +34,7 @@ std::vector<int64_t> labels_of(const Dataset& set, const std::string& where) {
   return labels;
 }
 
-/// Consecutive stretches of `order`, one each, sizes as equal as can be.
+/// Cuts `order` into `parts` consecutive parts whose sizes are as equal as possible.
 std::vector<std::vector<int64_t>> cut(const std::vector<int64_t>& order, int parts) {
   std::vector<std::vector<int64_t>> cuts;
   for (int p = 0; p < parts; ++p) {
@@ -181,7 +181,7 @@ bool ReplicaBatches::starts_stream(int64_t step) const {
   return by_batch() && whole_.sampler().starts_anew(step % whole_steps_);
 }
 
-/// The samples of one replica in the order of an epoch.
+/// Returns the samples of one replica in the order of an epoch.
 std::shared_ptr<const std::vector<int64_t>> ReplicaBatches::order_of(int replica, int64_t epoch) const {
   std::lock_guard lock(mutex_);
   Kept& kept = kept_[size_t(replica)];
@@ -201,7 +201,7 @@ PlannedBatch ReplicaBatches::training(int replica, int64_t step) const {
     planned.indices = {planned.indices.begin() + range.begin, planned.indices.begin() + range.end};
     return planned;
   }
-  // who makes as many steps as others goes from one order of its samples to the next in the middle of a batch
+  // with equal steps, a replica continues from one order of its samples to the next within a batch
   const auto size = int64_t(own(replica).size());
   const int64_t first = equal_steps_ > 0
                             ? step * batch_
