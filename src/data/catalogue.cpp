@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "data/download/archive.h"
 
-// A line for each set; sets/<name>.cpp has a function of this name.
+// One line for each set; sets/<name>.cpp has a function of this name.
 #define TRIREME_DATA_SETS(SET) \
   SET(mnist)                   \
   SET(cifar10)                 \

@@ -13,7 +13,7 @@ namespace {
 
 const char* const kSampleNext = "repair the set, or leave broken samples out with data.on_error = \"skip\"";
 
-/// "0 to 10, and 11 for pixels without a class"
+/// Returns the valid numbers in words: "classes are 0 to 10, and 11 stands for none".
 std::string meaning(const MaskClasses& classes) {
   int64_t most = 0;
   std::vector<int64_t> ignored;

@@ -17,16 +17,16 @@ namespace trireme {
 namespace {
 
 constexpr const char* kModuleName = "libtrireme_sentencepiece.so";
-constexpr int kFormat = 1;        // of the key of a cached model: raise it when training changes
-constexpr size_t kKeyBytes = 16;  // of the SHA-256
+constexpr int kFormat = 1;        // version of the key of a cached model: raise it when training changes
+constexpr size_t kKeyBytes = 16;  // bytes of the SHA-256 that are used
 
-/// The module beside the program, else where it was built.
+/// Returns the module beside the program, else the one in the build folder.
 const PieceModule& module() {
   static const PieceModule* const loaded = [] {
     std::error_code ignored;
     std::filesystem::path file = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / kModuleName;
     if (!std::filesystem::exists(file, ignored)) file = TRIREME_SENTENCEPIECE_MODULE;
-    // RTLD_DEEPBIND: the module's symbols come from the libraries that it names itself before all others
+    // RTLD_DEEPBIND: the module's own libraries take precedence for its symbols
     void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
     void* const entry = handle ? ::dlsym(handle, kPieceModuleEntry) : nullptr;
     if (entry == nullptr)
@@ -39,7 +39,7 @@ const PieceModule& module() {
   return *loaded;
 }
 
-/// Gives the special pieces our ids and the others the ids after them.
+/// Maps the special pieces to Trireme's ids, and the others to the ids after them.
 class PieceTokenizer final : public Tokenizer {
  public:
   /// `where` names the model in messages.
@@ -77,7 +77,7 @@ class PieceTokenizer final : public Tokenizer {
   }
 
   std::unique_ptr<PieceModel> model_;
-  std::vector<int> theirs_;    // by our id; -1 where the model has no such special piece
+  std::vector<int> theirs_;    // by Trireme's id; -1 if the model has no such special piece
   std::vector<int32_t> ours_;  // by the model's id
 };
 
@@ -93,7 +93,7 @@ std::unique_ptr<Tokenizer> load(const std::filesystem::path& file, const std::st
   return make_tokenizer({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string(), next);
 }
 
-/// Hex digits that differ where the sentences or the options do.
+/// Returns hex digits that differ if the sentences or the options differ.
 std::string key_of(const std::vector<std::string>& sentences, const PieceOptions& options) {
   std::string text = fmt::format("{} {} {} {}\n", kFormat, options.size, options.kind, options.lower);
   for (const std::string& sentence : sentences) text.append(sentence).push_back('\n');
@@ -105,7 +105,7 @@ std::string key_of(const std::vector<std::string>& sentences, const PieceOptions
   return hex;
 }
 
-/// The whole number behind the words in a message of the library.
+/// Returns the whole number after the words in a message of the library.
 std::optional<int64_t> number_after(std::string_view message, std::string_view words) {
   const size_t place = message.find(words);
   if (place == message.npos) return std::nullopt;
@@ -154,19 +154,19 @@ std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& s
   const std::string advice = "delete it, and it is trained anew";
   if (std::filesystem::exists(file, error)) return load(file, advice);
   std::string problem;
-  const std::string model =
-      module().train(sentences,
-                     {{"vocab_size", std::to_string(options.size)},
-                      {"model_type", options.kind},
-                      {"pad_id", std::to_string(kPadding)},
-                      {"unk_id", std::to_string(kUnknownToken)},
-                      {"bos_id", std::to_string(kBeginToken)},
-                      {"eos_id", std::to_string(kEndToken)},
-                      {"normalization_rule_name", options.lower ? "nmt_nfkc_cf" : "nmt_nfkc"},
-                      {"character_coverage", "1"},  // alphabets: all characters
-                      {"num_threads", "1"},   // more add in an order of their own, and the model would depend on it
-                      {"minloglevel", "2"}},  // errors only
-                     problem);
+  // several threads add in a varying order, and the model would depend on it
+  const std::string model = module().train(sentences,
+                                           {{"vocab_size", std::to_string(options.size)},
+                                            {"model_type", options.kind},
+                                            {"pad_id", std::to_string(kPadding)},
+                                            {"unk_id", std::to_string(kUnknownToken)},
+                                            {"bos_id", std::to_string(kBeginToken)},
+                                            {"eos_id", std::to_string(kEndToken)},
+                                            {"normalization_rule_name", options.lower ? "nmt_nfkc_cf" : "nmt_nfkc"},
+                                            {"character_coverage", "1"},  // alphabets: all characters
+                                            {"num_threads", "1"},
+                                            {"minloglevel", "2"}},  // errors only
+                                           problem);
   if (model.empty()) fail_training(options, std::move(problem));
   std::filesystem::create_directories(cache, error);
   if (error)

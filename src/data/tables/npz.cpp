@@ -11,7 +11,8 @@ namespace trireme {
 namespace {
 
 constexpr size_t kArrayReadBlock = size_t{1} << 18;
-constexpr size_t kMaxEntry = size_t{1} << 36;  // bytes; more is no array that fits in memory but an error or an attack
+// Bytes. A larger entry is an error or an attack, because it would not fit in memory.
+constexpr size_t kMaxEntry = size_t{1} << 36;
 constexpr std::string_view kExtension = ".npy";
 
 using Reader = std::unique_ptr<archive, int (*)(archive*)>;

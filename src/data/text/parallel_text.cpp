@@ -78,7 +78,7 @@ TranslationSet::TranslationSet(ParallelText text, std::shared_ptr<const Tokenize
 }
 
 PartLengths TranslationSet::parts(int64_t i) const {
-  // the decoder is given one token less than the row has
+  // the decoder's input has one token less than the row
   return {static_cast<int64_t>(source_rows_.row(i).size()), static_cast<int64_t>(target_rows_.row(i).size()) - 1};
 }
 
