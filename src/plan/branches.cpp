@@ -127,8 +127,7 @@ std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const 
 Plan branch_plan(Plan plan, const Model& model, const LayerSeconds& seconds, const std::string& where) {
   const auto regions = find_branches(model);
   if (regions.empty())
-    fail_user(
-        {where, fmt::format("model {}", model.name()), "no layers of it can run side by side", "use another strategy"});
+    fail_user({where, fmt::format("model {}", model.name()), "it has no parallel branches", "use another strategy"});
   size_t widest = 0;
   for (const BranchRegion& region : regions) widest = std::max(widest, region.branches.size());
   if (size_t(plan.devices) > widest)

@@ -51,14 +51,15 @@ constexpr double kMostLatency = 3600;  // seconds
 
 double speed(const ConfigTable& table, std::string_view key, double value) {
   if (positive(table, key, value) < kLeastSpeed)
-    table.fail(key, "nothing is that slow", "correct the unit: for example \"15.7 TFLOP/s\", \"10 Gbit/s\"");
+    table.fail(key, "it is too small for a real device",
+               "correct the unit: for example \"15.7 TFLOP/s\", \"10 Gbit/s\"");
   return value;
 }
 
 double latency(const ConfigTable& table, std::string_view key) {
   const double seconds = table.get_seconds(key, 0);
   if (!(seconds <= kMostLatency))
-    table.fail(key, "nothing takes longer than an hour to begin", "correct the unit: for example \"5 us\"");
+    table.fail(key, "it is longer than an hour", "correct the unit: for example \"5 us\"");
   return seconds;
 }
 
@@ -94,7 +95,7 @@ DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
   for (const std::string& precision : kPrecisions)
     if (flops.has(precision)) kind.speeds[precision] = read_speed(device, precision);
   if (kind.speeds.empty())
-    device.fail("flops", "it needs the speed at one precision at least, of " + join(kPrecisions),
+    device.fail("flops", "it must give the speed for at least one precision of " + join(kPrecisions),
                 "write { fp32 = \"15.7 TFLOP/s\" }");
   for (const char* key : {"memory", "memory_bandwidth", "launch"}) require(device, key);
   kind.memory = positive(device, "memory", device.get_bytes("memory", 0));
@@ -210,10 +211,10 @@ class ClusterReader {
     cluster_.price.currency = price.get_string("currency", prices_.empty() ? "USD" : prices_.front().currency);
     cluster_.price.date = price.get_string("date", "");
     if (price.has("date") && !is_iso_date(cluster_.price.date))
-      price.fail("date", "a price needs the date that it is from", "write it like \"2023-06-30\" or \"2023-06\"");
+      price.fail("date", "a price needs a date", "write it like \"2023-06-30\" or \"2023-06\"");
     cluster_.price.source = price.get_string("source", "");
     if (price.has("source") && cluster_.price.source.empty())
-      price.fail("source", "a price needs to say where it is from", "name the list or the offer");
+      price.fail("source", "a price needs a source", "name the list or the offer");
   }
 
   /// Sets the node's own price, or the price of its instance in the price table.
@@ -223,7 +224,7 @@ class ClusterReader {
       node.price_per_hour = positive(table, "price_per_hour", table.require_double("price_per_hour"));
       for (const char* key : {"price.date", "price.source"})
         if (!file_.has(key))
-          table.fail("price_per_hour", fmt::format("a price without {} says nothing", key), fmt::format("add {}", key));
+          table.fail("price_per_hour", fmt::format("a price needs {}", key), fmt::format("add {}", key));
       return;
     }
     if (node.instance.empty() || !file_.has("price.table")) return;
@@ -259,7 +260,8 @@ class ClusterReader {
   void read_overlap() {
     cluster_.overlap = file_.get_bool("overlaps", true) ? Overlap::all : Overlap::nothing;
     if (cluster_.overlap == Overlap::nothing && file_.has("overlap"))
-      file_.fail("overlap", "with overlaps = false devices do one after the other", "remove one of the two");
+      file_.fail("overlap", "with overlaps = false, devices do not communicate while they compute",
+                 "remove one of the two");
     const ConfigTable overlap = file_.table("overlap");
     cluster_.compute_slowdown = positive(overlap, "compute_slowdown", overlap.get_double("compute_slowdown", 1, 1));
     cluster_.transfer_slowdown = positive(overlap, "transfer_slowdown", overlap.get_double("transfer_slowdown", 1, 1));
@@ -306,7 +308,7 @@ Cluster first_devices(const Cluster& cluster, int count) {
     fail_user({.where = fmt::format("cluster {}", cluster.name),
                .what = fmt::format("{} devices", count),
                .why = fmt::format("it has {}", cluster.size()),
-               .next = "ask for fewer, or describe more nodes"});
+               .next = "use fewer, or describe more nodes"});
   return chosen_devices(cluster, device_numbers(0, count));
 }
 

@@ -65,12 +65,13 @@ void require_asked_split(const Model& model, const std::vector<std::string>& spl
   std::set<int64_t, std::greater<>> sizes;
   for (const Node& node : model.nodes())
     if (node.sample_shape.size() == (height ? 3u : 2u)) sizes.insert(node.sample_shape[height ? 1 : 0]);
-  fail_user({"plan", fmt::format("split={}", degrees.split),
-             sizes.empty()
-                 ? fmt::format("model {} has no {}", model.name(), height ? "images" : "sequences")
-                 : fmt::format("no layer of model {} can be split so over a tensor degree of {}: the {} are {}",
-                               model.name(), degrees.tensor, height ? "heights" : "lengths", fmt::join(sizes, ", ")),
-             degrees.tensor == 1 ? "use a tensor degree of at least 2" : "leave it out or use another tensor degree"});
+  fail_user(
+      {"plan", fmt::format("split={}", degrees.split),
+       sizes.empty()
+           ? fmt::format("model {} has no {}", model.name(), height ? "images" : "sequences")
+           : fmt::format("no layer of model {} can be split in this way with a tensor degree of {}: the {} are {}",
+                         model.name(), degrees.tensor, height ? "heights" : "lengths", fmt::join(sizes, ", ")),
+       degrees.tensor == 1 ? "use a tensor degree of at least 2" : "leave it out or use another tensor degree"});
 }
 
 /// Returns enough micro-batches to hide the bubble, or fewer if a data shard would get no sample. Interleaved schedules
@@ -224,8 +225,8 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
   const std::string where = fmt::format("strategy {}", name);
   const Strategy strategy = parse_strategy(name, where);
   if (is_planned(strategy.name))
-    fail_user({where, std::string(name), "is found by a planner from what layers cost, not made by a rule",
-               fmt::format("let it be written to a file first: trireme plan show {} EXPERIMENT --json FILE", name)});
+    fail_user({where, std::string(name), "is found by a planner from layer costs, not built by a rule",
+               fmt::format("write it to a file first: trireme plan show {} EXPERIMENT --json FILE", name)});
   const NamedStrategy* named = look_up_strategy(strategy.name);
   const Cluster used = cluster_for(strategy, named, cluster, where);
 

@@ -33,7 +33,7 @@ void require_known(const nlohmann::json& json, const std::vector<std::string>& k
   for (const auto& [key, value] : json.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string near = closest_match(key, known);
-    fail_user({where, fmt::format("key \"{}\"", key), "is not known in a plan",
+    fail_user({where, fmt::format("key \"{}\"", key), "is not a key of a plan",
                near.empty() ? "known are " + join(known) : fmt::format("did you mean \"{}\"?", near)});
   }
 }

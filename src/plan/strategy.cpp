@@ -69,7 +69,7 @@ class Item {
     const auto found = std::find(names.begin(), names.end(), word);
     if (found != names.end()) return size_t(found - names.begin());
     const std::string near = closest_match(word, names);
-    fail(fmt::format("is no {}", key),
+    fail(fmt::format("is not a known value of {}", key),
          near.empty() ? fmt::format("known: {}", join(names)) : fmt::format("did you mean {}={}?", key, near));
   }
   size_t choice(const std::vector<std::string>& names) const { return choice(names, value); }
@@ -141,12 +141,12 @@ void set(const Item& item, Strategy& s) {
 /// Throws a user error if the item sets what the strategy's name already determines.
 void require_free(const Item& item, const NamedStrategy& named) {
   if (contains(kDegrees, item.key))
-    item.fail(fmt::format("{} already says how many devices each axis has", named.name),
+    item.fail(fmt::format("{} already determines the degree of each axis", named.name),
               "spell out all degrees, for example data=2,tensor=2");
   const bool decided = (item.key == "schedule" && named.schedule) ||
                        (item.key == "sharding" && named.sharding != OptimizerSharding::none);
   if (decided)
-    item.fail(fmt::format("{} already says the {}", named.name, item.key), "leave it out or choose another name");
+    item.fail(fmt::format("{} already determines the {}", named.name, item.key), "leave it out or choose another name");
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
   for (std::string_view part : cut(text, ',')) {
     const Item item(part, where);
     if (is_planned(strategy.name))
-      item.fail(fmt::format("{} is found by a planner, which decides that", strategy.name), "leave it out");
+      item.fail(fmt::format("{} is found by a planner, which also determines this key", strategy.name), "leave it out");
     if (part.data() == text.data() && is_planned(part)) {
       strategy.name = part;
       continue;
@@ -214,7 +214,7 @@ std::string strategy_syntax() {
   std::vector<std::string> planned = planned_strategies();
   for (std::string& name : planned)
     if (!strategy_note(name).empty()) name += " (a reconstruction)";
-  return fmt::format("{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both with {}; or planned: {}",
+  return fmt::format("{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both may be followed by {}; or planned: {}",
                      join(known_strategies()),
                      "\",schedule=" + std::string(lean_schedule().name) +
                          ",chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"

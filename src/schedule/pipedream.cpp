@@ -33,7 +33,7 @@ int delay_of(const PipelinePlace& place, bool vertical_sync) {
 
 Schedule::Misfit misfit_of(const PipelinePlace& place) {
   if (place.micro_batches != 1)
-    return {fmt::format("every mini-batch is a unit with an update of its own, here it is cut into {} micro-batches",
+    return {fmt::format("every mini-batch has its own update and is not cut, but the plan has {} micro-batches",
                         place.micro_batches),
             fmt::format("use 1 micro-batch, or schedule \"{}\", which has one update for all of them",
                         kTwoBufferedWeights.name)};

@@ -49,7 +49,7 @@ int in_flight_of(const PipelinePlace& place, int /*stages_left*/) { return std::
 
 constinit const Schedule kZeroBubble = {
     .name = "zero-bubble",
-    .description = "1f1b with weight gradients put off into the bubble (ZB-H1, Qi et al., ICLR 2024)",
+    .description = "1f1b with weight gradients moved into the bubble (ZB-H1, Qi et al., ICLR 2024)",
     .splits_backward = true,
     .tasks = tasks_of,
     .misfit = misfit_of_chunks,
