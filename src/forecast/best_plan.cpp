@@ -287,7 +287,7 @@ BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const Dev
 void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model) {
   const RatedPlan& nearest = shortfall.nearest;
   if (nearest.prediction.memory.empty())
-    fail_user({where, "there is no plan", "whatever the devices' memory", join(shortfall.changes, "; or ")});
+    fail_user({where, "there is no plan", "even with unlimited memory", join(shortfall.changes, "; or ")});
   const DeviceMemory& m = nearest.prediction.memory[size_t(shortfall.stage)];
   std::vector<std::string> holds;
   const std::pair<const char*, double> categories[] = {{"weights", m.weights},
@@ -297,7 +297,7 @@ void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, con
                                                        {"workspace", m.workspace}};
   for (const auto& [name, bytes] : categories)
     if (bytes > 0) holds.push_back(fmt::format("{} {}", name, format_bytes(int64_t(bytes))));
-  const char* less = shortfall.is_least ? "" : "; the time limit ended the search, less may be enough";
+  const char* less = shortfall.is_least ? "" : "; the time limit ended the search, so less may be enough";
   fail_user({where, "no plan fits into the devices' memory",
              fmt::format("the nearest, {}, lacks {} on the devices of stage {} ({}){}", nearest.plan.in_short(model),
                          format_bytes(int64_t(shortfall.missing)), shortfall.stage, join(holds), less),
@@ -308,7 +308,7 @@ void check_fits(const std::string& where, const BestPlan& best, const Model& mod
   const Finalist& front = best.finalists.front();
   if (front.fits_simulated) return;
   fail_user({where, "no plan that was found fits into the devices' memory",
-             fmt::format("the nearest, {}, needs {} by the formula and is too full when simulated",
+             fmt::format("the nearest, {}, needs {} by the formula, and more than the devices have when simulated",
                          front.rated.plan.in_short(model), format_bytes(int64_t(front.rated.prediction.fullest()))),
              "use more devices, a smaller batch or more memory"});
 }
@@ -344,17 +344,17 @@ Plan planned_plan(const std::string& name, const RunSpec& experiment, const Mode
       fail_user({where, fmt::format("no plan of all {} processes was found that fits", all),
                  fmt::format("the quickest, {}, has {}", best.finalists.front().rated.plan.in_short(model),
                              best.finalists.front().rated.plan.devices),
-                 "start so many, with threads where it is one, or name a plan: --plan " + usual_strategy()});
+                 "start that many processes (for one, use threads), or name a plan: --plan " + usual_strategy()});
     plan = chosen->rated.plan;
   } else {
     const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
     const std::optional<RatedPlan> rated = name == kAsa.name ? plan_asa(request) : plan_hybrid_static(request);
     if (!rated)
-      fail_user(
-          {where, fmt::format("{} devices", devices.orders.front().size()),
-           fmt::format("with a batch of {} no mesh of all of them has a sample for everyone and fits into their memory",
-                       experiment.batch),
-           "use another number of devices or another batch"});
+      fail_user({where, fmt::format("{} devices", devices.orders.front().size()),
+                 fmt::format(
+                     "with a batch of {}, no mesh of all of them gives each device a sample and fits into their memory",
+                     experiment.batch),
+                 "use another number of devices or another batch"});
     plan = rated->plan;
   }
   plan.name = name;
