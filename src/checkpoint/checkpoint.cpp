@@ -36,7 +36,7 @@ uint32_t crc_of(std::string_view bytes, uint32_t before = 0) {
   fail_user({.where = file.string(),
              .what = std::move(what),
              .why = std::move(why),
-             .next = fmt::format("trireme checkpoints verify {} says which to go on from",
+             .next = fmt::format("trireme checkpoints verify {} shows from which checkpoint to resume",
                                  file.parent_path().parent_path().string())});
 }
 
@@ -269,7 +269,7 @@ CheckpointIndex read_checkpoint_index(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kCheckpointIndex;
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_regular_file(path, error))
-    fail_damaged(path, "not the index of a checkpoint", "it is no regular file");
+    fail_damaged(path, "not the index of a checkpoint", "it is not a regular file");
   json j = read_json_file(path);
   if (!j.is_object() || !j.contains("format") || !j.contains(kChecksum))
     fail_damaged(path, "not the index of a checkpoint", "it has no format and checksum");
@@ -296,7 +296,7 @@ CheckpointIndex read_checkpoint_index(const fs::path& checkpoint) {
   for (const CheckpointFile& file : index.files) {
     // a foreign index must not refer to files outside its checkpoint
     if (fs::path(file.name).filename() != file.name || file.name == "..")
-      fail_damaged(path, printable(file.name), "it must name a file beside it");
+      fail_damaged(path, printable(file.name), "it must be the name of a file in the same folder");
     check_size(checkpoint / file.name, file);
   }
   return index;
@@ -308,11 +308,10 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
   Checkpoint read{.index = read_checkpoint_index(checkpoint), .state = {}};
   if (read.index.model != model.fingerprint()) {
     const auto its = read.index.settings.find("model");
-    fail_user(
-        {.where = checkpoint.string(),
-         .what = its == read.index.settings.end() ? "is of another model" : "is of model " + its->second,
-         .why = fmt::format("the experiment's model, {}, has other layers, shapes or edges", model.name()),
-         .next = "resume the experiment that wrote it, or name its files as model.weights to begin anew with them"});
+    fail_user({.where = checkpoint.string(),
+               .what = its == read.index.settings.end() ? "is of another model" : "is of model " + its->second,
+               .why = fmt::format("the experiment's model, {}, has other layers, shapes or edges", model.name()),
+               .next = "resume the experiment that wrote it, or start a new run with its files as model.weights"});
   }
   check_all_bytes(checkpoint, read.index);
   read.state.updates = read.index.updates;
@@ -327,7 +326,7 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
     else
       for (auto& [name, tensor] : shard.tensors)
         if (!put_state_tensor(name, std::move(tensor), read.state))
-          fail_damaged(path, fmt::format("tensor \"{}\"", printable(name)), "its name says nothing to this version");
+          fail_damaged(path, fmt::format("tensor \"{}\"", printable(name)), "this version does not know the name");
   }
   for (const ParameterSpec& spec : model.parameters())
     read.state.weights[spec.name] = take(weights, spec.name, spec.shape, checkpoint);

@@ -37,11 +37,10 @@ std::string text_of(const LearningRateSchedule& s) {
 
 [[noreturn]] void fail_setting(const fs::path& checkpoint, const std::string& key, const std::string& written,
                                const std::string& now) {
-  fail_user(
-      {.where = checkpoint.string(),
-       .what = fmt::format("{} = {}", key, written),
-       .why = fmt::format("the experiment has {}", now),
-       .next = "resume with the checkpoint's setting, or name its files as model.weights to begin anew with them"});
+  fail_user({.where = checkpoint.string(),
+             .what = fmt::format("{} = {}", key, written),
+             .why = fmt::format("the experiment has {}", now),
+             .next = "resume with the checkpoint's setting, or start a new run with its files as model.weights"});
 }
 
 /// Returns the damage in one line; empty if every byte is as it was written.
@@ -67,18 +66,18 @@ Resumption newest(const fs::path& folder, const Model& model) {
     Resumption resumption{.checkpoint = read_checkpoint(entry->path, model), .path = entry->path};
     for (const std::string& damage : damaged)
       resumption.notices.push_back(
-          fmt::format("damaged, so the run goes on from {} instead: {}", entry->path.filename().string(), damage));
+          fmt::format("damaged, so the run resumes from {} instead: {}", entry->path.filename().string(), damage));
     return resumption;
   }
   if (damaged.empty())
     fail_user({.where = folder.string(),
                .what = "no checkpoint",
-               .why = "the run ended before its first",
-               .next = "begin anew, without --resume"});
+               .why = "the run ended before it wrote one",
+               .next = "start a new run, without --resume"});
   fail_user({.where = folder.string(),
-             .what = fmt::format("none of {} checkpoints is whole", damaged.size()),
+             .what = fmt::format("none of {} checkpoints is undamaged", damaged.size()),
              .why = damaged.front(),
-             .next = "begin anew, without --resume"});
+             .next = "start a new run, without --resume"});
 }
 
 }  // namespace
@@ -168,9 +167,9 @@ std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const 
     }
   }
   fail_user({.where = folder.string(),
-             .what = fmt::format("none of {} checkpoints is whole", damaged.size()),
+             .what = fmt::format("none of {} checkpoints is undamaged", damaged.size()),
              .why = damaged.front(),
-             .next = "begin anew in another folder"});
+             .next = "start a new run in another folder"});
 }
 
 }  // namespace trireme
