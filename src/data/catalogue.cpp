@@ -117,7 +117,7 @@ std::optional<std::filesystem::path> find_set(const KnownSet& set, const std::ve
 
 std::string how_to_get(const KnownSet& set) {
   if (set.sources.empty())
-    return fmt::format("{}; call the folder {} and name the one above it with --data-dir", set.advice,
+    return fmt::format("{}; call the folder {} and name its parent folder with --data-dir", set.advice,
                        set.folders.front());
   return fmt::format("download it with: trireme data get {}, or name its folder with --data-dir", set.name);
 }

@@ -67,7 +67,7 @@ LearningRateSchedule read_schedule(const ConfigTable& table, double learning_rat
     s.minimum = table.get_double("minimum_learning_rate", 0, 0);
     if (s.minimum > learning_rate)
       table.fail("minimum_learning_rate", fmt::format("is above learning_rate = {}", learning_rate),
-                 "the rate falls to it: choose less");
+                 "choose a smaller value: the rate falls to it");
   }
   if (s.kind == Kind::polynomial) {
     s.power = table.get_double("power", 1, 0);

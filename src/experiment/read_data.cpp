@@ -59,7 +59,7 @@ DataSpec read_data(const ConfigTable& table, const fs::path& folder) {
   spec.sequence = table.get_int("sequence", 0, 0);
   if (spec.sequence > kLongestSequence)
     table.fail("sequence", "no sample is that long", fmt::format("use at most {} tokens", kLongestSequence));
-  if (spec.sequence > 0 && !set.takes("sequence")) table.fail("sequence", spec.name + " is no text", "leave it out");
+  if (spec.sequence > 0 && !set.takes("sequence")) table.fail("sequence", spec.name + " is not a text", "leave it out");
   if (set.read) set.read(table, folder, spec);
   return spec;
 }

@@ -69,7 +69,8 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.length = file.get_length("length", e.length);
   e.evaluate_every = file.get_length("evaluate_every", e.evaluate_every);
   if (file.has("target_accuracy"))
-    file.fail("target_accuracy", "is called target", "write target = 0.98: it is of the task's main metric");
+    file.fail("target_accuracy", "is now called target",
+              "write target = 0.98: it is a value of the task's main metric");
   if (file.has("target")) {
     e.target = file.get_double("target", 0);
     if (!std::isfinite(*e.target)) file.fail("target", "must be finite", "write 0.98 for an accuracy of 98 %");
@@ -87,7 +88,8 @@ void read_training(const ConfigTable& file, Experiment& e) {
     if (name.empty())
       file.fail("frozen", "a name is empty", "name parameters, for example [\"conv1.weight\", \"layer1.*\"]");
     if (name.find('*') < name.size() - 1)
-      file.fail("frozen", fmt::format("\"{}\": a * may stand at the end only", name), "write for example \"layer1.*\"");
+      file.fail("frozen", fmt::format("\"{}\": a * is allowed only at the end", name),
+                "write for example \"layer1.*\"");
   }
   e.strategies = file.get_strings("strategies", compared_strategies());
   if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
@@ -164,7 +166,7 @@ void read_loading(const ConfigTable& data, Experiment& e) {
 void read_translation(const ConfigTable& table, Experiment& e) {
   e.beam = table.get_int("beam", e.beam, 1);
   if (e.beam > kWidestBeam)
-    table.fail("beam", "that many sentences are never needed", fmt::format("use 1 to {}, 4 is usual", kWidestBeam));
+    table.fail("beam", "the beam is too wide", fmt::format("use 1 to {}, 4 is usual", kWidestBeam));
   e.length_penalty = table.get_double("length_penalty", e.length_penalty, 0);
   if (!std::isfinite(e.length_penalty))
     table.fail("length_penalty", "must be finite", "0.6 is usual; 0 favours short sentences");

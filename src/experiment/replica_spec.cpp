@@ -41,7 +41,8 @@ std::vector<Failure> read_failures(const ConfigTable& table) {
   std::vector<Failure> failures;
   for (const ConfigTable& one : table.tables("failure")) {
     Failure failure{.replica = int(std::min<int64_t>(one.require_int("worker", 0), kMaxDevices))};
-    if (!one.has("at")) one.fail("at", "is missing", "say when it fails, \"20 s\" after the run's beginning");
+    if (!one.has("at"))
+      one.fail("at", "is missing", "give the time of the failure, counted from the run's beginning: \"20 s\"");
     failure.at = one.get_seconds("at", 0);
     if (one.has("back_after")) failure.back_after = one.get_seconds("back_after", 0);
     failures.push_back(failure);
@@ -54,7 +55,8 @@ std::vector<Failure> read_failures(const ConfigTable& table) {
 void refuse_beside(const ConfigTable& table, const char* source, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
     if (table.has(key))
-      table.fail(key, fmt::format("{} says that already", source), fmt::format("leave out {} or {}", key, source));
+      table.fail(key, fmt::format("{} already determines that", source),
+                 fmt::format("leave out {} or {}", key, source));
 }
 
 void read_seconds(const ConfigTable& table, const std::filesystem::path& folder, ModelledClock& clock) {
@@ -71,8 +73,8 @@ void read_seconds(const ConfigTable& table, const std::filesystem::path& folder,
   clock.step_seconds = table.get_seconds("step_seconds", 0);
   clock.sample_seconds = table.get_seconds("sample_seconds", 0);
   if (!(clock.step_seconds + clock.sample_seconds > 0))
-    table.fail("step_seconds", "a step takes some time",
-               "say how long, \"20 ms\", or how long for each sample: sample_seconds = \"0.2 ms\"");
+    table.fail("step_seconds", "a step takes more than 0 seconds",
+               "give its time, \"20 ms\", or the time of each sample: sample_seconds = \"0.2 ms\"");
 }
 
 /// Formats a value as TOML. JSON cannot represent a number that is not finite, but the policy must receive it, to

@@ -91,7 +91,7 @@ void unpack(const std::filesystem::path& file, const std::filesystem::path& fold
   archive_read_support_format_zip(reader.get());
   auto fail_reading = [&] {
     const char* why = archive_error_string(reader.get());
-    fail_archive(file, "cannot be unpacked", why ? why : "it is no archive");
+    fail_archive(file, "cannot be unpacked", why ? why : "it is not an archive");
   };
   if (archive_read_open_filename(reader.get(), file.c_str(), kArchiveReadBlock) != ARCHIVE_OK) fail_reading();
   try {

@@ -105,8 +105,8 @@ void fetch(const DownloadSource& source, const std::filesystem::path& folder, co
             .next = fmt::format(
                 "{}check the network, set TRIREME_MIRROR to an address that serves a copy, or put {} into {} "
                 "by hand",
-                kept > 0 ? fmt::format("{} bytes are kept and will be continued: ", kept) : "", source.file,
-                folder.string())});
+                kept > 0 ? fmt::format("{} bytes are kept, and the next attempt continues after them: ", kept) : "",
+                source.file, folder.string())});
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TransferResult judge(CURLcode code, Request& request, const char* detail) {
     request.part->clear();
     return {false, false,
             request.too_long ? fmt::format("sends more than the {} bytes of the published file", request.expected)
-                             : "answers with another range than asked for"};
+                             : "answers with another range than requested"};
   }
   if (code == CURLE_HTTP_RETURNED_ERROR) {
     if (status == kRangeNotSatisfiable) request.part->clear();  // the server's file is shorter than the part

@@ -77,7 +77,7 @@ IdxArray parse_idx(std::vector<uint8_t> bytes, const std::filesystem::path& file
   const auto expected = header + static_cast<size_t>(values);
   if (bytes.size() != expected)
     fail_file(file, set, bytes.size() < expected ? "truncated idx file" : "idx file with surplus bytes",
-              fmt::format("its header [{}] asks for {} bytes, found {} bytes", fmt::join(array.lengths, ", "), expected,
+              fmt::format("its header [{}] requires {} bytes, found {} bytes", fmt::join(array.lengths, ", "), expected,
                           bytes.size()));
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(header));
   array.values = std::move(bytes);

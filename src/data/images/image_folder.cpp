@@ -108,7 +108,7 @@ ImageFolder list_image_folder(const fs::path& folder, const std::vector<std::str
   for (const std::string& name : names) {
     const auto label = labels.find(name);
     if (label == labels.end())
-      fail_folder(folder / name, "a class of its own", "the training images have no such class");
+      fail_folder(folder / name, fmt::format("class \"{}\"", name), "the training images have no such class");
     std::vector<std::string> images = images_below(folder, folder / name);
     if (images.empty()) fail_folder(folder / name, "no images");
     for (std::string& image : images) split.files.push_back({std::move(image), label->second});

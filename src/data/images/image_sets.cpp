@@ -127,7 +127,7 @@ void check_image_spec(const DataSpec& spec) {
     if (!set.takes("image_size"))
       fail_user({.where = "data.image_size",
                  .what = value,
-                 .why = spec.name + " is no set of image files",
+                 .why = spec.name + " is not a set of image files",
                  .next = "leave it out"});
     if (height < 1 || width < 1 || height > kMostSide || width > kMostSide)
       fail_user({.where = "data.image_size",
@@ -180,7 +180,7 @@ TaskData open_classes(const DataSpec& spec, const std::string& title, const fs::
   if (train.classes.size() < 2)
     fail_user({.where = (root / "train").string(),
                .what = fmt::format("one class, \"{}\"", train.classes[0]),
-               .why = "a classification tells at least two apart",
+               .why = "classification needs at least two classes",
                .next = "add a folder of images for every other class"});
   ImageFolder test = list_image_folder(test_folder, train.classes);
   const int64_t whole_train = train.count(), whole_test = test.count();

@@ -48,7 +48,7 @@ class PieceTokenizer final : public Tokenizer {
     if (m.unknown() < 0)
       fail_user({.where = where,
                  .what = "a model without <unk>",
-                 .why = "text that it does not know needs a token",
+                 .why = "unknown text needs a token",
                  .next = "train it with one"});
     theirs_ = {m.padding(), m.unknown(), m.begin(), m.end()};
     ours_.assign(static_cast<size_t>(m.size()), -1);
@@ -84,7 +84,7 @@ class PieceTokenizer final : public Tokenizer {
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view bytes, const std::string& where, const std::string& next) {
   std::string error;
   std::unique_ptr<PieceModel> model = module().load(bytes, error);
-  if (!model) fail_user({.where = where, .what = "no SentencePiece model", .why = error, .next = next});
+  if (!model) fail_user({.where = where, .what = "not a SentencePiece model", .why = error, .next = next});
   return std::make_unique<PieceTokenizer>(std::move(model), where);
 }
 
@@ -123,10 +123,10 @@ std::optional<int64_t> number_after(std::string_view message, std::string_view w
   diagnosis.where = "data.vocabulary";
   diagnosis.what = fmt::format("{} SentencePiece pieces ({})", options.size, options.kind);
   if (most) {
-    diagnosis.why = fmt::format("the training sentences have no more than {} in them", *most);
-    diagnosis.next = fmt::format("set data.vocabulary = {} or less, or take more sentences", *most);
+    diagnosis.why = fmt::format("the training sentences allow at most {}", *most);
+    diagnosis.next = fmt::format("set data.vocabulary = {} or less, or use more sentences", *most);
   } else if (least) {
-    diagnosis.why = fmt::format("the training sentences' characters and the special ones are {}", *least);
+    diagnosis.why = fmt::format("the training sentences' characters and the special pieces are {}", *least);
     diagnosis.next = fmt::format("set data.vocabulary = {} or more", *least);
   } else {
     if (const size_t words = problem.rfind("] "); words != problem.npos && words + 2 < problem.size())
@@ -151,7 +151,7 @@ std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& s
   const std::filesystem::path file =
       cache / fmt::format("{}-{}-{}.model", options.kind, options.size, key_of(sentences, options));
   std::error_code error;
-  const std::string advice = "delete it, and it is trained anew";
+  const std::string advice = "delete it; it is then trained again";
   if (std::filesystem::exists(file, error)) return load(file, advice);
   std::string problem;
   // several threads add in a varying order, and the model would depend on it

@@ -43,7 +43,7 @@ Arrays read_arrays(const std::vector<fs::path>& files, const char* key) {
   if (files.size() != 1 || files[0].extension() == ".npy")
     fail_user({.where = key,
                .what = count_of(int64_t(files.size()), "file"),
-               .why = "a split is data and target",
+               .why = "a split consists of data and target",
                .next = "name one .npz, .pt or .safetensors, or two .npy: [\"data.npy\", \"target.npy\"]"});
   if (files[0].extension() != ".npz") return named_arrays(files[0], read_weights(files[0]).tensors);
   std::map<std::string, at::Tensor> arrays;
@@ -120,8 +120,8 @@ void check_classes(int64_t count, const char* what, const fs::path& where) {
   if (count > kMostClasses)
     fail_user({.where = where.string(),
                .what = fmt::format("more than {} {}", with_commas(kMostClasses), what),
-               .why = "a model has weights for each",
-               .next = "check the values, and what the experiment states of them"});
+               .why = "a model would need weights for each",
+               .next = "check the values, and data.classes or data.vocabulary"});
 }
 
 /// User errors: those of TensorDataset, with the file's name.
@@ -166,7 +166,7 @@ TaskData open_tensors(const DataSpec& spec, const KnownSet&, const fs::path&) {
   if (learning == LearningTask::classification && classes < 2)
     fail_user({.where = spec.train_files.back().string(),
                .what = fmt::format("{} class", classes),
-               .why = "a classification tells at least two apart",
+               .why = "classification needs at least two classes",
                .next = "check the targets, or state classes or the task"});
   check_classes(vocabulary, "tokens", spec.train_files.front());
   auto learned = make_set(train, learning, classes, vocabulary, spec.train_files.back());

@@ -33,10 +33,7 @@ std::vector<std::string> sound_lines(const fs::path& file, OnError on_error, int
   }
   const auto is_blank = [](const std::string& line) { return line.find_first_not_of(" \t") == line.npos; };
   if (std::all_of(lines.begin(), lines.end(), is_blank))
-    fail_user({.where = file.string(),
-               .what = "no words",
-               .why = "there is nothing but empty lines",
-               .next = "check the file"});
+    fail_user({.where = file.string(), .what = "no words", .why = "all its lines are empty", .next = "check the file"});
   return lines;
 }
 

@@ -16,7 +16,7 @@ namespace trireme {
 namespace {
 
 constexpr std::array<std::string_view, 5> kMissingWords{"", "?", "NA", "NaN", "nan"};
-const char* const kCorrectTheRow = "correct the row, or have such rows left out and counted: data.on_error = \"skip\"";
+const char* const kCorrectTheRow = "correct the row, or leave such rows out: data.on_error = \"skip\"";
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 bool is_line_end(char c) { return c == '\n' || c == '\r'; }

@@ -110,7 +110,7 @@ class HeaderParser {
       skip_blanks();
       int64_t length = 0;
       const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), length);
-      if (error != std::errc() || length < 0) fail(at_, "no length of a dim");
+      if (error != std::errc() || length < 0) fail(at_, "no valid length of a dim");
       at_ = static_cast<size_t>(end - text_.data());
       if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote long integers with an L
       shape.push_back(length);
@@ -186,7 +186,7 @@ std::string_view as_text(std::span<const uint8_t> bytes) {
 
 /// Returns the begin of the header's dictionary, and its end according to its stated length.
 std::pair<size_t, size_t> dictionary_extent(std::span<const uint8_t> bytes, const std::string& where) {
-  if (!as_text(bytes).starts_with(kMagic)) fail_npy(where, "no .npy", "such a file begins with 0x93 and NUMPY");
+  if (!as_text(bytes).starts_with(kMagic)) fail_npy(where, "not a .npy", "a .npy begins with 0x93 and NUMPY");
   const size_t length_at = kMagic.size() + kVersionBytes;
   const uint8_t major = bytes.size() > kMagic.size() ? bytes[kMagic.size()] : 1;
   if (major < 1 || major > 3)
@@ -197,7 +197,7 @@ std::pair<size_t, size_t> dictionary_extent(std::span<const uint8_t> bytes, cons
   size_t length = 0;
   for (size_t i = begin; i-- > length_at;) length = length << 8 | bytes[i];  // little endian
   if (length > kMaxHeader)
-    fail_npy(where, fmt::format("a header of {} bytes at byte {}", length, length_at), "that is no sound one");
+    fail_npy(where, fmt::format("a header of {} bytes at byte {}", length, length_at), "a valid header is shorter");
   return {begin, begin + length};
 }
 
@@ -205,7 +205,7 @@ void check_length(const NpyHeader& header, size_t found, const std::string& wher
   const size_t expected = header.data_begin + static_cast<size_t>(element_count(header.shape) * element_bytes(header));
   if (found == expected) return;
   fail_npy(where, found < expected ? "truncated .npy" : ".npy with surplus bytes",
-           fmt::format("its header asks for {} of {} ({} bytes in all), found {} bytes", to_string(header.shape),
+           fmt::format("its header requires {} of {} ({} bytes in all), found {} bytes", to_string(header.shape),
                        c10::toString(header.type), expected, found));
 }
 

@@ -55,7 +55,7 @@ std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::filesystem::
     archive_entry* entry = nullptr;
     const int status = archive_read_next_header(reader.get(), &entry);
     if (status == ARCHIVE_EOF) break;
-    if (status != ARCHIVE_OK) fail_npz(file, "no sound .npz", reason(reader.get()));
+    if (status != ARCHIVE_OK) fail_npz(file, "not a valid .npz", reason(reader.get()));
     const char* path = archive_entry_pathname(entry);
     const std::string name = path ? path : "";
     if (!name.ends_with(kExtension)) fail_npz(file, fmt::format("entry \"{}\"", name), "an .npz holds .npy files only");

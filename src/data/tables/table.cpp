@@ -139,8 +139,8 @@ void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t
   fitted.deviation = std::sqrt(squares / count);
   if (!std::isfinite(fitted.deviation))
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
-               .what = "numbers too large to measure",
-               .why = "their squares exceed what a number can be",
+               .what = "numbers too large for a standard deviation",
+               .why = "their squares exceed the range of a double",
                .next = "scale the column, or leave it out"});
   // because of rounding, the deviation of a constant column may not be exactly 0
   if (!(fitted.deviation > 1e-12 * std::abs(fitted.mean))) fitted.deviation = 1;
@@ -167,7 +167,7 @@ FittedColumn fit(const CsvTable& table, Rows rows, int64_t column, const TableOp
   if (empty)
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
                .what = "no values",
-               .why = "all training rows lack it",
+               .why = "no training row has a value",
                .next = "leave the column out"});
   try {
     if (fitted.kind == ColumnKind::numeric) fit_numbers(fitted, table, rows, column, options.on_error);
@@ -222,7 +222,7 @@ std::vector<std::string> labels_of(const CsvTable& table, Rows rows, int64_t col
   if (labels.size() < 2)
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), table.names()[static_cast<size_t>(column)]),
                .what = fmt::format("{} different labels", labels.size()),
-               .why = "a classification tells at least two apart",
+               .why = "classification needs at least two labels",
                .next = "choose another target"});
   return {labels.begin(), labels.end()};
 }

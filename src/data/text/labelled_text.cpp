@@ -62,7 +62,7 @@ LabelledText read_labelled_text(const std::filesystem::path& file, OnError on_er
   if (text.labels.empty())
     fail_user({.where = file.string(),
                .what = "no lines",
-               .why = "of the form label, tab, sentence",
+               .why = "no line has the form label, tab, sentence",
                .next = "check the file"});
   return text;
 }

@@ -75,7 +75,7 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
       fail_user({.where = "token",
                  .what = std::to_string(id),
                  .why = fmt::format("the vocabulary has ids 0 to {}", size() - 1),
-                 .next = "decode with the vocabulary that encoded"});
+                 .next = "decode with the vocabulary that encoded the text"});
     if (id == kEndToken) break;
     if (id != kPadding && id != kBeginToken) text.push_back(static_cast<int32_t>(id));
   }

@@ -26,7 +26,7 @@ class CocoReader {
   CocoInstances read(std::string_view text) {
     parse(text);
     for (const char* list : {"images", "annotations", "categories"})
-      if (!counts_.contains(list)) fail_file(fmt::format("no list \"{}\"", list), "an instances file has one");
+      if (!counts_.contains(list)) fail_file(fmt::format("no list \"{}\"", list), "an instances file must have one");
     sort_images();
     number_categories();
     for (CocoAnnotation& annotation : annotations_) place(annotation);
@@ -95,7 +95,7 @@ class CocoReader {
       entry.fail(fmt::format("{}x{} pixels", image.size.width, image.size.height), "no image has this size");
     const std::filesystem::path path(image.file);
     if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
-      entry.fail(fmt::format("\"{}\"", image.file), "an image lies in the images' folder");
+      entry.fail(fmt::format("\"{}\"", image.file), "an image must be in the images' folder");
     coco_.images.push_back(std::move(image));
   }
 

@@ -32,10 +32,10 @@ std::vector<uint32_t> parse_run_lengths(std::string_view text, const std::string
     const size_t begin = at;
     int64_t number = 0, group = kMore;
     for (int g = 0; (group & kMore) != 0; ++g, ++at) {
-      if (at == text.size()) fail(at, "the end", "a number goes on there");
+      if (at == text.size()) fail(at, "the end", "the last number is incomplete");
       if (g == kMostGroups) fail(begin, "a number too long", "lengths have at most 32 bits");
       group = static_cast<unsigned char>(text[at]) - int64_t{'0'};
-      if (group < 0 || group > kMore + kPayload) fail(at, "a strange character", "numbers are written in '0' to 'o'");
+      if (group < 0 || group > kMore + kPayload) fail(at, "an invalid character", "numbers are written in '0' to 'o'");
       number |= (group & kPayload) << (kGroupBits * g);
       const bool negative = (group & kMore) == 0 && (group & kSign) != 0;
       if (negative) number -= int64_t{1} << (kGroupBits * (g + 1));
