@@ -1,4 +1,4 @@
-// The devices that a plan may use: what a run on this machine has, or what a cluster file describes
+// The devices that a plan may use: those of a run on this machine, or those that a cluster file describes
 // (plan/cluster_file.h).
 #pragma once
 
@@ -12,7 +12,7 @@ namespace trireme {
 
 struct Device {
   int64_t memory = 0;  ///< bytes for tensors; 0: no limit
-  double speed = 1;    ///< relative to the others
+  double speed = 1;    ///< relative to the other devices
   int kind = -1;       ///< index into Cluster::kinds; -1: measured, not described
   int node = 0;
 };
@@ -20,60 +20,60 @@ struct Device {
 /// How fast a device computes at one precision.
 struct DeviceSpeed {
   double peak_flops = 0;           ///< FLOP/s
-  double greatest_efficiency = 1;  ///< of the peak, for large operators
-  double half_work = 0;            ///< FLOPs of an operator that reaches half of that
+  double greatest_efficiency = 1;  ///< fraction of the peak that large operators reach
+  double half_work = 0;            ///< FLOPs of an operator that reaches half of greatest_efficiency
 };
 
 /// What a device can do, from its datasheet and a few fitted numbers. An operator of w FLOPs that touches b bytes takes
-///   launch + max(w / (peak_flops * efficiency(w)), b / memory_bandwidth),  efficiency(w) = greatest_efficiency * w /
-///   (w + half_work).
-/// An approximation: whoever shows a number that comes from it says so.
+///    launch + max(w / (peak_flops * efficiency(w)), b / memory_bandwidth),
+///    efficiency(w) = greatest_efficiency * w / (w + half_work).
+/// This is an approximation: each output that shows a number from it must say so.
 struct DeviceKind {
   std::string name;                           ///< "V100"
   std::map<std::string, DeviceSpeed> speeds;  ///< by precision: "fp32", "bf16", "fp64"
   double memory_bandwidth = 0;                ///< bytes/s
   int64_t memory = 0;                         ///< bytes
-  double launch = 0;                          ///< seconds that an operator takes however small it is
+  double launch = 0;                          ///< least seconds of any operator, however small
   std::string source;
 };
 
-/// A connection. Transfers in opposite directions do not disturb each other.
+/// A connection. Transfers in opposite directions do not slow each other down.
 struct Link {
-  double bandwidth = 0;  ///< bytes/s in each direction; 0: free
-  double latency = 0;    ///< seconds of a message without bytes
-  bool shared = false;   ///< one for all devices of a node (PCIe through the host); else every device has its own
+  double bandwidth = 0;  ///< bytes/s in each direction; 0: transfers take no time
+  double latency = 0;    ///< seconds of an empty message
+  bool shared = false;   ///< true: all devices of a node share it (PCIe through the host); false: one per device
 };
 
 struct ClusterNode {
-  Link link;                  ///< between its devices
+  Link link;                  ///< the link between the node's devices
   double price_per_hour = 0;  ///< 0: not known
   std::string instance = {};  ///< "p3.16xlarge"; may be empty
 };
 
-/// Snapshot of what renting costs; nothing is looked up.
+/// The origin of a cluster's prices. They are a snapshot and are never looked up online.
 struct PriceTag {
   std::string currency = "USD";
   std::string date;  ///< ISO 8601
   std::string source;
 };
 
-/// What a device communicates while it computes.
+/// Which communication a device overlaps with computing.
 enum class Overlap {
-  nothing,  ///< one after the other
-  sums,     ///< gradients that all holders need whole are summed meanwhile: processes and threads of this machine
-  all       ///< also weights are gathered and messages sent (GPUs with streams)
+  nothing,  ///< computing and communication alternate
+  sums,     ///< sums of gradients that all holders need whole: processes and threads of this machine
+  all       ///< also weight gathers and messages (GPUs with streams)
 };
 
 struct Cluster {
   std::string name;
   std::string description;
-  std::vector<Device> devices;    ///< node by node
-  std::vector<DeviceKind> kinds;  ///< none for devices of this machine
+  std::vector<Device> devices;    ///< in the order of the nodes
+  std::vector<DeviceKind> kinds;  ///< empty for the devices of this machine
   std::vector<ClusterNode> nodes;
-  Link network;  ///< between nodes: every node has one such connection, which its devices share
+  Link network;  ///< between nodes: each node has one such connection, which its devices share
   Overlap overlap = Overlap::all;
-  double compute_slowdown = 1;   ///< of computing while the device communicates
-  double transfer_slowdown = 1;  ///< of communicating while the device computes
+  double compute_slowdown = 1;   ///< factor on computing time while the device communicates
+  double transfer_slowdown = 1;  ///< factor on communication time while the device computes
   PriceTag price;
 
   int size() const { return int(devices.size()); }

@@ -1,5 +1,5 @@
-// A plan: who holds what, and when replicas agree. A plain value that can be saved, read, edited and compared; nothing
-// in the runtime knows the names of strategies.
+// A plan describes what each worker holds, and when replicas agree on their weights. It is a plain value that can be
+// saved, read, edited and compared. The runtime does not know the names of strategies.
 #pragma once
 
 #include <array>
@@ -15,27 +15,27 @@
 
 namespace trireme {
 
-/// How one layer lies on the workers of its stage. data * tensor equals the number of the stage's workers.
+/// How one layer is placed on the workers of its stage. data * tensor equals the number of the stage's workers.
 struct LayerPlan {
   int stage = 0;
   int data = 1;                     ///< degree of the data axis
   int tensor = 1;                   ///< degree of the tensor axis
   std::string split = "replicate";  ///< name of one of the layer's sharding options at that tensor degree
-  /// Not empty: the layer's forward is computed again in backward instead of keeping its activations. Consecutive
-  /// layers of one stage with the same label are recomputed together; only what enters them is kept.
+  /// If not empty, backward computes the layer's forward again, and the layer's activations are not kept. Consecutive
+  /// layers of one stage with the same label are recomputed together; only their common inputs are kept.
   std::string recompute = "";
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };
 
-/// What is divided over the workers that hold the same parameters (Rajbhandari et al., "ZeRO", SC 2020). Each level
-/// includes the ones before: optimizer state, gradients, weights.
+/// What is sharded over the workers that hold the same parameters (Rajbhandari et al., "ZeRO", SC 2020). zero1:
+/// optimizer state; zero2: also gradients; zero3: also weights.
 enum class OptimizerSharding { none, zero1, zero2, zero3 };
 inline constexpr std::array kOptimizerShardings = {OptimizerSharding::none, OptimizerSharding::zero1,
                                                    OptimizerSharding::zero2, OptimizerSharding::zero3};
 const char* name_of(OptimizerSharding sharding);
 
-/// How gradients travel between replicas. bf16: rounded to bfloat16, added in float32. powersgd: low rank with error
-/// feedback (Vogels et al., "PowerSGD", NeurIPS 2019). Both change the curve.
+/// How gradients are compressed between data-parallel workers. bf16: rounded to bfloat16, added in float32. powersgd:
+/// low rank with error feedback (Vogels et al., "PowerSGD", NeurIPS 2019). Both change the training curve.
 struct Compression {
   enum class Kind { none, bf16, powersgd };
   Kind kind = Kind::none;
@@ -44,73 +44,75 @@ struct Compression {
 };
 const char* name_of(Compression::Kind kind);
 
-/// Two levels. The inner plan: how one replica computes a gradient and updates its weights, on `devices` workers (all
-/// members but the last two). The agreement: how many replicas there are, and what makes their weights one again.
+/// A plan has two levels. The inner plan (all members except the last two) describes how one replica computes a
+/// gradient and updates its weights, on `devices` workers. The agreement describes how many replicas there are and how
+/// their weights become equal again.
 struct Plan {
   std::string name;   ///< "data", "hybrid:pipeline", or the user's own
   std::string model;  ///< the model's name and fingerprint: a plan fits one model only
   std::string model_fingerprint;
   int devices = 1;
   std::string schedule{usual_schedule().name};
-  bool vertical_sync =
-      false;  ///< of schedules that have it: all stages use the version of the weights that the first one used
+  /// For schedules that support it: all stages use the version of the weights that the first stage used.
+  bool vertical_sync = false;
   int micro_batches = 1;
   bool recompute_last = true;  ///< false: "except_last", the last micro-batch keeps its activations
   OptimizerSharding optimizer_sharding = OptimizerSharding::none;
   Compression compression;
-  /// By world rank: which device of a cluster file, counted from 0 in the file's order. Empty: the first ones, in that
+  /// By world rank: the device of a cluster file, counted from 0 in the file's order. Empty: the first devices, in that
   /// order.
   std::vector<int> cluster_devices;
   std::vector<double> speeds;  ///< by world rank, relative; data shards are sized in proportion. Empty: equal
-  /// World ranks of each stage, ascending. Two stages have the same workers (chunks of an interleaved schedule) or none
-  /// in common; together they cover 0..devices-1.
+  /// World ranks of each stage, ascending. Two stages have the same workers (chunks of an interleaved schedule) or no
+  /// worker in common. Together they cover 0..devices-1.
   std::vector<std::vector<int>> stages;
   std::vector<LayerPlan> layers;  ///< by node id; entries of model inputs are unused
-  int replicas =
-      1;  ///< each with `devices` workers and weights of its own: replica r has the ranks from r * devices on
-  std::string
-      agreement;  ///< an update policy with its options (update/registry.h), "local-sgd,every=16 steps"; empty: none
+  /// Each replica has `devices` workers and weights of its own. Replica r has the ranks from r * devices on.
+  int replicas = 1;
+  /// An update policy with its options (update/registry.h): "local-sgd,every=16 steps". Empty: none.
+  std::string agreement;
 
-  /// Of all replicas.
+  /// Returns the number of workers of all replicas.
   int workers() const { return replicas * devices; }
-  /// How one replica trains: without the agreement.
+  /// Returns the plan of one replica, without the agreement.
   Plan inner() const;
-  /// The mesh of a layer: the stage's workers, data-major, tensor fastest. Its shares are the summed speeds of each
-  /// data index's tensor group; empty where those are equal.
+  /// Returns the mesh of a layer: the stage's workers, data-major, tensor fastest. Its shares are the summed speeds of
+  /// each data index's tensor group; empty if these are equal.
   Mesh mesh_of(NodeId node) const;
-  /// Distinct sets of workers among the stages: less than the stages where workers have chunks, more than the
-  /// pipeline's depth where stages need each other (branches).
+  /// Returns the number of distinct worker sets among the stages. It is less than the number of stages if workers have
+  /// chunks. It is more than the pipeline's depth if stages need each other (branches).
   int positions() const;
-  /// "data 2 x pipeline 2, 4 micro-batches", "one device", "data 4, then tensor 4 from fc1"; then what is not usual:
-  /// schedule, chunks, sharding, recompute, compression, speeds, the cluster's devices; before that "4 x " where there
-  /// are several replicas. Needs a validated plan.
+  /// Returns a short description: "data 2 x pipeline 2, 4 micro-batches", "one device", "data 4, then tensor 4 from
+  /// fc1". Settings that are not usual follow: schedule, chunks, sharding, recompute, compression, speeds, the
+  /// cluster's devices. With several replicas it begins with "4 x ". The plan must be validated.
   std::string in_short(const Model& model) const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// A plan may be for more devices than a run on this machine can have (kMaxDevices of base/memory.h).
+/// Largest number of devices of a plan. It is larger than what a run on this machine can have (kMaxDevices of
+/// base/memory.h).
 constexpr int kMaxPlanDevices = 1 << 16;
 
-/// The sharding option that the plan names for a layer. The plan must be validated.
+/// Returns the sharding option that the plan names for a layer. The plan must be validated.
 ShardingOption option_of(const Plan& plan, const Model& model, NodeId node);
 
-/// The placement in which a layer needs the gradient of its output: a gradient lies like its value, but a summand's
-/// gradient is needed whole by everyone who summed.
+/// Returns the placement in which a layer needs the gradient of its output. It is the output's placement, except that
+/// the gradient of a partial output is needed whole by each worker that contributed to the sum.
 Placement gradient_needed(const Placement& output);
 
-/// Whether every data shard of `mesh` gets at least one of `samples`.
+/// True if every data shard of `mesh` gets at least one of `samples` samples.
 bool fills_all_shards(const Mesh& mesh, int64_t samples);
 
-/// `batch`: samples of one replica's step. Throws a user error naming `where` (file or strategy), the layer or stage,
-/// and what would be right: a plan for another model, a split that the layer does not have at that degree, degrees that
-/// do not multiply to the stage's workers, workers in no stage or in stages that differ, tied parameters placed
-/// differently, more micro-batches or data shards than samples, speeds that are no speeds, a cluster's device twice,
-/// several replicas without an agreement. Schedules are checked when the plan is compiled.
+/// Checks a plan. `batch`: samples of one replica's step. Errors (user), with `where` (file or strategy), the layer or
+/// stage, and what would be right: a plan for another model; a split that the layer does not have at that degree;
+/// degrees whose product is not the number of the stage's workers; workers in no stage or in stages that differ; tied
+/// parameters that are placed differently; more micro-batches or data shards than samples; invalid speeds; a cluster
+/// device listed twice; several replicas without an agreement. Schedules are checked when the plan is compiled.
 void validate(const Plan& plan, const Model& model, int64_t batch, const std::string& where);
 
-/// What equals a new Plan's default is left out, but for what every plan has.
+/// Fields that equal the default of a new Plan are omitted, except those that every plan has.
 nlohmann::json to_json(const Plan& plan, const Model& model);
-/// `where` is named in errors. The result still has to be validated.
+/// Errors name `where`. The result must still be validated.
 Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::string& where);
 Plan read_plan(const std::filesystem::path& file, const Model& model);
 

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int kFormat = 1;
-constexpr const char* kChecksum = "checksum";  // of the index itself, over the others of its fields
+constexpr const char* kChecksum = "checksum";  // checksum of the index itself, over its other fields
 constexpr const char* kWeightsIndex = "model.safetensors.index.json";
 constexpr std::string_view kModelFiles = "model", kStateFiles = "state", kAgreementFiles = "agreement";
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;
@@ -36,11 +36,11 @@ uint32_t crc_of(std::string_view bytes, uint32_t before = 0) {
   fail_user({.where = file.string(),
              .what = std::move(what),
              .why = std::move(why),
-             .next = fmt::format("trireme checkpoints verify {} says which to go on from",
+             .next = fmt::format("trireme checkpoints verify {} shows from which checkpoint to resume",
                                  file.parent_path().parent_path().string())});
 }
 
-/// A file of the checkpoint that is being written, with what the index is to say of it.
+/// A file of the checkpoint that is being written, and its entry in the index.
 class NewFile {
  public:
   NewFile(FileSystem& files, const fs::path& folder, std::string name)
@@ -60,7 +60,8 @@ class NewFile {
   std::unique_ptr<WritableFile> file_;
 };
 
-/// Tensors by name, cut into files of at most `limit` bytes, or of one larger tensor.
+/// Divides the tensors, in the order of their names, among files of at most `limit` bytes. A larger tensor has a file
+/// to itself.
 std::vector<TensorMap> shards_of(const TensorMap& tensors, int64_t limit) {
   std::vector<TensorMap> shards;
   int64_t bytes = 0;
@@ -76,7 +77,7 @@ std::vector<TensorMap> shards_of(const TensorMap& tensors, int64_t limit) {
   return shards;
 }
 
-/// Writes `<kind>-00001-of-0000N.safetensors`; returns each tensor's file.
+/// Writes `<kind>-00001-of-0000N.safetensors`. Returns the file of each tensor, by name.
 std::map<std::string, std::string> write_shards(FileSystem& files, const fs::path& folder, std::string_view kind,
                                                 const TensorMap& tensors, int64_t limit,
                                                 std::vector<CheckpointFile>& written) {
@@ -139,7 +140,8 @@ CheckpointIndex index_from(const json& j) {
                         .plan = j.at("plan").get<std::string>(),
                         .best = j.at("best").get<std::string>(),
                         .settings = j.at("settings").get<std::map<std::string, std::string>>()};
-  index.awaits_evaluation = j.value("awaits_evaluation", false);  // younger than the format, as the next one
+  // these two keys were added after the format was defined
+  index.awaits_evaluation = j.value("awaits_evaluation", false);
   index.agreement = j.value("agreement", std::map<std::string, std::string>{});
   if (!j.at("test_loss").is_null()) index.test_loss = j.at("test_loss").get<double>();
   for (const json& metric : j.at("metrics"))
@@ -186,7 +188,8 @@ void check_all_bytes(const fs::path& checkpoint, const CheckpointIndex& index) {
   for (const CheckpointFile& file : index.files) check_bytes(checkpoint / file.name, file);
 }
 
-/// Takes a tensor of the model's files out of `tensors`, in the model's shape.
+/// Returns a tensor of the model's files in the model's shape. Throws a user error if it is missing or has another
+/// number of elements.
 at::Tensor take(TensorMap& tensors, const std::string& name, const Shape& shape, const fs::path& checkpoint) {
   const auto found = tensors.find(name);
   if (found == tensors.end() || found->second.numel() != element_count(shape))
@@ -266,7 +269,7 @@ CheckpointIndex read_checkpoint_index(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kCheckpointIndex;
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_regular_file(path, error))
-    fail_damaged(path, "not the index of a checkpoint", "it is no regular file");
+    fail_damaged(path, "not the index of a checkpoint", "it is not a regular file");
   json j = read_json_file(path);
   if (!j.is_object() || !j.contains("format") || !j.contains(kChecksum))
     fail_damaged(path, "not the index of a checkpoint", "it has no format and checksum");
@@ -291,9 +294,9 @@ CheckpointIndex read_checkpoint_index(const fs::path& checkpoint) {
     fail_damaged(path, "not the index of a checkpoint", error.what());
   }
   for (const CheckpointFile& file : index.files) {
-    // an index from elsewhere must not lead to files of ours
+    // a foreign index must not refer to files outside its checkpoint
     if (fs::path(file.name).filename() != file.name || file.name == "..")
-      fail_damaged(path, printable(file.name), "it must name a file beside it");
+      fail_damaged(path, printable(file.name), "it must be the name of a file in the same folder");
     check_size(checkpoint / file.name, file);
   }
   return index;
@@ -305,11 +308,10 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
   Checkpoint read{.index = read_checkpoint_index(checkpoint), .state = {}};
   if (read.index.model != model.fingerprint()) {
     const auto its = read.index.settings.find("model");
-    fail_user(
-        {.where = checkpoint.string(),
-         .what = its == read.index.settings.end() ? "is of another model" : "is of model " + its->second,
-         .why = fmt::format("the experiment's model, {}, has other layers, shapes or edges", model.name()),
-         .next = "resume the experiment that wrote it, or name its files as model.weights to begin anew with them"});
+    fail_user({.where = checkpoint.string(),
+               .what = its == read.index.settings.end() ? "is of another model" : "is of model " + its->second,
+               .why = fmt::format("the experiment's model, {}, has other layers, shapes or edges", model.name()),
+               .next = "resume the experiment that wrote it, or start a new run with its files as model.weights"});
   }
   check_all_bytes(checkpoint, read.index);
   read.state.updates = read.index.updates;
@@ -324,7 +326,7 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
     else
       for (auto& [name, tensor] : shard.tensors)
         if (!put_state_tensor(name, std::move(tensor), read.state))
-          fail_damaged(path, fmt::format("tensor \"{}\"", printable(name)), "its name says nothing to this version");
+          fail_damaged(path, fmt::format("tensor \"{}\"", printable(name)), "this version does not know the name");
   }
   for (const ParameterSpec& spec : model.parameters())
     read.state.weights[spec.name] = take(weights, spec.name, spec.shape, checkpoint);

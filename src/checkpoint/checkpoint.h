@@ -1,8 +1,10 @@
-// A checkpoint: a folder that holds all of a run between two steps, independent of the plan. Its weights and running
-// statistics lie in `model-*.safetensors` under the model's names in PyTorch's shapes, what the optimizer and stateful
-// layers keep in `state-*.safetensors`, what replicas that agree have besides in `agreement-*.safetensors`;
-// `checkpoint.json` has the run's place (from which, with the seed, everything random follows), the settings that make
-// its curve, and size and CRC-32 of each file, itself included. docs/checkpoints.md has the form.
+// A checkpoint: a folder that holds the whole state of a run between two steps, independent of the plan.
+// docs/checkpoints.md describes its format.
+// - `model-*.safetensors`: weights and running statistics, with the model's names and PyTorch's shapes.
+// - `state-*.safetensors`: the tensors of the optimizer and of stateful layers.
+// - `agreement-*.safetensors`: further state of replicas that agree.
+// - `checkpoint.json`: the run's position (with the seed, it determines everything random), the settings that determine
+//   the run's curve, the size and CRC-32 of each other file, and a CRC-32 of itself.
 #pragma once
 
 #include <cstdint>
@@ -22,36 +24,40 @@ namespace trireme {
 
 inline constexpr const char* kCheckpointIndex = "checkpoint.json";
 inline constexpr std::string_view kCheckpointPrefix = "step-";
-inline constexpr std::string_view kUnfinished = ".tmp";   ///< what a name ends with while it is written or removed
-inline constexpr int64_t kShardBytes = int64_t{2} << 30;  ///< of tensors in one file; a larger tensor has one to itself
+inline constexpr std::string_view kUnfinished = ".tmp";  ///< suffix of a name while it is written or removed
+/// Bytes of tensors in one file, at most. A larger tensor has a file to itself.
+inline constexpr int64_t kShardBytes = int64_t{2} << 30;
 
 struct CheckpointFile {
   std::string name;
   int64_t bytes = 0;
-  uint32_t checksum = 0;  ///< CRC-32, as zlib's
+  uint32_t checksum = 0;  ///< CRC-32 as in zlib
 };
 
-/// What a checkpoint says of itself.
+/// The index of a checkpoint.
 struct CheckpointIndex {
   int64_t step = 0;                      ///< steps done
-  int64_t samples = 0;                   ///< trained on so far
+  int64_t samples = 0;                   ///< samples trained on so far
   double epoch = 0;                      ///< passes over the training set so far
-  double seconds = 0;                    ///< of training so far
-  double loss = 0;                       ///< of the last step's batch
-  std::optional<double> test_loss = {};  ///< of an evaluation after that step, as the metrics
+  double seconds = 0;                    ///< seconds of training so far
+  double loss = 0;                       ///< loss of the last step's batch
+  std::optional<double> test_loss = {};  ///< of an evaluation after that step, like the metrics
   std::vector<Metric> metrics = {};
-  bool awaits_evaluation = false;  ///< the run lost ranks before that one's end: it goes on with it
+  /// True if the run lost ranks before the evaluation after that step had ended. The resumed run begins with this
+  /// evaluation.
+  bool awaits_evaluation = false;
   uint64_t seed = 0;
-  int64_t updates = 0;  ///< of the optimizer
+  int64_t updates = 0;  ///< updates of the optimizer so far
   std::string experiment = {};
   std::string model = {};  ///< Model::fingerprint
-  std::string plan = {};   ///< it was written under, in short; for information
-  std::string best = {};   ///< "loss" or a metric: by which the run keeps its best; empty: it does not
-  std::map<std::string, std::string> settings = {};   ///< those that decide the curve
+  std::string plan = {};   ///< short description of the plan under which it was written; for information
+  /// "loss", or the metric by which the run keeps its best checkpoint. Empty: it keeps none.
+  std::string best = {};
+  std::map<std::string, std::string> settings = {};   ///< settings that determine the curve
   std::map<std::string, std::string> agreement = {};  ///< TrainingState::agreement_texts
   std::vector<CheckpointFile> files = {};
 
-  int64_t bytes() const;  ///< of all files but the index
+  int64_t bytes() const;  ///< bytes of all files except the index
 };
 
 struct Checkpoint {
@@ -61,29 +67,31 @@ struct Checkpoint {
 
 /// "step-00001200"
 std::string checkpoint_name(int64_t step);
-/// The step in a checkpoint's name; nothing for other names.
+/// Returns the step in a checkpoint's name; nullopt for other names.
 std::optional<int64_t> step_in(std::string_view name);
 
-/// Writes `<folder>/<checkpoint_name>`, complete or not at all, whenever the machine stops: under another name first,
-/// each file synced, then renamed. `folder` must exist and have no checkpoint of that step. State tensors must be dense
-/// and on the CPU. Returns the index with its files. Errors: those of the file system, of which an unfinished folder is
-/// left that clean_up removes.
+/// Writes `<folder>/<checkpoint_name>`, complete or not at all, even if the machine stops: the files are written under
+/// another name and synced, then the folder is renamed. `folder` must exist and have no checkpoint of that step. State
+/// tensors must be dense and on the CPU. Returns the index with its files. Errors: those of the file system; they leave
+/// an unfinished folder, which clean_up removes.
 CheckpointIndex write_checkpoint(FileSystem& files, const std::filesystem::path& folder, CheckpointIndex index,
                                  const Model& model, const TrainingState& state, int64_t shard_bytes = kShardBytes);
 
-/// Errors (user): the folder is no checkpoint or its index is damaged; files that are missing or of another size.
+/// Reads the index and checks the files' sizes. Errors (user): the folder is no checkpoint; its index is damaged; files
+/// are missing or have another size.
 CheckpointIndex read_checkpoint_index(const std::filesystem::path& checkpoint);
 
-/// Reads every byte. Errors (user): the first damaged file, by name.
+/// Reads every byte. Errors (user): the first damaged file, with its name.
 void verify_checkpoint(const std::filesystem::path& checkpoint);
 
-/// Verified. Errors (user): those of verifying; a checkpoint of another model, with what differs.
+/// Reads and verifies a checkpoint. Errors (user): those of verify_checkpoint; a checkpoint of another model, with what
+/// differs.
 Checkpoint read_checkpoint(const std::filesystem::path& checkpoint, const Model& model);
 
-/// Removes what was not finished: of a run that died, or after an error.
+/// Removes unfinished checkpoints, of a run that died or after an error.
 void clean_up(FileSystem& files, const std::filesystem::path& folder);
 
-/// The first tensor with a value that is not finite; "": there is none.
+/// Returns the name of the first tensor with a value that is not finite; "" if there is none.
 std::string not_finite(const TrainingState& state);
 
 }  // namespace trireme

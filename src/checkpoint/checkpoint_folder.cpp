@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 bool higher_is_better(const std::string& best) { return best != "loss" && kind_of_metric(best).higher_is_better; }
 
-/// The folder's name tells first that it is on its way out: half of it is no checkpoint.
+/// Renames the folder before it removes files, so that a partly removed checkpoint does not count as one.
 void remove_checkpoint(FileSystem& files, const fs::path& folder, const fs::path& checkpoint) {
   fs::path leaving = checkpoint;
   leaving += kUnfinished;
@@ -41,8 +41,8 @@ fs::path checkpoint_folder_of(const fs::path& path) {
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return step_in(name).has_value(); }))
     fail_user({.where = path.string(),
                .what = "no checkpoints",
-               .why = "it is neither a run's folder that has any nor a folder of checkpoints",
-               .next = "runs write them where the experiment has [checkpoint] every = \"1 epochs\""});
+               .why = "it is neither the folder of a run with checkpoints nor a folder of checkpoints",
+               .next = "a run writes them if the experiment has [checkpoint] every = \"1 epochs\""});
   return path;
 }
 

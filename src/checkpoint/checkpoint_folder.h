@@ -1,4 +1,4 @@
-// A folder of checkpoints of one run: which there are, which is the best, and which may go.
+// A folder of checkpoints of one run: lists them, finds the best one, and removes old ones.
 #pragma once
 
 #include <filesystem>
@@ -17,32 +17,35 @@ inline constexpr const char* kCheckpointFolder = "checkpoints";  ///< in a run's
 struct FoundCheckpoint {
   std::filesystem::path path;
   int64_t step = 0;
-  std::optional<CheckpointIndex> index = {};  ///< nothing where it is damaged, as far as names and sizes tell
-  std::string damage = {};                    ///< one line; empty: none was seen
+  std::optional<CheckpointIndex> index = {};  ///< nullopt if it is damaged, as far as names and sizes show
+  std::string damage = {};                    ///< one line; empty: no damage was seen
 };
 
-/// The folder with checkpoints that a path stands for: a run's folder, a folder of checkpoints. User error for any
-/// other.
+/// Returns the folder of checkpoints for a path: a run's folder, or a folder of checkpoints. Errors (user): any other
+/// path.
 std::filesystem::path checkpoint_folder_of(const std::filesystem::path& path);
-/// Whether the path is a checkpoint itself.
+/// True if the path is itself a checkpoint.
 bool is_checkpoint(const std::filesystem::path& path);
 
-/// What an error found damaged, without its advice, which is for one checkpoint alone.
+/// Returns the error's text without its advice, which applies to a single checkpoint only.
 std::string damage_in(const Error& error);
 
-/// In the order of their steps. Unfinished ones are none. Errors (user): the folder cannot be read.
+/// Returns the checkpoints in the order of their steps, without unfinished ones. Errors (user): the folder cannot be
+/// read.
 std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& folder);
 
-/// The value that a run keeps its best checkpoint by ("loss" or a metric), as far as the checkpoint has it.
+/// Returns the value by which a run keeps its best checkpoint ("loss" or a metric); nullopt if the checkpoint has no
+/// finite value.
 std::optional<double> value_of(const CheckpointIndex& index, const std::string& best);
-/// Of those that have a value the best one, the first of equal ones; null: none has any. `best` empty: null.
+/// Returns the best checkpoint of those that have a value, the first of equal ones. Null if none has a value or `best`
+/// is empty.
 const FoundCheckpoint* best_of(const std::vector<FoundCheckpoint>& found, const std::string& best);
 
-/// Removes whole checkpoints but the newest `keep` (0: all stay) and the best one; what cannot be read stays.
-/// Interrupted at any point it leaves whole checkpoints and unfinished folders.
+/// Removes undamaged checkpoints except the newest `keep` (0: removes none) and the best one. Checkpoints that cannot
+/// be read stay. If interrupted, it leaves complete checkpoints and unfinished folders.
 void remove_old_checkpoints(FileSystem& files, const std::filesystem::path& folder, const CheckpointSpec& spec);
 
-/// Removes all, whole or not, of later steps. Interrupted at any point: as above.
+/// Removes all checkpoints of later steps, damaged or not. If interrupted: as above.
 void remove_after(FileSystem& files, const std::filesystem::path& folder, int64_t step);
 
 }  // namespace trireme

@@ -17,7 +17,7 @@ void check_checkpoints(const Experiment& experiment, const TaskData& data, const
     fail_user(
         {.where = spec.where,
          .what = "checkpoints",
-         .why = "compression = powersgd keeps what each worker has not sent yet, which no other plan has a place for",
+         .why = "compression = powersgd keeps what each worker has not sent yet, and no other plan can store that",
          .next = "use compression = bf16 or none, or leave [checkpoint] out"});
   if (spec.best.empty()) return;
   std::vector<std::string> names = metric_names(data.train->task(), data.train->classes());
@@ -25,7 +25,7 @@ void check_checkpoints(const Experiment& experiment, const TaskData& data, const
   if (std::find(names.begin(), names.end(), spec.best) == names.end())
     fail_user({.where = spec.where,
                .what = fmt::format("best = {}", spec.best),
-               .why = fmt::format("evaluations of {} do not give it", name_of(data.train->task())),
+               .why = fmt::format("evaluations of {} do not measure it", name_of(data.train->task())),
                .next = fmt::format("use one of {}", join(names))});
   const int64_t steps_per_epoch = Batches(experiment, data).sampler().steps_per_epoch();
   const int64_t every = steps_of(spec.every, steps_per_epoch),

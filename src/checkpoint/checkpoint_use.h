@@ -1,4 +1,4 @@
-// What a run is told about checkpoints besides its experiment.
+// A run's checkpoint settings that are not part of its experiment.
 #pragma once
 
 #include <filesystem>
@@ -12,16 +12,16 @@
 
 namespace trireme {
 
-/// Where a run's checkpoints go, and the one that it goes on from.
+/// Where a run writes its checkpoints, and the checkpoint from which it resumes.
 struct CheckpointUse {
-  std::filesystem::path folder =
-      {};  ///< of this run alone; made where it is missing, its parent must exist. Empty: none
-  std::optional<Checkpoint> resumed = {};  ///< held to the experiment by open_resumption (checkpoint/resume.h)
-  FileSystem* files = nullptr;             ///< null: the machine's
+  /// Folder of this run alone. It is created if missing; its parent must exist. Empty: no checkpoints.
+  std::filesystem::path folder = {};
+  std::optional<Checkpoint> resumed = {};  ///< checked against the experiment by open_resumption (checkpoint/resume.h)
+  FileSystem* files = nullptr;             ///< null: the real file system
 };
 
-/// Errors (user): the experiment's [checkpoint] with this plan: PowerSGD; a `best` that no evaluation gives, or without
-/// an evaluation at every checkpoint.
+/// Errors (user): the experiment's [checkpoint] does not work with this plan: PowerSGD; a `best` that no evaluation
+/// gives; a `best` without an evaluation at every checkpoint.
 void check_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan);
 
 }  // namespace trireme

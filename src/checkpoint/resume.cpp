@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// With another of these the checkpoint's step, its samples or its tensors would mean something else.
+/// Settings that must not change: with another value, the checkpoint's step, samples or tensors would mean something
+/// else.
 constexpr std::array<std::string_view, 8> kFixed = {
     "seed",    "batch",     "data.name",         "training samples",
     "numbers", "optimizer", "optimizer.tensors", "data.pad_to_multiple_of"};
@@ -36,14 +37,13 @@ std::string text_of(const LearningRateSchedule& s) {
 
 [[noreturn]] void fail_setting(const fs::path& checkpoint, const std::string& key, const std::string& written,
                                const std::string& now) {
-  fail_user(
-      {.where = checkpoint.string(),
-       .what = fmt::format("{} = {}", key, written),
-       .why = fmt::format("the experiment has {}", now),
-       .next = "resume with the checkpoint's setting, or name its files as model.weights to begin anew with them"});
+  fail_user({.where = checkpoint.string(),
+             .what = fmt::format("{} = {}", key, written),
+             .why = fmt::format("the experiment has {}", now),
+             .next = "resume with the checkpoint's setting, or start a new run with its files as model.weights"});
 }
 
-/// One line; empty: every byte is as it was written.
+/// Returns the damage in one line; empty if every byte is as it was written.
 std::string damage_of(const FoundCheckpoint& found) {
   if (!found.index) return found.damage;
   try {
@@ -54,7 +54,7 @@ std::string damage_of(const FoundCheckpoint& found) {
   }
 }
 
-/// The newest that can be read; newer ones that cannot are said in `notices`.
+/// Returns the newest checkpoint that can be read. Newer ones that cannot be read are listed in `notices`.
 Resumption newest(const fs::path& folder, const Model& model) {
   std::vector<std::string> damaged;
   const std::vector<FoundCheckpoint> found = find_checkpoints(folder);
@@ -66,18 +66,18 @@ Resumption newest(const fs::path& folder, const Model& model) {
     Resumption resumption{.checkpoint = read_checkpoint(entry->path, model), .path = entry->path};
     for (const std::string& damage : damaged)
       resumption.notices.push_back(
-          fmt::format("damaged, so the run goes on from {} instead: {}", entry->path.filename().string(), damage));
+          fmt::format("damaged, so the run resumes from {} instead: {}", entry->path.filename().string(), damage));
     return resumption;
   }
   if (damaged.empty())
     fail_user({.where = folder.string(),
                .what = "no checkpoint",
-               .why = "the run ended before its first",
-               .next = "begin anew, without --resume"});
+               .why = "the run ended before it wrote one",
+               .next = "start a new run, without --resume"});
   fail_user({.where = folder.string(),
-             .what = fmt::format("none of {} checkpoints is whole", damaged.size()),
+             .what = fmt::format("none of {} checkpoints is undamaged", damaged.size()),
              .why = damaged.front(),
-             .next = "begin anew, without --resume"});
+             .next = "start a new run, without --resume"});
 }
 
 }  // namespace
@@ -167,9 +167,9 @@ std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const 
     }
   }
   fail_user({.where = folder.string(),
-             .what = fmt::format("none of {} checkpoints is whole", damaged.size()),
+             .what = fmt::format("none of {} checkpoints is undamaged", damaged.size()),
              .why = damaged.front(),
-             .next = "begin anew in another folder"});
+             .next = "start a new run in another folder"});
 }
 
 }  // namespace trireme

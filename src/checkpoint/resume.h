@@ -1,4 +1,4 @@
-// Goes on from a checkpoint: which one, and whether it is of this experiment.
+// Resumes from a checkpoint: chooses it, and checks that it belongs to this experiment.
 #pragma once
 
 #include <filesystem>
@@ -13,25 +13,26 @@
 
 namespace trireme {
 
-/// What decides a run's curve, by the experiment's keys. `steps`: of the whole run.
+/// Returns the settings that determine a run's curve, by the experiment's keys. `steps`: of the whole run.
 std::map<std::string, std::string> curve_settings(const RunSpec& experiment, const Model& model, const TaskData& data,
                                                   int64_t steps);
 
 struct Resumption {
   Checkpoint checkpoint;
-  std::filesystem::path path;             ///< of the checkpoint
-  std::vector<std::string> notices = {};  ///< lines: newer ones that are damaged; settings that differ and may
+  std::filesystem::path path;  ///< of the checkpoint
+  /// Lines: newer checkpoints that are damaged; settings that differ and may differ.
+  std::vector<std::string> notices = {};
 };
 
-/// The checkpoint at `path`; of a run's folder, or of a folder of checkpoints, the newest that verifies. Errors (user):
-/// none there, or none that verifies; a single one that is damaged; another model, seed, batch, training set, optimizer
-/// or width of numbers; nothing left to train. `steps`: of the whole run, 0: not known before it ends; not set: those
-/// of all workers together.
+/// Opens the checkpoint at `path`; for a run's folder or a folder of checkpoints, the newest one that verifies. Errors
+/// (user): there is none, or none that verifies; a single one is damaged; another model, seed, batch, training set,
+/// optimizer or width of numbers; nothing is left to train. `steps`: of the whole run; 0: not known before it ends;
+/// nullopt: those of all workers together.
 Resumption open_resumption(const std::filesystem::path& path, const RunSpec& experiment, const Model& model,
                            const TaskData& data, std::optional<int64_t> steps = std::nullopt);
 
-/// For a run that goes on in its own folder: its newest checkpoint that verifies and after which something is left to
-/// train; nothing where it has written none. Checkpoints after that one are removed, for the run will write them again.
+/// For a run that continues in its own folder: returns its newest checkpoint that verifies and after which something is
+/// left to train; nullopt if there is none. Checkpoints after that one are removed, because the run writes them again.
 /// Errors: as above, and those of removing.
 std::optional<Resumption> open_own_resumption(const std::filesystem::path& run_folder, const RunSpec& experiment,
                                               const Model& model, const TaskData& data);

@@ -29,7 +29,7 @@ bool put_state_tensor(const std::string& name, at::Tensor tensor, TrainingState&
   } else if (text.starts_with(kCarried)) {
     state.carried[name.substr(kCarried.size())] = std::move(tensor);
   } else {
-    const size_t digit = kOptimizer.size(), slash = digit + 1;  // no optimizer has ten tensors
+    const size_t digit = kOptimizer.size(), slash = digit + 1;  // one digit: no optimizer has ten tensors
     const bool known = text.starts_with(kOptimizer) && text.size() > slash && text[digit] >= '0' &&
                        text[digit] <= '9' && text[slash] == '/';
     if (!known) return false;

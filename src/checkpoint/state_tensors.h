@@ -1,4 +1,4 @@
-// The tensors of a TrainingState besides weights and buffers, by the names that they have in files.
+// The tensors of a TrainingState other than weights and buffers, by their names in files.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace trireme {
 
-/// "optimizer/<k>/<parameter>", "average/<buffer>", "carried/<layer>/<state>". Tensors are shared with the state.
+/// Returns the tensors by name: "optimizer/<k>/<parameter>", "average/<buffer>", "carried/<layer>/<state>". They share
+/// memory with the state.
 TensorMap state_tensors(const TrainingState& state);
 
-/// Puts a tensor where its name says. False: the name is none of those.
+/// Stores a tensor in the state by its name. Returns false if the name has none of these forms.
 bool put_state_tensor(const std::string& name, at::Tensor tensor, TrainingState& state);
 
 }  // namespace trireme

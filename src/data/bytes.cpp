@@ -15,7 +15,7 @@ namespace trireme {
 namespace {
 
 constexpr size_t kChunk = size_t{1} << 20;
-constexpr size_t kMaxDecompressed = size_t{1} << 32;  // a far larger stream is no data set of ours
+constexpr size_t kMaxDecompressed = size_t{1} << 32;  // no data set that Trireme reads is larger
 constexpr int kGzipWindow = 15 + 16;                  // zlib: largest window, gzip header and checksum
 
 [[noreturn]] void fail_gzip(const std::filesystem::path& file, size_t position, size_t size, const std::string& why,

@@ -10,7 +10,7 @@
 #include "data/download/archive.h"
 #include "trireme/error.h"
 
-// A line for each set; sets/<name>.cpp has a function of this name.
+// One line for each set; sets/<name>.cpp has a function of this name.
 #define TRIREME_DATA_SETS(SET) \
   SET(mnist)                   \
   SET(cifar10)                 \
@@ -159,7 +159,7 @@ std::optional<std::filesystem::path> find_set(const KnownSet& set, const std::ve
 
 std::string how_to_get(const KnownSet& set) {
   if (set.sources.empty())
-    return fmt::format("{}; call the folder {} and name the one above it with --data-dir", set.advice,
+    return fmt::format("{}; call the folder {} and name its parent folder with --data-dir", set.advice,
                        set.folders.front());
   return fmt::format("download it with: trireme data get {}, or name its folder with --data-dir", set.name);
 }

@@ -1,13 +1,12 @@
-// What becomes of samples that cannot be read.
+// How to treat samples that cannot be read.
 #pragma once
 
 namespace trireme {
 
-/// Of a damaged image, a mask that does not fit its image, a row of a table with another number of fields.
+/// For a damaged image, a mask that does not fit its image, or a table row with another number of fields.
 enum class OnError {
-  /// One clear error: of a table when it is opened; of an image then too, as far as its header tells, else when its
-  /// sample is first
-  /// asked for.
+  /// One clear error. For a table: when it is opened. For an image: when the set is opened, if the header shows it;
+  /// otherwise when the sample is first requested.
   fail,
   skip  ///< broken samples are found when the set is opened, left out and counted
 };

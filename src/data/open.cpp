@@ -19,7 +19,7 @@ void check_files(const DataSpec& spec, const KnownSet& set) {
   if (is_files && spec.train_files.empty())
     fail_user({.where = "data.train",
                .what = "missing",
-               .why = fmt::format("data set \"{}\" is the files that you name", spec.name),
+               .why = fmt::format("data set \"{}\" consists of the files that you name", spec.name),
                .next = "name them: train = [\"file\"]"});
   if (!is_files && !(spec.train_files.empty() && spec.test_files.empty()))
     fail_user({.where = "data.train",
@@ -34,12 +34,12 @@ void check_path(const DataSpec& spec, const KnownSet& set) {
   if (set.origin == DataOrigin::own_folder && !spec.path)
     fail_user({.where = "data.path",
                .what = "missing",
-               .why = fmt::format("data set \"{}\" is where you say it is", spec.name),
+               .why = fmt::format("data set \"{}\" is in the folder that you name", spec.name),
                .next = set.advice});
   if (spec.path && (generated || set.origin == DataOrigin::own_files))
     fail_user({.where = "data.path",
                .what = spec.path->string(),
-               .why = spec.name + (generated ? " is generated" : " is the files that train and test name"),
+               .why = spec.name + (generated ? " is generated" : " consists of the files that train and test name"),
                .next = "leave it out"});
   if (spec.path && !std::filesystem::is_directory(*spec.path, ignored))
     fail_user({.where = "data.path",
@@ -52,7 +52,7 @@ void check_spec(const DataSpec& spec, const KnownSet& set) {
   if (spec.sequence < 0 || (spec.sequence > 0 && !set.takes("sequence")))
     fail_user({.where = "data.sequence",
                .what = std::to_string(spec.sequence),
-               .why = set.takes("sequence") ? "a sample holds at least one token" : spec.name + " is no text",
+               .why = set.takes("sequence") ? "a sample holds at least one token" : spec.name + " is not a text",
                .next = set.takes("sequence") ? "set a positive number" : "leave it out"});
   if (spec.augment && !set.takes("augment"))
     fail_user({.where = "data.augment",

@@ -6,9 +6,9 @@
 
 namespace trireme {
 
-/// Opens the set. One that is nowhere found is replaced by its stand-in, where it has one, and TaskData::source says
-/// so; else it is a user error that lists the folders searched and the command that downloads it. A set of which only
-/// some files are found is a user error too, as is a --data-dir that does not exist.
+/// Opens the set. If it is not found, its stand-in is opened, if it has one, and TaskData::source says so. Otherwise it
+/// is a user error that lists the folders searched and the command that downloads the set. Also user errors: only some
+/// files of the set are found; the --data-dir does not exist.
 TaskData open_data(const DataSpec& spec);
 
 }  // namespace trireme

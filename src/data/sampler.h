@@ -1,4 +1,4 @@
-// The order in which samples are trained on. It depends on seed and epoch only: every worker derives the same global
+// The order in which training uses the samples. It depends on seed and epoch only: every worker derives the same global
 // batches and takes its share of each.
 #pragma once
 
@@ -10,42 +10,44 @@
 
 namespace trireme {
 
-/// A permutation of 0..n-1, another one for each epoch.
+/// Returns a permutation of 0..n-1, different in each epoch.
 std::vector<int64_t> sample_order(int64_t n, uint64_t seed, int64_t epoch);
 
-/// shuffled: another permutation in each epoch.
-/// stream: for samples that continue each other. The samples are cut into `batch` rows of equal length; step k takes
-/// the k-th sample of every row, so row r of one batch goes on in row r of the next, up to the end of the epoch. Equal
-/// in all epochs. bucketed: shuffled, but a batch holds samples of similar length, see bucketed_order.
+/// - shuffled: another permutation in each epoch.
+/// - stream: for samples that continue each other. The samples are cut into `batch` rows of equal length. Step k takes
+///   the k-th sample of every row, so row r of one batch continues in row r of the next, until the end of the epoch.
+///   The order is the same in all epochs.
+/// - bucketed: shuffled, but a batch holds samples of similar length, see bucketed_order.
 enum class SampleOrder { shuffled, stream, bucketed };
 
-/// Batches of one bucketed pool: more make lengths within a batch closer, fewer make batches more random.
+/// Number of batches of one bucketed pool. With more, lengths within a batch are closer; with fewer, batches are more
+/// random.
 constexpr int64_t kPoolBatches = 50;
 
-/// A permutation of 0..n-1 for samples of `lengths`, another one for each epoch. The epoch's shuffled order is cut into
-/// pools of kPoolBatches * batch samples; each is sorted by length and cut into batches; the batches of all pools are
-/// shuffled. The n % batch samples of a short last batch come from the end of the shuffled order and are not sorted.
-/// Depends on its arguments only. (The bucket iterator of torchtext and others.)
+/// Returns a permutation of 0..n-1 for samples of `lengths`, different in each epoch. The epoch's shuffled order is cut
+/// into pools of kPoolBatches * batch samples. Each pool is sorted by length and cut into batches; the batches of all
+/// pools are shuffled. The n % batch samples of a short last batch come from the end of the shuffled order and are not
+/// sorted. Depends on its arguments only. (Like the bucket iterator of torchtext and others.)
 std::vector<int64_t> bucketed_order(const std::vector<int32_t>& lengths, int64_t batch, uint64_t seed, int64_t epoch);
 
 /// Cuts an epoch's order into global batches. Thread-safe; one sampler may serve all workers.
 class BatchSampler {
  public:
-  /// Shuffled, the last batch of an epoch is short when `batch` does not divide `n`, or left out with `drop_last`. In
-  /// stream order all batches are full and the last n % batch samples are left out. `lengths`: of the n samples, for
-  /// bucketed order only. User errors: n or batch below 1, and a batch larger than n where short ones are left out (no
-  /// step would be left).
+  /// If shuffled, the last batch of an epoch is short when `batch` does not divide `n`, or left out with `drop_last`.
+  /// In stream order, all batches are full and the last n % batch samples are left out. `lengths`: of the n samples,
+  /// for bucketed order only. User errors: n or batch below 1; a batch larger than n where short batches are left out
+  /// (no step would remain).
   BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last = false,
                SampleOrder order = SampleOrder::shuffled, std::vector<int32_t> lengths = {});
 
   int64_t size() const { return n_; }
   int64_t steps_per_epoch() const;
   int64_t samples_per_epoch() const { return drop_last_ ? steps_per_epoch() * batch_ : n_; }
-  /// Whether the rows of step `k` start anew, rather than going on from the step before: state carried so far ends
-  /// there.
+  /// True if the rows of step `k` do not continue those of the step before: state carried from earlier steps must be
+  /// reset.
   bool starts_anew(int64_t k) const { return order_ != SampleOrder::stream || k == 0; }
 
-  /// Samples of step `k` of `epoch`; k in [0, steps_per_epoch()).
+  /// Samples of step `k` of `epoch`; k is in [0, steps_per_epoch()).
   int64_t batch_size_at(int64_t k) const;
   std::vector<int64_t> batch(int64_t epoch, int64_t k) const;
 
@@ -65,7 +67,8 @@ class BatchSampler {
     Order order;
   };
   mutable std::mutex mutex_;
-  mutable std::array<Kept, 2> kept_;  ///< by epoch parity: workers are at most one epoch apart; guarded by mutex_
+  /// By epoch parity, because workers are at most one epoch apart; guarded by mutex_.
+  mutable std::array<Kept, 2> kept_;
 };
 
 }  // namespace trireme

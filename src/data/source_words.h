@@ -13,7 +13,7 @@ std::string with_commas(int64_t n);
 /// "1 row", "20,000 rows"
 std::string count_of(int64_t n, std::string_view singular);
 
-/// "", or what part of the whole set is used: ", 2 of 3 training images, 1 test image".
+/// Returns "" if the whole set is used, else the part that is used: ", 2 of 3 training images, 1 test image".
 std::string used_part(int64_t train, int64_t whole_train, int64_t test, int64_t whole_test,
                       const char* unit = "images");
 

@@ -1,4 +1,4 @@
-// What the sets make a TaskData of.
+// Builds TaskData from data sets.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-/// The first spec.train_limit and spec.test_limit samples. The source says `title`, what part of the sets that is, and
-/// `notes`.
+/// Takes the first spec.train_limit and spec.test_limit samples. TaskData::source consists of `title`, the part of the
+/// sets that is used, and `notes`.
 template <class Set>
 TaskData limited_task(const DataSpec& spec, std::shared_ptr<Set> train, std::shared_ptr<Set> test,
                       const std::string& title, const char* unit, const std::string& notes = "") {
@@ -26,7 +26,7 @@ TaskData limited_task(const DataSpec& spec, std::shared_ptr<Set> train, std::sha
   return task;
 }
 
-/// How many of a set's samples a limit leaves; 0: all.
+/// Returns the number of a set's samples under a limit; 0: no limit.
 inline int64_t limited(int64_t limit, int64_t whole) { return limit > 0 && limit < whole ? limit : whole; }
 
 }  // namespace trireme

@@ -53,7 +53,7 @@ std::vector<std::vector<int64_t>> evaluation_batches(const Experiment& experimen
 Batch batch_from(PlannedBatch plan) {
   const auto samples = int64_t(plan.indices.size());
   std::shared_ptr<const Model> model = plan.model;
-  // shared: a batch is copied to every worker
+  // shared, because a batch is copied to every worker
   auto load = [plan = std::make_shared<const PlannedBatch>(std::move(plan))](Range range) {
     Samples s = plan->set->get(std::span(plan->indices).subspan(size_t(range.begin), size_t(range.size())), plan->draw);
     return std::vector<at::Tensor>{s.data, s.target};
@@ -91,7 +91,7 @@ PlannedBatch Batches::in_shape(const std::shared_ptr<const Dataset>& set, std::v
   return {less, std::move(indices), draw, model_for(*less, parts)};
 }
 
-/// Training and test samples are padded alike, so one model serves both.
+/// Returns the model for a shape. Training and test samples are padded in the same way, so one model serves both.
 std::shared_ptr<const Model> Batches::model_for(const RepaddedSet& set, const PartLengths& parts) const {
   std::lock_guard lock(mutex_);
   std::shared_ptr<const Model>& model = models_[parts];
@@ -106,7 +106,7 @@ void check_shapes(const RunSpec& experiment, const Model& model, const TaskData&
   const PartLengths all = train->padded_parts(), least{std::min(multiple, all.first), std::min(multiple, all.second)};
   check_internal(all == padded(data.test)->padded_parts(), "training and test samples are padded alike");
   if (least == all) return;
-  // other lengths are multiples of the least: what divides it divides them
+  // other lengths are multiples of the shortest: a degree that divides it divides them
   check_runs(compile(model, plan, compile_options(experiment, true)), model,
              build_model(experiment, RepaddedSet(train, least)),
              fmt::format("{}: data.pad_to_multiple_of = {}", experiment.file.string(), multiple));

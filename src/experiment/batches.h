@@ -1,4 +1,4 @@
-// Global batches of an experiment: which samples, in which shape, as workers load them.
+// The global batches of an experiment: which samples, in which shape, and how workers load them.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,25 @@
 
 namespace trireme {
 
-/// The planned samples, loaded by whoever asks for them. The batch keeps what it needs alive; its load is safe from
-/// many threads.
+/// Returns a batch of the planned samples; each caller of `load` loads its own. The batch keeps its data set and model
+/// alive. `load` is thread-safe.
 Batch batch_from(PlannedBatch plan);
 
-/// Keyed by the data, seed and epoch, never by a plan. Training: shuffled, a stream row by row. Evaluation: in order,
-/// each sample once; a stream row by row, in whole batches.
+/// Batches depend on the data, seed and epoch, never on a plan. Training: shuffled; a stream row by row. Evaluation: in
+/// order, each sample once; a stream row by row, in whole batches.
 ///
-/// With Experiment::pad_to_multiple_of a batch holds sentences of similar length (SampleOrder::bucketed; evaluation:
-/// all of them in the order of their lengths) and is padded to its own longest, rounded up: it comes with the
-/// experiment's model for that shape. Losses and metrics are those that more padding would give, up to rounding.
-/// Thread-safe.
+/// With Experiment::pad_to_multiple_of, a batch holds sentences of similar length (SampleOrder::bucketed; evaluation:
+/// in the order of their lengths). It is padded to its own longest sentence, rounded up, and has the experiment's model
+/// for that shape. Losses and metrics equal those with more padding, up to rounding. Thread-safe.
 class Batches {
  public:
-  /// Arguments outlive it. Errors: those of BatchSampler.
+  /// The arguments must outlive this object. Errors: those of BatchSampler.
   Batches(const Experiment& experiment, const TaskData& data);
 
   const BatchSampler& sampler() const { return sampler_; }
-  /// The batch of 0-based training step `step`.
+  /// Returns the batch of 0-based training step `step`.
   PlannedBatch training(int64_t step) const;
-  /// Batches of one evaluation, and samples in all of them.
+  /// Return the number of batches of one evaluation, and the number of samples in all of them.
   int64_t evaluations() const { return int64_t(test_.size()); }
   int64_t test_samples() const;
   PlannedBatch evaluation(int64_t k) const;
@@ -51,12 +50,12 @@ class Batches {
   std::vector<std::vector<int64_t>> test_;  ///< samples of each evaluation batch
 
   mutable std::mutex mutex_;
-  mutable std::map<PartLengths, std::shared_ptr<const Model>>
-      models_;  ///< guarded by mutex_: those that were asked for
+  /// Models built so far, by shape; guarded by mutex_.
+  mutable std::map<PartLengths, std::shared_ptr<const Model>> models_;
 };
 
-/// Errors (user) before anything runs: the plan, valid for the experiment's model, does not fit a shape that batches
-/// may have, see check_runs (program/shapes.h).
+/// Errors (user), before anything runs: the plan is valid for the experiment's model, but not for a shape that batches
+/// may have. See check_runs (program/shapes.h).
 void check_shapes(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan);
 
 }  // namespace trireme

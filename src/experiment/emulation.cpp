@@ -19,7 +19,7 @@ int64_t memory_limit_at(const std::vector<MemoryChange>& changes, int64_t at_fir
 LinkSpeed read_link_speed(const ConfigTable& table, const LinkSpeed& speed) {
   const LinkSpeed read{table.get_bandwidth("bandwidth", speed.bandwidth), table.get_seconds("latency", speed.latency)};
   if (table.has("bandwidth") && !(read.bandwidth > 0))
-    table.fail("bandwidth", "nothing would ever arrive", "leave it out for no limit");
+    table.fail("bandwidth", "no data would ever arrive", "leave it out for no limit");
   return read;
 }
 

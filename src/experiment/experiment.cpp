@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// The value of worker `worker`, of a list that must be long enough for `devices`.
+/// Returns the value of worker `worker`. Throws a user error if the list has fewer than `devices` values.
 template <class Value>
 const Value& of_worker(const std::vector<Value>& list, int worker, int devices, const Experiment& e, const char* key) {
   if (list.size() < size_t(devices))
@@ -54,7 +54,7 @@ const char* name_of(BatchNormScope scope) {
 
 namespace {
 
-/// Of regression, about where the targets lie: the mean of the first ones.
+/// For regression: returns the mean of the first targets, as the region of all targets. Empty for other tasks.
 std::vector<double> target_offsets(const Dataset& set) {
   constexpr int64_t kSome = 64;
   if (set.task() != LearningTask::regression || set.size() == 0) return {};

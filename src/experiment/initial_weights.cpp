@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kFoldersShown = 5;
 
-/// Folders within `path` that hold weights: the rows of a comparison.
+/// Returns the folders within `path` that hold weights: the rows of a comparison.
 std::vector<std::string> rows_with_weights(const fs::path& path) {
   std::vector<std::string> rows;
   std::error_code ignored;
@@ -33,7 +33,7 @@ std::optional<InitialWeights> read_initial_weights(const ConfigTable& model, con
   if (!model.has("weights")) {
     for (const std::string& key : details)
       if (model.has(key))
-        model.fail(key, "says how a file of weights is read, and there is none",
+        model.fail(key, "describes how a file of weights is read, but no file is named",
                    "name it: weights = \"resnet18.safetensors\"");
     return std::nullopt;
   }
@@ -47,7 +47,8 @@ std::optional<InitialWeights> read_initial_weights(const ConfigTable& model, con
   weights.match.skip = model.get_strings("weights_skip", {});
   for (const std::string& prefix : weights.match.skip)
     if (prefix.empty())
-      model.fail("weights_skip", "a name is empty: that would be all", "name what to leave out, for example [\"fc.\"]");
+      model.fail("weights_skip", "a name is empty, which would skip all tensors",
+                 "name what to leave out, for example [\"fc.\"]");
   weights.match.prefix = model.get_string("weights_prefix", "");
   return weights;
 }

@@ -1,4 +1,4 @@
-// Weights of a file as the values that training begins with.
+// Initial values of a model's weights, from a file.
 #pragma once
 
 #include <filesystem>
@@ -10,22 +10,22 @@
 
 namespace trireme {
 
-/// A file that the model's initial values are taken from.
+/// A file from which the model's initial values are read.
 struct InitialWeights {
-  std::filesystem::path path;  ///< of any kind that read_weights reads, or a folder of a run
-  std::string where;           ///< where the experiment names it, for messages
+  std::filesystem::path path;  ///< a file of any kind that read_weights reads, or a run's folder
+  std::string where;           ///< its position in the experiment file, for messages
   MatchOptions match;
 };
 
-/// What a run's folder calls its trained weights.
+/// The name of the trained weights in a run's folder.
 inline constexpr const char* kWeightsFile = "weights.safetensors";
 
-/// The keys weights, weights_match, weights_skip and weights_prefix of an experiment's [model]; nothing without
-/// weights. Paths are relative to `folder`.
+/// Reads the keys weights, weights_match, weights_skip and weights_prefix of an experiment's [model]; returns nullopt
+/// without the key weights. Paths are relative to `folder`.
 std::optional<InitialWeights> read_initial_weights(const ConfigTable& model, const std::filesystem::path& folder);
 
-/// The file of weights that a path stands for: itself, or the one in a run's folder. User error for a folder without
-/// one, which names the rows' folders where it is a comparison's.
+/// Returns the weights file for a path: the path itself, or the file in a run's folder. Errors (user): a folder without
+/// one; for a comparison's folder, the message lists the folders of its rows.
 std::filesystem::path weights_file(const std::filesystem::path& path);
 
 }  // namespace trireme

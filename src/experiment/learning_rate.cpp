@@ -40,7 +40,7 @@ void read_decay(const ConfigTable& table, LearningRateSchedule& s) {
   if (!std::isfinite(s.decay_factor)) table.fail("decay_factor", "must be finite", "0.1 is usual");
 }
 
-/// Share of the way from the end of the warm-up to the end of the run.
+/// Returns the progress from the end of the warm-up (0) to the end of the run (1).
 double progress(int64_t step, int64_t warmup, int64_t total) {
   return double(step - warmup) / double(std::max<int64_t>(1, total - warmup));
 }
@@ -67,7 +67,7 @@ LearningRateSchedule read_schedule(const ConfigTable& table, double learning_rat
     s.minimum = table.get_double("minimum_learning_rate", 0, 0);
     if (s.minimum > learning_rate)
       table.fail("minimum_learning_rate", fmt::format("is above learning_rate = {}", learning_rate),
-                 "the rate falls to it: choose less");
+                 "choose a smaller value: the rate falls to it");
   }
   if (s.kind == Kind::polynomial) {
     s.power = table.get_double("power", 1, 0);
@@ -78,7 +78,7 @@ LearningRateSchedule read_schedule(const ConfigTable& table, double learning_rat
 
 int64_t steps_of(const Length& length, int64_t steps_per_epoch) {
   double steps = length.unit == Length::Unit::steps ? length.count : length.count * double(steps_per_epoch);
-  constexpr double kMostSteps = 9e18;  // of int64
+  constexpr double kMostSteps = 9e18;  // below the largest int64
   return std::max<int64_t>(1, std::llround(std::min(steps, kMostSteps)));
 }
 

@@ -13,8 +13,9 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kChunkSamples = 16;  // that a thread loads at a time: a batch is there sooner when several work on it
-constexpr int64_t kMostAhead = 64;     // batches that no reader has taken, however small
+// Samples that a thread loads at a time. A batch is ready sooner if several threads work on it.
+constexpr int64_t kChunkSamples = 16;
+constexpr int64_t kMostAhead = 64;  // largest number of batches loaded ahead, however small they are
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
 std::span<const int64_t> part_of(const std::vector<int64_t>& indices, Range range) {
@@ -33,7 +34,7 @@ struct Loader::Loading {
   PlannedBatch plan;
   std::vector<Chunk> chunks;
   std::vector<size_t> to_load;  ///< chunks that readers want
-  size_t claimed = 0;           ///< of to_load: those that a thread has begun
+  size_t claimed = 0;           ///< number of entries of to_load that a thread has begun
   int takers = 0;               ///< readers that have taken it
   std::exception_ptr error;
 
@@ -78,13 +79,13 @@ void Loader::stop() {
     if (thread.joinable()) thread.join();
 }
 
-/// Under the lock. False where there are no more.
+/// Plans the next batch. The caller holds the lock. Returns false if there are no more.
 bool Loader::plan_one() {
   if (ended_) return false;
   std::optional<PlannedBatch> planned;
   try {
     planned = plan_();
-  } catch (...) {  // for the reader that comes to where this batch would be
+  } catch (...) {  // rethrown to the reader that reaches this batch
     plan_error_ = std::current_exception();
   }
   ended_ = !planned;
@@ -127,7 +128,7 @@ Batch Loader::take(int reader) {
 
 double Loader::take_load_seconds(int reader) { return std::exchange(load_seconds_[size_t(reader)], 0.0); }
 
-/// Under the lock: whether one more batch that nobody has asked for may be begun.
+/// True if one more batch that no reader has requested may be started. The caller holds the lock.
 bool Loader::may_load_ahead() const {
   int64_t waiting = 0, bytes = 0;
   for (const auto& batch : batches_) {
@@ -139,7 +140,8 @@ bool Loader::may_load_ahead() const {
   return bytes_per_sample_ > 0 && waiting < kMostAhead && bytes + bytes / waiting <= options_.ahead_bytes;
 }
 
-/// Under the lock: the first chunk that no thread has begun, of a batch already planned or of the next.
+/// Claims the first chunk that no thread has begun, of a planned batch or of the next one. The caller holds the lock.
+/// Returns false if there is none.
 bool Loader::claim(std::shared_ptr<Loading>& batch, size_t& chunk) {
   if (to_load_.empty() && (!may_load_ahead() || !plan_one() || to_load_.empty())) return false;
   batch = to_load_.front();
@@ -149,8 +151,8 @@ bool Loader::claim(std::shared_ptr<Loading>& batch, size_t& chunk) {
 }
 
 void Loader::work() {
-  // a thread's first parallel operator would set its number to the last one set by any thread, unless this has happened
-  // already
+  // A thread's first parallel operator would set its number of threads to the last one that any thread set. This call
+  // does that now, before the number is set to 1.
   at::get_num_threads();
   at::set_num_threads(1);
   std::unique_lock lock(mutex_);
@@ -182,7 +184,7 @@ void Loader::work() {
   }
 }
 
-/// Waits until the chunks [first, end) are there.
+/// Waits until the chunks [first, end) are loaded.
 void Loader::await(Loading& batch, size_t first, size_t end) {
   std::unique_lock lock(mutex_);
   const auto ready = [&] {

@@ -1,5 +1,5 @@
-// Gives the workers of a run their global batches, loaded ahead of training by threads of its own or by the workers
-// themselves.
+// Gives the workers of a run their global batches. They are loaded ahead of training by threads of the loader, or by
+// the workers themselves.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace trireme {
 
-/// A global batch before anything of it is loaded.
+/// A global batch before its samples are loaded.
 struct PlannedBatch {
   std::shared_ptr<const Dataset> set;
   std::vector<int64_t> indices;
@@ -30,36 +30,40 @@ struct PlannedBatch {
 
 struct LoaderOptions {
   int threads = 0;  ///< 0: workers load their own samples when they need them
-  int readers = 1;  ///< workers, each of which takes every batch
-  int64_t ahead_bytes =
-      int64_t{256} << 20;  ///< of batches that no worker has taken yet; one batch is loaded ahead whatever its size
-  /// Which samples of a batch of so many the readers of this process ask for; only those are loaded ahead. Empty: all.
+  int readers = 1;  ///< number of workers; each takes every batch
+  /// Largest size of batches that no worker has taken yet. One batch is loaded ahead whatever its size.
+  int64_t ahead_bytes = int64_t{256} << 20;
+  /// Returns which samples of a batch of `samples` the readers of this process request; only those are loaded ahead.
+  /// Empty: all.
   std::function<std::vector<Range>(int64_t samples)> wanted = {};
 };
 
-/// The threads load batches in the order of `plan`, a few samples at a time, and keep each until every reader has taken
-/// it. What a batch holds depends on its plan only: neither the number of threads nor their speed changes a result.
+/// The threads load batches in the order of `plan`, a few samples at a time, and hold each batch until every reader has
+/// taken it. The contents of a batch depend on its plan only: neither the number of threads nor their speed changes a
+/// result.
 ///
-/// Thread-safe: each reader calls `take` from its own thread. `plan` is called by one thread at a time, nullopt ends
-/// the run's batches. What a dataset throws while samples are loaded is rethrown to the readers that need them, and
-/// nothing more is loaded.
+/// Thread-safe: each reader calls `take` from its own thread. `plan` is called by one thread at a time; nullopt ends
+/// the run's batches. An exception that a dataset throws is rethrown to the readers that need the samples, and loading
+/// stops.
 class Loader {
  public:
-  /// `stop_reason`: asked while a reader waits; a text ends the wait with a run error that carries it ("interrupted").
+  /// `stop_reason` is called while a reader waits. A text ends the wait with a run error that contains it
+  /// ("interrupted").
   Loader(std::function<std::optional<PlannedBatch>()> plan, const LoaderOptions& options,
          std::function<std::string()> stop_reason);
-  ~Loader();  ///< ends the threads; batches that were taken stay valid until they have to load
+  ~Loader();  ///< ends the threads; batches that were taken stay valid until they must load
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// The reader's next batch. The tensors that its `load` gives belong to the caller and are allocated by it.
+  /// Returns the reader's next batch. The tensors that its `load` returns are allocated by the calling thread and
+  /// belong to it.
   Batch take(int reader);
 
-  /// Seconds that the reader has spent in `load` since the last call: loading itself, or waiting for the threads and
-  /// copying.
+  /// Returns the seconds that the reader spent in `load` since the last call: in loading, or in waiting for the threads
+  /// and copying.
   double take_load_seconds(int reader);
 
-  /// Ends the threads; readers then wait for `stop_reason`. Idempotent.
+  /// Ends the threads. A reader that waits then waits for `stop_reason`. Idempotent.
   void stop();
 
  private:
@@ -80,14 +84,14 @@ class Loader {
   std::vector<double> load_seconds_;  ///< by reader, each written by its own thread
 
   std::mutex mutex_;
-  std::condition_variable work_changed_;    ///< for the threads: something to claim, or the end
-  std::condition_variable chunks_changed_;  ///< for readers: a chunk is there, or failed
+  std::condition_variable work_changed_;    ///< notifies the threads: a chunk to claim, or the end
+  std::condition_variable chunks_changed_;  ///< notifies readers: a chunk is loaded, or failed
   // guarded by mutex_
   std::deque<std::shared_ptr<Loading>> batches_;  ///< planned and not yet taken by all readers
   std::deque<std::shared_ptr<Loading>> to_load_;  ///< with chunks that no thread has begun
   int64_t first_ = 0;                             ///< number of batches_.front()
   std::vector<int64_t> taken_;                    ///< by reader: number of its next batch
-  int64_t bytes_per_sample_ = 0;                  ///< of what was loaded last; 0: not known yet
+  int64_t bytes_per_sample_ = 0;                  ///< of the chunk loaded last; 0: not known yet
   bool ended_ = false;                            ///< there are no more plans
   std::exception_ptr plan_error_;
   bool stopping_ = false;

@@ -1,4 +1,4 @@
-// The plans that an experiment's strategies name, and those of files.
+// The plans that an experiment's strategies name, and plans from files.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace trireme {
 
-/// Whether `name` is a file and not a named strategy: a file called "data" does not hide the strategy.
+/// True if `name` is a file and not a named strategy: a file called "data" does not hide the strategy.
 bool is_plan_file(const std::string& name);
 
-/// The plan called `name` ("data", "hybrid:pipeline", "data=2,tensor=2") or the one in the file of that name. Plans
-/// with a pipeline are balanced by a quick profile of the layers.
+/// Returns the plan called `name` ("data", "hybrid:pipeline", "data=2,tensor=2"), or the plan in the file of that name.
+/// Plans with a pipeline are balanced by a quick profile of the layers.
 Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& model, int devices);
 
-/// compile_options of the experiment for this plan: where replicas agree, the workers of each share one copy of the
-/// weights unless the plan divides them, and links lie between replicas.
+/// Returns compile_options of the experiment for this plan. With an agreement, the workers of each replica share one
+/// copy of the weights unless the plan divides them, and links are between replicas.
 CompileOptions options_of(const RunSpec& experiment, const Plan& plan, bool training);
 
 }  // namespace trireme

@@ -21,7 +21,7 @@ void refuse_keys_of_others(const ConfigTable& table, const OwnKeys& keys, const 
     if (takes(takers) || std::find(given.begin(), given.end(), key) == given.end()) continue;
     table.fail(key,
                fmt::format("{} does not take it, {} {}", subject, join(takers), takers.size() == 1 ? "does" : "do"),
-               own.empty() ? "remove it" : fmt::format("of its own it takes {}", join(own)));
+               own.empty() ? "remove it" : fmt::format("its own keys are {}", join(own)));
   }
 }
 

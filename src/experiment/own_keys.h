@@ -1,4 +1,4 @@
-// Keys of a table that only some choices of another key take: an answer to a key of a choice that was not made.
+// Keys of a table that only some choices of another key accept: reports a key that the choice made does not accept.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-/// Each key with the choices that take it.
+/// Each key with the choices that accept it.
 using OwnKeys = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
-/// Errors (user): the table has a key of `keys` that `chosen` does not take; names those that it does. `subject`: how a
-/// message calls what was chosen.
+/// Errors (user): the table has a key of `keys` that `chosen` does not accept; the message lists the keys that it
+/// accepts. `subject`: the choice's name in messages.
 void refuse_keys_of_others(const ConfigTable& table, const OwnKeys& keys, const std::string& subject,
                            const std::string& chosen);
 

@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kLongestSequence = int64_t{1} << 20;  // tokens
 
-/// Keys that only some data sets take, with these. augment, sequence and on_error are answered below, or when the set
-/// is opened.
+/// Returns the keys that only some data sets accept, with these sets. augment, sequence and on_error are checked below,
+/// or when the set is opened.
 OwnKeys keys_of_sets() {
   OwnKeys keys;
   for (const KnownSet& set : known_sets())
@@ -28,7 +28,7 @@ OwnKeys keys_of_sets() {
   return keys;
 }
 
-/// The paths under a key, one or several, made absolute where they are relative to the experiment.
+/// Returns the paths of a key, one or several. Relative paths count from the experiment's folder.
 std::vector<fs::path> paths_of(const ConfigTable& table, const char* key, const fs::path& folder) {
   std::vector<fs::path> paths;
   for (const std::string& path : table.get_strings(key, {})) paths.push_back(folder / path);
@@ -59,7 +59,7 @@ DataSpec read_data(const ConfigTable& table, const fs::path& folder) {
   spec.sequence = table.get_int("sequence", 0, 0);
   if (spec.sequence > kLongestSequence)
     table.fail("sequence", "no sample is that long", fmt::format("use at most {} tokens", kLongestSequence));
-  if (spec.sequence > 0 && !set.takes("sequence")) table.fail("sequence", spec.name + " is no text", "leave it out");
+  if (spec.sequence > 0 && !set.takes("sequence")) table.fail("sequence", spec.name + " is not a text", "leave it out");
   if (set.read) set.read(table, folder, spec);
   return spec;
 }

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// All keys but `workers`, as far as the named set takes them: finish() reports the others. Relative paths count from
-/// `folder`. Errors (user): an unknown set or choice, values of the wrong type or out of range.
+/// Reads all keys except `workers`, as far as the named set accepts them; finish() reports the others. Relative paths
+/// count from `folder`. Errors (user): an unknown set or choice; values of the wrong type or out of range.
 DataSpec read_data(const ConfigTable& table, const std::filesystem::path& folder);
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// `last`: of the change before it; equal steps are in order where `may_equal`.
+/// Reads the step of a change. `last`: step of the previous change. Equal steps are allowed if `may_equal`.
 int64_t read_step(const ConfigTable& change, int64_t last, bool may_equal) {
   const int64_t step = change.require_int("at_step", may_equal ? 0 : 1);
   if (step < last || (step == last && !may_equal))
@@ -44,8 +44,8 @@ void read_workers(const ConfigTable& cluster, Experiment& e) {
     if (worker >= kMaxDevices) change.fail("worker", "no run has so many workers", "they are counted from 0");
     const double slower = change.require_double("slower");
     if (!std::isfinite(slower) || slower < 1)
-      change.fail("slower", "is by how much longer the worker computes than it would: at least 1",
-                  "write 3 for a third of the speed, 1 for the usual one again");
+      change.fail("slower", "is the factor by which the worker computes longer: at least 1",
+                  "write 3 for a third of the speed, 1 for the usual speed again");
     e.worker_changes.push_back({int(worker), last, slower});
   }
 }
@@ -55,10 +55,11 @@ void read_memory(const ConfigTable& cluster, Experiment& e) {
   for (const ConfigTable& change : cluster.table("memory").tables("change")) {
     last = read_step(change, last, /*may_equal=*/false);
     if (!change.has("limit"))
-      change.fail("limit", "is missing", "say what each worker may take, for example \"300 MiB\"");
+      change.fail("limit", "is missing", "give the bytes that each worker may use, for example \"300 MiB\"");
     const int64_t limit = change.get_bytes("limit", 0);
     if (limit <= 0)
-      change.fail("limit", "nothing fits into that", "say what each worker may take, for example \"300 MiB\"");
+      change.fail("limit", "no tensor fits into that",
+                  "give the bytes that each worker may use, for example \"300 MiB\"");
     e.memory_changes.push_back({last, limit});
   }
 }

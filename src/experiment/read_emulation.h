@@ -1,4 +1,4 @@
-// Reads an experiment's [cluster]: links between the workers, and what changes while a run goes on.
+// Reads an experiment's [cluster]: links between the workers, and changes during a run.
 #pragma once
 
 #include "experiment/experiment.h"
@@ -6,11 +6,12 @@
 
 namespace trireme {
 
-/// Reads links and changes of links, workers and memory. After the keys of devices and replicas. Errors (user): changes
-/// that are not in the order of their steps, workers that none can be, speeds and limits that nothing can be done with.
+/// Reads links, and changes of links, workers and memory. Must be called after the keys of devices and replicas are
+/// read. Errors (user): changes that are not in the order of their steps; workers that no run can have; speeds and
+/// limits that cannot work.
 void read_emulation(const ConfigTable& file, Experiment& experiment);
 
-/// Errors (user): a change of a worker that none of up to `workers` is.
+/// Errors (user): a change of a worker that a run of up to `workers` workers does not have.
 void check_emulation(const Experiment& experiment, int workers);
 
 }  // namespace trireme

@@ -21,11 +21,11 @@
 namespace trireme {
 namespace {
 
-constexpr int kMaxThreads = 1024;                   // of one worker
-constexpr int64_t kMostSamples = int64_t{1} << 30;  // of a batch
+constexpr int kMaxThreads = 1024;                   // threads of one worker
+constexpr int64_t kMostSamples = int64_t{1} << 30;  // samples of a batch
 constexpr int64_t kWidestBeam = 1024;
 
-/// "2" for every worker, or "[2, 1]" one by one.
+/// Reads "2" for every worker, or "[2, 1]" one by one.
 void read_threads(const ConfigTable& file, Experiment& e) {
   constexpr const char* kKey = "device_threads";
   const auto checked = [&](int64_t n) {
@@ -43,7 +43,7 @@ void read_threads(const ConfigTable& file, Experiment& e) {
   if (e.device_threads.empty()) file.fail(kKey, "no number of threads", "write 1, or one number per worker: [2, 1]");
 }
 
-/// What the devices are: how many, how fast, how large.
+/// Reads the devices: their numbers, speeds and memory.
 void read_devices(const ConfigTable& file, Experiment& e) {
   for (int64_t n : file.get_ints("devices", {2})) {
     if (n < 1 || n > kMaxDevices)
@@ -69,7 +69,8 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.length = file.get_length("length", e.length);
   e.evaluate_every = file.get_length("evaluate_every", e.evaluate_every);
   if (file.has("target_accuracy"))
-    file.fail("target_accuracy", "is called target", "write target = 0.98: it is of the task's main metric");
+    file.fail("target_accuracy", "is now called target",
+              "write target = 0.98: it is a value of the task's main metric");
   if (file.has("target")) {
     e.target = file.get_double("target", 0);
     if (!std::isfinite(*e.target)) file.fail("target", "must be finite", "write 0.98 for an accuracy of 98 %");
@@ -87,7 +88,8 @@ void read_training(const ConfigTable& file, Experiment& e) {
     if (name.empty())
       file.fail("frozen", "a name is empty", "name parameters, for example [\"conv1.weight\", \"layer1.*\"]");
     if (name.find('*') < name.size() - 1)
-      file.fail("frozen", fmt::format("\"{}\": a * may stand at the end only", name), "write for example \"layer1.*\"");
+      file.fail("frozen", fmt::format("\"{}\": a * is allowed only at the end", name),
+                "write for example \"layer1.*\"");
   }
   e.strategies = file.get_strings("strategies", compared_strategies());
   if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
@@ -100,11 +102,12 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.micro_batches = int(micro_batches);
 }
 
-/// Numbers of a model of the zoo.
+/// Reads the options of a zoo model; they are numbers.
 void read_model_options(const ConfigTable& model, Experiment& e) {
   const auto known = model_options(e.model_name);
   ConfigTable options = model.table("options");
-  for (const auto& option : known) options.has(option.first);  // so that --set model.width is told where width belongs
+  // Marks the options as known, so that an error about --set model.width says where width belongs.
+  for (const auto& option : known) options.has(option.first);
   for (const std::string& key : options.keys()) {
     e.model_options[key] = options.get_double(key, 0);
     if (known.contains(key)) continue;
@@ -115,7 +118,7 @@ void read_model_options(const ConfigTable& model, Experiment& e) {
   }
 }
 
-/// A file's path counts from the experiment's folder, as those of data do.
+/// Reads a model's file. Its path counts from the experiment's folder, like paths of data.
 void read_model_file(const ConfigTable& table, const char* key, Experiment& e) {
   const std::filesystem::path written = table.get_string(key, "");
   e.model_file = e.file.parent_path() / written;
@@ -163,7 +166,7 @@ void read_loading(const ConfigTable& data, Experiment& e) {
 void read_translation(const ConfigTable& table, Experiment& e) {
   e.beam = table.get_int("beam", e.beam, 1);
   if (e.beam > kWidestBeam)
-    table.fail("beam", "that many sentences are never needed", fmt::format("use 1 to {}, 4 is usual", kWidestBeam));
+    table.fail("beam", "the beam is too wide", fmt::format("use 1 to {}, 4 is usual", kWidestBeam));
   e.length_penalty = table.get_double("length_penalty", e.length_penalty, 0);
   if (!std::isfinite(e.length_penalty))
     table.fail("length_penalty", "must be finite", "0.6 is usual; 0 favours short sentences");
@@ -215,7 +218,8 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   read_loading(file.table("data"), e);
   file.finish();
 
-  std::vector<int> numbers = e.devices;  // the file's too: of its rows one runs by itself
+  // Includes the file's numbers, because a single row of the file may be run with a smaller number.
+  std::vector<int> numbers = e.devices;
   numbers.insert(numbers.end(), overrides.devices.begin(), overrides.devices.end());
   check_emulation(e, *std::max_element(numbers.begin(), numbers.end()));
 

@@ -1,4 +1,4 @@
-// Reads an experiment file and what flags say about it.
+// Reads an experiment file and the flags that override it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// What flags say about an experiment; they win over the file.
+/// Values of flags; they override the file.
 struct ExperimentOverrides {
   std::vector<std::string> set = {};  ///< key=value
   std::optional<std::filesystem::path> data_dir = {};
@@ -21,7 +21,7 @@ struct ExperimentOverrides {
   std::vector<int> devices = {};
 };
 
-/// Errors (user): file, line, key, value, reason, next step.
+/// Errors (user): with file, line, key, value, reason and next step.
 Experiment read_experiment(const std::filesystem::path& file, const ExperimentOverrides& overrides);
 
 /// What `settings` says, TOML with the keys of an experiment file other than model and data, for a model and data that

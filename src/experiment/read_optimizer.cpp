@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// Keys that only some kinds take, with those.
+/// Returns the keys that only some optimizer kinds accept, with these kinds.
 OwnKeys own_keys() {
   OwnKeys keys{{"momentum", {}}, {"nesterov", {}}, {"beta1", {}},      {"beta2", {}},
                {"alpha", {}},    {"centered", {}}, {"rate_decay", {}}, {"initial_accumulator", {}},
@@ -42,7 +42,7 @@ OptimizerConfig read_kind(const ConfigTable& table) {
   refuse_keys_of_others(table, own_keys(), name, name);
   o.learning_rate = finite(table, "learning_rate", o.learning_rate);
   o.weight_decay = finite(table, "weight_decay", 0);
-  // a kind's own keys are the only ones that are there
+  // keys of other kinds were refused above
   o.momentum = finite(table, "momentum", o.momentum);
   o.nesterov = table.get_bool("nesterov", false);
   if (o.nesterov && o.momentum == 0) table.fail("nesterov", "needs momentum", "set momentum or drop nesterov");

@@ -13,7 +13,7 @@ struct OptimizerSettings {
   double clip_norm = 0;  ///< 0: no clipping
 };
 
-/// Errors (user): unknown kinds and schedules, keys that the chosen ones do not take, values out of range.
+/// Errors (user): unknown kinds and schedules; keys that the chosen ones do not accept; values out of range.
 OptimizerSettings read_optimizer(const ConfigTable& table);
 
 }  // namespace trireme

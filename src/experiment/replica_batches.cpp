@@ -16,12 +16,12 @@ namespace trireme {
 namespace {
 
 constexpr int kShardsPerReplica = 2;
-constexpr int64_t kRead = 4096;  // samples at once
+constexpr int64_t kRead = 4096;  // samples per read
 
-/// The label of every sample.
+/// Returns the label of every sample.
 std::vector<int64_t> labels_of(const Dataset& set, const std::string& where) {
   if (set.task() != LearningTask::classification)
-    fail_user({where, "shares by label", fmt::format("targets of {} are no labels", name_of(set.task())),
+    fail_user({where, "shares by label", fmt::format("targets of {} are not labels", name_of(set.task())),
                "use shares = \"samples\""});
   std::vector<int64_t> labels;
   std::vector<int64_t> indices;
@@ -34,7 +34,7 @@ std::vector<int64_t> labels_of(const Dataset& set, const std::string& where) {
   return labels;
 }
 
-/// Consecutive stretches of `order`, one each, sizes as equal as can be.
+/// Cuts `order` into `parts` consecutive parts whose sizes are as equal as possible.
 std::vector<std::vector<int64_t>> cut(const std::vector<int64_t>& order, int parts) {
   std::vector<std::vector<int64_t>> cuts;
   for (int p = 0; p < parts; ++p) {
@@ -103,7 +103,7 @@ std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const Repli
   for (size_t r = 0; r < shares.size(); ++r) {
     if (shares[r].empty())
       fail_user({spec.where, fmt::format("alpha = {:g}", spec.alpha),
-                 fmt::format("replica {} of {} is left without samples", r, replicas),
+                 fmt::format("replica {} of {} would have no samples", r, replicas),
                  "use a larger alpha, fewer replicas or another seed"});
     std::sort(shares[r].begin(), shares[r].end());
   }
@@ -115,7 +115,7 @@ ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, 
   const ReplicaSpec& spec = experiment.replicas;
   if (experiment.batch < replicas)
     fail_user({spec.where, fmt::format("{} replicas", replicas),
-               fmt::format("a batch of {} has not a sample for each", experiment.batch),
+               fmt::format("a batch of {} does not have a sample for each", experiment.batch),
                "use a larger batch or fewer replicas"});
   batch_ = experiment.batch / replicas;
   if (experiment.own_data) {
@@ -143,7 +143,8 @@ ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, 
 
 void ReplicaBatches::check_can_be_divided(const std::string& how) const {
   if (data_.train->is_stream() || experiment_.pad_to_multiple_of > 0)
-    fail_user({experiment_.replicas.where, how, "streams, and sentences padded by batch, are shared batch by batch",
+    fail_user({experiment_.replicas.where, how,
+               "streams, and sentences padded by batch, can only be shared batch by batch",
                "use shares = \"batches\", without --own-data"});
 }
 
@@ -181,7 +182,7 @@ bool ReplicaBatches::starts_stream(int64_t step) const {
   return by_batch() && whole_.sampler().starts_anew(step % whole_steps_);
 }
 
-/// The samples of one replica in the order of an epoch.
+/// Returns the samples of one replica in the order of an epoch.
 std::shared_ptr<const std::vector<int64_t>> ReplicaBatches::order_of(int replica, int64_t epoch) const {
   std::lock_guard lock(mutex_);
   Kept& kept = kept_[size_t(replica)];
@@ -201,7 +202,7 @@ PlannedBatch ReplicaBatches::training(int replica, int64_t step) const {
     planned.indices = {planned.indices.begin() + range.begin, planned.indices.begin() + range.end};
     return planned;
   }
-  // who makes as many steps as others goes from one order of its samples to the next in the middle of a batch
+  // with equal steps, a replica continues from one order of its samples to the next within a batch
   const auto size = int64_t(own(replica).size());
   const int64_t first = equal_steps_ > 0
                             ? step * batch_

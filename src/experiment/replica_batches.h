@@ -1,4 +1,4 @@
-// Which samples a replica trains on, and in which order.
+// Determines on which samples a replica trains, and in which order.
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,32 @@
 
 namespace trireme {
 
-/// The samples of each replica, ascending. Every sample is in one of them; none is empty. A function of its arguments.
-/// Errors (user): shares by label of targets that are none; fewer samples than replicas; dirichlet shares that leave a
-/// replica without any.
+/// Returns the samples of each replica, ascending. Every sample belongs to one replica; no replica is without samples.
+/// Depends on the arguments only. Errors (user): shares by label if targets are not labels; fewer samples than
+/// replicas; dirichlet shares that leave a replica without samples.
 std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const ReplicaSpec& spec, int replicas,
                                                  uint64_t seed);
 
 /// Batches of all replicas. Thread-safe.
 class ReplicaBatches {
  public:
-  /// Arguments outlive it. A replica's batch is the experiment's divided by the replicas. `equal_steps`: of an epoch,
-  /// for policies whose replicas meet after steps: as many as who has most samples needs; who has fewer goes on with
-  /// its next order. Errors (user): a batch of less than one sample for each; those of divide_samples; streams and
-  /// padding by batch with other shares than SampleShares::batches, or with RunSpec::own_data.
+  /// The arguments must outlive this object. A replica's batch is the experiment's divided by the number of replicas.
+  /// `equal_steps`: all replicas make the same number of steps in an epoch, for policies that synchronize the replicas
+  /// after steps. The number is what the replica with the most samples needs; a replica with fewer samples continues
+  /// with its next order. Errors (user): a batch with less than one sample per replica; those of divide_samples;
+  /// streams and padding by batch, with shares other than SampleShares::batches or with RunSpec::own_data.
   ReplicaBatches(const RunSpec& experiment, const TaskData& data, int replicas, bool equal_steps);
 
-  /// Of 0-based step `step` of the replica; never empty.
+  /// Returns the batch of 0-based step `step` of the replica; never empty.
   PlannedBatch training(int replica, int64_t step) const;
   int64_t samples_in(int replica, int64_t step) const;
-  /// The batches of all replicas at that step, one after the other: a batch of all, which an equal cut gives back. For
-  /// replicas that make equally many steps.
+  /// Returns the batches of all replicas at that step, one after the other, as one batch. Cutting it into equal parts
+  /// gives the replicas' batches again. Requires that all replicas make equally many steps.
   PlannedBatch together(int64_t step) const;
   int64_t samples_together(int64_t step) const;
   int64_t steps_per_epoch(int replica) const;
-  int64_t samples_per_epoch() const;  ///< of all replicas
-  /// Whether the step is the first of an epoch of a stream.
+  int64_t samples_per_epoch() const;  ///< samples of all replicas
+  /// True if the step is the first of an epoch of a stream.
   bool starts_stream(int64_t step) const;
 
   const Batches& whole() const { return whole_; }
@@ -53,12 +54,13 @@ class ReplicaBatches {
   const TaskData& data_;
   const int replicas_;
   const Batches whole_;
-  int64_t whole_steps_ = 0;  ///< of an epoch, without a short batch that has not a sample for every replica
-  int64_t batch_ = 1;        ///< of a replica with samples of its own
-  int64_t equal_steps_ =
-      0;  ///< of an epoch of every replica with samples of its own; 0: as many as its own samples make
-  std::vector<std::vector<int64_t>>
-      own_;  ///< by replica, or one for all that are there; empty: parts of the whole batches
+  /// Steps of an epoch, without a short batch that has fewer samples than there are replicas.
+  int64_t whole_steps_ = 0;
+  int64_t batch_ = 1;  ///< batch of a replica with its own samples
+  /// Steps of an epoch of every replica with its own samples. 0: each replica's number depends on its samples.
+  int64_t equal_steps_ = 0;
+  /// Each replica's own samples; one entry: all replicas use it. Empty: replicas take parts of the whole batches.
+  std::vector<std::vector<int64_t>> own_;
 
   struct Kept {
     int64_t epoch = -1;

@@ -41,7 +41,8 @@ std::vector<Failure> read_failures(const ConfigTable& table) {
   std::vector<Failure> failures;
   for (const ConfigTable& one : table.tables("failure")) {
     Failure failure{.replica = int(std::min<int64_t>(one.require_int("worker", 0), kMaxDevices))};
-    if (!one.has("at")) one.fail("at", "is missing", "say when it fails, \"20 s\" after the run's beginning");
+    if (!one.has("at"))
+      one.fail("at", "is missing", "give the time of the failure, counted from the run's beginning: \"20 s\"");
     failure.at = one.get_seconds("at", 0);
     if (one.has("back_after")) failure.back_after = one.get_seconds("back_after", 0);
     failures.push_back(failure);
@@ -49,11 +50,13 @@ std::vector<Failure> read_failures(const ConfigTable& table) {
   return failures;
 }
 
-/// What else says how long steps take, and over which links.
+/// Throws a user error if the table has one of `keys`: `source` already determines how long steps take, and over which
+/// links.
 void refuse_beside(const ConfigTable& table, const char* source, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
     if (table.has(key))
-      table.fail(key, fmt::format("{} says that already", source), fmt::format("leave out {} or {}", key, source));
+      table.fail(key, fmt::format("{} already determines that", source),
+                 fmt::format("leave out {} or {}", key, source));
 }
 
 void read_seconds(const ConfigTable& table, const std::filesystem::path& folder, ModelledClock& clock) {
@@ -70,11 +73,12 @@ void read_seconds(const ConfigTable& table, const std::filesystem::path& folder,
   clock.step_seconds = table.get_seconds("step_seconds", 0);
   clock.sample_seconds = table.get_seconds("sample_seconds", 0);
   if (!(clock.step_seconds + clock.sample_seconds > 0))
-    table.fail("step_seconds", "a step takes some time",
-               "say how long, \"20 ms\", or how long for each sample: sample_seconds = \"0.2 ms\"");
+    table.fail("step_seconds", "a step takes more than 0 seconds",
+               "give its time, \"20 ms\", or the time of each sample: sample_seconds = \"0.2 ms\"");
 }
 
-/// JSON has no word for what is not finite, which the policy is to refuse under its own name.
+/// Formats a value as TOML. JSON cannot represent a number that is not finite, but the policy must receive it, to
+/// refuse it under its own name.
 std::string toml_text(const nlohmann::json& value) {
   if (!value.is_number_float() || std::isfinite(value.get<double>())) return value.dump();
   return fmt::format("{}", value.get<double>());
@@ -125,11 +129,11 @@ ReplicaSpec read_replica_spec(const ConfigTable& update, const std::filesystem::
     const ConfigTable options = update.table(policy);
     const nlohmann::json values = options.to_json();
     for (const std::string& key : options.keys()) {
-      options.has(key);  // read when the policy is made
+      options.has(key);  // marks the key as known; its value is read when the policy is made
       spec.options[policy].push_back(key + "=" + toml_text(values.at(key)));
     }
     if (!options.keys().empty())
-      make_policy(policy, spec, {.replicas = kMaxDevices, .seed = 0, .plain_sgd = true});  // for its errors
+      make_policy(policy, spec, {.replicas = kMaxDevices, .seed = 0, .plain_sgd = true});  // throws errors early
   }
   return spec;
 }
@@ -139,7 +143,7 @@ bool is_update_policy(const std::string& strategy) {
   return std::find(names.begin(), names.end(), strategy.substr(0, strategy.find(','))) != names.end();
 }
 
-/// The options that the strategy gives, and those of its policy's table where it gives none.
+/// Returns the options that the strategy states, and for the others those of its policy's table.
 nlohmann::json options_of(const std::string& strategy, const ReplicaSpec& spec) {
   const std::vector<std::string_view> parts = cut_at_commas(strategy);
   ConfigTable given = ConfigTable::from_string("");
@@ -156,7 +160,7 @@ nlohmann::json options_of(const std::string& strategy, const ReplicaSpec& spec) 
 }
 
 std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const ReplicaSpec& spec, const RunFacts& facts) {
-  // once more, so that messages name the strategy and not flags that nobody gave
+  // parsed again, so that messages name the strategy and not flags that were not given
   std::string text = fmt::format("policy = \"{}\"\n", cut_at_commas(strategy).front());
   const nlohmann::json values = options_of(strategy, spec);
   for (const auto& [key, value] : values.items()) text += fmt::format("{} = {}\n", key, toml_text(value));

@@ -39,7 +39,7 @@ namespace {
              .why = does_task
                         ? fmt::format("it reads {}, data set {} holds {}", tokens ? "numbers" : "token ids",
                                       e.data.name, tokens ? "token ids" : "numbers")
-                        : fmt::format("it is not for {}, which data set {} is for", name_of(set.task()), e.data.name),
+                        : fmt::format("it is not for {}, the task of data set {}", name_of(set.task()), e.data.name),
              .next = fitting.empty() ? "choose another data set" : fmt::format("models that fit: {}", join(fitting))});
 }
 
@@ -79,10 +79,11 @@ void check_padding(const Experiment& e, const Dataset& set) {
   const PartLengths whole = padded->padded_parts();
   const int64_t longest = std::max(whole.first, whole.second);
   if (e.pad_to_multiple_of > longest)
-    fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
-               .what = fmt::format("{}", e.pad_to_multiple_of),
-               .why = fmt::format("sentences have {} tokens at most: every one would take all the padding", longest),
-               .next = "use a smaller multiple, as 4 or 8, or a larger data.sequence"});
+    fail_user(
+        {.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
+         .what = fmt::format("{}", e.pad_to_multiple_of),
+         .why = fmt::format("sentences have {} tokens at most, so every sentence would have the full padding", longest),
+         .next = "use a smaller multiple, as 4 or 8, or a larger data.sequence"});
 }
 
 }  // namespace

@@ -20,11 +20,11 @@ bool is_plain_sgd(const OptimizerConfig& optimizer) { return optimizer.kind == &
 
 constexpr const char* kInner = ",inner=";
 
-/// The workers of synchronous training: a data axis, with shares by speed where the policy says so.
+/// Returns the plan of synchronous training: a data axis over all workers, with shares by speed if the policy says so.
 Plan plan_of_workers(const RunSpec& experiment, const Model& model, const SynchronousOptions& options, int workers) {
   const ReplicaSpec& spec = experiment.replicas;
   if (!spec.clock)
-    fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the plan data",
+    fail_user({"strategy synchronous", "without [update.virtual]", "in real time it is the same as the plan data",
                "use data, or add [update.virtual]"});
   if (spec.plan != single_strategy() || spec.devices != 1)
     fail_user({spec.where, fmt::format("plan = \"{}\", plan_devices = {}", spec.plan, spec.devices),
@@ -47,13 +47,13 @@ Plan plan_of_workers(const RunSpec& experiment, const Model& model, const Synchr
   return plan;
 }
 
-/// `inner`: a strategy or a plan's file; `devices`: of a replica.
+/// `inner`: a strategy or a plan file; `devices`: workers of one replica.
 Plan plan_of_replica(const RunSpec& experiment, const Model& model, const std::string& inner, int devices,
                      int workers) {
   const std::string& where = experiment.replicas.where;
   if (workers % devices != 0)
     fail_user({where, fmt::format("plan_devices = {}", devices),
-               fmt::format("{} workers are no whole number of replicas", workers), "use a multiple"});
+               fmt::format("{} workers are not a whole number of replicas", workers), "use a multiple"});
   RunSpec one = experiment;
   one.batch = std::max<int64_t>(1, experiment.batch / (workers / devices));
   Plan plan = make_plan(inner, one, model, devices);
@@ -62,7 +62,7 @@ Plan plan_of_replica(const RunSpec& experiment, const Model& model, const std::s
                fmt::format("write plan_devices = {}", plan.devices)});
   if (plan.compression.kind != Compression::Kind::none && plan.optimizer_sharding == OptimizerSharding::none)
     fail_user({where, "plan " + inner,
-               "its workers keep the whole weights and moments each; an update policy reads and writes one copy, "
+               "each of its workers has the whole weights and moments; an update policy reads and writes one copy, "
                "shared or divided",
                "choose a plan without compression, or one with zero1, zero2 or zero3"});
   if (!find_schedule(plan.schedule, "plan " + inner).flushes)
@@ -106,9 +106,10 @@ Plan plan_with_agreement(const std::string& strategy, const RunSpec& given, cons
 
 void check_inner_plan(const Plan& plan, const UpdatePolicy& update) {
   if (!update.shares_memory() || plan.optimizer_sharding == OptimizerSharding::none) return;
-  fail_user({"plan " + plan.name, fmt::format("optimizer_sharding \"{}\"", name_of(plan.optimizer_sharding)),
-             "its replicas write to one memory, at any time; workers that divide the weights would have to meet for it",
-             "choose an inner plan without zero1 to zero3, or another policy"});
+  fail_user(
+      {"plan " + plan.name, fmt::format("optimizer_sharding \"{}\"", name_of(plan.optimizer_sharding)),
+       "its replicas write to one memory at any time; workers that divide the weights would have to synchronize first",
+       "choose an inner plan without zero1 to zero3, or another policy"});
 }
 
 RunFacts facts_of(const Experiment& experiment, const Plan& plan) {
@@ -147,8 +148,8 @@ RunSpec whole_experiment(RunSpec experiment, const Plan& plan) {
 void check_memory_is_shared(const Experiment& experiment, const std::string& strategy) {
   const auto refuse = [&](const char* key) {
     fail_user({experiment.file.string(), key,
-               fmt::format("replicas under {} write to one memory: nothing goes over links", strategy),
-               "leave it out, or take another policy"});
+               fmt::format("replicas under {} write to one memory and send nothing over links", strategy),
+               "leave it out, or use another policy"});
   };
   if (experiment.links) refuse("cluster.link");
   const std::optional<ModelledClock>& clock = experiment.replicas.clock;

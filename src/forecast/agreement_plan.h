@@ -1,5 +1,5 @@
-// What a run of replicas is made of, before it runs: the plans of its workers, what its policy is told, what its
-// experiment must not ask for.
+// Prepares a run of replicas: the plan of its workers, the facts that its policy needs, and checks for settings that
+// the experiment must not have.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,32 @@
 
 namespace trireme {
 
-/// With the batch of all replicas together.
+/// Returns the experiment with the batch of all replicas together.
 RunSpec whole_experiment(RunSpec experiment, const Plan& plan);
 
 RunFacts facts_of(const Experiment& experiment, const Plan& plan);
 
-/// The plan that an update policy's text asks for on so many workers: "local-sgd,every=16 steps", the inner plan as the
-/// experiment's [update] says or as the last key, "inner=pipeline=2". The options of the experiment's tables become
-/// part of the plan. Errors (user): those of make_policy; workers that are no whole number of replicas; an inner plan
-/// for another number of workers.
+/// Builds the plan that an update policy's text describes for `workers` workers: "local-sgd,every=16 steps". The inner
+/// plan is that of the experiment's [update], or the text's last key, "inner=pipeline=2". The options of the
+/// experiment's tables become part of the plan. Errors (user): those of make_policy; a number of workers that is not a
+/// multiple of a replica's workers; an inner plan for another number of workers.
 Plan plan_with_agreement(const std::string& strategy, const RunSpec& experiment, const Model& model, int workers);
 
-/// Workers of one replica of that plan.
+/// Returns the number of workers of one replica of that plan.
 int devices_of_replica(const std::string& strategy, const Experiment& experiment);
 
-/// A worker's share of the batch of all.
+/// Returns the worker's number of samples in a global batch of `samples`.
 int64_t share_of_worker(const Plan& plan, int64_t samples, int worker);
 
-/// Errors (user): what only synchronous training does. The policy's result is the raw weights: there is one answer to
-/// who averages them.
+/// Errors (user): settings that only synchronous training supports. For example, no average of the weights over time is
+/// kept: the policy alone averages weights.
 void check_replicas(const RunSpec& experiment);
 
-/// Errors (user): an inner plan that the policy cannot have: one whose workers divide the weights, where replicas write
-/// to each other's memory.
+/// Errors (user): an inner plan that the policy does not support: its workers divide the weights, but the replicas
+/// write to each other's memory.
 void check_inner_plan(const Plan& plan, const UpdatePolicy& update);
 
-/// Of replicas that write to each other's memory. Errors (user): links between them.
+/// For replicas that write to each other's memory. Errors (user): settings for links between them.
 void check_memory_is_shared(const Experiment& experiment, const std::string& strategy);
 
 }  // namespace trireme

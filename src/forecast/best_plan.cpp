@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMostSimulated = 12;
 constexpr size_t kMostVaried = 3;
 
-/// What the answer must beat: the plans that suit these devices.
+/// Returns the usual plans that suit these devices. The answer must not be slower than any of them.
 std::vector<Plan> usual_plans(const RunSpec& experiment, const Model& model, const CostSource& source,
                               const PlanRequest& request) {
   std::vector<Plan> plans;
@@ -30,7 +30,7 @@ std::vector<Plan> usual_plans(const RunSpec& experiment, const Model& model, con
     try {
       plans.push_back(make_plan(name, experiment, model, source));
     } catch (const Error&) {
-      continue;  // not for so many devices, or not for this model
+      continue;  // not for this number of devices, or not for this model
     }
   }
   if (const auto plan = plan_hybrid_static(request)) plans.push_back(plan->plan);
@@ -38,7 +38,8 @@ std::vector<Plan> usual_plans(const RunSpec& experiment, const Model& model, con
   return plans;
 }
 
-/// What a plan is made of, beyond one mesh for all layers and samples.
+/// Counts the parts of a plan (stages, micro-batches, sharding, changes of the mesh). A plan with one mesh for all
+/// layers and samples has the fewest.
 int parts_of(const Plan& plan) {
   int parts = int(plan.stages.size()) + plan.micro_batches + int(plan.optimizer_sharding != OptimizerSharding::none);
   for (size_t i = 1; i < plan.layers.size(); ++i) {
@@ -54,7 +55,7 @@ bool contains(const std::vector<Finalist>& finalists, const Plan& plan) {
                      [&](const Finalist& f) { return is_same(f.rated.plan, plan); });
 }
 
-/// By time. None: the formula knows nothing of the plan, or it does not fit.
+/// Rates the plan by time. nullopt: the formula does not cover the plan, or the plan does not fit.
 std::optional<RatedPlan> rated_by(const StepModel& formula, const Plan& plan) {
   if (formula.unknown(plan)) return std::nullopt;
   RatedPlan rated{plan, formula.predict(plan), 0};
@@ -69,7 +70,7 @@ bool has_replicas(const Plan& plan) {
 
 bool is_plain(const Plan& plan) { return find_schedule(plan.schedule, plan.name).is_plain(); }
 
-/// What the search leaves out, beside a plan that it found: schedules that split backward, optimizer sharding.
+/// Returns variants of a found plan that the search leaves out: schedules that split backward, optimizer sharding.
 std::vector<Plan> variants_of(const Plan& plan) {
   std::vector<Plan> variants;
   std::vector<std::string> schedules{plan.schedule};
@@ -87,7 +88,7 @@ std::vector<Plan> variants_of(const Plan& plan) {
   return variants;
 }
 
-/// Puts it on the simulator's clock.
+/// Simulates the finalist's plan and stores the results in the finalist.
 void simulate_finalist(const RunSpec& experiment, const Model& model, const SourceOfDevices& source_of,
                        Finalist& finalist) {
   const Plan& plan = finalist.rated.plan;
@@ -100,8 +101,8 @@ void simulate_finalist(const RunSpec& experiment, const Model& model, const Sour
   finalist.is_measured = row.predicted->basis != name_of(Basis::datasheet);
 }
 
-/// Those that fit first, among them the quickest where time is asked for. The formula's memory is a bound of its own;
-/// the walk through the program decides.
+/// Sorts finalists: those that fit first; with objective time, the fastest first. The formula's memory is only a bound;
+/// the simulator's dry run decides what fits.
 void rank(std::vector<Finalist>& finalists, Objective objective) {
   if (objective == Objective::time)
     std::stable_sort(finalists.begin(), finalists.end(),
@@ -127,7 +128,7 @@ void vary(const RunSpec& experiment, const Model& model, const PlanRequest& requ
         simulate_finalist(experiment, model, source_of, added);
         finalists.push_back(std::move(added));
       } catch (const Error& error) {
-        if (error.blame() != Blame::user) throw;  // not with this model or these micro-batches
+        if (error.blame() != Blame::user) throw;  // the variant is invalid for this model or these micro-batches
       }
     }
 }
@@ -145,8 +146,8 @@ std::vector<Finalist> finalists_of(const PlanAnswer& answer, const PlanRequest& 
   return finalists;
 }
 
-/// Optimizer sharding multiplies the configurations: it is searched only where nothing fits without. Its space is then
-/// the request's.
+/// Searches for a plan. Optimizer sharding multiplies the configurations, so it is searched only if nothing fits
+/// without it. In that case it is added to the request's space.
 PlanAnswer search(PlanRequest& request) {
   const Deadline deadline(request.time_limit);
   PlanAnswer answer = search_plan(request);
@@ -162,7 +163,8 @@ PlanAnswer search(PlanRequest& request) {
   return answer;
 }
 
-/// Of the devices of `order`, some first ones. Says where it is not on the usual first devices.
+/// The plan uses the first devices of `order`. Stores their numbers in the plan, unless they are the cluster's first
+/// devices.
 void note_devices(const std::vector<int>& order, Plan& plan) {
   plan.cluster_devices.assign(order.begin(), order.begin() + plan.devices);
   if (plan.cluster_devices == device_numbers(0, plan.devices)) plan.cluster_devices.clear();
@@ -197,7 +199,8 @@ BestPlan find_in_order(const RunSpec& experiment, const Model& model, const std:
   return least.finalists.empty() || !least.finalists.front().fits_simulated ? result : least;
 }
 
-/// Least is best: whether there is a plan for what was asked, that fits, then what it is judged by.
+/// Sort key of a result; the least is best. First: whether it has a plan for the objective, and one that fits. Then:
+/// the value of the objective.
 std::tuple<int, double, double> rank_of(const BestPlan& found, Objective objective) {
   if (found.finalists.empty()) return {3, 0, 0};
   const Finalist& front = found.finalists.front();
@@ -207,7 +210,8 @@ std::tuple<int, double, double> rank_of(const BestPlan& found, Objective objecti
           objective == Objective::time ? front.simulated : front.rated.objective, front.simulated};
 }
 
-/// The nearest to fitting of those that found nothing; a search that ended early knows nothing.
+/// Returns the shortfall of the search that was nearest to fitting. Null if a search ended early, because its shortfall
+/// is unknown.
 const Shortfall* nearest_of(const std::vector<BestPlan>& found) {
   const Shortfall* nearest = nullptr;
   for (const BestPlan& one : found) {
@@ -217,7 +221,7 @@ const Shortfall* nearest_of(const std::vector<BestPlan>& found) {
   return nearest;
 }
 
-/// Of searches in several orders of the devices.
+/// Combines the searches over several orders of the devices.
 BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective) {
   const auto best = std::min_element(found.begin(), found.end(), [&](const BestPlan& a, const BestPlan& b) {
     return rank_of(a, objective) < rank_of(b, objective);
@@ -246,7 +250,7 @@ BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective
 
 bool is_same(const Plan& a, Plan b) {
   if (a.micro_batches == 1 && is_plain(a) && is_plain(b))
-    b.schedule = a.schedule;  // one micro-batch fills and drains alike under both
+    b.schedule = a.schedule;  // with one micro-batch, both fill and drain in the same way
   b.name = a.name;
   return a == b;
 }
@@ -273,9 +277,8 @@ BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const Dev
       found.push_back(find_in_order(experiment, model, devices.orders[i], devices.source_of, part));
     } catch (const Error& error) {
       if (error.blame() != Blame::user || devices.orders.size() == 1) throw;
-      if (!refused)
-        refused =
-            error;  // one sort of devices has no speed at this precision, or no price: another order may leave it out
+      // a class of devices may have no speed at this precision, or no price: another order may leave it out
+      if (!refused) refused = error;
     }
   }
   if (found.empty()) throw *refused;
@@ -285,7 +288,7 @@ BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const Dev
 void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, const Model& model) {
   const RatedPlan& nearest = shortfall.nearest;
   if (nearest.prediction.memory.empty())
-    fail_user({where, "there is no plan", "whatever the devices' memory", join(shortfall.changes, "; or ")});
+    fail_user({where, "there is no plan", "even with unlimited memory", join(shortfall.changes, "; or ")});
   const DeviceMemory& m = nearest.prediction.memory[size_t(shortfall.stage)];
   std::vector<std::string> holds;
   const std::pair<const char*, double> categories[] = {{"weights", m.weights},
@@ -295,7 +298,7 @@ void fail_nothing_fits(const std::string& where, const Shortfall& shortfall, con
                                                        {"workspace", m.workspace}};
   for (const auto& [name, bytes] : categories)
     if (bytes > 0) holds.push_back(fmt::format("{} {}", name, format_bytes(int64_t(bytes))));
-  const char* less = shortfall.is_least ? "" : "; the time limit ended the search, less may be enough";
+  const char* less = shortfall.is_least ? "" : "; the time limit ended the search, so less may be enough";
   fail_user({where, "no plan fits into the devices' memory",
              fmt::format("the nearest, {}, lacks {} on the devices of stage {} ({}){}", nearest.plan.in_short(model),
                          format_bytes(int64_t(shortfall.missing)), shortfall.stage, join(holds), less),
@@ -306,7 +309,7 @@ void check_fits(const std::string& where, const BestPlan& best, const Model& mod
   const Finalist& front = best.finalists.front();
   if (front.fits_simulated) return;
   fail_user({where, "no plan that was found fits into the devices' memory",
-             fmt::format("the nearest, {}, needs {} by the formula and is too full when simulated",
+             fmt::format("the nearest, {}, needs {} by the formula, and more than the devices have when simulated",
                          front.rated.plan.in_short(model), format_bytes(int64_t(front.rated.prediction.fullest()))),
              "use more devices, a smaller batch or more memory"});
 }
@@ -342,17 +345,17 @@ Plan planned_plan(const std::string& name, const RunSpec& experiment, const Mode
       fail_user({where, fmt::format("no plan of all {} processes was found that fits", all),
                  fmt::format("the quickest, {}, has {}", best.finalists.front().rated.plan.in_short(model),
                              best.finalists.front().rated.plan.devices),
-                 "start so many, with threads where it is one, or name a plan: --plan " + usual_strategy()});
+                 "start that many processes (for one, use threads), or name a plan: --plan " + usual_strategy()});
     plan = chosen->rated.plan;
   } else {
     const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
     const std::optional<RatedPlan> rated = name == kAsa.name ? plan_asa(request) : plan_hybrid_static(request);
     if (!rated)
-      fail_user(
-          {where, fmt::format("{} devices", devices.orders.front().size()),
-           fmt::format("with a batch of {} no mesh of all of them has a sample for everyone and fits into their memory",
-                       experiment.batch),
-           "use another number of devices or another batch"});
+      fail_user({where, fmt::format("{} devices", devices.orders.front().size()),
+                 fmt::format(
+                     "with a batch of {}, no mesh of all of them gives each device a sample and fits into their memory",
+                     experiment.batch),
+                 "use another number of devices or another batch"});
     plan = rated->plan;
   }
   plan.name = name;

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// For planners, which have formulas for links: one node whose links move what an all-reduce was measured to move.
+/// Describes links for planners, which use formulas: one node, with links as fast as the measured all-reduce.
 void describe_links(const LinkMeasurement& links, Cluster& cluster) {
   Link link;
   if (!links.groups.empty() && links.groups.front().lines.count("all_reduce")) {

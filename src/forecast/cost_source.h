@@ -1,4 +1,4 @@
-// Where predictions have their seconds from: this machine as it was measured, or one that is described.
+// Sources of predicted seconds: this machine as measured, or a described machine.
 #pragma once
 
 #include <memory>
@@ -13,31 +13,33 @@
 
 namespace trireme {
 
-/// What the experiment says of the layers that are measured for it.
+/// Returns the experiment's settings for measuring layers.
 SiteOptions site_options(const RunSpec& experiment);
 
-/// Where predictions come from. The parts belong together: links and devices of one cluster, layers of one model.
+/// Costs for predictions. The members belong together: links and devices of one cluster, layers of one model.
 struct CostSource {
   Cluster cluster;
   std::shared_ptr<const LayerCosts> layers;
   std::shared_ptr<const Links> links;
-  bool shares_memory = true;          ///< workers are threads with one copy of the weights
-  double loading = 0;                 ///< seconds per sample that a worker loads or copies
-  std::vector<double> slowness = {};  ///< by device: computing takes so many times as long as `layers` say; empty: as
-                                      ///< they say. For planners the cluster's speeds have to say it too
+  bool shares_memory = true;  ///< true: workers are threads with one copy of the weights
+  double loading = 0;         ///< seconds per sample that a worker spends on loading or copying
+  /// By device: factor by which computing takes longer than `layers` say; empty: 1. For planners, the cluster's speeds
+  /// must be reduced too.
+  std::vector<double> slowness = {};
 };
 
-/// This machine at the experiment's price, with `devices` workers, over the links of [cluster.link] as they are at
-/// first, where the experiment has any. Layers that the profile lacks are measured when they are asked for; unless
-/// `measures` they are user errors then, and sizes beyond those measured extrapolated. The experiment and the model
-/// outlive the result.
+/// Costs of this machine at the experiment's price, with `devices` workers. If the experiment has [cluster.link], links
+/// have their speed at the start of the run. With `measures`, layers that the profile lacks are measured when their
+/// costs are needed. Without it, they are user errors, and sizes beyond those measured are extrapolated. The experiment
+/// and the model must outlive the result.
 CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices,
                            bool measures = true);
 
-/// Links of [cluster.link] in place of the source's: bytes/s (0: no limit), seconds.
+/// Replaces the source's links by those of [cluster.link]. `bandwidth`: bytes/s (0: no limit); `latency`: seconds.
 void emulate_links(double bandwidth, double latency, int cores, CostSource& source);
 
-/// These devices of a described cluster, by number, in this order. Errors (user): it does not have them.
+/// Costs of these devices of a described cluster, by number, in this order. Errors (user): a device that the cluster
+/// does not have.
 CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster,
                             const std::vector<int>& devices);
 

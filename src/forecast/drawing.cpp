@@ -16,7 +16,7 @@ nlohmann::json short_drawing(const Program& program, const Model& model, size_t 
   for (const json& row : drawing.at("rows"))
     for (const json& box : row.at("boxes")) begins.push_back(box.at("begin").get<double>());
   if (begins.size() > most) {
-    // what begins together stays or goes together, over all rows
+    // in all rows, boxes that begin at the same time are kept or removed together
     std::nth_element(begins.begin(), begins.begin() + std::ptrdiff_t(most), begins.end());
     until = begins[most];
     for (json& row : drawing.at("rows")) {

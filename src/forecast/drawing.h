@@ -1,4 +1,4 @@
-// The schedule of a run's plan as a drawing that travels with its result.
+// The drawing of the schedule of a run's plan, stored with the run's result.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace trireme {
 
-constexpr size_t kMostBoxes =
-    4000;  ///< of one drawing: more could not be told apart on a screen, and would swell run.json
+/// Largest number of boxes of a drawing. More could not be told apart on a screen and would make run.json large.
+constexpr size_t kMostBoxes = 4000;
 
-/// What schedule_drawing (program/draw.h) gives, with one more field, "shown_until": the time up to which boxes are
-/// listed, at most `most` of them. That is the makespan unless the program has more boxes; a box that begins before it
-/// may end after it.
+/// Returns schedule_drawing (program/draw.h) with at most `most` boxes and with one more field, "shown_until": the time
+/// up to which boxes are listed. It is the makespan unless the program has more boxes. A box that begins before it may
+/// end after it.
 nlohmann::json short_drawing(const Program& program, const Model& model, size_t most = kMostBoxes);
 
 }  // namespace trireme

@@ -14,14 +14,14 @@
 namespace trireme {
 namespace {
 
-/// Simulated steps by the devices that a replica has and by its samples, each kept.
+/// Seconds of simulated steps, cached by a replica's devices and number of samples.
 class PredictedSteps {
  public:
   PredictedSteps(const RunSpec& experiment, const Model& model, const Plan& plan, int replicas)
       : experiment_(experiment), model_(model), plan_(plan.inner()) {
     const ModelledClock& clock = *experiment_.replicas.clock;
     if (clock.cluster) cluster_ = first_devices(*clock.cluster, replicas * plan.devices);
-    seconds(0, std::max<int64_t>(1, experiment.batch / replicas));  // for its errors
+    seconds(0, std::max<int64_t>(1, experiment.batch / replicas));  // throws errors early
   }
 
   double seconds(int replica, int64_t samples) const {
@@ -33,7 +33,7 @@ class PredictedSteps {
   }
 
  private:
-  using Devices = std::vector<std::pair<int, int>>;  // kind, node counted from the first one's
+  using Devices = std::vector<std::pair<int, int>>;  // kind, and node relative to the first device's node
 
   Devices devices_of_replica(int replica) const {
     Devices devices;
@@ -57,7 +57,7 @@ class PredictedSteps {
   const RunSpec experiment_;
   const Model& model_;
   const Plan plan_;
-  Cluster cluster_;  ///< without devices where the seconds are a profile's
+  Cluster cluster_;  ///< has no devices if the seconds come from a profile
   mutable std::mutex mutex_;
   mutable std::map<std::pair<Devices, int64_t>, double> known_;  // guarded by mutex_
 };

@@ -29,7 +29,7 @@ SynchronousSteps::SynchronousSteps(ComputeTimes times, const Program& program, S
       counts_(size_t(program.devices)) {
   const int n = program.devices;
   for (const Bucket& bucket : program.buckets) {
-    if (bucket.contributors.empty()) continue;  // frozen
+    if (bucket.contributors.empty()) continue;  // frozen parameters
     ++collectives_;
     for (int w = 0; w < n; ++w) bytes_[size_t(w)] += all_reduce_bytes(bucket.elements, element_size, n, w);
   }

@@ -1,4 +1,4 @@
-// Seconds on the modelled clock: of each worker's computing, and of steps in which all workers average their gradients.
+// Step times on the modelled clock: each worker's computing, and steps in which all workers average their gradients.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,11 @@
 
 namespace trireme {
 
-/// How long a step takes, varied as [update.virtual] says. Thread-safe.
+/// The seconds of a step, varied as [update.virtual] says. Thread-safe.
 class ComputeTimes {
  public:
   ComputeTimes(const Experiment& experiment, SecondsBySamples seconds);
-  /// Of 0-based step `step` of a replica, or of a worker of synchronous training.
+  /// Returns the seconds of 0-based step `step` of a replica, or of a worker of synchronous training.
   double seconds(int worker, int64_t step, int64_t samples) const {
     return seconds_(worker, samples) * variation_.seconds(worker, step);
   }
@@ -32,10 +32,10 @@ class ComputeTimes {
   ModelledSteps variation_;
 };
 
-/// Replicas that step by themselves.
+/// Step times of replicas that step independently.
 class StepsBySamples final : public StepTimes {
  public:
-  /// `batches` outlives it. `first`: by replica, the step of the run that a world counts as 0.
+  /// `batches` must outlive this object. `first`: by replica, the run's step that a world counts as 0.
   StepsBySamples(ComputeTimes times, const ReplicaBatches& batches, std::vector<int64_t> first)
       : times_(std::move(times)), batches_(batches), first_(std::move(first)) {}
   double seconds(int replica, int64_t step) const override {
@@ -49,21 +49,23 @@ class StepsBySamples final : public StepTimes {
   const std::vector<int64_t> first_;
 };
 
-/// One replica whose workers compute on their shares of each batch and then reduce the gradients: the slowest worker's
-/// time, then that of the collectives, one per bucket of the program, which nothing hides (comm/formulas.h, rounds as
-/// in comm/local/emulated_links.h). All wait for a worker that fails, and its step begins anew. Thread-safe.
+/// Step times of one replica whose workers compute on their shares of each batch and then reduce the gradients. A step
+/// takes the slowest worker's time plus the time of the collectives, one per bucket of the program, without overlap
+/// (comm/formulas.h, rounds as in comm/local/emulated_links.h). All workers wait for a worker that fails, and its step
+/// begins again. Thread-safe.
 class SynchronousSteps final : public StepTimes {
  public:
   using Samples = std::function<int64_t(int worker, int64_t step)>;
 
-  /// `links`: of each worker; the last one stands for all that follow. `element_size`: bytes of a gradient's element.
+  /// `links`: by worker; the last one also applies to all further workers. `element_size`: bytes of a gradient's
+  /// element.
   SynchronousSteps(ComputeTimes times, const Program& program, Samples samples, const std::vector<LinkSpeed>& links,
                    int64_t element_size, const std::vector<Failure>& failures);
 
-  /// Steps may be asked for again. Errors (run): a worker that fails for good in it.
+  /// A step may be requested again. Errors (run): a worker fails permanently in the step.
   double seconds(int replica, int64_t step) const override;
 
-  /// What each worker's exchanges took in the steps asked for so far.
+  /// Returns each worker's counts for the steps requested so far.
   std::vector<HubCounts> counts() const;
 
  private:
@@ -72,17 +74,17 @@ class SynchronousSteps final : public StepTimes {
   const ComputeTimes times_;
   const Samples samples_;
   const Failures failures_;
-  std::vector<int64_t> bytes_;   ///< by worker: that leave it in a step
-  int collectives_ = 0;          ///< of a step
-  double exchange_seconds_ = 0;  ///< of a step
+  std::vector<int64_t> bytes_;   ///< by worker: bytes sent in a step
+  int collectives_ = 0;          ///< number per step
+  double exchange_seconds_ = 0;  ///< per step
   mutable std::mutex mutex_;
-  mutable double now_ = 0;                 ///< when the next step begins; guarded by mutex_
+  mutable double now_ = 0;                 ///< time at which the next step begins; guarded by mutex_
   mutable std::vector<double> seconds_;    ///< by step; guarded by mutex_
   mutable std::vector<HubCounts> counts_;  ///< by worker; guarded by mutex_
 };
 
-/// Those of the policy synchronous, whose plan is one replica of all workers. `samples`: of the batch of all at a step.
-/// `failures`: of workers.
+/// Returns the steps of the policy synchronous, whose plan is one replica of all workers. `samples`: of the global
+/// batch at a step. `failures`: of workers.
 std::unique_ptr<SynchronousSteps> synchronous_steps(const RunSpec& experiment, const Model& model, const Plan& plan,
                                                     const Program& program,
                                                     std::function<int64_t(int64_t step)> samples,

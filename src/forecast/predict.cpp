@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-/// Seconds of forward and backward of each layer with so many samples on one device.
+/// Returns the seconds of forward plus backward of each layer with `samples` samples on one device.
 LayerSeconds layer_seconds(const Model& model, const CostSource& source, int64_t samples) {
   LayerSeconds seconds(model.nodes().size(), 0.0);
   const int kind = source.cluster.devices.front().kind;

@@ -21,10 +21,10 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kStandInElements = 4096;     // of all weights: enough for shards and fragments
-constexpr int64_t kMostReplicaSteps = 20'000;  // of all replicas: a second
+constexpr int64_t kStandInElements = 4096;     // elements of all weights together: enough for shards and fragments
+constexpr int64_t kMostReplicaSteps = 20'000;  // steps of all replicas together: about a second
 
-/// What of a replica is exchanged, in bytes, and a small state in its place.
+/// Describes what a replica exchanges, in bytes, and makes a small state that represents it.
 struct StandIn {
   StandIn(const Experiment& experiment, const Model& model) : dtype(master_type(experiment.precision)) {
     int64_t elements = 0;
@@ -50,7 +50,7 @@ struct StandIn {
   c10::ScalarType dtype;
   int64_t weights = 0, statistics = 0;
   int moments = 0;
-  double scale = 1;  ///< elements of the model for each of the stand-in
+  double scale = 1;  ///< elements of the model per element of the stand-in
 };
 
 VirtualLinks slowed_by(VirtualLinks links, double scale) {
@@ -65,14 +65,14 @@ struct ConstantSteps final : StepTimes {
   std::vector<double> by_replica;
 };
 
-/// What the exchanges of a run of `steps` steps per replica take.
+/// The exchanges of a run of `steps` steps per replica.
 struct Exchanges {
-  double seconds = 0;         ///< until the last replica was through
-  int64_t replica_steps = 0;  ///< that all together made
+  double seconds = 0;         ///< until the last replica has finished
+  int64_t replica_steps = 0;  ///< steps of all replicas together
   std::vector<HubCounts> counts;
 };
 
-/// Each replica as a run would have it, without mathematics.
+/// Runs one replica as a run would, without computing on tensors of the model.
 void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, int64_t steps, int64_t steps_per_epoch,
           int64_t samples, double rate, int64_t& made) {
   const c10::InferenceMode inference;
@@ -120,7 +120,7 @@ Exchanges exchanges_of(const Experiment& experiment, const Model& model, const P
   return exchanges;
 }
 
-/// The inner plan on the first replica's devices.
+/// Predicts the inner plan on the first replica's devices.
 RunResult inner_row(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
                     const PredictionOptions& options) {
   RunSpec one = experiment;
@@ -131,7 +131,8 @@ RunResult inner_row(const RunSpec& experiment, const Model& model, const Plan& p
   return predict_program(one, model, plan.inner(), shared, {.steps = options.steps, .timeline = options.timeline});
 }
 
-/// Slower devices take longer, as their speeds say.
+/// Returns the step seconds of each replica. They are inversely proportional to the speed of the replica's slowest
+/// device.
 std::vector<double> seconds_by_replica(const Plan& plan, const CostSource& source, double of_first) {
   const auto slowest = [&](int replica) {
     double speed = INFINITY;
@@ -163,7 +164,7 @@ Exchanges exchanges_of_replicas(const RunSpec& experiment, const Model& model, c
   return exchanges_of(experiment, model, plan, *times, links, steps_per_epoch, steps);
 }
 
-/// Of the policy synchronous: the same function that the run's clock goes by.
+/// Exchanges of the policy synchronous, from the same function as the run's clock.
 Exchanges exchanges_of_workers(const RunSpec& experiment, const Model& model, const Plan& plan, int64_t steps) {
   const Program program = compile(model, plan, options_of(experiment, plan, true));
   const auto times = synchronous_steps(experiment, model, plan, program, [&](int64_t) { return experiment.batch; }, {});
@@ -174,7 +175,7 @@ Exchanges exchanges_of_workers(const RunSpec& experiment, const Model& model, co
   return exchanges;
 }
 
-/// Fills the row of the inner plan with what the run of all takes.
+/// Completes the inner plan's row with the values of the whole run.
 void describe(const Exchanges& exchanges, const RunSpec& experiment, const Plan& plan, const CostSource& source,
               const PredictionOptions& options, RunResult& row) {
   const double made = std::max(1.0, double(exchanges.replica_steps) / plan.replicas), step = exchanges.seconds / made;

@@ -17,7 +17,8 @@
 namespace trireme {
 namespace {
 
-/// Simulated one by one, as long as that is quick.
+/// Up to this number, all ranks are simulated. With more, that would be slow: one rank of each group of equal ones is
+/// simulated.
 constexpr int kMostRanks = 64;
 
 CompileOptions compile_for(const RunSpec& experiment, const CostSource& source, bool checked) {
@@ -49,7 +50,7 @@ void fill_row(const Simulation& simulation, const Experiment& experiment, const 
   if (options.timeline) row.timeline = simulation.timeline;
 }
 
-/// What the data set gives, by input of the model.
+/// Returns the types of the data set's values, by input of the model.
 std::vector<c10::ScalarType> input_types(const RunSpec& experiment, const Model& model) {
   const LayerSites sites(model, site_options(experiment));
   std::vector<c10::ScalarType> types;
@@ -58,7 +59,7 @@ std::vector<c10::ScalarType> input_types(const RunSpec& experiment, const Model&
   return types;
 }
 
-/// Also says where a device's memory is too small.
+/// Fills in the memory. Sets the row's status if a device's memory is too small.
 void fill_memory(const RunSpec& experiment, const Model& model, const Program& program, const CostSource& source,
                  const std::vector<int>& ranks, RunResult& row) {
   const MemoryOptions options{.batch = experiment.batch,

@@ -1,4 +1,4 @@
-// What a step of a plan without an agreement would be like: its program on a clock.
+// Predicts a step of a plan without an agreement, by simulating its program.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace trireme {
 struct PredictionOptions {
   int steps = 3;
   bool timeline = true;
-  std::optional<int64_t> epoch_samples = {};  ///< for the seconds of an epoch
+  std::optional<int64_t> epoch_samples = {};  ///< samples of an epoch; set: its seconds are predicted
 };
 
-/// As predict(), of a plan that has no agreement.
+/// As predict(), for a plan without an agreement.
 RunResult predict_program(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
                           const PredictionOptions& options = {});
 

@@ -57,7 +57,7 @@ class Projector {
     return plan(fmt::format("data={}", devices), devices, 1);
   }
 
-  /// T_N^M = T^M T_N/T_1, all with the batch that one of N workers has.
+  /// T_N^M = T^M T_N/T_1. All three are predicted with the batch per worker that N workers have.
   std::optional<Projected> by_product(const std::string& strategy, int devices, int degree) const {
     const int workers = devices / degree;
     const int64_t batch = batch_of(workers), own = batch / workers;
@@ -77,8 +77,8 @@ class Projector {
 
   static void keep_better(const std::optional<Projected>& candidate, std::optional<Projected>& best) {
     if (!candidate) return;
-    // seconds to the target; where the epochs of one are not known the other, and of two unknown ones samples per
-    // second
+    // Compares seconds to the target. If the epochs are known for one only, that one is better. If they are unknown for
+    // both, compares seconds per epoch.
     const auto is_better = [](const Projected& a, const Projected& b) {
       if (a.seconds() && b.seconds()) return *a.seconds() < *b.seconds();
       if (a.seconds() || b.seconds()) return a.seconds().has_value();

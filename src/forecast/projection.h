@@ -1,5 +1,5 @@
-// Time to the target on more and more devices: data parallelism alone, and workers of several devices each
-// (cost/end_to_end.h).
+// Projects the time to the target for increasing numbers of devices: data parallelism alone, and data-parallel workers
+// of several devices each (cost/end_to_end.h).
 #pragma once
 
 #include <cstdint>
@@ -17,62 +17,63 @@ struct ProjectionRequest {
   std::vector<int> devices;  ///< ascending
   std::vector<int> model_degrees{2, 4, 8};
   int64_t batch = 0;
-  bool per_worker = true;  ///< `batch` samples of every data-parallel worker; else of the global batch
+  bool per_worker = true;  ///< true: `batch` is per data-parallel worker; false: it is the global batch
   int64_t epoch_samples = 0;
 };
 
-/// One way to use some devices.
+/// One way to use a number of devices.
 struct Projected {
-  std::string strategy;  ///< "data=32,tensor=2", or what stands for it: "branches x data 32"
+  std::string strategy;  ///< "data=32,tensor=2", or a description: "branches 2 x data 32"
   int devices = 1;
-  int model_degree = 1;  ///< M; the data axis has devices/M workers
+  int model_degree = 1;  ///< M, the devices per worker; the data axis has devices/M workers
   int64_t batch = 0;     ///< global
   double step_seconds = 0;
   double steps_per_epoch = 0;
   Epochs epochs = {};
-  bool by_product =
-      false;  ///< the step's seconds are those of one worker times what data parallelism adds (Pal et al.)
+  /// True if the step's seconds are those of one worker times the factor that data parallelism adds (Pal et al.).
+  bool by_product = false;
 
-  /// None where the epochs are not known.
+  /// Returns the seconds to the target; nullopt if the epochs are unknown.
   std::optional<double> seconds() const;
 };
 
 struct ProjectedRow {
   int devices = 1;
-  std::optional<Projected>
-      data;  ///< none where the batch does not give every worker a sample, or the plan is refused or does not fit
-  std::optional<Projected> hybrid;  ///< the best of all degrees and splits; by its step where epochs are not known
+  /// Data parallelism alone. nullopt if the batch does not give each worker a sample, or the plan is refused or does
+  /// not fit.
+  std::optional<Projected> data;
+  /// The best of all degrees and splits. It is chosen by its seconds per epoch if the epochs to the target are unknown.
+  std::optional<Projected> hybrid;
 };
 
-/// A step of a named plan.
+/// The predicted step of a named plan.
 struct PredictedStep {
   double seconds = 0;
-  bool fits = true;  ///< into the devices' memory
+  bool fits = true;  ///< true: fits into the devices' memory
 
   PredictedStep(double seconds, bool fits = true) : seconds(seconds), fits(fits) {}
 };
 
-/// None where there is no such plan.
+/// Returns nullopt if there is no such plan.
 using StepPrediction =
     std::function<std::optional<PredictedStep>(const std::string& strategy, int devices, int64_t batch)>;
 
-/// A row per number of devices. Hybrids are data=N,tensor=M and data=N,pipeline=M under 1f1b. What is named for one
-/// worker only
-/// ("branches": parallel branches of a model's blocks on devices of their own) takes SU^M of its own on M devices, and
-/// T_N/T_1 of data parallelism.
+/// Returns one row per number of devices. Hybrids are data=N,tensor=M and data=N,pipeline=M under 1f1b. A strategy that
+/// is defined for one worker only ("branches": parallel branches of a model's blocks on separate devices) uses its own
+/// SU^M on M devices, and T_N/T_1 of data parallelism.
 std::vector<ProjectedRow> project(const ProjectionRequest& request, const EpochsToTarget& epochs,
                                   const StepPrediction& step_seconds);
 
-/// The first row in which the hybrid is quicker to the target, also where data parallelism alone does not get there;
-/// none: nowhere.
+/// Returns the first row in which the hybrid reaches the target sooner, also if data parallelism alone does not reach
+/// it. Null: there is none.
 const ProjectedRow* crossover_of(const std::vector<ProjectedRow>& rows);
-/// Numbers of devices after the crossover on which data parallelism is quicker than any hybrid after all.
+/// Returns the numbers of devices after the crossover on which data parallelism is again faster than any hybrid.
 std::vector<int> data_quicker_again(const std::vector<ProjectedRow>& rows);
-/// The quickest of all rows; null where no epochs are known.
+/// The fastest of all rows; null if no epochs are known.
 const Projected* quickest_data(const std::vector<ProjectedRow>& rows);
 const Projected* quickest_hybrid(const std::vector<ProjectedRow>& rows);
 
-/// 1, 2, 4, ... up to the last, with it: "1..256", "1..48".
+/// Returns `first`, 2 * `first`, 4 * `first`, ... below `last`, and then `last`: for "1..256", "1..48".
 std::vector<int> doubling_devices(int first, int last);
 
 }  // namespace trireme

@@ -16,8 +16,8 @@ std::vector<int> balance_stages(const Model& model, int stages, const LayerSecon
   std::vector<double> sum(size_t(layers) + 1, 0.0);
   for (int i = 0; i < layers; ++i) sum[size_t(i) + 1] = sum[size_t(i)] + seconds[size_t(first + i)];
 
-  // best[s][i]: least greatest stage time when the first i layers form s stages; cut[s][i]: where the last of them
-  // begins
+  // best[s][i]: the smallest possible maximum stage time when the first i layers form s stages; cut[s][i]: the first
+  // layer of the last of these stages
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> best(size_t(stages) + 1, std::vector<double>(size_t(layers) + 1, kNever));
   std::vector<std::vector<int>> cut(size_t(stages) + 1, std::vector<int>(size_t(layers) + 1, 0));

@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 
-/// A tensor axis over which a layer is not split makes copies of it.
+/// Describes a layer's split: "data 4 x tensor 2". A layer that is not split over its tensor axis is copied: "2
+/// copies".
 std::string in_words(const LayerPlan& layer) {
   const bool copies = layer.tensor > 1 && layer.split == "replicate";
   const std::string tensor = copies ? fmt::format("{} copies", layer.tensor) : fmt::format("tensor {}", layer.tensor);
@@ -23,7 +24,7 @@ std::string in_words(const LayerPlan& layer) {
 std::vector<BlockStrategy> block_strategies(const Plan& plan, const Model& model) {
   const std::vector<std::string> labels = recompute_labels(model);
   std::vector<BlockStrategy> blocks;
-  std::vector<std::string> strategies;  // of the last one
+  std::vector<std::string> strategies;  // distinct strategies of the last block
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
     const LayerPlan& layer = plan.layers[size_t(id)];
     if (blocks.empty() || blocks.back().block != labels[size_t(id)] || blocks.back().stage != layer.stage) {

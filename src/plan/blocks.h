@@ -1,4 +1,4 @@
-// What each block of a model got under a plan, for people to read.
+// Describes how a plan splits each block of a model, for display.
 #pragma once
 
 #include <string>
@@ -9,15 +9,17 @@
 namespace trireme {
 
 struct BlockStrategy {
-  std::string block;  ///< its label (recompute_labels of plan/named.h)
+  std::string block;  ///< the block's label (recompute_labels of plan/named.h)
   int layers = 0;
   int stage = 0;
-  std::string strategy;  ///< "data 4 x tensor 2"; where its layers differ all that occur, "data 8, tensor 8", in the
-                         ///< layers' order
+  /// For example "data 4 x tensor 2". If the block's layers differ: all distinct strategies in layer order, "data 8,
+  /// tensor 8".
+  std::string strategy;
   friend bool operator==(const BlockStrategy&, const BlockStrategy&) = default;
 };
 
-/// In the model's order; a block that a stage's border cuts is there once for each part. Needs a validated plan.
+/// Returns one entry per run of consecutive layers of the same block and stage, in the model's order. The plan must be
+/// validated.
 std::vector<BlockStrategy> block_strategies(const Plan& plan, const Model& model);
 
 }  // namespace trireme

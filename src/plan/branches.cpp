@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// Which nodes the loss depends on. What nobody reads takes part in no block.
+/// Returns true for the nodes on which the loss depends. Other nodes belong to no region.
 std::vector<bool> reach_loss(const Model& model) {
   std::vector<bool> reach(model.nodes().size(), false);
   reach[size_t(model.loss())] = true;
@@ -20,8 +20,8 @@ std::vector<bool> reach_loss(const Model& model) {
   return reach;
 }
 
-/// Tree of nearest post-dominators: the parent of a node is the first node that all paths from it to the end go
-/// through. The root, one past the nodes, stands for the end.
+/// The post-dominator tree. A node's parent is its immediate post-dominator: the first node on all paths from it to the
+/// end. The root, numbered one past the last node, represents the end.
 class PostDominators {
  public:
   PostDominators(const Model& model, const std::vector<bool>& reach)
@@ -37,7 +37,7 @@ class PostDominators {
     }
   }
 
-  /// `end` where the paths do not meet again.
+  /// Returns the node's immediate post-dominator; `end()` if its paths converge at no node.
   NodeId of(NodeId id) const { return parent_[size_t(id)]; }
   NodeId end() const { return end_; }
 
@@ -55,11 +55,11 @@ class PostDominators {
   std::vector<int> depth_;
 };
 
-/// The layers between fork and join, in groups that share no edge.
+/// Returns the layers between fork and join, in groups that share no edge.
 std::vector<std::vector<NodeId>> groups_between(const Model& model, const std::vector<bool>& reach, NodeId fork,
                                                 NodeId join) {
   std::vector<bool> inside(model.nodes().size(), false);
-  std::vector<NodeId> group(model.nodes().size(), -1);  // its first member
+  std::vector<NodeId> group(model.nodes().size(), -1);  // id of the group's first member
   for (NodeId id = fork + 1; id < join; ++id) {
     const auto& inputs = model.node(id).inputs;
     inside[size_t(id)] = reach[size_t(id)] && std::any_of(inputs.begin(), inputs.end(),
@@ -94,7 +94,7 @@ std::vector<BranchRegion> find_branches(const Model& model) {
     const auto readers =
         std::count_if(consumers.begin(), consumers.end(), [&](NodeId id) { return reach[size_t(id)]; });
     if (readers < 2 || !reach[size_t(fork)] || post.of(fork) == post.end()) continue;
-    if (!regions.empty() && fork < regions.back().join) continue;  // inside the last region, or beside it
+    if (!regions.empty() && fork < regions.back().join) continue;  // it lies inside the last region, or parallel to it
     auto branches = groups_between(model, reach, fork, post.of(fork));
     if (branches.size() >= 2) regions.push_back({fork, post.of(fork), std::move(branches)});
   }
@@ -112,7 +112,7 @@ std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const 
     std::vector<size_t> order(weights.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return weights[a] > weights[b]; });
-    // by seconds, then number of branches (they may weigh nothing), then rank
+    // ordered by seconds, then number of branches (a branch may take 0 seconds), then rank
     std::vector<std::pair<double, int>> load(static_cast<size_t>(workers));
     for (size_t b : order) {
       const auto least = std::min_element(load.begin(), load.end());
@@ -127,8 +127,7 @@ std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const 
 Plan branch_plan(Plan plan, const Model& model, const LayerSeconds& seconds, const std::string& where) {
   const auto regions = find_branches(model);
   if (regions.empty())
-    fail_user(
-        {where, fmt::format("model {}", model.name()), "no layers of it can run side by side", "use another strategy"});
+    fail_user({where, fmt::format("model {}", model.name()), "it has no parallel branches", "use another strategy"});
   size_t widest = 0;
   for (const BranchRegion& region : regions) widest = std::max(widest, region.branches.size());
   if (size_t(plan.devices) > widest)

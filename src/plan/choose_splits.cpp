@@ -8,16 +8,17 @@
 namespace trireme {
 namespace {
 
-// Nominal speeds of one CPU core and of shared memory; only their ratio matters, and the planner replaces them by
-// measured ones.
+// Nominal speeds of one CPU core and of shared memory. Only their ratio matters. The planner uses measured speeds
+// instead.
 constexpr double kFlopsPerSecond = 50e9, kBytesPerSecond = 5e9, kSecondsPerMove = 20e-6;
 constexpr double kBytesPerElement = 4, kBackwardToForward = 2;
 constexpr size_t kBeamWidth = 64;
 
-/// Bytes that a worker sends per element of the whole tensor when it is laid out anew over n workers.
+/// Returns the fraction of the whole tensor's bytes that each worker sends when the tensor is redistributed over n
+/// workers.
 double bytes_factor(const Placement& from, const Placement& to, int n) {
   const double share = double(n - 1) / n;
-  if (from == to || from.is_replicate()) return 0;                  // nothing, or a local slice
+  if (from == to || from.is_replicate()) return 0;                  // no communication, or a local slice
   if (from.is_partial()) return to.is_shard() ? share : 2 * share;  // reduce-scatter, all-reduce
   return to.is_replicate() ? share : share / n;                     // all-gather, all-to-all
 }
@@ -29,7 +30,7 @@ double move_seconds(const Placement& from, const Placement& to, int n, double el
 
 struct Partial {
   double cost = 0;
-  std::vector<int> choice;  // option index by node; -1: not yet
+  std::vector<int> choice;  // option index by node; -1: not chosen yet
   bool shards_parameters = false;
 };
 
@@ -56,7 +57,8 @@ class SplitSearch {
   std::vector<std::string> run() {
     std::vector<Partial> beam{{0, std::vector<int>(model_.nodes().size(), -1), false}};
     for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id) beam = advance(beam, id);
-    // who asks for a tensor axis wants parameters divided, even where a small model would be faster without
+    // a tensor axis is requested to divide parameters, so some are divided even if a small model would be faster
+    // without
     auto found = std::find_if(beam.begin(), beam.end(), [](const Partial& p) { return p.shards_parameters; });
     const Partial& best = found != beam.end() ? *found : beam.front();
     std::vector<std::string> names(model_.nodes().size(), "replicate");
@@ -66,7 +68,8 @@ class SplitSearch {
   }
 
  private:
-  /// Splits activations only; the small parameters of norms do not count.
+  /// True if the option splits activations only and leaves the layer's weights whole. The small parameters of norms do
+  /// not count.
   static bool holds_weights_whole(const Layer& layer, const ShardingOption& option) {
     const auto parameters = layer.parameters();
     for (size_t i = 0; i < parameters.size(); ++i)
@@ -74,8 +77,8 @@ class SplitSearch {
     return false;
   }
 
-  /// Who asks for "height" means all images; "sequence" is for what lies between the layers that divide their work
-  /// otherwise.
+  /// Leaves the node only the option called `also`, if it has that option and shares no parameter. "height" applies to
+  /// all layers on images; "sequence" only to layers whose work cannot be divided in another way.
   void insist_on(std::string_view also, NodeId id) {
     auto& options = options_[size_t(id)];
     const auto asked =
@@ -90,7 +93,8 @@ class SplitSearch {
 
   static bool cheaper(const Partial& a, const Partial& b) { return a.cost < b.cost; }
 
-  /// Two partial choices that agree on every node still to be consumed have the same future: the cheaper one stays.
+  /// Extends each partial choice by each option of node `id`. Two choices that agree on every node still to be consumed
+  /// have the same future, so only the cheaper one is kept.
   std::vector<Partial> advance(const std::vector<Partial>& beam, NodeId id) const {
     std::map<std::vector<int>, Partial> kept;
     for (const Partial& partial : beam)
@@ -116,7 +120,7 @@ class SplitSearch {
                        [](const Placement& p) { return p.is_shard(); });
   }
 
-  /// Keeps the cheapest, and the cheapest that shards parameters.
+  /// Cuts the list to kBeamWidth. The cheapest choices stay, and always the cheapest one that shards parameters.
   static void trim(std::vector<Partial>& sorted) {
     if (sorted.size() <= kBeamWidth) return;
     auto split = std::find_if(sorted.begin(), sorted.end(), [](const Partial& p) { return p.shards_parameters; });
@@ -132,7 +136,7 @@ class SplitSearch {
     double cost = flops / kFlopsPerSecond / (option.divides_work ? degree_ : 1);
     // memory traffic of the output, so that elementwise layers prefer to stay split too
     bool split = option.output.is_shard();
-    // whole parameters of which each worker has a summand of the gradient: an all-reduce over the tensor axis
+    // whole parameters with partial gradients: an all-reduce over the tensor axis
     const auto parameters = node.layer->parameters();
     for (size_t i = 0; i < parameters.size(); ++i)
       if (option.parameter_gradients[i].is_partial())
@@ -151,7 +155,8 @@ class SplitSearch {
     return cost;
   }
 
-  /// Options of the nodes up to `id` that later nodes still see, and of layers whose parameters are shared.
+  /// Returns the options of the nodes up to `id` that later nodes still read, and of layers whose parameters are
+  /// shared.
   std::vector<int> frontier(const Partial& partial, NodeId id) const {
     std::vector<int> key;
     for (NodeId n = model_.input_count(); n <= id; ++n) {
@@ -181,8 +186,8 @@ class SplitSearch {
   }
 
   const Model& model_;
-  std::map<std::string, int> users_;  // layers that use a parameter
-  std::vector<bool> tied_;            // by node: shares a parameter with another
+  std::map<std::string, int> users_;  // number of layers that use each parameter
+  std::vector<bool> tied_;            // by node: true if it shares a parameter with another node
   int degree_;
   double samples_;
   std::vector<std::vector<ShardingOption>> options_;

@@ -18,7 +18,8 @@ namespace {
 constexpr int64_t kMostDevices = int64_t{1} << 20;
 const std::vector<std::string> kPrecisions{"fp32", "bf16", "fp64"};
 
-/// The key must be there: getters have defaults, or advise what is for experiments.
+/// Throws a user error if the key is missing. The getters of ConfigTable would return a default, or give advice for
+/// experiments.
 void require(const ConfigTable& table, std::string_view key) {
   if (table.has(key)) return;
   fail_user({.where = table.where(key),
@@ -37,7 +38,7 @@ double required_double(const ConfigTable& table, std::string_view key) {
   return table.require_double(key);
 }
 
-/// A quantity that cannot be zero or without end.
+/// Returns `value`. Throws a user error unless it is positive and finite.
 template <class Value>
 Value positive(const ConfigTable& table, std::string_view key, Value value) {
   if (!(value > 0)) table.fail(key, "it must be more than zero", "correct it");
@@ -45,19 +46,20 @@ Value positive(const ConfigTable& table, std::string_view key, Value value) {
   return value;
 }
 
-constexpr double kLeastSpeed = 1;      // FLOP/s or bytes/s: with less a step takes longer than anybody waits
+constexpr double kLeastSpeed = 1;      // FLOP/s or bytes/s; with less, a step would take far too long to be useful
 constexpr double kMostLatency = 3600;  // seconds
 
 double speed(const ConfigTable& table, std::string_view key, double value) {
   if (positive(table, key, value) < kLeastSpeed)
-    table.fail(key, "nothing is that slow", "correct the unit: for example \"15.7 TFLOP/s\", \"10 Gbit/s\"");
+    table.fail(key, "it is too small for a real device",
+               "correct the unit: for example \"15.7 TFLOP/s\", \"10 Gbit/s\"");
   return value;
 }
 
 double latency(const ConfigTable& table, std::string_view key) {
   const double seconds = table.get_seconds(key, 0);
   if (!(seconds <= kMostLatency))
-    table.fail(key, "nothing takes longer than an hour to begin", "correct the unit: for example \"5 us\"");
+    table.fail(key, "it is longer than an hour", "correct the unit: for example \"5 us\"");
   return seconds;
 }
 
@@ -66,7 +68,7 @@ bool is_table(const ConfigTable& table, const char* key) {
   return json.contains(key) && json.at(key).is_object();
 }
 
-/// `key` itself, or `key.precision` where it has a value for each precision.
+/// Returns `key.precision` if the key has a value for each precision, else `key`.
 std::string of_precision(const ConfigTable& device, const char* key, const std::string& precision) {
   return is_table(device, key) ? fmt::format("{}.{}", key, precision) : std::string(key);
 }
@@ -93,7 +95,7 @@ DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
   for (const std::string& precision : kPrecisions)
     if (flops.has(precision)) kind.speeds[precision] = read_speed(device, precision);
   if (kind.speeds.empty())
-    device.fail("flops", "it needs the speed at one precision at least, of " + join(kPrecisions),
+    device.fail("flops", "it must give the speed for at least one precision of " + join(kPrecisions),
                 "write { fp32 = \"15.7 TFLOP/s\" }");
   for (const char* key : {"memory", "memory_bandwidth", "launch"}) require(device, key);
   kind.memory = positive(device, "memory", device.get_bytes("memory", 0));
@@ -109,7 +111,7 @@ Link read_link(const ConfigTable& link) {
           .latency = latency(link, "latency")};
 }
 
-/// So many devices of one kind.
+/// `count` devices of one kind.
 struct DeviceRun {
   int kind = 0;
   int64_t count = 0;
@@ -149,7 +151,7 @@ class ClusterReader {
                             : fmt::format("did you mean \"{}\"?", near));
   }
 
-  /// `device = "V100"` with `devices = 8`, or `devices = [{ device = "V100", count = 4 }, ...]`.
+  /// Reads `device = "V100"` with `devices = 8`, or `devices = [{ device = "V100", count = 4 }, ...]`.
   std::vector<DeviceRun> read_runs(const ConfigTable& node) const {
     if (node.has("device")) return {{kind_named(node, "device"), node.get_int("devices", 1, 1)}};
     std::vector<DeviceRun> runs;
@@ -191,7 +193,7 @@ class ClusterReader {
     }
   }
 
-  /// Of large operators, relative to the first kind of the file at a precision that both have.
+  /// Returns the speed on large operators, relative to the file's first kind, at a precision that both kinds have.
   double relative_speed(const DeviceKind& kind) const {
     for (const std::string& precision : kPrecisions) {
       const auto own = kind.speeds.find(precision), first = cluster_.kinds.front().speeds.find(precision);
@@ -209,20 +211,20 @@ class ClusterReader {
     cluster_.price.currency = price.get_string("currency", prices_.empty() ? "USD" : prices_.front().currency);
     cluster_.price.date = price.get_string("date", "");
     if (price.has("date") && !is_iso_date(cluster_.price.date))
-      price.fail("date", "a price needs the date that it is from", "write it like \"2023-06-30\" or \"2023-06\"");
+      price.fail("date", "a price needs a date", "write it like \"2023-06-30\" or \"2023-06\"");
     cluster_.price.source = price.get_string("source", "");
     if (price.has("source") && cluster_.price.source.empty())
-      price.fail("source", "a price needs to say where it is from", "name the list or the offer");
+      price.fail("source", "a price needs a source", "name the list or the offer");
   }
 
-  /// A price of its own, or that of its instance in the price table.
+  /// Sets the node's own price, or the price of its instance in the price table.
   void read_node_price(const ConfigTable& table, ClusterNode& node) {
     node.instance = table.get_string("instance", "");
     if (table.has("price_per_hour")) {
       node.price_per_hour = positive(table, "price_per_hour", table.require_double("price_per_hour"));
       for (const char* key : {"price.date", "price.source"})
         if (!file_.has(key))
-          table.fail("price_per_hour", fmt::format("a price without {} says nothing", key), fmt::format("add {}", key));
+          table.fail("price_per_hour", fmt::format("a price needs {}", key), fmt::format("add {}", key));
       return;
     }
     if (node.instance.empty() || !file_.has("price.table")) return;
@@ -241,7 +243,8 @@ class ClusterReader {
                near.empty() ? "add it there, or give price_per_hour" : fmt::format("did you mean \"{}\"?", near));
   }
 
-  /// Of several instances: the oldest date, every source.
+  /// Adds a price's origin to the cluster's. With several instances, the date is the oldest, and every source is
+  /// listed.
   void note_price(const InstancePrice& price) {
     PriceTag& tag = cluster_.price;
     if (tag.date.empty() || price.date < tag.date) tag.date = price.date;
@@ -257,7 +260,8 @@ class ClusterReader {
   void read_overlap() {
     cluster_.overlap = file_.get_bool("overlaps", true) ? Overlap::all : Overlap::nothing;
     if (cluster_.overlap == Overlap::nothing && file_.has("overlap"))
-      file_.fail("overlap", "with overlaps = false devices do one after the other", "remove one of the two");
+      file_.fail("overlap", "with overlaps = false, devices do not communicate while they compute",
+                 "remove one of the two");
     const ConfigTable overlap = file_.table("overlap");
     cluster_.compute_slowdown = positive(overlap, "compute_slowdown", overlap.get_double("compute_slowdown", 1, 1));
     cluster_.transfer_slowdown = positive(overlap, "transfer_slowdown", overlap.get_double("transfer_slowdown", 1, 1));
@@ -283,7 +287,7 @@ Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices) 
   Cluster part = cluster;
   part.devices.clear();
   part.nodes.clear();
-  std::map<int, int> number;  // of a node, in the part
+  std::map<int, int> number;  // number in the part, by the node's number in the cluster
   for (int index : devices) {
     if (index < 0 || index >= cluster.size())
       fail_user({.where = fmt::format("cluster {}", cluster.name),
@@ -304,7 +308,7 @@ Cluster first_devices(const Cluster& cluster, int count) {
     fail_user({.where = fmt::format("cluster {}", cluster.name),
                .what = fmt::format("{} devices", count),
                .why = fmt::format("it has {}", cluster.size()),
-               .next = "ask for fewer, or describe more nodes"});
+               .next = "use fewer, or describe more nodes"});
   return chosen_devices(cluster, device_numbers(0, count));
 }
 

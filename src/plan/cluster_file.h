@@ -1,4 +1,4 @@
-// Machines that are not there: clusters that a file describes (*.cluster.toml, docs/clusters.md).
+// Clusters that are described by a file (*.cluster.toml, docs/clusters.md). The machines need not exist here.
 #pragma once
 
 #include <filesystem>
@@ -7,14 +7,16 @@
 
 namespace trireme {
 
-/// first, first + 1, ..., `count` of them.
+/// Returns `count` numbers: first, first + 1, ...
 std::vector<int> device_numbers(int first, int count);
 
-/// These devices in this order, each once, and the nodes that they stand in, numbered anew as they come. A node may
-/// come more than once. Errors: user error where there is none of that number.
+/// Returns a cluster of these devices, in this order, and of the nodes that hold them. Nodes are renumbered in order of
+/// first use. No device may be listed twice. The devices of a node need not be adjacent. Errors (user): a device number
+/// that the cluster does not have.
 Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices);
 
-/// The first `count` devices and the nodes that they stand in. Errors: user error where there are fewer.
+/// Returns a cluster of the first `count` devices and the nodes that hold them. Errors (user): the cluster has fewer
+/// devices.
 Cluster first_devices(const Cluster& cluster, int count);
 
 }  // namespace trireme

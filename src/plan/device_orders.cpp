@@ -13,45 +13,47 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostPermuted = 3;  // sorts: six orders, each of which is a search
+// Device classes: three classes have six orders, and each order costs a search.
+constexpr size_t kMostPermuted = 3;
 
-using Sort = std::tuple<int, double, int64_t, double, double, bool, double>;
+using DeviceClass = std::tuple<int, double, int64_t, double, double, bool, double>;
 
 const ClusterNode& node_of(const Cluster& cluster, const Device& device) {
   static const ClusterNode kNone;
   return size_t(device.node) < cluster.nodes.size() ? cluster.nodes[size_t(device.node)] : kNone;
 }
 
-Sort sort_of(const Cluster& cluster, const Device& device) {
+DeviceClass class_of(const Cluster& cluster, const Device& device) {
   const ClusterNode& node = node_of(cluster, device);
   return {device.kind,       device.speed,     device.memory,      node.link.bandwidth,
           node.link.latency, node.link.shared, node.price_per_hour};
 }
 
-/// By sort: its devices in the file's order; sorts as the file first has them.
-std::vector<std::vector<int>> by_sort(const Cluster& cluster) {
-  std::map<Sort, size_t> number;
+/// Groups device numbers by class. Devices are in file order; classes are in order of first appearance.
+std::vector<std::vector<int>> by_class(const Cluster& cluster) {
+  std::map<DeviceClass, size_t> number;
   std::vector<std::vector<int>> groups;
   for (int i = 0; i < cluster.size(); ++i) {
-    const auto [at, fresh] = number.try_emplace(sort_of(cluster, cluster.devices[size_t(i)]), groups.size());
+    const auto [at, fresh] = number.try_emplace(class_of(cluster, cluster.devices[size_t(i)]), groups.size());
     if (fresh) groups.emplace_back();
     groups[at->second].push_back(i);
   }
   return groups;
 }
 
-/// What a plan can tell of devices in this order: each one's sort and node, nodes numbered as they come.
-std::vector<std::pair<Sort, int>> looks_of(const Cluster& cluster, const std::vector<int>& order) {
+/// Returns all properties of the order that a plan can depend on: each device's class and node, with nodes numbered in
+/// order of first use.
+std::vector<std::pair<DeviceClass, int>> looks_of(const Cluster& cluster, const std::vector<int>& order) {
   std::map<int, int> number;
-  std::vector<std::pair<Sort, int>> looks;
+  std::vector<std::pair<DeviceClass, int>> looks;
   for (int index : order) {
     const Device& device = cluster.devices[size_t(index)];
-    looks.emplace_back(sort_of(cluster, device), number.try_emplace(device.node, int(number.size())).first->second);
+    looks.emplace_back(class_of(cluster, device), number.try_emplace(device.node, int(number.size())).first->second);
   }
   return looks;
 }
 
-/// Node speeds per price: of all devices of the node.
+/// Returns the node's price per unit of speed, over all devices of the node.
 double price_of_speed(const Cluster& cluster, const Device& device) {
   double speed = 0;
   for (const Device& other : cluster.devices) speed += other.node == device.node ? other.speed : 0;
@@ -89,13 +91,13 @@ std::vector<Groups> orders_of(const Cluster& cluster, const Groups& groups) {
 
 std::vector<std::vector<int>> device_orders(const Cluster& cluster, int count) {
   std::vector<std::vector<int>> orders{device_numbers(0, cluster.size())};
-  const Groups groups = by_sort(cluster);
+  const Groups groups = by_class(cluster);
   if (groups.size() > 1)
     for (const Groups& order : orders_of(cluster, groups)) {
       orders.emplace_back();
       for (const std::vector<int>& group : order) orders.back().insert(orders.back().end(), group.begin(), group.end());
     }
-  std::set<std::vector<std::pair<Sort, int>>> seen;
+  std::set<std::vector<std::pair<DeviceClass, int>>> seen;
   std::vector<std::vector<int>> kept;
   for (std::vector<int>& order : orders) {
     order.resize(size_t(count));

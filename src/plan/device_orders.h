@@ -1,6 +1,5 @@
-// In which orders a plan may take the devices of a cluster, where they are not all alike: a planner puts stages on
-// devices that follow each other and leaves out the last ones, so that the order decides what is used and who is beside
-// whom.
+// Orders in which a plan may use the devices of a mixed cluster. A planner places stages on consecutive devices and
+// leaves out the last devices, so the order decides which devices are used and which are neighbours.
 #pragma once
 
 #include <vector>
@@ -9,10 +8,11 @@
 
 namespace trireme {
 
-/// Orders of `count` devices of the cluster, by number; the first is the file's. Then the devices of one sort after
-/// those of another (a sort: kind, memory, link and price of the node), node by node: in every order of the sorts where
-/// there are up to three, else the quickest, the roomiest and the cheapest for their speed first. Orders that no plan
-/// could tell apart are there once: one for a cluster of equal nodes. `count` is at most the cluster's size.
+/// Returns orders of `count` devices of the cluster, by device number. The first order is the file's. In the others,
+/// devices are grouped by class (same kind, speed, memory, node link and node price), node by node. With up to three
+/// classes, all orders of the classes are returned; with more, three: fastest first, largest memory first, cheapest for
+/// its speed first. Orders that no plan can tell apart are returned once, so a cluster of equal nodes has one order.
+/// `count` is at most the cluster's size.
 std::vector<std::vector<int>> device_orders(const Cluster& cluster, int count);
 
 }  // namespace trireme

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kData = "data=";
 
-/// The strategy with another data degree.
+/// Returns the strategy with its data degree replaced.
 std::string with_data_degree(const std::string& strategy, int degree) {
   std::vector<std::string> items;
   std::istringstream text(strategy);

@@ -1,11 +1,11 @@
-// What planning may ask about a model.
+// Compute times of a model's layers, as planning uses them.
 #pragma once
 
 #include <vector>
 
 namespace trireme {
 
-/// Seconds of forward and backward per node, by node id.
+/// Seconds of forward plus backward of each node, by node id.
 using LayerSeconds = std::vector<double>;
 
 }  // namespace trireme

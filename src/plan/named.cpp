@@ -15,8 +15,9 @@
 namespace trireme {
 namespace {
 
-constexpr int kMicroBatchesPerStage = 4;  // bubble (p-1)/(m+p-1) below 20 % (METHODS: negligible from m >= 4p)
-constexpr int kChunks = 2;                // of an interleaved schedule that does not say
+// Keeps the bubble (p-1)/(m+p-1) below 20 % (Huang et al., "GPipe": negligible if m >= 4p).
+constexpr int kMicroBatchesPerStage = 4;
+constexpr int kChunks = 2;  // stages per worker of an interleaved schedule whose strategy does not state them
 
 LayerSeconds seconds_or_flops(const Model& model, const LayerSeconds& seconds) {
   if (!seconds.empty()) return seconds;
@@ -30,14 +31,14 @@ bool all_equal(const std::vector<double>& values) {
   return std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); });
 }
 
-/// Empty where all devices are equally fast.
+/// Returns the speed of each device; empty if all are equal.
 std::vector<double> speeds_of(const Cluster& cluster) {
   std::vector<double> speeds;
   for (const Device& device : cluster.devices) speeds.push_back(device.speed);
   return all_equal(speeds) ? std::vector<double>{} : speeds;
 }
 
-/// What all plans for a cluster have in common.
+/// Returns a plan with the fields that do not depend on the strategy: model, devices, speeds.
 Plan empty_plan(const Model& model, const Cluster& cluster) {
   Plan plan;
   plan.model = model.name();
@@ -57,23 +58,25 @@ void require_some_split(const Model& model, const std::vector<std::string>& spli
              "use another degree"});
 }
 
-/// Strategy::split is of the first dim of a sample's images, or of its sequence.
+/// Throws a user error if a split was requested and no layer uses it. "height" refers to the height of a sample's
+/// images, "sequence" to the length of its sequence.
 void require_asked_split(const Model& model, const std::vector<std::string>& splits, const Degrees& degrees) {
   if (degrees.split.empty() || std::find(splits.begin(), splits.end(), degrees.split) != splits.end()) return;
   const bool height = degrees.split == "height";
   std::set<int64_t, std::greater<>> sizes;
   for (const Node& node : model.nodes())
     if (node.sample_shape.size() == (height ? 3u : 2u)) sizes.insert(node.sample_shape[height ? 1 : 0]);
-  fail_user({"plan", fmt::format("split={}", degrees.split),
-             sizes.empty()
-                 ? fmt::format("model {} has no {}", model.name(), height ? "images" : "sequences")
-                 : fmt::format("no layer of model {} can be split so over a tensor degree of {}: the {} are {}",
-                               model.name(), degrees.tensor, height ? "heights" : "lengths", fmt::join(sizes, ", ")),
-             degrees.tensor == 1 ? "use a tensor degree of at least 2" : "leave it out or use another tensor degree"});
+  fail_user(
+      {"plan", fmt::format("split={}", degrees.split),
+       sizes.empty()
+           ? fmt::format("model {} has no {}", model.name(), height ? "images" : "sequences")
+           : fmt::format("no layer of model {} can be split in this way with a tensor degree of {}: the {} are {}",
+                         model.name(), degrees.tensor, height ? "heights" : "lengths", fmt::join(sizes, ", ")),
+       degrees.tensor == 1 ? "use a tensor degree of at least 2" : "leave it out or use another tensor degree"});
 }
 
-/// As many micro-batches as hide the bubble, fewer where a data shard would get no sample. Interleaved schedules go
-/// through the positions in rounds: a multiple of them.
+/// Returns enough micro-batches to hide the bubble, or fewer if a data shard would get no sample. Interleaved schedules
+/// process the pipeline's positions in rounds, so their count is a multiple of the positions.
 int default_micro_batches(const Plan& plan, const Model& model, const Degrees& degrees, int64_t batch) {
   if (degrees.pipeline == 1) return 1;
   const int step = degrees.chunks > 1 ? degrees.pipeline : 1;
@@ -120,7 +123,7 @@ Degrees degrees_of(const Strategy& strategy, const NamedStrategy* named, int dev
   return degrees;
 }
 
-/// The schedule by its name, or what the other keys ask for.
+/// Returns the schedule that the strategy names, or the one that its other keys imply.
 const Schedule& schedule_of(const Strategy& strategy, const NamedStrategy* named, const Degrees& degrees) {
   if (named && named->schedule) return *named->schedule;
   if (strategy.schedule) return find_schedule(*strategy.schedule, "strategy");
@@ -141,7 +144,7 @@ int chunks_of(const Strategy& strategy, const Schedule& schedule, const Degrees&
   return chunks;
 }
 
-/// What does not depend on the degrees.
+/// Sets the fields of the plan that do not depend on the degrees.
 void add_extras(const Strategy& strategy, const NamedStrategy* named, const Model& model, Plan& plan) {
   plan.optimizer_sharding = strategy.sharding.value_or(named ? named->sharding : OptimizerSharding::none);
   plan.compression = strategy.compression.value_or(Compression{});
@@ -154,7 +157,7 @@ void add_extras(const Strategy& strategy, const NamedStrategy* named, const Mode
     plan.layers[size_t(id)].recompute = labels[size_t(id)];
 }
 
-/// The devices that the strategy uses, at the speeds that it says.
+/// Returns the devices that the strategy uses, with the speeds that it states.
 Cluster cluster_for(const Strategy& strategy, const NamedStrategy* named, const Cluster& cluster,
                     const std::string& where) {
   Cluster used = cluster;
@@ -175,7 +178,7 @@ std::vector<std::string> recompute_labels(const Model& model) {
     const std::string block = block_of(node.name);
     labels.push_back(block.empty() ? "top" : block);
   }
-  std::string sequence, first;  // that is open, and its first layer's name
+  std::string sequence, first;  // the open sequence, and the name of its block's first layer
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
     const Node& node = model.node(id);
     std::string& label = labels[size_t(id)];
@@ -223,8 +226,8 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
   const std::string where = fmt::format("strategy {}", name);
   const Strategy strategy = parse_strategy(name, where);
   if (is_planned(strategy.name))
-    fail_user({where, std::string(name), "is found by a planner from what layers cost, not made by a rule",
-               fmt::format("let it be written to a file first: trireme plan show {} EXPERIMENT --json FILE", name)});
+    fail_user({where, std::string(name), "is found by a planner from layer costs, not built by a rule",
+               fmt::format("write it to a file first: trireme plan show {} EXPERIMENT --json FILE", name)});
   const NamedStrategy* named = look_up_strategy(strategy.name);
   const Cluster used = cluster_for(strategy, named, cluster, where);
 

@@ -1,4 +1,4 @@
-// Named plans: functions Model x Cluster -> Plan.
+// Builds the plans of named strategies from a model and a cluster.
 #pragma once
 
 #include <string>
@@ -11,40 +11,41 @@
 
 namespace trireme {
 
-/// What planning a named strategy may ask about the model, as measured by a profile (LayerSeconds). Empty: FLOPs stand
-/// in for seconds (used by tests; `compare` and `train` always measure). Stages are balanced for time at the cluster's
-/// speeds. Errors (user): degrees that do not multiply to the cluster's devices (the equation with its values), more
-/// stages than layers, a tensor degree that divides no layer.
+/// Builds a plan in which all stages have the same degrees. `seconds` are measured layer times. If they are empty,
+/// FLOPs are used instead of seconds (in tests; `compare` and `train` always measure). Stages are balanced for time at
+/// the cluster's speeds. Errors (user): degrees whose product is not the cluster's number of devices (the message is
+/// the equation with its values); more stages than layers; a tensor degree that divides no layer.
 Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& degrees, int64_t batch,
                   const LayerSeconds& seconds);
 
-/// The plan that a strategy's text asks for (plan/strategy.h has its syntax, plan/strategies.h the names), valid for
-/// the batch. A pipeline whose name and keys say no schedule has the usual one; several chunks are for the schedule
-/// that is for them, which has 2 if none are said. Micro-batches without a pipeline accumulate gradients, with one of
-/// them in flight. `recompute=all` labels layers by their block, "top" where the name has none. `micro_batches` > 0
-/// sets the number for pipelines that do not spell it out and may have several. Speeds are the cluster's unless spelled
-/// out. Errors (user): as parse_strategy, uniform_plan and validate; a hybrid on fewer than 4 devices; chunks without a
-/// pipeline or under a schedule that is not for them; more devices than branches.
+/// Builds the plan that a strategy's text describes (syntax: plan/strategy.h; names: plan/strategies.h), valid for the
+/// batch. A pipeline that states no schedule uses usual_schedule(). `chunks` > 1 selects chunked_schedule(), which has
+/// 2 chunks by default. Micro-batches without a pipeline accumulate gradients, with one micro-batch in flight.
+/// `recompute=all` labels layers by their block, "top" if the name has none. `micro_batches` > 0 is their number in
+/// pipelines that do not state it and may have several. Speeds are the cluster's unless stated. Errors (user): those of
+/// parse_strategy, uniform_plan and validate; a hybrid on fewer than 4 devices; chunks without a pipeline or under a
+/// schedule without chunks; more devices than branches.
 Plan named_plan(std::string_view name, const Model& model, const Cluster& cluster, int64_t batch,
                 const LayerSeconds& seconds, int micro_batches = 0);
 
-/// Everything on one device.
+/// Returns the plan with all layers on one device.
 Plan single_plan(const Model& model, int64_t batch);
 
-/// One sharding option per layer for a tensor axis of `degree`, chosen by a beam search over the graph that weighs
-/// multiplications left undivided against bytes moved, with nominal speeds (not measured: the planner does that). Some
-/// parameter is sharded wherever the degree divides one. Options that hold a layer's weights whole and split its
-/// activations only
-/// ("height" of convolutions, "sequence" of linear layers) are considered only where `also` names them.
+/// Chooses one sharding option per layer for a tensor axis of `degree`, by a beam search over the graph. The cost of a
+/// choice is the computation that stays undivided plus the bytes moved, at nominal speeds (the planner uses measured
+/// speeds). Some parameter is sharded if the degree divides any. Options that leave a layer's weights whole and split
+/// only its activations ("height" of convolutions, "sequence" of linear layers) are considered only if `also` names
+/// them.
 std::vector<std::string> choose_splits(const Model& model, int degree, int64_t samples, std::string_view also = "");
 
-/// What recompute=all writes on each layer, by node id: its block. The layers of a plain sequence ("features.0",
-/// "features.1") are each a block by their names, and one layer alone that is recomputed saves nothing: those up to a
-/// pooling, it included, are one run.
+/// Returns the recompute label of each layer under recompute=all, by node id: its block. The layers of a plain sequence
+/// ("features.0", "features.1") would each be a block by their names, and recomputing a single layer saves nothing. So
+/// the layers up to and including a pooling form one block.
 std::vector<std::string> recompute_labels(const Model& model);
 
-/// Cuts the layers (in topological order) into `stages` runs of least greatest sum of `seconds` over the stage's speed;
-/// exact, by dynamic programming. `speeds`: one per stage; empty: equal. Returns the stage of each node.
+/// Cuts the layers (in topological order) into `stages` runs such that the largest stage time is minimal: the sum of
+/// `seconds` divided by the stage's speed. Exact, by dynamic programming. `speeds`: one per stage; empty: equal.
+/// Returns the stage of each node.
 std::vector<int> balance_stages(const Model& model, int stages, const LayerSeconds& seconds,
                                 const std::vector<double>& speeds = {});
 

@@ -12,9 +12,9 @@
 namespace trireme {
 namespace {
 
-constexpr int kMostChanges = 3;  // that are spelled out
+constexpr int kMostChanges = 3;  // changes of degrees that a description lists
 
-/// Runs of consecutive layers with the same degrees, in words: "data 4, then tensor 4 from fc1".
+/// Describes runs of consecutive layers with the same degrees: "data 4, then tensor 4 from fc1".
 std::string describe_meshes(const Plan& plan, const Model& model) {
   std::string text;
   int data = -1, tensor = -1, changes = 0;
@@ -34,7 +34,7 @@ std::string describe_meshes(const Plan& plan, const Model& model) {
   return text;
 }
 
-/// Whether activations go from stage to higher stage only. Branches that lie on workers of their own come back.
+/// True if activations are only sent to higher stages. Branches on separate workers also send back to lower stages.
 bool is_pipeline(const Plan& plan, const Model& model) {
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
     for (NodeId source : model.node(id).inputs)
@@ -62,7 +62,7 @@ std::string describe_schedule(const Plan& plan) {
   return text;
 }
 
-/// "0-3, 5"
+/// Formats numbers as ranges: "0-3, 5".
 std::string runs_in_words(const std::vector<int>& numbers) {
   std::vector<std::string> runs;
   for (size_t i = 0; i < numbers.size();) {

@@ -1,4 +1,4 @@
-// Plans as JSON. Keys that older files lack mean the default; defaults are not written.
+// Plans as JSON. A missing key means the default, because older files lack newer keys. Defaults are not written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kPlanFormat = 1;
 
-/// JSON's own conversion would cut off fractions and wrap what is too large.
+/// Reads an int. JSON's own conversion would cut off fractions and wrap values that are too large.
 int whole_number(const nlohmann::json& value, std::string_view what, const std::string& where) {
   const bool fits = value.is_number_unsigned()
                         ? value.get<uint64_t>() <= INT32_MAX
@@ -28,12 +28,12 @@ int whole_number(const nlohmann::json& json, const char* key, const std::string&
   return whole_number(json.at(key), std::string_view(key), where);
 }
 
-/// A misspelt key would be a silent default.
+/// Throws a user error for an unknown key. A misspelt key would otherwise silently mean the default.
 void require_known(const nlohmann::json& json, const std::vector<std::string>& known, const std::string& where) {
   for (const auto& [key, value] : json.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string near = closest_match(key, known);
-    fail_user({where, fmt::format("key \"{}\"", key), "is not known in a plan",
+    fail_user({where, fmt::format("key \"{}\"", key), "is not a key of a plan",
                near.empty() ? "known are " + join(known) : fmt::format("did you mean \"{}\"?", near)});
   }
 }
@@ -46,7 +46,7 @@ bool flag(const nlohmann::json& json, const char* key, bool fallback, const std:
   return value.get<bool>();
 }
 
-/// The value whose name the JSON gives, of an enumeration with the names of `values`.
+/// Returns the one of `values` whose name is in the JSON.
 template <class Value>
 Value named_value(const nlohmann::json& json, const char* key, std::initializer_list<Value> values,
                   const std::string& where) {
@@ -60,7 +60,7 @@ Value named_value(const nlohmann::json& json, const char* key, std::initializer_
              near.empty() ? "known are " + join(names) : fmt::format("did you mean \"{}\"?", near)});
 }
 
-/// "bf16", or {"kind": "powersgd", "rank": 4}.
+/// Reads "bf16", or {"kind": "powersgd", "rank": 4}.
 Compression read_compression(const nlohmann::json& json, const std::string& where) {
   using enum Compression::Kind;
   Compression compression;
@@ -205,7 +205,7 @@ Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::s
         workers.push_back(whole_number(worker, std::string_view("worker"), where));
     }
     plan.layers.resize(model.nodes().size());
-    // another model: validate() explains, and layer names need not match
+    // a plan of another model is reported by validate(); its layer names need not match
     if (plan.model_fingerprint == model.fingerprint()) read_layers(json, model, where, plan);
   } catch (const nlohmann::json::exception& error) {
     const std::string text = first_line(error);  // "[json.exception.out_of_range.403] key 'devices' not found"

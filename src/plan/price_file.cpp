@@ -13,7 +13,7 @@ constexpr const char* kDateExample = "write it like \"2023-06-30\" or \"2023-06\
 
 std::string require_date(const ConfigTable& table) {
   const std::string date = table.require_string("date");
-  if (!is_iso_date(date)) table.fail("date", "a price needs the date that it is from", kDateExample);
+  if (!is_iso_date(date)) table.fail("date", "a price needs a date", kDateExample);
   return date;
 }
 

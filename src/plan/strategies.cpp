@@ -17,7 +17,7 @@ const std::vector<const PlannedStrategy*>& planned() {
 
 const std::string kRecompute = ",recompute=all";
 
-/// Names that `has` is true of.
+/// Returns the names of the strategies for which `has` is true.
 template <class Has>
 std::vector<std::string> names_with(Has&& has) {
   std::vector<std::string> names;
@@ -124,8 +124,8 @@ std::vector<std::string> compared_strategies() {
 std::vector<std::string> strategies_to_beat() {
   std::vector<const NamedStrategy*> chosen;
   for (const NamedStrategy& named : named_strategies()) {
-    const bool adds_nothing =
-        named.schedule && (!named.schedule->step_rule || named.schedule == &usual_schedule());  // that a pipeline has
+    // the schedule adds nothing to strategy "pipeline": it is the usual one, or the step model does not cover it
+    const bool adds_nothing = named.schedule && (!named.schedule->step_rule || named.schedule == &usual_schedule());
     if (!named.make && !adds_nothing) chosen.push_back(&named);
   }
   std::stable_sort(chosen.begin(), chosen.end(), [](const NamedStrategy* a, const NamedStrategy* b) {

@@ -1,4 +1,5 @@
-// The registry of strategies: short names for plans. A line in strategies.cpp adds one; every schedule is one too.
+// The registry of strategies: short names for plans. A line in strategies.cpp adds one. Every schedule is also a
+// strategy.
 #pragma once
 
 #include <string>
@@ -10,66 +11,69 @@
 
 namespace trireme {
 
-/// Degrees of a uniform plan: every stage a (data x tensor) mesh. data * tensor * pipeline is the number of devices.
+/// Degrees of a uniform plan: each stage is a (data x tensor) mesh. data * tensor * pipeline is the number of devices.
 struct Degrees {
   int data = 1;
   int tensor = 1;
   int pipeline = 1;
-  int micro_batches = 0;   ///< 0: 4 per position of a pipeline (fewer where the batch is small), 1 without one
-  int chunks = 1;          ///< stages per worker: stage i lies on position i mod pipeline
-  std::string split = {};  ///< as choose_splits' `also`
+  int micro_batches = 0;   ///< 0: 4 per position of a pipeline (fewer if the batch is small), 1 without a pipeline
+  int chunks = 1;          ///< stages per worker: stage i is on position i mod pipeline
+  std::string split = {};  ///< passed to choose_splits as `also`
 };
 
 /// What a name means for a cluster of n devices.
 struct NamedStrategy {
-  std::string name;                ///< what stands before a ':' is its family
-  int Degrees::*axis = nullptr;    ///< whose degree is n ...
-  int Degrees::*second = nullptr;  ///< ... or n / 2, where this one's is 2; null: one axis
-  bool one_device = false;         ///< whatever n
+  std::string name;                ///< the part before a ':' is its family
+  int Degrees::*axis = nullptr;    ///< the axis whose degree is n, or n / 2 if there is a second axis
+  int Degrees::*second = nullptr;  ///< the axis whose degree is 2; null: one axis only
+  bool one_device = false;         ///< true: uses one device, whatever n is
   int least_devices = 1;
-  const Schedule* schedule = nullptr;  ///< null: the name does not decide
+  const Schedule* schedule = nullptr;  ///< null: the name does not determine it
   OptimizerSharding sharding = OptimizerSharding::none;
-  /// A rule of its own in place of degrees; no data axis can be added to it. `plan` has all but stages and layers.
-  /// Null: uniform_plan.
+  /// A rule that replaces degrees; no data axis can be added to it. `plan` has all fields except stages and layers.
+  /// Null: uniform_plan is used.
   Plan (*make)(Plan plan, const Model& model, const LayerSeconds& seconds, const std::string& where) = nullptr;
 };
 
-/// "single"; a name per axis; hybrids; every schedule over a pipeline of all devices; optimizer sharding over data;
-/// branches. Not every one suits every model and number of devices.
+/// "single"; one name per axis; hybrids; each schedule over a pipeline of all devices; optimizer sharding over a data
+/// axis; branches. Not each strategy suits each model and number of devices.
 const std::vector<NamedStrategy>& named_strategies();
 std::vector<std::string> known_strategies();
-/// By its name, keys may follow; null: unknown.
+/// Finds a strategy by its name, which keys may follow. Null: unknown.
 const NamedStrategy* look_up_strategy(std::string_view strategy);
 
-/// Plans that a planner finds by what layers cost (forecast/best_plan.h). parse_strategy takes their names, without
-/// keys; named_plan cannot make them.
+/// A plan that a planner finds from layer costs (forecast/best_plan.h). parse_strategy accepts its name, without keys;
+/// named_plan cannot build it.
 struct PlannedStrategy {
   const char* name;
-  const char* note = "";  ///< what people are told wherever the name is printed
+  const char* note = "";  ///< shown to users wherever the name is printed
 };
 extern const PlannedStrategy kHybridStatic, kAsa, kExact;
 std::vector<std::string> planned_strategies();
 bool is_planned(std::string_view name);
 
-/// Of a planned one: "asa: a reconstruction, ..."; "" for all that are what they are called.
+/// Returns the note of a planned strategy, "asa: a reconstruction, ..."; "" for strategies without a note.
 std::string strategy_note(std::string_view name);
 
-/// Whether the name, perhaps with keys after it, is for one device whatever the cluster.
+/// True if the strategy, with or without keys, uses one device whatever the cluster.
 bool is_single(std::string_view strategy);
 
-/// "hybrid:tensor,compression=bf16" -> "hybrid", "1f1b,recompute=all" -> "1f1b"; spelled-out degrees stay as they are.
+/// "hybrid:tensor,compression=bf16" -> "hybrid", "1f1b,recompute=all" -> "1f1b"; explicit degrees are unchanged.
 std::string family_of(std::string_view strategy);
-/// A family of several, also with keys after it, stands for all of them; everything else for itself.
+/// Returns all members of a family that has several, each with the keys that follow it. Any other strategy is returned
+/// unchanged.
 std::vector<std::string> expand_strategy(std::string_view strategy);
 
-// Lists that follow from the registry.
-std::string single_strategy();  ///< the one for one device
-std::string usual_strategy();   ///< of a run that names none: all devices over the data axis
-std::vector<std::string>
-compared_strategies();  ///< of a comparison that names none: families without a schedule or sharding
-std::vector<std::string>
-strategies_to_beat();  ///< by a plan that is searched for: what the step model knows, on few devices first
-std::vector<std::string> memory_savers();  ///< optimizer sharding; recompute with data and with a pipeline
+// Lists derived from the registry.
+std::string single_strategy();  ///< the strategy for one device
+std::string usual_strategy();   ///< default of a run: all devices on the data axis
+/// Default of a comparison: families without a schedule or sharding.
+std::vector<std::string> compared_strategies();
+/// Strategies that a searched plan must beat: those that the step model covers. Strategies without sharding and for few
+/// devices are first.
+std::vector<std::string> strategies_to_beat();
+/// Strategies with optimizer sharding; recompute with data and with a pipeline.
+std::vector<std::string> memory_savers();
 std::vector<std::string> strategies_of_own_rule();
 
 }  // namespace trireme

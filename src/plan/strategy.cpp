@@ -70,7 +70,7 @@ class Item {
     const auto found = std::find(names.begin(), names.end(), word);
     if (found != names.end()) return size_t(found - names.begin());
     const std::string near = closest_match(word, names);
-    fail(fmt::format("is no {}", key),
+    fail(fmt::format("is not a known value of {}", key),
          near.empty() ? fmt::format("known: {}", join(names)) : fmt::format("did you mean {}={}?", key, near));
   }
   size_t choice(const std::vector<std::string>& names) const { return choice(names, value); }
@@ -82,7 +82,7 @@ class Item {
   const std::string& where_;
 };
 
-/// "bf16", "powersgd", "powersgd:2"
+/// Reads "bf16", "powersgd", "powersgd:2".
 Compression read_compression(const Item& item) {
   using enum Compression::Kind;
   const auto parts = cut(item.value, ':');
@@ -139,15 +139,15 @@ void set(const Item& item, Strategy& s) {
              near.empty() ? fmt::format("known: {}", strategy_syntax()) : fmt::format("did you mean \"{}\"?", near)});
 }
 
-/// What the name decides cannot be asked for in another way.
+/// Throws a user error if the item sets what the strategy's name already determines.
 void require_free(const Item& item, const NamedStrategy& named) {
   if (contains(kDegrees, item.key))
-    item.fail(fmt::format("{} already says how many devices each axis has", named.name),
+    item.fail(fmt::format("{} already determines the degree of each axis", named.name),
               "spell out all degrees, for example data=2,tensor=2");
   const bool decided = (item.key == "schedule" && named.schedule) ||
                        (item.key == "sharding" && named.sharding != OptimizerSharding::none);
   if (decided)
-    item.fail(fmt::format("{} already says the {}", named.name, item.key), "leave it out or choose another name");
+    item.fail(fmt::format("{} already determines the {}", named.name, item.key), "leave it out or choose another name");
 }
 
 }  // namespace
@@ -165,7 +165,7 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
   for (std::string_view part : cut(text, ',')) {
     const Item item(part, where);
     if (is_planned(strategy.name))
-      item.fail(fmt::format("{} is found by a planner, which decides that", strategy.name), "leave it out");
+      item.fail(fmt::format("{} is found by a planner, which also determines this key", strategy.name), "leave it out");
     if (part.data() == text.data() && is_planned(part)) {
       strategy.name = part;
       continue;
@@ -191,8 +191,8 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
 std::vector<std::string> join_strategies(const std::vector<std::string>& items,
                                          const std::function<bool(const std::string&)>& takes_any_key) {
   std::vector<std::string> joined;
-  std::set<std::string> degrees;  // of the last of `joined`
-  bool spelled_out = false;       // whether that one begins with a key
+  std::set<std::string> degrees;  // degrees of the last strategy in `joined`
+  bool spelled_out = false;       // true if that strategy begins with a key
   for (const std::string& item : items) {
     const std::string key = item.substr(0, item.find('='));
     const bool is_key = item.find('=') != item.npos, is_degree = contains(kDegrees, key);
@@ -215,7 +215,7 @@ std::string strategy_syntax() {
   std::vector<std::string> planned = planned_strategies();
   for (std::string& name : planned)
     if (!strategy_note(name).empty()) name += " (a reconstruction)";
-  return fmt::format("{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both with {}; or planned: {}",
+  return fmt::format("{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both may be followed by {}; or planned: {}",
                      join(known_strategies()),
                      "\",schedule=" + std::string(lean_schedule().name) +
                          ",chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"

@@ -29,7 +29,7 @@ void validate_stage(const Plan& plan, size_t s, const std::string& where) {
   }
 }
 
-/// Two stages have the same workers or none in common, and no worker is left out.
+/// Checks that two stages have the same workers or no worker in common, and that each worker is in a stage.
 void validate_stages(const Plan& plan, const std::string& where) {
   std::vector<int> stage_of(size_t(plan.devices), -1);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
@@ -39,7 +39,7 @@ void validate_stages(const Plan& plan, const std::string& where) {
       if (first >= 0 && plan.stages[size_t(first)] != plan.stages[s])
         fail_user({where, fmt::format("worker {}", worker),
                    fmt::format("is in stage {} and in stage {}, whose workers are not all the same", first, s),
-                   "two stages share all of their workers or none"});
+                   "let two stages share all of their workers or none"});
       if (first < 0) first = int(s);
     }
   }
@@ -66,9 +66,10 @@ void validate_layer(const Plan& plan, const Model& model, NodeId id, const std::
     if (option.name == layer.split) return;
     names.push_back(option.name);
   }
-  fail_user({where, fmt::format("{}: split \"{}\"", what, layer.split),
-             fmt::format("this {} cannot be split so over a tensor degree of {}", node.layer->kind(), layer.tensor),
-             "possible here: " + join(names)});
+  fail_user(
+      {where, fmt::format("{}: split \"{}\"", what, layer.split),
+       fmt::format("this {} cannot be split in this way with a tensor degree of {}", node.layer->kind(), layer.tensor),
+       "possible here: " + join(names)});
 }
 
 /// A tied parameter is one tensor: all layers that use it must cut it in the same way.
@@ -88,7 +89,7 @@ void validate_tied(const Plan& plan, const Model& model, const std::string& wher
       if (fresh || (it->second.placement == use.placement && it->second.tensor == use.tensor)) continue;
       fail_user(
           {where, fmt::format("parameter {}", parameters[p].name),
-           fmt::format("is shared by {} ({}) and {} ({}), which cut it differently", model.node(it->second.node).name,
+           fmt::format("is shared by {} ({}) and {} ({}), which split it differently", model.node(it->second.node).name,
                        to_string(it->second.placement), model.node(id).name, to_string(use.placement)),
            "give both layers the same tensor degree and the same split"});
     }
@@ -101,7 +102,7 @@ std::string samples_in_words(const Plan& plan, int64_t batch) {
                      batch / plan.micro_batches);
 }
 
-/// Full micro-batches differ by one sample at most; of both sizes every data shard gets some.
+/// Checks that each data shard gets samples. Full micro-batches differ by at most one sample; both sizes are checked.
 void validate_shards(const Plan& plan, const Model& model, NodeId id, int64_t batch, const std::string& where) {
   const LayerPlan& layer = plan.layers[size_t(id)];
   const std::string& name = model.node(id).name;
@@ -132,8 +133,8 @@ void validate_cluster_devices(const Plan& plan, const std::string& where) {
       fail_user({where, fmt::format("cluster_devices: {}", device), "devices of a cluster count from 0",
                  "correct the number"});
     if (!seen.insert(device).second)
-      fail_user({where, fmt::format("cluster_devices: {}", device), "is there twice",
-                 "a device of the cluster works for one worker"});
+      fail_user({where, fmt::format("cluster_devices: {}", device), "is listed twice",
+                 "give each worker a device of its own"});
   }
 }
 
@@ -142,7 +143,8 @@ void validate_extras(const Plan& plan, const std::string& where) {
   if (plan.vertical_sync && !(schedule && schedule->has_vertical_sync)) {
     const std::string known = join(schedule_names([](const Schedule& s) { return s.has_vertical_sync; }));
     fail_user({where, fmt::format("vertical_sync = true with schedule {}", plan.schedule),
-               fmt::format("only {} knows it", known), fmt::format("use schedule {} or leave it out", known)});
+               fmt::format("only schedule {} supports it", known),
+               fmt::format("use schedule {} or leave it out", known)});
   }
   if (plan.compression.kind == Compression::Kind::powersgd && plan.compression.rank < 1)
     fail_user(
@@ -150,7 +152,8 @@ void validate_extras(const Plan& plan, const std::string& where) {
   validate_cluster_devices(plan, where);
   if (plan.replicas < 1) fail_user({where, fmt::format("replicas = {}", plan.replicas), "at least one is needed", ""});
   if (plan.replicas > 1 && plan.agreement.empty())
-    fail_user({where, fmt::format("replicas = {}", plan.replicas), "nothing says when they agree on their weights",
+    fail_user({where, fmt::format("replicas = {}", plan.replicas),
+               "the plan does not say when they agree on their weights",
                "name an update policy as \"agreement\", or write data degrees in place of replicas"});
   if (plan.speeds.empty()) return;
   if (plan.speeds.size() != size_t(plan.devices))
@@ -158,8 +161,8 @@ void validate_extras(const Plan& plan, const std::string& where) {
                fmt::format("the plan is for {} devices", plan.devices), "give one speed per device"});
   for (double speed : plan.speeds)
     if (!std::isfinite(speed) || speed <= 0)
-      fail_user(
-          {where, fmt::format("speed {}", speed), "must be a positive number", "1 for each device of the usual speed"});
+      fail_user({where, fmt::format("speed {}", speed), "must be a positive number",
+                 "use 1 for each device of the usual speed"});
 }
 
 }  // namespace
@@ -195,7 +198,7 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
   }
   for (size_t s = 0; s < plan.stages.size(); ++s)
     if (!used.count(int(s)))
-      fail_user({where, fmt::format("stage {}", s), "holds no layer", "move a layer there or drop it"});
+      fail_user({where, fmt::format("stage {}", s), "holds no layer", "move a layer there or remove the stage"});
   validate_tied(plan, model, where);
 }
 

@@ -5,7 +5,8 @@
 //                      F0 F1 F2       B2 B1 B0
 //                         F0 F1 F2 B2 B1 B0
 //
-// Time (m + p - 1)(t_f + t_b), so (p - 1)/(m + p - 1) of it is bubble; all m micro-batches are in flight at the turn.
+// The time is (m + p - 1)(t_f + t_b), of which the share (p - 1)/(m + p - 1) is bubble. All m micro-batches are in
+// flight between the last forward and the first backward.
 #include "schedule/kinds.h"
 #include "schedule/one_stage.h"
 

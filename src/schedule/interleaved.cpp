@@ -1,10 +1,10 @@
 // Interleaved 1F1B (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
-// Megatron-LM", SC 2021): every worker has v stages, p apart, so that filling and draining the pipeline takes 1/v of
-// the time: (p - 1)/(v m + p - 1) of the time is bubble, for v times the messages.
+// Megatron-LM", SC 2021): each worker has v stages, p apart. Filling and draining the pipeline takes 1/v of the time:
+// the share (p - 1)/(v m + p - 1) of the time is bubble, for v times the messages.
 //
-// A worker counts its v m forwards (and backwards) in groups of v p: p micro-batches through its first stage, the
-// same p through its second, ...; backwards begin with the last stage. It runs ahead by 2 (p - 1 - s) + (v - 1) p of
-// them, where m = p by all of them, as published.
+// A worker orders its v m forwards (and backwards) in groups of v p: p micro-batches through its first stage, the same
+// p through its second, ...; backwards begin with the last stage. Before its first backward a worker does 2 (p - 1 - s)
+// + (v - 1) p forwards, or all of them if m = p, as published.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// The `turn`-th forward or backward of a worker.
+/// Returns the `turn`-th forward or backward of a worker.
 Task task_of(TaskKind kind, int turn, const PipelinePlace& place) {
   const int group = turn / (place.depth * place.chunks);
   const int in_group = turn % (place.depth * place.chunks);
@@ -52,7 +52,8 @@ Schedule::Misfit misfit_of(const PipelinePlace& place) {
   return {};
 }
 
-/// No fill, main (v m + p - 1) t + v once with t, once of one stage: as if a worker's stages were all like it.
+/// No fill; main: (v m + p - 1) t + v times the once-per-step work of one stage. The rule treats all stages of a worker
+/// as equal to the given one.
 StepRule step_rule_of(const PipelinePlace& place) {
   const double p = place.depth, v = place.chunks, m = place.micro_batches;
   return {.main_compute = v * m + p - 1, .main_weight = v * m + p - 1, .once = v, .least_weight = m};

@@ -9,19 +9,20 @@
 
 namespace trireme {
 
-/// All schedules: the built-in ones, then registered ones. A file here and a line in schedule.cpp add a built-in one.
+/// Returns all schedules: the built-in ones, then registered ones. A file here and a line in schedule.cpp add a
+/// built-in one.
 const std::vector<Schedule>& known_schedules();
 
-/// Errors (user), naming `where`: unknown schedule, with the known ones.
+/// Errors (user), with `where`: an unknown schedule; the message lists the known ones.
 const Schedule& find_schedule(std::string_view name, const std::string& where);
 
-// What is taken where nobody names a schedule.
-const Schedule& usual_schedule();  ///< the registry's first
-const Schedule&
-lean_schedule();  ///< the plain one with the least in flight; without a pipeline it accumulates gradients
-const Schedule& chunked_schedule();  ///< the first for several stages per worker
+// Defaults for plans that name no schedule.
+const Schedule& usual_schedule();  ///< the first of the registry
+/// The plain schedule with the fewest micro-batches in flight. Without a pipeline it accumulates gradients.
+const Schedule& lean_schedule();
+const Schedule& chunked_schedule();  ///< the first schedule for several stages per worker
 
-// One file each.
+// Each is in a file of its own.
 extern const Schedule kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubble, kPipedream, kTwoBufferedWeights;
 
 }  // namespace trireme

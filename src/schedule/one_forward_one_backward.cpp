@@ -1,7 +1,7 @@
-// 1F1B with a flush: PipeDream-Flush (Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML
-// 2021), the non-interleaved schedule of Megatron-LM. Position s runs ahead by p - 1 - s forwards, then does one
-// forward and one backward in turn: it has as much work as under gpipe, in the same time (m + p - 1)(t_f + t_b), but
-// at most min(m, p - s) micro-batches in flight. A pipeline of depth 1 does F0 B0 F1 B1 ...: gradient accumulation.
+// 1F1B with a flush: PipeDream-Flush (Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021),
+// the non-interleaved schedule of Megatron-LM. Position s first does p - 1 - s forwards, then one forward and one
+// backward in turn. It does as much work as under gpipe, in the same time (m + p - 1)(t_f + t_b), but with at most
+// min(m, p - s) micro-batches in flight. A pipeline of depth 1 does F0 B0 F1 B1 ...: gradient accumulation.
 #include <algorithm>
 
 #include "schedule/kinds.h"

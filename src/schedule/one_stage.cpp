@@ -7,7 +7,7 @@ namespace trireme {
 
 Schedule::Misfit misfit_of_chunks(const PipelinePlace& place) {
   if (place.chunks == 1) return {};
-  return {fmt::format("it runs one stage per worker, here are {}", place.chunks),
+  return {fmt::format("it runs one stage per worker, but the plan has {}", place.chunks),
           fmt::format("give every worker one stage or use schedule \"{}\"", kInterleaved.name)};
 }
 

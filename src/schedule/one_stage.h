@@ -1,15 +1,15 @@
-// What schedules with one stage per worker have in common.
+// Shared by the schedules with one stage per worker.
 #pragma once
 
 #include "trireme/schedule.h"
 
 namespace trireme {
 
-/// {"", ""} where every worker has one stage.
+/// Returns {"", ""} if every worker has one stage.
 Schedule::Misfit misfit_of_chunks(const PipelinePlace& place);
 
-/// Whole forwards and backwards, a flush: for equal stages (m + p - 1) t and what is done once. (Alpa, OSDI 2022: sum t
-/// + (m - 1) max t.)
+/// Rule for whole forwards and backwards with a flush. For equal stages: (m + p - 1) t plus the work done once per
+/// step. (Alpa, OSDI 2022: sum t + (m - 1) max t.)
 StepRule plain_step_rule(const PipelinePlace& place);
 
 }  // namespace trireme

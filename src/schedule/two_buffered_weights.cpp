@@ -1,13 +1,14 @@
 // PipeDream-2BW (Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021): 1F1B without a flush,
-// one update per batch of m micro-batches, two versions of the weights, and at every position alike
+// one update per batch of m micro-batches, and two versions of the weights. Every position computes
 //
 //   W(t + 1) = W(t) - rate * gradient(W(t - 1))
 //
-// With m >= p the update of batch t - 2 is everywhere through when batch t begins, that of batch t - 1 is not: delay 1.
-// A pipeline of depth 1 could do without; it keeps the delay, so that the depth does not change the curve.
+// If m >= p, the update of batch t - 2 has finished at every position when batch t begins, and that of batch t - 1 has
+// not: the delay is 1. A pipeline of depth 1 would not need the delay. It has the delay too, so that the depth does not
+// change the curve.
 //
-// In one step position s does the m forwards of batch t, and in turn with them the backwards, w = p - 1 - s behind:
-// the first w of them, and so the update, belong to batch t - 1.
+// In one step, position s does the m forwards of batch t. In turn with them it does the backwards, w = p - 1 - s
+// behind. The first w of these backwards belong to batch t - 1; if w > 0, so does the update.
 //
 //   p = 3, m = 4    step t of position 0:  F0 B2' F1 B3' U' F2 B0 F3 B1       ': of batch t - 1
 //                             position 1:  F0 B3' U' F1 B0 F2 B1 F3 B2
@@ -34,7 +35,7 @@ std::vector<Task> tasks_of(const PipelinePlace& place) {
   return tasks;
 }
 
-int delay_of(const PipelinePlace& /*any*/, bool /*vertical_sync: it is*/) { return 1; }
+int delay_of(const PipelinePlace& /*any*/, bool /*vertical_sync: always in effect*/) { return 1; }
 
 Schedule::Misfit misfit_of(const PipelinePlace& place) {
   if (place.micro_batches < place.depth)

@@ -1,16 +1,16 @@
-// ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024): 1F1B whose backward is split. B, the gradient of
-// the inputs, is what the position before waits for; W, the gradient of the weights, nobody waits for. Position s
-// does its W of micro-batch i after its B of micro-batch i + s, and what is left of them at the end:
+// ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024): 1F1B with a split backward. B is the gradient of
+// the inputs; the previous position waits for it. W is the gradient of the weights; no other position waits for it.
+// Position s does its W of micro-batch i after its B of micro-batch i + s, and the remaining W at the end:
 //
 //   p = 3, m = 4    F0 F1 F2       B0 W0 F3 B1 W1 B2 W2 B3 W3
 //                      F0 F1    B0 F2 B1 W0 F3 B2 W1 B3 W2 W3
 //                         F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3
 //
-// As under 1f1b min(m, p - s) micro-batches are between F and B; up to s more may wait for their W, so no position
-// keeps anything of more than min(m, p), what 1f1b keeps at its first. Where t_W <= t_F and t_W <= t_B the time is
-// exactly (m + p - 1)(t_F + t_B) + max(1, m - p + 1) t_W. That is the published m (t_F + t_B + t_W) + (p - 1)(t_F + t_B
-// - t_W) where m >= p; with fewer micro-batches a position runs out of W to fill its gaps with. Of 1f1b the bubble is
-// (p - 1)(t_F + t_B + t_W). A greater t_W leaves more of it, but never as much.
+// As under 1f1b, min(m, p - s) micro-batches are between F and B. Up to s more may wait for their W, so no position
+// holds data of more than min(m, p) micro-batches, which is what 1f1b holds at its first position. If t_W <= t_F and
+// t_W <= t_B, the time is exactly (m + p - 1)(t_F + t_B) + max(1, m - p + 1) t_W. If m >= p, that is the published m
+// (t_F + t_B + t_W) + (p - 1)(t_F + t_B - t_W); with fewer micro-batches, a position has too few W to fill its gaps.
+// The bubble of 1f1b is (p - 1)(t_F + t_B + t_W). A larger t_W leaves more bubble, but never as much as 1f1b.
 #include <algorithm>
 
 #include "schedule/kinds.h"
@@ -35,8 +35,8 @@ std::vector<Task> tasks_of(const PipelinePlace& place) {
   return tasks;
 }
 
-/// With a the part of a micro-batch's time that others wait for and w the rest, fill a, main (m - 1) a + max(1, m - p +
-/// 1) w + once.
+/// a is the part of a micro-batch's time for which other positions wait, and w is the rest. Fill: a; main: (m - 1) a +
+/// max(1, m - p + 1) w + the work done once per step.
 StepRule step_rule_of(const PipelinePlace& place) {
   const double p = place.depth, m = place.micro_batches;
   const double weights = std::max(1.0, m - p + 1);
@@ -49,7 +49,7 @@ int in_flight_of(const PipelinePlace& place, int /*stages_left*/) { return std::
 
 constinit const Schedule kZeroBubble = {
     .name = "zero-bubble",
-    .description = "1f1b with weight gradients put off into the bubble (ZB-H1, Qi et al., ICLR 2024)",
+    .description = "1f1b with weight gradients moved into the bubble (ZB-H1, Qi et al., ICLR 2024)",
     .splits_backward = true,
     .tasks = tasks_of,
     .misfit = misfit_of_chunks,

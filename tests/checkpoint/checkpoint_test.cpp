@@ -338,7 +338,7 @@ TEST_F(Checkpoints, WhatIsNotFiniteIsFound) {
 
 TEST_F(Checkpoints, PathsThatHoldNone) {
   expect_error(Blame::user, {"no checkpoints", "no such folder"}, [&] { checkpoint_folder_of(root_ / "nowhere"); });
-  expect_error(Blame::user, {"no checkpoints", "neither a run's folder"}, [&] { checkpoint_folder_of(removed_); });
+  expect_error(Blame::user, {"no checkpoints", "neither the folder of a run"}, [&] { checkpoint_folder_of(removed_); });
   write(10);
   EXPECT_EQ(checkpoint_folder_of(root_), folder_);
   EXPECT_EQ(checkpoint_folder_of(folder_), folder_);

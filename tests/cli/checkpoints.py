@@ -81,7 +81,7 @@ class Checkpoints(CliTest):
         self.assertIn("checkpoint.json: ends too early, after byte 1", out)
         self.assertEqual(out.splitlines()[-1], "none is whole: nothing can go on from here; begin anew without --resume")
         self.assertNotIn("checkpoints verify", out)
-        said = self.refused("train", "e.toml", "--steps", "8", "--resume", "a", "--out", "d", says=["none of 3 checkpoints is whole", "begin anew"])
+        said = self.refused("train", "e.toml", "--steps", "8", "--resume", "a", "--out", "d", says=["none of 3 checkpoints is undamaged", "start a new run"])
         self.assertNotIn("checkpoints verify", said)
 
     def test_interrupted(self):

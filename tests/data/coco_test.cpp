@@ -84,7 +84,7 @@ TEST(RunLengths, ComeBackFromEitherFormat) {
 
 TEST(RunLengths, RefuseWhatIsNone) {
   EXPECT_THAT(error_of([] { parse_run_lengths("5T3!", "f: annotations[2]"); }),
-              AllOf(HasSubstr("f: annotations[2]: a strange character at character 3"), HasSubstr("on_error")));
+              AllOf(HasSubstr("f: annotations[2]: an invalid character at character 3"), HasSubstr("on_error")));
   EXPECT_THAT(error_of([] { parse_run_lengths("5T", "f"); }), HasSubstr("the end at character 2"));
   EXPECT_THAT(error_of([] { parse_run_lengths("5oooooooo", "f"); }), HasSubstr("a number too long at character 1"));
   EXPECT_THAT(error_of([] { parse_run_lengths("N", "f"); }), HasSubstr("an impossible length at character 0"));
@@ -260,7 +260,7 @@ TEST(Coco, GivesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(of_annotation("segmentation", {{"size", {8, 6}}, {"counts", {48}}}),
               HasSubstr("a mask of 6x8 pixels: its image has 8x6"));
   EXPECT_THAT(of_annotation("segmentation", {{"size", {6, 8}}, {"counts", "5T3!"}}),
-              HasSubstr(place + "a strange character"));
+              HasSubstr(place + "an invalid character"));
   EXPECT_THAT(message([](json& s) { s["images"][1].erase("width"); }),
               HasSubstr("i.json: images[1] (id 7): no \"width\""));
   EXPECT_THAT(message([](json& s) { s["images"][1]["height"] = 0; }), HasSubstr("8x0 pixels"));

@@ -76,7 +76,7 @@ TEST(Npy, ReadsHeadersInAnyForm) {
 }
 
 TEST(Npy, NamesTheByteOfABadHeader) {
-  EXPECT_THAT(error_in("PK\3\4"), AllOf(HasSubstr("a.npy: no .npy"), HasSubstr("0x93")));
+  EXPECT_THAT(error_in("PK\3\4"), AllOf(HasSubstr("a.npy: not a .npy"), HasSubstr("0x93")));
   EXPECT_THAT(error_in(std::string("\x93NUMPY\4\0\1\0{", 11)), AllOf(HasSubstr("version 4"), HasSubstr("byte 6")));
   EXPECT_THAT(error_in(std::string("\x93NUMPY\1\0", 8)), HasSubstr("truncated"));
   EXPECT_THAT(error_in(npy(header_of("<f4", "(2,)"), "").substr(0, 30)),
@@ -86,7 +86,7 @@ TEST(Npy, NamesTheByteOfABadHeader) {
   EXPECT_THAT(error_in(npy("{'descr': '<f4', 'descr': '<f4'}", "")), HasSubstr("a second \"descr\" at byte 27"));
   EXPECT_THAT(error_in(npy("{1: 2}", "")), HasSubstr("no key in quotes at byte 11"));
   EXPECT_THAT(error_in(npy("{'x': 1}", "")), HasSubstr("unknown key \"x\" at byte 11"));
-  EXPECT_THAT(error_in(npy(header_of("<f4", "(2, -1)"), "")), HasSubstr("no length of a dim"));
+  EXPECT_THAT(error_in(npy(header_of("<f4", "(2, -1)"), "")), HasSubstr("no valid length of a dim"));
   EXPECT_THAT(error_in(npy("{'fortran_order': 1}", "")), HasSubstr("neither True nor False at byte 28"));
   EXPECT_THAT(error_in(npy("{'shape': (1,)} + 1", "")), HasSubstr("text after the closing brace at byte 26"));
   EXPECT_THAT(error_in(npy("{'descr': '<f4", "")), HasSubstr("without closing quote"));
@@ -99,7 +99,7 @@ TEST(Npy, RefusesWhatTensorsCannotHold) {
   EXPECT_THAT(error_in(npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", floats(1))),
               HasSubstr("plain numbers at byte 20"));
   EXPECT_THAT(error_in(npy(header_of("<f8", "(4000000000, 4000000000)"), "")), HasSubstr("2^48"));
-  EXPECT_THAT(error_in(npy(header_of("<f8", "(99999999999999999999,)"), "")), HasSubstr("no length"));
+  EXPECT_THAT(error_in(npy(header_of("<f8", "(99999999999999999999,)"), "")), HasSubstr("no valid length"));
 }
 
 TEST(Npy, RefusesFilesOfAnotherSizeThanTheirHeaderSays) {
@@ -222,7 +222,8 @@ TEST_F(OpenTensors, NumbersAreNotRoundedToClassesOrTokens) {
   whole.tensors.task = kClasses;
   EXPECT_EQ(open_data(whole).train->classes(), 3);
   whole.path = folder_.path();
-  EXPECT_THAT(error_of([&] { open_data(whole); }), AllOf(HasSubstr("data.path"), HasSubstr("tensors is the files")));
+  EXPECT_THAT(error_of([&] { open_data(whole); }),
+              AllOf(HasSubstr("data.path"), HasSubstr("tensors consists of the files")));
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST_F(OpenImages, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(message({.name = "digits", .path = set}),
               AllOf(HasSubstr("data.path"), HasSubstr("digits is generated")));
   EXPECT_THAT(message({.name = "cifar10", .image_size = {8, 8}}),
-              HasSubstr("data.image_size: 8 x 8: cifar10 is no set of image files"));
+              HasSubstr("data.image_size: 8 x 8: cifar10 is not a set of image files"));
   std::filesystem::create_directories(set / "val");
   EXPECT_THAT(message({.name = "folder",
                        .augment = true,

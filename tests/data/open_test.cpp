@@ -109,7 +109,7 @@ TEST_F(OpenData, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(error_of([] { open_data({.name = "digits", .train_limit = -1}); }), HasSubstr("data.train_limit: -1"));
   EXPECT_THAT(error_of([&] { open_data({.name = "mnist", .data_dir = folder_ / "no"}); }), HasSubstr("--data-dir"));
   EXPECT_THAT(error_of([] { open_data({.name = "digits", .sequence = 35}); }),
-              AllOf(HasSubstr("data.sequence: 35"), HasSubstr("no text")));
+              AllOf(HasSubstr("data.sequence: 35"), HasSubstr("not a text")));
   EXPECT_THAT(error_of([] { open_data({.name = "generated-text", .sequence = -1}); }), HasSubstr("data.sequence: -1"));
 }
 

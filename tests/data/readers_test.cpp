@@ -92,7 +92,7 @@ TEST(IdxReader, GivesExpectedAndFoundBytesOfATruncatedFile) {
   TemporaryFolder folder;
   write_file(folder / "short", kTwoImages.substr(0, 25));
   EXPECT_THAT(error_of([&] { read_idx(folder / "short", 3, "mnist"); }),
-              AllOf(HasSubstr("truncated"), HasSubstr("asks for 28 bytes, found 25 bytes")));
+              AllOf(HasSubstr("truncated"), HasSubstr("requires 28 bytes, found 25 bytes")));
   write_file(folder / "header", kTwoImages.substr(0, 9));
   EXPECT_THAT(error_of([&] { read_idx(folder / "header", 3, "mnist"); }), HasSubstr("header of 16 bytes, found 9"));
   write_file(folder / "two", "ab");

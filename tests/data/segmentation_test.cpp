@@ -133,7 +133,7 @@ TEST_F(Masks, ThatDoNotFitAreNamed) {
   auto without_advice = [](const std::string& line) { return line.substr(0, line.find(';')); };
   for (int64_t i : {2, 3, 4}) EXPECT_EQ(without_advice(by_header(i)), without_advice(message(i)));
   EXPECT_THAT(message(1), AllOf(HasSubstr(masks + "b.png: number 12 in row 2, column 5"),
-                                HasSubstr("classes are 0 to 10, and 11 stands for none"), HasSubstr("on_error")));
+                                HasSubstr("classes are 0 to 10, and 11 means no class"), HasSubstr("on_error")));
   EXPECT_THAT(message(2), AllOf(HasSubstr(masks + "c.png: a mask of 6x8 pixels"),
                                 HasSubstr((folder_ / "train/c.png").string() + " has 8x6")));
   EXPECT_THAT(message(3), HasSubstr(masks + "d.png: a mask of 3 channels"));

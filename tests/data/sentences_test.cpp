@@ -141,19 +141,18 @@ TEST(SentencePiece, SaysWhyAModelCannotBe) {
   TemporaryFolder folder;
   EXPECT_THAT(
       error_of([&] { train_sentencepiece(piece_text(), {.size = 100000}, folder.path()); }),
-      ContainsRegex(
-          "^data.vocabulary: 100000 SentencePiece pieces \\(unigram\\): the training sentences have no more than "
-          "[0-9]+ in them; set data.vocabulary = [0-9]+ or less, or take more sentences$"));
+      ContainsRegex("^data.vocabulary: 100000 SentencePiece pieces \\(unigram\\): the training sentences allow at most "
+                    "[0-9]+; set data.vocabulary = [0-9]+ or less, or use more sentences$"));
   EXPECT_EQ(error_of([&] {
               train_sentencepiece(Sentences{"a b", "b c"}, {.size = 5, .kind = "bpe"}, folder.path());
             }),
-            "data.vocabulary: 5 SentencePiece pieces (bpe): the training sentences' characters and the special ones "
+            "data.vocabulary: 5 SentencePiece pieces (bpe): the training sentences' characters and the special pieces "
             "are 8; set "
             "data.vocabulary = 8 or more");  // a, b, c and the blank
   EXPECT_THAT(error_of([&] { train_sentencepiece(piece_text(), {.size = 4}, folder.path()); }),
               HasSubstr("data.vocabulary: 4: 4 ids"));
   write_file(folder / "a.model", "no model");
-  EXPECT_THAT(error_of([&] { load_sentencepiece(folder / "a.model"); }), HasSubstr("no SentencePiece model"));
+  EXPECT_THAT(error_of([&] { load_sentencepiece(folder / "a.model"); }), HasSubstr("not a SentencePiece model"));
   EXPECT_THAT(error_of([&] { load_sentencepiece(folder / "b.model"); }), HasSubstr("no such file"));
 }
 
@@ -385,7 +384,7 @@ TEST_F(OpenSentences, PlainTextIsAStream) {
                         at::tensor({kUnknownToken, 5}, at::kLong).view({1, 2})));
   EXPECT_EQ(task.train->classes(), 7);
   write_file(folder_ / "train.txt", "\n \n\t\n");
-  EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("train.txt: no words: there is nothing but empty lines"));
+  EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("train.txt: no words: all its lines are empty"));
   write_gzip(folder_ / "train.txt", "a b c d\nb c d e f\n");
   std::filesystem::resize_file(folder_ / "train.txt", std::filesystem::file_size(folder_ / "train.txt") - 5);
   EXPECT_THAT(error_of([&] { open_data(spec); }),

@@ -54,7 +54,7 @@ latency = "1 ms")");
   EXPECT_DOUBLE_EQ(e.links->changes[0].speed.latency, 1e-4) << "as before";
   EXPECT_DOUBLE_EQ(e.links->changes[1].speed.bandwidth, 6.25e6);
   refuse({"replicas", "share one copy"}, "replicas = \"shared\"\n[cluster.link]\nlatency = \"1 ms\"");
-  refuse({"bandwidth", "nothing would ever arrive"}, "[cluster.link]\nbandwidth = \"0 Gbit/s\"");
+  refuse({"bandwidth", "no data would ever arrive"}, "[cluster.link]\nbandwidth = \"0 Gbit/s\"");
   refuse({"at_step", "step 5"}, "[[cluster.link.change]]\nat_step = 5\n[[cluster.link.change]]\nat_step = 5");
   refuse({"bandwith", "bandwidth"}, "[cluster.link]\nbandwith = \"1 Gbit/s\"");
 }
@@ -112,7 +112,7 @@ limit = "300 MiB")");
   refuse({"at_step", "step 5"},
          change + "worker = 1\nslower = 2\n[[cluster.worker.change]]\nat_step = 4\nworker = 0\nslower = 2");
   refuse({"limit", "missing"}, "[[cluster.memory.change]]\nat_step = 5");
-  refuse({"limit", "nothing fits"}, "[[cluster.memory.change]]\nat_step = 5\nlimit = \"0 B\"");
+  refuse({"limit", "no tensor fits"}, "[[cluster.memory.change]]\nat_step = 5\nlimit = \"0 B\"");
 }
 
 TEST_F(ExperimentFile, Everything) {
@@ -236,7 +236,7 @@ TEST_F(ExperimentFile, TextHasASequence) {
   EXPECT_EQ(read_experiment(file_, {}).data.sequence, 20);
   ExperimentOverrides o;
   o.set = {"data.name=digits"};
-  expect_error(Blame::user, {"sequence", "digits is no text"}, [&] { read_experiment(file_, o); });
+  expect_error(Blame::user, {"sequence", "digits is not a text"}, [&] { read_experiment(file_, o); });
 }
 
 TEST_F(ExperimentFile, TablesOfDataAndTranslation) {
@@ -336,7 +336,7 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"evaluate_every", "more than zero"}, "evaluate_every = \"0 steps\"");
   refuse({"time_limit", "2 parsecs"}, "time_limit = \"2 parsecs\"");
   refuse({"device_memory", "2 Gigs", "GiB"}, "device_memory = \"2 Gigs\"");
-  refuse({"trireme_experiment_test.toml:1", "target_accuracy", "is called target", "target = 0.98"},
+  refuse({"trireme_experiment_test.toml:1", "target_accuracy", "is now called target", "target = 0.98"},
          "target_accuracy = 0.98");
   refuse({"target", "must be finite"}, "target = inf");
   refuse({"label_smoothing", "below 1"}, "label_smoothing = 1.0");
@@ -351,7 +351,7 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"device_speeds", "must be positive"}, "device_speeds = [1, 0]");
   refuse({"replicas", "privat", "did you mean", "private"}, "replicas = \"privat\"");
   refuse({"frozen", "name is empty"}, "frozen = [\"\"]");
-  refuse({"frozen", "\"*x\"", "at the end only", "layer1.*"}, "frozen = [\"*x\"]");
+  refuse({"frozen", "\"*x\"", "only at the end", "layer1.*"}, "frozen = [\"*x\"]");
   refuse({"batch_norm", "defered", "deferred"}, "batch_norm = \"defered\"");
   refuse({"micro_batches", "at least 0"}, "micro_batches = -1");
   refuse({"kind", "lamp", "did you mean \"lamb\""}, "", "kind = \"lamp\"");
@@ -376,7 +376,7 @@ TEST_F(ExperimentFile, KeysOfOtherDataSetsSayWhoTakesThem) {
     refuse(words, "", "", o);
   }
   o.set = {"data.name=csv", "data.train=x.csv", "data.languages=de,en"};
-  refuse({"data.languages", "csv does not take it, multi30k does", "of its own it takes", "test_share"}, "", "", o);
+  refuse({"data.languages", "csv does not take it, multi30k does", "its own keys are", "test_share"}, "", "", o);
 }
 
 TEST_F(ExperimentFile, NumbersFarTooLargeAreRefused) {
@@ -511,10 +511,10 @@ TEST_F(ExperimentFile, Weights) {
   EXPECT_EQ(part.match.rule, MatchOptions::Rule::partial);
   EXPECT_EQ(part.match.skip, (std::vector<std::string>{"fc.", "conv1."}));
   EXPECT_EQ(part.match.prefix, "module.");
-  refuse({"weights_skip", "there is none"}, "", "", with({"model.weights_skip=fc."}));
+  refuse({"weights_skip", "no file is named"}, "", "", with({"model.weights_skip=fc."}));
   refuse({"weights_match", "partial"}, "", "", with({"model.weights=a.pt", "model.weights_match=some"}));
   refuse({"weights", "no file"}, "", "", with({"model.weights=\"\""}));
-  refuse({"weights_skip", "that would be all"}, "", "", with({"model.weights=a.pt", "model.weights_skip=[\"\"]"}));
+  refuse({"weights_skip", "would skip all tensors"}, "", "", with({"model.weights=a.pt", "model.weights_skip=[\"\"]"}));
 }
 
 }  // namespace

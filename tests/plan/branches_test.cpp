@@ -196,7 +196,7 @@ TEST(BranchesPlan, Errors) {
   expect_error(Blame::user,
                {"strategy branches", "5 devices", "the widest block of model inception has 4 branches", "at most 4"},
                [&] { named_plan("branches", inception, Cluster::uniform(5), 32, {}); });
-  expect_error(Blame::user, {"strategy branches", "model mlp", "side by side"},
+  expect_error(Blame::user, {"strategy branches", "model mlp", "no parallel branches"},
                [&] { named_plan("branches", mlp, Cluster::uniform(2), 32, {}); });
   expect_error(Blame::user, {"2 chunks", "pipeline"},
                [&] { named_plan("branches,chunks=2", inception, Cluster::uniform(2), 32, {}); });

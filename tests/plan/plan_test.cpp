@@ -89,7 +89,7 @@ TEST(Validate, Extras) {
   });
   refuse({"7 cluster_devices", "the plan is for 8 devices"},
          [](Plan& p, const Model&) { p.cluster_devices.assign(7, 1); });
-  refuse({"cluster_devices: 5", "there twice"},
+  refuse({"cluster_devices: 5", "listed twice"},
          [](Plan& p, const Model&) { p.cluster_devices = {1, 2, 3, 4, 5, 6, 7, 5}; });
   refuse({"cluster_devices: -1", "count from 0"},
          [](Plan& p, const Model&) { p.cluster_devices = {0, 1, 2, 3, 4, 5, 6, -1}; });

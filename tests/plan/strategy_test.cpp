@@ -82,12 +82,12 @@ TEST(ParseStrategy, Refused) {
   refuse("data,x=2", {"\"x=2\"", "keys are data, tensor"});
   refuse("data,", {"\"\"", "neither a degree"});
   refuse("data,single", {"\"single\"", "neither a degree"});
-  refuse("data,recompute", {"\"recompute\"", "is no recompute"});
+  refuse("data,recompute", {"\"recompute\"", "is not a known value of recompute"});
   refuse("data,recompute=everything", {"\"recompute=everything\"", "known: none, all, except_last"});
   refuse("data,recompute=exceptlast", {"did you mean recompute=except_last?"});
-  refuse("pipeline=2,schedule=1fb1", {"is no schedule", "did you mean schedule=1f1b?"});
-  refuse("data,sharding=2", {"is no sharding", "known: none, zero1, zero2, zero3"});
-  refuse("data,compression=zip", {"is no compression", "known: none, bf16, powersgd"});
+  refuse("pipeline=2,schedule=1fb1", {"is not a known value of schedule", "did you mean schedule=1f1b?"});
+  refuse("data,sharding=2", {"is not a known value of sharding", "known: none, zero1, zero2, zero3"});
+  refuse("data,compression=zip", {"is not a known value of compression", "known: none, bf16, powersgd"});
   refuse("data,compression=bf16:2", {"only powersgd has a rank"});
   refuse("data,compression=powersgd:0", {"at least 1", "compression=powersgd:2"});
   refuse("data,compression=powersgd:", {"at least 1"});
@@ -98,10 +98,9 @@ TEST(ParseStrategy, Refused) {
   refuse("data,speeds=1:inf", {"must be positive numbers"});
   refuse("data,micro_batches=2.5", {"must be a whole number of at least 1", "micro_batches=2"});
   refuse("data,micro_batches=2,micro_batches=3", {"micro_batches is given twice"});
-  refuse("data,tensor=2",
-         {"\"tensor=2\"", "data already says how many devices each axis has", "spell out all degrees"});
-  refuse("1f1b,schedule=gpipe", {"1f1b already says the schedule"});
-  refuse("zero1,sharding=zero2", {"zero1 already says the sharding"});
+  refuse("data,tensor=2", {"\"tensor=2\"", "data already determines the degree of each axis", "spell out all degrees"});
+  refuse("1f1b,schedule=gpipe", {"1f1b already determines the schedule"});
+  refuse("zero1,sharding=zero2", {"zero1 already determines the sharding"});
   refuse("exakt", {"did you mean \"exact\"?"});
   refuse("exact,recompute=all", {"\"recompute=all\"", "found by a planner"});
   refuse("data,exact", {"\"exact\"", "neither a degree"});

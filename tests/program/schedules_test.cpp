@@ -424,11 +424,11 @@ TEST(Schedules, SayWhyAPipelineDoesNotFitAndWhatToDo) {
   const std::vector<MisfitCase> cases = {
       {"1f1b",
        {0, 2, 3, 4},
-       "it runs one stage per worker, here are 3",
+       "it runs one stage per worker, but the plan has 3",
        "give every worker one stage or use schedule \"interleaved\""},
       {"zero-bubble",
        {0, 2, 2, 4},
-       "it runs one stage per worker, here are 2",
+       "it runs one stage per worker, but the plan has 2",
        "give every worker one stage or use schedule \"interleaved\""},
       {"interleaved",
        {0, 4, 1, 8},
@@ -444,11 +444,11 @@ TEST(Schedules, SayWhyAPipelineDoesNotFitAndWhatToDo) {
        "use 4 micro-batches"},
       {"pipedream",
        {0, 4, 1, 4},
-       "every mini-batch is a unit with an update of its own, here it is cut into 4 micro-batches",
+       "every mini-batch has its own update and is not cut, but the plan has 4 micro-batches",
        "use 1 micro-batch, or schedule \"2bw\", which has one update for all of them"},
       {"pipedream",
        {0, 2, 2, 1},
-       "it runs one stage per worker, here are 2",
+       "it runs one stage per worker, but the plan has 2",
        "give every worker one stage or use schedule \"interleaved\""},
       {"2bw",
        {0, 4, 1, 3},
@@ -456,7 +456,7 @@ TEST(Schedules, SayWhyAPipelineDoesNotFitAndWhatToDo) {
        "use at least 4 micro-batches or schedule \"1f1b\""},
       {"2bw",
        {0, 2, 2, 4},
-       "it runs one stage per worker, here are 2",
+       "it runs one stage per worker, but the plan has 2",
        "give every worker one stage or use schedule \"interleaved\""}};
   for (const MisfitCase& c : cases) {
     const Schedule::Misfit misfit = find_schedule(c.schedule, "plan").misfit(c.place);

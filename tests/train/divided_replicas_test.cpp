@@ -229,7 +229,7 @@ TEST_F(DividedReplicas, MaySendTheirGradientsAsBfloat16) {
 TEST_F(DividedReplicas, RefusesWhatMakesNoSense) {
   expect_error(Blame::user, {"hogwild", "zero1", "write to one memory"},
                [&] { run("hogwild,inner=data=2,sharding=zero1", 4); });
-  expect_error(Blame::user, {"data=2,compression=bf16", "whole weights and moments each"},
+  expect_error(Blame::user, {"data=2,compression=bf16", "the whole weights and moments"},
                [&] { run("local-sgd,every=2 steps,inner=data=2,compression=bf16", 4); });
   expect_error(Blame::user, {"zero1", "powersgd"},
                [&] { run("local-sgd,every=2 steps,inner=data=2,sharding=zero1,compression=powersgd:2", 4); });

@@ -166,7 +166,7 @@ TEST_F(FederatedRun, OptionsAreReadForWhatTheyAre) {
   EXPECT_EQ(read_replica_spec(file.table("update")).options.at("partial").front(), "quorum=3");
   experiment.replicas.devices = 2;
   experiment.replicas.plan = "data,compression=bf16";
-  refuses({"data,compression=bf16", "whole weights and moments each"}, "local-sgd");
+  refuses({"data,compression=bf16", "the whole weights and moments"}, "local-sgd");
 }
 
 }  // namespace

@@ -270,13 +270,13 @@ TEST_F(Resuming, TheNewestWholeOneIsTaken) {
   const Resumption older = open_resumption(folder("run"), experiment, model, data);
   EXPECT_EQ(older.checkpoint.index.step, 12);
   ASSERT_EQ(older.notices.size(), 2u);  // and the length is another
-  for (const std::string& words : {newest, std::string("CRC-32"), std::string("goes on from step-00000012")})
+  for (const std::string& words : {newest, std::string("CRC-32"), std::string("resumes from step-00000012")})
     EXPECT_THAT(older.notices[0], HasSubstr(words));
   expect_error(Blame::user, {newest, "CRC-32"},
                [&] { step_taken(folder("run") / kCheckpointFolder / checkpoint_name(kSteps)); });
   damage(12);
   damage(6);
-  expect_error(Blame::user, {"none of 3 checkpoints is whole"}, [&] { step_taken(folder("run")); });
+  expect_error(Blame::user, {"none of 3 checkpoints is undamaged"}, [&] { step_taken(folder("run")); });
   EXPECT_FALSE(fs::exists(folder("run") / kCheckpointFolder / "step-00000018"));
 }
 
@@ -384,7 +384,7 @@ TEST_F(Resuming, WhatDoesNotFitIsRefused) {
     experiment = good;
   };
   experiment.seed = 2;
-  expect_refused({"seed = 1", "has 2", "begin anew"});
+  expect_refused({"seed = 1", "has 2", "start a new run"});
   experiment.batch = 10;
   expect_refused({"batch = 20", "has 10"});
   experiment.optimizer.kind = &kSgd;

@@ -27,7 +27,7 @@ using Reader = std::unique_ptr<archive, int (*)(archive*)>;
              .next = "delete the file and get the set again"});
 }
 
-/// Where an entry may be written, seen from the folder.
+/// Returns the path, relative to the folder, to which an entry may be written.
 std::filesystem::path safe_path(const std::filesystem::path& file, archive_entry* entry) {
   const char* name = archive_entry_pathname(entry);
   if (name == nullptr) fail_archive(file, "entry without a name", "it cannot be unpacked");
@@ -40,7 +40,8 @@ std::filesystem::path safe_path(const std::filesystem::path& file, archive_entry
   return path.lexically_normal();
 }
 
-/// A link that lies in the target folder already must not lead the way out of it either.
+/// Throws a user error if the entry's path contains a link that is already in the target folder, because it could lead
+/// out of it.
 void check_no_links(const std::filesystem::path& file, const std::filesystem::path& folder,
                     const std::filesystem::path& inside) {
   std::filesystem::path path = folder;
@@ -90,7 +91,7 @@ void unpack(const std::filesystem::path& file, const std::filesystem::path& fold
   archive_read_support_format_zip(reader.get());
   auto fail_reading = [&] {
     const char* why = archive_error_string(reader.get());
-    fail_archive(file, "cannot be unpacked", why ? why : "it is no archive");
+    fail_archive(file, "cannot be unpacked", why ? why : "it is not an archive");
   };
   if (archive_read_open_filename(reader.get(), file.c_str(), kArchiveReadBlock) != ARCHIVE_OK) fail_reading();
   try {

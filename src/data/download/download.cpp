@@ -30,7 +30,8 @@ std::string checksum_problem(const DownloadSource& source, const std::string& ac
   return fmt::format("sends a file with the wrong checksum (expected SHA-256 {}, actual {})", source.sha256, actual);
 }
 
-/// Tries one mirror until the part is complete and right. Returns the problem in words, empty when all is well.
+/// Tries one mirror until the part is complete and its checksum is right. Returns the problem in words; empty on
+/// success.
 std::string fetch_from(const std::string& url, const DownloadSource& source, PartFile& part,
                        const std::function<void(int64_t)>& received, const DownloadOptions& options) {
   std::string problem;
@@ -43,9 +44,9 @@ std::string fetch_from(const std::string& url, const DownloadSource& source, Par
       if (actual == source.sha256) return "";
       part.clear();
       problem = checksum_problem(source, actual);
-      if (!resumed) return problem;  // all bytes came from here, so they would again
+      if (!resumed) return problem;  // all bytes came from this mirror; it would send the same bytes again
       longest = 0;
-      ++attempt;  // the bytes of an earlier attempt may have been the bad ones
+      ++attempt;  // the wrong bytes may be those of an earlier attempt
       continue;
     }
     problem = result.complete ? fmt::format("sends {} of {} bytes", part.size(), source.size) : result.problem;
@@ -104,8 +105,8 @@ void fetch(const DownloadSource& source, const std::filesystem::path& folder, co
             .next = fmt::format(
                 "{}check the network, set TRIREME_MIRROR to an address that serves a copy, or put {} into {} "
                 "by hand",
-                kept > 0 ? fmt::format("{} bytes are kept and will be continued: ", kept) : "", source.file,
-                folder.string())});
+                kept > 0 ? fmt::format("{} bytes are kept, and the next attempt continues after them: ", kept) : "",
+                source.file, folder.string())});
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace {
 constexpr long kPartialContent = 206, kRangeNotSatisfiable = 416, kRequestTimeout = 408, kTooManyRequests = 429;
 constexpr long kMaxRedirects = 10;
 
-/// What the callbacks of one request share.
+/// State that the callbacks of one request share.
 struct Request {
   CURL* curl = nullptr;
   PartFile* part = nullptr;
@@ -45,13 +45,13 @@ size_t on_header(char* text, size_t, size_t count, void* user) {
   std::string line(text, count);
   std::transform(line.begin(), line.end(), line.begin(), [](unsigned char c) { return std::tolower(c); });
   constexpr std::string_view kRange = "content-range: bytes ";
-  if (line.starts_with("http/")) request.sent_from = -1;  // headers of a redirect do not count
+  if (line.starts_with("http/")) request.sent_from = -1;  // ignores the headers of a redirect
   if (line.starts_with(kRange))
     std::from_chars(line.data() + kRange.size(), line.data() + line.size(), request.sent_from);
   return count;
 }
 
-/// Before the first byte: does the body continue the part, or is it the whole file?
+/// Before the first byte: true if the body continues the part, or is the whole file.
 bool body_fits(Request& request) {
   if (request.asked_from == 0) return true;
   long status = 0;
@@ -87,10 +87,10 @@ TransferResult judge(CURLcode code, Request& request, const char* detail) {
     request.part->clear();
     return {false, false,
             request.too_long ? fmt::format("sends more than the {} bytes of the published file", request.expected)
-                             : "answers with another range than asked for"};
+                             : "answers with another range than requested"};
   }
   if (code == CURLE_HTTP_RETURNED_ERROR) {
-    if (status == kRangeNotSatisfiable) request.part->clear();  // the file there is shorter than our part
+    if (status == kRangeNotSatisfiable) request.part->clear();  // the server's file is shorter than the part
     const bool again =
         status >= 500 || status == kRangeNotSatisfiable || status == kRequestTimeout || status == kTooManyRequests;
     return {false, !again, fmt::format("answers HTTP {}{}", status, status == 404 ? " (not found)" : "")};
@@ -155,7 +155,7 @@ TransferResult transfer(const std::string& url, PartFile& part, int64_t expected
   std::unique_ptr<CURL, void (*)(CURL*)> handle(curl_easy_init(), curl_easy_cleanup);
   check_internal(handle != nullptr, "libcurl gives a handle");
   CURL* curl = handle.get();
-  // a copy on disk is read whole: it is as fast, and file: has no status that tells part from whole
+  // A file: URL is always read whole: that is as fast, and its responses do not tell a part from the whole.
   if (url.starts_with("file:") && part.size() > 0) part.clear();
   Request request{.curl = curl,
                   .part = &part,
@@ -179,7 +179,8 @@ TransferResult transfer(const std::string& url, PartFile& part, int64_t expected
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &request);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &request);
-  // not CURLOPT_RESUME_FROM: with it libcurl fails at a server that ignores ranges instead of taking the whole file
+  // CURLOPT_RESUME_FROM is not used: with it, libcurl fails if a server ignores ranges, instead of taking the whole
+  // file.
   const std::string range = fmt::format("{}-", request.asked_from);
   if (request.asked_from > 0) curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());
   const CURLcode code = curl_easy_perform(curl);

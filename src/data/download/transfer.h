@@ -1,4 +1,4 @@
-// One HTTP request that appends to a partial file.
+// Makes one HTTP request that appends to a partial file.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// FILE.part: open, locked against other processes, written at its end. Not thread-safe.
+/// FILE.part: an open file, locked against other processes, written at its end. Not thread-safe.
 class PartFile {
  public:
   /// Run errors: the folder cannot be written, another process holds the file.
@@ -32,14 +32,14 @@ class PartFile {
 };
 
 struct TransferResult {
-  bool complete = false;   ///< the server ended the body regularly
-  bool permanent = false;  ///< asking this server again is pointless (404, unknown host)
-  std::string problem;     ///< in words when not complete
+  bool complete = false;   ///< true: the server ended the body regularly
+  bool permanent = false;  ///< true: another request to this server is pointless (404, unknown host)
+  std::string problem;     ///< the problem in words if not complete
 };
 
-/// GETs `url` into `part`, asking for the bytes after those it holds. The part is cleared when the server sends the
-/// whole file instead, or another range than asked for. Stops at more than `expected` bytes. `received` is called with
-/// the part's size as it grows. Errors of the disk are thrown, those of the network returned.
+/// GETs `url` and appends to `part`; requests the bytes after those that it holds. The part is cleared if the server
+/// sends the whole file, or a range other than the requested one. Stops at more than `expected` bytes. `received` is
+/// called with the part's size as it grows. Throws errors of the disk; returns errors of the network.
 TransferResult transfer(const std::string& url, PartFile& part, int64_t expected, double timeout_seconds,
                         const std::function<void(int64_t)>& received);
 

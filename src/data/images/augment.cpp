@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kTwoToMinus32 = 1.0 / 4294967296.0;
 
-/// Counters (index, stream) of a sample's draws; two draws never share one.
+/// Streams of a sample's random draws, which have the counters (index, stream). No two draws share a counter.
 enum Stream : uint64_t {
   kShiftAndFlip = 0,
   kCutout = 1,
@@ -24,8 +24,9 @@ enum Stream : uint64_t {
   kOwnShare = 32,
   kPartnerShare = 96
 };
-constexpr uint64_t kCropAttempts = 10;   // streams kResizedCrop ..
-constexpr uint64_t kGammaAttempts = 64;  // streams kOwnShare .., kPartnerShare ..; all are refused once in 10^80
+constexpr uint64_t kCropAttempts = 10;  // streams kResizedCrop ..
+// Streams kOwnShare .., kPartnerShare ..; the chance that all are rejected is 10^-80.
+constexpr uint64_t kGammaAttempts = 64;
 
 int64_t scaled(uint32_t word, int64_t n) {
   return static_cast<int64_t>((uint64_t{word} * static_cast<uint64_t>(n)) >> 32);
@@ -35,7 +36,8 @@ double uniform(uint32_t word) { return (word + 0.5) * kTwoToMinus32; }  // in (0
 
 double between(double low, double high, uint32_t word) { return low + (high - low) * uniform(word); }
 
-/// Logarithm of a Gamma(shape, 1) draw. Marsaglia & Tsang, "A simple method for generating gamma variables", 2000.
+/// Returns the logarithm of a Gamma(shape, 1) draw. Marsaglia & Tsang, "A simple method for generating gamma
+/// variables", 2000.
 double log_gamma_draw(double shape, const Philox& random, int64_t index, uint64_t first_stream) {
   const double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   for (uint64_t attempt = 0; attempt < kGammaAttempts; ++attempt) {
@@ -50,7 +52,7 @@ double log_gamma_draw(double shape, const Philox& random, int64_t index, uint64_
   return std::log(d);
 }
 
-/// A side of a part: at least a pixel, at most the image's.
+/// Returns the side of a part: at least one pixel, at most the image's side.
 int64_t side(double length, int64_t most) { return std::clamp<int64_t>(std::llround(length), 1, most); }
 
 Rectangle draw_part(const RandomResizedCrop& crop, const Philox& random, int64_t index, ImageSize image,
@@ -74,14 +76,14 @@ Rectangle draw_part(const RandomResizedCrop& crop, const Philox& random, int64_t
   return part;
 }
 
-/// One pixel of C channels; C is a constant so that the loops below unroll.
+/// Converts pixels of C channels. C is a constant so that the loops below unroll.
 template <int C>
 void convert(const uint8_t* from, float* to, int64_t pixels, const float* table) {
   for (int64_t i = 0; i < pixels; ++i)
     for (int c = 0; c < C; ++c) to[i * C + c] = table[from[i * C + c] * C + c];
 }
 
-/// Output (y, x) is input (y + dy, x + dx), black outside of it; then mirrored.
+/// Output (y, x) is input (y + dy, x + dx), black outside the input; then the output is mirrored if `flip`.
 template <int C>
 void convert_shifted(const ImageView& image, int64_t dy, int64_t dx, bool flip, ImageSize sample, const float* table,
                      float* to) {
@@ -108,8 +110,8 @@ void convert_shifted(const ImageView& image, int64_t dy, int64_t dx, bool flip, 
   }
 }
 
-/// Outputs 0 .. n - 1 shifted by `shift` as inputs of an axis of which `from` pixels at `first` are resized to `to`;
-/// -1: outside.
+/// Returns the input position of each output 0 .. n - 1 shifted by `shift`, on an axis of which `from` pixels at
+/// `first` are resized to `to`. -1: outside.
 std::vector<int64_t> nearest_sources(int64_t n, int64_t shift, int64_t first, int64_t from, int64_t to) {
   std::vector<int64_t> sources(static_cast<size_t>(n), -1);
   for (int64_t i = std::max<int64_t>(0, -shift); i < std::min(n, to - shift); ++i)
@@ -205,8 +207,8 @@ Mix draw_mix(double alpha, const Philox& random, int64_t index, int64_t samples)
   const uint64_t word = uint64_t{words[0]} << 32 | words[1];
   const auto partner =
       static_cast<int64_t>((static_cast<unsigned __int128>(word) * static_cast<uint64_t>(samples)) >> 64);
-  return {partner,
-          1 / (1 + std::exp(other - own))};  // of two Gamma draws the share of one is Beta; logarithms do not underflow
+  // The share of one of two Gamma draws is Beta distributed. Logarithms do not underflow.
+  return {partner, 1 / (1 + std::exp(other - own))};
 }
 
 std::vector<float> normalization_table(const Normalization& normalization) {

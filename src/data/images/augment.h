@@ -1,7 +1,7 @@
-// The usual random changes to training images, and how an image of any size becomes a sample of a given one.
+// The usual random changes to training images, and how an image of any size becomes a sample of a given size.
 //
-// Every random choice depends on (seed, epoch, sample index) only: who loads a sample, and in which batch, changes
-// nothing.
+// Each random choice depends on (seed, epoch, sample index) only, not on the worker that loads the sample or on its
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace trireme {
 
-/// A part of the image of random area and shape, resized to the sample. Szegedy et al., "Going deeper with
-/// convolutions", 2015, section 6. Drawn up to ten times until the part lies inside the image, else the largest middle
-/// part of a permitted shape.
+/// A part of the image with random area and shape, resized to the sample. Szegedy et al., "Going deeper with
+/// convolutions", 2015, section 6. The part is drawn up to ten times until it lies inside the image; otherwise it is
+/// the largest middle part of a permitted shape.
 struct RandomResizedCrop {
   double least_area = 0.08;  ///< shares of the image's area
   double most_area = 1;
-  double least_aspect =
-      3.0 / 4;  ///< width : height of the part over width : height of the sample, drawn evenly on a log scale
+  /// width : height of the part, divided by width : height of the sample; drawn evenly on a log scale
+  double least_aspect = 3.0 / 4;
   double most_aspect = 4.0 / 3;
 };
 
@@ -51,40 +51,41 @@ void check_augmentation(const Augmentation& augmentation, bool for_masks);
 /// User error for padding by which a crop may miss the whole of a sample's pixels, or a cutout larger than the sample.
 void check_augmentation_fits(const Augmentation& augmentation, ImageSize sample);
 
-/// Where the pixels of a sample come from: pixel (y, x) is pixel (y + dy, x + dx) of `box` resized to `full`, or
-/// padding outside of it; `flip` mirrors the finished sample, `cut` is then 0.
+/// The pixels of a sample: pixel (y, x) is pixel (y + dy, x + dx) of `box` resized to `full`, or padding outside it.
+/// `flip` mirrors the finished sample; the pixels of `cut` are then set to 0.
 struct SampleView {
-  Rectangle box;   ///< of the image
-  ImageSize full;  ///< what the box is resized to
+  Rectangle box;   ///< part of the image
+  ImageSize full;  ///< size to which the box is resized
   int64_t dy = 0;
   int64_t dx = 0;
   bool flip = false;
-  Rectangle cut;  ///< of the sample; empty: nothing
+  Rectangle cut;  ///< part of the sample; empty: none
 };
 
-/// How the image becomes a sample when nothing is random.
-/// crop: resized until its shorter side (relative to the sample's) fits, the middle kept: torchvision's Resize and
-/// CenterCrop. stretch: resized to the sample's height and width.
+/// How the image becomes a sample without random changes.
+/// - crop: resized until its shorter side (relative to the sample's) fits, then the middle is taken: torchvision's
+///   Resize and CenterCrop.
+/// - stretch: resized to the sample's height and width.
 enum class Fit { crop, stretch };
 SampleView fit_image(ImageSize image, ImageSize sample, Fit fit);
 
-/// The generator of an epoch's draws, for the two functions below.
+/// Returns the random generator of an epoch, for the two functions below.
 Philox augmentation_random(uint64_t seed, int64_t epoch);
 
-/// A sample's draw of everything but mixup.
+/// Draws the view of a sample: everything except mixup.
 SampleView draw_view(const Augmentation& augmentation, const Philox& random, int64_t index, ImageSize image,
                      ImageSize sample, Fit fit);
 
-/// The view of a sample, once the size of its image is known.
+/// Returns the view of a sample, given the size of its image.
 using ViewOf = std::function<SampleView(ImageSize)>;
 
-/// Pixels, and the view of a sample into them.
+/// Pixels, and the view of a sample in them.
 struct ViewedImage {
   ImageView pixels;
   SampleView view;
 };
 
-/// A sample's draw of mixup.
+/// The mixup of a sample.
 struct Mix {
   int64_t partner = 0;  ///< any sample of the set, drawn evenly
   double own = 1;       ///< the sample's own share
@@ -97,16 +98,16 @@ struct Normalization {
   std::vector<double> deviation;
 };
 
-/// [256, channels]: the normalised value of a byte.
+/// Returns [256, channels]: the normalised value of each byte.
 std::vector<float> normalization_table(const Normalization& normalization);
 
-/// Writes the sample as float32 [height, width, channels] to `to`. `image` has 1 or 3 channels; the table is of as
-/// many. Thread-safe; `scratch` is the caller's and may be reused.
+/// Writes the sample as float32 [height, width, channels] to `to`. `image` has 1 or 3 channels, and the table has as
+/// many. Thread-safe; `scratch` belongs to the caller and may be reused.
 void render_image(const ImageView& image, const SampleView& view, ImageSize sample, const std::vector<float>& table,
                   float* to, std::vector<uint8_t>& scratch);
 
-/// Writes the mask of the same view as int64 [height, width]: classes[stored number], from the nearest pixel; `padding`
-/// outside.
+/// Writes the mask of the same view as int64 [height, width]: classes[stored number] of the nearest pixel; `padding`
+/// outside the mask.
 void render_mask(const ImageView& mask, const SampleView& view, ImageSize sample, std::span<const int64_t, 256> classes,
                  int64_t padding, int64_t* to);
 

@@ -39,7 +39,7 @@ void parse_cifar(std::span<const uint8_t> bytes, const std::filesystem::path& fi
   if (bytes.size() % record != 0)
     fail_file(
         file, format, fmt::format("{} bytes", bytes.size()),
-        fmt::format("a {} file is a whole number of records of {} bytes, {} over", format.title, record,
+        fmt::format("a {} file is a whole number of records of {} bytes; {} left over", format.title, record,
                     bytes.size() % record == 1 ? "1 byte is" : fmt::format("{} bytes are", bytes.size() % record)));
   images.channels = 3;
   images.height = images.width = kCifarSide;

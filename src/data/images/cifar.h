@@ -16,27 +16,28 @@ constexpr int64_t kCifarPixelBytes = 3 * kCifarSide * kCifarSide;
 constexpr int64_t kCifarTrain = 50000;  ///< images of a whole set
 constexpr int64_t kCifarTest = 10000;
 
-/// What tells the two sets apart.
+/// The differences between the two sets.
 struct CifarFormat {
   std::string name;  ///< as in experiments and commands
   std::string title;
   int64_t classes = 10;
-  int64_t coarse_classes =
-      0;  ///< CIFAR-100: a byte before the class says which of 20 groups it belongs to; it is checked only
+  /// CIFAR-100: number of groups. A byte before the class gives the group (0 .. 19); it is checked and not used
+  /// otherwise.
+  int64_t coarse_classes = 0;
 
   int64_t record_bytes() const { return (coarse_classes > 0 ? 2 : 1) + kCifarPixelBytes; }
 };
 
-/// Appends the records of one file's bytes; `file` is what messages call it. User errors: a size that is no multiple of
-/// a record or 0, a label out of range (with record and byte).
+/// Appends the records of one file's bytes. `file`: its name in messages. User errors: a size that is 0 or not a
+/// multiple of a record; a label out of range (with record and byte).
 void parse_cifar(std::span<const uint8_t> bytes, const std::filesystem::path& file, const CifarFormat& format,
                  Images& images);
 
-/// The training images of `folder`: of data_batch_1.bin to data_batch_5.bin those that are there (CIFAR-10), or
-/// train.bin (CIFAR-100). User errors: none is there; those of parse_cifar.
+/// Returns the training images of `folder`: those of data_batch_1.bin to data_batch_5.bin that exist (CIFAR-10), or
+/// train.bin (CIFAR-100). User errors: none exists; those of parse_cifar.
 Images read_cifar_train(const std::filesystem::path& folder, const CifarFormat& format);
 
-/// test_batch.bin (CIFAR-10) or test.bin (CIFAR-100).
+/// Returns the images of test_batch.bin (CIFAR-10) or test.bin (CIFAR-100).
 Images read_cifar_test(const std::filesystem::path& folder, const CifarFormat& format);
 
 }  // namespace trireme

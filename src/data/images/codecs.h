@@ -1,4 +1,4 @@
-// What image_file.cpp needs of the two formats. Errors as in image_file.h.
+// Functions of the two formats that image_file.cpp uses. Errors as in image_file.h.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-/// One clear line for an image that cannot be decoded; `position` < 0: not known.
+/// Throws a user error in one line for an image that cannot be decoded. `position` < 0: not known.
 [[noreturn]] void fail_image(const std::filesystem::path& file, const char* format, Bytes bytes, int64_t position,
                              std::string why);
 
-/// User error for sizes of no pixels or above kMaxImagePixels.
+/// User error for a size without pixels or above kMaxImagePixels.
 void check_image_size(const std::filesystem::path& file, const char* format, Bytes bytes, ImageSize size);
 
 ImageSize jpeg_size(Bytes bytes, const std::filesystem::path& file);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kDegreesPerPiece = 18;
 
-/// Part of an ellipse around (x, y), from one angle to another; 0 is right, 90 is down.
+/// Returns part of an ellipse around (x, y), from one angle to another; 0 is right, 90 is down.
 Stroke arc(float x, float y, float rx, float ry, float from, float to) {
   const int pieces = static_cast<int>(std::ceil(std::abs(to - from) / kDegreesPerPiece));
   Stroke stroke;
@@ -20,7 +20,7 @@ Stroke arc(float x, float y, float rx, float ry, float from, float to) {
   return stroke;
 }
 
-/// An 8 in one stroke.
+/// Returns an 8 in one stroke.
 Stroke crossed_loops() {
   constexpr int kPieces = 28;
   Stroke stroke;

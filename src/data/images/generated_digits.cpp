@@ -45,7 +45,7 @@ struct Pen {
   float ink = 1;
 };
 
-/// Draws a thick line; ink does not add up where lines cross. Only pixels near the line are looked at.
+/// Draws a thick line. Ink does not add up where lines cross. Only pixels near the line are visited.
 void draw_line(Canvas& canvas, Point a, Point b, const Pen& pen) {
   const float reach = pen.radius + pen.softness;
   const int left = std::max(0, static_cast<int>(std::floor(std::min(a.x, b.x) - reach)));
@@ -65,7 +65,7 @@ void draw_line(Canvas& canvas, Point a, Point b, const Pen& pen) {
     }
 }
 
-/// From the glyph's unit square to pixels: a bend, then slant, scale, rotation and shift.
+/// Maps the glyph's unit square to pixels: a bend, then slant, scale, rotation and shift.
 struct Warp {
   float bend_x, bend_y, phase_x, phase_y;
   float xx, xy, yx, yy;
@@ -102,7 +102,8 @@ void add_stray_mark(Canvas& canvas, Dice& dice) {
   draw_line(canvas, a, {a.x + length * std::cos(angle), a.y + length * std::sin(angle)}, pen);
 }
 
-/// Noise close to normal: the sum of the four bytes of a random word, centred, has deviation 147.8.
+/// Adds noise and converts to bytes. The noise is close to normal: the sum of the four bytes of a random word, centred,
+/// has deviation 147.8.
 void to_bytes(const Canvas& canvas, float noise, const Philox& random, int64_t sample, uint8_t* pixels) {
   const float per_unit = 255 * noise / 147.8f;
   for (size_t i = 0; i < canvas.size(); i += 4) {

@@ -1,6 +1,7 @@
-// Digits drawn by Trireme itself, for when there is no data set and no network: 28x28 grey images of handwriting-like
-// strokes. Two or three ways to write each digit are given as lines and arcs; each sample draws one of them, bends,
-// turns, scales, slants and shifts it, and varies pen width, blur, contrast and noise; some carry a stray pen mark.
+// Digits drawn by Trireme, used when there is no data set and no network: 28x28 grey images of handwriting-like
+// strokes. Two or three ways to write each digit are given as lines and arcs. Each sample draws one of them, bends,
+// turns, scales, slants and shifts it, and varies pen width, blur, contrast and noise; some samples have a stray pen
+// mark.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ enum class DigitSplit { train, test };
 /// Mean and deviation of the generated pixels (seed 0, train).
 Normalization digit_normalization();
 
-/// The first `count` samples of a split. A sample depends only on (seed, split, index): a shorter set is a prefix of a
-/// longer one. Renders on all cores (at most 8): 70,000 samples take about 2 s of processor time.
+/// Returns the first `count` samples of a split. A sample depends only on (seed, split, index): a shorter set is a
+/// prefix of a longer one. Renders on all cores (at most 8): 70,000 samples take about 2 s of processor time.
 Images generate_digits(DigitSplit split, int64_t count, uint64_t seed);
 
 }  // namespace trireme

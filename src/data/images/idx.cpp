@@ -57,7 +57,7 @@ IdxArray read_idx(const std::filesystem::path& file, int dims, const std::string
 
 IdxArray parse_idx(std::vector<uint8_t> bytes, const std::filesystem::path& file, int dims, const std::string& set) {
   const bool named_gz = file.extension() == ".gz";
-  // browsers unpack .gz files and keep the name, so a plain idx file is welcome under either name
+  // browsers unpack .gz files and keep the name, so a plain idx file is accepted under either name
   const bool plain_idx = bytes.size() >= 3 && bytes[0] == 0 && bytes[1] == 0 && bytes[2] == 8;
   if (is_gzip(bytes) || (named_gz && !plain_idx)) bytes = gunzip(bytes, file, get_it_again(set));
   check_magic(file, set, bytes, dims);
@@ -77,7 +77,7 @@ IdxArray parse_idx(std::vector<uint8_t> bytes, const std::filesystem::path& file
   const auto expected = header + static_cast<size_t>(values);
   if (bytes.size() != expected)
     fail_file(file, set, bytes.size() < expected ? "truncated idx file" : "idx file with surplus bytes",
-              fmt::format("its header [{}] asks for {} bytes, found {} bytes", fmt::join(array.lengths, ", "), expected,
+              fmt::format("its header [{}] requires {} bytes, found {} bytes", fmt::join(array.lengths, ", "), expected,
                           bytes.size()));
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(header));
   array.values = std::move(bytes);

@@ -16,17 +16,17 @@ struct IdxArray {
   std::vector<uint8_t> values;  ///< row-major
 };
 
-/// Reads an idx file of unsigned bytes with `dims` dimensions, gzipped or plain (the content decides, not the name).
-/// `set` is the data set that messages advise to get again. User errors: missing or unreadable file, corrupt or cut
-/// gzip stream (with the byte position in the compressed file), wrong magic number, more or fewer bytes than the header
-/// says.
+/// Reads an idx file of unsigned bytes with `dims` dimensions, gzipped or plain (by its content, not its name). `set`:
+/// the data set that messages advise to get again. User errors: a missing or unreadable file; a corrupt or cut gzip
+/// stream (with the byte position in the compressed file); a wrong magic number; more or fewer bytes than the header
+/// states.
 IdxArray read_idx(const std::filesystem::path& file, int dims, const std::string& set);
 
-/// As read_idx, of the bytes of a file; `file` is what messages call it.
+/// As read_idx, for the bytes of a file. `file`: its name in messages.
 IdxArray parse_idx(std::vector<uint8_t> bytes, const std::filesystem::path& file, int dims, const std::string& set);
 
-/// Grey images and their labels. User errors beyond read_idx's: numbers of images and labels differ, a label that is
-/// not below `classes`, no images.
+/// Reads grey images and their labels. User errors in addition to read_idx's: different numbers of images and labels; a
+/// label that is not below `classes`; no images.
 Images read_idx_images(const std::filesystem::path& images, const std::filesystem::path& labels, int64_t classes,
                        const std::string& set);
 

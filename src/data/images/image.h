@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-using Bytes = std::span<const uint8_t>;  ///< of an image file
+using Bytes = std::span<const uint8_t>;  ///< the bytes of an image file
 
-constexpr int64_t kMaxImagePixels = int64_t{1} << 28;  ///< a file's header that says more is taken for damaged
+constexpr int64_t kMaxImagePixels = int64_t{1} << 28;  ///< a file whose header states more is considered damaged
 
 /// In pixels.
 struct ImageSize {
@@ -31,12 +31,12 @@ struct Rectangle {
   bool operator==(const Rectangle&) const = default;
 };
 
-/// Someone else's [height, width, channels] bytes, or a rectangle of them.
+/// [height, width, channels] bytes, or a rectangle of them. Does not own the pixels.
 struct ImageView {
   const uint8_t* pixels = nullptr;
   ImageSize size;
   int64_t channels = 0;
-  int64_t row_bytes = 0;  ///< from a row to the next
+  int64_t row_bytes = 0;  ///< bytes from one row to the next
 
   const uint8_t* row(int64_t y) const { return pixels + y * row_bytes; }
   /// `box` must lie inside.

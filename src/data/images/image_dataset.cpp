@@ -15,7 +15,7 @@ void Images::keep_first(int64_t n) {
   pixels.shrink_to_fit();
 }
 
-/// Room that the images of a batch use one after the other.
+/// Buffers that the images of a batch use one after the other.
 struct LabelledImages::Scratch {
   Image decoded;
   std::vector<uint8_t> resized;

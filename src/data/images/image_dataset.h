@@ -1,4 +1,4 @@
-// Images with one class each, turned into normalised float tensors a batch at a time.
+// Images with one class each, converted to normalised float tensors batch by batch.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Images {
 
   int64_t count() const { return static_cast<int64_t>(labels.size()); }
   int64_t image_bytes() const { return channels * height * width; }
-  void keep_first(int64_t n);  ///< drops all samples after the first n; 0: keeps all
+  void keep_first(int64_t n);  ///< removes all samples after the first n; 0: removes none
 };
 
 /// How the images of a set become samples.
@@ -31,23 +31,23 @@ struct SampleForm {
   Augmentation augmentation = {};
 };
 
-/// Image classification, whatever holds the images. Immutable; `get` is safe from many threads. Batches are float32
-/// NCHW in channels_last order; targets int64 [n], or float32 [n, classes] where mixup is drawn.
+/// A data set for image classification, independent of how the images are stored. Immutable; `get` is thread-safe.
+/// Batches are float32 NCHW in channels_last order. Targets are int64 [n], or float32 [n, classes] if mixup is drawn.
 class LabelledImages : public Dataset {
  public:
   Shape sample_shape() const final { return {form_.channels, form_.size.height, form_.size.width}; }
   int64_t classes() const final { return classes_; }
 
-  /// Augments when `draw.augment` is set and the set has an augmentation; the draw of a sample depends on
-  /// (seed, epoch, sample index) only. Errors: internal, when an index is out of range; those of reading an image.
+  /// Augments if `draw.augment` is set and the set has an augmentation. The draw of a sample depends on (seed, epoch,
+  /// sample index) only. Errors: internal, if an index is out of range; those of reading an image.
   Samples get(std::span<const int64_t> indices, const Draw& draw) const final;
 
  protected:
   LabelledImages(SampleForm form, int64_t classes);
 
   virtual int64_t label(int64_t index) const = 0;
-  /// The pixels that the view asks for, or a smaller version of the image with a view to match. They may lie in
-  /// `buffer`.
+  /// Returns the pixels that the view needs, or a smaller version of the image with a matching view. They may be stored
+  /// in `buffer`.
   virtual ViewedImage read(int64_t index, const ViewOf& view_of, Image& buffer) const = 0;
 
  private:
@@ -62,7 +62,7 @@ class LabelledImages : public Dataset {
 /// Images of one size held in memory.
 class ImageDataset final : public LabelledImages {
  public:
-  /// `images` must be consistent (the readers see to it); labels are below `classes`.
+  /// `images` must be consistent (the readers ensure it); labels are below `classes`.
   ImageDataset(Images images, int64_t classes, const Normalization& normalization,
                const Augmentation& augmentation = {});
 

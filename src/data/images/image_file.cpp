@@ -34,7 +34,7 @@ void check_mask_format(Bytes bytes, const std::filesystem::path& file) {
   if (!starts_with(bytes, kJpegStart)) fail_format(file, bytes);
   fail_user({.where = file.string(),
              .what = "a JPEG as a mask",
-             .why = "its compression changes numbers of classes",
+             .why = "its compression changes the class numbers",
              .next = "store masks as PNG"});
 }
 

@@ -32,12 +32,11 @@ std::vector<std::string> folder_names(const fs::path& folder) {
   return names;
 }
 
-/// Images below `folder`, seen from `root`: a folder's own files, then those of its folders.
+/// Returns the images below `folder`, relative to `root`: a folder's own files, then those of its subfolders.
 std::vector<std::string> images_below(const fs::path& root, const fs::path& folder) {
-  std::vector<std::pair<std::string, std::string>> found;  // of each image: folder, name
+  std::vector<std::pair<std::string, std::string>> found;  // folder and name of each image
   try {
-    // a link that leads nowhere is an image that cannot be read; one that leads in a circle is asked for its kind, and
-    // that fails
+    // A broken link counts as an image that cannot be read. For a circular link the query for its kind fails.
     for (const auto& entry : fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink))
       if ((entry.is_regular_file() || !entry.exists()) && is_image_name(entry.path()))
         found.emplace_back(entry.path().parent_path().lexically_relative(root).string(),
@@ -60,7 +59,7 @@ std::map<std::string, int32_t> numbered(const std::vector<std::string>& classes)
   return labels;
 }
 
-/// Lines of file name, class and a bounding box, separated by tabs.
+/// Reads lines of file name, class and a bounding box, separated by tabs.
 void read_annotations(ImageFolder& split, const std::map<std::string, int32_t>& labels) {
   const fs::path file = split.folder / kAnnotations;
   std::ifstream in(file);
@@ -82,7 +81,7 @@ void read_annotations(ImageFolder& split, const std::map<std::string, int32_t>& 
 
 void ImageFolder::keep_evenly(int64_t n) {
   if (n <= 0 || n >= count()) return;
-  std::vector<int64_t> seen(classes.size(), 0), place;  // place: how many of its class come before a file
+  std::vector<int64_t> seen(classes.size(), 0), place;  // place: number of files of the same class before a file
   for (const File& file : files) place.push_back(seen[static_cast<size_t>(file.label)]++);
   std::vector<size_t> order(files.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -109,7 +108,7 @@ ImageFolder list_image_folder(const fs::path& folder, const std::vector<std::str
   for (const std::string& name : names) {
     const auto label = labels.find(name);
     if (label == labels.end())
-      fail_folder(folder / name, "a class of its own", "the training images have no such class");
+      fail_folder(folder / name, fmt::format("class \"{}\"", name), "the training images have no such class");
     std::vector<std::string> images = images_below(folder, folder / name);
     if (images.empty()) fail_folder(folder / name, "no images");
     for (std::string& image : images) split.files.push_back({std::move(image), label->second});

@@ -1,4 +1,4 @@
-// A folder of JPEG and PNG files per class.
+// One folder of JPEG and PNG files per class.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@ namespace trireme {
 /// The files of one split, by class.
 struct ImageFolder {
   struct File {
-    std::string path;  ///< seen from `folder`
+    std::string path;  ///< relative to `folder`
     int32_t label = 0;
   };
 
   std::filesystem::path folder;
   std::vector<std::string> classes;  ///< names; a label is an index into them
-  std::vector<File> files;           ///< class by class, sorted within
+  std::vector<File> files;           ///< class by class, sorted within a class
 
   int64_t count() const { return static_cast<int64_t>(files.size()); }
   std::filesystem::path file(int64_t index) const { return folder / files[static_cast<size_t>(index)].path; }
-  /// Leaves n files (0: all) with as many of each class as can be, the first of each.
+  /// Reduces the files to n (0: all), with equal numbers per class as far as possible, the first files of each class.
   void keep_evenly(int64_t n);
 };
 
-/// Lists folder/<class>/**/*.{jpg,jpeg,png}, classes and files in the order of their names' bytes: torchvision's
-/// ImageFolder gives the same labels in the same order. Where folder has val_annotations.txt (tiny-imagenet-200's
-/// validation split: a line per file of images/ with its class), that is read instead. Other files are passed over.
-/// `classes`: those of the training split; empty: the folders' names.
-/// User errors: no such folder, no folders in it, a class without images, a class that `classes` lacks.
+/// Lists folder/<class>/**/*.{jpg,jpeg,png}, classes and files in the byte order of their names: torchvision's
+/// ImageFolder gives the same labels in the same order. If the folder has val_annotations.txt (tiny-imagenet-200's
+/// validation split: a line per file of images/ with its class), that is read instead. Other files are ignored.
+/// `classes`: those of the training split; empty: the folders' names. User errors: no such folder; no folders in it; a
+/// class without images; a class that `classes` lacks.
 ImageFolder list_image_folder(const std::filesystem::path& folder, const std::vector<std::string>& classes = {});
 
-/// Images decoded when they are asked for. Grey ones become RGB where the form has 3 channels.
+/// Images that are decoded when requested. Grey images become RGB if the form has 3 channels.
 class FolderDataset final : public LabelledImages {
  public:
   FolderDataset(ImageFolder folder, SampleForm form);

@@ -15,9 +15,10 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kReducingGap = 2;  // a reduced JPEG keeps so many pixels per pixel of the sample, along each side
+// Least number of pixels of a reduced JPEG per pixel of the sample, along each side.
+constexpr int64_t kReducingGap = 2;
 constexpr int kMaxReduction = 8;
-constexpr size_t kUsualHeader = 16 << 10;  // bytes; a longer one, with a thumbnail, has the whole file read
+constexpr size_t kUsualHeader = 16 << 10;  // bytes; if a header is longer (with a thumbnail), the whole file is read
 const char* const kFileMissing = "put the file back, or open the set again";
 const char* const kPutBack = "put the file back, or leave broken samples out with data.on_error = \"skip\"";
 
@@ -29,7 +30,7 @@ int reduction_for(const SampleView& view) {
   return reduce;
 }
 
-/// The same part of an image that shrank from `whole` to `now`.
+/// Returns the same part of an image that was reduced from size `whole` to `now`.
 Rectangle shrunk(const Rectangle& box, ImageSize whole, ImageSize now) {
   auto edge = [](int64_t at, int64_t from, int64_t to) { return (2 * at * to + from) / (2 * from); };
   const int64_t top = edge(box.y, whole.height, now.height),
@@ -48,7 +49,7 @@ ImageSize size_by_header(const std::filesystem::path& file, ImageSize (*size_of)
   }
 }
 
-/// The message of the user error that `act` throws; "" when it throws none.
+/// Returns the message of the user error that `act` throws; "" if it throws none.
 std::string user_error_of(const std::function<void()>& act) {
   try {
     act();

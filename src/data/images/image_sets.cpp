@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostSide = 1 << 14;  // of a sample, in pixels
+constexpr int64_t kMostSide = 1 << 14;  // pixels of a sample's side
 constexpr Augmentation kPadFourAndFlip{.padding = 4, .flip = true};
-// shapes of things tell classes of pixels apart: milder than for whole images
+// milder than for whole images, because shapes help to distinguish the classes of pixels
 constexpr Augmentation kMaskCropAndFlip{
     .flip = true, .resized_crop = RandomResizedCrop{.least_area = 0.25, .least_aspect = 0.8, .most_aspect = 1.25}};
 
@@ -35,8 +35,8 @@ SampleForm without_augmentation(SampleForm form) {
   return form;
 }
 
-/// Leaves broken files out where the spec says so; returns words about them. User error else: one that by its header
-/// cannot be read.
+/// Leaves broken files out if the spec says so, and returns words about them. Otherwise throws a user error for a file
+/// whose header shows that it cannot be read.
 std::string check_files(const DataSpec& spec, const std::string& what, ImageFolder& folder) {
   const int64_t n = folder.count();
   if (spec.on_error == OnError::fail) {
@@ -50,8 +50,8 @@ std::string check_files(const DataSpec& spec, const std::string& what, ImageFold
   return left_out(what, n, checked, folder.folder);
 }
 
-/// The first n samples of a set (0: all), without broken ones where the spec says so; adds words about these. User
-/// error else: one that by its headers cannot be read.
+/// Returns the first n samples of a set (0: all). Leaves broken ones out if the spec says so, and adds words about
+/// them. Otherwise throws a user error for a sample whose headers show that it cannot be read.
 std::vector<int64_t> choose(const DataSpec& spec, const std::string& what, const fs::path& place,
                             const MaskedImages& images, int64_t n, std::string& words) {
   const int64_t count = n > 0 ? std::min(n, images.size()) : images.size();
@@ -66,7 +66,7 @@ std::vector<int64_t> choose(const DataSpec& spec, const std::string& what, const
   return all;
 }
 
-/// "[0.08, 1]" as two numbers, where the key is there.
+/// Reads "[0.08, 1]" as two numbers. Returns false if the key is absent.
 bool read_range(const ConfigTable& table, const char* key, double& least, double& most) {
   if (!table.has(key)) return false;
   const std::vector<double> range = table.get_doubles(key, {});
@@ -90,7 +90,7 @@ Augmentation read_augmentation(const ConfigTable& table) {
   return a;
 }
 
-/// "64" for a square, or "[120, 160]".
+/// Reads "64" for a square, or "[120, 160]".
 ImageSize read_image_size(const ConfigTable& table) {
   const std::vector<int64_t> sides = table.get_ints("image_size", {});
   if (sides.empty() || sides.size() > 2)
@@ -127,7 +127,7 @@ void check_image_spec(const DataSpec& spec) {
     if (!set.takes("image_size"))
       fail_user({.where = "data.image_size",
                  .what = value,
-                 .why = spec.name + " is no set of image files",
+                 .why = spec.name + " is not a set of image files",
                  .next = "leave it out"});
     if (height < 1 || width < 1 || height > kMostSide || width > kMostSide)
       fail_user({.where = "data.image_size",
@@ -180,7 +180,7 @@ TaskData open_classes(const DataSpec& spec, const std::string& title, const fs::
   if (train.classes.size() < 2)
     fail_user({.where = (root / "train").string(),
                .what = fmt::format("one class, \"{}\"", train.classes[0]),
-               .why = "a classification tells at least two apart",
+               .why = "classification needs at least two classes",
                .next = "add a folder of images for every other class"});
   ImageFolder test = list_image_folder(test_folder, train.classes);
   const int64_t whole_train = train.count(), whole_test = test.count();

@@ -1,5 +1,5 @@
-// What sets of images have in common: the keys of [data] that they take, and how images in memory, image files in a
-// folder per class, and images with masks become a task's data.
+// Shared by sets of images: the keys of [data] that they accept, and how images in memory, image files in a folder per
+// class, and images with masks become a task's data.
 #pragma once
 
 #include <filesystem>
@@ -15,23 +15,23 @@
 
 namespace trireme {
 
-/// KnownSet::keys of images that are held in memory and augmented, and of image files.
+/// KnownSet::keys for images that are held in memory and augmented, and for image files.
 const std::vector<std::string>& augmented_image_keys();
 const std::vector<std::string>& image_file_keys();
-/// KnownSet::read of both.
+/// KnownSet::read for both.
 void read_image_keys(const ConfigTable& table, const std::filesystem::path& folder, DataSpec& spec);
 
-/// User errors about what the spec says of images: keys that the set does not take, numbers out of range.
+/// User errors in the spec's image settings: keys that the set does not accept; numbers out of range.
 void check_image_spec(const DataSpec& spec);
 
-/// What the spec states, else `standard`; none without spec.augment. User error: what it states is too large for
-/// samples of this size.
+/// Returns the augmentation that the spec states, else `standard`; none without spec.augment. User error: the stated
+/// augmentation is too large for samples of this size.
 Augmentation augmentation_of(const DataSpec& spec, const Augmentation& standard, ImageSize sample);
 
-/// Samples of spec.image_size, else of `standard_size`, normalised as usual for photographs.
+/// Returns the form of samples of spec.image_size, else of `standard_size`, normalised as usual for photographs.
 SampleForm form_of(const DataSpec& spec, ImageSize standard_size, const Augmentation& standard);
 
-/// Two splits in memory, and how many images the whole set has.
+/// Two splits in memory, and the number of images of the whole set.
 struct ImageSplits {
   Images train, test;
   int64_t whole_train = 0, whole_test = 0;
@@ -39,8 +39,8 @@ struct ImageSplits {
 TaskData image_task(const DataSpec& spec, ImageSplits splits, int64_t classes, const Normalization& normalization,
                     const std::string& title, const Augmentation& augmentation = {});
 
-/// root/train/<class>/ and test_folder/<class>/. User errors: fewer than two classes, no images, broken ones (where the
-/// spec says so, they are left out).
+/// Opens root/train/<class>/ and test_folder/<class>/. User errors: fewer than two classes; no images; broken images
+/// (if the spec says so, they are left out instead).
 TaskData open_classes(const DataSpec& spec, const std::string& title, const std::filesystem::path& root,
                       const std::filesystem::path& test_folder, const SampleForm& form);
 
@@ -52,7 +52,8 @@ struct MaskedSplits {
   std::shared_ptr<const MaskedImages> train;
   std::shared_ptr<const MaskedImages> test;
 };
-/// Samples of spec.image_size, else of `standard_size`. User errors: broken images or masks, likewise.
+/// Opens images with masks, as samples of spec.image_size, else of `standard_size`. User errors: broken images or
+/// masks, likewise.
 TaskData open_masks(const DataSpec& spec, const std::string& source, const std::filesystem::path& folder,
                     const MaskedSplits& splits, int64_t classes, ImageSize standard_size);
 

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// libjpeg's error handler with the place to come back to.
+/// libjpeg's error handler, with the place for longjmp.
 struct JpegErrors {
   jpeg_error_mgr base;
   std::jmp_buf back;
@@ -23,7 +23,7 @@ struct JpegErrors {
   std::longjmp(errors->back, 1);
 }
 
-/// What libjpeg only warns about although pixels are lost. It fills them in with grey.
+/// Treats warnings of libjpeg as errors if pixels are lost, which libjpeg would fill with grey.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -35,8 +35,8 @@ void on_message(j_common_ptr info, int level) {
   }
 }
 
-/// One image. libjpeg reports errors by longjmp: it is called by `guarded` only, from functions without objects to
-/// destroy.
+/// Decodes one image. libjpeg reports errors by longjmp. It is called through `guarded` only, from functions without
+/// objects to destroy.
 class JpegDecoder {
  public:
   JpegDecoder(Bytes bytes, const std::filesystem::path& file) : bytes_(bytes), file_(file) {
@@ -84,7 +84,8 @@ class JpegDecoder {
     step();
   }
 
-  /// Where libjpeg reads; it goes back to the start of a marker that is cut off. -1: it does not read yet.
+  /// Returns the position at which libjpeg reads; for a marker that is cut off, the marker's start. -1: it does not
+  /// read yet.
   int64_t position() const {
     if (info_.src == nullptr) return -1;
     const bool at_end = errors_.base.msg_code == JWRN_JPEG_EOF;
@@ -103,7 +104,7 @@ class JpegDecoder {
     });
   }
 
-  /// CMYK as Adobe's programs store it: 255 is no ink.
+  /// Converts CMYK as Adobe's programs store it: 255 is no ink.
   static void to_rgb(Image& image) {
     const auto pixels = static_cast<size_t>(image.size.area());
     for (size_t p = 0; p < pixels; ++p) {
@@ -111,7 +112,7 @@ class JpegDecoder {
       const int black = cmyk[3];
       for (size_t c = 0; c < 3; ++c) {
         const int ink = ((255 - cmyk[c]) * black + 127) / 255;
-        image.pixels[3 * p + c] = static_cast<uint8_t>(black - ink);  // behind what is still to be read
+        image.pixels[3 * p + c] = static_cast<uint8_t>(black - ink);  // written behind the bytes still to be read
       }
     }
     image.channels = 3;

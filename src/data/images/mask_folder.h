@@ -1,4 +1,4 @@
-// Images with masks of class numbers in PNG files, as SegNet's CamVid has them.
+// Images with masks in PNG files that hold class numbers, as in SegNet's CamVid.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-/// folder/<split>/<name>.{jpg,jpeg,png} with folder/<split>annot/<name>.png, in the order of the names' bytes. The
+/// folder/<split>/<name>.{jpg,jpeg,png} with folder/<split>annot/<name>.png, in the byte order of the names. The
 /// numbers in the masks are palette indices or grey values.
 class MaskFolder final : public MaskedImages {
  public:
-  /// User errors: a missing folder, no images. A missing mask is an error of mask and mask_size.
+  /// User errors: a missing folder; no images. A missing mask is an error of mask() and mask_size().
   MaskFolder(const std::filesystem::path& folder, const std::string& split, const MaskClasses& classes);
 
   int64_t size() const override { return static_cast<int64_t>(pairs_.size()); }

@@ -13,7 +13,7 @@ namespace {
 
 const char* const kSampleNext = "repair the set, or leave broken samples out with data.on_error = \"skip\"";
 
-/// "0 to 10, and 11 for pixels without a class"
+/// Returns the valid numbers in words: "classes are 0 to 10, and 11 means no class".
 std::string meaning(const MaskClasses& classes) {
   int64_t most = 0;
   std::vector<int64_t> ignored;
@@ -23,7 +23,7 @@ std::string meaning(const MaskClasses& classes) {
     if (value == kIgnoredPixel) ignored.push_back(number);
   }
   return fmt::format("classes are 0 to {}", most) +
-         (ignored.empty() ? "" : fmt::format(", and {} stands for none", fmt::join(ignored, ", ")));
+         (ignored.empty() ? "" : fmt::format(", and {} means no class", fmt::join(ignored, ", ")));
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kMessageBytes = 200;
 
-/// One image. libpng reports errors by longjmp: it is called by `guarded` only, from functions without objects to
-/// destroy.
+/// Decodes one image. libpng reports errors by longjmp. It is called through `guarded` only, from functions without
+/// objects to destroy.
 class PngDecoder {
  public:
   PngDecoder(Bytes bytes, const std::filesystem::path& file) : bytes_(bytes), file_(file) {
@@ -51,7 +51,7 @@ class PngDecoder {
     return image;
   }
 
-  /// User error: it holds no numbers of classes.
+  /// Throws a user error if the image does not hold class numbers.
   void check_numbers() const {
     const int colour = png_get_color_type(png_, info_), bits = png_get_bit_depth(png_, info_);
     const bool one_number = colour == PNG_COLOR_TYPE_PALETTE || colour == PNG_COLOR_TYPE_GRAY;

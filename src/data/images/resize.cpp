@@ -7,18 +7,18 @@
 namespace trireme {
 namespace {
 
-constexpr int kWeightBits = 22;  // a byte times a weight, summed, stays below 2^31
+constexpr int kWeightBits = 22;  // sums of bytes times weights stay below 2^31
 constexpr int32_t kHalf = 1 << (kWeightBits - 1);
 
 /// Output i of an axis is the sum over k of weights[i * taps + k] * input[first[i] + k], in units of 2^-22.
 struct AxisWeights {
   int64_t taps = 0;
   std::vector<int64_t> first;
-  std::vector<int64_t> count;  ///< taps in use
+  std::vector<int64_t> count;  ///< number of taps in use
   std::vector<int32_t> weights;
 };
 
-/// Outputs begin .. begin + n - 1 of an axis resized from `from` to `to` pixels.
+/// Returns the weights of outputs begin .. begin + n - 1 of an axis that is resized from `from` to `to` pixels.
 AxisWeights axis_weights(int64_t from, int64_t to, int64_t begin, int64_t n) {
   const double scale = double(from) / double(to), radius = std::max(scale, 1.0);
   AxisWeights axis;
@@ -43,7 +43,7 @@ AxisWeights axis_weights(int64_t from, int64_t to, int64_t begin, int64_t n) {
 
 uint8_t to_byte(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255)); }
 
-/// One row; C is a constant so that the loops over channels unroll.
+/// Resizes one row. C is a constant so that the loops over channels unroll.
 template <int C>
 void resize_row(const uint8_t* from, const AxisWeights& axis, uint8_t* to) {
   for (size_t i = 0; i < axis.first.size(); ++i) {

@@ -1,21 +1,22 @@
-// Images of another size.
+// Resizes images.
 #pragma once
 
 #include "data/images/image.h"
 
 namespace trireme {
 
-/// The rectangle `window` of `image` resized to `full`, as [window height, window width, channels] bytes in `to`; the
-/// rest of the resized image is not computed. `image` has 1 or 3 channels and at least one pixel, `window` lies inside
-/// `full`.
+/// Writes the rectangle `window` of `image` resized to `full`, as [window height, window width, channels] bytes, to
+/// `to`. The rest of the resized image is not computed. `image` has 1 or 3 channels and at least one pixel; `window`
+/// lies inside `full`.
 ///
 /// Bilinear with antialiasing: an output pixel is the mean of the input under a triangle as wide as two pixels of the
 /// coarser of the two grids (Heckbert, "Filter", 1989: separable filters scaled by the reduction). Columns first, then
-/// rows, rounded to bytes in between, with 22-bit weights: Pillow's resize(BILINEAR), and with it torchvision's Resize,
-/// gives the same bytes.
+/// rows, rounded to bytes in between, with 22-bit weights. Pillow's resize(BILINEAR), and with it torchvision's Resize,
+/// give the same bytes.
 void resize_bilinear(const ImageView& image, ImageSize full, const Rectangle& window, uint8_t* to);
 
-/// Row or column `at` of an axis resized from `from` to `to` pixels: the input pixel that its centre falls into.
+/// For row or column `at` of an axis resized from `from` to `to` pixels: returns the input pixel that contains its
+/// centre.
 inline int64_t nearest_source(int64_t at, int64_t from, int64_t to) { return (2 * at + 1) * from / (2 * to); }
 
 }  // namespace trireme

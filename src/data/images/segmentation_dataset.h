@@ -1,4 +1,4 @@
-// Images of which every pixel has a class.
+// Images with a class for each pixel.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace trireme {
 
-/// Samples decoded when they are asked for, stretched to one size: images bilinearly, masks by nearest pixel.
-/// Augmentation moves image and mask together; padding is kIgnoredPixel. Targets int64 [n, height, width]. Immutable;
-/// `get` is safe from many threads.
+/// Samples are decoded when requested and stretched to one size: images bilinearly, masks by nearest pixel.
+/// Augmentation moves image and mask together; padding is kIgnoredPixel. Targets are int64 [n, height, width].
+/// Immutable; `get` is thread-safe.
 class SegmentationDataset final : public Dataset {
  public:
-  /// `chosen`: the samples of `images` that this set has, in order.
+  /// `chosen`: the samples of `images` that belong to this set, in order.
   SegmentationDataset(std::shared_ptr<const MaskedImages> images, std::vector<int64_t> chosen, int64_t classes,
                       SampleForm form);
 
@@ -26,7 +26,7 @@ class SegmentationDataset final : public Dataset {
   int64_t classes() const override { return classes_; }
   bool decodes() const override { return true; }
 
-  /// Errors: internal, when an index is out of range; those of reading a sample, as MaskedImages::check.
+  /// Errors: internal, if an index is out of range; those of reading a sample, as in MaskedImages::check.
   Samples get(std::span<const int64_t> indices, const Draw& draw) const override;
 
  private:

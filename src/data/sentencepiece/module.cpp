@@ -27,7 +27,7 @@ class Model final : public PieceModel {
   int end() const override { return processor_.eos_id(); }
   std::vector<int> encode(std::string_view sentence) const override {
     std::vector<int> ids;
-    processor_.Encode({sentence.data(), sentence.size()}, &ids).IgnoreError();  // fails only where nothing was loaded
+    processor_.Encode({sentence.data(), sentence.size()}, &ids).IgnoreError();  // fails only if no model was loaded
     return ids;
   }
   std::string decode(const std::vector<int>& ids) const override {

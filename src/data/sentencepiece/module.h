@@ -1,7 +1,7 @@
-// What a shared library of its own does with the SentencePiece library, which the program itself must not be linked
-// with: Debian's libsentencepiece.so exports the symbols of the Protocol Buffers that it was built with, and those
-// would take the place of the others that libtorch and the TensorBoard writer use (or the other way round). The module
-// is opened so that each finds its own. Source: T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018.
+// Interface to the SentencePiece library, which is used through a separate shared library (module). The program itself
+// must not be linked with it: Debian's libsentencepiece.so exports the symbols of the Protocol Buffers with which it
+// was built, and these would replace those that libtorch and the TensorBoard writer use (or the reverse). The module is
+// opened so that each library uses its own symbols. Source: T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace trireme {
 
-/// A model as the library numbers its pieces. Immutable; safe from many threads.
+/// A model, with the library's own ids. Immutable; thread-safe.
 class PieceModel {
  public:
   virtual ~PieceModel() = default;
   virtual int size() const = 0;
-  /// Its ids of the special pieces; -1 where it has none.
+  /// The ids of the special pieces; -1 if the model has none.
   virtual int padding() const = 0;
   virtual int unknown() const = 0;
   virtual int begin() const = 0;
@@ -29,14 +29,15 @@ class PieceModel {
 class PieceModule {
  public:
   virtual ~PieceModule() = default;
-  /// The bytes of a model of the sentences. Options as spm_train takes them. Empty on failure, with `error` saying why.
+  /// Returns the bytes of a model that is trained on the sentences. Options as in spm_train. Empty on failure; `error`
+  /// says why.
   virtual std::string train(const std::vector<std::string>& sentences,
                             const std::unordered_map<std::string, std::string>& options, std::string& error) const = 0;
-  /// Null on failure, with `error` saying why.
+  /// Returns null on failure; `error` says why.
   virtual std::unique_ptr<PieceModel> load(std::string_view bytes, std::string& error) const = 0;
 };
 
-/// The module's one symbol: a function of this type and name. The module lives as long as the process.
+/// The module's only symbol: a function of this type and name. The module stays loaded as long as the process lives.
 using PieceModuleEntry = const PieceModule* (*)();
 inline constexpr const char* kPieceModuleEntry = "trireme_sentencepiece_module";
 

@@ -1,4 +1,4 @@
-// Takes the place of sentencepiece.cpp where the library is missing or cannot be loaded as it must be (sanitizers).
+// Replaces sentencepiece.cpp if the library is missing or cannot be loaded as required (sanitizers).
 #include "data/text/tokenizer.h"
 #include "trireme/error.h"
 

@@ -17,11 +17,11 @@ namespace trireme {
 namespace {
 
 constexpr const char* kModuleName = "libtrireme_sentencepiece.so";
-constexpr int kFormat = 1;        // of the key of a cached model: raise it when training changes
-constexpr size_t kKeyBytes = 16;  // of the SHA-256
+constexpr int kFormat = 1;        // version of the key of a cached model: raise it when training changes
+constexpr size_t kKeyBytes = 16;  // bytes of the SHA-256 that are used
 
-/// The module beside the program or the library that this code is in, in the folder trireme there, or where it was
-/// built; the last if it is in none of these.
+/// Returns the path of the module: beside the program, in its folder of libraries, beside the library that this code is
+/// part of or in the folder trireme there; else in the build folder.
 std::filesystem::path module_file() {
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
@@ -52,7 +52,7 @@ const PieceModule& module() {
   return *loaded;
 }
 
-/// Gives the special pieces our ids and the others the ids after them.
+/// Maps the special pieces to Trireme's ids, and the others to the ids after them.
 class PieceTokenizer final : public Tokenizer {
  public:
   /// `where` names the model in messages.
@@ -61,7 +61,7 @@ class PieceTokenizer final : public Tokenizer {
     if (m.unknown() < 0)
       fail_user({.where = where,
                  .what = "a model without <unk>",
-                 .why = "text that it does not know needs a token",
+                 .why = "unknown text needs a token",
                  .next = "train it with one"});
     theirs_ = {m.padding(), m.unknown(), m.begin(), m.end()};
     ours_.assign(static_cast<size_t>(m.size()), -1);
@@ -90,14 +90,14 @@ class PieceTokenizer final : public Tokenizer {
   }
 
   std::unique_ptr<PieceModel> model_;
-  std::vector<int> theirs_;    // by our id; -1 where the model has no such special piece
+  std::vector<int> theirs_;    // by Trireme's id; -1 if the model has no such special piece
   std::vector<int32_t> ours_;  // by the model's id
 };
 
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view bytes, const std::string& where, const std::string& next) {
   std::string error;
   std::unique_ptr<PieceModel> model = module().load(bytes, error);
-  if (!model) fail_user({.where = where, .what = "no SentencePiece model", .why = error, .next = next});
+  if (!model) fail_user({.where = where, .what = "not a SentencePiece model", .why = error, .next = next});
   return std::make_unique<PieceTokenizer>(std::move(model), where);
 }
 
@@ -106,7 +106,7 @@ std::unique_ptr<Tokenizer> load(const std::filesystem::path& file, const std::st
   return make_tokenizer({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string(), next);
 }
 
-/// Hex digits that differ where the sentences or the options do.
+/// Returns hex digits that differ if the sentences or the options differ.
 std::string key_of(const std::vector<std::string>& sentences, const PieceOptions& options) {
   std::string text = fmt::format("{} {} {} {}\n", kFormat, options.size, options.kind, options.lower);
   for (const std::string& sentence : sentences) text.append(sentence).push_back('\n');
@@ -118,7 +118,7 @@ std::string key_of(const std::vector<std::string>& sentences, const PieceOptions
   return hex;
 }
 
-/// The whole number behind the words in a message of the library.
+/// Returns the whole number after the words in a message of the library.
 std::optional<int64_t> number_after(std::string_view message, std::string_view words) {
   const size_t place = message.find(words);
   if (place == message.npos) return std::nullopt;
@@ -136,10 +136,10 @@ std::optional<int64_t> number_after(std::string_view message, std::string_view w
   diagnosis.where = "data.vocabulary";
   diagnosis.what = fmt::format("{} SentencePiece pieces ({})", options.size, options.kind);
   if (most) {
-    diagnosis.why = fmt::format("the training sentences have no more than {} in them", *most);
-    diagnosis.next = fmt::format("set data.vocabulary = {} or less, or take more sentences", *most);
+    diagnosis.why = fmt::format("the training sentences allow at most {}", *most);
+    diagnosis.next = fmt::format("set data.vocabulary = {} or less, or use more sentences", *most);
   } else if (least) {
-    diagnosis.why = fmt::format("the training sentences' characters and the special ones are {}", *least);
+    diagnosis.why = fmt::format("the training sentences' characters and the special pieces are {}", *least);
     diagnosis.next = fmt::format("set data.vocabulary = {} or more", *least);
   } else {
     if (const size_t words = problem.rfind("] "); words != problem.npos && words + 2 < problem.size())
@@ -164,22 +164,22 @@ std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& s
   const std::filesystem::path file =
       cache / fmt::format("{}-{}-{}.model", options.kind, options.size, key_of(sentences, options));
   std::error_code error;
-  const std::string advice = "delete it, and it is trained anew";
+  const std::string advice = "delete it; it is then trained again";
   if (std::filesystem::exists(file, error)) return load(file, advice);
   std::string problem;
-  const std::string model =
-      module().train(sentences,
-                     {{"vocab_size", std::to_string(options.size)},
-                      {"model_type", options.kind},
-                      {"pad_id", std::to_string(kPadding)},
-                      {"unk_id", std::to_string(kUnknownToken)},
-                      {"bos_id", std::to_string(kBeginToken)},
-                      {"eos_id", std::to_string(kEndToken)},
-                      {"normalization_rule_name", options.lower ? "nmt_nfkc_cf" : "nmt_nfkc"},
-                      {"character_coverage", "1"},  // alphabets: all characters
-                      {"num_threads", "1"},   // more add in an order of their own, and the model would depend on it
-                      {"minloglevel", "2"}},  // errors only
-                     problem);
+  // several threads add in a varying order, and the model would depend on it
+  const std::string model = module().train(sentences,
+                                           {{"vocab_size", std::to_string(options.size)},
+                                            {"model_type", options.kind},
+                                            {"pad_id", std::to_string(kPadding)},
+                                            {"unk_id", std::to_string(kUnknownToken)},
+                                            {"bos_id", std::to_string(kBeginToken)},
+                                            {"eos_id", std::to_string(kEndToken)},
+                                            {"normalization_rule_name", options.lower ? "nmt_nfkc_cf" : "nmt_nfkc"},
+                                            {"character_coverage", "1"},  // alphabets: all characters
+                                            {"num_threads", "1"},
+                                            {"minloglevel", "2"}},  // errors only
+                                           problem);
   if (model.empty()) fail_training(options, std::move(problem));
   std::filesystem::create_directories(cache, error);
   if (error)

@@ -4,7 +4,7 @@
 namespace trireme::sets {
 namespace {
 
-/// Whether an income is above 50,000 dollars.
+/// Classification: whether an income is above 50,000 dollars.
 TaskData open_adult(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
   const CsvOptions csv{.header = false,
                        .names = {"age", "workclass", "fnlwgt", "education", "education-num", "marital-status",

@@ -19,7 +19,7 @@ TaskData open_housing(const DataSpec& spec, const KnownSet& set, const std::file
 
 }  // namespace
 
-// As A. Geron publishes it with "Hands-on machine learning": the 1990 census of California, with 207 values taken out.
+// As published by A. Geron with "Hands-on machine learning": the 1990 census of California, with 207 values removed.
 KnownSet california_housing() {
   return {.name = "california-housing",
           .title = "California housing",

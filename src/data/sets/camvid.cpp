@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kCamvidClasses = 11, kUnlabelled = 11;
 
-/// Of the first image, where the spec says so of the first that is not broken.
+/// Returns the size of the first image, or of the first image that is not broken if the spec says to skip broken ones.
 ImageSize first_size(const DataSpec& spec, const MaskedImages& images) {
   for (int64_t i = 0;; ++i) {
     try {

@@ -33,7 +33,7 @@ TaskData open_csv(const DataSpec& spec, const KnownSet&, const std::filesystem::
   if (spec.train_files.size() != 1 || spec.test_files.size() > 1)
     fail_user({.where = "data.train",
                .what = fmt::format("{} training and {} test files", spec.train_files.size(), spec.test_files.size()),
-               .why = "data set \"csv\" takes one of each, or none to test on",
+               .why = "data set \"csv\" takes one training file and at most one test file",
                .next = "name one file: train = \"table.csv\""});
   const CsvOptions csv{.separator = spec.table.separator,
                        .header = spec.table.header,

@@ -1,4 +1,4 @@
-// Digits drawn by trireme, which also stand in for MNIST where that is not found.
+// Digits drawn by Trireme. They also replace MNIST if it is not found.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace trireme::sets {
 
-/// `reason`: follows "generated digits" in the source's words.
+/// `reason` follows "generated digits" in TaskData::source.
 TaskData open_digits(const DataSpec& spec, const std::string& reason);
 
 }  // namespace trireme::sets

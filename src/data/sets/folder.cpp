@@ -10,7 +10,7 @@ namespace {
 constexpr ImageSize kFolderSize{224, 224};
 constexpr Augmentation kCropAndFlip{.flip = true, .resized_crop = RandomResizedCrop{}};
 
-/// train/<class>/ and val/<class>/ (or valid/, validation/, test/).
+/// Opens train/<class>/ and val/<class>/ (or valid/, validation/, test/).
 TaskData open_folder(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
   const SampleForm form = form_of(spec, kFolderSize, kCropAndFlip);
   constexpr std::array kTestNames{"val", "valid", "validation", "test"};

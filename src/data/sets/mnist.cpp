@@ -23,7 +23,7 @@ Images read_mnist_split(const KnownSet& set, const std::filesystem::path& folder
   std::filesystem::path files[2];
   for (size_t i = 0; i < 2; ++i) {
     const auto& part = set.parts[first_part + i];
-    files[i] = find_part(folder, part).value_or(folder / part.names.front());  // the reader names a missing file
+    files[i] = find_part(folder, part).value_or(folder / part.names.front());  // the reader reports a missing file
   }
   return read_idx_images(files[0], files[1], kMnistClasses, set.name);
 }
@@ -43,8 +43,8 @@ TaskData open_mnist(const DataSpec& spec, const KnownSet& set, const std::filesy
 
 }  // namespace
 
-// Sizes and SHA-256 of the published .gz files: TensorFlow Datasets, tensorflow_datasets/url_checksums/mnist.txt.
-// A .gz made anew from the same images differs in its bytes, so parts carry no size here.
+// Sizes and SHA-256 of the published .gz files: TensorFlow Datasets, tensorflow_datasets/url_checksums/mnist.txt. A .gz
+// that is made again from the same images has other bytes, so parts have no size here.
 KnownSet mnist() {
   auto part = [](const std::string& split, const std::string& kind) {
     return KnownSet::Part{{split + "-" + kind + "-ubyte.gz", split + "-" + kind + "-ubyte",

@@ -6,7 +6,7 @@ namespace trireme::sets {
 KnownSet parallel_text() {
   return {.name = "parallel-text",
           .title = "pairs of sentences",
-          .description = "for each split any two files, line by line each other's translation",
+          .description = "for each split any two files whose lines are translations of each other",
           .task = LearningTask::translation,
           .origin = DataOrigin::own_files,
           .keys = sentence_keys(),

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kImageDims = 4;                   // [n, channels, height, width]
-constexpr int64_t kMostClasses = int64_t{1} << 24;  // and tokens of a vocabulary
+constexpr int64_t kMostClasses = int64_t{1} << 24;  // also of a vocabulary's tokens
 
 struct Arrays {
   at::Tensor data, target;
@@ -43,7 +43,7 @@ Arrays read_arrays(const std::vector<fs::path>& files, const char* key) {
   if (files.size() != 1 || files[0].extension() == ".npy")
     fail_user({.where = key,
                .what = count_of(int64_t(files.size()), "file"),
-               .why = "a split is data and target",
+               .why = "a split consists of data and target",
                .next = "name one .npz, .pt or .safetensors, or two .npy: [\"data.npy\", \"target.npy\"]"});
   if (files[0].extension() != ".npz") return named_arrays(files[0], read_weights(files[0]).tensors);
   std::map<std::string, at::Tensor> arrays;
@@ -63,7 +63,7 @@ LearningTask task_of(const DataSpec& spec, const Arrays& arrays) {
              : LearningTask::classification;
 }
 
-/// User error naming the first of `values` that is not allowed.
+/// Throws a user error that names the first of `values` that is not allowed.
 void check_all(const at::Tensor& allowed, const at::Tensor& values, const char* what, const fs::path& where,
                const char* why) {
   if (allowed.all().item<bool>()) return;
@@ -76,7 +76,7 @@ void check_all(const at::Tensor& allowed, const at::Tensor& values, const char* 
        .next = "correct the array"});
 }
 
-/// The array in a dtype that training takes. User error naming a value that has no place in it.
+/// Returns the array in a dtype that training uses. User error naming a value that this dtype cannot represent.
 at::Tensor converted(const at::Tensor& values, bool numbers, const char* what, const fs::path& where) {
   at::Tensor result = values.to(numbers ? at::kFloat : at::kLong).contiguous();
   if (!values.is_floating_point()) return result;
@@ -85,8 +85,8 @@ at::Tensor converted(const at::Tensor& values, bool numbers, const char* what, c
   return result;
 }
 
-/// In the dtypes that training takes. User error: an array without samples' dim, a target whose shape is not its
-/// task's, values that are no numbers, classes or tokens.
+/// Converts the arrays to the dtypes that training uses. User errors: an array without a samples' dim; a target whose
+/// shape does not suit its task; values that are not valid numbers, classes or tokens.
 void convert(Arrays& arrays, LearningTask task, int64_t vocabulary, const std::vector<fs::path>& files) {
   const fs::path &where = files.front(), &of_targets = files.back();
   if (arrays.data.dim() == 0 || arrays.target.dim() == 0)
@@ -113,15 +113,15 @@ int64_t classes_of(const DataSpec& spec, LearningTask task, const Arrays& train,
   int64_t largest = 0;
   for (const Arrays* arrays : {&train, &test})
     if (arrays->target.numel() > 0) largest = std::max(largest, arrays->target.max().item<int64_t>());
-  return std::min(largest, kMostClasses) + 1;  // too many are refused
+  return std::min(largest, kMostClasses) + 1;  // check_classes rejects too many
 }
 
 void check_classes(int64_t count, const char* what, const fs::path& where) {
   if (count > kMostClasses)
     fail_user({.where = where.string(),
                .what = fmt::format("more than {} {}", with_commas(kMostClasses), what),
-               .why = "a model has weights for each",
-               .next = "check the values, and what the experiment states of them"});
+               .why = "a model would need weights for each",
+               .next = "check the values, and data.classes or data.vocabulary"});
 }
 
 /// User errors: those of TensorDataset, with the file's name.
@@ -142,10 +142,10 @@ void read_tensor_keys(const ConfigTable& table, const fs::path&, DataSpec& spec)
   spec.tensors.vocabulary = table.get_int("vocabulary", 0, 0);
 }
 
-/// Data and target of each split in one file (.npz, .pt or .safetensors with tensors of these names) or in two .npy.
-/// Values are taken as they are (floating and integer data become float32; token ids, where tensors.vocabulary says so,
-/// int64). The task, unless stated: regression for floating targets; for integer ones segmentation where data is [n, c,
-/// h, w] and the target [n, h, w], language where both are token ids of one shape, else classification.
+/// Opens data and target of each split from one file (.npz, .pt or .safetensors with tensors of these names) or from
+/// two .npy. Floating and integer data become float32; token ids (if tensors.vocabulary is set) become int64. The task,
+/// unless stated: regression for floating targets; for integer targets segmentation if data is [n, c, h, w] and the
+/// target [n, h, w], language if both are token ids of one shape, else classification.
 TaskData open_tensors(const DataSpec& spec, const KnownSet&, const fs::path&) {
   Arrays train = read_arrays(spec.train_files, "data.train"), test = read_arrays(spec.test_files, "data.test");
   const LearningTask learning = task_of(spec, train);
@@ -166,7 +166,7 @@ TaskData open_tensors(const DataSpec& spec, const KnownSet&, const fs::path&) {
   if (learning == LearningTask::classification && classes < 2)
     fail_user({.where = spec.train_files.back().string(),
                .what = fmt::format("{} class", classes),
-               .why = "a classification tells at least two apart",
+               .why = "classification needs at least two classes",
                .next = "check the targets, or state classes or the task"});
   check_classes(vocabulary, "tokens", spec.train_files.front());
   auto learned = make_set(train, learning, classes, vocabulary, spec.train_files.back());

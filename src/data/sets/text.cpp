@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// All tokens of a file, with </s> after each line that has any.
+/// Returns all tokens of a file, with </s> after each line that has tokens.
 std::vector<int32_t> stream_of(const std::vector<std::string>& lines, const Tokenizer& tokenizer) {
   std::vector<int32_t> tokens;
   for (const std::string& line : lines) {
@@ -33,14 +33,11 @@ std::vector<std::string> sound_lines(const fs::path& file, OnError on_error, int
   }
   const auto is_blank = [](const std::string& line) { return line.find_first_not_of(" \t") == line.npos; };
   if (std::all_of(lines.begin(), lines.end(), is_blank))
-    fail_user({.where = file.string(),
-               .what = "no words",
-               .why = "there is nothing but empty lines",
-               .next = "check the file"});
+    fail_user({.where = file.string(), .what = "no words", .why = "all its lines are empty", .next = "check the file"});
   return lines;
 }
 
-/// A file of sentences for each split, read as one stream in which every line ends with </s>.
+/// Opens a file of sentences for each split, as one stream in which every line ends with </s>.
 TaskData open_plain_text(const DataSpec& spec, const KnownSet&, const fs::path&) {
   check_file_numbers(spec, 1, "name a text file for each");
   int64_t skipped = 0;

@@ -5,7 +5,7 @@ namespace trireme::sets {
 namespace {
 
 constexpr ImageSize kTinyImagenetSize{64, 64};
-constexpr int64_t kPaddingShare = 8;  // of the side, as 4 pixels of CIFAR's 32
+constexpr int64_t kPaddingShare = 8;  // padding is side / 8, as CIFAR's 4 of 32 pixels
 
 TaskData open_tiny_imagenet(const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
   SampleForm form = form_of(spec, kTinyImagenetSize, {});

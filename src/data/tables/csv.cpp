@@ -16,14 +16,14 @@ namespace trireme {
 namespace {
 
 constexpr std::array<std::string_view, 5> kMissingWords{"", "?", "NA", "NaN", "nan"};
-const char* const kCorrectTheRow = "correct the row, or have such rows left out and counted: data.on_error = \"skip\"";
+const char* const kCorrectTheRow = "correct the row, or leave such rows out: data.on_error = \"skip\"";
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 bool is_line_end(char c) { return c == '\n' || c == '\r'; }
 
 }  // namespace
 
-/// Takes a text apart row by row.
+/// Parses a text row by row.
 class CsvReader {
  public:
   CsvReader(std::string text, const std::string& file, const CsvOptions& options) : options_(options) {
@@ -68,7 +68,7 @@ class CsvReader {
         table_.line_starts_.push_back(i + 1);
   }
 
-  /// Before quotes are taken out, which moves bytes.
+  /// Must be called before quotes are removed, because that moves bytes.
   void find_invalid() {
     for (size_t from = 0; from < text().size(); from = invalid_.back() + 1) {
       const size_t bad = find_invalid_utf8(std::string_view(text()).substr(from));
@@ -83,7 +83,7 @@ class CsvReader {
     return fmt::format("{}:{}:{}", table_.file_, line, at - table_.line_starts_[static_cast<size_t>(line) - 1] + 1);
   }
 
-  /// Blank and comment lines; the end of the file when blanks are all that is left.
+  /// Skips a blank line or a comment line, or blanks at the end of the file. Returns false if there is a row.
   bool skip_line_without_row() {
     const bool comment =
         !options_.comment.empty() && text().compare(at_, options_.comment.size(), options_.comment) == 0;
@@ -102,7 +102,7 @@ class CsvReader {
     return std::min(i + 1, text().size());
   }
 
-  /// Reads the fields of the row at at_ and moves behind it. What is wrong with the row, if anything is.
+  /// Reads the fields of the row at at_ and moves at_ after the row. Returns the row's problem, if it has one.
   std::optional<Problem> read_fields(std::vector<CsvTable::Field>& fields) {
     const size_t row = at_;
     std::optional<Problem> problem;
@@ -145,7 +145,7 @@ class CsvReader {
                    .next = "add the closing quote"});
       if (text()[at_] == '"') {
         if (at_ + 1 >= text().size() || text()[at_ + 1] != '"') break;
-        ++at_;  // of a doubled quote one is kept
+        ++at_;  // a doubled quote becomes one quote
       }
       text()[out++] = text()[at_];
     }
@@ -210,7 +210,7 @@ class CsvReader {
   CsvTable table_;
   std::vector<size_t> invalid_;  // bytes that are not UTF-8, ascending
   size_t at_ = 0;
-  size_t row_end_ = 0;  // where the last row ended, before its line end
+  size_t row_end_ = 0;  // end of the last row, before its line end
 };
 
 const CsvTable::Field& CsvTable::at(int64_t row, int64_t column) const {

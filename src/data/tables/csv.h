@@ -1,6 +1,6 @@
 // Tables of comma-separated values. Source: Y. Shafranovich, "Common format and MIME type for CSV files", RFC 4180.
-// Beyond the RFC: rows may end with LF or CR alone too, a quote inside an unquoted field is a character like any other,
-// and lines without a character are no rows.
+// Beyond the RFC: rows may also end with LF or CR alone; a quote inside an unquoted field is an ordinary character;
+// lines without a character are not rows.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ namespace trireme {
 
 struct CsvOptions {
   char separator = ',';
-  bool header = true;                     ///< the first row names the columns
-  std::vector<std::string> names = {};    ///< without header: of the columns; empty: "column 1", "column 2", ...
-  bool trim = false;                      ///< blanks around a field, outside quotes, are no part of it
-  std::string comment = {};               ///< a line that begins with it is no row; empty: there are none
-  std::vector<std::string> missing = {};  ///< fields that stand for no value, beside the usual ones
+  bool header = true;  ///< the first row names the columns
+  /// Names of the columns if there is no header. Empty: "column 1", "column 2", ...
+  std::vector<std::string> names = {};
+  bool trim = false;                      ///< removes blanks around a field, outside quotes
+  std::string comment = {};               ///< a line that begins with this text is not a row; empty: no such lines
+  std::vector<std::string> missing = {};  ///< fields that mean "no value", in addition to the usual ones
   OnError on_error = OnError::fail;
 };
 
-/// The fields of a table as text. Immutable; safe from many threads.
+/// The fields of a table as text. Immutable; thread-safe.
 class CsvTable {
  public:
   int64_t rows() const { return rows_; }
@@ -33,9 +34,9 @@ class CsvTable {
   int64_t skipped() const { return skipped_; }  ///< rows left out because they could not be read
 
   std::string_view field(int64_t row, int64_t column) const;
-  /// Whether the field stands for no value: it is empty, ?, NA, NaN, nan or one of CsvOptions::missing.
+  /// True if the field holds no value: it is empty, ?, NA, NaN, nan or one of CsvOptions::missing.
   bool is_missing(int64_t row, int64_t column) const;
-  /// "file:line:column" of the field, for messages: the line in the file and the byte in the line, from 1.
+  /// Returns "file:line:column" of the field, for messages: the line in the file and the byte in the line, from 1.
   std::string position(int64_t row, int64_t column) const;
 
  private:
@@ -47,7 +48,7 @@ class CsvTable {
   const Field& at(int64_t row, int64_t column) const;
 
   std::string file_;
-  std::string text_;                 ///< the file; doubled quotes are taken out in place, so that positions stay
+  std::string text_;                 ///< the file; doubled quotes are removed in place, so that positions stay valid
   std::vector<size_t> line_starts_;  ///< in text_
   std::vector<Field> fields_;        ///< row by row
   std::vector<std::string> names_;
@@ -57,12 +58,12 @@ class CsvTable {
 };
 
 /// Reads a file, gzipped or plain. User errors, all with file:line:column: a row with more or fewer fields than the
-/// header (or the first row), text after a closing quote, bytes that are not UTF-8 (with the position in the file):
-/// these are skipped and counted with OnError::skip; and always: a quote that is never closed, two columns of one name,
-/// no rows, a missing file.
+/// header (or the first row); text after a closing quote; bytes that are not UTF-8 (with the position in the file).
+/// With OnError::skip, these rows are skipped and counted. Always user errors: a quote that is never closed; two
+/// columns with the same name; no rows; a missing file.
 CsvTable read_csv(const std::filesystem::path& file, const CsvOptions& options = {});
 
-/// As read_csv, of `text`; `file` is what messages call it.
+/// As read_csv, for `text`. `file`: its name in messages.
 CsvTable parse_csv(std::string text, const std::string& file, const CsvOptions& options = {});
 
 }  // namespace trireme

@@ -110,9 +110,9 @@ class HeaderParser {
       skip_blanks();
       int64_t length = 0;
       const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), length);
-      if (error != std::errc() || length < 0) fail(at_, "no length of a dim");
+      if (error != std::errc() || length < 0) fail(at_, "no valid length of a dim");
       at_ = static_cast<size_t>(end - text_.data());
-      if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote long integers so
+      if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote long integers with an L
       shape.push_back(length);
       if (shape.size() > kMaxDims) fail(at_, fmt::format("more than {} dims", kMaxDims));
       if (!accept(',')) {
@@ -151,7 +151,8 @@ int64_t element_bytes(const NpyHeader& header) { return static_cast<int64_t>(c10
 void check_size(const NpyHeader& header, const std::string& where) {
   int64_t bytes = element_bytes(header);
   for (const int64_t length : header.shape) {
-    const int64_t factor = std::max<int64_t>(length, 1);  // strides are products of lengths even where there is nothing
+    // strides are products of lengths, even if there are no values
+    const int64_t factor = std::max<int64_t>(length, 1);
     if (bytes > kMaxBytes / factor)
       fail_npy(where, "shape " + to_string(header.shape), "its values would take more than 2^48 bytes");
     bytes *= factor;
@@ -162,7 +163,7 @@ void swap_bytes(uint8_t* values, int64_t count, int64_t width) {
   for (int64_t i = 0; i < count; ++i, values += width) std::reverse(values, values + width);
 }
 
-/// The tensor whose values, row by row (or by columns in Fortran order), are at `bytes`.
+/// Returns the tensor whose values, row by row (or by columns in Fortran order), are at `bytes`.
 at::Tensor make_tensor(const NpyHeader& header, const uint8_t* bytes) {
   const Shape& shape = header.shape;
   Shape stored = shape;
@@ -171,7 +172,7 @@ at::Tensor make_tensor(const NpyHeader& header, const uint8_t* bytes) {
   if (tensor.nbytes() > 0) std::memcpy(tensor.data_ptr(), bytes, tensor.nbytes());
   if (header.big_endian != (std::endian::native == std::endian::big))
     swap_bytes(static_cast<uint8_t*>(tensor.data_ptr()), tensor.numel(), element_bytes(header));
-  if (header.type == at::kBool)  // a bool that is neither 0 nor 1 would confuse the compiler
+  if (header.type == at::kBool)  // a bool other than 0 or 1 is undefined behaviour
     tensor = tensor.view(at::kByte).ne(0);
   if (!header.fortran_order) return tensor;
   std::vector<int64_t> reversed(shape.size());
@@ -183,9 +184,9 @@ std::string_view as_text(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Where the header's dictionary begins, and where it ends as its length says.
+/// Returns the begin of the header's dictionary, and its end according to its stated length.
 std::pair<size_t, size_t> dictionary_extent(std::span<const uint8_t> bytes, const std::string& where) {
-  if (!as_text(bytes).starts_with(kMagic)) fail_npy(where, "no .npy", "such a file begins with 0x93 and NUMPY");
+  if (!as_text(bytes).starts_with(kMagic)) fail_npy(where, "not a .npy", "a .npy begins with 0x93 and NUMPY");
   const size_t length_at = kMagic.size() + kVersionBytes;
   const uint8_t major = bytes.size() > kMagic.size() ? bytes[kMagic.size()] : 1;
   if (major < 1 || major > 3)
@@ -196,7 +197,7 @@ std::pair<size_t, size_t> dictionary_extent(std::span<const uint8_t> bytes, cons
   size_t length = 0;
   for (size_t i = begin; i-- > length_at;) length = length << 8 | bytes[i];  // little endian
   if (length > kMaxHeader)
-    fail_npy(where, fmt::format("a header of {} bytes at byte {}", length, length_at), "that is no sound one");
+    fail_npy(where, fmt::format("a header of {} bytes at byte {}", length, length_at), "a valid header is shorter");
   return {begin, begin + length};
 }
 
@@ -204,7 +205,7 @@ void check_length(const NpyHeader& header, size_t found, const std::string& wher
   const size_t expected = header.data_begin + static_cast<size_t>(element_count(header.shape) * element_bytes(header));
   if (found == expected) return;
   fail_npy(where, found < expected ? "truncated .npy" : ".npy with surplus bytes",
-           fmt::format("its header asks for {} of {} ({} bytes in all), found {} bytes", to_string(header.shape),
+           fmt::format("its header requires {} of {} ({} bytes in all), found {} bytes", to_string(header.shape),
                        c10::toString(header.type), expected, found));
 }
 

@@ -11,7 +11,8 @@ namespace trireme {
 namespace {
 
 constexpr size_t kArrayReadBlock = size_t{1} << 18;
-constexpr size_t kMaxEntry = size_t{1} << 36;  // bytes; more is no array that fits in memory but an error or an attack
+// Bytes. A larger entry is an error or an attack, because it would not fit in memory.
+constexpr size_t kMaxEntry = size_t{1} << 36;
 constexpr std::string_view kExtension = ".npy";
 
 using Reader = std::unique_ptr<archive, int (*)(archive*)>;
@@ -54,7 +55,7 @@ std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::filesystem::
     archive_entry* entry = nullptr;
     const int status = archive_read_next_header(reader.get(), &entry);
     if (status == ARCHIVE_EOF) break;
-    if (status != ARCHIVE_OK) fail_npz(file, "no sound .npz", reason(reader.get()));
+    if (status != ARCHIVE_OK) fail_npz(file, "not a valid .npz", reason(reader.get()));
     const char* path = archive_entry_pathname(entry);
     const std::string name = path ? path : "";
     if (!name.ends_with(kExtension)) fail_npz(file, fmt::format("entry \"{}\"", name), "an .npz holds .npy files only");

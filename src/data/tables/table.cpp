@@ -18,7 +18,7 @@ namespace {
 
 using Rows = std::span<const int64_t>;
 
-/// A row that cannot be encoded. Caught where rows are left out, an error elsewhere.
+/// A row that cannot be encoded. It is caught if rows are left out; otherwise it becomes a user error.
 struct BadRow {
   Diagnosis diagnosis;
 };
@@ -34,7 +34,7 @@ int64_t column_named(const CsvTable& table, const std::string& name, const char*
              .next = near.empty() ? "choose one of " + join(names) : fmt::format("did you mean \"{}\"?", near)});
 }
 
-/// A value in quotes, for messages: bytes that do not show are written as \xNN, a long one is cut.
+/// Returns a value in quotes, for messages. Control characters are written as \xNN; a long value is cut.
 std::string shown(std::string_view value) {
   constexpr size_t kLongest = 60;
   std::string text = "\"";
@@ -47,7 +47,7 @@ std::string shown(std::string_view value) {
   return text + "\"";
 }
 
-/// A value in a column of numbers that is none of them.
+/// Describes a value that is not a number, in a numeric column.
 Diagnosis no_number(const CsvTable& table, int64_t row, int64_t column, std::string why) {
   const std::string& name = table.names()[static_cast<size_t>(column)];
   return {.where = table.position(row, column),
@@ -59,7 +59,7 @@ Diagnosis no_number(const CsvTable& table, int64_t row, int64_t column, std::str
               name, shown(table.field(row, column)))};
 }
 
-/// A number that the column must have. Throws BadRow.
+/// Returns the number of a numeric column. Throws BadRow if the value is not a number.
 double number_at(const CsvTable& table, int64_t row, int64_t column) {
   if (const auto number = parse_number(table.field(row, column))) return *number;
   throw BadRow{no_number(table, row, column, "the column holds numbers")};
@@ -70,8 +70,8 @@ std::string_view without_plus(std::string_view text) {
   return text;
 }
 
-/// Whether the whole text is written as a number, even one that training cannot use: an infinity, or too large for a
-/// double.
+/// True if the whole text has the form of a number, even one that training cannot use: an infinity, or a number too
+/// large for a double.
 bool is_written_as_number(std::string_view text) {
   text = without_plus(text);
   double value = 0;
@@ -79,7 +79,7 @@ bool is_written_as_number(std::string_view text) {
   return error != std::errc::invalid_argument && end == text.data() + text.size();
 }
 
-/// `value`, which training keeps in float32. Throws BadRow where it has no place there.
+/// Returns `value`. Training stores it in float32; throws BadRow if it exceeds that range.
 double checked_for_float(double value, const CsvTable& table, int64_t row, int64_t column) {
   if (std::abs(value) <= double{std::numeric_limits<float>::max()}) return value;
   throw BadRow{
@@ -94,7 +94,7 @@ ColumnKind kind_of(const CsvTable& table, Rows rows, int64_t column, const Table
   const auto stated = options.kinds.find(table.names()[static_cast<size_t>(column)]);
   if (stated != options.kinds.end()) return stated->second;
   int64_t present = 0, numbers = 0, like_numbers = 0;
-  int64_t stray = table.rows();  // the first row of the file whose value is no usable number
+  int64_t stray = table.rows();  // first row of the file whose value is not a usable number
   for (const int64_t row : rows) {
     if (table.is_missing(row, column)) continue;
     ++present;
@@ -139,10 +139,10 @@ void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t
   fitted.deviation = std::sqrt(squares / count);
   if (!std::isfinite(fitted.deviation))
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
-               .what = "numbers too large to measure",
-               .why = "their squares exceed what a number can be",
+               .what = "numbers too large for a standard deviation",
+               .why = "their squares exceed the range of a double",
                .next = "scale the column, or leave it out"});
-  // rounding leaves a constant column a deviation that is not quite 0
+  // because of rounding, the deviation of a constant column may not be exactly 0
   if (!(fitted.deviation > 1e-12 * std::abs(fitted.mean))) fitted.deviation = 1;
 }
 
@@ -167,7 +167,7 @@ FittedColumn fit(const CsvTable& table, Rows rows, int64_t column, const TableOp
   if (empty)
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
                .what = "no values",
-               .why = "all training rows lack it",
+               .why = "no training row has a value",
                .next = "leave the column out"});
   try {
     if (fitted.kind == ColumnKind::numeric) fit_numbers(fitted, table, rows, column, options.on_error);
@@ -184,7 +184,7 @@ void add_feature_names(const FittedColumn& column, std::vector<std::string>& nam
   if (column.has_missing) names.push_back(column.name + " missing");
 }
 
-/// `features` begins at the column's first one and is all zeros. Throws BadRow.
+/// Encodes a field. `features` begins at the column's first feature and holds zeros. Throws BadRow.
 void encode_field(const FittedColumn& fitted, const CsvTable& table, int64_t row, int64_t column, float* features,
                   int64_t& unknown) {
   const bool missing = table.is_missing(row, column);
@@ -222,7 +222,7 @@ std::vector<std::string> labels_of(const CsvTable& table, Rows rows, int64_t col
   if (labels.size() < 2)
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), table.names()[static_cast<size_t>(column)]),
                .what = fmt::format("{} different labels", labels.size()),
-               .why = "a classification tells at least two apart",
+               .why = "classification needs at least two labels",
                .next = "choose another target"});
   return {labels.begin(), labels.end()};
 }
@@ -278,7 +278,7 @@ TableEncoder::TableEncoder(const CsvTable& training, std::span<const int64_t> ro
                .next = "check the separator"});
 }
 
-/// Where the encoder's columns stand in another table. User errors: a column is missing or surplus.
+/// Returns the positions of the encoder's columns in another table. User errors: a column is missing or surplus.
 std::vector<int64_t> TableEncoder::places_in(const CsvTable& table) const {
   std::vector<int64_t> places;
   for (const FittedColumn& column : columns_) places.push_back(column_named(table, column.name, "data"));

@@ -1,10 +1,11 @@
-// Tables as numbers: the columns of a CSV file become features and a target.
+// Converts tables to numbers: the columns of a CSV file become features and a target.
 //
-// A numeric column is one feature: missing values are filled with the training median, then the training mean is taken
-// off and the training deviation divided by (a constant column becomes 0). Where the training rows lack values a second
-// feature is 1 for the filled ones and 0 elsewhere. A categorical column is one feature per value that the training
-// rows have, in byte order: 1 for the row's own, 0 for the others; missing is a value of its own where the training
-// rows lack any. A value that the training rows do not have is 0 everywhere, and counted.
+// A numeric column is one feature. Missing values are replaced by the training median; then the training mean is
+// subtracted and the result divided by the training deviation (a constant column becomes 0). If the training rows lack
+// values, a second feature is 1 for the replaced values and 0 for others. A categorical column is one feature per value
+// that the training rows have, in byte order: 1 for the row's own value, 0 for the others. If the training rows lack
+// some values, "missing" is one more value. A value that the training rows do not have gives 0 in all features and is
+// counted.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,23 +27,24 @@ enum class ColumnKind { numeric, categorical };
 
 struct TableOptions {
   std::string target = {};  ///< the column to predict; empty: the last
-  std::optional<LearningTask> task =
-      {};  ///< regression or classification; empty: what the target column's kind suggests
-  std::map<std::string, ColumnKind> kinds = {};  ///< of columns whose kind is stated
+  /// Regression or classification. Empty: determined by the kind of the target column.
+  std::optional<LearningTask> task = {};
+  std::map<std::string, ColumnKind> kinds = {};  ///< kinds of columns that are stated
   std::vector<std::string> left_out = {};        ///< columns that are neither feature nor target
   double target_unit = 1;                        ///< regression: a target is the column's value divided by it
-  std::string label_tail = {};       ///< classification: dropped from the end of labels ("." in Adult's test file)
-  OnError on_error = OnError::fail;  ///< rows without target, with an unknown label or text in a numeric column
+  std::string label_tail = {};  ///< classification: removed from the end of labels ("." in Adult's test file)
+  /// For rows without a target, with an unknown label, or with text in a numeric column.
+  OnError on_error = OnError::fail;
 };
 
-/// A finite decimal number that is the whole of `text`.
+/// Returns the finite decimal number that the whole of `text` represents; nullopt if it does not.
 std::optional<double> parse_number(std::string_view text);
 
-/// What the training rows say about a column.
+/// The properties of a column, learned from the training rows.
 struct FittedColumn {
   std::string name;
   ColumnKind kind = ColumnKind::numeric;
-  double median = 0, mean = 0, deviation = 1;  ///< of numbers; mean and deviation with missing ones filled in
+  double median = 0, mean = 0, deviation = 1;  ///< of numbers; mean and deviation with missing values replaced
   bool has_missing = false;
   std::vector<std::string> categories = {};  ///< in byte order
   int64_t first_feature = 0;
@@ -52,18 +54,18 @@ struct FittedColumn {
   }
 };
 
-/// Learns from training rows how columns become numbers. Immutable; safe from many threads.
+/// Learns from training rows how columns become numbers. Immutable; thread-safe.
 class TableEncoder {
  public:
-  static constexpr int64_t kMaxCategories = 1000;  ///< of a feature
-  static constexpr double kNearlyAll = 0.9;  ///< share of a column's values that are numbers: what is not is an error
+  static constexpr int64_t kMaxCategories = 1000;  ///< values of a categorical column
+  static constexpr double kNearlyAll = 0.9;  ///< if this share of a column's values are numbers, the others are errors
 
-  /// A column is numeric when every value that its training rows have is a number, else categorical, unless
-  /// `options.kinds` says. One in which nearly all are numbers (infinite ones count here) is taken for numeric with
-  /// errors in it: a user error that names the first in the file, with OnError::skip rows to leave out. `rows`: those
-  /// of `training` to learn from. User errors: an option that names no column, a column without any value, a
-  /// categorical feature of more than kMaxCategories values, text in a column that is stated to be numeric, a target
-  /// with one class only, another task.
+  /// A column is numeric if all its values in the training rows are numbers, else categorical, unless `options.kinds`
+  /// states it. A column in which nearly all values are numbers (infinite ones count here) is considered numeric with
+  /// errors: a user error names the first in the file; with OnError::skip, these rows are left out. `rows`: the rows of
+  /// `training` from which to learn. User errors: an option that names no column; a column without any value; a
+  /// categorical feature of more than kMaxCategories values; text in a column that is stated to be numeric; a target
+  /// with one class only; another task.
   TableEncoder(const CsvTable& training, std::span<const int64_t> rows, TableOptions options);
 
   struct Encoded {
@@ -73,12 +75,12 @@ class TableEncoder {
     int64_t skipped = 0;             ///< rows left out with OnError::skip
   };
 
-  /// The chosen rows of a table with the same columns, in any order. User errors, with file:line:column: a column
-  /// missing or surplus, and those of `on_error`.
+  /// Encodes the given rows of a table with the same columns, in any order. User errors, with file:line:column: a
+  /// column missing or surplus; those of `on_error`.
   Encoded encode(const CsvTable& table, std::span<const int64_t> rows) const;
 
   LearningTask task() const { return task_; }
-  /// Labels to tell apart, 1 for regression.
+  /// Number of labels; 1 for regression.
   int64_t classes() const { return task_ == LearningTask::regression ? 1 : static_cast<int64_t>(labels_.size()); }
   const std::vector<std::string>& labels() const { return labels_; }           ///< in byte order: the classes
   const std::vector<std::string>& feature_names() const { return features_; }  ///< "age", "age missing", "sex = Male"

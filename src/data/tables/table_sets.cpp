@@ -58,7 +58,7 @@ TaskData make_tables(TableSplit train, TableSplit test, const TableOptions& opti
                                       static_cast<int64_t>(test.rows.size()), whole_test, "rows"));
   const bool one_table = &train.table == &test.table;
   task.source += counted(train.table.skipped() + (one_table ? 0 : test.table.skipped()), "unreadable row", " left out");
-  task.source += counted(learned.skipped + tested.skipped, "row", " without sound values left out");
+  task.source += counted(learned.skipped + tested.skipped, "row", " with invalid values left out");
   task.source += counted(tested.unknown_categories, "test value", " that no training row has");
   task.train = std::make_shared<TensorDataset>(learned.data, learned.target, encoder.task(), encoder.classes());
   task.test = std::make_shared<TensorDataset>(tested.data, tested.target, encoder.task(), encoder.classes());

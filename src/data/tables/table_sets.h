@@ -1,4 +1,4 @@
-// What sets of tables have in common: rows become a task's data.
+// Shared by sets of tables: rows become a task's data.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace trireme {
 
-/// The key `task`, where it is there.
+/// Reads the key `task`; nullopt if it is absent.
 std::optional<LearningTask> read_task(const ConfigTable& table);
 
-/// Rows of a test split that is drawn from the training file do not depend on the experiment's seed.
+/// Seed of a test split that is drawn from the training file. It does not depend on the experiment's seed.
 inline constexpr uint64_t kSplitSeed = 1;
 
 /// Rows 0..n-1 in random order, cut into training rows and round(n * test_share) test rows.
@@ -26,7 +26,7 @@ struct RowSplit {
 };
 RowSplit split_rows(int64_t n, double test_share);
 
-/// A table and those of its rows that make a split.
+/// A table, and its rows that form a split.
 struct TableSplit {
   const CsvTable& table;
   std::vector<int64_t> rows;
@@ -36,7 +36,7 @@ std::vector<int64_t> all_rows(const CsvTable& table);
 
 TaskData make_tables(TableSplit train, TableSplit test, const TableOptions& options, const std::string& title);
 
-/// Both splits from one table. User error: a split without rows.
+/// Draws both splits from one table. User error: a split without rows.
 TaskData open_one_table(const DataSpec& spec, const CsvTable& table, double test_share, const TableOptions& options,
                         const std::string& title);
 

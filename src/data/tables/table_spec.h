@@ -1,4 +1,4 @@
-// What an experiment says about a table, or about arrays.
+// An experiment's settings for a table, or for arrays.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace trireme {
 struct TableSpec {
   char separator = ',';
   bool header = true;                     ///< the first row names the columns
-  std::vector<std::string> missing = {};  ///< fields that stand for no value, beside the usual ones (csv.h)
-  TableOptions columns = {};              ///< on_error is DataSpec's
-  double test_share = 0.2;                ///< of the rows, where there is no test file
+  std::vector<std::string> missing = {};  ///< fields that mean "no value", in addition to the usual ones (csv.h)
+  TableOptions columns = {};              ///< its on_error is not used; DataSpec's is
+  double test_share = 0.2;                ///< share of the rows, if there is no test file
 };
 
 struct TensorSpec {
-  std::optional<LearningTask> task = {};  ///< empty: what dtypes and shapes suggest
+  std::optional<LearningTask> task = {};  ///< empty: determined by dtypes and shapes
   int64_t classes = 0;                    ///< 0: one more than the largest target
-  int64_t vocabulary = 0;                 ///< data are token ids below it; 0: data are numbers
+  int64_t vocabulary = 0;                 ///< number of token ids in the data; 0: data are numbers
 };
 
 }  // namespace trireme

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kImageDims = 4;  // [n, channels, height, width]
 
-/// User error naming the first value of `values` outside 0 .. limit - 1.
+/// Throws a user error that names the first value of `values` outside 0 .. limit - 1.
 void check_below(const at::Tensor& values, int64_t limit, const char* what, const char* next) {
   const at::Tensor bad = values.lt(0).logical_or_(values.ge(limit)).flatten();
   if (!bad.any().item<bool>()) return;

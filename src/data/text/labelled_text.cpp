@@ -24,13 +24,13 @@ const char* const kCorrectLine = "correct the line, or leave such lines out: dat
              .next = kCorrectLine});
 }
 
-/// Without the blanks around it.
+/// Returns the label without the blanks around it.
 std::string trimmed(std::string_view label) {
   const size_t first = label.find_first_not_of(' '), last = label.find_last_not_of(' ');
   return std::string(label.substr(first, last - first + 1));
 }
 
-/// Where the tab of the line is. User errors: see read_labelled_text.
+/// Returns the position of the line's tab. User errors: see read_labelled_text.
 size_t find_tab(const std::filesystem::path& file, const TextLine& line) {
   check_utf8(line, file, kCorrectLine);
   const std::string& text = line.text;
@@ -62,7 +62,7 @@ LabelledText read_labelled_text(const std::filesystem::path& file, OnError on_er
   if (text.labels.empty())
     fail_user({.where = file.string(),
                .what = "no lines",
-               .why = "of the form label, tab, sentence",
+               .why = "no line has the form label, tab, sentence",
                .next = "check the file"});
   return text;
 }

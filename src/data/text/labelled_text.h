@@ -13,25 +13,25 @@
 namespace trireme {
 
 struct LabelledText {
-  std::vector<std::string> labels;     ///< without blanks around them
+  std::vector<std::string> labels;     ///< without surrounding blanks
   std::vector<std::string> sentences;  ///< one per label
   std::vector<int64_t> lines;          ///< in the file, from 1
   int64_t skipped = 0;                 ///< lines left out
 };
 
-/// A file, gzipped or plain, of lines "label<tab>sentence"; empty lines are left out. No quoting: quotes are text.
-/// User errors, with file:line and column or byte: no tab, more than one, an empty label or sentence, bytes that are
-/// not UTF-8. These are skipped and counted with OnError::skip. Always: no lines, a missing file.
+/// Reads a file, gzipped or plain, of lines "label<tab>sentence"; empty lines are ignored. There is no quoting: quotes
+/// are text. User errors, with file:line and column or byte: no tab; more than one tab; an empty label or sentence;
+/// bytes that are not UTF-8. With OnError::skip, these lines are skipped and counted. Always user errors: no lines; a
+/// missing file.
 LabelledText read_labelled_text(const std::filesystem::path& file, OnError on_error = OnError::fail);
 
-/// Sample i is <s>, the sentence's tokens, </s> and padding: int64 [length]. A sentence that is too long loses its last
-/// tokens, not
-/// </s>. Immutable; `get` is safe from many threads.
+/// Sample i is <s>, the sentence's tokens, </s> and padding: int64 [length]. If a sentence is too long, its last tokens
+/// are removed, but not </s>. Immutable; `get` is thread-safe.
 class SentenceSet final : public PaddedSet {
  public:
-  /// `classes`: the labels in the order of their numbers. `name` and the lines of `text` say in messages where a label
-  /// stands. User errors: a length below 3; a label that is none of the classes is an error, or left out with
-  /// OnError::skip.
+  /// `classes`: the labels in the order of their numbers. `name` and the lines of `text` give the position of a label
+  /// in messages. User errors: a length below 3; a label that is not one of the classes (with OnError::skip, its sample
+  /// is left out).
   SentenceSet(const LabelledText& text, const std::vector<std::string>& classes,
               std::shared_ptr<const Tokenizer> tokenizer, int64_t length, const std::string& name,
               OnError on_error = OnError::fail);
@@ -46,7 +46,7 @@ class SentenceSet final : public PaddedSet {
 
   int64_t cut() const { return cut_; }          ///< sentences that were too long
   int64_t skipped() const { return skipped_; }  ///< of unknown label
-  void keep_first(int64_t n);                   ///< leaves only the first n samples; 0: all
+  void keep_first(int64_t n);                   ///< keeps only the first n samples; 0: all
 
  private:
   std::vector<std::string> classes_;

@@ -30,11 +30,11 @@ ParallelText read_parallel_text(const std::filesystem::path& source, const std::
                                 OnError on_error) {
   std::vector<TextLine> from = read_lines(source, "check the path"), to = read_lines(target, "check the path");
   if (from.size() != to.size())
-    fail_user(
-        {.where = target.string(),
-         .what = count_of(int64_t(to.size()), "line"),
-         .why = fmt::format("{} has {}; line by line they are each other's translation", source.string(), from.size()),
-         .next = "check that the files belong together"});
+    fail_user({.where = target.string(),
+               .what = count_of(int64_t(to.size()), "line"),
+               .why = fmt::format("{} has {}; each line must translate the same line of the other file",
+                                  source.string(), from.size()),
+               .next = "check that the files belong together"});
   ParallelText text;
   for (size_t i = 0; i < from.size(); ++i) {
     try {
@@ -78,7 +78,7 @@ TranslationSet::TranslationSet(ParallelText text, std::shared_ptr<const Tokenize
 }
 
 PartLengths TranslationSet::parts(int64_t i) const {
-  // the decoder is given one token less than the row has
+  // the decoder's input has one token less than the row
   return {static_cast<int64_t>(source_rows_.row(i).size()), static_cast<int64_t>(target_rows_.row(i).size()) - 1};
 }
 

@@ -1,4 +1,4 @@
-// Sentences in two languages, line by line in two files, and as a dataset for translation.
+// Sentences in two languages, line by line in two files, and a dataset of them for translation.
 #pragma once
 
 #include <filesystem>
@@ -18,16 +18,15 @@ struct ParallelText {
   int64_t skipped = 0;              ///< pairs left out
 };
 
-/// Two files, gzipped or plain. User errors, with file:line and byte: bytes that are not UTF-8, an empty line (both
-/// skip the pair and count it with OnError::skip). Always: files of different numbers of lines, a missing or empty
-/// file.
+/// Reads two files, gzipped or plain. User errors, with file:line and byte: bytes that are not UTF-8; an empty line
+/// (with OnError::skip, the pair is skipped and counted in both cases). Always user errors: different numbers of lines;
+/// a missing or empty file.
 ParallelText read_parallel_text(const std::filesystem::path& source, const std::filesystem::path& target,
                                 OnError on_error = OnError::fail);
 
-/// Sample i is int64 [S + T]: the source's tokens and </s>, padded to S; then what a decoder is given, <s> and the
-/// target's tokens, padded to T. Its target is int64 [T]: the target's tokens and </s>, padded. A sentence that is too
-/// long loses what does not fit,
-/// </s> included: it has no end that could be learned. Immutable; safe from many threads.
+/// Sample i is int64 [S + T]: the source's tokens and </s>, padded to S; then the decoder's input, <s> and the target's
+/// tokens, padded to T. Its target is int64 [T]: the target's tokens and </s>, padded. A sentence that is too long is
+/// cut, without </s>: it has no end to learn. Immutable; thread-safe.
 class TranslationSet final : public PaddedSet {
  public:
   /// S = T = `length`. User error: a length below 2.
@@ -39,23 +38,24 @@ class TranslationSet final : public PaddedSet {
   Shape target_shape() const override { return {length_}; }
   LearningTask task() const override { return LearningTask::translation; }
   int64_t classes() const override { return target_->size(); }
-  /// Of both parts of the data: the larger one where the languages have vocabularies of their own.
+  /// The vocabulary of both parts of the data: the larger one, if each language has its own.
   int64_t vocabulary() const override { return std::max(source_->size(), target_->size()); }
   PartLengths parts(int64_t i) const override;
   PartLengths padded_parts() const override { return {length_, length_}; }
   Samples get_padded(std::span<const int64_t> indices, const PartLengths& to) const override;
 
   int64_t source_length() const { return length_; }  ///< S: data[:, :S] is the source
-  int64_t target_length() const { return length_; }  ///< T: data[:, S:] is what the decoder is given
+  int64_t target_length() const { return length_; }  ///< T: data[:, S:] is the decoder's input
 
-  /// Sentences as they stand in the files, for BLEU.
+  /// Sentences as in the files, for BLEU.
   const std::string& source_text(int64_t i) const { return text_.source.at(static_cast<size_t>(i)); }
   const std::string& reference(int64_t i) const { return text_.target.at(static_cast<size_t>(i)); }
-  /// The sentence of target tokens that a model chose, up to the first </s>. User error: ids outside the vocabulary.
+  /// Returns the sentence of target tokens that a model chose, up to the first </s>. User error: ids outside the
+  /// vocabulary.
   std::string decode(std::span<const int64_t> ids) const { return target_->decode(ids); }
 
   int64_t cut() const { return cut_; }  ///< pairs with a sentence that was too long
-  void keep_first(int64_t n);           ///< leaves only the first n samples; 0: all
+  void keep_first(int64_t n);           ///< keeps only the first n samples; 0: all
 
  private:
   ParallelText text_;
@@ -63,7 +63,7 @@ class TranslationSet final : public PaddedSet {
   std::shared_ptr<const Tokenizer> target_;
   int64_t length_;
   TokenRows source_rows_;  ///< with </s>
-  TokenRows target_rows_;  ///< with <s> before and </s> after, where they fit
+  TokenRows target_rows_;  ///< with <s> before and </s> after, if they fit
   int64_t cut_ = 0;
 };
 

@@ -30,7 +30,7 @@ RepaddedSet::RepaddedSet(std::shared_ptr<const PaddedSet> whole, const PartLengt
   check_internal(whole_->padded_parts().holds(parts), "a repadded set has less padding, not more");
 }
 
-/// A sentence has one target; a translation has one for each token that the decoder is given.
+/// A sentence has one target; a translation has one target per token of the decoder's input.
 Shape RepaddedSet::target_shape() const { return whole_->target_shape().empty() ? Shape{} : Shape{parts_.second}; }
 
 Samples RepaddedSet::get(std::span<const int64_t> indices, const Draw&) const {

@@ -1,4 +1,5 @@
-// The samples of a padded set with less padding: batches of short sentences need not be as long as the longest of all.
+// The samples of a padded set with less padding, so that batches of short sentences need not be as long as the longest
+// sentence of all.
 #pragma once
 
 #include <memory>
@@ -8,11 +9,11 @@
 
 namespace trireme {
 
-/// The least lengths that hold these samples of the set, rounded up to multiples of `multiple` but no longer than all
-/// samples are padded to. `multiple` is at least 1.
+/// Returns the smallest lengths that hold these samples of the set, rounded up to multiples of `multiple`, but not
+/// longer than the set's padded length. `multiple` is at least 1.
 PartLengths parts_for(const PaddedSet& set, std::span<const int64_t> indices, int64_t multiple);
 
-/// Samples and their indices are those of `whole`, padded to `parts`; only those that fit may be asked for
+/// The samples of `whole`, with the same indices, padded to `parts`. Only samples that fit may be requested
 /// (PaddedSet::get_padded).
 class RepaddedSet final : public Dataset {
  public:

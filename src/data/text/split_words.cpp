@@ -11,7 +11,7 @@ constexpr std::string_view kBlanks = " \t\r\n\v\f";
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_stop(char c) { return c == '.' || c == ','; }
 
-/// All of ASCII's punctuation but ' , - and .
+/// True for all ASCII punctuation except ' , - and .
 bool is_symbol(char c) {
   return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= '!' && c <= '&') || (c >= '(' && c <= '+') ||
          (c >= ':' && c <= '@') || c == '/';
@@ -31,8 +31,8 @@ std::string set_symbols_apart(std::string_view text) {
   return out;
 }
 
-/// Rewrites each pair of neighbours that `matches`, from left to right and without overlap, as before, first, between,
-/// second, after.
+/// Rewrites each pair of neighbours for which `matches` is true, from left to right and without overlap, as: before,
+/// first, blank, second, after.
 template <class Matches>
 std::string rewrite_pairs(std::string_view text, Matches matches, std::string_view before, std::string_view after) {
   std::string out;

@@ -81,7 +81,7 @@ TaskData open_sentences(const DataSpec& spec, const fs::path& train_file, const 
   if (classes.size() < 2)
     fail_user({.where = train_file.string(),
                .what = fmt::format("one label, \"{}\"", classes[0]),
-               .why = "a classification tells at least two apart",
+               .why = "classification needs at least two labels",
                .next = "check the file"});
   const std::shared_ptr<const Tokenizer> tokenizer = make_tokenizer(spec, train.sentences, "word");
   const int64_t length = spec.sequence > 0 ? spec.sequence : kDefaultSentence;

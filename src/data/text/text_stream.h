@@ -1,4 +1,4 @@
-// A text as a dataset for language models: windows of token ids, each predicting the token after it.
+// A text as a dataset for language models: windows of token ids; each token predicts the next one.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace trireme {
 
-/// Sample i is tokens [i * window, (i + 1) * window) with the tokens one further on as targets: every token but the
-/// first and a rest of less than a window is predicted by exactly one sample. Data and targets are int64 [n, window].
-/// Immutable; `get` is safe from many threads.
+/// Sample i is tokens [i * window, (i + 1) * window); its targets are the tokens one position later. Every token,
+/// except the first and a rest of less than a window, is predicted by exactly one sample. Data and targets are int64
+/// [n, window]. Immutable; `get` is thread-safe.
 class TextStream final : public Dataset {
  public:
-  /// Tokens lie in 0 .. vocabulary - 1. User errors: window below 1, fewer than window + 1 tokens.
+  /// Tokens are in 0 .. vocabulary - 1. User errors: a window below 1; fewer than window + 1 tokens.
   TextStream(std::vector<int32_t> tokens, int64_t vocabulary, int64_t window);
 
   int64_t size() const override { return (static_cast<int64_t>(tokens_.size()) - 1) / window_; }
@@ -25,10 +25,10 @@ class TextStream final : public Dataset {
   int64_t vocabulary() const override { return classes(); }
   bool is_stream() const override { return true; }
 
-  /// Errors: internal, when an index is out of range.
+  /// Errors: internal, if an index is out of range.
   Samples get(std::span<const int64_t> indices, const Draw& draw) const override;
 
-  /// Leaves only the first n samples; 0: all.
+  /// Keeps only the first n samples; 0: all.
   void keep_first(int64_t n);
 
  private:

@@ -1,4 +1,4 @@
-// Sentences of token ids, padded where samples are made of them.
+// Sentences as token ids, padded when samples are made of them.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class TokenRows {
     tokens_.insert(tokens_.end(), row.begin(), row.end());
     ends_.push_back(tokens_.size());
   }
-  /// Leaves only the first n rows; 0: all.
+  /// Keeps only the first n rows; 0: all.
   void keep_first(int64_t n) {
     if (n <= 0 || n >= count()) return;
     ends_.resize(static_cast<size_t>(n));
@@ -35,14 +35,14 @@ class TokenRows {
   std::vector<size_t> ends_;
 };
 
-/// Copies `tokens` to `to` and pads up to `length`. Returns where the next goes.
+/// Copies `tokens` to `to` and pads up to `length`. Returns the position after the padding.
 inline int64_t* copy_padded(std::span<const int32_t> tokens, int64_t length, int64_t* to) {
   std::fill(std::copy(tokens.begin(), tokens.end(), to), to + length, int64_t{kPadding});
   return to + length;
 }
 
-/// How long the parts of a sample are, in tokens: of a sentence, {its length, 0}; of a translation, the source and what
-/// the decoder is given.
+/// The lengths of a sample's parts, in tokens. For a sentence: {its length, 0}. For a translation: the source and the
+/// decoder's input.
 struct PartLengths {
   int64_t first = 0;
   int64_t second = 0;
@@ -54,15 +54,16 @@ struct PartLengths {
 /// A set of samples that are padded to one length.
 class PaddedSet : public Dataset {
  public:
-  /// Of sample i without padding.
+  /// Returns the lengths of sample i without padding.
   virtual PartLengths parts(int64_t i) const = 0;
-  /// With padding, of every sample.
+  /// Returns the lengths of every sample with padding.
   virtual PartLengths padded_parts() const = 0;
-  /// Samples with less padding. Errors: internal, when one of them is longer than `to`, or an index is out of range.
+  /// Returns samples with less padding. Errors: internal, if one of them is longer than `to`, or an index is out of
+  /// range.
   virtual Samples get_padded(std::span<const int64_t> indices, const PartLengths& to) const = 0;
 
   Samples get(std::span<const int64_t> indices, const Draw&) const final { return get_padded(indices, padded_parts()); }
-  /// Of each sample, the positions in its data that are no padding.
+  /// Returns, for each sample, the number of positions in its data that are not padding.
   std::vector<int32_t> lengths() const {
     std::vector<int32_t> lengths;
     for (int64_t i = 0; i < size(); ++i) lengths.push_back(static_cast<int32_t>(parts(i).positions()));

@@ -17,7 +17,7 @@ using Counts = std::unordered_map<std::string, int64_t>;
 
 class CountedTokenizer final : public Tokenizer {
  public:
-  /// `texts`: of the ids from kSpecialTokens on.
+  /// `texts`: the texts of the ids from kSpecialTokens on.
   CountedTokenizer(std::vector<std::string> texts, const CountedVocabulary& options)
       : options_(options), texts_(std::move(texts)) {
     for (size_t i = 0; i < texts_.size(); ++i) ids_.emplace(texts_[i], static_cast<int32_t>(i) + kSpecialTokens);
@@ -75,7 +75,7 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
       fail_user({.where = "token",
                  .what = std::to_string(id),
                  .why = fmt::format("the vocabulary has ids 0 to {}", size() - 1),
-                 .next = "decode with the vocabulary that encoded"});
+                 .next = "decode with the vocabulary that encoded the text"});
     if (id == kEndToken) break;
     if (id != kPadding && id != kBeginToken) text.push_back(static_cast<int32_t>(id));
   }

@@ -13,7 +13,7 @@ constexpr char32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF, kLastCodeP
 
 uint8_t byte_at(std::string_view text, size_t at) { return static_cast<uint8_t>(text[at]); }
 
-/// Bytes of the sequence that `first` begins; 0 when no sequence begins with it.
+/// Returns the number of bytes of the sequence that `first` begins; 0 if no sequence begins with it.
 size_t sequence_length(uint8_t first) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first < 0xE0) return 2;  // C0 and C1 could only begin overlong forms
@@ -21,7 +21,7 @@ size_t sequence_length(uint8_t first) {
   return first >= 0xF0 && first < 0xF5 ? 4 : 0;
 }
 
-/// The code point of the `length` bytes at `at`.
+/// Returns the code point of the `length` bytes at `at`.
 char32_t decode(std::string_view text, size_t at, size_t length) {
   if (length == 1) return byte_at(text, at);
   char32_t c = byte_at(text, at) & (0xFFu >> (length + 1));
@@ -38,7 +38,7 @@ char32_t lower(char32_t c) {
   const auto within = [c](char32_t first, char32_t last) { return c >= first && c <= last; };
   if (within(U'A', U'Z') || (within(0xC0, 0xDE) && c != 0xD7)) return c + 32;
   if (c < 0x100) return c;
-  // Latin Extended-A: capitals are even, but odd in two runs; three letters are alone
+  // Latin Extended-A: capitals are even, but odd in two ranges; three letters are exceptions
   if (c == 0x130) return U'i';
   if (c == 0x178) return 0xFF;
   if (within(0x139, 0x148) || within(0x179, 0x17E)) return c % 2 == 1 ? c + 1 : c;

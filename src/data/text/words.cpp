@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kLineBlanks = " \t\r\v\f";
 
-/// Calls word(text, line number) for every word of every line, and once more for the end of every line that had any.
+/// Calls word(text, line number) for every word of every line, and once more at the end of every line that has words.
 template <class Word>
 void for_each_word(const std::filesystem::path& file, const std::string& next, Word word) {
   const std::vector<uint8_t> bytes = read_file(file, next);

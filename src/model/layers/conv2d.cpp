@@ -9,6 +9,7 @@
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
+#include "model/layers/conv2d_product.h"
 #include "trireme/error.h"
 
 namespace trireme {

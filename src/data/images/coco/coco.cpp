@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Reads the three lists as the parser comes by; nothing else of the document is kept.
+/// Reads the three lists while the file is parsed; nothing else of the document is stored.
 class CocoReader {
  public:
   CocoReader(const std::filesystem::path& file, bool skip_broken) : skip_broken_(skip_broken) { coco_.file = file; }
@@ -26,7 +26,7 @@ class CocoReader {
   CocoInstances read(std::string_view text) {
     parse(text);
     for (const char* list : {"images", "annotations", "categories"})
-      if (!counts_.contains(list)) fail_file(fmt::format("no list \"{}\"", list), "an instances file has one");
+      if (!counts_.contains(list)) fail_file(fmt::format("no list \"{}\"", list), "an instances file must have one");
     sort_images();
     number_categories();
     for (CocoAnnotation& annotation : annotations_) place(annotation);
@@ -43,7 +43,8 @@ class CocoReader {
   }
 
   void parse(std::string_view text) {
-    // the document is depth 0, its lists 1, their elements 2; an element is taken when it ends and then forgotten
+    // The document has depth 0, its lists 1, their elements 2. An element is read when it ends, and then dropped from
+    // the document.
     const auto on_event = [this](int depth, Event event, json& value) {
       if (event == Event::key && depth == 1) list_ = value.get<std::string>();
       if (event == Event::array_start && depth == 1) counts_.try_emplace(list_, 0);
@@ -94,7 +95,7 @@ class CocoReader {
       entry.fail(fmt::format("{}x{} pixels", image.size.width, image.size.height), "no image has this size");
     const std::filesystem::path path(image.file);
     if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
-      entry.fail(fmt::format("\"{}\"", image.file), "an image lies in the images' folder");
+      entry.fail(fmt::format("\"{}\"", image.file), "an image must be in the images' folder");
     coco_.images.push_back(std::move(image));
   }
 
@@ -121,7 +122,7 @@ class CocoReader {
         fail_file(fmt::format("two categories of id {}", all[i].id), "ids must differ");
   }
 
-  /// Gives the annotation to its image.
+  /// Adds the annotation to its image.
   void place(CocoAnnotation& annotation) {
     const std::string where = fmt::format("{}: {}", coco_.file.string(), annotation.object.name);
     const auto image = image_of_.find(annotation.image);
@@ -141,7 +142,7 @@ class CocoReader {
     else if (to.problem.empty()) to.problem = std::move(annotation.problem);
   }
 
-  /// What needs to know the other lists.
+  /// Completes an annotation with values from the other lists.
   void finish(CocoAnnotation& annotation, ImageSize image, const std::string& where) const {
     CocoObject& object = annotation.object;
     const auto category = category_of_.find(annotation.category);
@@ -163,7 +164,7 @@ class CocoReader {
   bool skip_broken_;
   std::string list_;                       // the list that is being read
   std::map<std::string, int64_t> counts_;  // elements of each list so far
-  std::vector<int64_t> ids_;               // of the images
+  std::vector<int64_t> ids_;               // ids of the images
   std::vector<CocoAnnotation> annotations_;
   std::unordered_map<int64_t, size_t> image_of_;
   std::unordered_map<int64_t, uint8_t> category_of_;

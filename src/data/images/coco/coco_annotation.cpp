@@ -32,7 +32,7 @@ const json* CocoEntry::find(const char* key) const {
 
 const json& CocoEntry::at(const char* key) const {
   const json* found = find(key);
-  if (found == nullptr) fail(fmt::format("no \"{}\"", key), "it is needed");
+  if (found == nullptr) fail(fmt::format("no \"{}\"", key), "it is required");
   return *found;
 }
 
@@ -46,7 +46,7 @@ int64_t CocoEntry::whole(const char* key) const {
 
 std::string CocoEntry::text(const char* key) const {
   const json& value = at(key);
-  if (!value.is_string()) fail(fmt::format("\"{}\" is {}", key, shown(value)), "it must be a text");
+  if (!value.is_string()) fail(fmt::format("\"{}\" is {}", key, shown(value)), "it must be a string");
   return value.get<std::string>();
 }
 
@@ -70,7 +70,7 @@ void read_polygons(const CocoEntry& entry, const json& polygons, CocoObject& obj
                  "it has x and y of at least three corners", kRepairAnnotation);
     for (const json& number : polygon) {
       if (!number.is_number() || !(std::abs(number.get<double>()) <= kFarthest))
-        entry.fail(fmt::format("a corner at {}", CocoEntry::shown(number)), "it is no pixel's place",
+        entry.fail(fmt::format("a corner at {}", CocoEntry::shown(number)), "it must be a position in pixels",
                    kRepairAnnotation);
       object.corners.push_back(number.get<float>());
     }
@@ -84,8 +84,8 @@ void read_counts(const CocoEntry& entry, const json& counts, CocoObject& object)
     return;
   }
   if (!counts.is_array())
-    entry.fail(fmt::format("\"counts\" is {}", CocoEntry::shown(counts)), "run lengths are a list of numbers or a text",
-               kRepairAnnotation);
+    entry.fail(fmt::format("\"counts\" is {}", CocoEntry::shown(counts)),
+               "run lengths are a list of numbers or a string", kRepairAnnotation);
   for (const json& count : counts) {
     if (!count.is_number_unsigned() || count.get<uint64_t>() > uint64_t{kMostCocoPixels})
       entry.fail(fmt::format("a run of {} pixels", CocoEntry::shown(count)),
@@ -97,11 +97,11 @@ void read_counts(const CocoEntry& entry, const json& counts, CocoObject& object)
 void read_runs(const CocoEntry& entry, const json& region, CocoObject& object) {
   for (const char* key : {"counts", "size"})
     if (!region.contains(key))
-      entry.fail(fmt::format("run lengths without \"{}\"", key), "they need it", kRepairAnnotation);
+      entry.fail(fmt::format("run lengths without \"{}\"", key), "it is required", kRepairAnnotation);
   read_counts(entry, region["counts"], object);
   const json& size = region["size"];
   if (!size.is_array() || size.size() != 2 || !size[0].is_number_integer() || !size[1].is_number_integer())
-    entry.fail("a strange \"size\" of run lengths", "it is [height, width]", kRepairAnnotation);
+    entry.fail("an invalid \"size\" of run lengths", "it is [height, width]", kRepairAnnotation);
   object.is_runs = true;
   object.size = {size[0].get<int64_t>(), size[1].get<int64_t>()};
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kGroupBits = 5;
 constexpr int kMostGroups = 7;                       // 35 bits, more than any length needs
-constexpr int64_t kMaxRunLength = int64_t{1} << 28;  // the most pixels of an image (image_file.h)
+constexpr int64_t kMaxRunLength = int64_t{1} << 28;  // largest number of pixels of an image (image_file.h)
 constexpr int64_t kMore = 32, kSign = 16, kPayload = 31;
 const char* const kAnnotationNext = "repair the annotation, or leave its image out with data.on_error = \"skip\"";
 
@@ -32,10 +32,10 @@ std::vector<uint32_t> parse_run_lengths(std::string_view text, const std::string
     const size_t begin = at;
     int64_t number = 0, group = kMore;
     for (int g = 0; (group & kMore) != 0; ++g, ++at) {
-      if (at == text.size()) fail(at, "the end", "a number goes on there");
+      if (at == text.size()) fail(at, "the end", "the last number is incomplete");
       if (g == kMostGroups) fail(begin, "a number too long", "lengths have at most 32 bits");
       group = static_cast<unsigned char>(text[at]) - int64_t{'0'};
-      if (group < 0 || group > kMore + kPayload) fail(at, "a strange character", "numbers are written in '0' to 'o'");
+      if (group < 0 || group > kMore + kPayload) fail(at, "an invalid character", "numbers are written in '0' to 'o'");
       number |= (group & kPayload) << (kGroupBits * g);
       const bool negative = (group & kMore) == 0 && (group & kSign) != 0;
       if (negative) number -= int64_t{1} << (kGroupBits * (g + 1));
@@ -71,11 +71,11 @@ void paint_runs(std::span<const uint32_t> counts, uint8_t value, Image& mask) {
 void paint_polygon(std::span<const float> corners, uint8_t value, Image& mask) {
   const size_t n = corners.size() / 2;
   const double height = double(mask.size.height), width = double(mask.size.width);
-  // the first pixel whose centre is at `v` or beyond
+  // returns the first pixel whose centre is at `v` or beyond
   auto first_centre = [](double v, double most) {
     return static_cast<int64_t>(std::clamp(std::ceil(v - 0.5), 0.0, most));
   };
-  std::vector<std::pair<int64_t, double>> crossings;  // row, x at its centre
+  std::vector<std::pair<int64_t, double>> crossings;  // row, and x at the row's centre
   for (size_t i = 0; i < n; ++i) {
     double x0 = corners[2 * i], y0 = corners[2 * i + 1];
     double x1 = corners[2 * ((i + 1) % n)], y1 = corners[2 * ((i + 1) % n) + 1];

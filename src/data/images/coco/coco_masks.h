@@ -1,4 +1,4 @@
-// COCO's object instances as classes of pixels.
+// COCO's object instances as pixel classes.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-/// The instances with the images of a folder. A pixel is of the class of the smallest object that covers it (objects
-/// are painted by falling area), ignored where only a crowd covers it, else background.
+/// The instances, and the images of a folder. A pixel has the class of the smallest object that covers it (objects are
+/// painted in descending order of area). It is ignored if only a crowd covers it; otherwise it is background.
 class CocoMasks final : public MaskedImages {
  public:
   CocoMasks(CocoInstances instances, std::filesystem::path images);
@@ -25,7 +25,7 @@ class CocoMasks final : public MaskedImages {
   const CocoInstances& instances() const { return instances_; }
 
  private:
-  /// User error: a broken annotation.
+  /// Returns the image. User error: a broken annotation.
   const CocoImage& sound_image(int64_t index) const;
   const CocoImage& image(int64_t index) const { return instances_.images[static_cast<size_t>(index)]; }
 
