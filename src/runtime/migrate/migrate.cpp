@@ -15,7 +15,7 @@ bool holds(const Bucket& bucket, int rank) {
   return std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank);
 }
 
-/// Elements of the region that `rank` has no copy of.
+/// Returns the number of elements of the region that `rank` has no copy of.
 int64_t lacking(const Program& program, int rank, const std::string& name, const ParameterShard& wanted) {
   int64_t held = 0;
   for (const Bucket& bucket : program.buckets)
@@ -62,8 +62,8 @@ int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_
 
 void StateGatherer::reuse(TrainingState old) {
   state_ = {};
-  state_.weights = std::move(old.weights);      // these are all written again;
-  state_.optimizer = std::move(old.optimizer);  // of what layers keep there may be less the next time
+  state_.weights = std::move(old.weights);      // all of these are overwritten;
+  state_.optimizer = std::move(old.optimizer);  // the state of layers may have fewer entries next time
 }
 
 void StateGatherer::gather(int rank, Worker& worker, const ParameterStore& store) {
@@ -107,7 +107,7 @@ void StateGatherer::gather_alone(Worker& worker) {
   add(worker.held());
 }
 
-/// `flats`: weights, then the optimizer's state.
+/// `flats`: the weights, then the optimizer's state.
 void StateGatherer::add_shards(const Bucket& bucket, const std::vector<at::Tensor>& flats) {
   for (const ParameterShard& shard : bucket.shards) {
     const ParameterSpec& spec = program_.parameters[size_t(shard.parameter)].spec;

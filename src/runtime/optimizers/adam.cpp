@@ -1,4 +1,4 @@
-// Adam, as torch.optim.Adam, and AdamW, whose decay is taken from the weights, as torch.optim.AdamW.
+// Adam, as torch.optim.Adam, and AdamW, which applies its decay to the weights, as torch.optim.AdamW.
 #include "runtime/optimizers/moments.h"
 
 namespace trireme {

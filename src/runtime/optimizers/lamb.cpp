@@ -1,5 +1,5 @@
-// LAMB (You et al., "Large Batch Optimization for Deep Learning", 2019): Adam's direction, each parameter's step in
-// proportion to the norm of its weights.
+// LAMB (You et al., "Large Batch Optimization for Deep Learning", 2019): Adam's direction; each parameter's step is
+// proportional to the norm of its weights.
 #include "runtime/optimizers/moments.h"
 
 namespace trireme {

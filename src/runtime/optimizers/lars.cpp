@@ -1,4 +1,4 @@
-// LARS (You et al., "Large Batch Training of Convolutional Networks", 2017): the rate of each parameter in proportion
+// LARS (You et al., "Large Batch Training of Convolutional Networks", 2017): the rate of each parameter is proportional
 // to the norm of its weights.
 #include "runtime/optimizer.h"
 

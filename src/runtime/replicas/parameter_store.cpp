@@ -76,7 +76,7 @@ at::Tensor ParameterStore::whole_bucket(BucketId id, const PartOfPiece& part) co
       if (!source.defined()) continue;
       if (piece.range.size() == bucket.elements) return source;
       if (!whole.defined()) whole = at::empty({bucket.elements}, source.options());
-      if (piece.range.begin != covered) continue;  // another holder's copy had it
+      if (piece.range.begin != covered) continue;  // already copied from another holder
       whole.narrow(0, piece.range.begin, piece.range.size()).copy_(source);
       covered = piece.range.end;
     }

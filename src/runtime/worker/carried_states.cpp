@@ -11,7 +11,8 @@
 namespace trireme {
 namespace {
 
-/// Rows and, on a tensor axis, features of a layer's state that `rank` has of micro-batch `samples` of a global batch.
+/// Returns the rows and, on a tensor axis, the features of a layer's state that `rank` has of micro-batch `samples` of
+/// a global batch.
 Box carried_box(const Op& op, size_t index, int rank, const Range& samples, Shape shape) {
   shape.insert(shape.begin(), samples.size());
   Box box = Layout{op.mesh, Placement::shard(0), op.option.states[index]}.box_of(rank, shape);
