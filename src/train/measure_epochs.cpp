@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// Passes reports on, and ends the run once the target is reached or the user asks.
+/// Forwards reports, and ends the run once the target is reached or the user interrupts.
 class UntilTarget : public TrainObserver {
  public:
   UntilTarget(double target, TrainObserver& next, const std::atomic<bool>& interrupted)

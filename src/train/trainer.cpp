@@ -39,21 +39,22 @@ namespace {
 
 constexpr double kReaderPollSeconds = 0.05;
 constexpr double kCleanSeconds = 0.5;  // after an interrupt, for workers to finish their step and hand out the weights
-constexpr double kCleanSecondsToResume = 10;  // the same where a checkpoint is to be written of what has been trained
-constexpr double kWorkerPatienceSeconds = 1;  // after that, for workers to finish the layer they are in
-constexpr double kFinalSeconds = 10;  // for final metrics beyond the time limit: a comparison waits little longer
+constexpr double kCleanSecondsToResume = 10;  // the same if a checkpoint of the trained steps must be written
+constexpr double kWorkerPatienceSeconds = 1;  // after that, for workers to finish their current layer
+// For final metrics beyond the time limit, so that a comparison waits little longer.
+constexpr double kFinalSeconds = 10;
 
-/// Why a run ended before its length.
+/// Why a run ended before its full length.
 struct Ending {
   bool timed_out = false, interrupted = false;
-  int asked_rank = 0;         ///< that was interrupted, and not rank 0; 0: none
-  bool abandoned = false;     ///< workers were still busy when the user's patience ended
+  int asked_rank = 0;         ///< another rank than 0 that was interrupted; 0: none
+  bool abandoned = false;     ///< workers were still busy after the waiting time that follows an interrupt
   int64_t diverged_step = 0;  ///< 0: never
-  std::string diverged;       ///< what was not finite then, and whose
+  std::string diverged;       ///< what was not finite in that step, and on which rank
   int64_t diverged_test = 0;  ///< step of the last evaluation if its loss was not finite; else 0
 };
 
-/// `begun_at`: what earlier runs had done.
+/// `begun_at`: the point that earlier runs had reached.
 StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, const CurvePoint& begun_at,
                        double started) {
   StepReport report;
@@ -68,14 +69,14 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
   }
   report.step_seconds = summary.last_step_seconds();
   report.samples_per_second = double(point.samples - begun_at.samples) / (point.seconds - begun_at.seconds);
-  // evaluation so far is spread over the steps so far
+  // The time of evaluations so far is spread over the steps so far.
   report.seconds_left =
       (steady_seconds() - started) / double(point.step - begun_at.step) * double(run.steps - point.step);
   return report;
 }
 
-/// What is not finite in a step that is done; "": all is. The loss has the word: gradients follow it. `loss`: of all
-/// workers.
+/// Returns what is not finite in a finished step; "" if everything is finite. The loss is reported first, because
+/// gradients follow from it. `loss`: of all workers.
 std::string not_finite_in(const StepRecord& entry, double loss) {
   std::vector<size_t> bad;
   size_t counting = 0;
@@ -95,19 +96,19 @@ std::string not_finite_in(const StepRecord& entry, double loss) {
                      first->not_finite, entry.step);
 }
 
-/// As not_finite_in, of a replica that spoils the others' weights.
+/// The same for a replica that would spoil the other replicas' weights.
 std::string not_finite_of_replica(const StepRecord& entry, const RunAgreement& agreement) {
   if (std::isfinite(entry.loss_sum()) || agreement.update().refuses_broken_values()) return "";
   return fmt::format("the loss of a replica's step {} is not finite", entry.step);
 }
 
-/// Asks the adapter after each step under which plan to go on.
+/// Calls the adapter after each step and applies the change of plan that it requests.
 class Adaptation {
  public:
   Adaptation(Run& run, Adapter* adapter) : run_(run), adapter_(adapter) {}
 
   void after_step(const StepRecord& entry, double seconds) {
-    if (!adapter_ || entry.plan < plan_) return;  // the change that was wished for is still to come
+    if (!adapter_ || entry.plan < plan_) return;  // the requested change is still pending
     const RunSpec& e = run_.experiment;
     MeasuredStep step{.step = entry.step,
                       .steps_left = run_.steps - entry.step,
@@ -130,19 +131,19 @@ class Adaptation {
  private:
   Run& run_;
   Adapter* const adapter_;
-  int plan_ = 0;  ///< that the run has, or is about to have
+  int plan_ = 0;  ///< number of plan changes, including a requested one
   std::vector<std::string> warnings_;
 };
 
-/// Reads the records until the workers are through, telling the observer, and ends them when time is up, the loss is no
-/// number any more, or the user asks.
+/// Reads the records until the workers have finished, and passes them to the observer. Ends the workers when the time
+/// limit is reached, the loss is not finite any more, or the user interrupts.
 void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation& adaptation, Checkpointing& checkpoints,
                 const CurvePoint& begun_at, bool waits_for_clients, const std::atomic<bool>& interrupted,
                 Ending& ending) {
   const double started = steady_seconds(), clean_seconds = checkpoints.writes() ? kCleanSecondsToResume : kCleanSeconds;
   RunAgreement* const agreement = run.agreement();
   double interrupted_at = 0, timed_out_at = 0;
-  double limited_from = waits_for_clients ? 0 : started;  // 0: from the first step on
+  double limited_from = waits_for_clients ? 0 : started;  // 0: counted from the first step on
   bool aborted = false;
   while (true) {
     bool timed_out_waiting = false;
@@ -187,7 +188,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       aborted = true;
       run.abort(kInterrupted);
     }
-    if (agreement && ending.interrupted) continue;  // what is left is short
+    if (agreement && ending.interrupted) continue;  // the remaining work is short
     if (ending.interrupted && steady_seconds() - interrupted_at > clean_seconds + kWorkerPatienceSeconds) {
       ending.abandoned = true;
       return;
@@ -202,8 +203,8 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
   }
 }
 
-/// `checkpoint_failure`: that the run was to end for. `steps`: of a whole run. One that got there is ok, even if the
-/// user or the clock said stop a moment later.
+/// `checkpoint_failure`: the failure for which the run had to end. `steps`: of a full run. A run that reached them is
+/// ok, even if the user or the time limit stopped it a moment later.
 void describe_ending(const Ending& ending, const std::exception_ptr& error, const std::string& checkpoint_failure,
                      const Experiment& experiment, int64_t steps, RunResult& result) {
   const bool whole = steps > 0 && !result.evaluations.empty() && result.evaluations.back().step == steps;
@@ -238,7 +239,7 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
   }
 }
 
-/// Why the run's weights cannot be saved; "" where they can.
+/// Returns why the run's weights cannot be saved; "" if they can.
 std::string obstacle_to_saving(const Run& run, const Ending& ending) {
   if (!run.saves_weights())
     return fmt::format("they take {}; save_weights = true saves more than {}",
@@ -250,8 +251,8 @@ std::string obstacle_to_saving(const Run& run, const Ending& ending) {
   return weights.failure().empty() ? "the run was stopped in the middle of a step" : weights.failure();
 }
 
-/// Gives the observer the trained weights, or the row the reason why there are none: a full disk takes nothing else
-/// from a run.
+/// Gives the observer the trained weights; otherwise adds the reason why there are none to the row. A full disk costs
+/// the run nothing but the weights.
 void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& observer, RunResult& result) {
   const bool unwanted = run.experiment.save_weights.has_value() && !*run.experiment.save_weights;
   if (unwanted || (result.curve.empty() && run.trained_weights().empty())) return;
@@ -265,7 +266,7 @@ void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& obser
   if (!obstacle.empty()) result.warnings.push_back("the trained weights are not saved: " + obstacle);
 }
 
-/// What is measured of the trained weights after training, within a few seconds of the time limit where there is one.
+/// Computes the final metrics from the trained weights, within a few seconds after the time limit if there is one.
 void add_final_metrics(const Run& run, double started, const std::atomic<bool>& interrupted, RunResult& result) {
   const TensorMap& weights = run.trained_weights();
   if (weights.empty()) return;
@@ -308,7 +309,7 @@ void add_warnings(const Plan& plan, const Model& model, const RunSpec& experimen
   if (result.oversubscribed)
     result.warnings.emplace_back(fmt::format("{} {} share {} cores: their times mean nothing, their curves do", busy,
                                              busy == plan.workers() ? "workers" : "threads", cores));
-  if (!plan.agreement.empty()) return;  // its curve is not one device's in any case
+  if (!plan.agreement.empty()) return;  // its curve is never one device's
   if (!find_schedule(plan.schedule, plan.name).flushes)
     result.warnings.emplace_back(
         fmt::format("schedule \"{}\" computes gradients with older weights: the curve differs from a single device's",
@@ -333,7 +334,7 @@ void add_warnings(const Plan& plan, const Model& model, const RunSpec& experimen
                     name_of(experiment.batch_norm)));
 }
 
-/// Nobody was paid for modelled time, but the machines would have been.
+/// Prices of the modelled machines for the modelled time.
 void add_virtual_prices(const RunSpec& experiment, RunResult& result) {
   if (!experiment.virtual_machines) return;
   const auto price = [&](double seconds) -> std::optional<double> {
@@ -344,13 +345,13 @@ void add_virtual_prices(const RunSpec& experiment, RunResult& result) {
   if (result.to_target) result.price_to_target = price(result.to_target->seconds);
 }
 
-/// Under which plans the run went on, and what is to be said of them.
+/// Adds the plans to which the run changed, and their warnings.
 void add_changes(const Run& run, const Ending& ending, RunResult& result) {
   if (run.agreement()) return;
   result.changes = run.changes();
   result.devices = run.devices();
   for (const PlanChange& change : result.changes) result.plan += " -> " + change.to;
-  if (ending.abandoned) return;  // the plans are still used by the workers
+  if (ending.abandoned) return;  // the workers still use the plans
   for (size_t p = 1; p < run.plans().size(); ++p) {
     RunResult other;
     add_warnings(run.plans()[p], run.model, run.experiment, inspect_machine(false).cores, other);
@@ -366,7 +367,7 @@ void add_memory(const Run& run, const Ending& ending, RunResult& result) {
     if (!ending.abandoned) result.memory = run.memory();
     return;
   }
-  if (run.process()) {  // of a run that did not get to its end nothing is known of other ranks
+  if (run.process()) {  // if the run did not reach its end, nothing is known about other ranks
     if (!ending.abandoned && !run.error()) result.memory = run.memory();
     set_memory_limit(run.process()->rank(), 0);
     return;
@@ -378,7 +379,7 @@ void add_memory(const Run& run, const Ending& ending, RunResult& result) {
   }
 }
 
-/// Failures that the run got to: `all`, or those before its last step.
+/// Adds the failures that happened in the run: `all`, or those before its last step.
 void add_failures(const Experiment& experiment, bool all, RunResult& result) {
   if (!experiment.replicas.clock) return;
   for (const Failure& failure : experiment.replicas.clock->failures) {
@@ -390,7 +391,7 @@ void add_failures(const Experiment& experiment, bool all, RunResult& result) {
   }
 }
 
-/// Updates of clients that are not in the weights.
+/// Adds warnings about clients' updates that are not in the weights.
 void add_refusals(const ReplicaReport& report, RunResult& result) {
   int refused = 0, late = 0;
   std::set<int> clients;
@@ -406,7 +407,7 @@ void add_refusals(const ReplicaReport& report, RunResult& result) {
     result.warnings.push_back(fmt::format("{} answers came when their round was over, and were not used", late));
 }
 
-/// What is to be said of replicas, once the run is over and its ending described.
+/// Adds the results of replicas, after the run has ended and its ending has been described.
 void add_replicas(const RunAgreement& agreement, const Experiment& experiment, RunResult& result) {
   const bool all_lost = result.status == RunStatus::ok && agreement.weights().empty();
   if (all_lost) {
@@ -422,7 +423,7 @@ void add_replicas(const RunAgreement& agreement, const Experiment& experiment, R
   add_refusals(*result.replicas, result);
 }
 
-/// Settings that do less than they say.
+/// Adds warnings about settings that have less effect than stated.
 void add_length_warnings(const Run& run, RunResult& result) {
   const int64_t samples = run.data.train->size();
   if (run.experiment.batch > samples)
@@ -496,7 +497,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   try {
     coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.places == ReplicaPlaces::clients,
                interrupted, ending);
-  } catch (...) {  // an observer that cannot go on (disk full) ends the run
+  } catch (...) {  // an observer that cannot continue (disk full) ends the run
     run->abort("the run's observer failed");
     workers.join();
     throw;

@@ -88,7 +88,7 @@ void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data
            "leave out the failures of [update.virtual]");
   const RunSpec whole = whole_experiment(experiment, plan);
   const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
-  if (serves) return;  // no replica is stopped
+  if (serves) return;  // a server stops no replica
   if (experiment.processes && update->stops() == UpdatePolicy::Stops::anywhere && !equal_steps(batches, plan.replicas))
     refuse("its replicas make different numbers of steps, and processes are stopped after equally many",
            "share batches: update.shares = \"batches\"");

@@ -19,7 +19,7 @@ std::string of_replica(int replica) { return fmt::format("replica/{}/", replica)
 std::string of_policy(const std::string& whose) { return fmt::format("policy/{}/", whose); }
 std::string progress_of(int replica) { return fmt::format("progress of {}", replica); }
 
-/// Tensors whose names begin so, without that; taken out.
+/// Takes out the tensors whose names begin with `prefix`. The returned names have no prefix.
 std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& prefix, TensorMap& tensors) {
   std::vector<std::pair<std::string, at::Tensor>> taken;
   for (auto entry = tensors.lower_bound(prefix); entry != tensors.end() && entry->first.starts_with(prefix);

@@ -29,7 +29,7 @@ namespace {
 
 constexpr auto kPatience = std::chrono::milliseconds(50);
 
-/// Of replicas: each fails with its workers.
+/// The failures of workers as failures of replicas: a replica fails with each of its workers.
 VirtualFailures failures_of(const RunSpec& experiment, const Plan& plan, const UpdatePolicy& update) {
   std::vector<Failure> failures = experiment.replicas.clock->failures;
   for (Failure& failure : failures) failure.replica /= plan.devices;
@@ -56,7 +56,7 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
 }
 
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {
-  constexpr int64_t kBytes = sizeof(double);  // of an element, at most
+  constexpr int64_t kBytes = sizeof(double);  // most bytes of an element
   int64_t weights = 0, statistics = 0;
   for (const ParameterSpec& parameter : model.parameters())
     weights += element_count(parameter.shape) + kBucketAlignment;
@@ -117,7 +117,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
 
 RunAgreement::~RunAgreement() = default;
 
-/// Of a federated policy, which decides how long the run is; its rounds are what is evaluated.
+/// With a federated policy, the policy decides the length of the run, and its rounds are evaluated.
 void RunAgreement::follow_rounds() {
   auto* federated = dynamic_cast<FederatedPolicy*>(update_.get());
   if (!federated) return;
@@ -126,7 +126,8 @@ void RunAgreement::follow_rounds() {
     if (!federated->counts_rounds() && samples() >= samples_of(experiment_.length)) federated->stop();
     int64_t samples = 0;
     if (!take_due(samples)) return;
-    const DeviceScope nobodys(kNoDevice);  // as all snapshots: the evaluator's, not the replica's
+    // As for all snapshots: charged to no device, since they belong to the evaluator.
+    const DeviceScope nobodys(kNoDevice);
     evaluator_.add({samples, record.seconds - began_, copy_of(values)});
   };
 }
@@ -167,14 +168,14 @@ int64_t RunAgreement::samples() const {
   return samples_;
 }
 
-/// Where the policy decides how long the run is, the schedule ends with the experiment's length, and its last rate goes
-/// on.
+/// If the policy decides the length of the run, the learning rate's schedule ends with the experiment's length, and its
+/// last rate stays in use.
 double RunAgreement::rate_at(int replica, int64_t step) const {
   const int64_t total = steps_of(experiment_.length, batches_.steps_per_epoch(replica));
   return learning_rate_at(experiment_, std::min(step, total - 1), total, batches_.steps_per_epoch(replica));
 }
 
-/// `decides`: this process says when replicas stop.
+/// `decides`: this process decides when replicas stop.
 void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
   int64_t samples = 0;
   {
@@ -260,7 +261,7 @@ void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
   add_part(std::move(part));
 }
 
-/// Of one replica, the first one's or another's.
+/// `part`: of one replica, the first or another.
 void RunAgreement::add_part(TrainingState part) {
   {
     std::lock_guard lock(mutex_);
@@ -287,7 +288,7 @@ TrainingState RunAgreement::take_kept() {
   return std::exchange(kept_, {});
 }
 
-/// Whether an evaluation's values are to be kept now, of which many samples.
+/// Returns true if values for an evaluation must be taken now; `samples` is then the number of samples so far.
 bool RunAgreement::take_due(int64_t& samples) {
   std::lock_guard lock(mutex_);
   if (samples_ < next_evaluation_) return false;
@@ -306,12 +307,12 @@ void RunAgreement::take_report(int replica, Request report) {
         if (step.facts.step != next_step(replica) || step.facts.samples > experiment_.batch)
           fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples),
                     "is not its next", ""});
-        if (world_->serves()) {  // its clients know of no earlier run
+        if (world_->serves()) {  // its clients do not know of an earlier run
           step.begin += begun_seconds_;
           step.end += begun_seconds_;
         }
         note(replica, step, /*decides=*/!world_->serves());
-        if (world_->serves()) keep_central_if_due(step.end);  // else this process has a replica, which does it
+        if (world_->serves()) keep_central_if_due(step.end);  // otherwise this process has a replica, which does it
       }
       if (world_->serves()) write_server_state(/*is_last=*/false);
       return;
@@ -329,7 +330,7 @@ void RunAgreement::take_report(int replica, Request report) {
   }
 }
 
-/// The parameter server's values, where an evaluation is due; rounds are kept otherwise.
+/// Takes the parameter server's values if an evaluation is due. With a federated policy the rounds are taken instead.
 void RunAgreement::keep_central_if_due(double seconds) {
   int64_t samples = 0;
   if (policy_decides_length_ || !update_->server() || !take_due(samples)) return;
@@ -338,7 +339,7 @@ void RunAgreement::keep_central_if_due(double seconds) {
     evaluator_.add({samples, seconds, std::move(*values)});
 }
 
-/// While nobody visits. `is_last`: due or not.
+/// Call it while no replica visits the server. `is_last`: writes whether due or not.
 void RunAgreement::write_server_state(bool is_last) {
   if (!stops_.writes()) return;
   {
@@ -362,7 +363,7 @@ void RunAgreement::write_server_state(bool is_last) {
   on_server_state(std::move(state));
 }
 
-/// What a run that is ended before its time has come to, where a server knows it.
+/// Takes the newest values of a run that ended early, if a server has them.
 void RunAgreement::keep_newest() {
   if (!update_->server()) return;
   const DeviceScope nobodys(kNoDevice);
@@ -380,7 +381,7 @@ SnapshotShape RunAgreement::snapshot_shape() const {
   return shape;
 }
 
-/// Of the steps so far; all replicas ask together.
+/// Returns the samples of the steps so far. All replicas must call it together.
 int64_t RunAgreement::samples_of_all(Hub& hub, const ReplicaGroup& group) {
   Hub::Unmetered quiet(hub);
   return int64_t(hub.total(double(group.samples)));
@@ -391,7 +392,7 @@ void RunAgreement::after_step(ReplicaGroup& group, int64_t step) {
 }
 
 void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
-  if (policy_decides_length_) return;  // rounds are kept
+  if (policy_decides_length_) return;  // rounds are taken instead
   Hub& hub = group.agreement->hub();
   if (update_->evaluates_together()) {
     const int64_t every = steps_of(experiment_.evaluate_every, batches_.steps_per_epoch(group.number));
@@ -402,7 +403,7 @@ void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
     if (group.number != 0) return;
     return hand_over(hub, {samples, hub.now() - group.began, std::move(values)});
   }
-  if (hub.reports()) return;  // the server does it
+  if (hub.reports()) return;  // the server takes the values
   int64_t samples = 0;
   if (!take_due(samples)) return;
   const double seconds = hub.now() - group.began;
@@ -410,7 +411,7 @@ void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
   evaluator_.add({samples, seconds, group.agreement->values_for_evaluation()});
 }
 
-/// To the process that evaluates it.
+/// Passes the snapshot to the process that evaluates it.
 void RunAgreement::hand_over(Hub& hub, ReplicaSnapshot snapshot) {
   if (hub.reports()) hub.report(report_of(snapshot));
   else evaluator_.add(std::move(snapshot));
@@ -426,7 +427,7 @@ void RunAgreement::end(ReplicaGroup& group) {
   group.agreement->finish();
   if (hub.is_lost()) return;
   int64_t samples = samples_of_all(hub, group);
-  bool hands_over = hub.speaks_for_all();  // all have the same values
+  bool hands_over = hub.speaks_for_all();  // if true, all replicas have the same values and this one hands them over
   {
     std::lock_guard lock(mutex_);
     samples += samples_of_lost_;
@@ -460,8 +461,9 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
   if (const auto* steps = dynamic_cast<const SynchronousSteps*>(times_.get())) counts_ = steps->counts();
   else
     for (int r = 0; r < plan_.replicas; ++r) counts_.push_back(world_->counts(r));
+  // Otherwise it was reported.
   for (size_t d = 0; d < memory_.size(); ++d)
-    if (memory_[d].peak == 0 && !world_->serves()) memory_[d] = memory_use(int(d));  // else it was reported
+    if (memory_[d].peak == 0 && !world_->serves()) memory_[d] = memory_use(int(d));
   lift_memory_limits();
   if (error && !has_ranks_) keep_newest();
   if (world_->serves()) write_server_state(/*is_last=*/true);
@@ -480,7 +482,7 @@ bool RunAgreement::is_over() const {
   return over_;
 }
 
-/// Evaluations belong to no worker.
+/// Evaluations are charged to no worker, so no limit applies.
 void RunAgreement::lift_memory_limits() {
   for (size_t d = 0; d < memory_.size(); ++d) set_memory_limit(int(d), 0);
 }
