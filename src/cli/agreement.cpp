@@ -20,7 +20,7 @@ constexpr const char* kSamples = "the number of training samples";
 constexpr const char* kOwnData = "--own-data";
 constexpr const char* kData = "data";
 
-// what a machine may have otherwise, and what only the server reads; a table's name stands for all its keys
+// Keys that may differ between machines, and keys that only the server reads. A table's name covers all its keys.
 constexpr std::array<std::string_view, 19> kOwn = {
     "checkpoint",   "name",           "seed",          "devices",      "strategies", "time_limit", "device_memory",
     "threads",      "device_threads", "device_speeds", "cluster",      "price",      "target",     "evaluate_every",
@@ -44,7 +44,7 @@ void flatten(const nlohmann::json& table, const std::string& prefix, std::span<c
   }
 }
 
-/// `own_data`: nothing of the data.
+/// `own_data`: omit the data's keys.
 nlohmann::json flat_table(const ExperimentOptions& options, const Model& model, const TaskData& data,
                           std::span<const std::string_view> without, bool own_data = false) {
   ConfigTable file = ConfigTable::from_file(options.experiment);

@@ -48,7 +48,7 @@ std::string best_key(const std::vector<FoundCheckpoint>& found) {
   return "";
 }
 
-/// `whole`: the newest checkpoint that is; empty: none is.
+/// `whole`: the newest complete checkpoint; empty: none is complete.
 std::string advice(const fs::path& path, const fs::path& whole) {
   if (!whole.empty())
     return fmt::format("the newest whole one: go on from it with --resume {}", shell_quoted(whole.string()));

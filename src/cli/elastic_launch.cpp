@@ -24,7 +24,7 @@ LaunchHost& find_host(std::vector<LaunchHost>& hosts, const std::string& name) {
   return *found;
 }
 
-/// The plan for at most so many processes; nullopt: there is none.
+/// Returns the plan for at most this many processes; nullopt: there is none.
 std::optional<FewerDevices> plan_for(const std::string& plan, int all, int processes) {
   if (!is_plan_file(plan)) return on_fewer_devices(plan, processes);
   if (processes < all) return std::nullopt;
@@ -75,7 +75,7 @@ bool ElasticLaunch::goes_on(const GroupEnd& end) {
     take_joining();
     return begin_next(fmt::format("{} {} the place of lost ones", processes_text(more), more == 1 ? "takes" : "take"));
   }
-  // no plan for so many: rank 0 has said why
+  // No plan exists for this many processes; rank 0 has reported why.
   if (end.exit_code != kUserError || elastic_group_.number == 0 || used_ < 2) return false;
   at_most_ = used_ - 1;
   return begin_next(elastic_group_.reason);

@@ -26,7 +26,7 @@ std::string shortened(const std::string& text) {
   return text.size() <= kLongestPlan ? text : text.substr(0, kLongestPlan - 3) + "...";
 }
 
-/// "2 of 3"; empty where there is one stage.
+/// "2 of 3"; empty if there is one stage.
 std::string deciding_stage(const RatedPlan& rated) {
   const size_t stages = rated.plan.stages.size();
   return stages > 1 ? fmt::format("{} of {}", rated.prediction.deciding_stage + 1, stages) : "";
@@ -46,8 +46,8 @@ std::string table_of(const std::vector<Finalist>& finalists, const Model& model)
       rows, {0, 2, 3, 4, 5, 6, 7, 8, 9});
 }
 
-/// Without those that nobody could tell from one before: plans in the same words with the same times, split another
-/// way.
+/// Returns the finalists without those that look the same as an earlier one: plans with the same description and times,
+/// split in another way.
 std::vector<Finalist> each_once(const std::vector<Finalist>& finalists, const Model& model) {
   std::vector<Finalist> kept;
   std::set<std::string> seen;
@@ -59,7 +59,7 @@ std::vector<Finalist> each_once(const std::vector<Finalist>& finalists, const Mo
   return kept;
 }
 
-/// The stage of a pipeline on which the step's time was added up.
+/// Describes the stage of a pipeline whose terms add up to the step's time.
 std::string stage_in_words(const RatedPlan& rated, const Model& model) {
   if (rated.plan.stages.size() < 2) return "";
   const int stage = rated.prediction.deciding_stage;
@@ -76,7 +76,7 @@ std::string stage_in_words(const RatedPlan& rated, const Model& model) {
                                          : fmt::format("{} to {}", workers.front(), workers.back()));
 }
 
-/// What a sum is made of, and by how much another one's is larger.
+/// A term of a sum, and how much larger it is in another plan.
 struct Term {
   const char* name;
   double more;

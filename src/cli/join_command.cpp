@@ -23,10 +23,10 @@ namespace trireme {
 namespace {
 
 constexpr double kPollSeconds = 0.05;
-constexpr double kReturnSeconds = 4;  // that a client which has lost the server tries to come back
+constexpr double kReturnSeconds = 4;  // time for which a client that has lost the server tries to return
 constexpr auto kBetweenTries = std::chrono::milliseconds(500);
 
-/// What a client trains, as far as the seed decides it.
+/// The parts of a client's run that depend on the seed.
 struct Task {
   RunSpec experiment;
   TaskData data;
@@ -56,7 +56,7 @@ Welcome welcome_from(const RemoteClient& client) {
   }
 }
 
-/// Trains until the run is over. Throws what ended it before.
+/// Trains until the run has ended. Throws the error that ended it early.
 void train_as_client(Run& run, int number) {
   std::thread workers([&] { run.work_all(); });
   int64_t steps = 0;
@@ -83,7 +83,8 @@ class Joining {
     task_ = std::make_unique<Task>(Task::read(options.experiment, options.own_data));
   }
 
-  /// Takes part in a run. Returns whether it is over; else the server was lost, and the policy lets clients come back.
+  /// Takes part in a run. Returns true if the run has ended; false if the server was lost and the policy lets clients
+  /// return.
   bool take_part() {
     auto client = joined();
     const Welcome welcome = welcome_from(*client);

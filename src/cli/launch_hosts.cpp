@@ -22,7 +22,7 @@ LaunchHost read_host(const std::string& text) {
   const auto refuse = [&](const char* why) {
     fail_user({"--hosts", fmt::format("\"{}\"", text), why, "write a:2,b:2 for two processes on each of two hosts"});
   };
-  // a dash would be read as one of ssh's flags
+  // ssh would read a name with a leading dash as a flag.
   if (host.name.empty() || host.name.starts_with('-')) refuse("names no host");
   if (colon == text.npos) return host;
   const char *begin = text.data() + colon + 1, *end = text.data() + text.size();

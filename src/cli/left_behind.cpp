@@ -16,7 +16,7 @@ std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_fol
   try {
     found = find_checkpoints(checkpoint_folder_of(run_folder));
   } catch (const Error&) {
-    return std::nullopt;  // how the run ended has been said; that its folder cannot be read either is no news
+    return std::nullopt;  // the end of the run has been reported; an unreadable folder adds nothing to that
   }
   const auto newest =
       std::find_if(found.rbegin(), found.rend(), [](const FoundCheckpoint& c) { return c.index && c.damage.empty(); });

@@ -195,7 +195,7 @@ void add_export(CLI::App& app, trireme::ExportOptions& o) {
   verb->add_option("-o,--output", o.out, "file to write (default: the model's name, here)");
 }
 
-/// `trireme data` has verbs of its own.
+/// The verbs of `trireme data`.
 struct DataVerbs {
   std::string set;
   std::optional<std::filesystem::path> data_dir;
@@ -214,7 +214,7 @@ struct DataVerbs {
   }
 };
 
-/// `trireme checkpoints` has verbs of its own.
+/// The verbs of `trireme checkpoints`.
 struct CheckpointVerbs {
   std::filesystem::path folder;
   CLI::App* list = nullptr;
@@ -237,7 +237,7 @@ struct CheckpointVerbs {
   }
 };
 
-/// The verb that the command line got to, however deep: its --help is the one to look at.
+/// Returns the deepest verb on the command line; messages refer to its --help.
 const CLI::App* deepest(const CLI::App* app) {
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
   return app;
@@ -247,7 +247,7 @@ std::string full_name(const CLI::App* app) {
   return app->get_parent() == nullptr ? app->get_name() : full_name(app->get_parent()) + " " + app->get_name();
 }
 
-/// The nearest flag or verb to what was not understood.
+/// Suggests the flag or verb nearest to an unrecognised word.
 std::string suggestion(const CLI::App* app, const std::string& word) {
   std::vector<std::string> known;
   for (const CLI::Option* option : app->get_options()) known.push_back(option->get_name());
@@ -257,8 +257,8 @@ std::string suggestion(const CLI::App* app, const std::string& word) {
   return near.empty() ? "" : "did you mean " + near + "? ";
 }
 
-/// An assignment that stands alone, as the second of `--set a=1 b=2`; it may have been taken for the experiment. ""
-/// where there is none.
+/// Returns an assignment without its own --set, such as the second of `--set a=1 b=2`; the parser may have taken it for
+/// the experiment. "" if there is none.
 std::string stray_assignment(const CLI::App* verb, const std::vector<std::string>& surplus) {
   if (verb->get_option_no_throw("--set") == nullptr) return "";
   std::vector<std::string> words;
@@ -269,8 +269,8 @@ std::string stray_assignment(const CLI::App* verb, const std::vector<std::string
   return "";
 }
 
-/// What a word that was not understood would have been elsewhere on the line: `trireme launch train EXPERIMENT -n 2`.
-/// "": nothing.
+/// Suggests where on the command line an unrecognised word belongs, as in `trireme launch train EXPERIMENT -n 2`; "" if
+/// nowhere.
 std::string misplaced(const CLI::App& app, const CLI::App* verb, const std::string& word) {
   const CLI::App* above = verb->get_parent();
   const bool is_flag = word.starts_with('-');
@@ -282,7 +282,7 @@ std::string misplaced(const CLI::App& app, const CLI::App* verb, const std::stri
   return "";
 }
 
-/// Whose flag an error's text begins with, of a verb and those above it.
+/// Returns the verb, among a verb and those above it, that has the flag with which an error's text begins.
 const CLI::App* owner_of(const CLI::App* verb, const std::string& text) {
   const std::string flag = text.substr(0, text.find(':'));
   for (const CLI::App* app = verb; app && flag.starts_with('-'); app = app->get_parent())
@@ -310,7 +310,7 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return kUserError;
 }
 
-/// `--epochs ""` and `--epochs=` would be as if the flag were not there.
+/// Returns an argument without a value: `--epochs ""` and `--epochs=` would be ignored like a missing flag.
 std::string empty_argument(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -322,7 +322,7 @@ std::string empty_argument(int argc, char** argv) {
 
 int end_training(int code) {
   if (!trireme::interrupted_by_user()) return code;
-  // workers may still be in the middle of a layer: everything is written, nothing of theirs is waited for
+  // Workers may still be in the middle of a layer. Everything is written, and nothing waits for them.
   std::cout.flush();
   std::_Exit(code);
 }
@@ -371,15 +371,15 @@ int main(int argc, char** argv) {
   }
   try {
     std::vector<std::string> words = trireme::with_plan_verb({argv + 1, argv + argc});
-    std::reverse(words.begin(), words.end());  // the order in which the parser takes them
+    std::reverse(words.begin(), words.end());  // the parser expects the reverse order
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     return trireme::speaks_for_command() ? report_usage_error(app, error) : kUserError;
   }
-  // a reader that went away (head, a closed terminal) ends the output, not the training
+  // If the reader of the output ends (head, a closed terminal), the training continues.
   std::signal(SIGPIPE, SIG_IGN);
-  bool is_alike = true;  // what goes wrong does so in each process that a launcher started with this command
+  bool is_alike = true;  // true while an error would appear in every process that a launcher started with this command
   try {
     trireme::set_up_logging();
     for (const char* verb : {"compare", "serve", "measure-epochs", "verify", "profile"})

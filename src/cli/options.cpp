@@ -21,14 +21,14 @@ namespace {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
 
-std::atomic<unsigned> last_seconds{4};  // a program that did not come to its end by then is ended
+std::atomic<unsigned> last_seconds{4};  // a program that has not ended by then is killed
 static_assert(std::atomic<unsigned>::is_always_lock_free, "read by a signal handler");
 
 std::atomic<int> other_signal{0}, came{0};
 static_assert(std::atomic<int>::is_always_lock_free, "used by a signal handler");
 
 void on_signal(int signal) {
-  if (interrupted) ::_exit(1);  // asked twice
+  if (interrupted) ::_exit(1);  // second interrupt
   came = signal;
   interrupted = true;
   ::alarm(last_seconds);
@@ -115,7 +115,7 @@ void check_target(const std::string& flag, const std::filesystem::path& file) {
   if (!std::filesystem::is_directory(folder, ignored))
     fail_user({flag, file.string(), fmt::format("there is no folder {}", folder.string()),
                "create it or choose another path"});
-  if (::access(folder.c_str(), W_OK) != 0)  // the file is replaced as a whole, so the folder decides
+  if (::access(folder.c_str(), W_OK) != 0)  // the file is replaced as a whole, so the folder's permissions decide
     fail_user({flag, file.string(), std::generic_category().message(errno), "choose a path that you may write to"});
 }
 

@@ -1,4 +1,4 @@
-// `trireme plan best`: the best plan for an experiment, found by the exact planner and looked at by the simulator.
+// `trireme plan best`: the best plan for an experiment, found by the exact planner and checked by the simulator.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -21,7 +21,7 @@ Objective objective_of(const std::string& name) {
   return name == "cost" ? Objective::cost : Objective::time;
 }
 
-/// "1%", "1 %", "0.5%", "0"
+/// Parses "1%", "1 %", "0.5%" or "0".
 double parse_gap(const std::string& text) {
   if (text.empty()) return 0;
   char* end = nullptr;
@@ -33,7 +33,7 @@ double parse_gap(const std::string& text) {
   return value / 100;
 }
 
-/// What is proven about the plan that is printed, which the simulator may like better than the planner's own best.
+/// Says what is proven about the printed plan. The simulator may have preferred it to the planner's own best plan.
 std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, size_t orders, Objective objective,
                            const std::string& currency) {
   constexpr double kRounding = 1e-9;
@@ -52,13 +52,13 @@ std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, size
       orders == 1 ? "" : fmt::format("; of stages on devices that follow each other in one of {} orders", orders));
 }
 
-/// Of the devices that were given, a plan may use only some.
+/// Says how many of the given devices the plan uses; "" if it uses all.
 std::string devices_in_words(const Plan& plan, int devices) {
   if (plan.devices == devices) return "";
   return fmt::format("uses {} of {} devices: nothing that was found for more is better\n", plan.devices, devices);
 }
 
-/// What the simulated step and an epoch of them cost; "" where prices are not known.
+/// Returns the price of a simulated step and of an epoch; "" if prices are unknown.
 std::string price_in_words(const Finalist& finalist, double steps_per_epoch, Predictions& predictions) {
   const Cluster& cluster = predictions.source(finalist.rated.plan).cluster;
   const std::optional<Money> step = price_of(cluster, finalist.simulated);
@@ -70,7 +70,7 @@ std::string price_in_words(const Finalist& finalist, double steps_per_epoch, Pre
 }
 
 void require_price(const Experiment& experiment, const CostSourceOptions& source) {
-  if (!source.cluster.empty() || experiment.price_per_hour > 0) return;  // a cluster's: the planner asks
+  if (!source.cluster.empty() || experiment.price_per_hour > 0) return;  // the planner checks the price of a cluster
   fail_user({"--objective cost", experiment.file.string(), "says no price of this machine",
              "say what an hour costs, --set price.per_hour=0.34, or name other machines with --cluster"});
 }

@@ -39,7 +39,7 @@ void check_plan_name(const std::string& name, const std::string& where) {
   known.insert(known.end(), policies.begin(), policies.end());
   const bool is_known = std::find(known.begin(), known.end(), first) != known.end();
   std::error_code ignored;
-  if (!is_known && fs::is_directory(name, ignored))  // a folder named data is no reason to refuse the plan data
+  if (!is_known && fs::is_directory(name, ignored))  // a folder named "data" must not hide the plan "data"
     fail_user({where, name, "is a folder",
                fmt::format("name the plan file in it, for example {}", (fs::path(name) / "plan.json").string())});
   if (looks_like_file(name))
@@ -90,7 +90,7 @@ void check_runs_here(int devices, const std::string& where) {
 void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& model, const std::string& where) {
   try {
     compile(model, plan, options_of(experiment, plan, true));
-  } catch (const Error& error) {  // an unknown schedule, a deadlock: of this plan
+  } catch (const Error& error) {  // the error of this plan: an unknown schedule, a deadlock
     Diagnosis diagnosis = error.diagnosis();
     if (diagnosis.where.starts_with("plan")) diagnosis.where = where;
     throw Error(error.blame(), std::move(diagnosis));
@@ -100,8 +100,8 @@ void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& mo
 Plan load_plan_file(const std::string& file, const RunSpec& experiment, const Model& model) {
   Plan plan = read_plan(file, model);
   validate(plan, model, std::max<int64_t>(1, whole_experiment(experiment, plan).batch / plan.replicas), file);
-  plan.name =
-      fs::path(file).stem().string();  // `trireme plan show` wrote "data" into it; edited, it is not that any more
+  // `trireme plan show` wrote "data" into it; an edited file is no longer that plan.
+  plan.name = fs::path(file).stem().string();
   check_compiles(plan, experiment, model, file);
   return plan;
 }
@@ -139,7 +139,7 @@ Plan choose_or_find_plan(const std::string& name, const std::vector<int>& device
 
 std::string plan_text(const Plan& plan, const Model& model) {
   const nlohmann::json json = to_json(plan, model);
-  // JSON of the library sorts by name; these are in the order in which a reader asks. Usual values are not there
+  // The library's JSON is sorted by name; these keys are in reading order. Default values are omitted.
   const auto line = [](const nlohmann::json& object, std::initializer_list<const char*> keys) {
     std::vector<std::string> pairs;
     for (const char* key : keys)

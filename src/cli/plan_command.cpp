@@ -15,7 +15,7 @@ const std::vector<std::string> kVerbs{"best", "graph", "project", "show"};
 
 bool is_verb(const std::string& word) { return std::find(kVerbs.begin(), kVerbs.end(), word) != kVerbs.end(); }
 
-/// Takes `--flag value` or `--flag=value` out of the words.
+/// Removes `--flag value` or `--flag=value` from the words and returns the value.
 std::optional<std::string> take(std::vector<std::string>& words, const std::string& flag) {
   for (auto word = words.begin(); word != words.end(); ++word) {
     if (word->starts_with(flag + "=")) {

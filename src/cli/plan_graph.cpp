@@ -1,4 +1,4 @@
-// `trireme plan graph FILE`: a graph file planned in a published cost model.
+// `trireme plan graph FILE`: plans a graph file in a published cost model.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -22,15 +22,15 @@ namespace trireme {
 namespace {
 
 const std::string kPipeDream = "pipedream", kMaxLoad = "max-load", kLatency = "latency";
-constexpr double kLatencyLimit = 60;   // seconds; the integer program may take for ever
-constexpr double kLeastBandwidth = 1;  // bytes per second; far below it transfers take longer than numbers go
-constexpr double kClosedGap = 1e-9;    // of the objective: what sums of the same numbers in another order explain
+constexpr double kLatencyLimit = 60;   // seconds; the integer program may run without end
+constexpr double kLeastBandwidth = 1;  // bytes per second; far below this, transfer times overflow
+constexpr double kClosedGap = 1e-9;    // relative to the objective: differences that the order of summation explains
 constexpr size_t kNodesShown = 4;
 
-/// A plan with what its nodes are called.
+/// A plan with the names of its nodes.
 struct NamedPlan {
   GraphPlan plan;
-  nlohmann::json nodes;  ///< per node its name (profiles) or id (JSON files)
+  nlohmann::json nodes;  ///< for each node its name (profiles) or id (JSON files)
   int devices = 0;
   std::string unit;
 };
@@ -78,7 +78,7 @@ Deadline deadline(const PlanGraphOptions& options) {
   return Deadline(options.cost == kLatency ? std::optional(kLatencyLimit) : std::nullopt);
 }
 
-/// A file that was cut off between two lines still reads as a graph: of layers that nothing leads to.
+/// A file that was cut between two lines still reads as a graph, but with layers that have no edges.
 void warn_of_lone_layers(const LayerGraph& profile, const PlanGraphOptions& options) {
   std::vector<std::string> lone;
   for (size_t v = 0; v < profile.layers.size(); ++v)
@@ -94,8 +94,8 @@ bool is_json(const std::string& text) {
   return first != text.npos && (text[first] == '{' || text[first] == '[');
 }
 
-/// PipeDream's check counts, for a stage, the mini-batches of the devices behind it: none for the last one, however
-/// full it is.
+/// PipeDream's check counts, for a stage, the mini-batches of the devices behind it. For the last stage it counts none,
+/// however full it is.
 void warn_of_uncounted_memory(const LayerGraph& profile, const GraphPlan& plan, const std::optional<double>& limit) {
   if (!limit || plan.stages.empty()) return;
   double bytes = 0;
@@ -145,7 +145,7 @@ NamedPlan plan_placement(const PlanGraphOptions& options) {
   return named;
 }
 
-/// How far below the objective the optimum may lie, relative to the objective.
+/// Returns how far below the objective the optimum may lie, relative to the objective.
 double gap(const GraphPlan& plan) {
   return plan.objective > 0 ? (plan.objective - plan.lower_bound) / plan.objective : 0;
 }

@@ -1,4 +1,4 @@
-// `trireme plan show`: a plan in words or as JSON, its schedule as a drawing, and what a worker is told to do.
+// `trireme plan show`: a plan in words or as JSON, a drawing of its schedule, and the instructions of a worker.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,7 +27,7 @@
 namespace trireme {
 namespace {
 
-/// The model that a plan file was made for, from nothing but the file.
+/// Returns the model for which a plan file was made, from the file alone.
 Model model_of_file(const std::string& file) {
   const nlohmann::json json = read_json_file(file);
   const auto text = [&](const char* key) {
@@ -53,7 +53,7 @@ ImportedModel model_without_experiment(const PlanShowOptions& options) {
   return model_of_options(options, options.model);
 }
 
-/// A plan says how much it divides a batch, not how large the batch is.
+/// Returns the least batch that the plan can divide; a plan does not state the size of the batch.
 int64_t least_batch(const PlanShowOptions& options, const Model& model) {
   int64_t least = 1;
   if (is_plan_file(options.plan)) {
@@ -74,11 +74,11 @@ std::string workers_in_words(const std::vector<int>& workers) {
   return fmt::format("{}", fmt::join(workers, ","));
 }
 
-/// Layers one after the other that lie alike.
+/// Consecutive layers with the same stage, degrees and recomputation.
 struct Run {
   NodeId first, last;
   int count = 1;
-  std::vector<std::string> splits;  ///< but for "replicate"
+  std::vector<std::string> splits;  ///< all splits except "replicate"
 };
 
 std::vector<Run> runs_of(const Plan& plan, const Model& model) {

@@ -22,12 +22,12 @@ namespace trireme {
 namespace {
 
 constexpr double kLinkSeconds = 10;   // budget for links and updates
-constexpr double kAgainSeconds = 20;  // for layers that are measured once more
+constexpr double kAgainSeconds = 20;  // for layers that are measured again
 
-/// Seconds per sample of what a worker does to have its share: loading it, or copying it from who loaded ahead.
+/// Returns the seconds per sample that a worker needs to get its share: loading it, or copying what was loaded ahead.
 double loading_seconds(const Experiment& experiment, const TaskData& data) {
-  if (loading_threads_of(experiment, *data.train) > 0)
-    return 0;  // beside the workers; the trace of a run shows whether it keeps up
+  // Loading runs beside the workers; a run's trace shows whether it keeps up.
+  if (loading_threads_of(experiment, *data.train) > 0) return 0;
   const int64_t samples = std::min<int64_t>(experiment.batch, data.train->size());
   std::vector<int64_t> indices(static_cast<size_t>(samples));
   for (int64_t i = 0; i < samples; ++i) indices[size_t(i)] = i;
@@ -80,8 +80,8 @@ const CostSource& Predictions::source(const std::vector<int>& devices) {
   CostSource source = cluster_ ? described_source(experiment_, model_, *cluster_, devices)
                                : measured_source(experiment_, model_, profile_, int(devices.size()));
   source.loading = loading_;
-  if (!cluster_ && !sources_.empty())
-    source.layers = sources_.begin()->second.layers;  // what was measured for one number holds for all
+  // Measurements for one number of devices hold for all.
+  if (!cluster_ && !sources_.empty()) source.layers = sources_.begin()->second.layers;
   return sources_.emplace(devices, std::move(source)).first->second;
 }
 
@@ -129,8 +129,8 @@ Plan Predictions::plan(const std::string& name, int devices) {
 void Predictions::settle(const std::function<void()>& ask) {
   ask();
   if (cluster_ || sources_.empty()) return;
-  const auto* measured =
-      dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());  // all sources share them
+  // All sources share them.
+  const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());
   if (measured && measured->measure_again(kAgainSeconds)) ask();
 }
 
@@ -143,7 +143,7 @@ std::string Predictions::in_words() const {
 
 void Predictions::describe_prices(ExperimentResult& result) const {
   if (!cluster_) return describe_own_price(experiment_, result);
-  result.price_per_hour.reset();  // this machine's
+  result.price_per_hour.reset();  // the price of this machine does not apply
   result.currency.clear();
   result.prices.clear();
   if (!price_per_hour(*cluster_)) return;

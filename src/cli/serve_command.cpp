@@ -16,7 +16,8 @@ namespace trireme {
 namespace {
 
 constexpr const char* kDefaultListen = "tcp://127.0.0.1:5555";
-constexpr const char* kAnyPort = "tcp://127.0.0.1:*";  // for clients of our own, who are told
+// For clients that this process starts and to which it passes the address.
+constexpr const char* kAnyPort = "tcp://127.0.0.1:*";
 
 void check_serves(const ServeOptions& options, const Experiment& experiment) {
   const auto refuse = [&](const char* what, const char* why, const char* next) {
@@ -53,8 +54,8 @@ int run_serve(const ServeOptions& given) {
   check_serves(options, experiment);
   std::string token = read_token(options.token_file);
   if (options.spawn > 0 && token.empty()) token = random_token();
-  if (options.spawn > 0)
-    ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);  // for the clients that this process starts
+  // For the clients that this process starts.
+  if (options.spawn > 0) ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
   if (options.listen.empty()) options.listen = options.spawn == options.clients ? kAnyPort : kDefaultListen;
 
   LocalClients local;

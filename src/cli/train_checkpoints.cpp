@@ -38,7 +38,7 @@ fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run
   fs::path place;
   for (int i = 1; !error && i < kMostNames; ++i) {
     place = wanted / (i == 1 ? name : fmt::format("{}-{}", name, i));
-    if (fs::create_directory(place, error)) break;  // else another run's
+    if (fs::create_directory(place, error)) break;  // otherwise it is another run's
   }
   if (!error) fs::create_directory_symlink(fs::absolute(place), own, error);
   if (error)

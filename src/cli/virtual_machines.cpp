@@ -59,7 +59,7 @@ Plan choose_virtual_plan(const std::string& name, const std::vector<int>& device
 
 namespace {
 
-/// What the modelled clock of replicas has its seconds from.
+/// Returns the modelled clock of replicas, with the source of its seconds.
 ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::filesystem::path& cluster,
                        const Experiment& experiment) {
   ModelledClock clock;
@@ -67,7 +67,7 @@ ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::fi
     clock.cluster = std::make_shared<const Cluster>(read_cluster(cluster));
     return clock;
   }
-  predictions.settled_source(plan);  // layers are measured by now
+  predictions.settled_source(plan);  // measures the layers
   clock.profile =
       std::make_shared<const Profile>(dynamic_cast<const ProfiledCosts&>(*predictions.source(plan).layers).profile());
   clock.link = experiment.links->at_first;
@@ -81,7 +81,7 @@ void live_in_virtual_time(const Plan& plan, Predictions& predictions, const Cost
                           RunSpec& experiment) {
   experiment.virtual_machines_in_words = predictions.in_words();
   if (predictions.is_described() && experiment.device_memory == 0) {
-    int64_t least = 0;  // the limit is one for all
+    int64_t least = 0;  // one limit applies to all devices
     for (const Device& device : predictions.source(plan).cluster.devices)
       if (device.memory > 0) least = least == 0 ? device.memory : std::min(least, device.memory);
     experiment.device_memory = least;
@@ -89,7 +89,7 @@ void live_in_virtual_time(const Plan& plan, Predictions& predictions, const Cost
   if (!plan.agreement.empty()) {
     experiment.replicas.clock = clock_of(plan, predictions, costs.cluster, experiment);
     experiment.links.reset();
-    experiment.private_replicas = false;  // as links asked for
+    experiment.private_replicas = false;  // the links would have required them
     return;
   }
   experiment.private_replicas = true;
