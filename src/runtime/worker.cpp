@@ -325,7 +325,7 @@ int64_t Worker::updates() const { return state_->batches.all_trained(); }
 
 HeldParts Worker::held() const {
   const State& s = *state_;
-  check_internal(s.training != nullptr, "a run that goes on trains");
+  check_internal(s.training != nullptr, "only a worker that trains holds training state");
   HeldParts held;
   for (const Op& op : s.training->prepared.program->ops) {
     if (!s.is_mine(op)) continue;
@@ -341,7 +341,7 @@ HeldParts Worker::held() const {
 std::optional<WholeSteps> Worker::return_to_whole_step() {
   State& s = *state_;
   check_internal(s.options.keeps_whole_steps && s.context.rank == 0,
-                 "whole steps are kept by rank 0 that was asked to");
+                 "only rank 0 with keeps_whole_steps returns to a whole step");
   const c10::InferenceMode inference;
   if (s.kept_steps.updates()) return std::nullopt;
   s.averages.hide_alone(s.trainable());

@@ -68,7 +68,7 @@ void StateGatherer::reuse(TrainingState old) {
 
 void StateGatherer::gather(int rank, Worker& worker, const ParameterStore& store) {
   check_migrates(program_);
-  DeviceScope nobody(kNoDevice);
+  DeviceScope uncharged(kNoDevice);
   worker.settle();
   worker.barrier();
   if (rank == 0) state_.updates = worker.updates();
@@ -93,13 +93,13 @@ void StateGatherer::add_bucket(BucketId id, const ParameterStore& store) {
 }
 
 void StateGatherer::gather_alone(Worker& worker) {
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   state_.updates = worker.updates();
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
     const Bucket& bucket = program_.buckets[size_t(b)];
     const std::vector<ReplicaPiece> pieces = worker.replicas().pieces(b);
     check_internal(pieces.size() == 1 && pieces[0].range.size() == bucket.elements,
-                   "a worker that goes on alone has whole buckets");
+                   "a worker that continues alone has whole buckets");
     std::vector<at::Tensor> flats{pieces[0].master};
     if (has_state(bucket)) flats.insert(flats.end(), pieces[0].state.begin(), pieces[0].state.end());
     add_shards(bucket, flats);

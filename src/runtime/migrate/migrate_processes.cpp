@@ -56,7 +56,7 @@ HeldParts receive_parts(Communicator& world, int from, int64_t tag) {
 
 void StateGatherer::gather(Worker& worker, Communicator& world, Precision precision, int states) {
   check_migrates(program_);
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   worker.settle();
   worker.barrier();
   state_.updates = worker.updates();

@@ -23,7 +23,7 @@ double trust(const OptimizerConfig& config, double weights, double step) {
 
 constinit const OptimizerKind kLars = {
     .name = "lars",
-    .description = "SGD with a rate by layer, for large batches (You et al., 2017)",
+    .description = "SGD with a learning rate per layer, for large batches (You et al., 2017)",
     .keys = {"momentum", "trust"},
     .learning_rate = 1,
     .momentum = 0.9,

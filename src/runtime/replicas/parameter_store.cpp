@@ -20,7 +20,7 @@ ParameterStore::ParameterStore(const Program& program, Precision precision, int 
       precision_(precision),
       first_device_(first_device),
       replicas_(size_t(program.devices), nullptr) {
-  DeviceScope nobody(kNoDevice);
+  DeviceScope uncharged(kNoDevice);
   if (!program.private_replicas) allocate();
 }
 
@@ -70,7 +70,7 @@ at::Tensor ParameterStore::whole_bucket(BucketId id, const PartOfPiece& part) co
   int64_t covered = 0;
   for (int holder : bucket.holders) {
     if (covered == bucket.elements) break;
-    check_internal(replicas_[size_t(holder)] != nullptr, "full tensors are assembled while all workers are there");
+    check_internal(replicas_[size_t(holder)] != nullptr, "full tensors are assembled while all workers are attached");
     for (const ReplicaPiece& piece : replicas_[size_t(holder)]->pieces(id)) {
       const at::Tensor source = part(piece);
       if (!source.defined()) continue;

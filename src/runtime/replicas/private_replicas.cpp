@@ -109,7 +109,7 @@ const at::Tensor& WeightRing::version(int64_t version) const {
   // Frozen weights are the same in every version.
   check_internal(
       length == 1 || (version <= newest_ && version > newest_ - length && version >= 0),
-      fmt::format("version {} of the weights was asked for; there are {} up to {}", version, length, newest_));
+      fmt::format("version {} of the weights was requested; there are {} up to {}", version, length, newest_));
   return slots_[size_t(version % length)];
 }
 
@@ -168,7 +168,7 @@ class PrivateReplicas final : public Replicas {
  private:
   BucketReplica& replica(BucketId bucket) {
     const auto& found = replicas_[size_t(bucket)];
-    check_internal(found != nullptr, fmt::format("bucket {} was asked for on a worker that does not hold it", bucket));
+    check_internal(found != nullptr, fmt::format("bucket {} was requested on a worker that does not hold it", bucket));
     return *found;
   }
 

@@ -39,8 +39,8 @@ void CarriedStates::bring(const Op& op, const BatchInFlight& batch, const MicroB
       carried.push_back(at::zeros(shape, at::TensorOptions().dtype(compute_type(context_.precision))));
     if (carried[i].sizes() != at::IntArrayRef(shape))
       fail_run({fmt::format("layer {}, state {}", context_.model.node(op.node).name, specs[i].name),
-                fmt::format("was left by {} samples, this batch has {}", carried[i].size(0), shape[0]),
-                "a state goes on row by row", "use batches of one size"});
+                fmt::format("was left by {} samples, but this batch has {}", carried[i].size(0), shape[0]),
+                "each row of a state belongs to one row of the batch", "use batches of one size"});
   }
   call.states = call.next_states = carried;
 }
