@@ -283,11 +283,12 @@ Adapter::Wish PlanAdapter::leave(const MeasuredStep& step, const Outlook& outloo
   return {
       .warning =
           nearest == &own
-              ? fmt::format("after step {} no plan fits {} per worker: the run goes on under {}, which lacks {}, less "
-                            "than all others",
-                            step.step, limit, own.name, format_bytes(own.missing))
+              ? fmt::format(
+                    "after step {} no plan fits {} per worker: the run continues under {}, which lacks {}, less "
+                    "than any other plan",
+                    step.step, limit, own.name, format_bytes(own.missing))
               : fmt::format(
-                    "after step {} no plan fits {} per worker: {}, the nearest, lacks {}; the run goes on under {}, "
+                    "after step {} no plan fits {} per worker: {}, the nearest, lacks {}; the run continues under {}, "
                     "which lacks {}",
                     step.step, limit, nearest->name, format_bytes(nearest->missing), own.name,
                     format_bytes(own.missing))};

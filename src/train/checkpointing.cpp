@@ -138,8 +138,8 @@ void Checkpointing::note(Outcome outcome) {
     ++report_.failed;
     const bool ends = run_.experiment.checkpoint.ends_on_failure;
     line = fmt::format("the checkpoint after step {} was not written: {}; {}", outcome.index.step, outcome.failure,
-                       report_.newest_step > 0 ? fmt::format("the newest is that after step {}", report_.newest_step)
-                                               : "there is none yet");
+                       report_.newest_step > 0 ? fmt::format("the newest one is after step {}", report_.newest_step)
+                                               : "no checkpoint exists yet");
     if (ends && failure_.empty()) failure_ = line;
   }
   if (line.empty()) return;
@@ -153,7 +153,7 @@ void Checkpointing::write(RunResult& result) const {
   constexpr size_t kShown = 3;
   for (size_t w = 0; w < warnings_.size() && w < kShown; ++w) result.warnings.push_back(warnings_[w]);
   if (warnings_.size() > kShown)
-    result.warnings.push_back(fmt::format("{} more such notices of checkpoints", warnings_.size() - kShown));
+    result.warnings.push_back(fmt::format("{} more warnings about checkpoints", warnings_.size() - kShown));
 }
 
 }  // namespace trireme

@@ -51,8 +51,8 @@ PlanForecaster::PlanForecaster(const RunSpec& experiment, const Model& model, co
     : experiment_(experiment), model_(model), devices_(std::max(initial.devices, experiment.devices.front())) {
   if (!keeps_curve(initial))
     fail_user({"adapt", fmt::format("plan \"{}\"", initial.name),
-               "trains another curve than one device (old weights, or gradients in fewer bytes): "
-               "no other plan could go on with it",
+               "its training curve differs from one device's (older weights, or compressed gradients), "
+               "so no other plan can continue it",
                "begin with another plan, or leave out adapt"});
   Profile profile;
   profile.machine = fingerprint_of_this_machine(experiment.threads);
@@ -85,7 +85,7 @@ Conditions PlanForecaster::at_first() const {
 const PlanForecaster::Candidate& PlanForecaster::find(const std::string& name) const {
   const auto found =
       std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return c.name == name; });
-  check_internal(found != candidates_.end(), "only candidates are asked for");
+  check_internal(found != candidates_.end(), "only candidates are requested");
   return *found;
 }
 

@@ -61,10 +61,10 @@ std::unique_ptr<InstructionTimes> times_of(const RunSpec& experiment, const Mode
                                                                .slowness = source.slowness});
 }
 
-Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<int> who,
+Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<int> by_rank,
              const std::shared_ptr<EmulatedLinks>& links, int threads)
     : plan(std::move(p)),
-      workers(std::move(who)),
+      workers(std::move(by_rank)),
       training(compile(model, plan, options_of(experiment, plan, true))),
       evaluation(compile(model, plan, options_of(experiment, plan, false))),
       times(times_of(experiment, model)),

@@ -63,7 +63,7 @@ ResumedState room_for(const json& described) {
 }  // namespace
 
 void share_beginning(RunOptions& options) {
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   Communicator& world = options.process->states();
   json beginning{{"writes_checkpoints", options.writes_checkpoints}, {"resumed", json()}};
   if (options.resumed) beginning["resumed"] = described(*options.resumed);

@@ -36,7 +36,7 @@ void TrainedWeights::add_buffers(int rank, const Worker& worker) {
 }
 
 void TrainedWeights::gather(int rank, Worker& worker, const ParameterStore& store) {
-  DeviceScope nobody(kNoDevice);
+  DeviceScope uncharged(kNoDevice);
   worker.settle(/*averaged=*/true);
   worker.barrier();
   try {
@@ -53,7 +53,7 @@ void TrainedWeights::gather(int rank, Worker& worker, const ParameterStore& stor
 }
 
 void TrainedWeights::gather(Worker& worker, Communicator& world, Precision precision) {
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   worker.settle(/*averaged=*/true);
   worker.barrier();
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) collect_parameters(b, worker, world, precision);

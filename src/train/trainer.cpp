@@ -242,7 +242,7 @@ void describe_ending(const Ending& ending, const std::exception_ptr& error, cons
 /// Returns why the run's weights cannot be saved; "" if they can.
 std::string obstacle_to_saving(const Run& run, const Ending& ending) {
   if (!run.saves_weights())
-    return fmt::format("they take {}; save_weights = true saves more than {}",
+    return fmt::format("they take {}; set save_weights = true to save more than {}",
                        format_bytes(bytes_of_weights(run.model, run.experiment.precision)),
                        format_bytes(kLargestSavedUnasked));
   if (ending.abandoned) return "the run was stopped in the middle of a step";
@@ -279,16 +279,16 @@ void add_final_metrics(const Run& run, double started, const std::atomic<bool>& 
   try {
     result.final_metrics = final_metrics(run.experiment, run.model, run.data, weights, stop);
   } catch (const std::exception& error) {
-    result.warnings.push_back("metrics that are taken after training are missing: " + first_line(error));
+    result.warnings.push_back("the final metrics are missing: " + first_line(error));
   }
-  if (too_late) result.warnings.emplace_back("time_limit left no time for the metrics that are taken after training");
+  if (too_late) result.warnings.emplace_back("time_limit left no time for the final metrics");
 }
 
 std::string in_words(const ModelledClock& clock) {
   if (clock.cluster)
     return fmt::format("steps and links of cluster {} by its datasheets, an approximation", clock.cluster->name);
-  if (clock.profile) return "steps as layers were profiled, exchanges over links as [update.virtual] says";
-  return fmt::format("{}{}{}, exchanges over links as [update.virtual] says",
+  if (clock.profile) return "steps by the profile of the layers, exchanges by the links of [update.virtual]";
+  return fmt::format("{}{}{}, exchanges by the links of [update.virtual]",
                      clock.step_seconds > 0 ? format_seconds(clock.step_seconds) + " a step" : "",
                      clock.step_seconds > 0 && clock.sample_seconds > 0 ? " and " : "",
                      clock.sample_seconds > 0 ? format_seconds(clock.sample_seconds) + " a sample" : "");
@@ -307,8 +307,8 @@ void add_warnings(const Plan& plan, const Model& model, const RunSpec& experimen
   if (experiment.virtual_machines)
     result.warnings.push_back("times are a model's: " + experiment.virtual_machines_in_words);
   if (result.oversubscribed)
-    result.warnings.emplace_back(fmt::format("{} {} share {} cores: their times mean nothing, their curves do", busy,
-                                             busy == plan.workers() ? "workers" : "threads", cores));
+    result.warnings.emplace_back(fmt::format("{} {} share {} cores: their times cannot be compared, their curves can",
+                                             busy, busy == plan.workers() ? "workers" : "threads", cores));
   if (!plan.agreement.empty()) return;  // its curve is never one device's
   if (!find_schedule(plan.schedule, plan.name).flushes)
     result.warnings.emplace_back(
@@ -316,9 +316,8 @@ void add_warnings(const Plan& plan, const Model& model, const RunSpec& experimen
                     plan.schedule));
   if (experiment.micro_batches > 0 && experiment.micro_batches != plan.micro_batches)
     result.warnings.emplace_back(
-        fmt::format("the experiment's micro_batches = {} is for pipelines; this plan has {}: spell it out to "
-                    "accumulate gradients, as in "
-                    "{},micro_batches=4",
+        fmt::format("the experiment's micro_batches = {} is for pipelines only, and this plan has {}; to accumulate "
+                    "gradients add them to the plan, as in {},micro_batches=4",
                     experiment.micro_batches, plan.micro_batches, usual_strategy()));
   if (plan.compression.kind != Compression::Kind::none && plan.devices > 1)
     result.warnings.emplace_back(
@@ -401,10 +400,10 @@ void add_refusals(const ReplicaReport& report, RunResult& result) {
     clients.insert(round.refused_clients.begin(), round.refused_clients.end());
   }
   if (refused > 0)
-    result.warnings.push_back(fmt::format("{} updates were refused, as they were not finite: of client {}", refused,
+    result.warnings.push_back(fmt::format("{} updates were refused because they were not finite: of client {}", refused,
                                           fmt::join(clients, ", ")));
   if (late > 0)
-    result.warnings.push_back(fmt::format("{} answers came when their round was over, and were not used", late));
+    result.warnings.push_back(fmt::format("{} answers came after the end of their round and were not used", late));
 }
 
 /// Adds the results of replicas, after the run has ended and its ending has been described.
@@ -427,8 +426,8 @@ void add_replicas(const RunAgreement& agreement, const Experiment& experiment, R
 void add_length_warnings(const Run& run, RunResult& result) {
   const int64_t samples = run.data.train->size();
   if (run.experiment.batch > samples)
-    result.warnings.emplace_back(fmt::format("batch = {} is more than the {} training samples: a step takes them all",
-                                             run.experiment.batch, samples));
+    result.warnings.emplace_back(fmt::format(
+        "batch = {} is more than the {} training samples: each step uses all of them", run.experiment.batch, samples));
   if (run.agreement()) return;
   const Length& warmup = run.experiment.schedule.warmup;
   const int64_t rising = warmup.count > 0 ? steps_of(warmup, run.sampler().steps_per_epoch()) : 0;

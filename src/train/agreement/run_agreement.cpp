@@ -45,8 +45,8 @@ bool ends_well(const std::string& abort_reason) {
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
   const auto make = [&leaders](RunAgreement& agreement) -> std::unique_ptr<HubWorld> {
     if (agreement.update().shares_memory())
-      fail_user({"--plan", agreement.update().description(),
-                 "its replicas write to one memory, which processes have not", "use trireme train alone"});
+      fail_user({"--plan", agreement.update().description(), "its replicas share memory, and processes do not",
+                 "use trireme train without launch"});
     const auto take_report = [&agreement](int replica, Request report) {
       agreement.take_report(replica, std::move(report));
     };
@@ -88,8 +88,8 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
   check_inner_plan(plan, *update_);
   if (experiment.own_data && update_->evaluates_together())
     fail_user({plan.name, "clients with data of their own",
-               "its replicas make equally many steps, and data are of any size",
-               "take fedavg or another policy where nobody waits, or leave out --own-data"});
+               "its replicas must make equally many steps, but the clients' data differ in size",
+               "use fedavg or another policy whose replicas do not wait for each other, or leave out --own-data"});
   if (plan.workers() > kMaxDevices)
     fail_user({fmt::format("{} workers", plan.workers()), "are too many",
                fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
@@ -127,7 +127,7 @@ void RunAgreement::follow_rounds() {
     int64_t samples = 0;
     if (!take_due(samples)) return;
     // As for all snapshots: charged to no device, since they belong to the evaluator.
-    const DeviceScope nobodys(kNoDevice);
+    const DeviceScope uncharged(kNoDevice);
     evaluator_.add({samples, record.seconds - began_, copy_of(values)});
   };
 }
@@ -249,7 +249,7 @@ void RunAgreement::wait_for_all(ReplicaGroup& group) {
 }
 
 void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
-  const DeviceScope nobodys(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   const PolicyStateParts own = parts_of(group.agreement->policy().state(group.agreement->state()));
   Hub& hub = group.agreement->hub();
   const ReplicaProgress progress{.steps = next_step(group.number), .samples = group.samples};
@@ -306,7 +306,7 @@ void RunAgreement::take_report(int replica, Request report) {
       for (TrainedStep step : steps_from(report)) {
         if (step.facts.step != next_step(replica) || step.facts.samples > experiment_.batch)
           fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples),
-                    "is not its next", ""});
+                    "is not its next step", ""});
         if (world_->serves()) {  // its clients do not know of an earlier run
           step.begin += begun_seconds_;
           step.end += begun_seconds_;
@@ -334,7 +334,7 @@ void RunAgreement::take_report(int replica, Request report) {
 void RunAgreement::keep_central_if_due(double seconds) {
   int64_t samples = 0;
   if (policy_decides_length_ || !update_->server() || !take_due(samples)) return;
-  const DeviceScope nobodys(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   if (std::optional<ModelValues> values = update_->server()->values())
     evaluator_.add({samples, seconds, std::move(*values)});
 }
@@ -348,7 +348,7 @@ void RunAgreement::write_server_state(bool is_last) {
     if (steps_ < plan_.replicas) return;  // the run has no step yet
   }
   if (!takes_server_state(is_last)) return;
-  const DeviceScope nobodys(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   const std::optional<ModelValues> values = update_->server()->values();
   if (!values) return;
   TrainingState state = state_of_values(training_, model_, experiment_.precision, experiment_.seed, *values);
@@ -366,7 +366,7 @@ void RunAgreement::write_server_state(bool is_last) {
 /// Takes the newest values of a run that ended early, if a server has them.
 void RunAgreement::keep_newest() {
   if (!update_->server()) return;
-  const DeviceScope nobodys(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   std::optional<ModelValues> values = update_->server()->values();
   std::lock_guard lock(mutex_);
   if (values && samples_ > 0) evaluator_.add({samples_, last_end_, std::move(*values)});
@@ -397,7 +397,7 @@ void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
   if (update_->evaluates_together()) {
     const int64_t every = steps_of(experiment_.evaluate_every, batches_.steps_per_epoch(group.number));
     if ((step + 1) % every != 0 || step + 1 == steps_of_replica(group.number)) return;
-    const DeviceScope nobodys(kNoDevice);
+    const DeviceScope uncharged(kNoDevice);
     ModelValues values = group.agreement->values_for_evaluation();
     const int64_t samples = samples_of_all(hub, group);
     if (group.number != 0) return;
@@ -407,7 +407,7 @@ void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
   int64_t samples = 0;
   if (!take_due(samples)) return;
   const double seconds = hub.now() - group.began;
-  const DeviceScope nobodys(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   evaluator_.add({samples, seconds, group.agreement->values_for_evaluation()});
 }
 
@@ -436,7 +436,7 @@ void RunAgreement::end(ReplicaGroup& group) {
     if (!lost_.empty()) hands_over = group.number == first_left;
   }
   if (hands_over) {
-    const DeviceScope nobodys(kNoDevice);
+    const DeviceScope uncharged(kNoDevice);
     hand_over(hub, {samples, hub.now() - group.began, group.agreement->values()});
   }
   if (!hub.reports()) return;
