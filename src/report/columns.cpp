@@ -333,8 +333,9 @@ std::vector<Column> class_columns(const ExperimentResult& result) {
 }
 
 std::vector<Column> block_columns(const ExperimentResult& result) {
-  std::vector<Column> columns = {{"strategy", "", false, {}}, {"devices", "", true, {}}, {"stage", "", true, {}},
-                                 {"blocks", "", false, {}},   {"layers", "", true, {}},  {"got", "", false, {}}};
+  std::vector<Column> columns = {{"strategy", "", false, {}}, {"devices", "", true, {}},
+                                 {"stage", "", true, {}},     {"blocks", "", false, {}},
+                                 {"layers", "", true, {}},    {"strategy of the blocks", "", false, {}}};
   for (const RunResult& row : result.rows)
     for (size_t first = 0, last = 0; first < row.blocks.size(); first = last) {
       const BlockStrategy& block = row.blocks[first];

@@ -172,18 +172,18 @@ std::string part(const ExperimentResult& result, std::string_view name) {
   if (name == "table") return html_table(comparison_columns(result), "Comparison of the strategies");
   if (name == "memory-table")
     return html_table(memory_columns(result), "Memory of each device at its peak, by category");
-  if (name == "block-table") return html_table(block_columns(result), "What each block got");
+  if (name == "block-table") return html_table(block_columns(result), "Strategy of each block");
   if (name == "class-table") return class_table(result);
   if (name == "failures")
     return list_of(failures(result),
-                   result.simulated.empty() ? "Every run ended well." : "Every row could be simulated.");
+                   result.simulated.empty() ? "All runs ended normally." : "All rows could be simulated.");
   if (name == "not-trained") return result.simulated.empty() ? "" : " hidden";
   if (name == "bars")
     return result.simulated.empty() ? "Bars are medians; the thin bars reach from the 10th to the 90th percentile."
                                     : "Bars are medians of the simulated steps.";
   if (name == "step-is") return result.simulated.empty() ? "measured" : "simulated";
   if (name == "problems")
-    return result.simulated.empty() ? "Runs that did not end well, and warnings"
+    return result.simulated.empty() ? "Runs that did not end normally, and warnings"
                                     : "Rows that could not be simulated, and warnings";
   if (name == "warnings") return list_of(footnotes(result), "No warnings.");
   if (name == "data") return embedded_json(report_data(result));

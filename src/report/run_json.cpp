@@ -22,7 +22,7 @@ template <typename Values>
 auto enum_of(const Values& values, const std::string& name, const char* what) {
   for (auto value : values)
     if (name == name_of(value)) return value;
-  throw std::invalid_argument(fmt::format("\"{}\" is no {}", name, what));
+  throw std::invalid_argument(fmt::format("\"{}\" is not a {}", name, what));
 }
 
 /// True if the value was measured: present and not null.
@@ -249,7 +249,7 @@ constexpr const char* kBoxKinds[] = {"forward", "backward", "backward_input", "b
 /// Returns a valid time of a schedule drawing.
 double time_of(const json& j, const char* key) {
   const double time = j.at(key).get<double>();
-  if (!(time >= 0)) throw std::invalid_argument(fmt::format("\"{}\": {} is no time of a schedule", key, time));
+  if (!(time >= 0)) throw std::invalid_argument(fmt::format("\"{}\": {} is not a time of a schedule", key, time));
   return time;
 }
 
@@ -261,7 +261,7 @@ void check_box(const json& box) {
     throw std::invalid_argument(fmt::format("a box of a schedule ends at {}, before it begins at {}", end, begin));
   const auto kind = box.at("kind").get<std::string>();
   if (std::find(std::begin(kBoxKinds), std::end(kBoxKinds), kind) == std::end(kBoxKinds))
-    throw std::invalid_argument(fmt::format("\"{}\" is no kind of a schedule's box", kind));
+    throw std::invalid_argument(fmt::format("\"{}\" is not a kind of schedule box", kind));
   for (const char* key : {"stage", "micro_batch", "batch"}) box.at(key).get<int>();
 }
 

@@ -69,7 +69,7 @@ function blockTooltip({ block, stages }) {
 function drawBlocks() {
   const rows = result.rows.filter((r) => r.blocks.length), names = blockNames(rows), lanes = rows.map((_, i) => `${i}`);
   const short = (name) => name.length > LONGEST_BLOCK_NAME ? `${name.slice(0, LONGEST_BLOCK_NAME - 1)}…` : name;
-  draw("blocks", rows.length, `What each block got: ${rows.map((r) => `${r.label}: ${[...new Set(r.blocks.map((b) => b.strategy))].join("; ")}`).join(". ")}`, {
+  draw("blocks", rows.length, `Strategy of each block: ${rows.map((r) => `${r.label}: ${[...new Set(r.blocks.map((b) => b.strategy))].join("; ")}`).join(". ")}`, {
     type: "bar",
     data: { labels: lanes, datasets: blockSets(rows, lanes, names) },
     options: {

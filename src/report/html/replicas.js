@@ -75,7 +75,7 @@ function drawStaleness() {
       data: { labels: bins.map((b) => b.label), datasets: [{ data: bins.map((b) => b.share), backgroundColor: colourOf(row), barPercentage: 1, categoryPercentage: 0.9 }] },
       options: {
         animation: false, responsive: true, maintainAspectRatio: false,
-        scales: { x: { title: { display: true, text: "updates of others since the weights were read" }, grid: { display: false } }, y: axis("exchanges (%)") },
+        scales: { x: { title: { display: true, text: "updates by other replicas since the weights were read" }, grid: { display: false } }, y: axis("exchanges (%)") },
         plugins: { legend: { display: false }, tooltip: { callbacks: { label: (item) => `${formatNumber(item.raw)} % of the exchanges` } } },
       },
     });

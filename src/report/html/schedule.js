@@ -90,7 +90,7 @@ function scheduleNotes(schedule) {
   if (schedule.rows.some((r) => r.stages.length > 1)) notes.push("Letters: A, B, … are the first, second, … stage of a worker.");
   if (!schedule.flushes) {
     const numbers = schedule.micro_batches > 1 ? "2.3 is micro-batch 3 of batch 2" : "numbers are batches";
-    notes.push(`Batches overlap: ${numbers}; ${schedule.batches} of them and their draining are shown, a longer run goes on without it.`);
+    notes.push(`Batches overlap: ${numbers}; ${schedule.batches} batches and their draining are shown; a longer run drains only at its end.`);
   }
   if (schedule.shown_until < schedule.makespan)
     notes.push(`Too many boxes for one drawing: the first ${formatNumber(schedule.shown_until)} of ${formatNumber(schedule.makespan)} units are shown.`);
