@@ -93,7 +93,7 @@ std::string first_difference(const std::string& our_text, const std::string& the
   for (const std::string& key : keys) {
     const std::string here = text_of(ours, key), there = text_of(theirs, key);
     if (here == there) continue;
-    if (key == kModel) return "its model is another: layers, shapes or edges differ";
+    if (key == kModel) return "its model is different: layers, shapes or edges differ";
     return fmt::format("{}: {} {}, {} {}", key, here, sides.ours, there, sides.theirs);
   }
   return "";

@@ -167,7 +167,7 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
     try {
       folder.update(result);
     } catch (const Error& error) {
-      progress.say(fmt::format("{}; the comparison goes on", error.what()));
+      progress.say(fmt::format("{}; the comparison continues", error.what()));
     }
   }
 }

@@ -32,7 +32,7 @@ class ProgressPrinter {
     if (p.done) {
       if (terminal_ && !p.url.empty()) bar(p);
       end_bar();
-      out_ << fmt::format("{}: {}\n", p.file, p.url.empty() ? "already here" : "complete, checksum right")
+      out_ << fmt::format("{}: {}\n", p.file, p.url.empty() ? "already here" : "complete, checksum correct")
            << std::flush;
     } else if (terminal_) {
       bar(p);
@@ -135,7 +135,7 @@ int data_list(std::ostream& out, const std::optional<std::filesystem::path>& dat
                                                         format_bytes(set.download_bytes()))});
   }
   for (const KnownSet& set : known_sets())
-    if (set.origin == DataOrigin::generated) rows.push_back({set.name, set.description, "always there"});
+    if (set.origin == DataOrigin::generated) rows.push_back({set.name, set.description, "always available"});
   size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   for (const Row& row : rows)

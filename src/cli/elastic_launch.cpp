@@ -109,10 +109,11 @@ bool ElasticLaunch::begin_next(std::string reason) {
   const int count = processes();
   const std::optional<FewerDevices> plan = count > 0 ? plan_for(plan_, processes_of(wanted_), count) : std::nullopt;
   if (!plan) {
-    notice_ = fmt::format("{}; nobody is left", reason);
+    notice_ = fmt::format("{}; no rank is left", reason);
     if (count > 0)
       notice_ = fmt::format(
-          "{}; {} cannot go on under {}, which takes more: launch with --restarts, or go on under another plan with "
+          "{}; {} cannot continue under {}, which needs more: launch with --restarts, or resume under another plan "
+          "with "
           "--resume {}",
           reason, processes_text(count), plan_, elastic_group_.folder.string());
     return false;
@@ -124,10 +125,11 @@ bool ElasticLaunch::begin_next(std::string reason) {
   elastic_group_.ended_at = system_seconds();
   elastic_group_.next_processes =
       joining_.empty() ? 0 : plan_for(plan_, processes_of(wanted_), count + processes_of(joining_)).value().devices;
-  notice_ = fmt::format("{}: {} go on under {}", reason, processes_text(used_), elastic_group_.plan);
-  if (used_ == 1) notice_ = fmt::format("{}: one process goes on under {}", reason, elastic_group_.plan);
+  notice_ = fmt::format("{}: {} continue under {}", reason, processes_text(used_), elastic_group_.plan);
+  if (used_ == 1) notice_ = fmt::format("{}: one process continues under {}", reason, elastic_group_.plan);
   if (count > used_)
-    notice_ += fmt::format(" ({} of those left {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
+    notice_ +=
+        fmt::format(" ({} of the remaining ones {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
   return true;
 }
 

@@ -97,13 +97,13 @@ std::string behind_in_seconds(const Finalist& first, const Finalist& other) {
     const Term& decided = largest(terms);
     std::string text = fmt::format("{} decided: {} more, of {} in all by the formula", decided.name,
                                    format_seconds(decided.more), format_seconds(more));
-    if (simulated <= 0) text += "; by the simulator's clock it is not behind";
+    if (simulated <= 0) text += "; in the simulator it is not behind";
     return text;
   }
   if (simulated <= kSame * first.simulated) return "as good";
-  return fmt::format(
-      "by the formula {}; the simulator's clock, which counts what the formula leaves out, puts it {} behind",
-      more < -kSame * a.seconds ? format_seconds(-more) + " quicker" : "as quick", format_seconds(simulated));
+  return fmt::format("by the formula {}; the simulator, which includes what the formula leaves out, puts it {} behind",
+                     more < -kSame * a.seconds ? format_seconds(-more) + " faster" : "as fast",
+                     format_seconds(simulated));
 }
 
 const DeviceMemory& fullest_of(const Prediction& p) {
@@ -135,7 +135,7 @@ std::string behind_in_money(const Finalist& first, const Finalist& other) {
 }
 
 std::string behind(const Finalist& first, const Finalist& other, Objective objective) {
-  if (!other.fits_simulated) return "memory decided: too full when simulated";
+  if (!other.fits_simulated) return "memory decided: it needs too much when simulated";
   if (objective == Objective::memory) return behind_in_bytes(first, other);
   return objective == Objective::cost ? behind_in_money(first, other) : behind_in_seconds(first, other);
 }
@@ -167,10 +167,10 @@ std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, Objective 
   if (what_if.answer.out_of_time) doubt += "; the time limit ended the search";
   if (what_if.tightens && other->objective < best.objective * (1 - kSame))
     return fmt::format(
-        "if {}: {} by the formula, by {}, which would be better now too: the search for the plan above did not come so "
-        "far\n",
+        "if {}: {} by the formula, by {}, which is better even without this change: the search for the plan above did "
+        "not reach it\n",
         what_if.change, amount(other->objective), other->plan.in_short(model));
-  return fmt::format("if {}: {} by the formula in place of {} ({:+.1f} %), by {}{}\n", what_if.change,
+  return fmt::format("if {}: {} by the formula instead of {} ({:+.1f} %), by {}{}\n", what_if.change,
                      amount(other->objective), amount(best.objective), 100 * (other->objective / best.objective - 1),
                      is_same(other->plan, best.plan) ? "the same plan" : other->plan.in_short(model), doubt);
 }

@@ -92,7 +92,7 @@ std::string chosen_format(const ExportOptions& options) {
   for (const auto& [format, extension] : kExtensions)
     if (options.out.extension() == extension) return format;
   if (options.out.empty()) return kSafetensors;
-  fail_user({"--output", options.out.string(), "its name does not tell the format",
+  fail_user({"--output", options.out.string(), "its name does not show the format",
              "say --format safetensors, torchscript or onnx"});
 }
 
@@ -104,7 +104,7 @@ fs::path chosen_path(const ExportOptions& options, const std::string& format, co
   const fs::path path = name + extension->second;
   std::error_code ignored;
   if (fs::exists(path, ignored))
-    fail_user({path.string(), "exists already", "a name that was not given never replaces a file", "name one with -o"});
+    fail_user({path.string(), "exists already", "a default name never replaces a file", "name one with -o"});
   return path;
 }
 

@@ -64,7 +64,7 @@ void name_row(const Job& job, RunResult& row) {
   row.name = is_plan_file(job.strategy) ? row.strategy : job.strategy;
   if (is_planned(job.strategy) && row.devices < job.devices)
     row.warnings.push_back(
-        fmt::format("uses {} of {} devices: no plan for more that was found is quicker", row.devices, job.devices));
+        fmt::format("uses {} of {} devices: no plan found for more devices is faster", row.devices, job.devices));
 }
 
 RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {

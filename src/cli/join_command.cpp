@@ -71,7 +71,7 @@ void train_as_client(Run& run, int number) {
   if (run.error()) std::rethrow_exception(run.error());
   if (!run.abort_reason().empty()) fail_run({fmt::format("client {}", number), run.abort_reason(), "", ""});
   const HubCounts& counts = run.agreement()->counts()[size_t(number)];
-  spdlog::info("client {} is through: {} steps, {} sent, {} received", number, steps, format_bytes(counts.bytes_sent),
+  spdlog::info("client {} has finished: {} steps, {} sent, {} received", number, steps, format_bytes(counts.bytes_sent),
                format_bytes(counts.bytes_received));
 }
 
@@ -105,7 +105,7 @@ class Joining {
       return true;
     } catch (const ServerLost& lost) {
       if (run.agreement()->update().when_lost() != UpdatePolicy::WhenLost::may_return || interrupted_by_user()) throw;
-      spdlog::warn("{}; trying to come back", first_line(lost));
+      spdlog::warn("{}; trying to reconnect", first_line(lost));
       was_lost_ = true;
       return false;
     }

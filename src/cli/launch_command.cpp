@@ -85,7 +85,7 @@ int port_for(const LaunchOptions& options, const LaunchHost& first) {
   if (options.port != 0) {
     if (is_this_machine(first.name) && !is_free(options.port))
       fail_user({"--port", std::to_string(options.port), "something listens there already",
-                 "choose another one, or leave it out: any that is free is taken"});
+                 "choose another one, or leave it out to use any free port"});
     return options.port;
   }
   if (is_this_machine(first.name)) return free_port();
@@ -272,7 +272,7 @@ void report_elastic(const LaunchOptions& options, GroupEnd end, const std::files
   report(options, end);
   const std::filesystem::path& from = options.train.resume;
   if (end.exit_code == kRunFailed && !from.empty() && !newest_whole(folder))
-    std::cerr << "to go on: " << resume_command(launched_by(options), options.train, from) << "\n";
+    std::cerr << "to resume: " << resume_command(launched_by(options), options.train, from) << "\n";
 }
 
 /// Runs one group after another until one finishes the run or no group can continue it.
@@ -303,7 +303,7 @@ Experiment read_for_launch(const LaunchOptions& options) {
   Experiment experiment = options.train.experiment.read();
   if (experiment.elastic && !experiment.checkpoint.wanted())
     fail_user({fmt::format("{}: elastic", experiment.file.string()), "needs checkpoints",
-               "the run goes on from the newest one when a rank is lost",
+               "the run resumes the newest one when a rank is lost",
                "add [checkpoint] every = \"1 epochs\", or leave elastic out"});
   if (!experiment.elastic && (options.restarts > 0 || !options.restart_after.empty()))
     fail_user({options.restarts > 0 ? "--restarts" : "--restart-after", "is for elastic runs",
@@ -320,7 +320,7 @@ void check_options(const LaunchOptions& options, int processes) {
     fail_user({"--devices", std::to_string(devices.front()),
                fmt::format("{} processes are launched, each of them one worker", processes), "leave --devices out"});
   if (options.ssh.find_first_not_of(' ') == std::string::npos)
-    fail_user({"--ssh", "\"\"", "is no command", "leave it out, or name one"});
+    fail_user({"--ssh", "\"\"", "is not a command", "leave it out, or name one"});
   if (processes < 2)
     fail_user(
         {"-n", std::to_string(processes), "one process needs no launcher", "use trireme train, or launch at least 2"});
@@ -331,11 +331,11 @@ void check_printed(const LaunchOptions& options) {
   const auto refuse = [&](const char* flag, const char* why, const char* next) {
     fail_user({flag, fmt::format("--print {}", options.print), why, next});
   };
-  if (options.restarts > 0) refuse("--restarts", "lost ranks are replaced by trireme launch alone", "leave it out");
+  if (options.restarts > 0) refuse("--restarts", "only trireme launch replaces lost ranks", "leave it out");
   if (!options.restart_after.empty())
-    refuse("--restart-after", "lost ranks are replaced by trireme launch alone", "leave it out");
+    refuse("--restart-after", "only trireme launch replaces lost ranks", "leave it out");
   if (!options.token_file.empty())
-    refuse("--token-file", "a script's ranks have their token from the environment",
+    refuse("--token-file", "a script's ranks get their token from the environment",
            "set TRIREME_TOKEN where the job is started");
 }
 
@@ -345,31 +345,31 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   auto* verb = app.add_subcommand("launch",
                                   "train with workers that are processes, on this machine or several: "
                                   "trireme launch -n 4 train EXPERIMENT ...");
-  verb->add_option("-n", o.processes, "number of processes, each of them one worker (default: those of --hosts)")
+  verb->add_option("-n", o.processes, "number of processes, one worker each (default: that of --hosts)")
       ->check(whole_number(1, kMaxDevices));
   verb->add_option("--hosts", o.hosts,
-                   "hosts and their processes, \"a:2,b:2\": started through ssh, the first one has rank 0 "
+                   "hosts and their processes, \"a:2,b:2\", started through ssh; the first has rank 0 "
                    "(default: this machine)")
       ->delimiter(',');
   verb->add_option("--interface", o.interface,
-                   "network interface that the processes communicate through, of this name on every host "
-                   "(default: the one that leads to rank 0's host, on one machine lo)");
-  verb->add_option("--port", o.port, "where rank 0 listens until all have met (default: any that is free)")
+                   "network interface for communication, with this name on every host "
+                   "(default: the one that leads to rank 0's host; lo on one machine)");
+  verb->add_option("--port", o.port, "port on which rank 0 listens for the rendezvous (default: any free one)")
       ->check(whole_number(1, 65535));
-  verb->add_option("--ssh", o.ssh, "command that is given a host and a line for its shell")->capture_default_str();
-  verb->add_flag("!--no-bind", o.bind, "leave processes on all cores instead of giving each its share");
+  verb->add_option("--ssh", o.ssh, "command that runs a shell command line on a host")->capture_default_str();
+  verb->add_flag("!--no-bind", o.bind, "do not bind each process to its share of the cores");
   verb->add_option("--print", o.print,
-                   "write a job script for another launcher to the standard output and start nothing: "
+                   "print a job script for another launcher and start nothing: "
                    "slurm, kubernetes, mpi, torchrun")
       ->check(CLI::IsMember(script_kinds()));
   verb->add_option("--token-file", o.token_file,
-                   "file whose first line is the ranks' token (default: TRIREME_TOKEN, else one made for this run)");
+                   "file whose first line is the ranks' token (default: TRIREME_TOKEN, otherwise a new one)");
   verb->add_flag(kTokenFromInput, o.token_from_input)->group("");
   verb->add_option("--restarts", o.restarts,
-                   "of an elastic run: so many lost ranks are replaced (default: 0, the others go on alone)")
+                   "elastic run: number of lost ranks to replace (default: 0, the others continue alone)")
       ->check(whole_number(0, kMostRestarts));
   verb->add_option("--restart-after", o.restart_after,
-                   "of an elastic run: how long the others train alone before (default: \"0 s\")");
+                   "elastic run: time before lost ranks are replaced (default: \"0 s\")");
   verb->add_option("--elastic-group", o.elastic_group)->group("");
   verb->add_option("--first-rank", o.first_rank)->group("");
   verb->add_option("--all-processes", o.all_processes)->group("");

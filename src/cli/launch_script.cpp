@@ -29,8 +29,8 @@ int processes_per_host(const ScriptRequest& request, const char* launcher) {
   const bool same = std::all_of(request.hosts.begin(), request.hosts.end(),
                                 [&](const LaunchHost& host) { return host.processes == first; });
   if (same) return first;
-  fail_user({"--hosts", "have different numbers of processes", fmt::format("{} starts as many on each", launcher),
-             "give all hosts the same number"});
+  fail_user({"--hosts", "have different numbers of processes",
+             fmt::format("{} starts the same number on each host", launcher), "give all hosts the same number"});
 }
 
 std::vector<std::string> names_of(const ScriptRequest& request) {
@@ -122,7 +122,7 @@ std::string torchrun(const ScriptRequest& request) {
 
 std::string kubernetes(const ScriptRequest& request) {
   if (!is_alone(request))
-    fail_user({"--hosts", "are Kubernetes' choice", "each process is a pod", "say how many with -n"});
+    fail_user({"--hosts", "are chosen by Kubernetes", "each process is a pod", "give their number with -n"});
   std::string arguments;
   for (const std::string& word : request.words)
     arguments += fmt::format("\n            - {}", nlohmann::json(word).dump());

@@ -27,8 +27,8 @@ std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_fol
 std::string left_behind(const std::filesystem::path& run_folder, const std::string& command) {
   const std::optional<FoundCheckpoint> newest = newest_whole(run_folder);
   if (!newest) return "";
-  return fmt::format("newest whole checkpoint: after step {}, {}\nto go on: {}\n", newest->step, newest->path.string(),
-                     command.empty() ? start_again_with(run_folder) : command);
+  return fmt::format("newest complete checkpoint: after step {}, {}\nto resume: {}\n", newest->step,
+                     newest->path.string(), command.empty() ? start_again_with(run_folder) : command);
 }
 
 }  // namespace trireme

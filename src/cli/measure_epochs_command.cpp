@@ -37,7 +37,7 @@ EpochsFile open_file(const std::filesystem::path& path, const nlohmann::json& se
       other.push_back(fmt::format(
           "{} {}, not {}", key, file.settings.contains(key) ? file.settings.at(key).dump() : "unknown", value.dump()));
   if (!other.empty())
-    fail_user({path.string(), "was measured in another way", join(other), "name another file with --out"});
+    fail_user({path.string(), "was measured with other settings", join(other), "name another file with --out"});
   return file;
 }
 

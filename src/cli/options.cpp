@@ -39,11 +39,11 @@ void on_alarm(int) { ::_exit(1); }
 
 void ExperimentOptions::add_common(CLI::App& app) {
   app.add_option("experiment", experiment, "experiment file (TOML)")->required();
-  app.add_option("--set", set, "override a key of the experiment: --set batch=256 --set optimizer.learning_rate=0.1")
+  app.add_option("--set", set, "override a key of the experiment, for example --set batch=256")
       ->allow_extra_args(false);
   app.add_option("--data-dir", data_dir, "folder with the data set");
   app.add_option("--seed", seed, "seed of weights, sample order, dropout and augmentation")->check(whole_number(0));
-  app.add_flag("--trust", trust, "run the code in the TorchScript file that is the model (model = \"own.pt\")");
+  app.add_flag("--trust", trust, "allow the code of a TorchScript model to run (model = \"own.pt\")");
 }
 
 Experiment ExperimentOptions::read() const {
@@ -55,9 +55,9 @@ Experiment ExperimentOptions::read() const {
 void ExperimentOptions::check_trust(const std::filesystem::path& script) const {
   if (trust) return;
   fail_user({script.string(), "is a TorchScript file, which is a program",
-             "its code runs when it is opened, with all that you may do",
-             "add --trust if you know where it comes from; weights alone, a state dict or safetensors, are read "
-             "without running anything"});
+             "opening it runs its code with your permissions",
+             "add --trust if you know where it comes from; files of weights alone (a state dict, safetensors) are read "
+             "without running code"});
 }
 
 void ExperimentOptions::add_devices(CLI::App& app, bool several, int most) {

@@ -46,15 +46,15 @@ void check_plan_name(const std::string& name, const std::string& where) {
     fail_user({where, name, "there is no such file",
                "check the path; trireme plan show data EXPERIMENT --json FILE writes a plan"});
   if (first != name && is_plan_file(first))
-    fail_user({where, name, "a file says all about its plan: no keys may follow", "edit the file"});
+    fail_user({where, name, "a plan file is complete: no keys may follow it", "edit the file"});
   if (const auto forms = expand_strategy(first); forms.size() > 1)
-    fail_user({where, first, "stands for two plans", "choose " + join(forms, " or ")});
+    fail_user({where, first, "denotes two plans", "choose " + join(forms, " or ")});
   if (first.find('=') != first.npos || is_known) {
     parse_strategy(name, where);
     return;
   }
   const std::string near = closest_match(first, known);
-  fail_user({where, "\"" + first + "\"", "is neither a plan, an update policy nor a file that is there",
+  fail_user({where, "\"" + first + "\"", "is neither a plan, an update policy nor an existing file",
              near.empty()
                  ? fmt::format("write degrees, as in data=2,tensor=2, or choose a plan ({}) or an update policy ({})",
                                join(plans), join(policies))
@@ -63,7 +63,7 @@ void check_plan_name(const std::string& name, const std::string& where) {
 
 void refuse_policy(const std::string& name, const std::string& where) {
   if (is_update_policy(name) && !is_plan_file(name))
-    fail_user({where, name, "is an update policy: it says when replicas agree, and has no plan of its own",
+    fail_user({where, name, "is an update policy: it defines when replicas agree, not a plan",
                "name a plan; policies are strategies of train, compare, serve and join"});
 }
 
@@ -84,7 +84,7 @@ void check_runs_here(int devices, const std::string& where) {
   if (devices > kMaxDevices)
     fail_user({where, fmt::format("{} devices", devices),
                fmt::format("at most {} can work on this machine", kMaxDevices),
-               "use fewer; trireme plan best and plan show take more"});
+               "use fewer; trireme plan best and plan show accept more"});
 }
 
 void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& model, const std::string& where) {

@@ -43,7 +43,7 @@ void check_cost(const PlanGraphOptions& options) {
                near.empty() ? fmt::format("known are {}", join(known)) : fmt::format("did you mean \"{}\"?", near)});
   }
   if (options.straight && options.cost != kPipeDream)
-    fail_user({"--straight", "", fmt::format("--cost {} knows no replicas anyway", options.cost), "leave it out"});
+    fail_user({"--straight", "", fmt::format("--cost {} has no replicated stages", options.cost), "leave it out"});
 }
 
 double positive(double value, const std::string& text, const char* flag) {
@@ -85,7 +85,7 @@ void warn_of_lone_layers(const LayerGraph& profile, const PlanGraphOptions& opti
     if (profile.edges.successors[v].empty() && profile.edges.predecessors[v].empty())
       lone.push_back(profile.layers[v].name);
   if (lone.empty() || profile.layers.size() == 1) return;
-  spdlog::warn("{}: {} of {} layers have no edge, {} for one: is the file complete?", options.graph.string(),
+  spdlog::warn("{}: {} of {} layers have no edge, for example {}: is the file complete?", options.graph.string(),
                lone.size(), profile.layers.size(), lone.front());
 }
 
@@ -102,8 +102,10 @@ void warn_of_uncounted_memory(const LayerGraph& profile, const GraphPlan& plan, 
   for (const int v : plan.stages.back().nodes)
     bytes += profile.layers[size_t(v)].parameter_bytes + profile.layers[size_t(v)].activation_bytes;
   if (bytes > *limit)
-    spdlog::warn("the last stage holds {} for one mini-batch, more than --memory: PipeDream's check counts none for it",
-                 format_bytes(int64_t(bytes)));
+    spdlog::warn(
+        "the last stage holds {} for one mini-batch, more than --memory: PipeDream's check does not count the last "
+        "stage",
+        format_bytes(int64_t(bytes)));
 }
 
 NamedPlan plan_profile(const PlanGraphOptions& options, const std::string& text) {
@@ -119,7 +121,7 @@ NamedPlan plan_profile(const PlanGraphOptions& options, const std::string& text)
   }
   if (options.cost == kLatency)
     fail_user({options.graph.string(), "a training profile",
-               "--cost latency is of inference on the devices of a JSON file", "see docs/planner.md"});
+               "--cost latency is for inference on the devices of a JSON file", "see docs/planner.md"});
   const double limit = memory(options).value_or(std::numeric_limits<double>::infinity());
   const PlacementProblem problem = training_placement(profile, named.devices, limit, bandwidth(options));
   for (const PlacementNode& node : problem.nodes) named.nodes.push_back(node.name);
@@ -133,8 +135,8 @@ NamedPlan plan_placement(const PlanGraphOptions& options) {
     fail_user({file, "JSON", "--cost pipedream needs a profile with weights and activations of layers",
                "use --cost max-load or latency"});
   if (!options.bandwidth.empty())
-    fail_user(
-        {"--bandwidth", options.bandwidth, fmt::format("{} has times of transfers already", file), "leave it out"});
+    fail_user({"--bandwidth", options.bandwidth, fmt::format("{} already contains the times of transfers", file),
+               "leave it out"});
   PlacementProblem problem = read_placement(file);
   if (!options.devices.empty()) problem.accelerators = options.devices.front();
   if (const auto limit = memory(options)) problem.memory = *limit;
@@ -206,12 +208,12 @@ void add_plan_graph(CLI::App& plan, PlanGraphOptions& o) {
   verb->add_option("graph", o.graph, "PipeDream's profile, or dnn-partitioning's JSON")->required();
   verb->add_option("--devices", o.devices, "number of devices")->check(whole_number(1, kMaxPlanDevices))->expected(1);
   verb->add_option("--cost", o.cost, "pipedream, max-load or latency")->capture_default_str();
-  verb->add_option("--bandwidth", o.bandwidth, "of each device's link, for example \"1 GB/s\"");
-  verb->add_flag("--straight", o.straight, "no replicas");
-  verb->add_option("--memory", o.memory, "of each device, for example \"16 GiB\" (default: the file's, or no limit)");
-  verb->add_option("--limit", o.limit, "end the search then and say how far it may be from the optimum: \"60 s\"");
-  verb->add_option("--json", o.json,
-                   "also write the result to this file, or instead of words to the standard output with -");
+  verb->add_option("--bandwidth", o.bandwidth, "bandwidth of each device's link, for example \"1 GB/s\"");
+  verb->add_flag("--straight", o.straight, "no replicated stages");
+  verb->add_option("--memory", o.memory,
+                   "memory of each device, for example \"16 GiB\" (default: the file's, or no limit)");
+  verb->add_option("--limit", o.limit, "end the search after this time, \"60 s\", and print the gap to the optimum");
+  verb->add_option("--json", o.json, "also write the result to this file; -: JSON to standard output, no words");
 }
 
 int run_plan_graph(const PlanGraphOptions& options) {

@@ -212,7 +212,7 @@ const Projected* winner_of(const std::vector<Projection>& projections) {
 }
 
 std::string winner_in_words(const Projected* winner, int64_t batch) {
-  if (!winner) return "no plan is printed: with none of these batches the epochs to the target are known\n";
+  if (!winner) return "no plan is printed: the epochs to the target are known for none of these batches\n";
   return fmt::format("the plan of {} on {} {}, {} to the target{}\n", winner->strategy, winner->devices,
                      winner->devices == 1 ? "device" : "devices", format_seconds(*winner->seconds()),
                      winner->batch == batch ? ""
@@ -246,20 +246,21 @@ std::vector<int> parse_device_numbers(const std::string& text) {
 
 void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
   auto* verb = plan.add_subcommand(
-      "project", "project the time to the target on more and more devices, by data parallelism and by the best hybrid");
+      "project",
+      "project the time to the target on increasing numbers of devices, for data parallelism and the best hybrid");
   o.experiment.add_common(*verb);
   verb->add_option_function<std::string>(
       "--devices", [&o](const std::string& text) { o.experiment.devices = parse_device_numbers(text); },
       "numbers of devices: 2,4,8, or 1..256 for 1, 2, 4, ..., 256 (default: the experiment's)");
   verb->add_option("--epochs", o.epochs,
-                   "epochs to the target by batch: a file of measure-epochs, noise=2000[,least=12], or assumed ones, "
-                   "256:4,2048:4.5,8192:16")
+                   "epochs to the target: a file of measure-epochs, noise=2000[,least=12], or a table of batches and "
+                   "epochs, 256:4,2048:4.5,8192:16")
       ->required();
-  verb->add_option("--batch-per-worker", o.per_worker, "samples of every data-parallel worker (default: batch)")
+  verb->add_option("--batch-per-worker", o.per_worker, "samples per data-parallel worker (default: batch)")
       ->check(whole_number(1));
   verb->add_option("--epoch-samples", o.epoch_samples, "samples of an epoch (default: the training set's)")
       ->check(whole_number(1));
-  verb->add_option("--json", o.json, "also write the result to this file, or to the standard output with -");
+  verb->add_option("--json", o.json, "also write the result to this file; -: to standard output instead of the plan");
   o.prediction.add(*verb);
 }
 

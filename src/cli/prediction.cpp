@@ -49,15 +49,15 @@ void CostSourceOptions::add(CLI::App& verb, const std::string& purpose) {
 
 void CostSourceOptions::add_profile(CLI::App& verb) {
   verb.add_option("--profile", profile,
-                  "profile of this machine (trireme profile); what it lacks is measured and added to it");
+                  "profile of this machine (trireme profile); missing measurements are made and added");
 }
 
 Predictions::Predictions(const RunSpec& experiment, const Model& model, const TaskData& data,
                          const CostSourceOptions& options)
     : experiment_(experiment), model_(model), data_(data), options_(options) {
   if (!options.cluster.empty() && !options.profile.empty())
-    fail_user({"--cluster", options.cluster.string(), "a profile is of this machine, a cluster file of others",
-               "leave one of them out"});
+    fail_user({"--cluster", options.cluster.string(),
+               "a profile describes this machine, a cluster file describes others", "leave one of them out"});
   if (!options.cluster.empty()) {
     cluster_ = read_cluster(options.cluster);
     return;
@@ -172,13 +172,12 @@ std::string Predictions::refit(const std::vector<RunResult>& rows) {
                                  ratios.size() == 1 ? "row" : "rows");
   if (options_.profile.empty()) return line;
   if (experiment_.links || !experiment_.worker_changes.empty())
-    return line + "; not kept, as links or workers are not this machine's own";
+    return line + "; not stored, because links or workers are emulated";
   const Refit before = profile.refits[name];
   profile.refits[name] = refitted(before, ratios);
   write_profile(profile, options_.profile);
-  return line +
-         fmt::format("; predictions of {} with {} count that from now on: {:.2f} x what its layers took by themselves",
-                     name, options_.profile.filename().string(), profile.refits[name].factor);
+  return line + fmt::format("; later predictions of {} with {} use this: {:.2f} x the time of its layers", name,
+                            options_.profile.filename().string(), profile.refits[name].factor);
 }
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ struct CostSourceOptions {
 
   /// Adds --cluster, with `purpose` as its help, and --profile.
   void add(CLI::App& verb, const std::string& purpose =
-                               "predict for the machines of this file (*.cluster.toml) instead of for this one");
+                               "predict for the machines of this file (*.cluster.toml) instead of this machine");
   void add_profile(CLI::App& verb);
 };
 

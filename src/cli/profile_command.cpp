@@ -127,9 +127,8 @@ std::string machine_in_words(const Profile& profile) {
                       format_bytes(int64_t(line.bandwidth)) + "/s", fmt::format("{:.0f} %", 100 * line.worst)});
   text += text_table({"workers", "operation", "latency", "bandwidth", "off by at most"}, rows, {0, 2, 3, 4});
   text += fmt::format(
-      "a message is handed over in {}, to a worker that sleeps in {}; computing is {:.2f} times as long beside "
-      "copying, "
-      "copying {:.2f} times beside computing\n",
+      "a message to a running worker takes {}, to a sleeping one {}; computing takes {:.2f} times as long during "
+      "copying, copying {:.2f} times as long during computing\n",
       format_seconds(profile.links.hand_over), format_seconds(profile.links.wake_up), profile.links.compute_slowdown,
       profile.links.transfer_slowdown);
   for (const UpdateMeasurement& u : profile.updates)

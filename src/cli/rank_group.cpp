@@ -116,7 +116,7 @@ void RankGroup::start(const MemberStart& start) {
   if (!start.input.empty()) {
     const std::string line = start.input + "\n";  // fits into the pipe, so no reader is needed yet
     if (::write(input[1], line.data(), line.size()) != ssize_t(line.size()))
-      fail_run({start.name, "cannot be told its first line", std::strerror(errno), ""});
+      fail_run({start.name, "cannot receive its first line", std::strerror(errno), ""});
   }
   member->lines = std::make_unique<LineReader>(output[0]);
   members_.push_back(std::move(member));
@@ -352,8 +352,8 @@ std::string RankGroup::how_ended(const Member& member) const {
     return member.frozen + (member.recorder ? " and was killed; it stood " + where : " and was given up");
   const bool not_found = member.start.until_input_ends && member.exit_code == kNotStarted;
   return described(member.exit_code, member.signal) + (where.empty() ? "" : " " + where) +
-         (not_found ? fmt::format(": \"{}\" is no program here, or {} is none there", member.start.words.front(),
-                                  std::filesystem::read_symlink("/proc/self/exe").string())
+         (not_found ? fmt::format(": \"{}\" is not a program on this machine, or {} is not one on that machine",
+                                  member.start.words.front(), std::filesystem::read_symlink("/proc/self/exe").string())
                     : "");
 }
 
@@ -361,21 +361,21 @@ GroupEnd RankGroup::end() const {
   GroupEnd end;
   end.trained_seconds = training_since_ > 0 ? steady_seconds() - training_since_ : 0;
   end.makes_room = makes_room_;
-  const Member* who = culprit();
-  if (!who) return end;
+  const Member* cause = culprit();
+  if (!cause) return end;
   // The first member's output is shown to the user: it has reported the error itself, unless it never began.
-  const bool is_agent = who->start.until_input_ends;
+  const bool is_agent = cause->start.until_input_ends;
   const bool not_begun =
-      who->exit_code == kNotStarted || (is_agent && (who->exit_code == kHostLost || who->last_line.empty()));
-  const bool has_spoken = who == members_.front().get() && who->signal == 0 && !not_begun;
-  end.exit_code = who->signal == 0 ? who->exit_code : 1;
+      cause->exit_code == kNotStarted || (is_agent && (cause->exit_code == kHostLost || cause->last_line.empty()));
+  const bool has_spoken = cause == members_.front().get() && cause->signal == 0 && !not_begun;
+  end.exit_code = cause->signal == 0 ? cause->exit_code : 1;
   end.lost = lost();
   const Member& first = *members_.front();
   if (first.recorder && first.signal != 0) end.run_folder = first.recorder->read().run_folder;
-  if (has_spoken || who->asked) return end;
-  end.culprit = fmt::format("{} {}", who->start.name, how_ended(*who));
-  if (who->recorder && !who->frozen.empty()) end.operations = who->recorder->read().last;
-  if (!who->last_line.empty()) end.culprit += "; its last line: " + who->last_line;
+  if (has_spoken || cause->asked) return end;
+  end.culprit = fmt::format("{} {}", cause->start.name, how_ended(*cause));
+  if (cause->recorder && !cause->frozen.empty()) end.operations = cause->recorder->read().last;
+  if (!cause->last_line.empty()) end.culprit += "; its last line: " + cause->last_line;
   return end;
 }
 

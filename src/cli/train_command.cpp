@@ -80,7 +80,7 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   if (!options.messages) check_train_checkpoints(options, experiment, data, *plan);
   TrainShow show{.plan = &*plan, .evaluations = bool(make_world)};
   if (virtual_machines)
-    show.notes.push_back("in modelled time, but for what is left: " + experiment.virtual_machines_in_words);
+    show.notes.push_back("times are modelled, except the time left: " + experiment.virtual_machines_in_words);
   if (virtual_machines) show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
   CheckpointUse checkpoints;
   if (!options.resume.empty()) {

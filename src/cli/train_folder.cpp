@@ -91,7 +91,7 @@ class Recorder : public TrainObserver {
       if (std::exchange(refused_, false)) teller_.on_notice("records of steps are written again");
     } catch (const Error& error) {
       if (!std::exchange(refused_, true))
-        teller_.on_notice(fmt::format("{}; the run goes on, its records of steps have a gap", error.what()));
+        teller_.on_notice(fmt::format("{}; the run continues, but its records of steps have a gap", error.what()));
     }
   }
 

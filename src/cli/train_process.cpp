@@ -100,7 +100,7 @@ void check_environment(const TrainOptions& options, const ProcessPlace& place) {
   interface_of(place);
   if (!place.store_is_kept && read_token({}).empty() && !is_loopback(place.address))
     fail_user({fmt::format("environment variable {}", kTokenVariable), "is not set",
-               fmt::format("anybody who reaches {} could join the run", place.address),
+               fmt::format("any process that reaches {} could join the run", place.address),
                "set it to the same on all machines: openssl rand -hex 16"});
 }
 
@@ -145,7 +145,7 @@ std::string obstacle(const std::vector<std::string>& texts) {
     const std::string difference = first_difference(findings[0].agreement, findings[rank].agreement,
                                                     {"on rank 0", fmt::format("on rank {}", rank)});
     if (!difference.empty())
-      return fmt::format("rank {} is to train something else: {}; start all ranks with the same files and flags", rank,
+      return fmt::format("rank {} would train something else: {}; start all ranks with the same files and flags", rank,
                          difference);
   }
   return "";
@@ -199,7 +199,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   const std::vector<int>& devices = options.experiment.devices;
   if (!devices.empty() && devices.front() != place.size)
     fail_user({"--devices", std::to_string(devices.front()),
-               fmt::format("by {} there are {} processes, each of them one worker", place.said_by, place.size),
+               fmt::format("there are {1} processes (by {0}), each of them one worker", place.said_by, place.size),
                "leave --devices out"});
   if (place.rank == 0) check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
@@ -208,12 +208,12 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
     fail_user(
         {fmt::format("{}: {}", experiment.file.string(), key), "is for workers that are threads", why, "leave it out"});
   };
-  if (experiment.adapt) refuse("adapt", "a run of processes keeps its plan");
+  if (experiment.adapt) refuse("adapt", "a run of processes cannot change its plan");
   if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
   if (experiment.elastic && !member.elastic_group)
     fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch",
                "other launchers end all processes when one is lost",
-               "leave it out; trireme launch train --resume goes on with the run"});
+               "leave it out; trireme launch train --resume resumes the run"});
   experiment.private_replicas = experiment.processes = true;
   experiment.devices = {place.size};
   if (place.rank == 0) resumption = resumption_of(member, subject);
@@ -232,8 +232,8 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
                                         process.size() * devices_of_replica(options.plan, experiment))
                   : choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
   if (!plan.agreement.empty() && experiment.replicas.clock)
-    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes take the time that they take",
-               "", "leave it out, or train in one process"});
+    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes run in real time", "",
+               "leave it out, or train in one process"});
   const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
   if (processes != process.size())
     fail_user({"--plan", options.plan,
@@ -243,8 +243,8 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   check_shapes(experiment, model, data, plan);
   if (!plan.agreement.empty() && experiment.elastic)
     fail_user({fmt::format("{}: elastic", experiment.file.string()), plan.name,
-               "its replicas are as many as it says in every group of processes",
-               "leave it out; trireme launch train --resume goes on with the run"});
+               "its number of replicas is fixed, but groups of processes differ in size",
+               "leave it out; trireme launch train --resume resumes the run"});
   check_train_checkpoints(options, experiment, data, plan);
   broadcast_text(process.world(), to_json(plan, model).dump());
   return plan;
@@ -289,12 +289,12 @@ std::string handed_over(const Member& member, const RunResult& row) {
   const std::string where = from == last && from > 0 ? ""
                             : from > 0               ? fmt::format(" after step {}", from)
                                                      : " from its beginning";
-  return fmt::format("this group of {} ends after step {}, so that the run goes on with {} ranks{}",
+  return fmt::format("this group of {} ends after step {}, so that the run continues with {} ranks{}",
                      member.process->size(), last, member.elastic_group->next_processes, where);
 }
 
 /// Returns the first line of a rank's log.
-std::string who_logs(ProcessRank& process, const Plan& plan, const Model& model) {
+std::string log_header(ProcessRank& process, const Plan& plan, const Model& model) {
   return fmt::format("rank {} of {}: process {}, cores {}, plan {}", process.rank(), process.size(), ::getpid(),
                      describe_cores(usable_cores()), plan.in_short(model));
 }
@@ -326,7 +326,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
     log_to_file(logs / "rank-0.log");
-    log_to_files_only(who_logs(*process, plan, subject.model));
+    log_to_files_only(log_header(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());
     broadcast_text(process->world(), logs.string());
     if (elastic_group) append_record(*elastic_group, process->size(), plan.in_short(subject.model), begun_at.step);
@@ -349,9 +349,9 @@ int work_along(const Member& member, const TrainSubject& subject) {
   const std::filesystem::path logs = broadcast_text(process->world(), "");
   log_to_file(logs / fmt::format("rank-{}.log", rank));
   flight_recorder(process->world())->set_run_folder(logs.parent_path().string());
-  spdlog::info("{}", who_logs(*process, plan, subject.model));
+  spdlog::info("{}", log_header(*process, plan, subject.model));
   run_follower_rank(subject.experiment, subject.model, subject.data, plan, process, interrupted_by_user());
-  spdlog::info("rank {} is through", rank);
+  spdlog::info("rank {} has finished", rank);
   return interrupted_by_user() ? kRunFailed : 0;
 }
 
@@ -445,7 +445,7 @@ void check_started_once(const std::string& verb) {
   if (!place) return;
   fail_user({"trireme " + verb, fmt::format("was started as {} processes, says {}", place->size, place->said_by),
              "only train shares its work between processes",
-             "start it once; where nobody started several, unset those variables"});
+             "start it once; if no launcher is used, unset those variables"});
 }
 
 }  // namespace trireme

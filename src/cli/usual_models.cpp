@@ -53,7 +53,7 @@ ImportedModel model_of_file(const PlanShowOptions& options, const std::string& f
   if (!std::filesystem::is_regular_file(file, ignored))
     fail_user({"plan show", file, "there is no such file", "check the path"});
   if (options.sample.empty())
-    fail_user({file, "its samples' shape", "a TorchScript file does not say it",
+    fail_user({file, "its samples' shape", "a TorchScript file does not state it",
                "give it, --sample 3,224,224 (token ids: --sample 128 --vocabulary 30000), or name an experiment"});
   options.experiment.check_trust(file);
   return import_model(file,

@@ -29,7 +29,7 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
     fail_user({fmt::format("--backend {}", kVirtualBackend.name), what, why, next});
   };
   if (is_update_policy(plan) && experiment.replicas.clock)
-    refuse("[update.virtual] of " + experiment.file.string(), "says already what machines there are",
+    refuse("[update.virtual] of " + experiment.file.string(), "already describes the machines",
            "leave it out, or leave out --backend");
   if (experiment.adapt)
     refuse("adapt = true", "a run that adapts measures real time", "leave it out: --set adapt=false");
@@ -38,11 +38,11 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
            "leave out one of them");
   if (!costs.cluster.empty()) return;
   if (!experiment.links)
-    refuse(experiment.file.string(), "nothing says what connects the machines",
+    refuse(experiment.file.string(), "the links between the machines are not given",
            "name a cluster file with --cluster, or write [cluster.link], for machines like this one: --set "
            "'cluster.link.bandwidth=\"1 Gbit/s\"'");
   if (!experiment.links->changes.empty())
-    refuse("[[cluster.link.change]]", "connections of virtual machines stay as they are", "leave it out");
+    refuse("[[cluster.link.change]]", "links of virtual machines cannot change", "leave it out");
 }
 
 Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
