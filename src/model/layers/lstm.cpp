@@ -83,8 +83,7 @@ void step_cell(const at::Tensor& gates, const at::Tensor& cell, at::Tensor next_
   at::mul_out(hidden, gates.select(1, kLstmOutputGate), next_cell.tanh());
 }
 
-/// Its adjoint: from dh and the later steps' dc, the gradients of the gates before activation; dc becomes that of
-/// `cell`.
+/// Its adjoint: from dh and the later steps' dc, the gate gradients before activation. dc becomes that of `cell`.
 void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, const at::Tensor& next_cell,
                         const at::Tensor& dh, at::Tensor& dc, const at::Tensor& gate_gradients) {
   const at::Tensor gates = activated.to(cell.scalar_type());
