@@ -87,6 +87,8 @@ bool register_schedule(const Schedule& schedule);
 
 /// Returns the names of the schedules for which `has` is true (null: of all), built-in ones first.
 std::vector<std::string> schedule_names(bool (*has)(const Schedule&) = nullptr);
+/// The schedule of plans that name none.
+const Schedule& usual_schedule();
 /// Returns null if the name is unknown.
 const Schedule* look_up_schedule(std::string_view name);
 

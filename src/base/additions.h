@@ -1,6 +1,7 @@
 // What a user's program adds to a registry: register_schedule() and its like (include/trireme/).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -29,21 +30,23 @@ class Additions {
     return true;
   }
 
-  /// Adds them to `all`, which has the built-in ones. Errors (user): a name that is there already.
-  void take(std::vector<Kind>& all) {
+  /// Adds them to `all`, which has the built-in ones, each as `make` makes it. Errors (user): a name that is there
+  /// already.
+  template <class Listed, class Make = std::identity>
+  void take(std::vector<Listed>& all, Make make = {}) {
     taken_ = true;
     for (Kind& kind : kinds_) {
-      for (const Kind& other : all)
-        if (std::string_view(kind_name(other)) == kind_name(kind))
+      for (const Listed& other : all)
+        if (kind_name(other) == kind_name(kind))
           fail_user({std::string(what_), kind_name(kind), "is registered twice", "give yours another name"});
-      all.push_back(std::move(kind));
+      all.push_back(make(std::move(kind)));
     }
     kinds_.clear();
   }
 
  private:
-  static std::string kind_name(const Kind& kind) {
-    if constexpr (std::is_pointer_v<Kind>) return std::string(kind->name);
+  static std::string kind_name(const auto& kind) {
+    if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(kind)>>) return std::string(kind->name);
     else return std::string(kind.name);
   }
 

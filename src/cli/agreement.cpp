@@ -21,7 +21,7 @@ constexpr const char* kSamples = "the number of training samples";
 constexpr const char* kOwnData = "--own-data";
 constexpr const char* kData = "data";
 
-// what a machine may have otherwise, and what only the server reads; a table's name stands for all its keys
+// Keys that may differ between machines, and keys that only the server reads. A table's name covers all its keys.
 constexpr std::array<std::string_view, 19> kOwn = {
     "checkpoint",   "name",           "seed",          "devices",      "strategies", "time_limit", "device_memory",
     "threads",      "device_threads", "device_speeds", "cluster",      "price",      "target",     "evaluate_every",
@@ -45,7 +45,7 @@ void flatten(const nlohmann::json& table, const std::string& prefix, std::span<c
   }
 }
 
-/// `own_data`: nothing of the data.
+/// `own_data`: omit the data's keys.
 nlohmann::json flat_table(const ExperimentOptions& options, const Model& model, const TaskData& data,
                           std::span<const std::string_view> without, bool own_data = false) {
   ConfigTable file = ConfigTable::from_file(options.experiment);
@@ -94,7 +94,7 @@ std::string first_difference(const std::string& our_text, const std::string& the
   for (const std::string& key : keys) {
     const std::string here = text_of(ours, key), there = text_of(theirs, key);
     if (here == there) continue;
-    if (key == kModel) return "its model is another: layers, shapes or edges differ";
+    if (key == kModel) return "its model is different: layers, shapes or edges differ";
     return fmt::format("{}: {} {}, {} {}", key, here, sides.ours, there, sides.theirs);
   }
   return "";

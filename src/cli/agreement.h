@@ -1,5 +1,5 @@
-// What a server of replicas and its clients must agree on, and the ranks of a run: the experiment, the model and the
-// data, compared key by key before a client may join or a rank may begin.
+// Checks that a server of replicas and its clients, or the ranks of a run, train the same: the experiment, the model
+// and the data are compared key by key before a client may join or a rank may begin.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace trireme {
 
-/// The experiment's keys with flags applied, but for those that may differ between machines (paths, threads, the seed,
-/// which the server tells); the model's fingerprint and the number of training samples. As JSON. `own_data`: clients
-/// train on data of their own; then that, and nothing of the data.
+/// Returns, as JSON: the experiment's keys after the flags were applied, except keys that may differ between machines
+/// (paths, threads, the seed, which the server sends); the model's fingerprint; the number of training samples.
+/// `own_data`: clients train on data of their own; the result then contains this fact and nothing about the data.
 std::string agreement(const ExperimentOptions& options, const Model& model, const TaskData& data, bool own_data);
 
-/// For processes that are the workers of one plan: all keys but where the data lie and what a machine loads them with;
-/// the seed, the plan as it was asked for, the versions of this program and of libtorch.
+/// The same for processes that are the workers of one plan: all keys except the location of the data and the machine's
+/// loading settings; the seed, the requested plan, and the versions of this program and of libtorch.
 std::string strict_agreement(const ExperimentOptions& options, const std::string& plan, const RunSpec& experiment,
                              const Model& model, const TaskData& data);
 
-/// Who says what, in messages.
+/// Names of the two sides in messages.
 struct Sides {
   std::string ours = "at the server", theirs = "at the client";
 };
-/// The first difference, in words; "": there is none.
+/// Returns a description of the first difference; "" if there is none.
 std::string first_difference(const std::string& ours, const std::string& theirs, const Sides& sides = {});
 
 }  // namespace trireme

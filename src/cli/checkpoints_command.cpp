@@ -48,14 +48,14 @@ std::string best_key(const std::vector<FoundCheckpoint>& found) {
   return "";
 }
 
-/// `whole`: the newest checkpoint that is; empty: none is.
+/// `whole`: the newest complete checkpoint; empty: none is complete.
 std::string advice(const fs::path& path, const fs::path& whole) {
   if (!whole.empty())
-    return fmt::format("the newest whole one: go on from it with --resume {}", shell_quoted(whole.string()));
+    return fmt::format("the newest complete one: resume it with --resume {}", shell_quoted(whole.string()));
   if (is_checkpoint(path))
-    return "look for a whole one: trireme checkpoints verify " +
+    return "look for a complete one: trireme checkpoints verify " +
            shell_quoted(path.lexically_normal().parent_path().string());
-  return "none is whole: nothing can go on from here; begin anew without --resume";
+  return "none is complete: the run cannot be resumed; start a new one without --resume";
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ int verify_checkpoints(const fs::path& path, std::ostream& out) {
   for (const fs::path& checkpoint : checkpoints) {
     try {
       verify_checkpoint(checkpoint);
-      out << checkpoint.string() << ": whole, every byte as written\n";
+      out << checkpoint.string() << ": complete, every byte as written\n";
       whole = checkpoint;
     } catch (const Error& error) {
       ++damaged;

@@ -33,7 +33,7 @@ pid_t start(const std::vector<std::string>& arguments, int out, int err) {
   if (child < 0)
     fail_run({"compare", "cannot start a process", std::strerror(errno), "close other programs and try again"});
   if (child > 0) return child;
-  // only async-signal-safe calls from here on
+  // Only async-signal-safe calls from here on.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   ::dup2(out, STDOUT_FILENO);

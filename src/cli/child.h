@@ -1,5 +1,5 @@
-// One strategy of a comparison in a process of its own: a crash, a leak or a memory limit in one cannot touch the
-// others.
+// Runs one strategy of a comparison in its own process, so that a crash, a leak or a memory limit in one strategy does
+// not affect the others.
 #pragma once
 
 #include <atomic>
@@ -12,14 +12,14 @@ namespace trireme {
 
 struct ChildEnd {
   bool killed_for_time = false;
-  int exit_code = 0;  ///< -1 when ended by a signal
+  int exit_code = 0;  ///< -1 if a signal ended it
   int signal = 0;
-  std::string last_words;  ///< the last line it wrote to standard error
+  std::string last_words;  ///< the last line that it wrote to standard error
 };
 
-/// Runs this program with `arguments`, hands each JSON line it writes to standard output to `on_message`, and waits for
-/// its end. It is killed `hard_limit` seconds after its start (0: never), and three seconds after `interrupted` becomes
-/// true: time to save weights.
+/// Runs this program with `arguments`, passes each JSON line on its standard output to `on_message`, and waits for its
+/// end. Kills it `hard_limit` seconds after its start (0: never), and three seconds after `interrupted` becomes true,
+/// which leaves time to save weights.
 ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
                    const std::function<void(const nlohmann::json&)>& on_message);
 

@@ -27,7 +27,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kGraceSeconds = 20;  // for start-up and the last evaluation, beyond the experiment's own limit
+constexpr double kGraceSeconds = 20;  // for start-up and the last evaluation, in addition to the experiment's own limit
 
 StepReport step_report_from(const nlohmann::json& m) {
   StepReport r;
@@ -65,7 +65,7 @@ class Comparison {
       if (!job.plan_file.empty()) name_row(job, row);
     } else {
       describe(end, row);
-      row.curve = seen;  // the points that it told of: at most ten a second
+      row.curve = seen;  // the points that it reported: at most ten per second
     }
     progress_.end(job.label, row);
     return row;
@@ -83,7 +83,7 @@ class Comparison {
     return list;
   }
 
-  /// A child that ended without its row.
+  /// Sets the status and reason of a row whose child ended without reporting it.
   void describe(const ChildEnd& end, RunResult& row) const {
     if (interrupted_by_user()) {
       row.status = RunStatus::interrupted;
@@ -118,14 +118,14 @@ void say_what_runs(const RunSpec& experiment, const ExperimentResult& result, Pr
     progress.say(fmt::format("{}: {}", experiment.model_name, note));
 }
 
-/// What is known of a job before any runs.
+/// The facts about a job before any job runs.
 struct Known {
-  std::optional<RunResult> row;  ///< of one that cannot run
+  std::optional<RunResult> row;  ///< set if the job cannot run
   std::optional<SimulatedStep> predicted;
 };
 
-/// Finds the planners' plans and says what a simulation does of each job, before any runs: the machine has nothing else
-/// to do then. Nothing where it cannot say. `problems`: in words. May be called again.
+/// Finds the planners' plans and simulates each job before any job runs, while the machine is otherwise idle. A job
+/// without a prediction is skipped. `problems`: the reasons, in words. May be called again.
 void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const RunSpec& experiment, const Model& model,
                       const TaskData& data, Predictions& predictions, const CompareOptions& options,
                       const RunFolder& folder, std::vector<std::string>& problems) {
@@ -152,7 +152,7 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const R
   }
 }
 
-/// Runs what is not known before, adding to `result` row by row.
+/// Runs the jobs that have no row yet, and adds all rows to `result` one by one.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
               const RunSpec& experiment, Progress& progress, RunFolder& folder, ExperimentResult& result) {
   Comparison comparison(options, experiment, progress, folder);
@@ -167,7 +167,7 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
     try {
       folder.update(result);
     } catch (const Error& error) {
-      progress.say(fmt::format("{}; the comparison goes on", error.what()));
+      progress.say(fmt::format("{}; the comparison continues", error.what()));
     }
   }
 }
@@ -175,7 +175,7 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
 }  // namespace
 
 int run_compare(const CompareOptions& options) {
-  interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
+  interrupted_by_user();  // from now on Ctrl-C leaves a readable folder
   RunSpec experiment{options.experiment.read()};
   check_target("--json", options.json);
   check_emulation(experiment, *std::max_element(experiment.devices.begin(), experiment.devices.end()));
@@ -186,7 +186,7 @@ int run_compare(const CompareOptions& options) {
   for (const Job& job : jobs)
     known.push_back({ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)), {}});
 
-  // read here for its errors and its report; every row's process reads its own
+  // Read here for its errors and its report. Each row's process reads its own.
   ExperimentResult result = experiment_header(experiment, data, with_initial_weights(experiment, model));
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
@@ -222,7 +222,7 @@ int run_compare(const CompareOptions& options) {
   };
   if (any(RunStatus::failed, RunStatus::interrupted) || !all_there) return 1;
   if (any(RunStatus::ok, RunStatus::timed_out, RunStatus::does_not_fit)) return 0;
-  // nothing could run: that is an error of the input, not a comparison
+  // No strategy could run: an error of the input, not a comparison.
   fail_user({"strategies", "none of them can run", result.rows.front().reason, ""});
 }
 

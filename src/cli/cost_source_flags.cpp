@@ -9,7 +9,7 @@ void add_cost_source(CLI::App& verb, CostSourceOptions& options, const std::stri
 
 void add_profile_flag(CLI::App& verb, CostSourceOptions& options) {
   verb.add_option("--profile", options.profile,
-                  "profile of this machine (trireme profile); what it lacks is measured and added to it");
+                  "profile of this machine (trireme profile); missing measurements are made and added");
 }
 
 }  // namespace trireme

@@ -10,7 +10,7 @@ namespace trireme {
 /// Adds --cluster, which is for `purpose`, and --profile.
 void add_cost_source(
     CLI::App& verb, CostSourceOptions& options,
-    const std::string& purpose = "predict for the machines of this file (*.cluster.toml) instead of for this one");
+    const std::string& purpose = "predict for the machines of this file (*.cluster.toml) instead of this machine");
 void add_profile_flag(CLI::App& verb, CostSourceOptions& options);
 
 }  // namespace trireme

@@ -19,9 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kBarWidth = 30;
-constexpr int kPlainStepPercent = 25;  // plain output: a line per so many percent
+constexpr int kPlainStepPercent = 25;  // plain output: one line per this many percent
 
-/// Prints the progress of one file after the other.
+/// Prints the progress of one file after another.
 class ProgressPrinter {
  public:
   ProgressPrinter(std::ostream& out, bool terminal) : out_(out), terminal_(terminal) {}
@@ -32,7 +32,7 @@ class ProgressPrinter {
     if (p.done) {
       if (terminal_ && !p.url.empty()) bar(p);
       end_bar();
-      out_ << fmt::format("{}: {}\n", p.file, p.url.empty() ? "already here" : "complete, checksum right")
+      out_ << fmt::format("{}: {}\n", p.file, p.url.empty() ? "already here" : "complete, checksum correct")
            << std::flush;
     } else if (terminal_) {
       bar(p);
@@ -62,7 +62,7 @@ class ProgressPrinter {
     const auto filled = static_cast<size_t>(percent(p) * kBarWidth / 100);
     std::string left =
         rate > 0 ? ", " + format_seconds(static_cast<double>(p.total - p.received) / rate) + " left" : "";
-    // \x1b[K clears what a longer line left behind
+    // \x1b[K clears the rest of a longer earlier line.
     out_ << fmt::format("\r[{}{}] {:3} %  {} of {}  {}/s{}\x1b[K", std::string(filled, '#'),
                         std::string(kBarWidth - filled, ' '), percent(p), format_bytes(p.received),
                         format_bytes(p.total), format_bytes(std::max<int64_t>(0, static_cast<int64_t>(rate))), left)
@@ -135,7 +135,7 @@ int data_list(std::ostream& out, const std::optional<std::filesystem::path>& dat
                                                         format_bytes(set.download_bytes()))});
   }
   for (const KnownSet& set : known_sets())
-    if (set.origin == DataOrigin::generated) rows.push_back({set.name, set.description, "always there"});
+    if (set.origin == DataOrigin::generated) rows.push_back({set.name, set.description, "always available"});
   size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   for (const Row& row : rows)

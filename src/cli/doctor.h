@@ -1,11 +1,11 @@
-// `trireme doctor`: what this machine has, and what of it will be slow.
+// `trireme doctor`: lists the properties of this machine, and those that make training slow.
 #pragma once
 
 #include <iosfwd>
 
 namespace trireme {
 
-/// Prints the list and the warnings; returns the program's exit code (0: warnings are no failure).
+/// Prints the list and the warnings. Returns the program's exit code (0: a warning is not a failure).
 int run_doctor(std::ostream& out);
 
 }  // namespace trireme

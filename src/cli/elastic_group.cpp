@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kRecords = "elastic-groups.jsonl";
-constexpr const char* kOldRecords = "generations.jsonl";  // of run folders written before version 0.1
+constexpr const char* kOldRecords = "generations.jsonl";  // in run folders of versions before 0.1
 
 fs::path records_file(const fs::path& run_folder) {
   const fs::path old = run_folder / kOldRecords;
@@ -69,7 +69,7 @@ void append_record(const ElasticGroup& g, int processes, const std::string& plan
 void complete_records(const ElasticGroup& g, int processes, int64_t step) {
   const std::vector<ElasticGroupRecord> records = read_records(g.folder);
   if (!records.empty() && records.back().number >= g.number) return;
-  std::error_code ignored;  // the line that cannot be written then says it
+  std::error_code ignored;  // the append below then reports the error
   fs::create_directories(g.folder, ignored);
   append_record(g, processes, g.plan, step);
 }
@@ -79,7 +79,7 @@ std::vector<ElasticGroupRecord> read_records(const fs::path& run_folder) {
   std::ifstream file(records_file(run_folder));
   for (std::string line; std::getline(file, line);) {
     const json j = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!j.is_object()) continue;  // the machine stopped in the middle of it
+    if (!j.is_object()) continue;  // the machine stopped in the middle of the line
     records.push_back({.number = j.at("number"),
                        .step = j.at("step"),
                        .processes = j.at("processes"),

@@ -24,7 +24,7 @@ LaunchHost& find_host(std::vector<LaunchHost>& hosts, const std::string& name) {
   return *found;
 }
 
-/// The plan for at most so many processes; nullopt: there is none.
+/// Returns the plan for at most this many processes; nullopt: there is none.
 std::optional<FewerDevices> plan_for(const std::string& plan, int all, int processes) {
   if (!is_plan_file(plan)) return on_fewer_devices(plan, processes);
   if (processes < all) return std::nullopt;
@@ -75,7 +75,7 @@ bool ElasticLaunch::goes_on(const GroupEnd& end) {
     take_joining();
     return begin_next(fmt::format("{} {} the place of lost ones", processes_text(more), more == 1 ? "takes" : "take"));
   }
-  // no plan for so many: rank 0 has said why
+  // No plan exists for this many processes; rank 0 has reported why.
   if (end.exit_code != kUserError || elastic_group_.number == 0 || used_ < 2) return false;
   at_most_ = used_ - 1;
   return begin_next(elastic_group_.reason);
@@ -109,10 +109,11 @@ bool ElasticLaunch::begin_next(std::string reason) {
   const int count = processes();
   const std::optional<FewerDevices> plan = count > 0 ? plan_for(plan_, processes_of(wanted_), count) : std::nullopt;
   if (!plan) {
-    notice_ = fmt::format("{}; nobody is left", reason);
+    notice_ = fmt::format("{}; no rank is left", reason);
     if (count > 0)
       notice_ = fmt::format(
-          "{}; {} cannot go on under {}, which takes more: launch with --restarts, or go on under another plan with "
+          "{}; {} cannot continue under {}, which needs more: launch with --restarts, or resume under another plan "
+          "with "
           "--resume {}",
           reason, processes_text(count), plan_, elastic_group_.folder.string());
     return false;
@@ -124,10 +125,11 @@ bool ElasticLaunch::begin_next(std::string reason) {
   elastic_group_.ended_at = system_seconds();
   elastic_group_.next_processes =
       joining_.empty() ? 0 : plan_for(plan_, processes_of(wanted_), count + processes_of(joining_)).value().devices;
-  notice_ = fmt::format("{}: {} go on under {}", reason, processes_text(used_), elastic_group_.plan);
-  if (used_ == 1) notice_ = fmt::format("{}: one process goes on under {}", reason, elastic_group_.plan);
+  notice_ = fmt::format("{}: {} continue under {}", reason, processes_text(used_), elastic_group_.plan);
+  if (used_ == 1) notice_ = fmt::format("{}: one process continues under {}", reason, elastic_group_.plan);
   if (count > used_)
-    notice_ += fmt::format(" ({} of those left {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
+    notice_ +=
+        fmt::format(" ({} of the remaining ones {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
   return true;
 }
 

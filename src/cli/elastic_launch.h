@@ -1,5 +1,5 @@
-// What becomes of an elastic launch when it loses ranks: how many processes go on, where, under which plan, and when
-// others take the place of those lost.
+// Decides how an elastic launch continues when it loses ranks: with how many processes, on which hosts, under which
+// plan, and when other processes replace the lost ones.
 #pragma once
 
 #include <filesystem>
@@ -14,27 +14,28 @@
 namespace trireme {
 
 struct ElasticOptions {
-  int restarts = 0;          ///< lost ranks that others take the place of
-  double restart_after = 0;  ///< seconds that the others train without them before
+  int restarts = 0;          ///< number of lost ranks that are replaced
+  double restart_after = 0;  ///< seconds for which the other ranks train without them before
 };
 
-/// Group by group.
+/// The groups of a launch, one after another.
 class ElasticLaunch {
  public:
-  /// `plan`: as --plan takes it. `folder`: of the run, not there yet.
+  /// `plan`: in the form of --plan. `folder`: of the run; does not exist yet.
   ElasticLaunch(std::vector<LaunchHost> hosts, std::string plan, std::filesystem::path folder,
                 const ElasticOptions& options);
 
-  /// Of the group that is to be started: hosts with at least one process, as many processes as the plan uses.
+  /// The hosts of the next group, each with at least one process; together as many processes as the plan uses.
   std::vector<LaunchHost> hosts() const;
   const ElasticGroup& elastic_group() const { return elastic_group_; }
-  /// Of training, from the group's first step on, until processes that take the place of lost ones are due: it is to
-  /// make room between two steps then. nullopt: none are.
+  /// Seconds of training, from the group's first step on, after which processes that replace lost ones are due. The
+  /// group must then make room between two steps. nullopt: none are due.
   const std::optional<double>& seconds_until_joining() const { return joining_after_; }
 
-  /// After the group's end: whether another one takes over, which is said in notice().
+  /// Call it after the group's end. Returns true if another group takes over; notice() then says so.
   bool goes_on(const GroupEnd& end);
-  /// One line: why and how the run goes on, or why it does not though ranks were lost; "" where GroupEnd says all.
+  /// One line: why and how the run continues, or why it does not although ranks were lost; "" if GroupEnd says
+  /// everything.
   const std::string& notice() const { return notice_; }
 
  private:
@@ -46,12 +47,12 @@ class ElasticLaunch {
   const std::string plan_;
   const ElasticOptions options_;
   const std::vector<LaunchHost> wanted_;
-  std::vector<LaunchHost> left_;  ///< with processes that can work, of which the plan may use fewer
-  int used_ = 0;                  ///< processes of the group
+  std::vector<LaunchHost> left_;  ///< with processes that can work; the plan may use fewer
+  int used_ = 0;                  ///< number of processes of the group
   int restarts_left_ = 0;
-  std::vector<LaunchHost> joining_;      ///< with processes that will take the place of lost ones
-  std::optional<double> joining_after_;  ///< seconds of training that they are due after; nullopt: nobody is
-  int at_most_ = 0;                      ///< processes, after a plan for more was refused; 0: no such limit
+  std::vector<LaunchHost> joining_;      ///< with processes that will replace lost ones
+  std::optional<double> joining_after_;  ///< seconds of training after which they are due; nullopt: none are
+  int at_most_ = 0;                      ///< most processes, after a plan for more was refused; 0: no such limit
   ElasticGroup elastic_group_;
   std::string notice_;
 };

@@ -1,9 +1,9 @@
-// What the program ends with, for scripts.
+// The program's exit codes, for scripts.
 #pragma once
 
 namespace trireme {
 
 inline constexpr int kRunFailed = 1;  ///< the run failed or was interrupted
-inline constexpr int kUserError = 2;  ///< bad input: nothing was begun
+inline constexpr int kUserError = 2;  ///< invalid input: nothing was started
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What a result says about its experiment before any strategy has run.
+// The description of its experiment that a result contains before any strategy has run.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace trireme {
 /// "2026-01-31T23:59:59Z"
 std::string utc_now();
 
-/// `model`: with the initial values that it is trained from.
+/// `model`: with the initial values from which it is trained.
 ExperimentResult experiment_header(const Experiment& experiment, const TaskData& data, const Model& model);
 
 }  // namespace trireme

@@ -26,7 +26,7 @@ std::string shortened(const std::string& text) {
   return text.size() <= kLongestPlan ? text : text.substr(0, kLongestPlan - 3) + "...";
 }
 
-/// "2 of 3"; empty where there is one stage.
+/// "2 of 3"; empty if there is one stage.
 std::string deciding_stage(const RatedPlan& rated) {
   const size_t stages = rated.plan.stages.size();
   return stages > 1 ? fmt::format("{} of {}", rated.prediction.deciding_stage + 1, stages) : "";
@@ -46,8 +46,8 @@ std::string table_of(const std::vector<Finalist>& finalists, const Model& model)
       rows, {0, 2, 3, 4, 5, 6, 7, 8, 9});
 }
 
-/// Without those that nobody could tell from one before: plans in the same words with the same times, split another
-/// way.
+/// Returns the finalists without those that look the same as an earlier one: plans with the same description and times,
+/// split in another way.
 std::vector<Finalist> each_once(const std::vector<Finalist>& finalists, const Model& model) {
   std::vector<Finalist> kept;
   std::set<std::string> seen;
@@ -59,7 +59,7 @@ std::vector<Finalist> each_once(const std::vector<Finalist>& finalists, const Mo
   return kept;
 }
 
-/// The stage of a pipeline on which the step's time was added up.
+/// Describes the stage of a pipeline whose terms add up to the step's time.
 std::string stage_in_words(const RatedPlan& rated, const Model& model) {
   if (rated.plan.stages.size() < 2) return "";
   const int stage = rated.prediction.deciding_stage;
@@ -76,7 +76,7 @@ std::string stage_in_words(const RatedPlan& rated, const Model& model) {
                                          : fmt::format("{} to {}", workers.front(), workers.back()));
 }
 
-/// What a sum is made of, and by how much another one's is larger.
+/// A term of a sum, and how much larger it is in another plan.
 struct Term {
   const char* name;
   double more;
@@ -97,13 +97,13 @@ std::string behind_in_seconds(const Finalist& first, const Finalist& other) {
     const Term& decided = largest(terms);
     std::string text = fmt::format("{} decided: {} more, of {} in all by the formula", decided.name,
                                    format_seconds(decided.more), format_seconds(more));
-    if (simulated <= 0) text += "; by the simulator's clock it is not behind";
+    if (simulated <= 0) text += "; in the simulator it is not behind";
     return text;
   }
   if (simulated <= kSame * first.simulated) return "as good";
-  return fmt::format(
-      "by the formula {}; the simulator's clock, which counts what the formula leaves out, puts it {} behind",
-      more < -kSame * a.seconds ? format_seconds(-more) + " quicker" : "as quick", format_seconds(simulated));
+  return fmt::format("by the formula {}; the simulator, which includes what the formula leaves out, puts it {} behind",
+                     more < -kSame * a.seconds ? format_seconds(-more) + " faster" : "as fast",
+                     format_seconds(simulated));
 }
 
 const DeviceMemory& fullest_of(const Prediction& p) {
@@ -135,7 +135,7 @@ std::string behind_in_money(const Finalist& first, const Finalist& other) {
 }
 
 std::string behind(const Finalist& first, const Finalist& other, Objective objective) {
-  if (!other.fits_simulated) return "memory decided: too full when simulated";
+  if (!other.fits_simulated) return "memory decided: it needs too much when simulated";
   if (objective == Objective::memory) return behind_in_bytes(first, other);
   return objective == Objective::cost ? behind_in_money(first, other) : behind_in_seconds(first, other);
 }
@@ -167,10 +167,10 @@ std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, Objective 
   if (what_if.answer.out_of_time) doubt += "; the time limit ended the search";
   if (what_if.tightens && other->objective < best.objective * (1 - kSame))
     return fmt::format(
-        "if {}: {} by the formula, by {}, which would be better now too: the search for the plan above did not come so "
-        "far\n",
+        "if {}: {} by the formula, by {}, which is better even without this change: the search for the plan above did "
+        "not reach it\n",
         what_if.change, amount(other->objective), other->plan.in_short(model));
-  return fmt::format("if {}: {} by the formula in place of {} ({:+.1f} %), by {}{}\n", what_if.change,
+  return fmt::format("if {}: {} by the formula instead of {} ({:+.1f} %), by {}{}\n", what_if.change,
                      amount(other->objective), amount(best.objective), 100 * (other->objective / best.objective - 1),
                      is_same(other->plan, best.plan) ? "the same plan" : other->plan.in_short(model), doubt);
 }

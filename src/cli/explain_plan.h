@@ -1,4 +1,4 @@
-// What `trireme plan best --explain` says about a plan and those that it is better than.
+// The text that `trireme plan best --explain` prints about a plan and its runners-up.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace trireme {
 
-/// "12.3 ms", "113 MiB" or "0.0000137 USD a step": what a plan is judged by, in its unit.
+/// Returns "12.3 ms", "113 MiB" or "0.0000137 USD a step": the objective's value in its unit.
 std::string amount_in_words(double value, Objective objective, const std::string& currency);
 
-/// A table of the finalists, best first, with what the formula's seconds are made of on the stage that decides; then,
-/// for each but the first, the term that put it behind: computing, exchange, bubble, update, memory, price. Not empty.
+/// Returns a table of the finalists, best first, with the terms of the formula's seconds on the deciding stage; then,
+/// for each runner-up, the term that decided against it: computing, exchange, bubble, update, memory, price. Never
+/// empty.
 std::string explanation(const std::vector<Finalist>& finalists, Objective objective, const Model& model);
 
-/// "if links were twice as fast: 10 ms by the formula in place of 12 ms (-16.7 %), by the same plan", and whether its
-/// search ran out of time.
+/// Returns "if links were twice as fast: 10 ms by the formula instead of 12 ms (-16.7 %), by the same plan", and
+/// whether that search reached its time limit.
 std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, Objective objective, const std::string& currency,
                         const Model& model);
 

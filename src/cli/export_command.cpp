@@ -33,16 +33,16 @@ constexpr const char* kOnnx = "onnx";
 const std::vector<std::pair<std::string, std::string>> kExtensions{
     {kSafetensors, ".safetensors"}, {kTorchScript, ".pt"}, {kOnnx, ".onnx"}};
 
-/// What is to be written: a model with all its weights, or weights whose model nobody knows.
+/// The data to write: a model with all its weights, or weights of an unknown model.
 struct Exported {
   std::string name;
   std::optional<ModelSpec> spec = {};
-  fs::path script = {};  ///< that the model was imported from; empty: it was not
+  fs::path script = {};  ///< the file from which the model was imported; empty: it was not imported
   std::optional<Model> model = {};
-  TensorMap weights = {};  ///< with a model in its shapes
+  TensorMap weights = {};  ///< in the model's shapes, if there is a model
 };
 
-/// The model's initial values, drawn where it has none.
+/// Returns the model's initial values; values that it does not have are drawn.
 TensorMap initial_weights(const Model& model, uint64_t seed) {
   TensorMap weights;
   if (model.initial_values()) weights = model.initial_values()->tensors;
@@ -53,7 +53,7 @@ TensorMap initial_weights(const Model& model, uint64_t seed) {
   return weights;
 }
 
-/// Files of weights may be of any dtype and mix them; what is computed with is of one.
+/// Files of weights may have any dtype and mix dtypes; the exported model has one.
 TensorMap converted(TensorMap weights, at::ScalarType type) {
   for (auto& [name, tensor] : weights)
     if (tensor.is_floating_point()) tensor = tensor.to(type);
@@ -92,11 +92,11 @@ std::string chosen_format(const ExportOptions& options) {
   for (const auto& [format, extension] : kExtensions)
     if (options.out.extension() == extension) return format;
   if (options.out.empty()) return kSafetensors;
-  fail_user({"--output", options.out.string(), "its name does not tell the format",
+  fail_user({"--output", options.out.string(), "its name does not show the format",
              "say --format safetensors, torchscript or onnx"});
 }
 
-/// A name made up here never replaces a file; one given by hand does.
+/// A default name never replaces a file; a name that the user gave does.
 fs::path chosen_path(const ExportOptions& options, const std::string& format, const std::string& name) {
   if (!options.out.empty()) return options.out;
   const auto extension =
@@ -104,7 +104,7 @@ fs::path chosen_path(const ExportOptions& options, const std::string& format, co
   const fs::path path = name + extension->second;
   std::error_code ignored;
   if (fs::exists(path, ignored))
-    fail_user({path.string(), "exists already", "a name that was not given never replaces a file", "name one with -o"});
+    fail_user({path.string(), "exists already", "a default name never replaces a file", "name one with -o"});
   return path;
 }
 

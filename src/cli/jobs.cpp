@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-/// The strategy as rows name it: "hybrid" for both its forms, a plan file by its stem.
+/// Returns the strategy's name in rows: "hybrid" for both its forms, a plan file's stem.
 std::string row_strategy(const Job& job) {
   return is_plan_file(job.strategy) ? std::filesystem::path(job.strategy).stem().string() : family_of(job.strategy);
 }
@@ -27,7 +27,7 @@ std::string folder_name(const std::string& label) {
   return name;
 }
 
-/// What one strategy as written stands for.
+/// Returns the jobs of one strategy as the experiment writes it.
 std::vector<Job> jobs_of(const std::string& written, const RunSpec& experiment, const Model& model, bool to_run) {
   std::vector<Job> jobs;
   for (const std::string& strategy : expand_strategy(written)) {
@@ -48,7 +48,7 @@ std::vector<Job> jobs_of(const std::string& written, const RunSpec& experiment, 
       for (int n : experiment.devices) jobs.push_back({strategy, n, fmt::format("{} x{}", strategy, n), ""});
     }
   }
-  // on too few devices one row says so for all forms of a family
+  // With too few devices, one row represents all forms of a family.
   const std::string first = jobs.front().strategy;
   std::erase_if(jobs, [&](const Job& job) {
     const NamedStrategy* named = look_up_strategy(job.strategy);
@@ -64,7 +64,7 @@ void name_row(const Job& job, RunResult& row) {
   row.name = is_plan_file(job.strategy) ? row.strategy : job.strategy;
   if (is_planned(job.strategy) && row.devices < job.devices)
     row.warnings.push_back(
-        fmt::format("uses {} of {} devices: no plan for more that was found is quicker", row.devices, job.devices));
+        fmt::format("uses {} of {} devices: no plan found for more devices is faster", row.devices, job.devices));
 }
 
 RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {
@@ -82,7 +82,7 @@ std::vector<Job> list_jobs(const RunSpec& experiment, const Model& model, bool t
   std::set<std::string> folders;
   for (const std::string& written : experiment.strategies) {
     for (Job& job : jobs_of(written, experiment, model, to_run)) {
-      // the same strategy twice measures its spread; two plan files may share a name
+      // The same strategy twice measures its spread. Two plan files may have the same name.
       const std::string label = job.label;
       for (int i = 2; !folders.insert(job.folder = folder_name(job.label)).second; ++i)
         job.label = fmt::format("{} #{}", label, i);
@@ -94,7 +94,7 @@ std::vector<Job> list_jobs(const RunSpec& experiment, const Model& model, bool t
 
 std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data,
                                    const Cluster& cluster) {
-  // validated already; its planner, or who trains it, will say
+  // Plan files are validated already. The planner or the training reports errors of the others.
   if (is_plan_file(job.strategy) || is_planned(job.strategy) || is_update_policy(job.strategy)) return std::nullopt;
   try {
     const Plan plan = named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);

@@ -23,10 +23,10 @@ namespace trireme {
 namespace {
 
 constexpr double kPollSeconds = 0.05;
-constexpr double kReturnSeconds = 4;  // that a client which has lost the server tries to come back
+constexpr double kReturnSeconds = 4;  // time for which a client that has lost the server tries to return
 constexpr auto kBetweenTries = std::chrono::milliseconds(500);
 
-/// What a client trains, as far as the seed decides it.
+/// The parts of a client's run that depend on the seed.
 struct Task {
   RunSpec experiment;
   TaskData data;
@@ -56,7 +56,7 @@ Welcome welcome_from(const RemoteClient& client) {
   }
 }
 
-/// Trains until the run is over. Throws what ended it before.
+/// Trains until the run has ended. Throws the error that ended it early.
 void train_as_client(Run& run, int number) {
   std::thread workers([&] { run.work_all(); });
   int64_t steps = 0;
@@ -71,7 +71,7 @@ void train_as_client(Run& run, int number) {
   if (run.error()) std::rethrow_exception(run.error());
   if (!run.abort_reason().empty()) fail_run({fmt::format("client {}", number), run.abort_reason(), "", ""});
   const HubCounts& counts = run.agreement()->counts()[size_t(number)];
-  spdlog::info("client {} is through: {} steps, {} sent, {} received", number, steps, format_bytes(counts.bytes_sent),
+  spdlog::info("client {} has finished: {} steps, {} sent, {} received", number, steps, format_bytes(counts.bytes_sent),
                format_bytes(counts.bytes_received));
 }
 
@@ -83,7 +83,8 @@ class Joining {
     task_ = std::make_unique<Task>(Task::read(options.experiment, options.own_data));
   }
 
-  /// Takes part in a run. Returns whether it is over; else the server was lost, and the policy lets clients come back.
+  /// Takes part in a run. Returns true if the run has ended; false if the server was lost and the policy lets clients
+  /// return.
   bool take_part() {
     auto client = joined();
     const Welcome welcome = welcome_from(*client);
@@ -104,7 +105,7 @@ class Joining {
       return true;
     } catch (const ServerLost& lost) {
       if (run.agreement()->update().when_lost() != UpdatePolicy::WhenLost::may_return || interrupted_by_user()) throw;
-      spdlog::warn("{}; trying to come back", first_line(lost));
+      spdlog::warn("{}; trying to reconnect", first_line(lost));
       was_lost_ = true;
       return false;
     }

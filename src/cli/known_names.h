@@ -1,4 +1,4 @@
-// What an experiment and a plan may name, with a line on each: the end of the help of train and compare.
+// The names that an experiment and a plan may use, with a line on each: the footer of the help of train and compare.
 #pragma once
 
 #include <string>

@@ -44,12 +44,12 @@ constexpr size_t kLongestToken = 1024;
 constexpr const char* kValueFlags[] = {"-n",      "--hosts",    "--interface",     "--port",          "--ssh",
                                        "--print", "--restarts", "--restart-after", "--elastic-group", "--token-file"};
 constexpr int64_t kMostRestarts = 1'000'000;
-constexpr int kFirstPort = 20000, kLastPort = 31999;  // below those that the system lends to clients
+constexpr int kFirstPort = 20000, kLastPort = 31999;  // below the ports that the system assigns to clients
 
 std::atomic<bool> launch_interrupted{false};
 
-/// True once somebody has pressed Ctrl-C or sent SIGTERM. Processes that are asked to end do so within seconds
-/// (interrupted_by_user); this one stays until they have.
+/// Returns a flag that becomes true when the user presses Ctrl-C or sends SIGTERM. Processes that are asked to end do
+/// so within seconds (interrupted_by_user); the launcher waits for them.
 const std::atomic<bool>& interrupted_launch() {
   struct sigaction action {};
   action.sa_handler = [](int) { launch_interrupted = true; };
@@ -57,7 +57,7 @@ const std::atomic<bool>& interrupted_launch() {
   return launch_interrupted;
 }
 
-/// Binds this port, or with 0 any, for a moment. The port; 0: it cannot be had.
+/// Binds this port for a moment; 0: any port. Returns the port; 0: it is not available.
 int bound_for_a_moment(int port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
   sockaddr_in address{};
@@ -67,7 +67,7 @@ int bound_for_a_moment(int port) {
   auto* any = reinterpret_cast<sockaddr*>(&address);
   if (fd >= 0)
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes,
-                 sizeof yes);  // connections of an earlier run that linger are no hindrance
+                 sizeof yes);  // connections of an earlier run that linger must not block the port
   const bool bound = fd >= 0 && ::bind(fd, any, length) == 0 && ::getsockname(fd, any, &length) == 0;
   if (fd >= 0) ::close(fd);
   return bound ? ntohs(address.sin_port) : 0;
@@ -75,7 +75,7 @@ int bound_for_a_moment(int port) {
 
 bool is_free(int port) { return bound_for_a_moment(port) != 0; }
 
-/// A port of this machine that was free a moment ago.
+/// Returns a port of this machine that was free a moment ago.
 int free_port() {
   const int port = bound_for_a_moment(0);
   if (port == 0) fail_run({"launch", "no port is free", "the system gives none", "name one with --port"});
@@ -86,7 +86,7 @@ int port_for(const LaunchOptions& options, const LaunchHost& first) {
   if (options.port != 0) {
     if (is_this_machine(first.name) && !is_free(options.port))
       fail_user({"--port", std::to_string(options.port), "something listens there already",
-                 "choose another one, or leave it out: any that is free is taken"});
+                 "choose another one, or leave it out to use any free port"});
     return options.port;
   }
   if (is_this_machine(first.name)) return free_port();
@@ -100,7 +100,7 @@ std::string address_of_interface(const std::string& name) {
   return std::find_if(all.begin(), all.end(), [&](const NetworkInterface& one) { return one.name == name; })->address;
 }
 
-/// Where rank 0 listens, as all ranks reach it.
+/// Returns the address of rank 0 as all ranks reach it.
 std::string address_for(const LaunchOptions& options, const std::vector<LaunchHost>& hosts) {
   const bool here = is_this_machine(hosts.front().name);
   if (here && !options.interface.empty()) return address_of_interface(options.interface);
@@ -112,7 +112,7 @@ std::string address_for(const LaunchOptions& options, const std::vector<LaunchHo
   return without_user(first);
 }
 
-/// A folder for the run that is empty and nobody else's; as `trireme train` chooses one.
+/// Creates a new folder for the run, and chooses its name like `trireme train`.
 std::filesystem::path free_run_path(const std::string& experiment) {
   const std::filesystem::path wanted = default_run_path(experiment, utc_now());
   std::filesystem::path path = wanted;
@@ -127,7 +127,7 @@ std::filesystem::path free_run_path(const std::string& experiment) {
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-/// The user's command up to "train". Ranks on other machines have it from the launcher that they were started by.
+/// Returns the user's command up to "train". Ranks on other machines get it from the launcher that started them.
 std::string launched_by(const LaunchOptions& options) {
   if (!options.launched_by.empty()) return options.launched_by;
   std::vector<std::string> words{"trireme", "launch"};
@@ -141,13 +141,13 @@ std::string launched_by(const LaunchOptions& options) {
   return shell_line(words);
 }
 
-/// The ranks of this machine.
+/// The ranks of one machine.
 struct LocalRanks {
   int first = 0, count = 1, all = 1;
   std::string address = {};
   int port = 0;
   std::string host = {};
-  std::string elastic_group = {};  ///< of an elastic run
+  std::string elastic_group = {};  ///< empty: the run is not elastic
 };
 
 void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGroup& group) {
@@ -178,7 +178,8 @@ void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGrou
   }
 }
 
-/// A launch on another machine, of its ranks: this program, which must lie there in the same place, in the same folder.
+/// Starts a launch on another machine for its ranks: this program, which must have the same path there, in the same
+/// working folder.
 void start_host(const LaunchOptions& options, const LaunchHost& host, const LocalRanks& ranks, RankGroup& group) {
   std::vector<std::string> there{own_program(),
                                  "launch",
@@ -213,8 +214,8 @@ void start_host(const LaunchOptions& options, const LaunchHost& host, const Loca
   group.start(member);
 }
 
-/// The ranks' token, into the environment that they inherit: the user's, or one of this launch's own. It is on no
-/// command line.
+/// Sets the ranks' token in the environment that they inherit: the user's token, or a new one for this launch. It
+/// appears on no command line.
 void set_token(const LaunchOptions& options) {
   std::string token = read_token(options.token_file);
   if (token.empty()) token = random_token();
@@ -224,8 +225,8 @@ void set_token(const LaunchOptions& options) {
   ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
 }
 
-/// On another machine than the launch that speaks for all, which says it through ssh. Not a byte more is read: the
-/// input's end is the end.
+/// Used by an agent; the user's launch sends the token through ssh. Reads not a byte more, because the end of the input
+/// asks the agent to end.
 void set_token_from_input() {
   std::string token;
   for (char c = 0; token.size() <= kLongestToken && ::read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) token += c;
@@ -240,7 +241,7 @@ int report(const LaunchOptions& options, const GroupEnd& end) {
   return end.exit_code;
 }
 
-/// The ranks of all machines. `elastic_group`: of an elastic run, else "".
+/// Starts the ranks of all machines. `elastic_group`: of an elastic run; otherwise "".
 void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& hosts, const std::string& elastic_group,
                RankGroup& group) {
   LocalRanks ranks{.all = processes_of(hosts),
@@ -256,7 +257,7 @@ void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& host
   }
 }
 
-/// What the launcher alone can say of a group that began nothing.
+/// Writes the record of a group that ended before it wrote one itself.
 void leave_record(const ElasticGroup& group, int processes) {
   const std::optional<FoundCheckpoint> newest = newest_whole(group.folder);
   try {
@@ -266,16 +267,16 @@ void leave_record(const ElasticGroup& group, int processes) {
   }
 }
 
-/// Of a run that does not go on: its last group did not know that.
+/// Reports the end of a run that does not continue; its last group did not know that it was the last.
 void report_elastic(const LaunchOptions& options, GroupEnd end, const std::filesystem::path& folder) {
   if (end.exit_code != 0) end.run_folder = folder.string();
   report(options, end);
   const std::filesystem::path& from = options.train.resume;
   if (end.exit_code == kRunFailed && !from.empty() && !newest_whole(folder))
-    std::cerr << "to go on: " << resume_command(launched_by(options), options.train, from) << "\n";
+    std::cerr << "to resume: " << resume_command(launched_by(options), options.train, from) << "\n";
 }
 
-/// One group after another, until one gets to the run's end or nobody can go on.
+/// Runs one group after another until one finishes the run or no group can continue it.
 int run_elastic(const LaunchOptions& options, const Experiment& experiment, const std::vector<LaunchHost>& hosts) {
   const ElasticOptions elastic{
       .restarts = options.restarts,
@@ -298,12 +299,12 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
   }
 }
 
-/// The experiment as far as a launch needs to know it. Errors (user): see run_launch.
+/// Reads the experiment as far as a launch needs it. Errors (user): see run_launch.
 Experiment read_for_launch(const LaunchOptions& options) {
   Experiment experiment = options.train.experiment.read();
   if (experiment.elastic && !experiment.checkpoint.wanted())
     fail_user({fmt::format("{}: elastic", experiment.file.string()), "needs checkpoints",
-               "the run goes on from the newest one when a rank is lost",
+               "the run resumes the newest one when a rank is lost",
                "add [checkpoint] every = \"1 epochs\", or leave elastic out"});
   if (!experiment.elastic && (options.restarts > 0 || !options.restart_after.empty()))
     fail_user({options.restarts > 0 ? "--restarts" : "--restart-after", "is for elastic runs",
@@ -320,22 +321,22 @@ void check_options(const LaunchOptions& options, int processes) {
     fail_user({"--devices", std::to_string(devices.front()),
                fmt::format("{} processes are launched, each of them one worker", processes), "leave --devices out"});
   if (options.ssh.find_first_not_of(' ') == std::string::npos)
-    fail_user({"--ssh", "\"\"", "is no command", "leave it out, or name one"});
+    fail_user({"--ssh", "\"\"", "is not a command", "leave it out, or name one"});
   if (processes < 2)
     fail_user(
         {"-n", std::to_string(processes), "one process needs no launcher", "use trireme train, or launch at least 2"});
 }
 
-/// What no other launcher has.
+/// Refuses flags that no other launcher supports.
 void check_printed(const LaunchOptions& options) {
   const auto refuse = [&](const char* flag, const char* why, const char* next) {
     fail_user({flag, fmt::format("--print {}", options.print), why, next});
   };
-  if (options.restarts > 0) refuse("--restarts", "lost ranks are replaced by trireme launch alone", "leave it out");
+  if (options.restarts > 0) refuse("--restarts", "only trireme launch replaces lost ranks", "leave it out");
   if (!options.restart_after.empty())
-    refuse("--restart-after", "lost ranks are replaced by trireme launch alone", "leave it out");
+    refuse("--restart-after", "only trireme launch replaces lost ranks", "leave it out");
   if (!options.token_file.empty())
-    refuse("--token-file", "a script's ranks have their token from the environment",
+    refuse("--token-file", "a script's ranks get their token from the environment",
            "set TRIREME_TOKEN where the job is started");
 }
 
@@ -345,31 +346,31 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   auto* verb = app.add_subcommand("launch",
                                   "train with workers that are processes, on this machine or several: "
                                   "trireme launch -n 4 train EXPERIMENT ...");
-  verb->add_option("-n", o.processes, "number of processes, each of them one worker (default: those of --hosts)")
+  verb->add_option("-n", o.processes, "number of processes, one worker each (default: that of --hosts)")
       ->check(whole_number(1, kMaxDevices));
   verb->add_option("--hosts", o.hosts,
-                   "hosts and their processes, \"a:2,b:2\": started through ssh, the first one has rank 0 "
+                   "hosts and their processes, \"a:2,b:2\", started through ssh; the first has rank 0 "
                    "(default: this machine)")
       ->delimiter(',');
   verb->add_option("--interface", o.interface,
-                   "network interface that the processes communicate through, of this name on every host "
-                   "(default: the one that leads to rank 0's host, on one machine lo)");
-  verb->add_option("--port", o.port, "where rank 0 listens until all have met (default: any that is free)")
+                   "network interface for communication, with this name on every host "
+                   "(default: the one that leads to rank 0's host; lo on one machine)");
+  verb->add_option("--port", o.port, "port on which rank 0 listens for the rendezvous (default: any free one)")
       ->check(whole_number(1, 65535));
-  verb->add_option("--ssh", o.ssh, "command that is given a host and a line for its shell")->capture_default_str();
-  verb->add_flag("!--no-bind", o.bind, "leave processes on all cores instead of giving each its share");
+  verb->add_option("--ssh", o.ssh, "command that runs a shell command line on a host")->capture_default_str();
+  verb->add_flag("!--no-bind", o.bind, "do not bind each process to its share of the cores");
   verb->add_option("--print", o.print,
-                   "write a job script for another launcher to the standard output and start nothing: "
+                   "print a job script for another launcher and start nothing: "
                    "slurm, kubernetes, mpi, torchrun")
       ->check(CLI::IsMember(script_kinds()));
   verb->add_option("--token-file", o.token_file,
-                   "file whose first line is the ranks' token (default: TRIREME_TOKEN, else one made for this run)");
+                   "file whose first line is the ranks' token (default: TRIREME_TOKEN, otherwise a new one)");
   verb->add_flag(kTokenFromInput, o.token_from_input)->group("");
   verb->add_option("--restarts", o.restarts,
-                   "of an elastic run: so many lost ranks are replaced (default: 0, the others go on alone)")
+                   "elastic run: number of lost ranks to replace (default: 0, the others continue alone)")
       ->check(whole_number(0, kMostRestarts));
   verb->add_option("--restart-after", o.restart_after,
-                   "of an elastic run: how long the others train alone before (default: \"0 s\")");
+                   "elastic run: time before lost ranks are replaced (default: \"0 s\")");
   verb->add_option("--elastic-group", o.elastic_group)->group("");
   verb->add_option("--first-rank", o.first_rank)->group("");
   verb->add_option("--all-processes", o.all_processes)->group("");
@@ -388,7 +389,7 @@ std::vector<std::string> launched_words(int argc, const char* const* argv) {
   return {};
 }
 
-/// On another machine than the launch that speaks for all.
+/// Runs an agent, on another machine than the user's launch.
 int run_agent(const LaunchOptions& options) {
   RankGroup group;
   if (!options.interface.empty()) check_interface(options.interface, "--interface");

@@ -12,37 +12,37 @@ namespace trireme {
 
 struct LaunchOptions {
   int processes = 0;               ///< 0: those of `hosts`
-  std::vector<std::string> hosts;  ///< "a:2": host and its processes; empty: this machine
-  std::string interface;           ///< empty: the one that leads to rank 0
-  int port = 0;                    ///< where rank 0 listens; 0: any that is free
-  std::string ssh = "ssh";         ///< command that is given a host and a shell's line to run there
+  std::vector<std::string> hosts;  ///< "a:2": a host and its number of processes; empty: this machine
+  std::string interface;           ///< empty: the interface that leads to rank 0
+  int port = 0;                    ///< port on which rank 0 listens; 0: any free one
+  std::string ssh = "ssh";         ///< command that gets a host and a shell command line to run on it
   bool bind = true;
-  std::filesystem::path token_file;  ///< empty: the environment's, else one of this launch's own
-  std::string print;                 ///< a launcher whose job script is wanted instead; empty: none
-  TrainOptions train;                ///< read here too, so that a wrong flag is one error
+  std::filesystem::path token_file;  ///< empty: the environment's token, otherwise a new one for this launch
+  std::string print;                 ///< a launcher for which a job script is printed; empty: none
+  TrainOptions train;                ///< parsed here too, so that a wrong flag is one error
   std::vector<std::string> words;    ///< of the command line from "train" on
-  int restarts = 0;                  ///< of an elastic run: lost ranks that others take the place of
-  std::string restart_after;         ///< "30 s": when; empty: at once
+  int restarts = 0;                  ///< elastic run: number of lost ranks that are replaced
+  std::string restart_after;         ///< "30 s": time before they are replaced; empty: at once
 
-  // -- of a launch on another machine, which one here started
-  int first_rank = -1;  ///< of `processes`; -1: it is the user's own
+  // -- of an agent: a launch on another machine, started by the user's launch
+  int first_rank = -1;  ///< first of its `processes` ranks; -1: this is the user's own launch
   int all_processes = 0;
   std::string address;
   bool token_from_input = false;  ///< the first line of standard input is the ranks' token
   std::string elastic_group;      ///< cli/elastic_group.h; empty: the run is not elastic
-  std::string launched_by;        ///< the command that the user gave there, up to "train"
+  std::string launched_by;        ///< the command that the user gave, up to "train"
 };
 
-/// The verb with its flags; the one that is launched, `train`, is a verb below it.
+/// Adds the verb with its flags. The launched verb, `train`, is a subcommand of it.
 void add_launch(CLI::App& app, LaunchOptions& options, const std::function<void(CLI::App&, TrainOptions&)>& add_train);
 
-/// What stands after launch and its flags, as it was written.
+/// Returns the words after launch and its flags, as they were written.
 std::vector<std::string> launched_words(int argc, const char* const* argv);
 
-/// Returns the exit code: not 0 if any process failed, all of which have ended then. Of an elastic run (experiment's
-/// `elastic`): if it did not get to its end with those that were left or took the place of lost ones. Errors (user):
-/// hosts and numbers that contradict each other, no such interface, a first host that others cannot reach; an elastic
-/// run without checkpoints; --restarts of a run that is not elastic.
+/// Returns the exit code: not 0 if any process failed; all processes have then ended. Of an elastic run (experiment's
+/// `elastic`): not 0 if the run did not finish with the remaining ranks or their replacements. Errors (user): hosts and
+/// numbers that contradict each other; an unknown interface; a first host that others cannot reach; an elastic run
+/// without checkpoints; --restarts of a run that is not elastic.
 int run_launch(const LaunchOptions& options);
 
 }  // namespace trireme

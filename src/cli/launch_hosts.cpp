@@ -22,14 +22,14 @@ LaunchHost read_host(const std::string& text) {
   const auto refuse = [&](const char* why) {
     fail_user({"--hosts", fmt::format("\"{}\"", text), why, "write a:2,b:2 for two processes on each of two hosts"});
   };
-  // a dash would be read as one of ssh's flags
+  // ssh would read a name with a leading dash as a flag.
   if (host.name.empty() || host.name.starts_with('-')) refuse("names no host");
   if (colon == text.npos) return host;
   const char *begin = text.data() + colon + 1, *end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(begin, end, host.processes);
   if (error == std::errc::result_out_of_range || host.processes > kMaxDevices)
     refuse("has more processes than can work together");
-  if (error != std::errc() || stop != end || host.processes < 1) refuse("is no host with a number of processes");
+  if (error != std::errc() || stop != end || host.processes < 1) refuse("is not a host with a number of processes");
   return host;
 }
 
@@ -44,8 +44,8 @@ std::vector<LaunchHost> read_hosts(const std::vector<std::string>& texts, int pr
   }
   if (hosts.empty()) {
     if (processes == 0)
-      fail_user(
-          {"trireme launch", "does not say how many processes", "-n or --hosts must", "add -n 4, or --hosts a:2,b:2"});
+      fail_user({"trireme launch", "does not say how many processes", "-n or --hosts is required",
+                 "add -n 4, or --hosts a:2,b:2"});
     return {{kHere, processes}};
   }
   if (processes != 0 && processes != sum)

@@ -18,20 +18,20 @@ constexpr int kUsualPort = 29500;
 
 int port_of(const ScriptRequest& request) { return request.port != 0 ? request.port : kUsualPort; }
 
-constexpr const char* kMpiScript = "mpi";  // for mpirun, whatever the backend
+constexpr const char* kMpiScript = "mpi";  // for mpirun, with any backend
 
 bool is_alone(const ScriptRequest& request) {
   return request.hosts.size() == 1 && is_this_machine(request.hosts.front().name);
 }
 
-/// Processes of each host, where a launcher has one number for all.
+/// Returns the processes of each host, for launchers that have one number for all hosts.
 int processes_per_host(const ScriptRequest& request, const char* launcher) {
   const int first = request.hosts.front().processes;
   const bool same = std::all_of(request.hosts.begin(), request.hosts.end(),
                                 [&](const LaunchHost& host) { return host.processes == first; });
   if (same) return first;
-  fail_user({"--hosts", "have different numbers of processes", fmt::format("{} starts as many on each", launcher),
-             "give all hosts the same number"});
+  fail_user({"--hosts", "have different numbers of processes",
+             fmt::format("{} starts the same number on each host", launcher), "give all hosts the same number"});
 }
 
 std::vector<std::string> names_of(const ScriptRequest& request) {
@@ -40,7 +40,7 @@ std::vector<std::string> names_of(const ScriptRequest& request) {
   return names;
 }
 
-/// As launchers without ssh name hosts: without its user, each once.
+/// Returns the hosts as launchers without ssh name them: without the user, each host once.
 ScriptRequest with_plain_hosts(ScriptRequest request) {
   std::vector<LaunchHost> plain;
   for (const LaunchHost& host : request.hosts) {
@@ -64,7 +64,7 @@ std::string interface_line(const ScriptRequest& request) {
                                    : fmt::format("export {}={}\n", kInterfaceVariable, shell_quoted(request.interface));
 }
 
-/// Where ranks may be on several machines they meet behind a token, made when the job begins.
+/// If ranks may be on several machines, the rendezvous is protected by a token, which is made when the job begins.
 std::string token_lines(const ScriptRequest& request) {
   if (request.backend->finds_ranks) return "";
   return fmt::format("export {0}=${{{0}:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}}\n", kTokenVariable);
@@ -79,7 +79,7 @@ std::string slurm(const ScriptRequest& request) {
     text += fmt::format("#SBATCH --nodelist={}\n", join(names_of(request), ","));
   }
   text += "# cores of each process\n#SBATCH --cpus-per-task=1\n";
-  // without PMIx each process would take itself for the only one of its MPI; a rank that is frozen ends with the others
+  // Without PMIx each process would believe that it is the only one of its MPI job. A frozen rank ends with the others.
   return text + interface_line(request) + token_lines(request) + "srun --kill-on-bad-exit=1 " +
          (request.backend->finds_ranks ? "--mpi=pmix " : "") + program_line(request) + "\n";
 }
@@ -105,7 +105,7 @@ void refuse_mpi(const ScriptRequest& request, const std::string& kind) {
                fmt::format("print {} or slurm, or use {}", kMpiScript, usual_process_backend().name)});
 }
 
-/// Flags with underscores: every version of torchrun takes those.
+/// Flags have underscores, because every version of torchrun accepts those.
 std::string torchrun(const ScriptRequest& request) {
   const int each = processes_per_host(request, "torchrun");
   std::string text = "#!/bin/sh\n", line;
@@ -123,7 +123,7 @@ std::string torchrun(const ScriptRequest& request) {
 
 std::string kubernetes(const ScriptRequest& request) {
   if (!is_alone(request))
-    fail_user({"--hosts", "are Kubernetes' choice", "each process is a pod", "say how many with -n"});
+    fail_user({"--hosts", "are chosen by Kubernetes", "each process is a pod", "give their number with -n"});
   std::string arguments;
   for (const std::string& word : request.words)
     arguments += fmt::format("\n            - {}", nlohmann::json(word).dump());

@@ -16,7 +16,7 @@ std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_fol
   try {
     found = find_checkpoints(checkpoint_folder_of(run_folder));
   } catch (const Error&) {
-    return std::nullopt;  // how the run ended has been said; that its folder cannot be read either is no news
+    return std::nullopt;  // the end of the run has been reported; an unreadable folder adds nothing to that
   }
   const auto newest =
       std::find_if(found.rbegin(), found.rend(), [](const FoundCheckpoint& c) { return c.index && c.damage.empty(); });
@@ -27,8 +27,8 @@ std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_fol
 std::string left_behind(const std::filesystem::path& run_folder, const std::string& command) {
   const std::optional<FoundCheckpoint> newest = newest_whole(run_folder);
   if (!newest) return "";
-  return fmt::format("newest whole checkpoint: after step {}, {}\nto go on: {}\n", newest->step, newest->path.string(),
-                     command.empty() ? start_again_with(run_folder) : command);
+  return fmt::format("newest complete checkpoint: after step {}, {}\nto resume: {}\n", newest->step,
+                     newest->path.string(), command.empty() ? start_again_with(run_folder) : command);
 }
 
 }  // namespace trireme

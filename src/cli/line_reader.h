@@ -1,4 +1,4 @@
-// Pipes to child processes: made, and read line by line.
+// Pipes to child processes, and reading them line by line.
 #pragma once
 
 #include <array>
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-/// Reading end, writing end; a child that executes a program does not inherit them. `verb`: names the command in an
-/// error.
+/// Returns the reading end and the writing end. A child that executes a program does not inherit them. `verb`: the
+/// command that errors name.
 std::array<int, 2> make_pipe(const char* verb);
 
-/// The reading end of a pipe, cut into lines. Owns the descriptor. Not thread-safe.
+/// Splits the data at the reading end of a pipe into lines. Owns the descriptor. Not thread-safe.
 class LineReader {
  public:
   explicit LineReader(int fd) : fd_(fd) {}
@@ -20,8 +20,8 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
 
   int fd() const { return fd_; }
-  /// Reads what is there and hands on whole lines. False at the end of the stream, where a last line need not have an
-  /// end.
+  /// Reads the available data and passes whole lines to `on_line`. Returns false at the end of the stream; the last
+  /// line may be without a line break.
   bool read(const std::function<void(const std::string&)>& on_line);
 
  private:

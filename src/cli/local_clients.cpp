@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kSecondsForClients = 5;  // after the server is through, before clients are interrupted
+constexpr double kSecondsForClients = 5;  // after the server has finished, before clients are interrupted
 constexpr auto kPoll = std::chrono::milliseconds(20);
 
 void wait_for_client(int number, const std::vector<std::string>& arguments, const std::atomic<bool>& ending) {

@@ -1,4 +1,4 @@
-// Clients of a server of replicas that it starts itself, on this machine.
+// Clients that a server of replicas starts itself on this machine.
 #pragma once
 
 #include <atomic>
@@ -8,16 +8,16 @@
 
 namespace trireme {
 
-/// Each is a process of this program, which a thread waits for.
+/// Each client is a process of this program; a thread waits for it.
 class LocalClients {
  public:
   LocalClients() = default;
-  /// Waits until they have ended; where that takes long, or the user has interrupted this program, they are ended.
+  /// Waits until the clients have ended. Ends them if that takes long or the user has interrupted this program.
   ~LocalClients();
   LocalClients(const LocalClients&) = delete;
   LocalClients& operator=(const LocalClients&) = delete;
 
-  /// `arguments`: of `trireme join`, but for --client.
+  /// `arguments`: of `trireme join`, without --client.
   void start(int clients, const std::vector<std::string>& arguments);
 
  private:

@@ -24,7 +24,7 @@ RateRule rate_rule(const std::string& name) {
   fail_user({"--rate", name, "there is no such rule", "use linear, sqrt or fixed"});
 }
 
-/// What is known already. Errors (user): it was measured in another way.
+/// Reads the known measurements. Errors (user): they were made with other settings.
 EpochsFile open_file(const std::filesystem::path& path, const nlohmann::json& settings) {
   EpochsFile file;
   file.settings = settings;
@@ -37,7 +37,7 @@ EpochsFile open_file(const std::filesystem::path& path, const nlohmann::json& se
       other.push_back(fmt::format(
           "{} {}, not {}", key, file.settings.contains(key) ? file.settings.at(key).dump() : "unknown", value.dump()));
   if (!other.empty())
-    fail_user({path.string(), "was measured in another way", join(other), "name another file with --out"});
+    fail_user({path.string(), "was measured with other settings", join(other), "name another file with --out"});
   return file;
 }
 
@@ -74,7 +74,7 @@ std::string fit_in_words(const EpochsFile& file) {
       fit->model.least_epochs, fit->model.noise_scale, 100 * fit->worst);
 }
 
-/// Adds one batch to the file's measurements. False where it was ended before there was anything to add.
+/// Adds one batch to the file's measurements. Returns false if it ended before there was anything to add.
 bool measure(const RunSpec& experiment, const Model& model, const TaskData& data, int64_t batch,
              const EpochsRequest& request, EpochsFile& file) {
   const std::string name = fmt::format("batch {}", batch);

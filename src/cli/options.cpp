@@ -21,14 +21,14 @@ namespace {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
 
-std::atomic<unsigned> last_seconds{4};  // a program that did not come to its end by then is ended
+std::atomic<unsigned> last_seconds{4};  // a program that has not ended by then is killed
 static_assert(std::atomic<unsigned>::is_always_lock_free, "read by a signal handler");
 
 std::atomic<int> other_signal{0}, came{0};
 static_assert(std::atomic<int>::is_always_lock_free, "used by a signal handler");
 
 void on_signal(int signal) {
-  if (interrupted) ::_exit(1);  // asked twice
+  if (interrupted) ::_exit(1);  // second interrupt
   came = signal;
   interrupted = true;
   ::alarm(last_seconds);
@@ -39,11 +39,11 @@ void on_alarm(int) { ::_exit(1); }
 
 void ExperimentOptions::add_common(CLI::App& app) {
   app.add_option("experiment", experiment, "experiment file (TOML)")->required();
-  app.add_option("--set", set, "override a key of the experiment: --set batch=256 --set optimizer.learning_rate=0.1")
+  app.add_option("--set", set, "override a key of the experiment, for example --set batch=256")
       ->allow_extra_args(false);
   app.add_option("--data-dir", data_dir, "folder with the data set");
   app.add_option("--seed", seed, "seed of weights, sample order, dropout and augmentation")->check(whole_number(0));
-  app.add_flag("--trust", trust, "run the code in the TorchScript file that is the model (model = \"own.pt\")");
+  app.add_flag("--trust", trust, "allow the code of a TorchScript model to run (model = \"own.pt\")");
 }
 
 Experiment ExperimentOptions::read() const {
@@ -55,9 +55,9 @@ Experiment ExperimentOptions::read() const {
 void ExperimentOptions::check_trust(const std::filesystem::path& script) const {
   if (trust) return;
   fail_user({script.string(), "is a TorchScript file, which is a program",
-             "its code runs when it is opened, with all that you may do",
-             "add --trust if you know where it comes from; weights alone, a state dict or safetensors, are read "
-             "without running anything"});
+             "opening it runs its code with your permissions",
+             "add --trust if you know where it comes from; files of weights alone (a state dict, safetensors) are read "
+             "without running code"});
 }
 
 void ExperimentOptions::add_devices(CLI::App& app, bool several, int most) {
@@ -115,7 +115,7 @@ void check_target(const std::string& flag, const std::filesystem::path& file) {
   if (!std::filesystem::is_directory(folder, ignored))
     fail_user({flag, file.string(), fmt::format("there is no folder {}", folder.string()),
                "create it or choose another path"});
-  if (::access(folder.c_str(), W_OK) != 0)  // the file is replaced as a whole, so the folder decides
+  if (::access(folder.c_str(), W_OK) != 0)  // the file is replaced as a whole, so the folder's permissions decide
     fail_user({flag, file.string(), std::generic_category().message(errno), "choose a path that you may write to"});
 }
 

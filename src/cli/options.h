@@ -29,38 +29,38 @@ struct ExperimentOptions {
 
   /// EXPERIMENT, --set, --data-dir, --seed, --trust.
   void add_common(CLI::App& app);
-  /// --devices with one number, or several.
+  /// --devices with one number, or with several.
   void add_devices(CLI::App& app, bool several, int most = kMaxDevices);
   /// --steps, --out.
   void add_run(CLI::App& app);
 
   ExperimentOverrides overrides() const;
-  /// Errors (user): as read_experiment; a model of a file without --trust.
+  /// Errors (user): as read_experiment; a model in a file without --trust.
   Experiment read() const;
-  /// Before a TorchScript file is opened: its code runs then. User error without --trust.
+  /// Call it before a TorchScript file is opened, because opening it runs its code. User error without --trust.
   void check_trust(const std::filesystem::path& script) const;
-  /// The same flags for a child process, but for devices and strategies.
+  /// Returns the same flags for a child process, except devices and strategies.
   std::vector<std::string> forwarded() const;
 };
 
-/// A check for flags: a whole number from `least` to `most`, and an error that says so.
+/// Returns a check for flags: a whole number from `least` to `most`, with an error that says so.
 CLI::Validator whole_number(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
 
-/// "60 s", "5 min", or "60": seconds. Errors (user): none, or not more than 0; `flag` is where.
+/// Parses "60 s", "5 min" or "60" to seconds. Errors (user): invalid text, or not more than 0; `flag` is named in the
+/// error.
 double parse_time_limit(const std::string& text, const std::string& flag);
 
-/// Throws a user error where the file given to a flag could not be written: now, and not after an hour of training. An
-/// empty name is none.
+/// Throws a user error if the file given to a flag could not be written, so that the error appears now and not after an
+/// hour of training. Does nothing for an empty name.
 void check_target(const std::string& flag, const std::filesystem::path& file);
 
-/// After an interrupt the program is ended by force when so many seconds have passed, if it has not come to its end by
-/// itself; 4 unless set.
+/// Sets how many seconds after an interrupt the program is ended by force if it has not ended; 4 unless set.
 void allow_seconds_after_interrupt(unsigned seconds);
 
-/// True once the user has pressed Ctrl-C (or sent SIGTERM). Installs the handlers on first call.
+/// Returns true once the user has pressed Ctrl-C (or sent SIGTERM). The first call installs the signal handlers.
 const std::atomic<bool>& interrupted_by_user();
 
-/// From here on `signal` is as Ctrl-C, and asked_by_signal() says that it was the one that came.
+/// Makes `signal` act like Ctrl-C from now on. asked_by_signal() returns true if that signal was the one that arrived.
 void end_by_signal(int signal);
 bool asked_by_signal();
 

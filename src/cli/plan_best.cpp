@@ -1,4 +1,4 @@
-// `trireme plan best`: the best plan for an experiment, found by the exact planner and looked at by the simulator.
+// `trireme plan best`: the best plan for an experiment, found by the exact planner and checked by the simulator.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ Objective objective_of(const std::string& name) {
   return name == "cost" ? Objective::cost : Objective::time;
 }
 
-/// "1%", "1 %", "0.5%", "0"
+/// Parses "1%", "1 %", "0.5%" or "0".
 double parse_gap(const std::string& text) {
   if (text.empty()) return 0;
   char* end = nullptr;
@@ -34,32 +34,31 @@ double parse_gap(const std::string& text) {
   return value / 100;
 }
 
-/// What is proven about the plan that is printed, which the simulator may like better than the planner's own best.
+/// Says what is proven about the printed plan. The simulator may have preferred it to the planner's own best plan.
 std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, size_t orders, Objective objective,
                            const std::string& currency) {
   constexpr double kRounding = 1e-9;
   const auto amount = [&](double value) { return amount_in_words(value, objective, currency); };
   const double gap = plan.objective > 0 ? (plan.objective - answer.lower_bound) / plan.objective : 0;
   std::string text = fmt::format("{} by the formula, ", amount(plan.objective));
-  text += gap < -kRounding ? fmt::format("less than anything that was searched, {} or more", amount(answer.lower_bound))
+  text += gap < -kRounding ? fmt::format("less than any plan that was searched, {} or more", amount(answer.lower_bound))
           : gap <= kRounding ? std::string("the least there is")
                              : fmt::format("at most {:.2g} % from the least there is, which is {} or more", 100 * gap,
                                            amount(answer.lower_bound));
   if (plan.objective > answer.best->objective * (1 + kRounding))
-    text += fmt::format("; by the simulator's clock it is quicker than the formula's best, {}",
-                        amount(answer.best->objective));
-  return fmt::format(
-      "{} ({}{})\n", text, answer.proof,
-      orders == 1 ? "" : fmt::format("; of stages on devices that follow each other in one of {} orders", orders));
+    text +=
+        fmt::format("; in the simulator it is faster than the formula's best plan, {}", amount(answer.best->objective));
+  return fmt::format("{} ({}{})\n", text, answer.proof,
+                     orders == 1 ? "" : fmt::format("; for stages on consecutive devices in one of {} orders", orders));
 }
 
-/// Of the devices that were given, a plan may use only some.
+/// Says how many of the given devices the plan uses; "" if it uses all.
 std::string devices_in_words(const Plan& plan, int devices) {
   if (plan.devices == devices) return "";
-  return fmt::format("uses {} of {} devices: nothing that was found for more is better\n", plan.devices, devices);
+  return fmt::format("uses {} of {} devices: no plan found for more devices is better\n", plan.devices, devices);
 }
 
-/// What the simulated step and an epoch of them cost; "" where prices are not known.
+/// Returns the price of a simulated step and of an epoch; "" if prices are unknown.
 std::string price_in_words(const Finalist& finalist, double steps_per_epoch, Predictions& predictions) {
   const Cluster& cluster = predictions.source(finalist.rated.plan).cluster;
   const std::optional<Money> step = price_of(cluster, finalist.simulated);
@@ -71,15 +70,15 @@ std::string price_in_words(const Finalist& finalist, double steps_per_epoch, Pre
 }
 
 void require_price(const Experiment& experiment, const CostSourceOptions& source) {
-  if (!source.cluster.empty() || experiment.price_per_hour > 0) return;  // a cluster's: the planner asks
-  fail_user({"--objective cost", experiment.file.string(), "says no price of this machine",
-             "say what an hour costs, --set price.per_hour=0.34, or name other machines with --cluster"});
+  if (!source.cluster.empty() || experiment.price_per_hour > 0) return;  // the planner checks the price of a cluster
+  fail_user({"--objective cost", experiment.file.string(), "states no price of this machine",
+             "state what an hour costs, --set price.per_hour=0.34, or name other machines with --cluster"});
 }
 
 void explain(const PlanRequest& request, const BestPlan& best, const std::string& currency) {
   const RatedPlan &rated = best.finalists.front().rated, &formulas = *best.answer.best;
   if (formulas.objective != rated.objective)
-    std::cerr << fmt::format("the formula's best plan, {} ({}), asked again by the formula:\n",
+    std::cerr << fmt::format("effect of changes on the formula's best plan, {} ({}):\n",
                              formulas.plan.in_short(request.model),
                              amount_in_words(formulas.objective, request.objective, currency));
   for (const WhatIf& change : what_if(request, best.answer))
@@ -92,13 +91,14 @@ void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
   auto* verb = plan.add_subcommand("best", "find the best plan and print it as JSON");
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, false, kMaxPlanDevices);
-  verb->add_option("--objective", o.objective, "the least time of a step, memory of the fullest device, or cost")
+  verb->add_option("--objective", o.objective,
+                   "minimise the time of a step, the memory of the fullest device, or the cost")
       ->check(CLI::IsMember({"time", "memory", "cost"}))
       ->capture_default_str();
-  verb->add_flag("--explain", o.explain, "what decided, and the runners-up (to the standard error)");
-  verb->add_option("--gap", o.gap, "stop when no plan is better by more than this, \"1%\" (default: 0, the very best)");
+  verb->add_flag("--explain", o.explain, "print the deciding terms and the runners-up to standard error");
+  verb->add_option("--gap", o.gap, "stop when no plan is better by more than this, \"1%\" (default: 0)");
   verb->add_option("--time-limit", o.time_limit,
-                   "stop searching then, and say how far the best plan so far may be from the optimum")
+                   "end the search after this time and print how far from optimal the plan may be")
       ->capture_default_str();
   add_cost_source(*verb, o.prediction);
 }
@@ -120,10 +120,10 @@ int run_plan_best(const PlanBestOptions& options) {
   predictions.keep();
   if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);
   if (!best.answer.best)
-    fail_user({"--time-limit", options.time_limit, "no plan was found in time", "give the search more"});
+    fail_user({"--time-limit", options.time_limit, "no plan was found in time", "give the search more time"});
   check_fits("plan", best, model);
   if (best.by_memory)
-    std::cerr << "the quickest or cheapest plans are too full when simulated: this one needs the least memory\n";
+    std::cerr << "the fastest or cheapest plans need too much memory when simulated: this plan needs the least\n";
   const Objective answered = best.by_memory ? Objective::memory : objective;
   const RatedPlan& rated = best.finalists.front().rated;
   Plan plan = rated.plan;

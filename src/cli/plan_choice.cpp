@@ -39,22 +39,22 @@ void check_plan_name(const std::string& name, const std::string& where) {
   known.insert(known.end(), policies.begin(), policies.end());
   const bool is_known = std::find(known.begin(), known.end(), first) != known.end();
   std::error_code ignored;
-  if (!is_known && fs::is_directory(name, ignored))  // a folder named data is no reason to refuse the plan data
+  if (!is_known && fs::is_directory(name, ignored))  // a folder named "data" must not hide the plan "data"
     fail_user({where, name, "is a folder",
                fmt::format("name the plan file in it, for example {}", (fs::path(name) / "plan.json").string())});
   if (looks_like_file(name))
     fail_user({where, name, "there is no such file",
                "check the path; trireme plan show data EXPERIMENT --json FILE writes a plan"});
   if (first != name && is_plan_file(first))
-    fail_user({where, name, "a file says all about its plan: no keys may follow", "edit the file"});
+    fail_user({where, name, "a plan file is complete: no keys may follow it", "edit the file"});
   if (const auto forms = expand_strategy(first); forms.size() > 1)
-    fail_user({where, first, "stands for two plans", "choose " + join(forms, " or ")});
+    fail_user({where, first, "denotes two plans", "choose " + join(forms, " or ")});
   if (first.find('=') != first.npos || is_known) {
     parse_strategy(name, where);
     return;
   }
   const std::string near = closest_match(first, known);
-  fail_user({where, "\"" + first + "\"", "is neither a plan, an update policy nor a file that is there",
+  fail_user({where, "\"" + first + "\"", "is neither a plan, an update policy nor an existing file",
              near.empty()
                  ? fmt::format("write degrees, as in data=2,tensor=2, or choose a plan ({}) or an update policy ({})",
                                join(plans), join(policies))
@@ -63,7 +63,7 @@ void check_plan_name(const std::string& name, const std::string& where) {
 
 void refuse_policy(const std::string& name, const std::string& where) {
   if (is_update_policy(name) && !is_plan_file(name))
-    fail_user({where, name, "is an update policy: it says when replicas agree, and has no plan of its own",
+    fail_user({where, name, "is an update policy: it defines when replicas agree, not a plan",
                "name a plan; policies are strategies of train, compare, serve and join"});
 }
 
@@ -84,13 +84,13 @@ void check_runs_here(int devices, const std::string& where) {
   if (devices > kMaxDevices)
     fail_user({where, fmt::format("{} devices", devices),
                fmt::format("at most {} can work on this machine", kMaxDevices),
-               "use fewer; trireme plan best and plan show take more"});
+               "use fewer; trireme plan best and plan show accept more"});
 }
 
 void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& model, const std::string& where) {
   try {
     compile(model, plan, options_of(experiment, plan, true));
-  } catch (const Error& error) {  // an unknown schedule, a deadlock: of this plan
+  } catch (const Error& error) {  // the error of this plan: an unknown schedule, a deadlock
     Diagnosis diagnosis = error.diagnosis();
     if (diagnosis.where.starts_with("plan")) diagnosis.where = where;
     throw Error(error.blame(), std::move(diagnosis));
@@ -100,8 +100,8 @@ void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& mo
 Plan load_plan_file(const std::string& file, const RunSpec& experiment, const Model& model) {
   Plan plan = read_plan(file, model);
   validate(plan, model, std::max<int64_t>(1, whole_experiment(experiment, plan).batch / plan.replicas), file);
-  plan.name =
-      fs::path(file).stem().string();  // `trireme plan show` wrote "data" into it; edited, it is not that any more
+  // `trireme plan show` wrote "data" into it; an edited file is no longer that plan.
+  plan.name = fs::path(file).stem().string();
   check_compiles(plan, experiment, model, file);
   return plan;
 }
@@ -139,7 +139,7 @@ Plan choose_or_find_plan(const std::string& name, const std::vector<int>& device
 
 std::string plan_text(const Plan& plan, const Model& model) {
   const nlohmann::json json = to_json(plan, model);
-  // JSON of the library sorts by name; these are in the order in which a reader asks. Usual values are not there
+  // The library's JSON is sorted by name; these keys are in reading order. Default values are omitted.
   const auto line = [](const nlohmann::json& object, std::initializer_list<const char*> keys) {
     std::vector<std::string> pairs;
     for (const char* key : keys)

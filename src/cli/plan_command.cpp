@@ -15,7 +15,7 @@ const std::vector<std::string> kVerbs{"best", "graph", "project", "show"};
 
 bool is_verb(const std::string& word) { return std::find(kVerbs.begin(), kVerbs.end(), word) != kVerbs.end(); }
 
-/// Takes `--flag value` or `--flag=value` out of the words.
+/// Removes `--flag value` or `--flag=value` from the words and returns the value.
 std::optional<std::string> take(std::vector<std::string>& words, const std::string& flag) {
   for (auto word = words.begin(); word != words.end(); ++word) {
     if (word->starts_with(flag + "=")) {
@@ -62,7 +62,8 @@ std::vector<std::string> with_plan_verb(std::vector<std::string> words) {
     rest.insert(rest.end(), {"--json", "-"});
   }
   now.insert(now.end(), rest.begin(), rest.end());
-  if (speaks_for_command()) std::cerr << "trireme: plan has verbs now, write: trireme " << shell_line(now) << "\n";
+  if (speaks_for_command())
+    std::cerr << "trireme: trireme plan has verbs now; write: trireme " << shell_line(now) << "\n";
   return now;
 }
 

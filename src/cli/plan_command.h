@@ -11,7 +11,7 @@ namespace trireme {
 
 struct PlanVerbs {
   explicit PlanVerbs(CLI::App& app);
-  int run();  ///< the verb that was given
+  int run();  ///< runs the verb that was given
 
   PlanBestOptions best;
   PlanGraphOptions graph;
@@ -20,15 +20,15 @@ struct PlanVerbs {
   CLI::App* plan = nullptr;
 };
 
-/// Adds one verb, whose values go to the options.
+/// Each adds one verb, which writes its values to `options`.
 void add_plan_best(CLI::App& plan, PlanBestOptions& options);
 void add_plan_graph(CLI::App& plan, PlanGraphOptions& options);
 void add_plan_project(CLI::App& plan, PlanProjectOptions& options);
 void add_plan_show(CLI::App& plan, PlanShowOptions& options);
 
-/// A command's words, the program's own left out. What `trireme plan` was before it had verbs (`plan EXPERIMENT --plan
-/// NAME`, `plan EXPERIMENT
-/// --objective time`, `plan --graph FILE`) becomes what it is written as now, and a line on the standard error says so.
+/// `words`: the words of the command line without the program's name. Converts a command from before `trireme plan` had
+/// verbs (`plan EXPERIMENT --plan NAME`, `plan EXPERIMENT --objective time`, `plan --graph FILE`) to its present form,
+/// and prints a line on standard error that says so.
 std::vector<std::string> with_plan_verb(std::vector<std::string> words);
 
 }  // namespace trireme

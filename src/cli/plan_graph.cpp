@@ -1,4 +1,4 @@
-// `trireme plan graph FILE`: a graph file planned in a published cost model.
+// `trireme plan graph FILE`: plans a graph file in a published cost model.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -22,15 +22,15 @@ namespace trireme {
 namespace {
 
 const std::string kPipeDream = "pipedream", kMaxLoad = "max-load", kLatency = "latency";
-constexpr double kLatencyLimit = 60;   // seconds; the integer program may take for ever
-constexpr double kLeastBandwidth = 1;  // bytes per second; far below it transfers take longer than numbers go
-constexpr double kClosedGap = 1e-9;    // of the objective: what sums of the same numbers in another order explain
+constexpr double kLatencyLimit = 60;   // seconds; the integer program may run without end
+constexpr double kLeastBandwidth = 1;  // bytes per second; far below this, transfer times overflow
+constexpr double kClosedGap = 1e-9;    // relative to the objective: differences that the order of summation explains
 constexpr size_t kNodesShown = 4;
 
-/// A plan with what its nodes are called.
+/// A plan with the names of its nodes.
 struct NamedPlan {
   GraphPlan plan;
-  nlohmann::json nodes;  ///< per node its name (profiles) or id (JSON files)
+  nlohmann::json nodes;  ///< for each node its name (profiles) or id (JSON files)
   int devices = 0;
   std::string unit;
 };
@@ -43,7 +43,7 @@ void check_cost(const PlanGraphOptions& options) {
                near.empty() ? fmt::format("known are {}", join(known)) : fmt::format("did you mean \"{}\"?", near)});
   }
   if (options.straight && options.cost != kPipeDream)
-    fail_user({"--straight", "", fmt::format("--cost {} knows no replicas anyway", options.cost), "leave it out"});
+    fail_user({"--straight", "", fmt::format("--cost {} has no replicated stages", options.cost), "leave it out"});
 }
 
 double positive(double value, const std::string& text, const char* flag) {
@@ -78,14 +78,14 @@ Deadline deadline(const PlanGraphOptions& options) {
   return Deadline(options.cost == kLatency ? std::optional(kLatencyLimit) : std::nullopt);
 }
 
-/// A file that was cut off between two lines still reads as a graph: of layers that nothing leads to.
+/// A file that was cut between two lines still reads as a graph, but with layers that have no edges.
 void warn_of_lone_layers(const LayerGraph& profile, const PlanGraphOptions& options) {
   std::vector<std::string> lone;
   for (size_t v = 0; v < profile.layers.size(); ++v)
     if (profile.edges.successors[v].empty() && profile.edges.predecessors[v].empty())
       lone.push_back(profile.layers[v].name);
   if (lone.empty() || profile.layers.size() == 1) return;
-  spdlog::warn("{}: {} of {} layers have no edge, {} for one: is the file complete?", options.graph.string(),
+  spdlog::warn("{}: {} of {} layers have no edge, for example {}: is the file complete?", options.graph.string(),
                lone.size(), profile.layers.size(), lone.front());
 }
 
@@ -94,16 +94,18 @@ bool is_json(const std::string& text) {
   return first != text.npos && (text[first] == '{' || text[first] == '[');
 }
 
-/// PipeDream's check counts, for a stage, the mini-batches of the devices behind it: none for the last one, however
-/// full it is.
+/// PipeDream's check counts, for a stage, the mini-batches of the devices behind it. For the last stage it counts none,
+/// however full it is.
 void warn_of_uncounted_memory(const LayerGraph& profile, const GraphPlan& plan, const std::optional<double>& limit) {
   if (!limit || plan.stages.empty()) return;
   double bytes = 0;
   for (const int v : plan.stages.back().nodes)
     bytes += profile.layers[size_t(v)].parameter_bytes + profile.layers[size_t(v)].activation_bytes;
   if (bytes > *limit)
-    spdlog::warn("the last stage holds {} for one mini-batch, more than --memory: PipeDream's check counts none for it",
-                 format_bytes(int64_t(bytes)));
+    spdlog::warn(
+        "the last stage holds {} for one mini-batch, more than --memory: PipeDream's check does not count the last "
+        "stage",
+        format_bytes(int64_t(bytes)));
 }
 
 NamedPlan plan_profile(const PlanGraphOptions& options, const std::string& text) {
@@ -119,7 +121,7 @@ NamedPlan plan_profile(const PlanGraphOptions& options, const std::string& text)
   }
   if (options.cost == kLatency)
     fail_user({options.graph.string(), "a training profile",
-               "--cost latency is of inference on the devices of a JSON file", "see docs/planner.md"});
+               "--cost latency is for inference on the devices of a JSON file", "see docs/planner.md"});
   const double limit = memory(options).value_or(std::numeric_limits<double>::infinity());
   const PlacementProblem problem = training_placement(profile, named.devices, limit, bandwidth(options));
   for (const PlacementNode& node : problem.nodes) named.nodes.push_back(node.name);
@@ -133,8 +135,8 @@ NamedPlan plan_placement(const PlanGraphOptions& options) {
     fail_user({file, "JSON", "--cost pipedream needs a profile with weights and activations of layers",
                "use --cost max-load or latency"});
   if (!options.bandwidth.empty())
-    fail_user(
-        {"--bandwidth", options.bandwidth, fmt::format("{} has times of transfers already", file), "leave it out"});
+    fail_user({"--bandwidth", options.bandwidth, fmt::format("{} already contains the times of transfers", file),
+               "leave it out"});
   PlacementProblem problem = read_placement(file);
   if (!options.devices.empty()) problem.accelerators = options.devices.front();
   if (const auto limit = memory(options)) problem.memory = *limit;
@@ -145,7 +147,7 @@ NamedPlan plan_placement(const PlanGraphOptions& options) {
   return named;
 }
 
-/// How far below the objective the optimum may lie, relative to the objective.
+/// Returns how far below the objective the optimum may lie, relative to the objective.
 double gap(const GraphPlan& plan) {
   return plan.objective > 0 ? (plan.objective - plan.lower_bound) / plan.objective : 0;
 }
@@ -206,12 +208,12 @@ void add_plan_graph(CLI::App& plan, PlanGraphOptions& o) {
   verb->add_option("graph", o.graph, "PipeDream's profile, or dnn-partitioning's JSON")->required();
   verb->add_option("--devices", o.devices, "number of devices")->check(whole_number(1, kMaxPlanDevices))->expected(1);
   verb->add_option("--cost", o.cost, "pipedream, max-load or latency")->capture_default_str();
-  verb->add_option("--bandwidth", o.bandwidth, "of each device's link, for example \"1 GB/s\"");
-  verb->add_flag("--straight", o.straight, "no replicas");
-  verb->add_option("--memory", o.memory, "of each device, for example \"16 GiB\" (default: the file's, or no limit)");
-  verb->add_option("--limit", o.limit, "end the search then and say how far it may be from the optimum: \"60 s\"");
-  verb->add_option("--json", o.json,
-                   "also write the result to this file, or instead of words to the standard output with -");
+  verb->add_option("--bandwidth", o.bandwidth, "bandwidth of each device's link, for example \"1 GB/s\"");
+  verb->add_flag("--straight", o.straight, "no replicated stages");
+  verb->add_option("--memory", o.memory,
+                   "memory of each device, for example \"16 GiB\" (default: the file's, or no limit)");
+  verb->add_option("--limit", o.limit, "end the search after this time, \"60 s\", and print the gap to the optimum");
+  verb->add_option("--json", o.json, "also write the result to this file; -: JSON to standard output, no words");
 }
 
 int run_plan_graph(const PlanGraphOptions& options) {

@@ -1,4 +1,4 @@
-// `trireme plan project`: how long training to the target takes on more and more devices.
+// `trireme plan project`: the time to the target on increasing numbers of devices.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,20 +27,20 @@ namespace {
 
 using nlohmann::json;
 
-/// Predicted steps of plans, each once.
+/// Predicts the steps of plans; each plan once.
 class Steps {
  public:
   Steps(const RunSpec& experiment, const Model& model, Predictions& predictions)
       : experiment_(experiment), model_(model), predictions_(predictions) {}
 
-  /// None where the plan does not suit the model, the batch or so many devices.
+  /// Returns nullopt if the plan does not suit the model, the batch or the number of devices.
   std::optional<PredictedStep> operator()(const std::string& strategy, int devices, int64_t batch) {
     const auto [place, fresh] = known_.try_emplace({strategy, devices, batch});
     if (fresh) place->second = predicted(strategy, devices, batch);
     return place->second;
   }
 
-  /// Plans that were asked for and are too full for the devices: "data=1 with a batch of 32".
+  /// Returns the requested plans that need more memory than the devices have: "data=1 with a batch of 32".
   std::vector<std::string> too_full() const {
     std::vector<std::string> plans;
     for (const auto& [asked, step] : known_)
@@ -117,7 +117,7 @@ std::string table_of(const Projection& projection, Steps& steps) {
                     rows, {0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12});
 }
 
-/// Why the hybrid wins on these devices, by the rule of a fixed batch per worker.
+/// Explains why the hybrid wins on these devices, by the rule for a fixed batch per worker.
 std::string rule_in_words(const Projection& projection, const ProjectedRow& row) {
   const int degree = row.hybrid->model_degree;
   const auto narrow = std::find_if(projection.rows.begin(), projection.rows.end(),
@@ -201,7 +201,7 @@ void print(const std::vector<Projection>& projections, Steps& steps) {
                            more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-/// The quickest to the target of all that one plan can say; null where no epochs are known.
+/// Returns the fastest projection to the target that a single plan represents; null if no epochs are known.
 const Projected* winner_of(const std::vector<Projection>& projections) {
   const Projected* winner = nullptr;
   for (const Projection& projection : projections)
@@ -213,7 +213,7 @@ const Projected* winner_of(const std::vector<Projection>& projections) {
 }
 
 std::string winner_in_words(const Projected* winner, int64_t batch) {
-  if (!winner) return "no plan is printed: with none of these batches the epochs to the target are known\n";
+  if (!winner) return "no plan is printed: the epochs to the target are known for none of these batches\n";
   return fmt::format("the plan of {} on {} {}, {} to the target{}\n", winner->strategy, winner->devices,
                      winner->devices == 1 ? "device" : "devices", format_seconds(*winner->seconds()),
                      winner->batch == batch ? ""
@@ -221,7 +221,7 @@ std::string winner_in_words(const Projected* winner, int64_t batch) {
                                                           winner->batch, winner->batch));
 }
 
-/// "8", "2,4,8", or "1..256": 1, 2, 4, ..., 256. Throws CLI::ValidationError.
+/// Parses "8", "2,4,8", or "1..256" (1, 2, 4, ..., 256). Throws CLI::ValidationError.
 std::vector<int> parse_device_numbers(const std::string& text) {
   const auto number = [](const std::string& item) {
     if (const std::string problem = whole_number(1, kMaxPlanDevices)(item); !problem.empty())
@@ -247,20 +247,21 @@ std::vector<int> parse_device_numbers(const std::string& text) {
 
 void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
   auto* verb = plan.add_subcommand(
-      "project", "project the time to the target on more and more devices, by data parallelism and by the best hybrid");
+      "project",
+      "project the time to the target on increasing numbers of devices, for data parallelism and the best hybrid");
   o.experiment.add_common(*verb);
   verb->add_option_function<std::string>(
       "--devices", [&o](const std::string& text) { o.experiment.devices = parse_device_numbers(text); },
       "numbers of devices: 2,4,8, or 1..256 for 1, 2, 4, ..., 256 (default: the experiment's)");
   verb->add_option("--epochs", o.epochs,
-                   "epochs to the target by batch: a file of measure-epochs, noise=2000[,least=12], or assumed ones, "
-                   "256:4,2048:4.5,8192:16")
+                   "epochs to the target: a file of measure-epochs, noise=2000[,least=12], or a table of batches and "
+                   "epochs, 256:4,2048:4.5,8192:16")
       ->required();
-  verb->add_option("--batch-per-worker", o.per_worker, "samples of every data-parallel worker (default: batch)")
+  verb->add_option("--batch-per-worker", o.per_worker, "samples per data-parallel worker (default: batch)")
       ->check(whole_number(1));
   verb->add_option("--epoch-samples", o.epoch_samples, "samples of an epoch (default: the training set's)")
       ->check(whole_number(1));
-  verb->add_option("--json", o.json, "also write the result to this file, or to the standard output with -");
+  verb->add_option("--json", o.json, "also write the result to this file; -: to standard output instead of the plan");
   add_cost_source(*verb, o.prediction);
 }
 
@@ -273,7 +274,7 @@ int run_plan_project(const PlanProjectOptions& options) {
   Predictions predictions(experiment, model, data, options.prediction);
   std::vector<int> devices = options.experiment.devices.empty() ? experiment.devices : options.experiment.devices;
   std::sort(devices.begin(), devices.end());
-  predictions.source(devices.back());  // so many there must be
+  predictions.source(devices.back());  // checks that there are so many
   Steps steps(experiment, model, predictions);
   std::vector<Projection> projections;
   for (bool per_worker : {true, false}) {

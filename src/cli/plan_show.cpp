@@ -1,4 +1,4 @@
-// `trireme plan show`: a plan in words or as JSON, its schedule as a drawing, and what a worker is told to do.
+// `trireme plan show`: a plan in words or as JSON, a drawing of its schedule, and the instructions of a worker.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,7 +28,7 @@
 namespace trireme {
 namespace {
 
-/// The model that a plan file was made for, from nothing but the file.
+/// Returns the model for which a plan file was made, from the file alone.
 Model model_of_file(const std::string& file) {
   const nlohmann::json json = read_json_file(file);
   const auto text = [&](const char* key) {
@@ -49,12 +49,12 @@ ImportedModel model_without_experiment(const PlanShowOptions& options) {
         {"--set", options.experiment.set.front(), "there is no experiment whose key it could override", "name one"});
   if (is_plan_file(options.plan) && options.model.empty()) return {.model = model_of_file(options.plan)};
   if (options.model.empty())
-    fail_user({"plan show", options.plan, "a strategy becomes a plan for some model only",
+    fail_user({"plan show", options.plan, "a strategy needs a model to become a plan",
                "name an experiment, or a model with --model"});
   return model_of_options(options, options.model);
 }
 
-/// A plan says how much it divides a batch, not how large the batch is.
+/// Returns the least batch that the plan can divide; a plan does not state the size of the batch.
 int64_t least_batch(const PlanShowOptions& options, const Model& model) {
   int64_t least = 1;
   if (is_plan_file(options.plan)) {
@@ -75,11 +75,11 @@ std::string workers_in_words(const std::vector<int>& workers) {
   return fmt::format("{}", fmt::join(workers, ","));
 }
 
-/// Layers one after the other that lie alike.
+/// Consecutive layers with the same stage, degrees and recomputation.
 struct Run {
   NodeId first, last;
   int count = 1;
-  std::vector<std::string> splits;  ///< but for "replicate"
+  std::vector<std::string> splits;  ///< all splits except "replicate"
 };
 
 std::vector<Run> runs_of(const Plan& plan, const Model& model) {
@@ -142,30 +142,28 @@ void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
       "show", "print a plan in words or as JSON, with --program its schedule as a drawing; or the layers of a model");
   verb->add_option("plan", o.plan,
                    "a plan file, or " + strategy_syntax() +
-                       "; or a model, \"own.pt\" or \"resnet18\": what its layers cost, and by what they can be split")
+                       "; or a model, \"own.pt\" or \"resnet18\": the costs of its layers, and how they can be split")
       ->required();
   o.experiment.add_common(*verb);
   verb->get_option("experiment")->required(false);
   o.experiment.add_devices(*verb, false, kMaxPlanDevices);
-  verb->add_option("--model", o.model,
-                   "a named model with its usual options, or a TorchScript file, where there is no experiment");
-  verb->add_option("--sample", o.sample, "shape of a sample without the batch, where there is no experiment: 3,224,224")
+  verb->add_option("--model", o.model, "named model with usual options, or a TorchScript file (without an experiment)");
+  verb->add_option("--sample", o.sample, "shape of a sample without the batch: 3,224,224 (without an experiment)")
       ->delimiter(',')
       ->check(whole_number(1));
-  verb->add_option("--vocabulary", o.vocabulary, "samples are token ids below this, where there is no experiment")
+  verb->add_option("--vocabulary", o.vocabulary, "samples are token ids below this (without an experiment)")
       ->check(whole_number(1));
   verb->add_option(
       "--json", o.json,
-      "also write the plan as JSON to this file, to be edited and given back with --plan FILE; or instead of "
-      "words to the standard output with -");
-  verb->add_flag("--program", o.program, "draw what every worker does when");
+      "also write the plan as JSON to this file, for editing and --plan FILE; -: to standard output, no words");
+  verb->add_flag("--program", o.program, "draw the schedule of all workers");
   verb->add_option("--worker", o.worker, "list the instructions of this worker")
       ->check(whole_number(0, kMaxPlanDevices));
   verb->add_option("--columns", o.columns, "width of the drawing (default: the terminal's)")
       ->check(whole_number(20, 10'000));
   add_cost_source(
       *verb, o.prediction,
-      "for a planner's plan: find it for the machines of this file (*.cluster.toml) instead of for this one");
+      "for a planner's plan: find it for the machines of this file (*.cluster.toml) instead of this machine");
 }
 
 int run_plan_show(const PlanShowOptions& options) {
@@ -175,8 +173,7 @@ int run_plan_show(const PlanShowOptions& options) {
   const CostSourceOptions& costs = options.prediction;
   if (!is_planned(options.plan) && !(costs.cluster.empty() && costs.profile.empty()))
     fail_user({costs.cluster.empty() ? "--profile" : "--cluster", options.plan,
-               "it is no planner's plan, for which costs would decide",
-               "leave it out, or find a plan: trireme plan best EXPERIMENT"});
+               "costs matter only for a planner's plan", "leave it out, or find a plan: trireme plan best EXPERIMENT"});
   RunSpec experiment;
   std::optional<Model> model;
   std::vector<std::string> notes;

@@ -20,19 +20,19 @@
 namespace trireme {
 namespace {
 
-constexpr int kUsualDegrees = 4;  // without --devices
+constexpr int kUsualDegrees = 4;  // default of --devices
 
-/// What a kind of layers takes in one step of one device.
+/// The cost of a kind of layers in one step on one device.
 struct KindRow {
   int layers = 0;
   std::set<std::string> distinct;
   double forward = 0, backward = 0;
   double spread = 0;   ///< sum of p90 - p10
   double crowded = 0;  ///< seconds with all cores busy
-  int64_t kept = 0;    ///< bytes from forward to backward; what several keep counts for the first
+  int64_t kept = 0;    ///< bytes kept from forward to backward; bytes that several layers keep count for the first one
 };
 
-/// The largest number of samples at which all layers have been measured whole; 0: there is none.
+/// Returns the largest number of samples for which all whole layers have been measured; 0: there is none.
 int64_t largest_complete(const Profile& profile, const LayerSites& sites, const std::vector<int64_t>& samples) {
   const Model& model = sites.model();
   auto has_all = [&](int64_t n) {
@@ -47,7 +47,7 @@ int64_t largest_complete(const Profile& profile, const LayerSites& sites, const 
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3g}", seconds * 1e3); }
 
-/// What a layer keeps that none before it has kept.
+/// Counts the bytes that a layer keeps and no layer before it has kept.
 class KeptBytes {
  public:
   KeptBytes(const LayerSites& sites, int64_t samples)
@@ -55,7 +55,7 @@ class KeptBytes {
     for (size_t n = 0; n < makers_.size(); ++n) makers_[n] = NodeId(n);
   }
 
-  /// In topological order.
+  /// Call it in topological order.
   int64_t of(NodeId id, const LayerMemory& memory) {
     const auto& inputs = sites_.model().node(id).inputs;
     if (memory.output_shares_input >= 0)
@@ -76,7 +76,7 @@ class KeptBytes {
 
   const LayerSites& sites_;
   const int64_t samples_;
-  std::vector<NodeId> makers_;  // by node: whose storage its output is in
+  std::vector<NodeId> makers_;  // by node: the node that owns the storage of its output
   std::set<NodeId> kept_;
 };
 
@@ -127,9 +127,8 @@ std::string machine_in_words(const Profile& profile) {
                       format_bytes(int64_t(line.bandwidth)) + "/s", fmt::format("{:.0f} %", 100 * line.worst)});
   text += text_table({"workers", "operation", "latency", "bandwidth", "off by at most"}, rows, {0, 2, 3, 4});
   text += fmt::format(
-      "a message is handed over in {}, to a worker that sleeps in {}; computing is {:.2f} times as long beside "
-      "copying, "
-      "copying {:.2f} times beside computing\n",
+      "a message to a running worker takes {}, to a sleeping one {}; computing takes {:.2f} times as long during "
+      "copying, copying {:.2f} times as long during computing\n",
       format_seconds(profile.links.hand_over), format_seconds(profile.links.wake_up), profile.links.compute_slowdown,
       profile.links.transfer_slowdown);
   for (const UpdateMeasurement& u : profile.updates)

@@ -49,7 +49,7 @@ std::string backend_help() {
   std::vector<std::string> processes, others;
   for (const trireme::BackendKind* kind : trireme::backend_kinds())
     if (kind->can_be_chosen()) (kind->processes ? processes : others).push_back(kind->name + std::string(kind->help));
-  return fmt::format("what workers that are processes communicate through: {}; {}", trireme::join(processes, ", or "),
+  return fmt::format("communication backend of workers that are processes: {}; {}", trireme::join(processes, ", or "),
                      trireme::join(others, "; "));
 }
 
@@ -61,29 +61,28 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   o.experiment.add_devices(*verb, true);
   verb->add_option("--strategies", o.experiment.strategies,
                    "strategies, degrees or plan files, for example "
-                   "data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; keys belong to what "
-                   "stands before them (default: the experiment's). Each is " +
+                   "data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; a key belongs "
+                   "to the entry before it (default: the experiment's). Each is " +
                        trained_plan_help())
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   trireme::add_profile_flag(*verb, o.prediction);
-  verb->add_flag("!--no-predict", o.predict, "leave out predictions: nothing is measured but the runs");
+  verb->add_flag("!--no-predict", o.predict, "make no predictions: measure only the runs");
 }
 
 void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
-  auto* verb = app.add_subcommand("simulate",
-                                  "predict every strategy's step time without training, here or on described machines");
+  auto* verb =
+      app.add_subcommand("simulate", "predict every strategy's step time without training, for this machine or others");
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, true, trireme::kMaxPlanDevices);
   trireme::add_cost_source(*verb, o.prediction);
   verb->add_option("--strategies", o.experiment.strategies, "as for compare (default: the experiment's)")
       ->delimiter(',');
   verb->add_option("--epochs", o.epochs,
-                   "epochs to the target, for time and price to the target: a file of measure-epochs, "
-                   "noise=2000[,least=12], or assumed ones, "
-                   "256:4,2048:4.5,8192:16");
-  verb->add_option("--out", o.experiment.out, "write a run folder there, with a report and the timelines");
-  verb->add_option("--json", o.json, "also write the predictions to this file, laid out as run.json");
+                   "epochs to the target: a file of measure-epochs, noise=2000[,least=12], or a table of batches "
+                   "and epochs, 256:4,2048:4.5,8192:16");
+  verb->add_option("--out", o.experiment.out, "run folder to write, with a report and timelines (default: none)");
+  verb->add_option("--json", o.json, "also write the predictions to this file, in the form of run.json");
 }
 
 void add_train(CLI::App& app, trireme::TrainOptions& o) {
@@ -93,10 +92,10 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, false);
   verb->add_option("--plan", o.plan, trained_plan_help())->capture_default_str();
-  verb->add_option("--resume", o.resume,
-                   "go on from a checkpoint: a run's folder (its newest whole one) or one of its checkpoints "
-                   "(docs/checkpoints.md); under any plan "
-                   "and any number of workers");
+  verb->add_option(
+      "--resume", o.resume,
+      "resume from a run's folder (its newest complete checkpoint) or from a checkpoint, under any plan and "
+      "number of workers (docs/checkpoints.md)");
   trireme::add_cost_source(*verb, o.prediction,
                            fmt::format("with --backend {}: train on the machines of this file (*.cluster.toml)",
                                        trireme::kVirtualBackend.name));
@@ -107,7 +106,7 @@ void add_train(CLI::App& app, trireme::TrainOptions& o) {
 
 void add_serve(CLI::App& app, trireme::ServeOptions& o) {
   auto* verb = app.add_subcommand(
-      "serve", "train under an update policy with clients that are processes, on this machine or others");
+      "serve", "train under an update policy with clients that are processes, here or on other machines");
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
   verb->add_option("--plan", o.plan,
@@ -115,36 +114,35 @@ void add_serve(CLI::App& app, trireme::ServeOptions& o) {
                                trireme::usual_federated_policy()))
       ->capture_default_str();
   verb->add_option("--clients", o.clients,
-                   "how many there are; training begins when all have joined (default: those of --spawn)")
+                   "number of clients; training begins when all have joined (default: that of --spawn)")
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
   verb->add_option("--clients-at-least", o.at_least,
-                   "begin when this many have joined, under policies whose clients may come and go; others join later")
+                   "begin when this many have joined (only policies whose clients may join later)")
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
-  verb->add_flag("--own-data", o.own_data,
-                 "every client trains on data of its own; the server's test data are what is evaluated");
-  verb->add_option("--spawn", o.spawn, "start this many of them here")
+  verb->add_flag("--own-data", o.own_data, "clients train on their own data; the server's test data are evaluated");
+  verb->add_option("--spawn", o.spawn, "number of clients to start on this machine")
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
-  verb->add_option("--listen", o.listen,
-                   "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, with all clients "
-                   "spawned any free port)");
-  verb->add_option("--token-file", o.token_file,
-                   "file with the secret that clients must have too (default: the variable TRIREME_TOKEN)");
   verb->add_option(
-      "--resume", o.resume,
-      "go on from the server's weights, state and round in this run folder or checkpoint; clients join again");
+      "--listen", o.listen,
+      "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, or any free port if "
+      "all clients are spawned)");
+  verb->add_option("--token-file", o.token_file,
+                   "file with the secret shared with clients (default: the variable TRIREME_TOKEN)");
+  verb->add_option("--resume", o.resume, "resume the server from this run folder or checkpoint; clients join again");
   verb->add_option("--json", o.json, "also write run.json's content to this file");
 }
 
 void add_join(CLI::App& app, trireme::ClientOptions& o) {
   auto* verb = app.add_subcommand("join", "train as a client of trireme serve, on the same experiment");
-  verb->add_option("server", o.server, "where it listens: tcp://HOST:PORT")->required();
+  verb->add_option("server", o.server, "address of the server: tcp://HOST:PORT")->required();
   o.experiment.add_common(*verb);
-  verb->add_option("--steps", o.experiment.steps, "as given to the server")->check(trireme::whole_number(1));
+  verb->add_option("--steps", o.experiment.steps, "number of steps, as given to the server")
+      ->check(trireme::whole_number(1));
   verb->add_option("--client", o.client,
-                   "this client's number, from 0: which share of the samples it has (default: any that is free)")
+                   "number of this client from 0, which selects its samples (default: any free one)")
       ->check(trireme::whole_number(0, trireme::kMaxDevices - 1));
   verb->add_flag("--own-data", o.own_data,
-                 "train on all training samples of this file's [data], where the server has --own-data too");
+                 "train on all samples of this file's [data] (the server needs --own-data too)");
   verb->add_option("--token-file", o.token_file, "file with the server's secret (default: the variable TRIREME_TOKEN)");
 }
 
@@ -154,29 +152,30 @@ void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   o.experiment.add_devices(*verb, false);
   verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
   verb->add_option("--precision", o.precision,
-                   "fp64 shows errors of the plan; fp32 and bf16 add rounding, which grows step by step")
+                   "fp64 to find errors of the plan; fp32 and bf16 add rounding, which grows")
       ->capture_default_str();
-  verb->add_option("--steps", o.steps, "steps to compare")->capture_default_str()->check(trireme::whole_number(1));
+  verb->add_option("--steps", o.steps, "number of steps to compare")
+      ->capture_default_str()
+      ->check(trireme::whole_number(1));
 }
 
 void add_profile(CLI::App& app, trireme::ProfileOptions& o) {
-  auto* verb = app.add_subcommand("profile", "measure what the model's layers, links and updates take on this machine");
+  auto* verb = app.add_subcommand("profile", "measure the model's layers, links and updates on this machine");
   o.experiment.add_common(*verb);
-  verb->add_option("--devices", o.experiment.devices, "measure tensor degrees 1, 2, 4, ... up to this (default: 4)")
+  verb->add_option("--devices", o.experiment.devices, "largest tensor degree to measure of 1, 2, 4, ... (default: 4)")
       ->expected(1)
       ->check(trireme::whole_number(1, trireme::kMaxDevices));
   verb->add_option("--out", o.out,
-                   "file to write; one that is there is extended by what it does not have (default: the experiment's "
-                   "name with .profile.json)");
-  verb->add_option("--budget", o.budget, "stop when the next measurement would go beyond this")->capture_default_str();
+                   "file to write, or to complete if it exists (default: the experiment's name with .profile.json)");
+  verb->add_option("--budget", o.budget, "time for measurements; one that would exceed it is not begun")
+      ->capture_default_str();
 }
 
 void add_measure_epochs(CLI::App& app, trireme::MeasureEpochsOptions& o) {
-  auto* verb = app.add_subcommand(
-      "measure-epochs", "train to the target with several global batches, larger ones added up from micro-batches");
+  auto* verb =
+      app.add_subcommand("measure-epochs", "train to the target with several global batches (gradient accumulation)");
   o.experiment.add_common(*verb);
-  verb->add_option("--batches", o.batches,
-                   "global batches: 32,64,128; those that the file has already are not trained again")
+  verb->add_option("--batches", o.batches, "global batches, 32,64,128; those already in the file are skipped")
       ->required()
       ->delimiter(',')
       ->check(trireme::whole_number(1));
@@ -190,7 +189,7 @@ void add_measure_epochs(CLI::App& app, trireme::MeasureEpochsOptions& o) {
                    "most samples that a worker computes at once (default: its share of the experiment's batch)")
       ->check(trireme::whole_number(1));
   verb->add_option("--out", o.out,
-                   "file to write, or to go on with (default: the experiment's name with .epochs.json)");
+                   "file to write, or to complete if it exists (default: the experiment's name with .epochs.json)");
 }
 
 void add_export(CLI::App& app, trireme::ExportOptions& o) {
@@ -198,49 +197,47 @@ void add_export(CLI::App& app, trireme::ExportOptions& o) {
   o.experiment.add_common(*verb);
   verb->remove_option(verb->get_option("experiment"));
   verb->add_option("source", o.experiment.experiment,
-                   "a run's folder, a file of weights, or an experiment file (its model with the weights of "
-                   "model.weights, else untrained)")
+                   "a run's folder, a file of weights, or an experiment file (its model with model.weights, otherwise "
+                   "untrained)")
       ->required();
   verb->add_option("--format", o.format,
-                   "safetensors (weights), torchscript or onnx (the model too); default: by the name of --output, else "
-                   "safetensors")
+                   "safetensors (weights), torchscript or onnx (the model too) (default: by the name of --output, "
+                   "otherwise safetensors)")
       ->check(CLI::IsMember({"safetensors", "torchscript", "onnx"}));
-  verb->add_option("-o,--output", o.out, "file to write (default: the model's name, here)");
+  verb->add_option("-o,--output", o.out, "file to write (default: the model's name in the working folder)");
 }
 
-/// `trireme data` has verbs of its own.
+/// The verbs of `trireme data`.
 struct DataVerbs {
   std::string set;
   std::optional<std::filesystem::path> data_dir;
   CLI::App* get = nullptr;
 
   explicit DataVerbs(CLI::App& app) {
-    auto* data = app.add_subcommand("data", "data sets: where they are, and how to get them");
+    auto* data = app.add_subcommand("data", "list and download data sets");
     data->require_subcommand(1);
     get = data->add_subcommand("get", "download a data set");
-    get->add_option("name", set, "a set of trireme data list")->required();
-    auto* list = data->add_subcommand("list", "known data sets and where they were found");
-    for (auto* verb : {get, list}) verb->add_option("--data-dir", data_dir, "folder to look in and to download to");
+    get->add_option("name", set, "name of a set from trireme data list")->required();
+    auto* list = data->add_subcommand("list", "list the known data sets and where they were found");
+    for (auto* verb : {get, list}) verb->add_option("--data-dir", data_dir, "folder to search and to download to");
   }
   int run() {
     return get->parsed() ? trireme::data_get(set, data_dir, std::cout) : trireme::data_list(std::cout, data_dir);
   }
 };
 
-/// `trireme checkpoints` has verbs of its own.
+/// The verbs of `trireme checkpoints`.
 struct CheckpointVerbs {
   std::filesystem::path folder;
   CLI::App* list = nullptr;
 
   explicit CheckpointVerbs(CLI::App& app) {
-    auto* checkpoints =
-        app.add_subcommand("checkpoints", "a run's checkpoints: what there is, and whether it is whole");
+    auto* checkpoints = app.add_subcommand("checkpoints", "list and verify a run's checkpoints");
     checkpoints->require_subcommand(1);
-    list = checkpoints->add_subcommand("list", "print each one's step, losses, size and state");
+    list = checkpoints->add_subcommand("list", "print the step, losses, size and state of each checkpoint");
     list->add_option("folder", folder, "a run's folder, or a folder of checkpoints")->required();
     checkpoints
-        ->add_subcommand("verify",
-                         "read every byte and compare checksums; the exit code is 1 where anything is damaged")
+        ->add_subcommand("verify", "read every byte and compare checksums; the exit code is 1 if anything is damaged")
         ->add_option("folder", folder, "a run's folder, a folder of checkpoints, or one of them")
         ->required();
   }
@@ -250,7 +247,7 @@ struct CheckpointVerbs {
   }
 };
 
-/// The verb that the command line got to, however deep: its --help is the one to look at.
+/// Returns the deepest verb on the command line; messages refer to its --help.
 const CLI::App* deepest(const CLI::App* app) {
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
   return app;
@@ -260,7 +257,7 @@ std::string full_name(const CLI::App* app) {
   return app->get_parent() == nullptr ? app->get_name() : full_name(app->get_parent()) + " " + app->get_name();
 }
 
-/// The nearest flag or verb to what was not understood.
+/// Suggests the flag or verb nearest to an unrecognised word.
 std::string suggestion(const CLI::App* app, const std::string& word) {
   std::vector<std::string> known;
   for (const CLI::Option* option : app->get_options()) known.push_back(option->get_name());
@@ -270,8 +267,8 @@ std::string suggestion(const CLI::App* app, const std::string& word) {
   return near.empty() ? "" : "did you mean " + near + "? ";
 }
 
-/// An assignment that stands alone, as the second of `--set a=1 b=2`; it may have been taken for the experiment. ""
-/// where there is none.
+/// Returns an assignment without its own --set, such as the second of `--set a=1 b=2`; the parser may have taken it for
+/// the experiment. "" if there is none.
 std::string stray_assignment(const CLI::App* verb, const std::vector<std::string>& surplus) {
   if (verb->get_option_no_throw("--set") == nullptr) return "";
   std::vector<std::string> words;
@@ -282,8 +279,8 @@ std::string stray_assignment(const CLI::App* verb, const std::vector<std::string
   return "";
 }
 
-/// What a word that was not understood would have been elsewhere on the line: `trireme launch train EXPERIMENT -n 2`.
-/// "": nothing.
+/// Suggests where on the command line an unrecognised word belongs, as in `trireme launch train EXPERIMENT -n 2`; "" if
+/// nowhere.
 std::string misplaced(const CLI::App& app, const CLI::App* verb, const std::string& word) {
   const CLI::App* above = verb->get_parent();
   const bool is_flag = word.starts_with('-');
@@ -295,7 +292,7 @@ std::string misplaced(const CLI::App& app, const CLI::App* verb, const std::stri
   return "";
 }
 
-/// Whose flag an error's text begins with, of a verb and those above it.
+/// Returns the verb, among a verb and those above it, that has the flag with which an error's text begins.
 const CLI::App* owner_of(const CLI::App* verb, const std::string& text) {
   const std::string flag = text.substr(0, text.find(':'));
   for (const CLI::App* app = verb; app && flag.starts_with('-'); app = app->get_parent())
@@ -323,7 +320,7 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return kUserError;
 }
 
-/// `--epochs ""` and `--epochs=` would be as if the flag were not there.
+/// Returns an argument without a value: `--epochs ""` and `--epochs=` would be ignored like a missing flag.
 std::string empty_argument(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -335,7 +332,7 @@ std::string empty_argument(int argc, char** argv) {
 
 int end_training(int code) {
   if (!trireme::interrupted_by_user()) return code;
-  // workers may still be in the middle of a layer: everything is written, nothing of theirs is waited for
+  // Workers may still be in the middle of a layer. Everything is written, and nothing waits for them.
   std::cout.flush();
   std::_Exit(code);
 }
@@ -371,29 +368,29 @@ int trireme::run_program(int argc, char** argv) {
   add_export(app, exported);
   trireme::PlanVerbs plan(app);
   std::filesystem::path run_folder;
-  app.add_subcommand("report", "print a run folder's table and write its report.html anew")
+  app.add_subcommand("report", "print a run folder's table and write its report.html again")
       ->add_option("folder", run_folder, "run folder")
       ->required();
   CheckpointVerbs checkpoints(app);
   DataVerbs data(app);
-  app.add_subcommand("doctor", "say what was found on this machine and what will be slow");
+  app.add_subcommand("doctor", "list what this machine has and what will be slow");
 
   if (const std::string empty = empty_argument(argc, argv); !empty.empty()) {
     if (trireme::speaks_for_command())
-      std::cerr << "trireme: " << empty << ": nothing is given; give a value, or leave the flag out\n";
+      std::cerr << "trireme: " << empty << ": no value is given; give one, or leave the flag out\n";
     return kUserError;
   }
   try {
     std::vector<std::string> words = trireme::with_plan_verb({argv + 1, argv + argc});
-    std::reverse(words.begin(), words.end());  // the order in which the parser takes them
+    std::reverse(words.begin(), words.end());  // the parser expects the reverse order
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
     return trireme::speaks_for_command() ? report_usage_error(app, error) : kUserError;
   }
-  // a reader that went away (head, a closed terminal) ends the output, not the training
+  // If the reader of the output ends (head, a closed terminal), the training continues.
   std::signal(SIGPIPE, SIG_IGN);
-  bool is_alike = true;  // what goes wrong does so in each process that a launcher started with this command
+  bool is_alike = true;  // true while an error would appear in every process that a launcher started with this command
   try {
     trireme::set_up_logging();
     for (const char* verb : {"compare", "serve", "measure-epochs", "verify", "profile"})

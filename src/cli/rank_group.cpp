@@ -25,18 +25,18 @@ namespace trireme {
 namespace {
 
 constexpr int kMemberPollMilliseconds = 50;
-constexpr double kSecondsToNotice = 5;  // after one failed, for the others to notice and to say what they know
+constexpr double kSecondsToNotice = 5;  // after one failed, for the others to notice it and to report what they know
 constexpr double kSecondsToEnd = 3;     // after SIGTERM
-constexpr double kSuspiciousSeconds =
-    2;  // without a heartbeat, of a member whom others may have missed before this process
-constexpr double kAgentSilenceSeconds =
-    10;                                  // of an agent, whose signs of life go through ssh; suspicious: kSilenceSeconds
+// Without a heartbeat, of a member that others may have missed before this process did.
+constexpr double kSuspiciousSeconds = 2;
+// Of an agent, whose reports go through ssh; if suspicious: kSilenceSeconds.
+constexpr double kAgentSilenceSeconds = 10;
 constexpr double kAgentSpeaksEvery = 1;  // seconds
-constexpr int kNotStarted = 127;         // as shells say it
-// between an agent and the launch that started it, which run the same program
+constexpr int kNotStarted = 127;         // the exit code that shells use for it
+// Messages between an agent and the launch that started it; both run the same program.
 constexpr const char* kLives = "\x06trireme: lives";
 constexpr const char* kTrains = "\x06trireme: trains";
-constexpr char kMakeRoom = 'r';  // before its standard input ends
+constexpr char kMakeRoom = 'r';  // written to an agent's standard input before the input ends
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -45,7 +45,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-/// This process' environment with those of the member.
+/// Returns this process' environment with the member's variables.
 std::vector<std::string> environment_of(const MemberStart& member) {
   std::vector<std::string> lines;
   for (char** entry = ::environ; *entry; ++entry) {
@@ -57,12 +57,12 @@ std::vector<std::string> environment_of(const MemberStart& member) {
   return lines;
 }
 
-/// By SIGSTOP or a terminal.
+/// True if a process was stopped by SIGSTOP or by a terminal.
 bool is_stopped(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
   std::getline(file, text);
-  const size_t name_end = text.rfind(')');  // a program's name may hold anything
+  const size_t name_end = text.rfind(')');  // the name of a program may contain any character
   return name_end != text.npos && text.substr(name_end).starts_with(") T");
 }
 
@@ -99,13 +99,13 @@ void RankGroup::start(const MemberStart& start) {
   if (child == 0) {  // only async-signal-safe calls from here on
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(kNotStarted);
-    ::setpgid(0, 0);  // Ctrl-C in a terminal is for the parent, which passes it on once
+    ::setpgid(0, 0);  // Ctrl-C in a terminal goes to the parent, which forwards it once
     const int in = start.until_input_ends ? input[0] : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     ::dup2(in, STDIN_FILENO);
     if (!start.own_output) ::dup2(output[1], STDOUT_FILENO);
     ::dup2(output[1], STDERR_FILENO);
     if (!start.cores.empty()) bind_to_cores(start.cores);
-    if (member->recorder) ::fcntl(member->recorder->file(), F_SETFD, 0);  // the program that it becomes has it too
+    if (member->recorder) ::fcntl(member->recorder->file(), F_SETFD, 0);  // the executed program inherits it
     ::execvpe(argv[0], argv.data(), envp.data());
     ::_exit(kNotStarted);
   }
@@ -114,15 +114,15 @@ void RankGroup::start(const MemberStart& start) {
   member->pid = child;
   member->input = input[1];
   if (!start.input.empty()) {
-    const std::string line = start.input + "\n";  // fits into the pipe: nobody need read it yet
+    const std::string line = start.input + "\n";  // fits into the pipe, so no reader is needed yet
     if (::write(input[1], line.data(), line.size()) != ssize_t(line.size()))
-      fail_run({start.name, "cannot be told its first line", std::strerror(errno), ""});
+      fail_run({start.name, "cannot receive its first line", std::strerror(errno), ""});
   }
   member->lines = std::make_unique<LineReader>(output[0]);
   members_.push_back(std::move(member));
 }
 
-/// Waits a moment for lines. False where there will be none any more.
+/// Waits a short time for lines. Returns false if no more will come.
 bool RankGroup::read_lines() {
   std::vector<pollfd> fds;
   std::vector<Member*> readers;
@@ -154,7 +154,7 @@ void RankGroup::take_line(Member& member, const std::string& line) {
   std::cerr << member.start.prefix << line << "\n" << std::flush;
 }
 
-/// Of an agent.
+/// For an agent: reads its standard input.
 void RankGroup::read_input() {
   std::array<char, 256> bytes;
   const ssize_t count = ::read(STDIN_FILENO, bytes.data(), bytes.size());
@@ -164,7 +164,7 @@ void RankGroup::read_input() {
       count > 0 && std::find(bytes.begin(), bytes.begin() + count, kMakeRoom) != bytes.begin() + count;
 }
 
-/// Notes since when the group trains.
+/// Records the time at which the group begins to train.
 void RankGroup::look_for_training(double now) {
   if (training_since_ > 0) return;
   for (const auto& member : members_) {
@@ -173,14 +173,14 @@ void RankGroup::look_for_training(double now) {
   }
 }
 
-/// Of an agent.
+/// For an agent: reports that it is alive.
 void RankGroup::say_that_it_lives(double now) {
   if (!is_agent_ || now - said_at_ < kAgentSpeaksEvery) return;
   said_at_ = now;
   std::cerr << (training_since_ > 0 ? kTrains : kLives) << "\n" << std::flush;
 }
 
-/// Notes who has ended. True while some run.
+/// Records the members that have ended. Returns true while any member runs.
 bool RankGroup::reap() {
   bool running = false;
   for (const auto& member : members_) {
@@ -198,8 +198,8 @@ bool RankGroup::reap() {
   return running;
 }
 
-/// Whether any member that runs is frozen. `suspicious`: one has just failed, perhaps for missing a silent one before
-/// this process does.
+/// Returns true if any running member is frozen. `suspicious`: a member has just failed, perhaps because it noticed a
+/// silent one before this process did.
 bool RankGroup::look_for_frozen(bool suspicious) {
   const double now = steady_seconds();
   bool any = false;
@@ -214,7 +214,7 @@ bool RankGroup::look_for_frozen(bool suspicious) {
       const char* why = is_agent                  ? ", its agent there is frozen or the network in between is cut,"
                         : is_stopped(member->pid) ? ", stopped by a signal,"
                                                   : "";
-      member->asked = false;  // it does not end for that
+      member->asked = false;  // a frozen member does not obey the request to end
       member->frozen = fmt::format("has shown no sign of life for {:.0f} s{}", member->silence.seconds(), why);
     }
     any |= !member->frozen.empty();
@@ -222,7 +222,7 @@ bool RankGroup::look_for_frozen(bool suspicious) {
   return any;
 }
 
-/// Whoever does is given the time.
+/// A member that saves the last step gets more time.
 bool RankGroup::saves_last_step() const {
   return std::any_of(members_.begin(), members_.end(), [](const auto& member) {
     return member->pid != 0 && member->recorder && member->frozen.empty() &&
@@ -230,21 +230,21 @@ bool RankGroup::saves_last_step() const {
   });
 }
 
-/// They count as ended by a signal from elsewhere.
+/// Frozen members count as ended by a signal from elsewhere.
 void RankGroup::kill_frozen() {
   for (const auto& member : members_)
     if (member->pid != 0 && !member->frozen.empty()) ::kill(member->pid, SIGKILL);
 }
 
-/// `signal`: to those whose standard input does not end them.
+/// Sends `signal` to the members that are not ended by their standard input.
 void RankGroup::ask_to_end(int signal) {
   for (const auto& member : members_) {
     if (member->pid == 0) continue;
     member->asked |= member->frozen.empty();
     if (member->input >= 0) {
       if (signal == kMakeRoomSignal) {
-        [[maybe_unused]] const ssize_t written =
-            ::write(member->input, &kMakeRoom, 1);  // an agent that is gone does not read it
+        // An agent that has ended does not read it.
+        [[maybe_unused]] const ssize_t written = ::write(member->input, &kMakeRoom, 1);
       }
       ::close(member->input);
       member->input = -1;
@@ -270,8 +270,8 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted) {
     const double now = steady_seconds();
     look_for_training(now);
     say_that_it_lives(now);
-    if (!running && (!lines || (ending_since > 0 && now - ending_since > patience + kSecondsToEnd)))
-      break;  // a grandchild may hold a pipe open
+    // A grandchild may keep a pipe open.
+    if (!running && (!lines || (ending_since > 0 && now - ending_since > patience + kSecondsToEnd))) break;
     if (!running && ending_since == 0) ending_since = now;
     const bool any_frozen = look_for_frozen(!failed_.empty() && ending_since == 0);
     if ((!failed_.empty() || any_frozen) && ending_since == 0) {
@@ -305,8 +305,9 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted) {
   return end();
 }
 
-/// Whose end was the cause: who was frozen, or else ended by a signal from elsewhere, or else the first that failed. A
-/// survivor may be ended by SIGABRT: gloo's own thread calls abort() when a connection breaks.
+/// Returns the member whose end was the cause: a frozen one, otherwise one that a signal from elsewhere ended,
+/// otherwise the first that failed. A survivor may be ended by SIGABRT: gloo's own thread calls abort() when a
+/// connection breaks.
 const RankGroup::Member* RankGroup::culprit() const {
   constexpr bool (*kCauses[])(const Member&) = {
       [](const Member& m) { return !m.frozen.empty() && m.signal == SIGKILL; },
@@ -322,8 +323,8 @@ const RankGroup::Member* RankGroup::culprit() const {
   return failed_.empty() ? nullptr : failed_.front();
 }
 
-/// A survivor may be ended too, by gloo's own thread, which calls abort() when a connection breaks: that one can work
-/// again.
+/// A survivor may also be ended by gloo's own thread, which calls abort() when a connection breaks; such a member can
+/// work again and is not lost.
 std::vector<LostRanks> RankGroup::lost() const {
   std::vector<LostRanks> lost;
   const bool any_by_signal = std::any_of(failed_.begin(), failed_.end(), [](const Member* m) {
@@ -351,8 +352,8 @@ std::string RankGroup::how_ended(const Member& member) const {
     return member.frozen + (member.recorder ? " and was killed; it stood " + where : " and was given up");
   const bool not_found = member.start.until_input_ends && member.exit_code == kNotStarted;
   return described(member.exit_code, member.signal) + (where.empty() ? "" : " " + where) +
-         (not_found ? fmt::format(": \"{}\" is no program here, or {} is none there", member.start.words.front(),
-                                  std::filesystem::read_symlink("/proc/self/exe").string())
+         (not_found ? fmt::format(": \"{}\" is not a program on this machine, or {} is not one on that machine",
+                                  member.start.words.front(), std::filesystem::read_symlink("/proc/self/exe").string())
                     : "");
 }
 
@@ -360,21 +361,21 @@ GroupEnd RankGroup::end() const {
   GroupEnd end;
   end.trained_seconds = training_since_ > 0 ? steady_seconds() - training_since_ : 0;
   end.makes_room = makes_room_;
-  const Member* who = culprit();
-  if (!who) return end;
-  // the first member has the user's ear: it has said what happened, unless it never began
-  const bool is_agent = who->start.until_input_ends;
+  const Member* cause = culprit();
+  if (!cause) return end;
+  // The first member's output is shown to the user: it has reported the error itself, unless it never began.
+  const bool is_agent = cause->start.until_input_ends;
   const bool not_begun =
-      who->exit_code == kNotStarted || (is_agent && (who->exit_code == kHostLost || who->last_line.empty()));
-  const bool has_spoken = who == members_.front().get() && who->signal == 0 && !not_begun;
-  end.exit_code = who->signal == 0 ? who->exit_code : 1;
+      cause->exit_code == kNotStarted || (is_agent && (cause->exit_code == kHostLost || cause->last_line.empty()));
+  const bool has_spoken = cause == members_.front().get() && cause->signal == 0 && !not_begun;
+  end.exit_code = cause->signal == 0 ? cause->exit_code : 1;
   end.lost = lost();
   const Member& first = *members_.front();
   if (first.recorder && first.signal != 0) end.run_folder = first.recorder->read().run_folder;
-  if (has_spoken || who->asked) return end;
-  end.culprit = fmt::format("{} {}", who->start.name, how_ended(*who));
-  if (who->recorder && !who->frozen.empty()) end.operations = who->recorder->read().last;
-  if (!who->last_line.empty()) end.culprit += "; its last line: " + who->last_line;
+  if (has_spoken || cause->asked) return end;
+  end.culprit = fmt::format("{} {}", cause->start.name, how_ended(*cause));
+  if (cause->recorder && !cause->frozen.empty()) end.operations = cause->recorder->read().last;
+  if (!cause->last_line.empty()) end.culprit += "; its last line: " + cause->last_line;
   return end;
 }
 

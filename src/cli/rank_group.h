@@ -1,4 +1,4 @@
-// Processes that belong together: when one dies all end, and none outlives who started them.
+// Processes that belong together: when one dies all end, and none outlives the process that started them.
 #pragma once
 
 #include <sys/types.h>
@@ -17,93 +17,94 @@
 
 namespace trireme {
 
-/// A process to be started.
+/// Describes a process to start.
 struct MemberStart {
   std::string name;  ///< "rank 3", "host b"
-  std::vector<std::string>
-      words;  ///< the program and its arguments; the program is looked for on PATH unless it has a slash
+  /// The program and its arguments; the program is searched on PATH unless it contains a slash.
+  std::vector<std::string> words;
   std::vector<std::pair<std::string, std::string>> variables = {};  ///< set in its environment
-  std::string host = {};                                            ///< that it, or the ranks that it starts, are on
-  std::vector<int> cores = {};                                      ///< that it is bound to; empty: to none
-  std::string prefix = {};                                          ///< of its lines on this process' standard error
-  bool own_output = false;  ///< its standard output is this process', as it is: a progress bar can be drawn
-  bool recorded =
-      false;  ///< it has a flight recorder (comm/flight_recorder.h): when it freezes it is noticed, and where is known
-  std::string input = {};  ///< its first line of standard input, with until_input_ends
-  /// It is an agent: a launch on another machine, which through ssh no signal reaches. It is asked to end by the end of
-  /// its standard input, and says on its standard error that it lives.
+  std::string host = {};                                            ///< of it, or of the ranks that it starts
+  std::vector<int> cores = {};                                      ///< to which it is bound; empty: not bound
+  std::string prefix = {};  ///< before each of its lines on this process' standard error
+  bool own_output = false;  ///< it inherits this process' standard output, so that it can draw a progress bar
+  bool recorded = false;  ///< it has a flight recorder (comm/flight_recorder.h), which shows if it is frozen, and where
+  std::string input = {};  ///< first line of its standard input, with until_input_ends
+  /// It is an agent: a launch on another machine, which signals do not reach through ssh. The end of its standard input
+  /// asks it to end; it reports on its standard error that it is alive.
   bool until_input_ends = false;
 };
 
-/// Asks a rank to end as Ctrl-C does (SIGINT), so that another group goes on with the run.
+/// Signal that asks a rank to end as Ctrl-C does (SIGINT), so that another group continues the run.
 inline constexpr int kMakeRoomSignal = SIGUSR1;
 
-/// Ranks that ended without being asked to and without saying why: killed, or with their machine.
+/// Ranks that ended without being asked to and without reporting why: killed, or lost with their machine.
 struct LostRanks {
   std::string name;  ///< "rank 2", "host b"
   std::string how;   ///< "was ended by signal 9 (Killed)"
   std::string host;  ///< MemberStart::host
-  int count = 1;     ///< 0: all of that host
+  int count = 1;     ///< 0: all ranks of that host
 };
 
-/// An agent's exit code, of a launch on another machine that lost n of its ranks: kLostRanks + n.
+/// Exit code of an agent (a launch on another machine) that lost n of its ranks: kLostRanks + n.
 inline constexpr int kLostRanks = 128 + 64;
-/// ssh's own: the other machine cannot be reached any more.
+/// ssh's own exit code: the other machine cannot be reached.
 inline constexpr int kHostLost = 255;
 
 /// How the group ended.
 struct GroupEnd {
-  int exit_code = 0;    ///< 0: all members ended with 0
-  std::string culprit;  ///< "rank 2 was ended by signal 9 (Killed) in step 3, forward fc1; its last line: ..."; empty:
-                        ///< all ended well, or who failed has said so itself
+  int exit_code = 0;  ///< 0: all members ended with 0
+  /// "rank 2 was ended by signal 9 (Killed) in step 3, forward fc1; its last line: ..."; empty: all ended normally, or
+  /// the failed one has reported it itself.
+  std::string culprit;
   std::vector<LostRanks> lost = {};
-  std::vector<std::string> operations = {};  ///< the last ones of a culprit that was frozen, the oldest first
-  std::string run_folder = {};               ///< where the first member could not say what it leaves behind; else empty
-  double trained_seconds = 0;                ///< since the first step of any member was seen; 0: none was
-  bool makes_room = false;                   ///< it was asked to end by make_room_after()
+  std::vector<std::string> operations = {};  ///< the last operations of a frozen culprit, oldest first
+  std::string run_folder = {};  ///< set if the first member could not report what it leaves behind; otherwise empty
+  double trained_seconds = 0;   ///< since the first step of any member was seen; 0: none was seen
+  bool makes_room = false;      ///< make_room_after() asked it to end
 };
 
-/// Belongs to one thread, which must outlive the members: the system ends them with it.
+/// Belongs to one thread, which must outlive the members: the system kills them when it ends.
 class RankGroup {
  public:
   RankGroup() = default;
-  ~RankGroup();  ///< kills who is left
+  ~RankGroup();  ///< kills the members that still run
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  /// Errors (run): the system refuses.
+  /// Errors (run): the system refuses to start it.
   void start(const MemberStart& member);
 
-  /// How long members have to end once they are asked to by an interrupt; 6 s unless set.
+  /// Sets how long members have to end after an interrupt asked them to; 6 s unless set.
   void allow_seconds_after_interrupt(double seconds) { seconds_to_finish_ = seconds; }
 
-  /// The group is asked to end for another one, between two steps, once it has trained for so long.
+  /// Asks the group to end, between two steps, once it has trained for this long, so that another group takes over.
   void make_room_after(double seconds_of_training) { room_after_ = seconds_of_training; }
 
-  /// On another machine than the launch that speaks for all: the standard input's end is that launch's or its wish that
-  /// the group ends, and it is told on the standard error that this process lives, and whether its ranks train.
+  /// Makes this process an agent, on another machine than the user's launch. The end of standard input means that the
+  /// user's launch has ended or wants the group to end. Standard error tells the user's launch that this process is
+  /// alive, and whether its ranks train.
   void be_agent() { is_agent_ = true; }
 
-  /// Passes lines on until all members have ended. A few seconds after one failed or froze (kSilenceSeconds without a
-  /// heartbeat), `interrupted` became true or an agent's standard input ended, those that are left are made to: all are
-  /// gone within 10 s, but for a rank 0 that writes the last step down (train/process_rank.h). One that is frozen is
-  /// killed once the others have ended.
+  /// Forwards lines until all members have ended. A few seconds after one has failed or frozen (kSilenceSeconds without
+  /// a heartbeat), after `interrupted` becomes true, or after an agent's standard input has ended, the remaining
+  /// members are ended. All have ended within 10 s, except a rank 0 that writes the last step (train/process_rank.h). A
+  /// frozen member is killed once the others have ended.
   GroupEnd wait(const std::atomic<bool>& interrupted);
 
  private:
   struct Member {
     MemberStart start;
     pid_t pid = 0;   ///< 0: it has ended
-    int input = -1;  ///< writing end of its standard input, where that ends it
+    int input = -1;  ///< writing end of its standard input, if closing it ends the member
     std::unique_ptr<LineReader> lines;
     std::string last_line;
     int exit_code = 0, signal = 0;
-    bool asked = false;  ///< by this process to end
+    bool asked = false;  ///< this process asked it to end
     std::unique_ptr<FlightRecorder> recorder = {};
     SilenceMeter silence = {};
     uint64_t signs_of_life = 0;  ///< of an agent
-    bool trains = false;         ///< has begun a step, or one of an agent's ranks has
-    std::string frozen = {};     ///< what is known of how; empty: it is not, as far as is known
+    bool trains = false;         ///< it, or one of an agent's ranks, has begun a step
+    std::string frozen = {};     ///< description of how it froze; empty: it is not known to be frozen
   };
 
   bool read_lines();
@@ -126,11 +127,11 @@ class RankGroup {
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<const Member*> failed_;  ///< in the order of their ends
   bool is_agent_ = false, input_ended_ = false;
-  bool told_to_make_room_ = false;  ///< an agent, by the launch that speaks for all
+  bool told_to_make_room_ = false;  ///< an agent: the user's launch asked it to make room
   bool makes_room_ = false;
   std::optional<double> room_after_;
   double training_since_ = 0;  ///< on the steady clock; 0: no member trains yet
-  double said_at_ = 0;         ///< an agent, that it lives
+  double said_at_ = 0;         ///< an agent: when it last reported that it is alive
   double seconds_to_finish_ = kSecondsToFinish;
 };
 

@@ -14,12 +14,12 @@ namespace trireme {
 int run_report(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   if (!fs::is_directory(folder))
-    fail_user(
-        {folder.string(), "is no run folder", "there is no such folder", "name one that train or compare has written"});
+    fail_user({folder.string(), "is not a run folder", "there is no such folder",
+               "name one that train or compare has written"});
   const fs::path run = folder / "run.json", trace = folder / "trace.json", report = folder / "report.html";
   if (!fs::exists(run))
-    fail_user(
-        {folder.string(), "is no run folder", "it holds no run.json", "name one that train or compare has written"});
+    fail_user({folder.string(), "is not a run folder", "it contains no run.json",
+               "name one that train or compare has written"});
   const nlohmann::json written = read_json_file(run);
   ExperimentResult result = from_json(written, run.string());
   const bool traced = fs::exists(trace);

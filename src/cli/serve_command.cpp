@@ -16,22 +16,23 @@ namespace trireme {
 namespace {
 
 constexpr const char* kDefaultListen = "tcp://127.0.0.1:5555";
-constexpr const char* kAnyPort = "tcp://127.0.0.1:*";  // for clients of our own, who are told
+// For clients that this process starts and to which it passes the address.
+constexpr const char* kAnyPort = "tcp://127.0.0.1:*";
 
 void check_serves(const ServeOptions& options, const Experiment& experiment) {
   const auto refuse = [&](const char* what, const char* why, const char* next) {
     fail_user({experiment.file.string(), what, why, next});
   };
   if (!is_update_policy(options.plan))
-    fail_user({"--plan", options.plan, "is no update policy: clients train by themselves",
+    fail_user({"--plan", options.plan, "is not an update policy, and clients need one",
                "see docs/updates.md, or use trireme train"});
   if (experiment.replicas.clock)
-    refuse("update.virtual", "clients take the time that they take", "leave it out, or use trireme train");
+    refuse("update.virtual", "clients run in real time", "leave it out, or use trireme train");
   if (experiment.links)
     refuse("cluster.link", "emulates links between the threads of one process", "leave it out, or use trireme train");
   if (options.own_data && options.spawn > 0)
     fail_user({"--own-data", "clients of --spawn have the server's data", "",
-               "let clients join that bring their own, or leave out --own-data"});
+               "let clients with their own data join, or leave out --own-data"});
   if (options.at_least > options.clients)
     fail_user({"--clients-at-least", std::to_string(options.at_least),
                fmt::format("there are {} clients", options.clients), "wait for at most as many"});
@@ -53,19 +54,18 @@ int run_serve(const ServeOptions& given) {
   check_serves(options, experiment);
   std::string token = read_token(options.token_file);
   if (options.spawn > 0 && token.empty()) token = random_token();
-  if (options.spawn > 0)
-    ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);  // for the clients that this process starts
+  // For the clients that this process starts.
+  if (options.spawn > 0) ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
   if (options.listen.empty()) options.listen = options.spawn == options.clients ? kAnyPort : kDefaultListen;
 
   LocalClients local;
   const auto make_world = [&](RunAgreement& run) -> std::unique_ptr<HubWorld> {
     if (run.update().shares_memory())
-      fail_user(
-          {"--plan", options.plan, "its replicas write to one memory, which processes have not", "use trireme train"});
+      fail_user({"--plan", options.plan, "its replicas share memory, and processes do not", "use trireme train"});
     if (options.at_least > 0 && options.at_least < options.clients &&
         run.update().when_lost() != UpdatePolicy::WhenLost::may_return)
       fail_user({"--clients-at-least", options.plan, "needs all clients from the beginning",
-                 fmt::format("take {}, or leave it out", usual_federated_policy())});
+                 fmt::format("use {}, or leave it out", usual_federated_policy())});
     const nlohmann::json welcome = {{"seed", experiment.seed}, {"strategy", options.plan}};
     auto world = std::make_unique<RemoteServer>(
         run.replicas(), run.update().server(),

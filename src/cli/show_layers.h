@@ -1,4 +1,4 @@
-// `trireme plan show MODEL`: the layers of a model, what each costs and by what it can be split.
+// `trireme plan show MODEL`: lists the layers of a model, their costs and the ways to split them.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-/// Whether the word that stands for a plan is a model: a TorchScript file or one of the zoo.
+/// True if a word in the place of a plan names a model: a TorchScript file or a model of the zoo.
 bool names_model(const std::string& word);
 
-/// Prints the layers of the model that options.plan names, for the experiment's data where there is one.
+/// Prints the layers of the model that options.plan names, for the experiment's data if there is an experiment.
 int show_layers(const PlanShowOptions& options);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// `trireme simulate`: every strategy of an experiment on a clock instead of on tensors.
+// `trireme simulate`: simulates every strategy of an experiment, without tensors.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ RunResult simulated_row(const Job& job, const RunSpec& experiment, const Model& 
   }
 }
 
-/// With this batch. Errors (user).
+/// Returns the epochs to the target with this batch. Errors (user).
 Epochs epochs_of(const std::string& text, int64_t batch) {
   if (text.starts_with("noise=") && text.find("least=") == std::string::npos)
     fail_user({"--epochs", text, "says how epochs grow with the batch, not how many there are",
@@ -47,7 +47,7 @@ Epochs epochs_of(const std::string& text, int64_t batch) {
   return parse_epochs(text).at(double(batch));
 }
 
-/// What it takes to the target, where it is known with how many epochs this batch gets there.
+/// Adds the time to the target, if the number of epochs to it is known for this batch.
 void project_to_target(const Experiment& experiment, const Epochs& epochs, int64_t epoch_samples, RunResult& row) {
   if (!epochs.value || !row.epoch_seconds) return;
   const double steps = std::ceil(*epochs.value * double(epoch_samples) / double(experiment.batch));

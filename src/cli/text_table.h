@@ -1,4 +1,4 @@
-// Columns of text for verbs that print lists.
+// Text tables for verbs that print lists.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-/// Columns of text under their titles, the last one as wide as it is; empty columns are left out. Columns in `right`
-/// are aligned to the right.
+/// Returns columns of text under their titles. The last column is not padded; empty columns are omitted. Columns in
+/// `right` are aligned to the right.
 std::string text_table(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows,
                        const std::vector<size_t>& right = {});
 

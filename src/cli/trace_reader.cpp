@@ -22,7 +22,7 @@ EventKind kind_of(const std::string& name) {
 
 Event read_event(const nlohmann::json& j, int workers) {
   Event e;
-  e.rank = j.at("tid").get<int>() % workers;  // lanes of a worker lie `workers` apart
+  e.rank = j.at("tid").get<int>() % workers;  // tids of a worker's lanes differ by `workers`
   e.kind = kind_of(j.at("cat").get<std::string>());
   e.name = j.at("name").get<std::string>();
   e.begin = j.at("ts").get<double>() * kMicro;
@@ -32,7 +32,7 @@ Event read_event(const nlohmann::json& j, int workers) {
   return e;
 }
 
-/// The step stands at the end of the process's name: "data, 2 devices, step 11".
+/// Returns the step at the end of the process's name: "data, 2 devices, step 11".
 int64_t step_in(const std::string& name) {
   const size_t digits = name.find_last_not_of("0123456789") + 1;
   return std::atoll(name.c_str() + digits);

@@ -1,4 +1,4 @@
-// Timelines back from a run folder's trace.json.
+// Reads timelines from a run folder's trace.json.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// The inverse of trace_json (report/trace.h): gives each row of `result` its timeline, where the trace holds one.
-/// `where` names the source in errors. Throws a user error for what no trace_json wrote.
+/// The inverse of trace_json (report/trace.h): gives each row of `result` its timeline, if the trace has one. `where`
+/// names the source in errors. Throws a user error for a file that trace_json did not write.
 void read_timelines(const nlohmann::json& trace, ExperimentResult& result, const std::string& where);
 
 }  // namespace trireme

@@ -39,20 +39,20 @@ fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run
   fs::path place;
   for (int i = 1; !error && i < kMostNames; ++i) {
     place = wanted / (i == 1 ? name : fmt::format("{}-{}", name, i));
-    if (fs::create_directory(place, error)) break;  // else another run's
+    if (fs::create_directory(place, error)) break;  // otherwise it is another run's
   }
   if (!error) fs::create_directory_symlink(fs::absolute(place), own, error);
   if (error)
     fail_user({.where = wanted.string(),
                .what = "cannot hold the run's checkpoints",
                .why = error.message(),
-               .next = "choose another checkpoint.folder, or leave it out: they go to the run's folder then"});
+               .next = "choose another checkpoint.folder, or leave it out to use the run's folder"});
   return place;
 }
 
 std::vector<std::string> lines_of(const Resumption& resumption) {
   const CheckpointIndex& index = resumption.checkpoint.index;
-  std::vector<std::string> lines{fmt::format("goes on after step {} (epoch {:.2f}) from {}, written under {}",
+  std::vector<std::string> lines{fmt::format("resumes after step {} (epoch {:.2f}) from {}, written under {}",
                                              index.step, index.epoch, resumption.path.string(), index.plan)};
   lines.insert(lines.end(), resumption.notices.begin(), resumption.notices.end());
   return lines;
@@ -78,7 +78,7 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
   std::string text;
   if (report.written > 0) {
     const double seconds = row.curve.empty() ? 0 : row.curve.back().seconds;
-    text = fmt::format("checkpoints: {} written, {} each, the newest after step {}; training stood still for {} each",
+    text = fmt::format("checkpoints: {} written, {} each, the newest after step {}; training paused for {} each",
                        report.written, format_bytes(report.bytes), report.newest_step,
                        format_seconds(report.stall_seconds / double(report.written + report.failed)));
     const bool is_real = row.backend != kVirtualBackend.name && !(row.replicas && row.replicas->clock == "modelled");
@@ -91,10 +91,10 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
   if (whole || from.empty() || options.elastic) return text;
   if (options.serves)
-    return text + "to go on: start the server again with --resume " + shell_quoted(from.string()) +
+    return text + "to resume: start the server again with --resume " + shell_quoted(from.string()) +
            ", and the clients\n";
   const bool by_another_launcher = options.processes > 0 && !launched_by;
-  text += "to go on: " +
+  text += "to resume: " +
           (by_another_launcher ? start_again_with(from) : resume_command(launched_by.value_or(""), options, from)) +
           "\n";
   return text;

@@ -23,8 +23,8 @@
 namespace trireme {
 namespace {
 
-/// Trains, and where the experiment says `adapt` as what it measures suggests. The rows of a comparison stay as they
-/// are.
+/// Trains. If the experiment sets `adapt`, the run may change its plan by what it measures. Rows of a comparison do not
+/// adapt.
 RunResult train_or_adapt(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
                          TrainObserver& observer, CheckpointUse checkpoints) {
   if (!experiment.adapt)
@@ -37,7 +37,7 @@ RunResult train_or_adapt(const RunSpec& experiment, const Model& model, const Ta
 }  // namespace
 
 int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(RunAgreement&)>& make_world) {
-  interrupted_by_user();  // from here on Ctrl-C leaves a readable folder
+  interrupted_by_user();  // from now on Ctrl-C leaves a readable folder
   const BackendKind* backend = look_up_backend(options.backend);
   const bool is_virtual = backend && backend->modelled_time;
   if (!make_world) {
@@ -60,8 +60,8 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   subject.experiment.own_data = options.own_data;
   const auto& [experiment, data, model] = subject;
   const std::vector<int>& devices = options.experiment.devices;
-  if (!devices.empty() && !options.messages)
-    check_emulation(experiment, devices.front());  // a comparison checks its largest row
+  // A comparison checks its largest row.
+  if (!devices.empty() && !options.messages) check_emulation(experiment, devices.front());
   std::optional<Plan> plan;
   std::optional<Predictions> virtual_machines;
   if (is_virtual) {
@@ -77,11 +77,11 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
     plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);
   }
   check_shapes(experiment, model, data, *plan);
-  if (!options.messages)
-    check_train_checkpoints(options, experiment, data, *plan);  // the rows of a comparison write none
+  // Rows of a comparison write no checkpoints.
+  if (!options.messages) check_train_checkpoints(options, experiment, data, *plan);
   TrainShow show{.plan = &*plan, .evaluations = bool(make_world)};
   if (virtual_machines)
-    show.notes.push_back("in modelled time, but for what is left: " + experiment.virtual_machines_in_words);
+    show.notes.push_back("times are modelled, except the time left: " + experiment.virtual_machines_in_words);
   if (virtual_machines) show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
   CheckpointUse checkpoints;
   if (!options.resume.empty()) {
@@ -100,7 +100,7 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
     if (!plan->agreement.empty())
       return train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr,
                    {make_world, make_world ? ReplicaPlaces::clients : ReplicaPlaces::threads});
-    // the rows of a comparison stay as they are
+    // Rows of a comparison do not adapt.
     return options.messages ? train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints))
                             : train_or_adapt(e, m, d, *plan, observer, std::move(checkpoints));
   };

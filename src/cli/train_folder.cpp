@@ -49,7 +49,7 @@ class Fanout : public TrainObserver {
 
 class BarObserver : public TrainObserver {
  public:
-  /// `evaluations`: those are shown too.
+  /// `evaluations`: also shows evaluations.
   BarObserver(Progress& progress, std::string name, bool evaluations)
       : progress_(progress), name_(std::move(name)), evaluations_(evaluations) {}
   void on_step(const StepReport& report) override { progress_.update(name_, report); }
@@ -68,7 +68,8 @@ class BarObserver : public TrainObserver {
   const bool evaluations_;
 };
 
-/// Training matters more than its records: a disk that refuses them is told of, once, and tried again.
+/// Training matters more than its records. If they cannot be written, the user is told once, and each later record is
+/// tried again.
 class Recorder : public TrainObserver {
  public:
   Recorder(RunFolder& folder, TrainObserver& teller) : folder_(folder), teller_(teller) {}
@@ -90,7 +91,7 @@ class Recorder : public TrainObserver {
       if (std::exchange(refused_, false)) teller_.on_notice("records of steps are written again");
     } catch (const Error& error) {
       if (!std::exchange(refused_, true))
-        teller_.on_notice(fmt::format("{}; the run goes on, its records of steps have a gap", error.what()));
+        teller_.on_notice(fmt::format("{}; the run continues, but its records of steps have a gap", error.what()));
     }
   }
 
@@ -101,7 +102,7 @@ class Recorder : public TrainObserver {
 
 void send(const nlohmann::json& message) { std::cout << json_text(message) << "\n" << std::flush; }
 
-/// JSON lines to a parent process, at most ten a second.
+/// Writes JSON lines to a parent process, at most ten per second.
 class MessageObserver : public TrainObserver {
  public:
   void on_step(const StepReport& r) override {
@@ -123,7 +124,7 @@ class MessageObserver : public TrainObserver {
   std::chrono::steady_clock::time_point last_{};
 };
 
-/// How a run ended, without its figures.
+/// Describes how a run ended, without its figures.
 std::string ending_of(const std::string& name, const RunResult& row) {
   std::string text = fmt::format("{}: {}", name, name_of(row.status));
   if (!row.reason.empty()) text += ": " + row.reason;
@@ -131,7 +132,8 @@ std::string ending_of(const std::string& name, const RunResult& row) {
   return text;
 }
 
-/// Trains with reports to the run folder and to the parent process or the screen; the row is ended on the screen too.
+/// Trains with reports to the run folder and to the parent process or the screen. Also shows the row's end on the
+/// screen.
 RunResult train_and_show(const TrainSubject& subject, const std::string& name, const TrainShow& show,
                          const Train& train, bool messages, RunFolder& folder) {
   const auto& [experiment, data, model] = subject;
@@ -195,13 +197,13 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
       train_and_show(subject, show.plan ? show.plan->name : options.plan, show, train, options.messages, folder));
   add_prices(result);
   RunResult& row = result.rows.front();
-  const std::string refused =
-      finish_folder(folder, result);  // what has been trained is shown and can be gone on from in any case
+  // The trained result is shown and can be resumed in any case.
+  const std::string refused = finish_folder(folder, result);
   if (show.hands_over && !show.hands_over(row).empty()) return 1;
   if (options.messages) {
     if (!refused.empty()) row.warnings.push_back(refused);
     send({{"type", "result"}, {"row", row_to_json(row)}});
-    return 0;  // the row carries the status
+    return 0;  // the row contains the status
   }
   const std::string closing = closing_lines(options, row, folder.path());
   std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n"

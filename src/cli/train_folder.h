@@ -1,4 +1,4 @@
-// What `trireme train` does, whether its workers are threads of this process or processes.
+// The common part of `trireme train`, for workers that are threads of this process and for processes.
 #pragma once
 
 #include <filesystem>
@@ -15,43 +15,43 @@
 
 namespace trireme {
 
-/// What is trained, on what.
+/// The experiment, data and model of a run.
 struct TrainSubject {
   RunSpec experiment;
   TaskData data;
   Model model;
 };
 
-/// Reads it all. Errors (user).
+/// Reads all of them. Errors (user).
 TrainSubject read_subject(const ExperimentOptions& options);
 
-/// Under a plan or an update policy.
+/// Trains under a plan or an update policy.
 using Train = std::function<RunResult(TrainObserver& observer)>;
 
-/// What the run is called and shown with.
+/// How the run is named, shown and recorded.
 struct TrainShow {
   const Plan* plan = nullptr;                    ///< written to the run folder; null under an update policy
   std::vector<std::string> notes = {};           ///< lines above the progress bar
-  std::vector<std::string> initial_values = {};  ///< where they come from, for run.json; empty: from the model
-  bool evaluations = false;                      ///< are shown as they come
-  bool goes_on = false;                          ///< in the run folder, which processes before this one have begun
-  std::function<void(const std::filesystem::path& folder)> on_folder =
-      {};  ///< told of the run folder before training begins
-  /// Adds to what is told of the run. May be empty.
+  std::vector<std::string> initial_values = {};  ///< their origin, for run.json; empty: that of the model
+  bool evaluations = false;                      ///< show evaluations as they arrive
+  bool goes_on = false;                          ///< continue in the run folder, which earlier processes have begun
+  /// Gets the run folder before training begins.
+  std::function<void(const std::filesystem::path& folder)> on_folder = {};
+  /// Adds to the description of the run. May be empty.
   std::function<void(ExperimentResult& result)> describe = {};
-  /// Once training has ended: one line on who goes on with the run in this folder, which takes the place of the result;
-  /// "": nobody does. May be empty.
+  /// Called after training has ended. Returns a line about the group that continues the run in this folder, which
+  /// replaces the result; "": none does. May be empty.
   std::function<std::string(const RunResult& row)> hands_over = {};
-  /// Told what is printed below the progress bar, but for tables. May be empty.
+  /// Gets the text that is printed below the progress bar, except tables. May be empty.
   std::function<void(const std::string& lines)> on_end = {};
 };
 
 class RunFolder;
 
-/// folder.finish(result). What the disk refuses of it, which has been said too; "": nothing.
+/// Calls folder.finish(result). Returns the error if something could not be written, after printing it; "" otherwise.
 std::string finish_folder(RunFolder& folder, const ExperimentResult& result);
 
-/// Makes a run folder, trains with reports to it and to the screen or the parent process, and returns the exit code.
+/// Creates a run folder, trains with reports to it and to the screen or the parent process, and returns the exit code.
 int train_into_folder(const TrainOptions& options, const TrainSubject& subject, const TrainShow& show,
                       const Train& train);
 

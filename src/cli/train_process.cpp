@@ -40,7 +40,7 @@
 namespace trireme {
 namespace {
 
-/// In reasons for which a run ends, of a rank 0 that is dead, frozen or cut off.
+/// Fragments of the abort reasons of a run whose rank 0 is dead, frozen or cut off.
 constexpr const char* kRank0Lost[] = {"rank 0 is gone", "rank 0 has shown no sign of life",
                                       "which rank 0 keeps, is gone"};
 
@@ -55,7 +55,8 @@ std::string interface_of(const ProcessPlace& place) {
   return interface_towards(place.address);
 }
 
-/// Read by the launcher where that is trireme's, else by this process' own threads alone.
+/// The flight recorder of this process. trireme launch reads it; under other launchers only this process' own threads
+/// do.
 struct OwnRecorder {
   std::shared_ptr<FlightRecorder> recorder;
   bool launcher_reads = false;
@@ -71,7 +72,7 @@ OwnRecorder own_recorder() {
                "is set by trireme launch for its ranks only", "unset it"});
   OwnRecorder own{std::make_shared<FlightRecorder>(file), true};
   ::close(file);
-  ::unsetenv(kRecorderVariable);  // of no use to processes that this one starts
+  ::unsetenv(kRecorderVariable);  // not for processes that this one starts
   return own;
 }
 
@@ -79,7 +80,7 @@ OwnRecorder own_recorder() {
 struct Connection {
   std::unique_ptr<Communicator> world;
   std::string backend;
-  std::string through;  ///< for people: "backend gloo through eth0"
+  std::string through;  ///< for messages: "backend gloo through eth0"
 };
 
 const BackendKind& backend_of(const TrainOptions& options) {
@@ -87,7 +88,7 @@ const BackendKind& backend_of(const TrainOptions& options) {
   return named ? *named : usual_process_backend();
 }
 
-/// What all ranks of a machine find alike. Errors (user).
+/// Checks what is the same for all ranks of a machine. Errors (user).
 void check_environment(const TrainOptions& options, const ProcessPlace& place) {
   const BackendKind& backend = backend_of(options);
   if (backend.finds_ranks) {
@@ -99,7 +100,7 @@ void check_environment(const TrainOptions& options, const ProcessPlace& place) {
   interface_of(place);
   if (!place.store_is_kept && read_token({}).empty() && !is_loopback(place.address))
     fail_user({fmt::format("environment variable {}", kTokenVariable), "is not set",
-               fmt::format("anybody who reaches {} could join the run", place.address),
+               fmt::format("any process that reaches {} could join the run", place.address),
                "set it to the same on all machines: openssl rand -hex 16"});
 }
 
@@ -116,7 +117,7 @@ Connection meet(const TrainOptions& options, const ProcessPlace& place,
   return {backend.join(join), backend.name, through};
 }
 
-/// What one rank found when it read its input.
+/// The result of one rank's reading of its input.
 struct Finding {
   std::string agreement, error;
 };
@@ -130,7 +131,7 @@ Finding finding_from(const std::string& text) {
   return {json.at("agreement"), json.at("error")};
 }
 
-/// Why the ranks cannot begin; "": they can.
+/// Returns why the ranks cannot begin; "" if they can.
 std::string obstacle(const std::vector<std::string>& texts) {
   std::vector<Finding> findings;
   for (const std::string& text : texts) findings.push_back(finding_from(text));
@@ -144,13 +145,13 @@ std::string obstacle(const std::vector<std::string>& texts) {
     const std::string difference = first_difference(findings[0].agreement, findings[rank].agreement,
                                                     {"on rank 0", fmt::format("on rank {}", rank)});
     if (!difference.empty())
-      return fmt::format("rank {} is to train something else: {}; start all ranks with the same files and flags", rank,
+      return fmt::format("rank {} would train something else: {}; start all ranks with the same files and flags", rank,
                          difference);
   }
   return "";
 }
 
-/// Every rank reads its input; all go on, or none. The reason is said by rank 0 alone. nullopt: none does.
+/// Every rank reads its input. All ranks continue, or none. Only rank 0 prints the reason. nullopt: none continues.
 std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan, const ExperimentOptions& options,
                                   const std::function<TrainSubject()>& read) {
   std::optional<TrainSubject> subject;
@@ -169,20 +170,20 @@ std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan,
   return std::nullopt;
 }
 
-/// One rank of a run: what it was started with, and what it is part of.
+/// One rank of a run: the data with which it was started, and its group.
 struct Member {
   TrainOptions options;
   ProcessPlace place;
-  std::optional<ElasticGroup> elastic_group;  ///< of an elastic run
+  std::optional<ElasticGroup> elastic_group;  ///< set in an elastic run
   std::shared_ptr<ProcessRank> process;
 
   bool goes_on() const { return elastic_group && elastic_group->number > 0; }
 };
 
-/// What the run goes on from; nothing where it begins.
-/// Whether what is resumed depends on the plan, which is made later.
+/// True if the plan may have an agreement. The state to resume then depends on the plan, which is made later.
 bool may_agree(const TrainOptions& options) { return is_update_policy(options.plan) || is_plan_file(options.plan); }
 
+// Returns the state that the run resumes; nullopt if it begins anew.
 std::optional<Resumption> resumption_of(const Member& member, const TrainSubject& subject) {
   const auto& [experiment, data, model] = subject;
   if (member.goes_on())
@@ -191,14 +192,14 @@ std::optional<Resumption> resumption_of(const Member& member, const TrainSubject
   return open_resumption(member.options.resume, experiment, model, data);
 }
 
-/// `resumption`: rank 0's, which alone reads it.
+/// `resumption`: set on rank 0 only, which reads it.
 TrainSubject read_for_processes(const Member& member, std::optional<Resumption>& resumption) {
   const TrainOptions& options = member.options;
   const ProcessPlace& place = member.place;
   const std::vector<int>& devices = options.experiment.devices;
   if (!devices.empty() && devices.front() != place.size)
     fail_user({"--devices", std::to_string(devices.front()),
-               fmt::format("by {} there are {} processes, each of them one worker", place.said_by, place.size),
+               fmt::format("there are {1} processes (by {0}), each of them one worker", place.said_by, place.size),
                "leave --devices out"});
   if (place.rank == 0) check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
@@ -207,32 +208,32 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
     fail_user(
         {fmt::format("{}: {}", experiment.file.string(), key), "is for workers that are threads", why, "leave it out"});
   };
-  if (experiment.adapt) refuse("adapt", "a run of processes keeps its plan");
+  if (experiment.adapt) refuse("adapt", "a run of processes cannot change its plan");
   if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
   if (experiment.elastic && !member.elastic_group)
     fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch",
                "other launchers end all processes when one is lost",
-               "leave it out; trireme launch train --resume goes on with the run"});
+               "leave it out; trireme launch train --resume resumes the run"});
   experiment.private_replicas = experiment.processes = true;
   experiment.devices = {place.size};
   if (place.rank == 0) resumption = resumption_of(member, subject);
   return subject;
 }
 
-/// Rank 0's plan, on all ranks.
+/// Returns rank 0's plan, on all ranks.
 Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainSubject& subject) {
   const auto& [experiment, data, model] = subject;
   if (process.rank() != 0)
     return plan_from_json(nlohmann::json::parse(broadcast_text(process.world(), "")), model, "rank 0's plan");
-  const LongWork planning(flight_recorder(process.world()), "planning");  // profiles too, where it must
+  const LongWork planning(flight_recorder(process.world()), "planning");  // may also measure a profile
   const bool agrees = is_update_policy(options.plan) && !is_plan_file(options.plan);
   Plan plan = agrees
                   ? plan_with_agreement(options.plan, experiment, model,
                                         process.size() * devices_of_replica(options.plan, experiment))
                   : choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
   if (!plan.agreement.empty() && experiment.replicas.clock)
-    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes take the time that they take",
-               "", "leave it out, or train in one process"});
+    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes run in real time", "",
+               "leave it out, or train in one process"});
   const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
   if (processes != process.size())
     fail_user({"--plan", options.plan,
@@ -242,14 +243,14 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   check_shapes(experiment, model, data, plan);
   if (!plan.agreement.empty() && experiment.elastic)
     fail_user({fmt::format("{}: elastic", experiment.file.string()), plan.name,
-               "its replicas are as many as it says in every group of processes",
-               "leave it out; trireme launch train --resume goes on with the run"});
+               "its number of replicas is fixed, but groups of processes differ in size",
+               "leave it out; trireme launch train --resume resumes the run"});
   check_train_checkpoints(options, experiment, data, plan);
   broadcast_text(process.world(), to_json(plan, model).dump());
   return plan;
 }
 
-/// What earlier groups of the run did comes before what the last one did.
+/// Puts the results of the run's earlier groups before those of the last group.
 void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& earlier, RunResult& row) {
   add_earlier(earlier, row);
   const std::vector<ElasticGroupRecord> records = read_records(folder);
@@ -264,7 +265,7 @@ void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& e
   row.plan = plans;
 }
 
-/// Notices go to rank 0's log too.
+/// Also writes notices to rank 0's log.
 class Notices : public TrainObserver {
  public:
   explicit Notices(TrainObserver& observer) : observer_(observer) {}
@@ -280,7 +281,7 @@ class Notices : public TrainObserver {
   TrainObserver& observer_;
 };
 
-/// Of a group that its launcher ended, so that a larger one goes on; "" of any other.
+/// Returns a line about a group that its launcher ended so that a larger group continues; "" for any other group.
 std::string handed_over(const Member& member, const RunResult& row) {
   if (!member.elastic_group || row.status != RunStatus::interrupted || !asked_by_signal()) return "";
   const int64_t last = row.curve.empty() ? 0 : row.curve.back().step,
@@ -288,12 +289,12 @@ std::string handed_over(const Member& member, const RunResult& row) {
   const std::string where = from == last && from > 0 ? ""
                             : from > 0               ? fmt::format(" after step {}", from)
                                                      : " from its beginning";
-  return fmt::format("this group of {} ends after step {}, so that the run goes on with {} ranks{}",
+  return fmt::format("this group of {} ends after step {}, so that the run continues with {} ranks{}",
                      member.process->size(), last, member.elastic_group->next_processes, where);
 }
 
-/// The first line of a rank's log.
-std::string who_logs(ProcessRank& process, const Plan& plan, const Model& model) {
+/// Returns the first line of a rank's log.
+std::string log_header(ProcessRank& process, const Plan& plan, const Model& model) {
   return fmt::format("rank {} of {}: process {}, cores {}, plan {}", process.rank(), process.size(), ::getpid(),
                      describe_cores(usable_cores()), plan.in_short(model));
 }
@@ -325,7 +326,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
     log_to_file(logs / "rank-0.log");
-    log_to_files_only(who_logs(*process, plan, subject.model));
+    log_to_files_only(log_header(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());
     broadcast_text(process->world(), logs.string());
     if (elastic_group) append_record(*elastic_group, process->size(), plan.in_short(subject.model), begun_at.step);
@@ -348,20 +349,20 @@ int work_along(const Member& member, const TrainSubject& subject) {
   const std::filesystem::path logs = broadcast_text(process->world(), "");
   log_to_file(logs / fmt::format("rank-{}.log", rank));
   flight_recorder(process->world())->set_run_folder(logs.parent_path().string());
-  spdlog::info("{}", who_logs(*process, plan, subject.model));
+  spdlog::info("{}", log_header(*process, plan, subject.model));
   run_follower_rank(subject.experiment, subject.model, subject.data, plan, process, interrupted_by_user());
-  spdlog::info("rank {} is through", rank);
+  spdlog::info("rank {} has finished", rank);
   return interrupted_by_user() ? kRunFailed : 0;
 }
 
-/// Whether a rank is the one that a reason begins with: "rank 1, barrier: ...", not "rank 12 failed".
+/// True if a reason begins with this rank: "rank 1, barrier: ...", but not "rank 12 failed".
 bool is_named_first(const std::string& reason, int rank) {
   const std::string name = fmt::format("rank {}", rank);
   return reason.starts_with(name) &&
          (reason.size() == name.size() || !std::isdigit(static_cast<unsigned char>(reason[name.size()])));
 }
 
-/// Of a run that lost its rank 0, under another launcher than trireme's. Rank 1 has the word then.
+/// For a run that lost its rank 0 under another launcher than trireme's. Rank 1 then reports what is left.
 void say_what_is_left(ProcessRank& process) {
   const std::string reason = process.abort_reason();
   const bool lost = std::any_of(std::begin(kRank0Lost), std::end(kRank0Lost),
@@ -370,7 +371,7 @@ void say_what_is_left(ProcessRank& process) {
   if (lost && process.rank() == 1 && !folder.empty()) std::cerr << left_behind(folder, "");
 }
 
-/// Rank 0: what it is ended by is in its log too.
+/// For rank 0: also writes the error that ends it to its log.
 int with_log(const std::function<int()>& work) {
   try {
     return work();
@@ -380,7 +381,7 @@ int with_log(const std::function<int()>& work) {
   }
 }
 
-/// The other ranks: who fails says so, who is ended by it does not.
+/// For the other ranks: a rank that fails prints its error; a rank that is ended by another one does not.
 int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()>& work) {
   const int rank = process.rank();
   try {
@@ -406,12 +407,12 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
   if (elastic_group) {
     options.experiment.out = elastic_group->folder;
     options.plan = elastic_group->plan;
-    if (elastic_group->number > 0) options.experiment.devices.clear();  // of the first group
+    if (elastic_group->number > 0) options.experiment.devices.clear();  // devices belong to the first group
   }
   options.processes = place.size;
   options.elastic = elastic_group.has_value();
-  // a rank of an elastic run that is asked to go (a drained node) is lost, and the others go on; its launcher asks by
-  // SIGINT
+  // A rank of an elastic run that gets SIGTERM (for example on a drained node) counts as lost, and the others continue.
+  // The launcher itself ends ranks with SIGINT.
   if (elastic_group) {
     std::signal(SIGTERM, SIG_DFL);
     end_by_signal(kMakeRoomSignal);
@@ -420,7 +421,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
   try {
     check_environment(options, place);
   } catch (const Error&) {
-    if (place.local_rank > 0) return kUserError;  // the first rank of this machine says it
+    if (place.local_rank > 0) return kUserError;  // the first rank of this machine reports it
     throw;
   }
   const Heartbeat heartbeat(own.recorder);
@@ -444,7 +445,7 @@ void check_started_once(const std::string& verb) {
   if (!place) return;
   fail_user({"trireme " + verb, fmt::format("was started as {} processes, says {}", place->size, place->said_by),
              "only train shares its work between processes",
-             "start it once; where nobody started several, unset those variables"});
+             "start it once; if no launcher is used, unset those variables"});
 }
 
 }  // namespace trireme

@@ -10,20 +10,20 @@
 
 namespace trireme {
 
-/// Variable with the network interface that ranks communicate through; where it is not set, PyTorch's own is asked
-/// (GLOO_SOCKET_IFNAME).
+/// Variable with the network interface through which ranks communicate. If it is not set, PyTorch's own variable is
+/// used (GLOO_SOCKET_IFNAME).
 inline constexpr const char* kInterfaceVariable = "TRIREME_INTERFACE";
 
-/// `elastic_group`: of an elastic run, which wins over flags: its folder, its plan; what is resumed is the run's own
-/// checkpoint, where it has one. One rank of a plan with as many workers as there are processes. Rank 0 plans, shows
-/// and writes the run; the others are quiet but for the run folder's logs/rank-N.log. Returns the exit code, which is
-/// not 0 on any rank of a run that failed. Errors (user): as trireme train, on rank 0, also for what another rank has
-/// otherwise, which is named.
+/// Works as one rank of a plan with as many workers as there are processes. Rank 0 plans, shows and writes the run; the
+/// other ranks write only to the run folder's logs/rank-N.log. `elastic_group`: of an elastic run; its folder and plan
+/// override the flags, and the run resumes its own checkpoint if it has one. Returns the exit code, which is not 0 on
+/// any rank of a run that failed. Errors (user): as trireme train, on rank 0; also if another rank has a different
+/// input, which is named.
 int run_train_process(TrainOptions options, const ProcessPlace& place,
                       const std::optional<ElasticGroup>& elastic_group = {});
 
-/// For verbs other than train, which as several processes would do the same several times, each in the others' way.
-/// Errors (user): a launcher started this process as one of several.
+/// For verbs other than train, which would do the same work in each process. Errors (user): a launcher started this
+/// process as one of several.
 void check_started_once(const std::string& verb);
 
 }  // namespace trireme

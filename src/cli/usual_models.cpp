@@ -15,14 +15,14 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kWords = 10000, kPieces = 8000;  // of vocabularies that a data set would count
+constexpr int64_t kWords = 10000, kPieces = 8000;  // sizes of vocabularies that are otherwise counted in a data set
 
 ModelSpec samples(Shape shape, int64_t classes, LearningTask task = LearningTask::classification, Shape target = {},
                   int64_t vocabulary = 0) {
   return {"", std::move(shape), classes, {}, task, std::move(target), vocabulary};
 }
 
-/// What models are built for where no experiment says it: samples as in the data sets that Trireme knows.
+/// Samples for which models are built without an experiment: those of the known data sets.
 const std::vector<ModelSpec>& known_samples() {
   static const std::vector<ModelSpec> known{
       samples({3, 32, 32}, 10),
@@ -53,7 +53,7 @@ ImportedModel model_of_file(const PlanShowOptions& options, const std::string& f
   if (!std::filesystem::is_regular_file(file, ignored))
     fail_user({"plan show", file, "there is no such file", "check the path"});
   if (options.sample.empty())
-    fail_user({file, "its samples' shape", "a TorchScript file does not say it",
+    fail_user({file, "its samples' shape", "a TorchScript file does not state it",
                "give it, --sample 3,224,224 (token ids: --sample 128 --vocabulary 30000), or name an experiment"});
   options.experiment.check_trust(file);
   return import_model(file,
@@ -69,7 +69,7 @@ std::vector<Model> usual_models(const std::string& name) {
     spec.name = name;
     try {
       models.push_back(make_model(spec));
-    } catch (const Error&) {  // these samples do not fit it
+    } catch (const Error&) {  // these samples do not suit the model
     }
   }
   check_internal(!models.empty(), fmt::format("model {} takes the samples of a known data set", name));

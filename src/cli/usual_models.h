@@ -1,4 +1,4 @@
-// Models that a command line names where no experiment says what they are for.
+// Models for command lines without an experiment.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-/// The zoo's model of that name with its usual options, for every kind of samples, as in the data sets that Trireme
-/// knows, that it takes; at least one.
+/// Returns the zoo's model of that name with its usual options, for every kind of samples that it accepts among the
+/// known data sets; at least one.
 std::vector<Model> usual_models(const std::string& name);
 
-/// The model `name`, of the zoo or in a file, for the samples that the options say; a zoo's is without initial values.
-/// A note says for which samples a zoo's model is where the options say none.
-/// Errors (user): no such model, a file without --sample, as import_model.
+/// Returns the model `name`, of the zoo or in a file, for the samples of the options; a model of the zoo has no initial
+/// values. If the options give no samples, a note says which samples are assumed. Errors (user): an unknown model, a
+/// file without --sample, or as import_model.
 ImportedModel model_of_options(const PlanShowOptions& options, const std::string& name);
 
 }  // namespace trireme

@@ -30,7 +30,7 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
     fail_user({fmt::format("--backend {}", kVirtualBackend.name), what, why, next});
   };
   if (is_update_policy(plan) && experiment.replicas.clock)
-    refuse("[update.virtual] of " + experiment.file.string(), "says already what machines there are",
+    refuse("[update.virtual] of " + experiment.file.string(), "already describes the machines",
            "leave it out, or leave out --backend");
   if (experiment.adapt)
     refuse("adapt = true", "a run that adapts measures real time", "leave it out: --set adapt=false");
@@ -39,11 +39,11 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
            "leave out one of them");
   if (!costs.cluster.empty()) return;
   if (!experiment.links)
-    refuse(experiment.file.string(), "nothing says what connects the machines",
+    refuse(experiment.file.string(), "the links between the machines are not given",
            "name a cluster file with --cluster, or write [cluster.link], for machines like this one: --set "
            "'cluster.link.bandwidth=\"1 Gbit/s\"'");
   if (!experiment.links->changes.empty())
-    refuse("[[cluster.link.change]]", "connections of virtual machines stay as they are", "leave it out");
+    refuse("[[cluster.link.change]]", "links of virtual machines cannot change", "leave it out");
 }
 
 Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
@@ -60,7 +60,7 @@ Plan choose_virtual_plan(const std::string& name, const std::vector<int>& device
 
 namespace {
 
-/// What the modelled clock of replicas has its seconds from.
+/// Returns the modelled clock of replicas, with the source of its seconds.
 ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::filesystem::path& cluster,
                        const Experiment& experiment) {
   ModelledClock clock;
@@ -68,7 +68,7 @@ ModelledClock clock_of(const Plan& plan, Predictions& predictions, const std::fi
     clock.cluster = std::make_shared<const Cluster>(read_cluster(cluster));
     return clock;
   }
-  predictions.settled_source(plan);  // layers are measured by now
+  predictions.settled_source(plan);  // measures the layers
   clock.profile =
       std::make_shared<const Profile>(dynamic_cast<const ProfiledCosts&>(*predictions.source(plan).layers).profile());
   clock.link = experiment.links->at_first;
@@ -82,7 +82,7 @@ void live_in_virtual_time(const Plan& plan, Predictions& predictions, const Cost
                           RunSpec& experiment) {
   experiment.virtual_machines_in_words = predictions.in_words();
   if (predictions.is_described() && experiment.device_memory == 0) {
-    int64_t least = 0;  // the limit is one for all
+    int64_t least = 0;  // one limit applies to all devices
     for (const Device& device : predictions.source(plan).cluster.devices)
       if (device.memory > 0) least = least == 0 ? device.memory : std::min(least, device.memory);
     experiment.device_memory = least;
@@ -90,7 +90,7 @@ void live_in_virtual_time(const Plan& plan, Predictions& predictions, const Cost
   if (!plan.agreement.empty()) {
     experiment.replicas.clock = clock_of(plan, predictions, costs.cluster, experiment);
     experiment.links.reset();
-    experiment.private_replicas = false;  // as links asked for
+    experiment.private_replicas = false;  // the links would have required them
     return;
   }
   experiment.private_replicas = true;

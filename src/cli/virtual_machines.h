@@ -1,4 +1,5 @@
-// `trireme train --backend virtual`: workers in virtual time, on machines of a cluster file or on such as this one.
+// `trireme train --backend virtual`: workers in virtual time, on the machines of a cluster file or on machines like
+// this one.
 #pragma once
 
 #include <string>
@@ -9,20 +10,20 @@
 
 namespace trireme {
 
-/// Throws a user error: virtual time is one process'.
+/// Throws a user error: virtual time exists in one process only.
 [[noreturn]] void refuse_processes();
 
-/// Errors (user): nothing says what connects the machines, or the experiment wants what needs real time. `plan`: as for
-/// --plan.
+/// Errors (user): no links between the machines are given, or the experiment uses a feature that needs real time.
+/// `plan`: in the form of --plan.
 void check_virtual_time(const Experiment& experiment, const std::string& plan, const CostSourceOptions& costs);
 
-/// The plan of a name or a file on `devices` (empty: as choose_plan); of a name that leaves anything open, by what the
-/// machines can do.
+/// Returns the plan of a name or a file on `devices` (empty: as choose_plan). A name that leaves something open is
+/// completed by the speeds of the machines.
 Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
                          const Model& model, Predictions& predictions);
 
-/// The experiment's workers live in virtual time from here on, on the plan's devices, with their memory; replicas that
-/// agree have the modelled clock of [update.virtual]. Says so in `predictions`' words.
+/// Makes the experiment's workers run in virtual time, on the plan's devices, with their memory. Replicas that agree
+/// get the modelled clock of [update.virtual]. The description comes from `predictions`.
 void live_in_virtual_time(const Plan& plan, Predictions& predictions, const CostSourceOptions& costs,
                           RunSpec& experiment);
 

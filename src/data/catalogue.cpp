@@ -102,10 +102,7 @@ const std::vector<KnownSet>& known_sets() {
     for (KnownSet& set : all)
       if (set.parts.empty())
         for (const DownloadSource& source : set.sources) set.parts.push_back({{source.file}, source.size});
-    std::vector<DataSetKind> names;
-    for (const KnownSet& set : all) names.push_back({.name = set.name});
-    additions().take(names);
-    for (size_t i = all.size(); i < names.size(); ++i) all.push_back(known_set_of(names[i]));
+    additions().take(all, known_set_of);
     return all;
   }();
   return sets;

@@ -21,12 +21,12 @@ namespace trireme {
 namespace {
 
 constexpr double kLinkSeconds = 10;   // budget for links and updates
-constexpr double kAgainSeconds = 20;  // for layers that are measured once more
+constexpr double kAgainSeconds = 20;  // for layers that are measured again
 
-/// Seconds per sample of what a worker does to have its share: loading it, or copying it from who loaded ahead.
+/// Returns the seconds per sample that a worker needs to get its share: loading it, or copying what was loaded ahead.
 double loading_seconds(const Experiment& experiment, const TaskData& data) {
-  if (loading_threads_of(experiment, *data.train) > 0)
-    return 0;  // beside the workers; the trace of a run shows whether it keeps up
+  // Loading runs beside the workers; a run's trace shows whether it keeps up.
+  if (loading_threads_of(experiment, *data.train) > 0) return 0;
   const int64_t samples = std::min<int64_t>(experiment.batch, data.train->size());
   std::vector<int64_t> indices(static_cast<size_t>(samples));
   for (int64_t i = 0; i < samples; ++i) indices[size_t(i)] = i;
@@ -54,8 +54,8 @@ Predictions::Predictions(const RunSpec& experiment, const Model& model, const Ta
                          const CostSourceOptions& options)
     : experiment_(experiment), model_(model), data_(data), options_(options) {
   if (!options.cluster.empty() && !options.profile.empty())
-    fail_user({"--cluster", options.cluster.string(), "a profile is of this machine, a cluster file of others",
-               "leave one of them out"});
+    fail_user({"--cluster", options.cluster.string(),
+               "a profile describes this machine, a cluster file describes others", "leave one of them out"});
   if (!options.cluster.empty()) {
     cluster_ = read_cluster(options.cluster);
     return;
@@ -81,8 +81,8 @@ const CostSource& Predictions::source(const std::vector<int>& devices) {
   CostSource source = cluster_ ? described_source(experiment_, model_, *cluster_, devices)
                                : measured_source(experiment_, model_, profile_, int(devices.size()));
   source.loading = loading_;
-  if (!cluster_ && !sources_.empty())
-    source.layers = sources_.begin()->second.layers;  // what was measured for one number holds for all
+  // Measurements for one number of devices hold for all.
+  if (!cluster_ && !sources_.empty()) source.layers = sources_.begin()->second.layers;
   return sources_.emplace(devices, std::move(source)).first->second;
 }
 
@@ -130,8 +130,8 @@ Plan Predictions::plan(const std::string& name, int devices) {
 void Predictions::settle(const std::function<void()>& ask) {
   ask();
   if (cluster_ || sources_.empty()) return;
-  const auto* measured =
-      dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());  // all sources share them
+  // All sources share them.
+  const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());
   if (measured && measured->measure_again(kAgainSeconds)) ask();
 }
 
@@ -146,7 +146,7 @@ std::string Predictions::in_words() const {
 
 void Predictions::describe_prices(ExperimentResult& result) const {
   if (!cluster_) return describe_own_price(experiment_, result);
-  result.price_per_hour.reset();  // this machine's
+  result.price_per_hour.reset();  // the price of this machine does not apply
   result.currency.clear();
   result.prices.clear();
   if (!price_per_hour(*cluster_)) return;
@@ -175,13 +175,12 @@ std::string Predictions::refit(const std::vector<RunResult>& rows) {
                                  ratios.size() == 1 ? "row" : "rows");
   if (options_.profile.empty()) return line;
   if (experiment_.links || !experiment_.worker_changes.empty())
-    return line + "; not kept, as links or workers are not this machine's own";
+    return line + "; not stored, because links or workers are emulated";
   const Refit before = profile.refits[name];
   profile.refits[name] = refitted(before, ratios);
   write_profile(profile, options_.profile);
-  return line +
-         fmt::format("; predictions of {} with {} count that from now on: {:.2f} x what its layers took by themselves",
-                     name, options_.profile.filename().string(), profile.refits[name].factor);
+  return line + fmt::format("; later predictions of {} with {} use this: {:.2f} x the time of its layers", name,
+                            options_.profile.filename().string(), profile.refits[name].factor);
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Where the verbs that predict have their costs from: a cluster file, a profile of this machine, or measurements made
-// on the spot.
+// The cost sources of the verbs that predict: a cluster file, a profile of this machine, or measurements made when
+// needed.
 #pragma once
 
 #include <filesystem>
@@ -16,44 +16,47 @@ namespace trireme {
 
 struct CostSourceOptions {
   std::filesystem::path cluster;  ///< *.cluster.toml; empty: this machine
-  std::filesystem::path
-      profile;  ///< of this machine; empty: what is asked for is measured; else it is measured and added
+  /// Of this machine; empty: measurements are made when needed; otherwise missing measurements are made and added.
+  std::filesystem::path profile;
 };
 
-/// Sources by devices, made when first asked for. The experiment, the model and the data outlive it.
+/// Cost sources by devices, created at first use. The experiment, the model and the data must outlive this object.
 class Predictions {
  public:
-  /// Errors (user): a cluster and a profile at once, files that are none or of another machine.
+  /// Errors (user): a cluster and a profile at once; invalid files; a profile of another machine.
   Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options);
   /// For the devices of a described cluster.
   Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, Cluster cluster);
 
-  /// Of the first devices. Errors (user): more than the cluster has.
+  /// Returns the source of the first devices. Errors (user): more devices than the cluster has.
   const CostSource& source(int devices) { return source(device_numbers(0, devices)); }
-  /// By number, in this order. Errors (user): the cluster does not have them.
+  /// Returns the source of the devices with these numbers, in this order. Errors (user): the cluster does not have
+  /// them.
   const CostSource& source(const std::vector<int>& devices);
-  /// Of the plan's; workers of this machine are alike. Errors (user): the cluster does not have them.
+  /// Returns the source of the plan's devices; the workers of this machine are equal. Errors (user): the cluster does
+  /// not have them.
   const CostSource& source(const Plan& plan);
-  /// As source(plan), for whoever runs the plan: of this machine all that the plan asks for is measured by now, what it
-  /// may ask for besides lies between those sizes or is extrapolated. With a model of its own, and without loading.
+  /// Like source(plan), for running the plan. On this machine everything that the plan needs has been measured when it
+  /// returns; other sizes are interpolated or extrapolated. Has a model of its own, and no loading.
   CostSource settled_source(const Plan& plan);
-  /// Of a cluster file's devices, in any order that may matter (plan/device_orders.h); of this machine, the first ones.
+  /// Returns the choice of a cluster file's devices, in every order that may matter (plan/device_orders.h); on this
+  /// machine the first devices.
   DeviceChoice choice(int devices);
-  /// The plan of a strategy's name, a planner's included, or of a file, on so many devices.
+  /// Returns the plan of a strategy's name (also a planner's) or of a file, on this number of devices.
   Plan plan(const std::string& name, int devices);
-  /// Calls `ask`, which asks for all that is wanted; where that had layers measured, they are measured once more
-  /// (profile/measure_again.h), and it is called again. What it makes of the answers must not add up.
+  /// Calls `ask`, which requests all costs that are needed. If layers were measured for it, they are measured again
+  /// (profile/measure_again.h), and `ask` is called once more. So `ask` must not accumulate results.
   void settle(const std::function<void()>& ask);
-  bool is_described() const { return cluster_.has_value(); }  ///< not this machine
-  /// "this machine, as measured", "8xV100 (dgx1-v100.cluster.toml), by datasheets: an approximation".
+  /// True if the machines are those of a cluster file, not this machine.
+  bool is_described() const { return cluster_.has_value(); }
+  /// Returns "this machine, as measured" or "8xV100 (dgx1-v100.cluster.toml), by datasheets: an approximation".
   std::string in_words() const;
-  /// Currency and origin of the cluster's prices, or of the experiment's for this machine, where there are any.
+  /// Sets the currency and origin of the cluster's prices, or of the experiment's for this machine, if there are any.
   void describe_prices(ExperimentResult& result) const;
-  /// Writes what has been measured to the profile's file, where one was named.
+  /// Writes the measurements to the profile's file, if one was named.
   void keep();
-  /// Compares the rows that ran with what was predicted of them; where the profile is kept, later predictions of this
-  /// model count the result. A line that says so; "" where no row tells anything: those that share cores with
-  /// themselves do not.
+  /// Compares the rows that ran with their predictions. If the profile is kept, later predictions of this model use the
+  /// result. Returns a line that says so; "" if no row is usable: rows with more workers than cores are not.
   std::string refit(const std::vector<RunResult>& rows);
 
  private:
@@ -67,7 +70,7 @@ class Predictions {
   std::map<std::vector<int>, CostSource> sources_;
 };
 
-/// Writes the price that the experiment gives for this machine into `result`, where it gives one.
+/// Sets the experiment's price of this machine and its origin; does nothing if the experiment has none.
 void describe_own_price(const Experiment& experiment, ExperimentResult& result);
 
 }  // namespace trireme

@@ -16,7 +16,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* kNotMeasured = "–";
-constexpr double kShownLoading = 0.01;  ///< share of step time: less needs no column
+constexpr double kShownLoading = 0.01;  ///< share of step time below which the column is omitted
 
 double largest_of(const std::vector<RunResult>& rows, const std::function<Value(const RunResult&)>& value) {
   double largest = 0;
@@ -84,7 +84,7 @@ const EvaluationPoint* first_evaluation(const std::vector<RunResult>& rows) {
   return nullptr;
 }
 
-/// "0.0400 / 98.7 %": the loss and the main metric, where there is one.
+/// "0.0400 / 98.7 %": the loss, and the main metric if there is one.
 std::string loss_and_metric(const std::optional<EvaluationPoint>& point) {
   if (!point) return "";
   std::string text = std::isfinite(point->loss) ? fmt::format("{:.4f}", point->loss) : "not finite";
@@ -92,7 +92,7 @@ std::string loss_and_metric(const std::optional<EvaluationPoint>& point) {
   return text;
 }
 
-/// Names of the metrics of any row's `metrics_of`, in their order.
+/// Returns the names of all metrics that `metrics_of` returns for any row, in their order.
 std::vector<std::string> names_of(const std::vector<RunResult>& rows,
                                   const std::function<const std::vector<Metric>*(const RunResult&)>& metrics_of) {
   std::vector<std::string> names;
@@ -137,7 +137,7 @@ void add_times(const std::vector<RunResult>& rows, Builder& table) {
               [](const RunResult& row) { return row.loading_share ? percent(*row.loading_share) : std::string(); });
 }
 
-/// Predicted beside measured: "9.19 (-4 %)". Of simulated rows that would say the same twice.
+/// Adds predicted next to measured times: "9.19 (-4 %)". Simulated rows show no second prediction.
 void add_predictions(const ExperimentResult& result, Builder& table) {
   if (!result.simulated.empty()) {
     table.add(
@@ -174,8 +174,8 @@ void add_money(const ExperimentResult& result, Builder& table) {
   const auto amount = [](const std::optional<double>& price) -> std::string {
     if (!price) return "";
     if (!(*price > 0 && *price < 1)) return significant(*price);
-    return fmt::format("{:.{}f}", *price,
-                       2 - int(std::floor(std::log10(*price))));  // an epoch may cost a hundredth of a cent
+    // An epoch may cost a hundredth of a cent.
+    return fmt::format("{:.{}f}", *price, 2 - int(std::floor(std::log10(*price))));
   };
   table.add("price of an epoch", result.currency, [&](const RunResult& row) { return amount(row.price_per_epoch); });
   table.add("price to target", result.currency, [&](const RunResult& row) { return amount(row.price_to_target); });
@@ -194,7 +194,7 @@ void add_costs(Builder& table) {
   table.add_scaled("peak memory", kBytes, peak_memory);
 }
 
-/// "1 / 7": the staleness that half of the exchanges stay within, and the largest.
+/// "1 / 7": the median staleness of the exchanges, and the largest.
 std::string median_and_most(const std::vector<int64_t>& histogram) {
   const int64_t count = std::accumulate(histogram.begin(), histogram.end(), int64_t{0});
   if (count == 0) return "";
@@ -204,7 +204,7 @@ std::string median_and_most(const std::vector<int64_t>& histogram) {
   return fmt::format("{} / {}", median, most);
 }
 
-/// What rows under an update policy took besides.
+/// Adds the columns of rows under an update policy.
 void add_replicas(const std::vector<RunResult>& rows, Builder& table) {
   if (under_policies(rows)) table.add_scaled("trained for", kTimes, training_seconds);
   table.add("waiting for others", "% of time",
@@ -217,8 +217,8 @@ void add_replicas(const std::vector<RunResult>& rows, Builder& table) {
   });
 }
 
-/// A column for each metric of the last evaluation besides the main one and those of single classes, then for the final
-/// ones.
+/// Adds a column for each metric of the last evaluation except the main one and those of single classes, then for the
+/// final metrics.
 void add_metrics(const std::vector<RunResult>& rows, Builder& table) {
   for (const auto& metrics_of : {test_metrics, final_metrics}) {
     const bool of_test = metrics_of == test_metrics;
@@ -281,7 +281,8 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   return table.take();
 }
 
-/// How many devices from `first` on have the same memory, where so many that a line each would only repeat itself.
+/// Returns the number of consecutive devices from `first` on that have the same memory, if they are so many that they
+/// are shown in one line; otherwise 1.
 static size_t alike_from(const std::vector<MemoryUse>& memory, size_t first) {
   constexpr size_t kMany = 4;
   size_t end = first + 1;
@@ -332,8 +333,9 @@ std::vector<Column> class_columns(const ExperimentResult& result) {
 }
 
 std::vector<Column> block_columns(const ExperimentResult& result) {
-  std::vector<Column> columns = {{"strategy", "", false, {}}, {"devices", "", true, {}}, {"stage", "", true, {}},
-                                 {"blocks", "", false, {}},   {"layers", "", true, {}},  {"got", "", false, {}}};
+  std::vector<Column> columns = {{"strategy", "", false, {}}, {"devices", "", true, {}},
+                                 {"stage", "", true, {}},     {"blocks", "", false, {}},
+                                 {"layers", "", true, {}},    {"strategy of the blocks", "", false, {}}};
   for (const RunResult& row : result.rows)
     for (size_t first = 0, last = 0; first < row.blocks.size(); first = last) {
       const BlockStrategy& block = row.blocks[first];

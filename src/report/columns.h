@@ -1,4 +1,4 @@
-// The comparison as columns of ready-made text: what the terminal's table and the HTML report both show.
+// The comparison as columns of formatted text, for the terminal's table and the HTML report.
 #pragma once
 
 #include <string>
@@ -15,35 +15,37 @@ struct Column {
   std::vector<std::string> cells;  ///< one per row; "–" where not measured
 };
 
-/// Strategy and devices first (what names a row), then plan, status, times, communication, memory and quality. Columns
-/// that hold no value in any row are left out. Each column uses one unit, chosen by its largest value.
+/// Returns the columns. The first two name the row (strategy and devices); then follow plan, status, times,
+/// communication, memory and quality. Columns without a value in any row are omitted. Each column uses one unit, chosen
+/// by its largest value.
 std::vector<Column> comparison_columns(const ExperimentResult& result);
 constexpr int kNamingColumns = 2;
 
-/// Memory at the peak, by category: one line per row and device. Names: strategy, devices, device.
+/// Memory at the peak, by category: one line per row and device. Naming columns: strategy, devices, device.
 std::vector<Column> memory_columns(const ExperimentResult& result);
 
-/// Metrics of single classes at the last evaluation: one line per class, one column per row that has them. Names:
-/// class.
+/// Metrics of single classes at the last evaluation: one line per class, one column per row that has them. Naming
+/// column: class.
 std::vector<Column> class_columns(const ExperimentResult& result);
 
-/// What each block got: one line per row, stage and run of blocks that got the same. Names: strategy, devices.
+/// The strategy of each block: one line per row, stage and run of consecutive blocks with the same strategy. Naming
+/// columns: strategy, devices.
 std::vector<Column> block_columns(const ExperimentResult& result);
 
-/// What to know about strategies that are in the rows: that `asa` is a reconstruction.
+/// Returns notes about strategies in the rows, for example that `asa` is a reconstruction.
 std::vector<std::string> strategy_notes(const ExperimentResult& result);
 
-/// What belongs below the table: "[1] 4 workers share 2 cores: ..." once for each warning; status cells carry its
-/// number.
+/// Returns the notes below the table: "[1] 4 workers share 2 cores: ..." once for each warning. Status cells show the
+/// number of their warning.
 std::vector<std::string> footnotes(const ExperimentResult& result);
 
-/// "tensor on 4 devices: timed out: no step in 60 s" for each row that is not ok.
+/// Returns "tensor on 4 devices: timed out: no step in 60 s" for each row that is not ok.
 std::vector<std::string> failures(const ExperimentResult& result);
 
-/// What ran, on what, and which strategy did best, in sentences.
+/// Returns sentences that say what ran, on which data, and which strategy was best.
 std::vector<std::string> summary(const ExperimentResult& result);
 
-/// "hybrid:tensor": the plan's name where the row has one, else its strategy.
+/// "hybrid:tensor": the plan's name if the row has one, otherwise its strategy.
 std::string variant_name(const RunResult& row);
 
 /// "data on 2 devices"

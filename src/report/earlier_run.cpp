@@ -16,10 +16,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 6> kOfEvaluations = {"kind",  "step",    "samples",
-                                                            "epoch", "seconds", "loss"};  // all else is a metric
+// All other keys are metrics.
+constexpr std::array<std::string_view, 6> kOfEvaluations = {"kind", "step", "samples", "epoch", "seconds", "loss"};
 
-/// Per-class metrics, which `names` does not have, by class: "iou.2" before "iou.10".
+/// Sorts by the order in `names`; metrics of single classes, which are not in `names`, follow by class: "iou.2" before
+/// "iou.10".
 void sort_metrics(std::vector<Metric>& metrics, const std::vector<std::string>& names) {
   const auto place = [&](const Metric& m) {
     return std::tuple(std::find(names.begin(), names.end(), m.name), m.name.size(), m.name);
@@ -59,7 +60,7 @@ EarlierRun take_back_to(const fs::path& run_folder, const GoesOnFrom& from, cons
       earlier.curve.push_back({line.at("step").get<int64_t>(), line.at("samples").get<int64_t>(),
                                number_from(line.at("seconds")), number_from(line.at("loss"))});
     else if (kind == "test") earlier.evaluations.push_back(evaluation_from(line, metrics));
-    else continue;  // what is measured at the end will be measured again
+    else continue;  // final metrics will be measured again
     kept.append(text, begin, end + 1 - begin);
   }
   if (kept != text) write_file_atomically(file, kept);

@@ -1,4 +1,4 @@
-// What a run's folder says of it so far, for a process that goes on with the run in that folder.
+// Reads the records of earlier processes of a run, for a process that continues the run in the same folder.
 #pragma once
 
 #include <filesystem>
@@ -14,19 +14,20 @@ struct EarlierRun {
   std::vector<EvaluationPoint> evaluations;
 };
 
-/// Where a process goes on.
+/// The point from which the process continues.
 struct GoesOnFrom {
   int64_t step = 0;                ///< steps done
-  bool awaits_evaluation = false;  ///< with the evaluation that belongs to that step
+  bool awaits_evaluation = false;  ///< the process begins with the evaluation that belongs to that step
 };
 
-/// Takes out of the folder's metrics.jsonl what it says of what will be done again, and a last line that was cut off;
-/// returns what is left. `metrics`: names of the metrics of evaluations in their order; others follow. Errors: those of
+/// Removes from the folder's metrics.jsonl the lines that will be written again, and an incomplete last line. Returns
+/// what is left. `metrics`: names of the evaluations' metrics in their order; other metrics follow. Errors: those of
 /// reading and writing.
 EarlierRun take_back_to(const std::filesystem::path& run_folder, const GoesOnFrom& from,
                         const std::vector<std::string>& metrics);
 
-/// Puts it before what the run's last process gave: its curve, its evaluations, when the target was reached.
+/// Inserts the earlier results before those of the run's last process: curve, evaluations, and when the target was
+/// reached.
 void add_earlier(const EarlierRun& earlier, RunResult& row);
 
 }  // namespace trireme

@@ -25,7 +25,7 @@ void write_all(int fd, std::string_view bytes, const std::filesystem::path& path
   }
 }
 
-/// Closes the descriptor on every way out.
+/// Closes the descriptor on every return and exception.
 struct Descriptor {
   int fd;
   ~Descriptor() { ::close(fd); }
@@ -46,7 +46,7 @@ void AppendFile::append(std::string_view bytes) {
   try {
     write_all(fd_, bytes, path_);
   } catch (const Error&) {
-    if (known && ::ftruncate(fd_, before.st_size) != 0) throw;  // said already: the disk refuses
+    if (known && ::ftruncate(fd_, before.st_size) != 0) throw;  // the write error is reported already
     throw;
   }
 }

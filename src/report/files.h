@@ -1,4 +1,4 @@
-// Files that stay readable whenever the process dies.
+// Files that are readable at any time, even after the process was killed.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,9 @@
 
 namespace trireme {
 
-/// A file that only grows, one write(2) per append, so that a reader (or a run that was killed) finds whole records.
-/// Not thread-safe. Throws a run error that names the file when the disk refuses: nothing of that record is there then.
+/// A file that is only appended to. Each append is one write(2), so that a reader always finds whole records, even
+/// after a kill. Not thread-safe. Throws a run error that names the file if the write fails; the file then contains
+/// nothing of that record.
 class AppendFile {
  public:
   explicit AppendFile(std::filesystem::path path);
@@ -22,7 +23,7 @@ class AppendFile {
   int fd_;
 };
 
-/// Creates `path` with `content`. False, and nothing done, where it exists already.
+/// Creates `path` with `content`. Returns false, and does nothing, if it already exists.
 bool create_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace trireme

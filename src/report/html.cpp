@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-// written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js
+// Written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js.
 namespace assets {
 extern const std::string_view report_html, report_css, report_js, blocks_js, replicas_js, schedule_js, timeline_js,
     chart_js;
@@ -25,9 +25,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kCurvePoints = 2000;  ///< a line on a screen shows no more; longer curves are thinned
+constexpr size_t kCurvePoints = 2000;  ///< a line on a screen shows no more points; longer curves are thinned
 
-/// Text of a <script> may hold anything but its own end tag; inside JavaScript's strings "<\/" is "</".
+/// Escapes code for a <script> element, whose text may contain anything but its own end tag. In JavaScript strings
+/// "<\/" means "</".
 std::string script_text(std::string_view code) {
   static constexpr std::string_view kEnd = "</script", kHarmless = "<\\/script";
   std::string out(code);
@@ -36,7 +37,7 @@ std::string script_text(std::string_view code) {
   return out;
 }
 
-/// In JSON a '<' occurs only inside strings, where \u003c means the same.
+/// Escapes JSON for a <script> element. In JSON '<' occurs only inside strings, where \u003c means the same.
 std::string embedded_json(const json& j) {
   std::string out;
   for (char c : json_text(j))
@@ -45,7 +46,7 @@ std::string embedded_json(const json& j) {
   return out;
 }
 
-/// Every k-th point and the last one.
+/// Returns every k-th point and the last one.
 json curve_json(const std::vector<CurvePoint>& curve) {
   json points = json::array();
   size_t stride = std::max<size_t>(1, (curve.size() + kCurvePoints - 1) / kCurvePoints);
@@ -66,7 +67,7 @@ json timeline_of(const Timeline& timeline) {
   return {{"step", timeline.step}, {"events", std::move(events)}};
 }
 
-/// Boxes as lists, a fraction of what objects would take.
+/// Converts boxes to lists, which are much shorter than objects.
 json schedule_of(json schedule) {
   for (json& row : schedule.at("rows"))
     for (json& box : row.at("boxes"))
@@ -74,7 +75,8 @@ json schedule_of(json schedule) {
   return schedule;
 }
 
-/// How the chart names and scales metrics: those of the evaluations but for single classes, the main one first.
+/// Returns the names and scales of the metrics in the chart: those of the evaluations except single classes, the main
+/// metric first.
 json metric_kinds(const ExperimentResult& result) {
   json kinds = json::array();
   std::vector<std::string> known;
@@ -88,7 +90,7 @@ json metric_kinds(const ExperimentResult& result) {
   return kinds;
 }
 
-/// The rows as run.json has them, with short curves and boxes and with timelines.
+/// Returns the rows as in run.json, with short curves and boxes, and with timelines.
 json report_data(const ExperimentResult& result) {
   json data = to_json(result);
   data["seed"] = fmt::format("{}", result.seed);  // JavaScript's numbers hold 53 bits
@@ -170,18 +172,18 @@ std::string part(const ExperimentResult& result, std::string_view name) {
   if (name == "table") return html_table(comparison_columns(result), "Comparison of the strategies");
   if (name == "memory-table")
     return html_table(memory_columns(result), "Memory of each device at its peak, by category");
-  if (name == "block-table") return html_table(block_columns(result), "What each block got");
+  if (name == "block-table") return html_table(block_columns(result), "Strategy of each block");
   if (name == "class-table") return class_table(result);
   if (name == "failures")
     return list_of(failures(result),
-                   result.simulated.empty() ? "Every run ended well." : "Every row could be simulated.");
+                   result.simulated.empty() ? "All runs ended normally." : "All rows could be simulated.");
   if (name == "not-trained") return result.simulated.empty() ? "" : " hidden";
   if (name == "bars")
     return result.simulated.empty() ? "Bars are medians; the thin bars reach from the 10th to the 90th percentile."
                                     : "Bars are medians of the simulated steps.";
   if (name == "step-is") return result.simulated.empty() ? "measured" : "simulated";
   if (name == "problems")
-    return result.simulated.empty() ? "Runs that did not end well, and warnings"
+    return result.simulated.empty() ? "Runs that did not end normally, and warnings"
                                     : "Rows that could not be simulated, and warnings";
   if (name == "warnings") return list_of(footnotes(result), "No warnings.");
   if (name == "data") return embedded_json(report_data(result));
@@ -212,7 +214,7 @@ std::string html_escaped(std::string_view text) {
 }
 
 std::string html_report(const ExperimentResult& result) {
-  // one pass over the template: what is filled in is never searched for marks itself
+  // One pass over the template: inserted text is not searched for marks.
   std::string_view rest = assets::report_html;
   std::string out;
   for (size_t open = rest.find("{{"); open != rest.npos; open = rest.find("{{")) {

@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-/// The whole document. Everything it shows is in it; it loads nothing. Names and messages are escaped, whatever they
-/// hold.
+/// Returns the whole document. It is self-contained and loads nothing. Names and messages are escaped, whatever they
+/// contain.
 std::string html_report(const ExperimentResult& result);
 
-/// `text` for HTML's text and attribute values.
+/// Escapes `text` for HTML text and attribute values.
 std::string html_escaped(std::string_view text);
 
 }  // namespace trireme

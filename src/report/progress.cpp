@@ -22,7 +22,7 @@ constexpr int kLeastNameColumns = 12;
 void write_standard_output(std::string_view text) {
   while (!text.empty()) {
     ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (n <= 0) return;  // nobody listens any more: progress is no reason to stop training
+    if (n <= 0) return;  // the reader is gone; progress output must not stop training
     text.remove_prefix(static_cast<size_t>(n));
   }
 }
@@ -132,8 +132,8 @@ void Progress::redraw(std::string_view above, bool force) {
   double now = options_.now();
   if (!force && now - last_draw_ < options_.redraw_seconds) return;
   last_draw_ = now;
-  // one write, so that the terminal never shows a half-drawn state; lines stay one column short of the edge, as some
-  // terminals wrap a line that fills it
+  // One write, so that the terminal never shows an incomplete state. Lines stay one column short of the edge, because
+  // some terminals wrap a line that fills it.
   std::string out;
   if (drawn_ > 0) out += fmt::format("\x1b[{}A", drawn_);
   out += "\r\x1b[J";

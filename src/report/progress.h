@@ -1,4 +1,5 @@
-// How far the strategies are, on a terminal (one line each, redrawn in place) or in a log (a plain line now and then).
+// Shows the progress of the strategies: on a terminal (one line each, redrawn in place) or in a log (a plain line from
+// time to time).
 #pragma once
 
 #include <cstdint>
@@ -14,31 +15,31 @@ namespace trireme {
 
 struct ProgressOptions {
   bool terminal = false;  ///< redraw lines with ANSI sequences
-  int width = 0;          ///< columns; 0: asked of the terminal at every redraw, 80 where it does not say
+  int width = 0;          ///< columns; 0: the terminal's width at every redraw, or 80 if it is unknown
   double redraw_seconds = 0.1;
   double log_seconds = 5;                       ///< per strategy, between plain lines
-  std::function<void(std::string_view)> write;  ///< where text goes; empty: standard output
+  std::function<void(std::string_view)> write;  ///< writes the text; empty: standard output
   std::function<double()> now;                  ///< seconds, monotonic; empty: the steady clock
 };
 
 /// Options for standard output: a terminal unless it is redirected or TERM is "dumb".
 ProgressOptions standard_output_progress();
 
-/// Thread-safe. Running strategies stay at the bottom of the output; finished ones stay above as one line each.
+/// Thread-safe. Running strategies are at the bottom of the output; each finished strategy has one line above.
 class Progress {
  public:
   explicit Progress(ProgressOptions options = standard_output_progress());
-  ~Progress();  ///< leaves the cursor below what was drawn
+  ~Progress();  ///< leaves the cursor below the drawn lines
 
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `total` steps; 0: not known yet.
+  /// `total` steps; 0: unknown.
   void begin(const std::string& name, int64_t total);
   void update(const std::string& name, const StepReport& report);
   void end(const std::string& name, const RunResult& result);
 
-  /// A line of text above the bars ("downloading ...").
+  /// Writes a line of text above the bars ("downloading ...").
   void say(std::string_view line);
 
  private:
@@ -57,7 +58,7 @@ class Progress {
   ProgressOptions options_;
   std::mutex mutex_;
   // guarded by mutex_
-  int name_columns_;  ///< the widest name so far
+  int name_columns_;  ///< width of the widest name so far
   std::vector<Bar> running_;
   int drawn_ = 0;  ///< lines on the screen that the next redraw replaces
   double last_draw_ = -1e9;

@@ -29,7 +29,7 @@ Value peak_memory(const RunResult& row) {
 
 Value training_seconds(const RunResult& row) {
   if (row.curve.empty() && row.evaluations.empty()) return std::nullopt;
-  // under a policy an exchange may come after the last step
+  // Under an update policy an exchange may follow the last step.
   return std::max(row.curve.empty() ? 0 : row.curve.back().seconds,
                   row.evaluations.empty() ? 0 : row.evaluations.back().seconds);
 }

@@ -1,4 +1,4 @@
-// Numbers of rows, and how tables and sentences write them.
+// Quantities of rows, and how tables and sentences format them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-using Value = std::optional<double>;  ///< nothing where it was not measured
+using Value = std::optional<double>;  ///< nullopt if it was not measured
 
 struct Scale {
   const char* unit;
@@ -21,7 +21,7 @@ constexpr double kMinutesFrom = 600;  ///< seconds
 constexpr Scale kTimes[] = {{"µs", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"min", kMinutesFrom}};
 constexpr Scale kBytes[] = {{"B", 1.0}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
 
-/// The largest unit of which `largest` holds at least one (minutes: from ten on).
+/// Returns the largest unit of which `largest` contains at least one (minutes: at least ten).
 template <size_t n>
 Scale scale_for(const Scale (&scales)[n], double largest) {
   Scale best = scales[0];
@@ -33,10 +33,10 @@ Scale scale_for(const Scale (&scales)[n], double largest) {
 
 std::string significant(double value);                  ///< "0.12", "9.99", "10.0", "1234", "not finite"
 std::string percent(double share);                      ///< "98.7"
-std::string in_unit(double value, const Scale& scale);  ///< "9.2 ms" of seconds
+std::string in_unit(double value, const Scale& scale);  ///< "9.2 ms" from seconds
 
 Value peak_memory(const RunResult& row);                  ///< bytes, of the device that needs most
-Value training_seconds(const RunResult& row);             ///< of the whole run, evaluations excluded
-bool under_policies(const std::vector<RunResult>& rows);  ///< whether any row is
+Value training_seconds(const RunResult& row);             ///< of the whole run, without evaluations
+bool under_policies(const std::vector<RunResult>& rows);  ///< true if any row is under an update policy
 
 }  // namespace trireme

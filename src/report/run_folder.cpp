@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kIndent = 1;  // one row's curve is a thousand points: small indents, still readable
+constexpr int kIndent = 1;  // one row's curve has a thousand points: a small indent is still readable
 constexpr int kMaxNames = 10000;
 
 std::string running_text(const ExperimentResult& result) {
@@ -31,7 +31,7 @@ std::string running_text(const ExperimentResult& result) {
   return json_text(j, kIndent) + "\n";
 }
 
-/// True where `path` is now ours: an empty or new folder in which we created run.json before anybody else.
+/// Returns true if `path` now belongs to this run: an empty or new folder in which this call created run.json first.
 bool claim(const fs::path& path) {
   std::error_code error;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
@@ -88,7 +88,7 @@ void RunFolder::update(const ExperimentResult& so_far) {
 }
 
 void RunFolder::finish(const ExperimentResult& result) {
-  std::optional<Error> failure;  // of a file that can be made again from run.json, or done without
+  std::optional<Error> failure;  // for a file that is not essential, or that can be created again from run.json
   const auto attempt = [&](const auto& write) {
     try {
       write();
@@ -106,7 +106,8 @@ void RunFolder::finish(const ExperimentResult& result) {
   });
   attempt([&] { write_file_atomically(path_ / "report.html", html_report(result)); });
   write_file_atomically(path_ / "run.json",
-                        json_text(to_json(result), kIndent) + "\n");  // last: "finished" means all is there that can be
+                        // last: "finished" means that all files that could be written exist.
+                        json_text(to_json(result), kIndent) + "\n");
   if (failure) throw *failure;
 }
 
@@ -153,13 +154,13 @@ void RunFolder::write_final_metrics(const RunResult& row) {
   write_metrics({{"kind", "final"}, {"step", step}}, step, row.final_metrics, std::nullopt);
 }
 
-/// A line of metrics.jsonl that begins with `line`, and a TensorBoard event.
+/// Writes a line of metrics.jsonl that begins with `line`, and a TensorBoard event.
 void RunFolder::write_metrics(json line, int64_t step, const std::vector<Metric>& metrics, std::optional<double> loss) {
   open_metrics();
   std::vector<Scalar> scalars;
   if (loss) scalars.push_back({"test/loss", *loss});
   std::vector<std::string> tags;
-  tags.reserve(metrics.size());  // scalars look into them
+  tags.reserve(metrics.size());  // scalars refer to these strings
   for (const Metric& metric : metrics) {
     line[metric.name] = json_number(metric.value);
     if (std::isfinite(metric.value)) scalars.push_back({tags.emplace_back("test/" + metric.name), metric.value});

@@ -1,5 +1,5 @@
-// The folder a run leaves behind; its files are documented in docs/run-folder.md. At any moment, kill -9 included, it
-// is readable: run.json is replaced as a whole, metrics.jsonl and the TensorBoard events grow by whole records.
+// The folder that a run writes. docs/run-folder.md documents its files. It is readable at any time, even after kill -9:
+// run.json is replaced as a whole; metrics.jsonl and the TensorBoard events grow by whole records.
 #pragma once
 
 #include <filesystem>
@@ -14,41 +14,40 @@
 
 namespace trireme {
 
-/// What to do where the folder already holds a run (or anything else).
+/// What to do if the folder already contains a run (or anything else).
 enum class IfExists {
   refuse,        ///< a user error that names the folder
   pick_another,  ///< appends -2, -3, ... to the name
-  go_on,         ///< it is this run's own, begun by processes before this one (report/earlier_run.h)
+  go_on,         ///< the folder belongs to this run and was begun by earlier processes (report/earlier_run.h)
 };
 
-/// "runs/mnist-20260131-235959" from the experiment's name and an ISO 8601 time; characters that are awkward in file
-/// names become '-'.
+/// Returns "runs/mnist-20260131-235959" from the experiment's name and an ISO 8601 time. Characters that are unsuitable
+/// for file names become '-'.
 std::filesystem::path default_run_path(std::string_view experiment, std::string_view started);
 
-/// One run's folder, or the part of a comparison's folder that belongs to one strategy. Not thread-safe; used from the
-/// training's coordinating thread. Throws run errors that name the file when the disk refuses.
+/// The folder of a run, or the part of a comparison's folder that belongs to one strategy. Not thread-safe; used by the
+/// training's coordinating thread. Throws run errors that name the file if a write fails.
 class RunFolder : public TrainObserver {
  public:
-  /// Creates the folder and the run.json that claims it ("status": "running"). An existing empty folder is taken as it
-  /// is.
+  /// Creates the folder and the run.json that claims it ("status": "running"). Uses an existing folder if it is empty.
   explicit RunFolder(std::filesystem::path path, IfExists if_exists = IfExists::refuse);
   ~RunFolder() override;
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// run.json with the rows so far, "status": "running".
+  /// Writes run.json with the rows so far and "status": "running".
   void update(const ExperimentResult& so_far);
 
-  /// run.json with its final status, trace.json where a row has a timeline, report.html. What the disk refuses keeps
-  /// nothing else from being written, and is thrown at the end.
+  /// Writes run.json with its final status, trace.json if a row has a timeline, and report.html. If one file cannot be
+  /// written, the others are still written, and the error is thrown at the end.
   void finish(const ExperimentResult& result);
 
-  /// plan.json, as text in the plan's own format.
+  /// Writes plan.json. `text` is in the plan's own format.
   void write_plan(std::string_view text);
 
   void on_step(const StepReport& report) override;
   void on_evaluation(const EvaluationPoint& point) override;
-  /// weights.safetensors.
+  /// Writes weights.safetensors.
   void on_weights(const Weights& weights) override;
 
  private:
@@ -57,7 +56,7 @@ class RunFolder : public TrainObserver {
   void write_final_metrics(const RunResult& row);
 
   std::filesystem::path path_;
-  std::unique_ptr<AppendFile> metrics_;  ///< created by the first report: a comparison's own folder has none
+  std::unique_ptr<AppendFile> metrics_;  ///< created by the first report; a comparison's own folder has none
   std::unique_ptr<EventWriter> events_;
 };
 

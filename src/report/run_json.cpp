@@ -22,10 +22,10 @@ template <typename Values>
 auto enum_of(const Values& values, const std::string& name, const char* what) {
   for (auto value : values)
     if (name == name_of(value)) return value;
-  throw std::invalid_argument(fmt::format("\"{}\" is no {}", name, what));
+  throw std::invalid_argument(fmt::format("\"{}\" is not a {}", name, what));
 }
 
-/// Null or absent: not measured.
+/// True if the value was measured: present and not null.
 bool has(const json& j, const char* key) { return j.contains(key) && !j.at(key).is_null(); }
 
 json categories_json(const std::array<int64_t, kMemoryCategories>& bytes) {
@@ -43,7 +43,7 @@ std::array<int64_t, kMemoryCategories> read_categories(const json& j) {
 template <class T, class Struct>
 concept Is = std::same_as<std::remove_const_t<T>, Struct>;
 
-// The fields of each struct after their keys, for Writer and Reader. `fields.maybe`: older files lack them.
+// The fields of each struct after their keys, for Writer and Reader. `fields.maybe`: fields that older files lack.
 
 void each_field(auto& fields, Is<Metric> auto& m) { fields("name", m.name, "value", m.value); }
 
@@ -100,7 +100,7 @@ void each_field(auto& fields, Is<CurvePoint> auto& p) {
   fields("step", p.step, "samples", p.samples, "seconds", p.seconds, "loss", p.loss);
 }
 
-/// All but `reason`, `warnings`, `schedule` and the timeline.
+/// All fields except `reason`, `warnings`, `schedule` and the timeline.
 void each_field(auto& fields, Is<RunResult> auto& row) {
   fields("strategy", row.strategy);
   fields.maybe("name", row.name, "plan", row.plan, "blocks", row.blocks);
@@ -124,7 +124,7 @@ void each_field(auto& fields, Is<RunResult> auto& row) {
   fields.maybe("evaluations", row.evaluations);
 }
 
-/// All but the rows.
+/// All fields except the rows.
 void each_field(auto& fields, Is<ExperimentResult> auto& result) {
   fields("experiment", result.experiment);
   fields.maybe("model", result.model, "data_source", result.data_source, "generated_data", result.generated_data,
@@ -134,7 +134,7 @@ void each_field(auto& fields, Is<ExperimentResult> auto& result) {
   fields.maybe("currency", result.currency, "prices", result.prices);
 }
 
-/// Makes the object of a struct's fields. Null stands for what is not there, and for numbers that are not finite.
+/// Creates the JSON object of a struct's fields. Null represents a missing value or a number that is not finite.
 class Writer {
  public:
   template <class T>
@@ -183,7 +183,7 @@ class Writer {
   json json_ = json::object();
 };
 
-/// Reads what Writer has written.
+/// Reads JSON that Writer has written.
 class Reader {
  public:
   explicit Reader(const json& j) : json_(j) {}
@@ -227,7 +227,7 @@ class Reader {
   static void read(const json& j, EvaluationPoint& value) {
     Reader reader(j);
     each_field(reader, value);
-    // schema 1 knew one metric, the accuracy, and had it beside the loss
+    // Schema 1 had one metric, the accuracy, next to the loss.
     if (!j.contains("metrics")) value.metrics = {{"accuracy", number_from(j.at("accuracy"))}};
   }
   static void read(const json& j, MemoryUse& use) {
@@ -246,10 +246,10 @@ class Reader {
 
 constexpr const char* kBoxKinds[] = {"forward", "backward", "backward_input", "backward_weight", "recompute"};
 
-/// A number that a drawing can be drawn with.
+/// Returns a valid time of a schedule drawing.
 double time_of(const json& j, const char* key) {
   const double time = j.at(key).get<double>();
-  if (!(time >= 0)) throw std::invalid_argument(fmt::format("\"{}\": {} is no time of a schedule", key, time));
+  if (!(time >= 0)) throw std::invalid_argument(fmt::format("\"{}\": {} is not a time of a schedule", key, time));
   return time;
 }
 
@@ -261,11 +261,11 @@ void check_box(const json& box) {
     throw std::invalid_argument(fmt::format("a box of a schedule ends at {}, before it begins at {}", end, begin));
   const auto kind = box.at("kind").get<std::string>();
   if (std::find(std::begin(kBoxKinds), std::end(kBoxKinds), kind) == std::end(kBoxKinds))
-    throw std::invalid_argument(fmt::format("\"{}\" is no kind of a schedule's box", kind));
+    throw std::invalid_argument(fmt::format("\"{}\" is not a kind of schedule box", kind));
   for (const char* key : {"stage", "micro_batch", "batch"}) box.at(key).get<int>();
 }
 
-/// The drawing as it stands, once every field that is drawn has been looked at.
+/// Returns the drawing unchanged after checking every field that is drawn.
 json read_schedule(const json& j) {
   for (const char* key : {"makespan", "shown_until"}) time_of(j, key);
   for (const char* key : {"batches", "micro_batches"}) j.at(key).get<int>();
@@ -281,7 +281,7 @@ json read_schedule(const json& j) {
   return j;
 }
 
-/// The row's warnings, with one more where losses cannot be written.
+/// Returns the row's warnings, and one more if a loss is not finite.
 std::vector<std::string> warnings_of(const RunResult& row) {
   std::vector<std::string> warnings = row.warnings;
   auto first =
@@ -313,7 +313,7 @@ RunResult read_row(const json& j) {
   RunResult row;
   Reader reader(j);
   each_field(reader, row);
-  if (j.contains("target_accuracy")) reader("target_accuracy", row.target);  // as schema 1 called it
+  if (j.contains("target_accuracy")) reader("target_accuracy", row.target);  // its name in schema 1
   reader.maybe("reason", row.reason);
   reader.maybe("warnings", row.warnings);
   if (has(j, "schedule")) row.schedule = std::make_shared<const json>(read_schedule(j.at("schedule")));
@@ -321,7 +321,7 @@ RunResult read_row(const json& j) {
   return row;
 }
 
-/// Runs `read`, turning what nlohmann's accessors and enum_of throw into one line.
+/// Runs `read` and converts the exceptions of nlohmann's accessors and enum_of into one-line user errors.
 template <typename Read>
 auto reading(const std::string& where, Read read) {
   try {

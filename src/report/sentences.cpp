@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// The ok row with the least `value`; null where none has one.
+/// Returns the ok row with the least `value`; null if no row has one.
 const RunResult* best(const std::vector<const RunResult*>& rows, const std::function<Value(const RunResult&)>& value) {
   const RunResult* found = nullptr;
   for (const RunResult* row : rows) {
@@ -24,7 +24,7 @@ const RunResult* best(const std::vector<const RunResult*>& rows, const std::func
   return found;
 }
 
-/// Times of rows with more workers than cores are no times to be compared.
+/// Returns nullopt for rows with more workers than cores, because their times cannot be compared.
 Value fair_time(const RunResult& row, const Value& seconds) { return row.oversubscribed ? std::nullopt : seconds; }
 
 std::string what_ran(const ExperimentResult& result) {
@@ -66,8 +66,8 @@ std::string accuracy_of_predictions(const ExperimentResult& result) {
       100 * kNear, near, errors.size(), 100 * errors[errors.size() / 2]);
 }
 
-/// Who was fastest and who came to the target first, of rows by one clock. Steps are compared where all rows make the
-/// same ones; replicas make steps of their own, so beside them it is epochs.
+/// Adds sentences about the fastest row and the first row at the target, among rows of one clock. Compares steps if all
+/// rows make the same ones. Replicas make steps of their own, so with them it compares epochs.
 void add_fastest(const std::vector<const RunResult*>& rows, const std::string& clock,
                  std::vector<std::string>& sentences) {
   const std::string by_clock = clock == ReplicaReport().clock ? "" : fmt::format(" by the {} clock", clock);

@@ -17,7 +17,7 @@ namespace {
 constexpr int kGap = 2;
 constexpr int kMemoryNamingColumns = 3;
 
-/// Characters outside ASCII that our own text uses, spelt in ASCII.
+/// Replaces the characters outside ASCII that our own text uses.
 std::string to_ascii(std::string text) {
   static constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
       {"–", "-"}, {"µ", "u"}, {"…", "."}, {"─", "-"}, {"×", "x"}};
@@ -68,7 +68,7 @@ void append_block(const std::vector<const Column*>& block, std::string& out) {
         block, [&](const Column& c) { return c.cells[row]; }, out);
 }
 
-/// Fills blocks from left to right; each begins with the columns that name the row.
+/// Fills blocks from left to right; each block begins with the naming columns.
 void append_blocks(const std::vector<Column>& columns, size_t naming, int width, std::string& out) {
   size_t next = naming;
   while (next < columns.size()) {

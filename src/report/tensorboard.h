@@ -15,7 +15,7 @@ namespace trireme {
 
 uint32_t crc32c(std::string_view bytes);
 
-/// TFRecord's mask, which keeps a CRC stored among its own data from looking like one.
+/// TFRecord's mask. It prevents a CRC that is stored among its own data from looking like a CRC of them.
 uint32_t masked_crc32c(std::string_view bytes);
 
 std::string tfrecord(std::string_view data);
@@ -25,7 +25,7 @@ struct Scalar {
   double value = 0;
 };
 
-/// Writes one event file, `<folder>/events.out.tfevents.<seconds since 1970>.<host>.<process>`. Every call is on disk
+/// Writes one event file, `<folder>/events.out.tfevents.<seconds since 1970>.<host>.<process>`. Each call is on disk
 /// when it returns. Not thread-safe.
 class EventWriter {
  public:

@@ -57,13 +57,14 @@ std::vector<int> event_lanes(const Timeline& timeline) {
   const std::vector<Event>& events = timeline.events;
   std::vector<size_t> order(events.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // outer events before the inner ones that begin at the same moment
+  // Outer events come before inner ones that begin at the same time.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::tuple(events[a].rank, events[a].begin, -events[a].end) <
            std::tuple(events[b].rank, events[b].begin, -events[b].end);
   });
   std::vector<int> lanes(events.size(), 0);
-  std::map<int, std::vector<std::vector<double>>> open;  // per rank and lane: ends of the events we are inside of
+  // Per rank and lane: ends of the events that contain the current one.
+  std::map<int, std::vector<std::vector<double>>> open;
   for (size_t i : order) {
     const Event& e = events[i];
     auto& stacks = open[e.rank];

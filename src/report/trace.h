@@ -8,14 +8,14 @@
 
 namespace trireme {
 
-/// Lane of each event within its worker. Lane 0 holds the events that nest or follow one another; an event that
-/// overlaps another one without lying inside it (communication beside computation) goes to the first lane where it does
-/// not.
+/// Returns the lane of each event within its worker. Lane 0 contains events that nest or follow each other. An event
+/// that overlaps another one without lying inside it (communication while computing) gets the first lane in which it
+/// does not.
 std::vector<int> event_lanes(const Timeline& timeline);
 
-/// A process per row that has a timeline (pid: its index in the result, from 1), a thread per worker and lane (tid:
-/// rank + workers x lane). Times in microseconds since the step began; args: micro_batch (where the event has one),
-/// bytes sent.
+/// Returns the trace. Each row with a timeline is a process (pid: its index in the result, from 1). Each worker and
+/// lane is a thread (tid: rank + workers x lane). Times are in microseconds since the step began. args: micro_batch (if
+/// the event has one) and bytes sent.
 nlohmann::json trace_json(const ExperimentResult& result);
 
 }  // namespace trireme

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-/// Bytes of a UTF-8 character after its first.
+/// True for the bytes of a UTF-8 character after its first.
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 }  // namespace

@@ -9,13 +9,13 @@ namespace trireme {
 
 int columns_of(std::string_view text);
 
-/// `text` cut to at most `columns` columns; "…" marks a cut.
+/// Returns `text` cut to at most `columns` columns; "…" marks the cut.
 std::string cut_to(std::string_view text, int columns);
 
-/// `text` with spaces after it (or, with `right`, before it) up to `columns`.
+/// Returns `text` padded to `columns` with spaces after it, or before it if `right`.
 std::string pad_to(std::string text, int columns, bool right = false);
 
-/// `text` broken between words into lines of at most `columns`; a longer word stays whole.
+/// Returns `text` broken between words into lines of at most `columns`. A longer word is not broken.
 std::vector<std::string> wrap(std::string_view text, int columns);
 
 }  // namespace trireme

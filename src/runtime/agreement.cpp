@@ -21,7 +21,7 @@ void ReplicaAgreement::begin() {
   if (resumed) policy_->resume(*resumed, state_);
   else policy_->begin(state_);
   resumed.reset();
-  view_.renew();  // a replica that came late begins with a server's weights
+  view_.renew();  // a replica that joined late begins with the server's weights
   if (!hub_.came_late()) hub_.barrier();
   if (on_begin) on_begin();
 }

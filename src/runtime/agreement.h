@@ -1,4 +1,5 @@
-// One replica's part in the agreement of a plan: what its workers share when they execute `agree` (program/program.h).
+// The part that one replica has in the agreement of a plan: the state that its workers share when they execute the
+// instruction `agree` (program/program.h).
 #pragma once
 
 #include <cstdint>
@@ -14,56 +15,59 @@
 
 namespace trireme {
 
-/// A step of the replica, told before its weights meet those of others.
+/// One training step of the replica, reported before the replica exchanges its weights with other replicas.
 struct TrainedStep {
   StepFacts facts;
   double loss_sum = 0;
   double begin = 0, end = 0;  ///< seconds on the hub's clock
 };
 
-/// Owned by the run, shared by the workers of one replica. The replica's first worker, the leader, makes all calls to
-/// the policy and the hub, while the other workers wait in the instruction. Members marked "leader" belong to its
-/// thread.
+/// Owned by the run and shared by the workers of one replica. The leader is the first worker of the replica. It makes
+/// all calls to the policy and the hub, while the other workers wait in the instruction. Members marked "leader" may be
+/// used by the leader's thread only.
 class ReplicaAgreement {
  public:
-  /// All outlive it. `training` agrees (Program::agrees).
+  /// All arguments must outlive this object. The program `training` must contain the instruction `agree`
+  /// (Program::agrees).
   ReplicaAgreement(const Program& training, const Model& model, UpdatePolicy& update, Hub& hub);
 
-  /// Called by the leader when the policy has begun, and after each step before the exchange that may follow it.
+  /// Called by the leader once the policy has begun.
   std::function<void()> on_begin;
-  /// What the policy goes on from in place of its beginning; before the first step.
+  /// If set before the first step, the policy resumes from this state instead of its initial one.
   std::optional<PolicyState> resumed;
+  /// Called by the leader after each step, before the exchange that may follow the step.
   std::function<void(const TrainedStep&)> on_trained;
 
   Hub& hub() { return hub_; }
-  /// Workers show what they hold before anything else (Worker::show, then a barrier), and after their first step, when
-  /// the optimizer has its state.
+  /// Every worker calls Worker::show on this view, followed by a barrier, before any other use, and once more after its
+  /// first step, when the optimizer state exists.
   ReplicaView& view() { return view_; }
 
-  // -- by the worker's instructions
+  // -- called by the worker's instructions
 
-  /// Before the barrier that precedes after_step.
+  /// Called before the barrier that precedes after_step.
   void note_loss(int rank, double loss_sum) { losses_[size_t(rank)] = loss_sum; }
-  /// Leader. Returns once the step may begin or the policy has said that there is none. `inputs`: of the whole batch;
-  /// asked for where the policy wants rows.
+  /// Leader. Blocks until the step may begin or the policy has said that no step follows. `inputs` returns the model
+  /// inputs of the whole batch; it is called only if the policy uses the rows that a step reads.
   void before_step(const StepFacts& facts, const std::function<std::vector<at::Tensor>()>& inputs);
-  /// Leader, when all workers have settled.
+  /// Leader. Called when all workers have settled (Replicas::settle).
   void after_step();
-  /// After before_step and a barrier: the step that was announced is not made, and no more are.
+  /// Valid after before_step and a barrier. True if the announced step is not made and no further steps follow.
   bool has_stopped() const { return stops_; }
-  /// Likewise: the step is not made now, as UpdatePolicy::hold asks; it may be announced again.
+  /// Valid at the same time. True if the step is not made now, as UpdatePolicy::hold demands; it may be announced
+  /// again.
   bool is_held() const { return is_held_; }
 
-  // -- by the run, leader, between two steps
+  // -- called by the run, leader only, between two steps
 
-  void begin();  ///< what the first before_step does first; for a replica that makes no step
-  /// After the last step: policy's finish, or leave where the replica is lost.
+  void begin();  ///< Called by the first before_step; call it directly for a replica that makes no step.
+  /// Called after the last step. Calls the policy's finish, or its leave if the replica is lost.
   void finish();
-  /// After the last step, where others still train: as ReplicaPolicy::settle.
+  /// Called after the last step while other replicas still train. See ReplicaPolicy::settle.
   void settle();
   ModelValues values_for_evaluation() { return policy_->values_for_evaluation(state_); }
   ModelValues values() const { return values_of(state_); }
-  /// In the last step: the policy has written weights.
+  /// True if the policy has written weights in the last step.
   bool has_exchanged() const { return has_exchanged_; }
   ReplicaState& state() { return state_; }
   ReplicaPolicy& policy() { return *policy_; }
@@ -76,8 +80,8 @@ class ReplicaAgreement {
   ReplicaView view_;
   ReplicaState state_;
   std::unique_ptr<ReplicaPolicy> policy_;
-  std::vector<double> losses_;  ///< of the step, by rank
-  StepFacts facts_;             ///< of the step
+  std::vector<double> losses_;  ///< losses of the current step, by rank
+  StepFacts facts_;             ///< facts of the current step
   double step_began_ = 0;
   bool has_optimizer_state_ = false;
   bool has_exchanged_ = false;            ///< leader

@@ -17,7 +17,7 @@ std::string obstacle_to_gradient_norms(const Program& program) {
     return "the plan divides layers";
   if (program.compression.kind != Compression::Kind::none) return "gradients are compressed";
   if (std::any_of(program.segments.begin(), program.segments.end(), [](const Segment& s) { return s.splits_backward; }))
-    return "the schedule puts off the gradients of weights";
+    return "the schedule computes the gradients of weights later than those of inputs";
   if (program.devices == 1 && program.micro_batches == 1)
     return "one worker computes the whole batch at once; use micro-batches";
   return "";

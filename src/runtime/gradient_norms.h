@@ -1,4 +1,4 @@
-// Which part of a batch each piece of its gradient is of: for norms of gradients of parts and of the whole.
+// Checks whether the norms of partial gradients can be measured under a program.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-/// Why a worker's own gradients are not gradients of some samples of the batch under this program; "" where they are.
-/// Pieces are what the workers of a data axis contribute (under zero2 and zero3 of each micro-batch); with a single
-/// worker its first micro-batch.
+/// Returns the reason why a worker's own gradient is not the gradient of a subset of the batch's samples under this
+/// program, or "" if it is. The pieces are the contributions of the workers of a data axis (under zero2 and zero3 one
+/// per micro-batch). With a single worker the piece is its first micro-batch.
 std::string obstacle_to_gradient_norms(const Program& program);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// How long computing takes, for workers in virtual time (comm/virtual/virtual_time.h).
+// Durations of computations, for workers in virtual time (comm/virtual/virtual_time.h).
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace trireme {
 
-/// Implemented by whoever knows (src/cost does). Called by one thread at a time.
+/// Implemented by src/cost. Called by one thread at a time.
 class InstructionTimes {
  public:
   virtual ~InstructionTimes() = default;
-  /// Seconds that `rank` computes for an instruction on its part of a batch of so many samples; 0 of one that only
-  /// moves bytes.
+  /// Returns the seconds for which `rank` computes when it executes `instruction` on its part of a batch of `samples`
+  /// samples; 0 for an instruction that only moves bytes.
   virtual double seconds(int rank, const Program& program, const Instruction& instruction, int64_t samples) = 0;
 };
 

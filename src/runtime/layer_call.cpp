@@ -40,7 +40,8 @@ void RuntimeLayerCall::add_gradient(int index, const at::Tensor& gradient) {
 }
 
 void RuntimeLayerCall::report(std::string_view metric, double value) {
-  // every worker of the tensor axis sees the same samples: the first one counts, unless each has a part of them
+  // Every worker of the tensor axis sees the same samples. Only the first one counts, unless each has a part of the
+  // values.
   const bool counts = binding_->tensor_index == 0 || binding_->op->option.output.is_partial();
   if (counts && !recomputing) (*context_->metrics)[std::string(metric)] += value;
 }

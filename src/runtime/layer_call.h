@@ -1,4 +1,4 @@
-// The runtime's side of a layer call: which parameters, gradients, state and groups a layer sees on this worker.
+// The runtime's implementation of LayerCall: the parameters, gradients, state and groups of a layer on this worker.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-/// A view into a flat tensor, made again only when the flat tensor is another one. Keeps its memory alive until
-/// dropped.
+/// Caches a view into a flat tensor. The view is recreated only when the flat tensor changes. Keeps the memory of the
+/// flat tensor alive until drop().
 class CachedView {
  public:
   const at::Tensor& of(const at::Tensor& flat, const ParameterShard& shard);
@@ -22,17 +22,18 @@ class CachedView {
   at::Tensor flat_, view_;
 };
 
-/// Where one parameter of a layer lies on this worker.
+/// The location of one parameter of a layer on this worker.
 struct ParameterBinding {
   BucketId bucket = -1;
   int shard = -1;
-  bool contributes = false;       ///< this worker's gradient counts
+  bool contributes = false;       ///< true if this worker adds to the gradient
   bool by_rows = false;           ///< a table whose rows are tracked (Replicas::track_rows)
   std::vector<CachedView> views;  ///< of the weights, by version slot
   CachedView gradient;
 };
 
-/// Of a layer that reads a table by rows: which input says the rows, and which parameter is the table.
+/// For a layer that reads a table by rows: the index of the input that holds the row numbers, and the index of the
+/// parameter that is the table.
 constexpr size_t kRows = 0, kTable = 0;
 
 /// One layer on one worker. Lives as long as the worker.
@@ -49,7 +50,7 @@ struct OpBinding {
   bool reads_rows() const { return parameters.size() > kTable && parameters[kTable].by_rows; }
 };
 
-/// What the calls of one worker share.
+/// Data shared by all calls of one worker.
 struct CallContext {
   const Program* program = nullptr;
   Replicas* replicas = nullptr;
@@ -58,7 +59,7 @@ struct CallContext {
 
 class RuntimeLayerCall final : public LayerCall {
  public:
-  /// `version` of the weights.
+  /// `version`: the version of the weights that the call uses.
   RuntimeLayerCall(OpBinding& binding, const CallContext& context, int64_t version)
       : binding_(&binding), context_(&context), version_(version) {}
 
@@ -76,7 +77,7 @@ class RuntimeLayerCall final : public LayerCall {
   void report(std::string_view metric, double value) override;
 
   std::vector<at::Tensor> states, next_states;  ///< before and after this call
-  at::Tensor rows;                              ///< that it reads of a table whose rows are tracked
+  at::Tensor rows;                              ///< rows that the call reads from a table whose rows are tracked
 
  private:
   OpBinding* binding_;

@@ -7,7 +7,8 @@
 namespace trireme {
 namespace {
 
-/// Each parameter's piece of the part: `visit(parameter's index, piece)`. Gaps between shards belong to none.
+/// Calls `visit(parameter's index, piece)` for each parameter's piece of the part. Gaps between shards belong to no
+/// parameter.
 template <class Visit>
 void each_piece(const Program& program, const Bucket& bucket, int64_t begin, const SliceUpdate& work, Visit&& visit) {
   const int64_t end = begin + work.slice.size();

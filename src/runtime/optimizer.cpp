@@ -33,7 +33,7 @@ TRIREME_CLONES void narrow_all(uint16_t* __restrict out, const float* __restrict
   for (int64_t i = 0; i < n; ++i) out[i] = bfloat16_of_float(in[i]);
 }
 
-/// Adds `count` elements of a gradient, from element `offset`, to a block.
+/// Adds `count` elements of a gradient, from element `offset` on, to a block.
 void add_gradient(float* sum, const at::Tensor& gradient, int64_t offset, int64_t count, bool first) {
   if (gradient.scalar_type() == at::kBFloat16)
     add_bfloat16(sum, static_cast<const uint16_t*>(gradient.data_ptr()) + offset, count, first);
@@ -60,7 +60,7 @@ kernels::StepRates rates_of(const OptimizerConfig& c, const SliceUpdate& u) {
   return rates;
 }
 
-/// The slice block by block: `visit(block, first element's index in the slice)`.
+/// Calls `visit(block, first element's index in the slice)` for each block of the slice.
 template <class T, class Visit>
 void each_block(const OptimizerConfig& config, const SliceUpdate& u, bool needs_gradient, Visit&& visit) {
   T* master = u.master->data_ptr<T>() + u.slice.begin;

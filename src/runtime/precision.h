@@ -1,4 +1,4 @@
-// In which number formats a run computes and keeps its weights.
+// The number formats in which a run computes and stores its weights.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// fp32; bf16: layers compute in bfloat16, weights, optimizer state, norms, targets and losses are float32; fp64: for
-/// verification.
+/// fp32: everything in float32. bf16: layers compute in bfloat16; weights, optimizer state, norms, targets and losses
+/// are float32. fp64: everything in float64, for verification.
 enum class Precision { fp32, bf16, fp64 };
 
 const char* name_of(Precision precision);

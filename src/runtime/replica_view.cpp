@@ -11,7 +11,7 @@ namespace trireme {
 
 namespace {
 
-/// Master values of a holder's own slice, in its memory or in that which the holders share.
+/// Returns the master values of a holder's own slice, in its own memory or in the memory that the holders share.
 at::Tensor master_of(const std::vector<ReplicaPiece>& pieces, const Range& slice) {
   for (const ReplicaPiece& piece : pieces)
     if (piece.master.defined() && piece.range.begin <= slice.begin && slice.end <= piece.range.end)
@@ -56,7 +56,7 @@ void ReplicaView::show(int rank, Replicas& replicas, bool is_updated, std::vecto
   shown.tables = std::move(tables);
 }
 
-/// Of a holder that has the whole bucket, which is the state's at `place`.
+/// `holder` must have the whole bucket, which has index `place` in the state.
 void ReplicaView::add_tables(BucketId bucket, int holder, size_t place) {
   for (const TrackedTable& table : shown_[size_t(holder)].tables) {
     if (table.bucket != bucket) continue;
@@ -115,7 +115,7 @@ void ReplicaView::renew_shared(size_t b) {
   if (!whole.compute.is_same(whole.master)) at::Tensor(whole.compute).copy_(whole.master);
 }
 
-/// Every worker has memory of its own: each holder's slice goes to all that have a copy of it.
+/// Every worker has memory of its own, so each holder's slice is copied to all workers that have a copy of it.
 void ReplicaView::renew_private(size_t b) {
   const Bucket& bucket = program_.buckets[b];
   for (const int owner : bucket.holders) {

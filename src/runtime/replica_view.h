@@ -1,4 +1,4 @@
-// A replica's weights, moments and running statistics as an update policy sees them, cut along what its workers hold.
+// A replica's weights, moments and running statistics as an update policy sees them, divided as its workers hold them.
 #pragma once
 
 #include <map>
@@ -14,35 +14,36 @@
 
 namespace trireme {
 
-/// Positions of buffers that are a running mean and its variance, by their names.
+/// Returns the positions of the buffers that are a running mean and its variance, found by their names.
 std::vector<std::pair<size_t, size_t>> statistics_places(const std::vector<BufferSpec>& specs);
-/// Those buffers.
+/// Returns those buffers.
 std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>& specs,
                                                   const std::vector<at::Tensor>& buffers);
 
-/// Shared by the workers of one replica, threads of one process. They share one copy of the weights, or each has its
-/// own (Program::private_replicas): then each holder of a bucket has the master values and moments of its own slice,
-/// and no other holder has those moments (optimizer sharding). Every worker shows what it holds; then, while no step is
-/// running, the first one reads and writes the state on behalf of all. Not thread-safe beyond that: barriers separate
-/// the two.
+/// Shared by the workers of one replica, which are threads of one process. Either they share one copy of the weights,
+/// or each has its own (Program::private_replicas). In the second case each holder of a bucket has the master values
+/// and moments of its own slice, and no other holder has those moments (optimizer sharding). Every worker calls show().
+/// Then, while no step is running, the first worker reads and writes the state for all. Not thread-safe otherwise:
+/// callers separate the two phases by barriers.
 class ReplicaView {
  public:
-  /// Arguments outlive it. The program is one that agrees (Program::agrees), or an evaluation's.
+  /// Arguments must outlive this object. The program is one that agrees (Program::agrees), or an evaluation program.
   ReplicaView(const Program& training, const Model& model);
 
-  /// What `rank` holds: from its construction on, and once more after its first step. `is_updated`: the optimizer has
-  /// made a step; before it moments are not shown, under any plan.
+  /// Registers what `rank` holds. Each worker calls it after its construction and once more after its first step.
+  /// `is_updated`: the optimizer has made a step; before that moments are not registered, under any plan.
   void show(int rank, Replicas& replicas, bool is_updated, std::vector<RunningStatistics> statistics,
             std::vector<TrackedTable> tables);
 
-  /// What has been shown: each holder's slice, in the order of the buckets and ranks. Tensors are the workers' own.
+  /// Returns each registered holder's slice, in the order of buckets and ranks. The tensors are the workers' own
+  /// memory.
   ReplicaState state();
 
-  /// By table of the state: the rows that a step on these model inputs reads, each once.
+  /// Returns, for each table of the state, the distinct rows that a step on these model inputs reads.
   std::vector<std::vector<int64_t>> rows_in(const std::vector<at::Tensor>& inputs);
 
-  /// After the state's weights were written: the copies in the compute dtype too, and those of other workers. Allocates
-  /// nothing.
+  /// Call it after the state's weights were written. Copies them to the compute dtype and to the other workers' copies.
+  /// Allocates nothing.
   void renew();
 
  private:
@@ -63,7 +64,7 @@ class ReplicaView {
   const Program& program_;
   const Model& model_;
   std::vector<Shown> shown_;   ///< by rank
-  std::vector<Table> tables_;  ///< of the last state()
+  std::vector<Table> tables_;  ///< of the last call of state()
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Distinct rows of a table.
+// A set of distinct rows of a table.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,21 +10,23 @@
 
 namespace trireme {
 
-/// A parameter [rows, ...] of which a training step reads and changes only the rows that model inputs hold as integers.
+/// A parameter [rows, ...] of which a training step reads and changes only the rows whose numbers are in integer model
+/// inputs.
 struct TrackedTable {
   BucketId bucket = -1;
   int shard = -1;                  ///< the whole parameter, in that bucket
   std::vector<NodeId> row_inputs;  ///< of the model
 };
 
-/// Rows in the order in which they came first. Nothing that it does takes time that grows with the table, but its
-/// construction.
+/// A set of rows, in the order in which they were first added. Only the construction takes time that grows with the
+/// table.
 class RowSet {
  public:
   explicit RowSet(int64_t table_rows) : seen_(size_t(table_rows), false) {}
 
   int64_t table_rows() const { return int64_t(seen_.size()); }
-  /// `indices`: integers of any shape. Those outside the table are left out: the layer that reads by them says so.
+  /// Adds `indices`: integers of any shape. Indices outside the table are ignored; the layer that reads them reports
+  /// the error.
   void add(const at::Tensor& indices);
   const std::vector<int64_t>& rows() const { return rows_; }
   void clear();

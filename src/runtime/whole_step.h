@@ -1,6 +1,6 @@
-// Steps that are wholly in the weights or not at all, so that a worker which the others have left can say what was
-// trained: its replica is as good as any other. After Gemini (Wang et al., SOSP 2023), which restores from the memory
-// of machines that are left, without its copies: plain data parallelism has them anyway.
+// Steps that are either wholly in the weights or not at all. A worker that has lost the others then knows which steps
+// its replica contains. After Gemini (Wang et al., SOSP 2023), which restores from the memory of the machines that are
+// left, but without its extra copies: plain data parallelism has copies anyway.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace trireme {
 
-/// What has been trained, with WorkerOptions::keeps_whole_steps.
+/// The steps that have been trained, with WorkerOptions::keeps_whole_steps.
 struct WholeSteps {
-  int64_t done = 0;  ///< steps of this worker, not of those that it goes on for
-  std::map<int64_t, std::vector<double>> losses =
-      {};  ///< of the last two at least, by number of the step from 1: StepOutcome::loss_sum by rank
+  int64_t done = 0;  ///< steps of this worker, without those of the workers that it replaces
+  /// Of at least the last two steps, by step number from 1: StepOutcome::loss_sum by rank.
+  std::map<int64_t, std::vector<double>> losses = {};
 };
 
-/// Why rank 0 does not hold all that a run goes on with; "" where it does.
+/// Returns the reason why rank 0 does not hold everything that a run needs to continue, or "" if it does.
 std::string obstacle_to_whole_steps(const Program& program, const Model& model);
 
 }  // namespace trireme

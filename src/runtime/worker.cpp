@@ -31,7 +31,7 @@ namespace {
 
 constexpr const char* kAllDone = "its program done";
 
-/// A program and what executes its layers.
+/// A program and the object that executes its layers.
 struct RunningProgram {
   RunningProgram(const Program& program, const WorkerContext& context, SubGroups& groups, LayerBuffers& buffers,
                  StepOutcome& outcome)
@@ -43,8 +43,7 @@ struct RunningProgram {
 
 }  // namespace
 
-/// Works through instruction lists. What an instruction does is in the parts, each of which has one duty and owns its
-/// data.
+/// Executes instruction lists. The instructions are implemented in the parts; each part has one duty and owns its data.
 struct Worker::State {
   State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world,
         std::unique_ptr<Replicas> own_replicas, const WorkerOptions& worker_options);
@@ -62,8 +61,8 @@ struct Worker::State {
   const std::unique_ptr<Communicator> communicator;
   const std::unique_ptr<Replicas> replicas;
   const WorkerContext context;
-  FlightRecorder* const recorder;  ///< null: none is read
-  std::function<void()> detach;    ///< from the store, where there is one
+  FlightRecorder* const recorder;  ///< null: no flight recorder is read
+  std::function<void()> detach;    ///< detaches from the store, if there is one
 
   SubGroups groups;
   LayerBuffers buffers;
@@ -74,7 +73,7 @@ struct Worker::State {
   KeptSteps kept_steps;
   Agree agreement;
   Pace pace;
-  StepOutcome outcome;  ///< of the list that is being worked through
+  StepOutcome outcome;  ///< of the list that is being executed
   StepMeter meter;
   std::unique_ptr<RunningProgram> training, evaluation;
 };
@@ -117,7 +116,8 @@ void Worker::State::begin(const Program* training_program, const Program* evalua
   communicator->barrier();
 }
 
-/// Takes this worker's part of what the run's earlier workers left; running statistics were taken when they were made.
+/// Takes this worker's part of the state that the run's earlier workers left. Running statistics were taken when the
+/// buffers were created.
 void Worker::State::resume(const Program& program, const TrainingState& from) {
   check_migrates(program);
   batches.resume(from.updates);
@@ -182,17 +182,17 @@ StepOutcome Worker::State::run_list(RunningProgram& running, int64_t number, boo
   try {
     return run_instructions(running, number, trace);
   } catch (const std::exception& error) {
-    // what was started beside would wait for others that wait for this worker, and its end waits for that: aborting
-    // comes first
+    // Operations of the collective queue would wait for workers that wait for this worker, and the queue's destructor
+    // waits for them. So abort first.
     if (communicator->moves_beside_computing())
       communicator->abort(fmt::format("rank {} failed: {}", context.rank, first_line(error)));
-    // where it failed itself this thread has only met the abort
+    // If an operation of the queue failed, this thread has seen only the abort. Rethrow the original error.
     if (const std::exception_ptr first = replicas->failure()) std::rethrow_exception(first);
     throw;
   }
 }
 
-/// One round through the instruction list: the work on batch `number` and, at their lags, on those before it.
+/// Executes the instruction list once: the work on batch `number` and, at their lags, on earlier batches.
 StepOutcome Worker::State::run_instructions(RunningProgram& running, int64_t number, bool trace) {
   const Program& program = *running.prepared.program;
   outcome = {};
@@ -312,7 +312,7 @@ int64_t Worker::updates() const { return state_->batches.all_trained(); }
 
 HeldParts Worker::held() const {
   const State& s = *state_;
-  check_internal(s.training != nullptr, "a run that goes on trains");
+  check_internal(s.training != nullptr, "only a worker that trains holds training state");
   HeldParts held;
   for (const Op& op : s.training->prepared.program->ops) {
     if (!s.is_mine(op)) continue;
@@ -328,7 +328,7 @@ HeldParts Worker::held() const {
 std::optional<WholeSteps> Worker::return_to_whole_step() {
   State& s = *state_;
   check_internal(s.options.keeps_whole_steps && s.context.rank == 0,
-                 "whole steps are kept by rank 0 that was asked to");
+                 "only rank 0 with keeps_whole_steps returns to a whole step");
   const c10::InferenceMode inference;
   if (s.kept_steps.updates()) return std::nullopt;
   s.averages.hide_alone(s.trainable());

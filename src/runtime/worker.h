@@ -1,4 +1,4 @@
-// A worker executes programs on tensors: the thread that drives one device.
+// A worker executes programs on tensors. It is the thread that drives one device.
 #pragma once
 
 #include <memory>
@@ -18,54 +18,56 @@ class ReplicaView;
 struct HeldParts;
 
 /// Belongs to one thread, which must be inside a DeviceScope of `rank`. Workers of one world share `store`. Weights and
-/// buffers begin with the model's initial values where it has any, else with drawn ones.
+/// buffers begin with the model's initial values if it has any, otherwise with drawn values.
 class Worker {
  public:
-  /// `training` and `evaluation` are compiled from the same model and plan; either may be null if it is never run. All
-  /// workers of the world must be constructed concurrently: sub-groups are formed here.
+  /// `training` and `evaluation` must be compiled from the same model and plan. One of them may be null if it is never
+  /// run. All workers of the world must be constructed concurrently, because sub-groups are formed here.
   Worker(int rank, const Model& model, const Program* training, const Program* evaluation, ParameterStore& store,
          LocalWorld& world, const WorkerOptions& options);
   ~Worker();
-  /// The same for workers that share no memory: `world` spans all ranks; the programs have private replicas.
+  /// The same for workers that share no memory: `world` spans all ranks, and the programs have private replicas.
   Worker(int rank, const Model& model, const Program* training, const Program* evaluation, Precision precision,
          std::unique_ptr<Communicator> world, const WorkerOptions& options);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// One optimizer step. Returns when this worker is through; others may be behind.
+  /// Makes one optimizer step. Returns when this worker has finished; others may be behind.
   StepOutcome train(const StepInput& input);
-  /// Schedules without flush leave batches in the pipeline: works them off, so that every batch is in the weights. All
-  /// workers together, before evaluate, settle and the end; does nothing under schedules that flush.
+  /// Schedules without flush leave batches in the pipeline. This processes them, so that every batch is in the weights.
+  /// All workers must call it together, before evaluate, settle and the end. Does nothing under schedules that flush.
   StepOutcome drain();
-  /// Forward only, with running statistics. Where the optimizer averages weights (OptimizerConfig::ema) with the
-  /// averages, and with averages of the running statistics in the same shares; all workers together then.
+  /// Forward only, with running statistics. If the optimizer averages weights (OptimizerConfig::ema), it uses the
+  /// averages, and running statistics averaged with the same shares; all workers must then call it together.
   StepOutcome evaluate(const StepInput& input);
-  /// Waits until every holder has written the weights of the last step: after it, and a barrier, the store may be read
-  /// whole. All workers together. `averaged`: where the optimizer averages weights the averages lie in the weights'
-  /// place, and those of running statistics in theirs, as for an evaluation; else the raw ones.
+  /// Blocks until every holder has written the weights of the last step. After it and a barrier, the whole store may be
+  /// read. All workers must call it together. `averaged`: if the optimizer averages weights, the averages of weights
+  /// and running statistics take the place of the raw values, as in an evaluation; otherwise the raw values are in
+  /// place.
   void settle(bool averaged = false);
   void barrier();
   Replicas& replicas();
-  /// The communicator over all workers, for use between two steps by all of them together.
+  /// The communicator over all workers. All of them may use it together between two steps.
   Communicator& world();
 
-  /// Steps of the optimizer so far, with those of the workers that this one goes on for.
+  /// Returns the optimizer steps so far, including those of the workers that this one replaces.
   int64_t updates() const;
-  /// What it has besides its replicas of what a run carries from step to step: running statistics where it is the data
-  /// axis' first worker, their averages, the state of layers. Tensors are its own memory. Between two steps, after
-  /// drain() and settle().
+  /// Returns the training state that this worker holds besides its replicas: running statistics if it is the data axis'
+  /// first worker, their averages, and the state of layers. The tensors are its own memory. Call it between two steps,
+  /// after drain() and settle().
   HeldParts held() const;
 
-  /// Of rank 0 with WorkerOptions::keeps_whole_steps, once a step or an evaluation has failed: running statistics
-  /// become those before the step that is in no worker's weights, so that updates() and held() are as between two
-  /// steps. Communicates to no other worker. nullopt: this worker's own update failed.
+  /// For rank 0 with WorkerOptions::keeps_whole_steps, after a step or an evaluation has failed. Restores the running
+  /// statistics to those before the step that is in no worker's weights, so that updates() and held() are as between
+  /// two steps. Communicates with no other worker. Returns nullopt if this worker's own update failed.
   std::optional<WholeSteps> return_to_whole_step();
 
-  /// What this worker holds, to `view`, which is of the training program. Between two steps.
+  /// Registers what this worker holds with `view`, which must belong to the training program. Call it between two
+  /// steps.
   void show(ReplicaView& view) const;
 
-  /// Running statistics and the like of op `op` of the training program on this worker; null where it is not on this
-  /// worker.
+  /// Returns the buffers (running statistics and the like) of op `op` of the training program, or null if the op is not
+  /// on this worker.
   const std::vector<at::Tensor>* buffers(OpId op) const;
 
  private:

@@ -16,8 +16,7 @@ const std::vector<Schedule>& known_schedules();
 /// Errors (user), with `where`: an unknown schedule; the message lists the known ones.
 const Schedule& find_schedule(std::string_view name, const std::string& where);
 
-// Defaults for plans that name no schedule.
-const Schedule& usual_schedule();  ///< the first of the registry
+// More defaults for plans that name no schedule.
 /// The plain schedule with the fewest micro-batches in flight. Without a pipeline it accumulates gradients.
 const Schedule& lean_schedule();
 const Schedule& chunked_schedule();  ///< the first schedule for several stages per worker

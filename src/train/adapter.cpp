@@ -12,22 +12,23 @@
 namespace trireme {
 namespace {
 
-/// Forecasts are off by less than this factor, or it is not their common error.
+/// Largest factor that is accepted as a common error of all forecasts.
 constexpr double kGreatestScale = 2;
-/// Forecasts of what one worker computes, against the others, are off by less than that.
+/// Relative error that forecasts of one worker's compute time, compared with the others, may have.
 constexpr double kWorkerError = 0.5;
-/// Observations that the expected compute time of workers is the mean of.
+/// Number of observations of which the expected compute time of workers is the mean.
 constexpr int kBaseline = 4;
-/// Of a step: a worker that computes for less says little by it.
+/// Share of a step: the compute time of a worker that computes for less says little.
 constexpr double kLeastCompute = 0.05;
-/// Latencies that differ by a smaller factor, or by a smaller part of a step, are taken for the same: waking up is part
-/// of them.
+/// Latencies that differ by a smaller factor, or by a smaller share of a step, are considered equal, because waking up
+/// is part of them.
 constexpr double kSameLatency = 3, kLatencyOfStep = 0.05;
-/// Measurements of links in a row that agree neither with what was known nor with each other: nothing is known by them.
+/// After this many consecutive measurements of links that agree neither with the known links nor with each other, the
+/// measurements are discarded.
 constexpr int kMostSuspicions = 4;
-/// Disappointments that count.
+/// Most disappointments that count.
 constexpr int kMostDisappointments = 3;
-/// Slownesses are kept in steps of this, so that plans have readable speeds.
+/// Slownesses are rounded to multiples of this, so that plans have readable speeds.
 constexpr double kSlownessStep = 0.1;
 
 double median(std::vector<double> values, size_t middle) {
@@ -93,11 +94,11 @@ Adapter::Wish PlanAdapter::after_step(const MeasuredStep& step) {
   return observe(step) ? judge(step) : Wish{};
 }
 
-/// False: they are to be measured once more, as one measurement may have been disturbed.
+/// Returns false if the links must be measured once more, because one measurement may have been disturbed.
 bool PlanAdapter::take_links(const LinkEstimate& links) {
   measuring_ = false;
   settle();
-  if (links.bandwidth <= 0) return true;  // one worker has none to measure
+  if (links.bandwidth <= 0) return true;  // a single worker has no links to measure
   const auto same = [&](const LinkEstimate& known) {
     const auto [less, more] = std::minmax(links.latency, known.latency);
     return !differ(links.bandwidth, known.bandwidth, options_.same) &&
@@ -115,7 +116,7 @@ bool PlanAdapter::take_links(const LinkEstimate& links) {
   return true;
 }
 
-/// Takes medians when a window is whole; false before.
+/// Adds a step to the window. Computes the medians and returns true when the window is full.
 bool PlanAdapter::observe(const MeasuredStep& step) {
   window_.push_back(step);
   if (int(window_.size()) < options_.window) return false;
@@ -132,7 +133,7 @@ bool PlanAdapter::observe(const MeasuredStep& step) {
   return true;
 }
 
-/// Which workers compute for longer or shorter than they should, by what the others do.
+/// Finds the workers that compute for longer or shorter than expected, relative to the others.
 void PlanAdapter::compare_workers() {
   pace_ = 1;
   streaks_.resize(compute_.size());
@@ -156,7 +157,8 @@ bool PlanAdapter::is_slow_or_fast(size_t rank, int observations) const {
   return streaks_[rank].observations >= observations;
 }
 
-/// Of those workers that differ; the others keep theirs. The fastest has 1, what all share is the pace.
+/// Estimates the slowness of the workers that differ; the others keep theirs. The fastest worker has 1; the common
+/// factor goes into pace_.
 void PlanAdapter::estimate_slowness() {
   std::vector<double>& slowness = now_.slowness;
   for (int worker : workers_) slowness.resize(std::max(slowness.size(), size_t(worker) + 1), 1.0);
@@ -180,7 +182,8 @@ Adapter::Wish PlanAdapter::judge(const MeasuredStep& step) {
   };
   const bool worker_off = any_worker(options_.windows);
   if (!step_off && !any_worker(1)) confirm();
-  if (!worker_off && any_worker(1)) return {};  // the next observation will tell whose fault it is
+  // The next observation will tell whether the workers or the links are the cause.
+  if (!worker_off && any_worker(1)) return {};
   if (!worker_off && strikes_ < options_.windows) return {};
   if (worker_off) estimate_slowness();
   if (!step_off || !options_.probes || workers_.size() < 2) return reconsider(step);
@@ -188,7 +191,7 @@ Adapter::Wish PlanAdapter::judge(const MeasuredStep& step) {
   return {.links = true};
 }
 
-/// The observation is what was expected.
+/// The observation is as expected.
 void PlanAdapter::confirm() {
   remember(observed_);
   if (!confirmed_) baseline_ = 0;
@@ -198,10 +201,10 @@ void PlanAdapter::confirm() {
   for (size_t r = 0; r < compute_.size(); ++r) expected_compute_[r] += (compute_[r] - expected_compute_[r]) / baseline_;
 }
 
-/// Something is off, and what could be measured of it has been.
+/// Something is off, and everything about it that can be measured has been measured.
 Adapter::Wish PlanAdapter::reconsider(const MeasuredStep& step) {
   settle();
-  const bool first = plan_ == 0 && !confirmed_;  // tells of forecasts, not of changes
+  const bool first = plan_ == 0 && !confirmed_;  // then the forecasts were wrong; nothing has changed
   if (!confirmed_ && plan_ > 0 && observed_ > expected_)
     disappointments_ = std::min(disappointments_ + 1, kMostDisappointments);
   if (has_changed_ || (!confirmed_ && !first)) return replan(step, /*observed=*/true);
@@ -209,7 +212,7 @@ Adapter::Wish PlanAdapter::reconsider(const MeasuredStep& step) {
     accept();
     return {};
   }
-  const double factor = observed_ / expected_;  // the machine as a whole: the same for all plans
+  const double factor = observed_ / expected_;  // the machine as a whole: the same factor for all plans
   machine_ *= factor;
   for (auto& [name, all] : known_)
     for (Known& known : all) known.seconds *= factor;
@@ -217,7 +220,7 @@ Adapter::Wish PlanAdapter::reconsider(const MeasuredStep& step) {
   return {};
 }
 
-/// From now on what was observed is what is expected.
+/// Makes the observed values the expected ones.
 void PlanAdapter::accept() {
   remember(observed_);
   expected_ = observed_;
@@ -226,14 +229,14 @@ void PlanAdapter::accept() {
   confirmed_ = true;
 }
 
-/// What forecasts are to be multiplied by.
+/// Returns the factor by which forecasts must be multiplied.
 double PlanAdapter::scale_of(const Forecast& own) const {
   if (own.step_seconds <= 0) return 1;
   const double forecast = own.step_seconds * machine_;
   return machine_ * std::clamp(observed_ / forecast, 1 / kGreatestScale, kGreatestScale);
 }
 
-/// `observed`: because of an observation, which is from the present conditions then.
+/// `observed`: called because of an observation, which was then made under the present conditions.
 Adapter::Wish PlanAdapter::replan(const MeasuredStep& step, bool observed) {
   if (observed && confirmed_ && differ(pace_, 1, options_.off)) machine_ *= pace_;
   has_changed_ = false;
@@ -261,7 +264,7 @@ Adapter::Wish PlanAdapter::replan(const MeasuredStep& step, bool observed) {
                                best->name, format_seconds(seconds), circumstances(), format_seconds(outlook.seconds)));
 }
 
-/// The current plan does not fit any more.
+/// The current plan no longer fits.
 Adapter::Wish PlanAdapter::leave(const MeasuredStep& step, const Outlook& outlook, const Forecast& own,
                                  const Forecast* best, double seconds, double scale) {
   if (step.steps_left == 0) return {};
@@ -280,11 +283,12 @@ Adapter::Wish PlanAdapter::leave(const MeasuredStep& step, const Outlook& outloo
   return {
       .warning =
           nearest == &own
-              ? fmt::format("after step {} no plan fits {} per worker: the run goes on under {}, which lacks {}, less "
-                            "than all others",
-                            step.step, limit, own.name, format_bytes(own.missing))
+              ? fmt::format(
+                    "after step {} no plan fits {} per worker: the run continues under {}, which lacks {}, less "
+                    "than any other plan",
+                    step.step, limit, own.name, format_bytes(own.missing))
               : fmt::format(
-                    "after step {} no plan fits {} per worker: {}, the nearest, lacks {}; the run goes on under {}, "
+                    "after step {} no plan fits {} per worker: {}, the nearest, lacks {}; the run continues under {}, "
                     "which lacks {}",
                     step.step, limit, nearest->name, format_bytes(nearest->missing), own.name,
                     format_bytes(own.missing))};
@@ -301,7 +305,7 @@ Adapter::Wish PlanAdapter::change_to(const Forecast& forecast, double seconds, d
   return {.change = PlanSwitch{forecaster_.plan(current_), std::move(reason), workers_}};
 }
 
-/// " over links of 23 MiB/s, worker 1 computing 3.0 times as long": what is not as everybody would have it.
+/// Describes the conditions that are not ideal: " over links of 23 MiB/s, worker 1 computing 3.0 times as long".
 std::string PlanAdapter::circumstances() const {
   std::vector<std::string> parts;
   if (now_.links.bandwidth > 0)
@@ -323,7 +327,7 @@ bool PlanAdapter::alike(const Conditions& other) const {
   return true;
 }
 
-/// The current plan's seconds under conditions as they are now.
+/// Stores the current plan's seconds under the present conditions.
 void PlanAdapter::remember(double seconds) {
   std::vector<Known>& known = known_[current_];
   std::erase_if(known, [&](const Known& k) { return alike(k.conditions); });

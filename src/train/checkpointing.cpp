@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kWriterNiceness = 10;  // training has the cores first
+constexpr int kWriterNiceness = 10;  // training has priority on the cores
 
-/// Of the calling thread alone, as Linux has it.
+/// Lowers the priority of the calling thread only, as Linux does for a thread id.
 void lower_priority() { ::setpriority(PRIO_PROCESS, id_t(::syscall(SYS_gettid)), kWriterNiceness); }
 
 }  // namespace
@@ -48,10 +48,11 @@ void Checkpointing::after_evaluation(const EvaluationPoint& point) {
   if (const auto facts = facts_.find(point.step); facts != facts_.end()) facts->second.evaluation = point;
 }
 
-/// Workers hand over after they have posted what they did, which the coordinating thread may not have read yet.
+/// Workers hand over their state after they have posted their outcomes, but the coordinating thread may not have read
+/// these yet.
 bool Checkpointing::knows_all(const GatheredState& gathered) const {
   const auto facts = facts_.find(gathered.step);
-  if (run_.agreement()) return facts != facts_.end();  // evaluations come when training is over
+  if (run_.agreement()) return facts != facts_.end();  // evaluations come after training
   return facts != facts_.end() &&
          (facts->second.evaluation || gathered.awaits_evaluation || !run_.evaluates_after(gathered.step - 1));
 }
@@ -88,7 +89,8 @@ void Checkpointing::poll() {
 void Checkpointing::finish() {
   if (!writes()) return;
   poll();
-  if (!writing_.valid()) return;  // what is not known by now never will be: workers ended in an evaluation
+  // Facts that are unknown now will never be known: the workers ended during an evaluation.
+  if (!writing_.valid()) return;
   note(writing_.get());
   poll();
   if (writing_.valid()) note(writing_.get());
@@ -100,7 +102,7 @@ void Checkpointing::begin_writing() {
   facts_.erase(facts_.begin(), facts_.upper_bound(gathered_->step - 1));
 }
 
-/// On the thread that writes.
+/// Runs on the writing thread.
 Checkpointing::Outcome Checkpointing::write_down(const CheckpointIndex& index) const {
   lower_priority();
   const double began = steady_seconds();
@@ -114,7 +116,7 @@ Checkpointing::Outcome Checkpointing::write_down(const CheckpointIndex& index) c
   }
   try {
     if (outcome.failure.empty()) remove_old_checkpoints(files_, folder_, run_.experiment.checkpoint);
-    else clean_up(files_, folder_);  // a full disk is given back what it took
+    else clean_up(files_, folder_);  // frees the space that the failed checkpoint used
   } catch (const std::exception& error) {
     outcome.untidy = first_line(error);
   }
@@ -136,8 +138,8 @@ void Checkpointing::note(Outcome outcome) {
     ++report_.failed;
     const bool ends = run_.experiment.checkpoint.ends_on_failure;
     line = fmt::format("the checkpoint after step {} was not written: {}; {}", outcome.index.step, outcome.failure,
-                       report_.newest_step > 0 ? fmt::format("the newest is that after step {}", report_.newest_step)
-                                               : "there is none yet");
+                       report_.newest_step > 0 ? fmt::format("the newest one is after step {}", report_.newest_step)
+                                               : "no checkpoint exists yet");
     if (ends && failure_.empty()) failure_ = line;
   }
   if (line.empty()) return;
@@ -151,7 +153,7 @@ void Checkpointing::write(RunResult& result) const {
   constexpr size_t kShown = 3;
   for (size_t w = 0; w < warnings_.size() && w < kShown; ++w) result.warnings.push_back(warnings_[w]);
   if (warnings_.size() > kShown)
-    result.warnings.push_back(fmt::format("{} more such notices of checkpoints", warnings_.size() - kShown));
+    result.warnings.push_back(fmt::format("{} more warnings about checkpoints", warnings_.size() - kShown));
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// The coordinating thread's part in a run's checkpoints: what the workers handed over gets the numbers of its step and
-// is written down by a thread of its own while the run goes on.
+// The coordinating thread's part in a run's checkpoints. It adds the results of the step to the state that the workers
+// handed over. A thread of its own writes the checkpoint while the run continues.
 #pragma once
 
 #include <filesystem>
@@ -19,18 +19,18 @@ namespace trireme {
 /// Used by one thread. One checkpoint is written at a time.
 class Checkpointing {
  public:
-  /// Makes the folder; an empty one: there are no checkpoints. References outlive it.
+  /// Creates the folder. An empty `use.folder` means no checkpoints. References must outlive this object.
   Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& observer);
 
   bool writes() const { return !folder_.empty(); }
   void after_step(const CurvePoint& point);
   void after_evaluation(const EvaluationPoint& point);
-  /// Begins to write what has been handed over, notes what has been written. Waits for nothing.
+  /// Starts writing a state that has been handed over, and records what has been written. Does not block.
   void poll();
-  /// The same, and waits until all is written. The workers have ended.
+  /// The same, and waits until everything is written. The workers must have ended.
   void finish();
 
-  /// Why the run is to end; "": it is not.
+  /// Returns why the run must end; "" if it need not.
   const std::string& failure() const { return failure_; }
   void write(RunResult& result) const;
 
@@ -40,9 +40,9 @@ class Checkpointing {
     std::optional<EvaluationPoint> evaluation;
   };
   struct Outcome {
-    CheckpointIndex index;  ///< with its files
+    CheckpointIndex index;  ///< including its files
     std::string failure;    ///< why there is no checkpoint; empty: there is one
-    std::string untidy;     ///< why older ones were not removed
+    std::string untidy;     ///< why older checkpoints were not removed
     double seconds = 0;
   };
 
@@ -57,12 +57,13 @@ class Checkpointing {
   FileSystem& files_;
   TrainObserver& observer_;
   std::map<std::string, std::string> settings_;
-  std::map<int64_t, Facts> facts_;         ///< by step: of those that are handed over, and of the newest
-  std::optional<GatheredState> gathered_;  ///< taken from the workers; not to be changed while it is written
+  std::map<int64_t, Facts> facts_;         ///< by step: of the steps that are handed over, and of the newest step
+  std::optional<GatheredState> gathered_;  ///< taken from the workers; must not change while it is written
   std::vector<std::string> warnings_;
   std::string failure_;
   CheckpointReport report_;
-  std::future<Outcome> writing_;  ///< last: its end is waited for first
+  /// Last member: its destructor waits for the writing thread before the others are destroyed.
+  std::future<Outcome> writing_;
 };
 
 }  // namespace trireme

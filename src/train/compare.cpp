@@ -32,7 +32,7 @@ void add_prices(ExperimentResult& result) {
   if (!result.price_per_hour) return;
   const double per_second = *result.price_per_hour / kSecondsPerHour;
   for (RunResult& row : result.rows) {
-    if (clock_of(row) != ReplicaReport().clock) continue;  // nobody was paid for modelled time
+    if (clock_of(row) != ReplicaReport().clock) continue;  // modelled time has no price
     if (row.epoch_seconds) row.price_per_epoch = *row.epoch_seconds * per_second;
     if (row.to_target) row.price_to_target = row.to_target->seconds * per_second;
   }
@@ -44,7 +44,7 @@ void complete_comparison(ExperimentResult& result) {
   int64_t samples = std::numeric_limits<int64_t>::max();
   std::map<std::string, double> seconds;  // by clock
   for (const RunResult& row : result.rows) {
-    // rows that a time limit ended count too: otherwise "equal" would not be equal where nothing reached its end
+    // Rows that a time limit ended count too. Otherwise "equal" would mean nothing if no row reached its end.
     const bool ended_fairly = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
     if (ended_fairly && row.devices == 1 && is_single(row.strategy)) single = &row;
     if (!ended_fairly || row.evaluations.empty()) continue;

@@ -1,4 +1,4 @@
-// What only the rows of a comparison together can say.
+// Results that need several rows of a comparison.
 #pragma once
 
 #include <string>
@@ -7,16 +7,16 @@
 
 namespace trireme {
 
-/// What an epoch and the way to the target cost, for all rows, where the result has a price of the machine that ran
+/// Adds the price of an epoch and of reaching the target to all rows, if the result has a price of the machine that ran
 /// them.
 void add_prices(ExperimentResult& result);
 
-/// "real", or "modelled" of a row whose times are a model's: times are compared among rows of one clock.
+/// Returns "real", or "modelled" for a row whose times come from a model. Only times of the same clock are compared.
 std::string clock_of(const RunResult& row);
 
-/// Adds prices; fills in, for all rows: scaling efficiency against the `single` row, and the test results after equal
-/// samples (the most that every row that is ok or timed out reached) and after equal time (the training time of the
-/// shortest such row by the same clock). Idempotent.
+/// Adds prices. Fills in for all rows: the scaling efficiency relative to the `single` row; the test results after
+/// equal samples (the most that every row that is ok or timed out reached); and those after equal time (the training
+/// time of the shortest such row with the same clock). Idempotent.
 void complete_comparison(ExperimentResult& result);
 
 }  // namespace trireme

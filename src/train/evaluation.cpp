@@ -8,7 +8,7 @@ StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data,
   for (int64_t k = 0; k < batches; ++k) {
     const bool anew = k == 0 || !data.test->is_stream();
     const StepOutcome part = worker.evaluate({.batch = take(k), .starts_stream = anew});
-    // nothing else holds a first stage back: its activations would pile up in front of the second
+    // Nothing else slows down a first stage; its activations would pile up in front of the second stage.
     if (plan.stages.size() > 1) worker.barrier();
     sum.loss_sum += part.loss_sum;
     for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;

@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-/// Of `batches` batches, which `take` gives in order. All workers together, with an empty pipeline. Losses and metrics
-/// are sums.
+/// Evaluates `batches` batches, which `take` returns in order. All workers must call it together, with an empty
+/// pipeline. Losses and metrics are sums.
 StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches,
                          const std::function<Batch(int64_t k)>& take);
 

@@ -21,18 +21,18 @@ namespace {
 
 constexpr size_t kSamplesAtATime = 128;  // rows of one forward pass
 
-/// Predictors for the samples of a set, all with the same weights: as long as the samples are padded to or, where the
-/// experiment says so, only as long as those at hand need.
+/// Predictors for the samples of a set, all with the same weights. Their length is the set's padded length or, if the
+/// experiment sets pad_to_multiple_of, only the length that the given samples need.
 class Predictors {
  public:
-  /// Arguments but for the weights outlive it.
+  /// All arguments except the weights must outlive this object.
   Predictors(const Experiment& experiment, const Model& model, const std::shared_ptr<const Dataset>& set,
              const TensorMap& weights)
       : experiment_(experiment), set_(*set), whole_(model, weights, experiment.precision) {
     if (experiment.pad_to_multiple_of > 0) padded_ = std::dynamic_pointer_cast<const PaddedSet>(set);
   }
 
-  /// All samples, those of similar length side by side.
+  /// Returns all samples; those of similar length are adjacent.
   std::vector<int64_t> order() const {
     std::vector<int64_t> indices(size_t(set_.size()));
     std::iota(indices.begin(), indices.end(), int64_t{0});
@@ -41,12 +41,12 @@ class Predictors {
     return indices;
   }
 
-  /// The lengths that hold these samples; {} where none are chosen.
+  /// Returns the lengths to which these samples are padded; {} if the set is always padded to its full length.
   PartLengths lengths(std::span<const int64_t> indices) const {
     return padded_ ? parts_for(*padded_, indices, experiment_.pad_to_multiple_of) : PartLengths{};
   }
 
-  /// Of a sentence that has got so far, no longer than `longest`.
+  /// Returns the padded length for a sentence of `tokens` tokens, at most `longest`.
   int64_t room_for(int64_t tokens, int64_t longest) const {
     const int64_t multiple = experiment_.pad_to_multiple_of;
     return padded_ ? std::min(longest, (tokens + multiple - 1) / multiple * multiple) : longest;
@@ -56,7 +56,7 @@ class Predictors {
     return padded_ ? padded_->get_padded(indices, lengths(indices)) : set_.get(indices, Draw{});
   }
 
-  /// For samples of these lengths, until others are asked for.
+  /// Returns the predictor for samples of these lengths. Valid until the next call with other lengths.
   Predictor& of(const PartLengths& lengths) {
     if (!padded_ || lengths == padded_->padded_parts()) return whole_;
     if (shorter_ && lengths == lengths_) return *shorter_;
@@ -70,9 +70,9 @@ class Predictors {
  private:
   const Experiment& experiment_;
   const Dataset& set_;
-  std::shared_ptr<const PaddedSet> padded_;  ///< the set, where it is not always padded whole
+  std::shared_ptr<const PaddedSet> padded_;  ///< the set if it can be padded to shorter lengths; otherwise null
   Predictor whole_;
-  PartLengths lengths_;  ///< of what follows
+  PartLengths lengths_;  ///< lengths of `model_` and `shorter_`
   std::optional<Model> model_;
   std::optional<Predictor> shorter_;
 };
@@ -95,7 +95,8 @@ std::vector<Metric> measure_auc(Predictors& predictors, const std::function<bool
   return {{"auc", area_under_roc(scores, labels)}};
 }
 
-/// Asks the model for the tokens after prefixes: `source` [sentences, S], each of which stands for `beam` rows.
+/// Returns a function that computes the scores of the tokens after prefixes. `source` is [sentences, S]; each sentence
+/// has `beam` rows.
 NextToken next_token_of(Predictors& predictors, const at::Tensor& source, const BeamOptions& options) {
   return [&predictors, sources = source.repeat_interleave(options.beam, 0),
           longest = options.longest](const at::Tensor& prefixes) {
@@ -105,7 +106,7 @@ NextToken next_token_of(Predictors& predictors, const at::Tensor& source, const 
     data.narrow(1, first, length).copy_(prefixes);
     const at::Tensor logits = predictors.of({first, given}).predict_again(data).select(1, length - 1).to(at::kDouble);
     at::Tensor scores = at::_log_softmax(logits, 1, /*half_to_float=*/false);
-    // no sentence goes on with these: padding, and a second beginning
+    // Padding and a second begin token never continue a sentence.
     for (const int64_t never : {int64_t{kPadding}, int64_t{kBeginToken}})
       scores.select(1, never).fill_(-std::numeric_limits<double>::infinity());
     return scores;

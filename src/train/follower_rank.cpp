@@ -17,9 +17,9 @@ namespace trireme {
 namespace {
 
 constexpr double kPollSeconds = 0.05;
-constexpr double kSecondsForRank0 = 1;        // after an interrupt, to end the run as it wants to
-constexpr double kSecondsForCheckpoint = 12;  // the same where it writes one of what has been trained
-constexpr double kPatienceSeconds = 1;        // after that, for this rank's worker to finish the layer it is in
+constexpr double kSecondsForRank0 = 1;        // after an interrupt, for rank 0 to end the run in its way
+constexpr double kSecondsForCheckpoint = 12;  // the same if rank 0 writes a checkpoint
+constexpr double kPatienceSeconds = 1;        // after that, for this rank's worker to finish its current layer
 
 }  // namespace
 
@@ -40,13 +40,13 @@ void run_follower_rank(const RunSpec& given, const Model& model, const TaskData&
   bool aborted = false;
   while (true) {
     bool timed_out = false;
-    const bool has_entry =
-        run->records.next(kPollSeconds, timed_out).has_value();  // of this rank alone: rank 0 has the run's
+    // Of this rank only: rank 0 has the run's records.
+    const bool has_entry = run->records.next(kPollSeconds, timed_out).has_value();
     if (!has_entry && !timed_out) break;
     if (!interrupted) continue;
     if (interrupted_at == 0) interrupted_at = steady_seconds();
     if (run->agreement()) run->agreement()->stop(kInterrupted);
-    process->ask_to_end();  // where the signal was for this rank alone, rank 0 ends the run as if for all
+    process->ask_to_end();  // if only this rank got the signal, rank 0 ends the run as if all ranks had got it
     const double waited = steady_seconds() - interrupted_at;
     if (!aborted && waited > seconds_for_rank_0) {
       aborted = true;

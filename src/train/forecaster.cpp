@@ -21,12 +21,12 @@
 namespace trireme {
 namespace {
 
-constexpr double kSearchSeconds = 2;  // of the exact planner, while workers go on ...
-constexpr double kFirstSeconds = 60;  // ... and before they begin, measuring included
-constexpr size_t kPlanned = 3;        // of its finalists; all where memory is limited
-constexpr double kSpeedStep = 0.01;   // speeds are rounded to that: plans show them
+constexpr double kSearchSeconds = 2;  // time of the exact planner while workers continue ...
+constexpr double kFirstSeconds = 60;  // ... and before they begin, including measurements
+constexpr size_t kPlanned = 3;       // number of its finalists that become candidates; all of them if memory is limited
+constexpr double kSpeedStep = 0.01;  // speeds are rounded to multiples of this, because plans show them
 
-/// Whether a run that goes on under it keeps the curve of one device.
+/// True if a run that continues under the plan has the curve of one device.
 bool keeps_curve(const Plan& plan) {
   return find_schedule(plan.schedule, plan.name).flushes && plan.compression.kind == Compression::Kind::none;
 }
@@ -35,7 +35,7 @@ double slowness_of(const Conditions& now, int worker) {
   return size_t(worker) < now.slowness.size() ? now.slowness[size_t(worker)] : 1;
 }
 
-/// By rank of `to`, its rank under `from`; -1: it had none.
+/// Returns, by rank of `to`, the rank under `from`; -1: it had none.
 std::vector<int> ranks_before(const std::vector<int>& from, const std::vector<int>& to) {
   std::vector<int> ranks;
   for (int worker : to) {
@@ -51,8 +51,8 @@ PlanForecaster::PlanForecaster(const RunSpec& experiment, const Model& model, co
     : experiment_(experiment), model_(model), devices_(std::max(initial.devices, experiment.devices.front())) {
   if (!keeps_curve(initial))
     fail_user({"adapt", fmt::format("plan \"{}\"", initial.name),
-               "trains another curve than one device (old weights, or gradients in fewer bytes): "
-               "no other plan could go on with it",
+               "its training curve differs from one device's (older weights, or compressed gradients), "
+               "so no other plan can continue it",
                "begin with another plan, or leave out adapt"});
   Profile profile;
   profile.machine = fingerprint_of_this_machine(experiment.threads);
@@ -85,7 +85,7 @@ Conditions PlanForecaster::at_first() const {
 const PlanForecaster::Candidate& PlanForecaster::find(const std::string& name) const {
   const auto found =
       std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return c.name == name; });
-  check_internal(found != candidates_.end(), "only candidates are asked for");
+  check_internal(found != candidates_.end(), "only candidates are requested");
   return *found;
 }
 
@@ -102,26 +102,27 @@ void PlanForecaster::add(const std::string& name, const Plan& plan, const std::v
       {unique, plan, workers, compile(model_, plan, compile_options(experiment_, true)), is_constant});
 }
 
-/// The strategies' plans for a source's devices, which are these workers.
+/// Adds the strategies' plans for the devices of a source; the devices are these workers.
 void PlanForecaster::add_strategies(const std::vector<std::string>& strategies, const CostSource& source,
                                     const std::vector<int>& workers, bool is_constant) {
   for (const std::string& strategy : strategies)
     for (const std::string& name : expand_strategy(strategy)) {
-      if (is_planned(name)) continue;  // asked apart
+      if (is_planned(name)) continue;  // added separately
       try {
         const Plan plan = is_single(name) ? named_plan(name, model_, cluster_of(experiment_, 1), experiment_.batch, {})
                                           : make_plan(name, experiment_, model_, source);
         std::vector<int> used = workers;
-        if (plan.devices > int(used.size())) continue;  // a plan's file for more of them
+        if (plan.devices > int(used.size())) continue;  // the file's plan is for more devices
         used.resize(size_t(plan.devices));
         add(is_constant ? name : plan.in_short(model_) + on_workers(used), plan, used, is_constant);
       } catch (const Error& error) {
-        if (error.blame() != Blame::user) throw;  // too few workers, too small a batch: no candidate
+        if (error.blame() != Blame::user) throw;  // too few workers or too small a batch: not a candidate
       }
     }
 }
 
-/// The exact planner's best within so many seconds, on any number of the first workers of `order`.
+/// Adds the best plans that the exact planner finds within this many seconds, on any number of the first workers of
+/// `order`.
 void PlanForecaster::add_planned(const Conditions& now, const std::vector<int>& order, double seconds) {
   std::map<int, CostSource> sources;
   const auto source_of = [&](const std::vector<int>& first) -> const CostSource& {
@@ -140,11 +141,11 @@ void PlanForecaster::add_planned(const Conditions& now, const std::vector<int>& 
       add(plan.in_short(model_) + on_workers(used), plan, used, false);
     }
   } catch (const Error& error) {
-    if (error.blame() != Blame::user) throw;  // it asked for what has not been measured: no candidate
+    if (error.blame() != Blame::user) throw;  // it needs costs that have not been measured: not a candidate
   }
 }
 
-/// What these workers' plans cost.
+/// Returns the cost source for these workers' plans.
 CostSource PlanForecaster::source_for(const Conditions& now, const std::vector<int>& workers) const {
   CostSource source = source_;
   source.cluster.devices.clear();
@@ -180,7 +181,8 @@ void PlanForecaster::find_candidates(const Conditions& now, const std::string& c
   std::erase_if(candidates_, [&](const Candidate& c) { return !c.is_constant && c.name != current; });
   std::vector<int> order = device_numbers(0, devices_);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return slowness_of(now, a) < slowness_of(now, b); });
-  for (int count = 1; count <= devices_; ++count) {  // all, and all that are faster than one of the others
+  // All workers, and each set of workers that is faster than all others.
+  for (int count = 1; count <= devices_; ++count) {
     const bool leaves_out = count < devices_;
     if (leaves_out && slowness_of(now, order[size_t(count) - 1]) == slowness_of(now, order[size_t(count)])) continue;
     std::vector<int> workers(order.begin(), order.begin() + count);
@@ -200,8 +202,8 @@ Outlook PlanForecaster::outlook(const Conditions& now, const std::string& curren
     try {
       outlook.forecasts.push_back(forecast(candidate, now, find(current)));
     } catch (const Error& error) {
-      if (error.blame() != Blame::user || candidate.name == current)
-        throw;  // of degrees that were not measured: no candidate
+      // Degrees that were not measured: not a candidate.
+      if (error.blame() != Blame::user || candidate.name == current) throw;
     }
   }
   outlook.seconds = steady_seconds() - begin;

@@ -1,5 +1,5 @@
-// Forecasts for a run of this machine: layers as measured, workers and links at their present speed, on the simulator's
-// clock. Candidates are named plans made for those speeds, and those that the exact planner finds.
+// Forecasts for a run on this machine: layers as measured, workers and links at their present speed, on the simulator's
+// clock. Candidates are named plans made for those speeds, and plans of the exact planner.
 #pragma once
 
 #include <optional>
@@ -15,17 +15,18 @@ namespace trireme {
 
 class PlanForecaster final : public Forecaster {
  public:
-  /// Candidates are always `initial` and the experiment's strategies on as many workers. Measures what layers take now,
-  /// before anybody trains, so that no outlook has to: some seconds. The experiment and the model outlive it.
+  /// `initial` and the experiment's strategies on as many workers are always candidates. Measures the layers in the
+  /// constructor, before training begins, so that no outlook has to; this takes some seconds. The experiment and the
+  /// model must outlive this object.
   PlanForecaster(const RunSpec& experiment, const Model& model, const Plan& initial);
 
-  /// What the experiment says of links and memory at first; workers are alike.
+  /// Returns the links and memory that the experiment states at first; all workers are equally fast.
   Conditions at_first() const;
 
-  /// Besides the constant candidates: for these conditions the strategies' plans and the exact planner's best, on all
-  /// workers and, where some are slower than others, on the faster ones alone; where memory is limited also plans that
-  /// save it. Left out are plans that suit neither batch nor number of workers, and those whose curve is not that of
-  /// one device (schedules without flush, compression).
+  /// In addition to the constant candidates: the strategies' plans for these conditions and the exact planner's best
+  /// plan, on all workers and, if some are slower than others, on the faster ones alone; if memory is limited, also
+  /// plans that save memory. Plans are omitted if they do not suit the batch or the number of workers, or if their
+  /// curve differs from that of one device (schedules without flush, compression).
   Outlook outlook(const Conditions& now, const std::string& current) override;
   const Plan& plan(const std::string& name) const override { return find(name).plan; }
 
@@ -33,7 +34,7 @@ class PlanForecaster final : public Forecaster {
   struct Candidate {
     std::string name;
     Plan plan;
-    std::vector<int> workers;  ///< of the run, by rank
+    std::vector<int> workers;  ///< by rank: the worker of the run
     Program program;
     bool is_constant = false;
   };

@@ -1,4 +1,4 @@
-// Trains a few steps under a plan and shows every parameter, gradient and loss: for `trireme verify` and the tests of
+// Trains a few steps under a plan and returns every parameter, gradient and loss: for `trireme verify` and the tests of
 // "same seed, any plan, same curve".
 #pragma once
 
@@ -17,7 +17,7 @@ struct Snapshot {
   std::vector<std::string> names;      ///< of parameters
   std::vector<at::Tensor> parameters;  ///< full, after the step
   std::vector<at::Tensor> gradients;   ///< full, reduced, before clipping
-  std::vector<at::Tensor> averages;    ///< full averaged weights, after the step; undefined where none are kept
+  std::vector<at::Tensor> averages;    ///< full averaged weights, after the step; undefined if none are stored
 };
 
 struct LockstepOptions {
@@ -25,23 +25,23 @@ struct LockstepOptions {
   Precision precision = Precision::fp32;
   WorkerOptions worker;
   double learning_rate = 0.01;
-  std::function<double(int64_t step)> learning_rate_of = {};  ///< wins over learning_rate where set
+  std::function<double(int64_t step)> learning_rate_of = {};  ///< if set, replaces learning_rate
   double clip_norm = 0;
   std::vector<std::string> frozen = {};
   bool private_replicas = false;
-  int64_t steps_per_epoch = 0;  ///< streams begin anew at each; 0: never after the first step
-  int64_t drain_every =
-      0;  ///< steps after which a pipeline without flush runs empty, as before an evaluation; 0: only at the end
-  bool one_pass = false;  ///< reduce and update in one pass as in training; gradients are then not in the snapshots
+  int64_t steps_per_epoch = 0;  ///< streams begin anew at each epoch; 0: never after the first step
+  /// Number of steps after which a pipeline without flush is drained, as before an evaluation; 0: only at the end.
+  int64_t drain_every = 0;
+  bool one_pass = false;  ///< reduces and updates in one pass, as in training; the snapshots then have no gradients
 };
 
-/// One snapshot per step. `batch_of(step)` gives the global batch. Under a schedule without flush the batches overlap:
-/// only snapshots taken when the pipeline has run empty have parameters. Errors as in training.
+/// Returns one snapshot per step. `batch_of(step)` returns the global batch. Under a schedule without flush the batches
+/// overlap: only snapshots taken after a drain have parameters. Errors: as in training.
 std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan,
                                    const std::function<Batch(int64_t step)>& batch_of, const LockstepOptions& options);
 
-/// Largest |a - b| relative to the largest |b| of the tensor, or to `floor` where that is larger (0 when both are all
-/// zero). Infinite where either holds an infinity or a NaN: nothing is proven then.
+/// Returns the largest |a - b| relative to the largest |b| of the tensor, or relative to `floor` if that is larger (0
+/// if both tensors are all zero). Infinite if either contains an infinity or a NaN, because nothing is proven then.
 double relative_difference(const at::Tensor& a, const at::Tensor& b, double floor = 0);
 
 }  // namespace trireme

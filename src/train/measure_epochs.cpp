@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// Passes reports on, and ends the run once the target is reached or the user asks.
+/// Forwards reports, and ends the run once the target is reached or the user interrupts.
 class UntilTarget : public TrainObserver {
  public:
   UntilTarget(double target, TrainObserver& next, const std::atomic<bool>& interrupted)
@@ -39,7 +39,7 @@ class UntilTarget : public TrainObserver {
 
 void check_request(const Experiment& experiment, const TaskData& data, int64_t batch) {
   if (!experiment.target)
-    fail_user({experiment.file.string(), "has no target", "epochs are counted up to one",
+    fail_user({experiment.file.string(), "has no target", "epochs are counted until the target is reached",
                "add target = 0.9, or --set target=0.9"});
   if (batch > data.train->size())
     fail_user({"--batches", fmt::format("{}", batch), fmt::format("there are {} training samples", data.train->size()),

@@ -1,4 +1,4 @@
-// How a running training tells the outside: progress bars, files, a parent process.
+// Receives the events of a training run: for progress bars, files and a parent process.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ struct StepReport {
   CurvePoint point;
   int64_t total_steps = 0;
   double step_seconds = 0;
-  double samples_per_second = 0;  ///< so far, evaluation excluded
-  double seconds_left = 0;        ///< estimate; evaluation included
+  double samples_per_second = 0;  ///< so far, without evaluation
+  double seconds_left = 0;        ///< estimate, with evaluation
 };
 
 /// Called from the training's coordinating thread, never concurrently.
@@ -22,10 +22,10 @@ class TrainObserver {
   virtual ~TrainObserver() = default;
   virtual void on_step(const StepReport&) {}
   virtual void on_evaluation(const EvaluationPoint&) {}
-  /// The trained weights as a file is to hold them (train/trained_weights.h), once, after the last step. What it throws
-  /// becomes a warning of the run.
+  /// Called once, after the last step, with the trained weights in the form for a file (train/trained_weights.h). An
+  /// exception becomes a warning of the run.
   virtual void on_weights(const Weights&) {}
-  /// A line for the user while the run goes on: a checkpoint that could not be written.
+  /// A line for the user during the run, for example that a checkpoint could not be written.
   virtual void on_notice(const std::string&) {}
 };
 

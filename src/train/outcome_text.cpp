@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// CBOR: JSON's own text has no NaN
+// CBOR, because JSON text cannot represent NaN.
 std::string packed(const json& value) {
   std::string text;
   json::to_cbor(value, text);

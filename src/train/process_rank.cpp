@@ -26,10 +26,10 @@ enum Tag : int64_t { kVerdict, kPost, kMemory, kClock };
 
 constexpr const char* kGo = "go";
 constexpr const char* kEnd = "end";
-constexpr double kMostCores = 1e6;  // where no control group limits them
-constexpr int kClockRounds = 8;     // the quickest of them counts
+constexpr double kMostCores = 1e6;  // if no control group limits them
+constexpr int kClockRounds = 8;     // the fastest round counts
 
-/// Processes with the same one share a steady clock.
+/// Processes with equal ids share a steady clock.
 std::string machine_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -84,8 +84,8 @@ ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backen
   compare_clocks(machines);
 }
 
-/// Rank 0 answers with its time; half of the round trip is what the answer took. Only between machines: one has one
-/// clock.
+/// Rank 0 answers with its time; the answer is assumed to have taken half of the round trip. Only between machines,
+/// because a machine has one clock.
 void ProcessRank::compare_clocks(const std::vector<std::string>& machines) {
   for (int other = 1; other < size(); ++other) {
     if (machines[size_t(other)] == machines[0] || (rank() != 0 && rank() != other)) continue;
@@ -111,7 +111,8 @@ std::unique_ptr<Communicator> ProcessRank::worker_communicator() { return over_a
 bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
   if (rank() != 0) return receive_text(*world_, 0, kVerdict) == kGo;
   if (decided_ < 0) decided_ = step - 1;
-  while (!ended_ && decided_ <= step && decided_ + 1 < steps) {  // on this one, if it is the first, and on the next
+  // Decides this step, if it is the first, and the next one.
+  while (!ended_ && decided_ <= step && decided_ + 1 < steps) {
     ended_ = !gate.enter(++decided_);
     for (int other = 1; other < size(); ++other) send_text(*world_, ended_ ? kEnd : kGo, other, kVerdict);
   }
@@ -128,7 +129,7 @@ void ProcessRank::post(StepRecords& records, int64_t step, bool evaluation, Step
   take_posts(records, evaluation ? 0 : 1);
 }
 
-/// Until only `left` of them are outstanding.
+/// Receives posts until at most `left` are outstanding.
 void ProcessRank::take_posts(StepRecords& records, size_t left) {
   for (; awaited_.size() > left; awaited_.pop_front())
     for (Awaited& awaited = awaited_.front(); awaited.next < size(); ++awaited.next) {

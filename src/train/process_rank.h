@@ -1,4 +1,4 @@
-// A run in which every worker is a process: what the ranks tell each other besides what training needs.
+// A run in which every worker is a process: the messages that the ranks exchange in addition to those of training.
 #pragma once
 
 #include <atomic>
@@ -15,53 +15,55 @@
 
 namespace trireme {
 
-/// What LongWork (comm/flight_recorder.h) calls rank 0's writing of the last checkpoint when the others are gone.
+/// The name under which LongWork (comm/flight_recorder.h) reports that rank 0 writes the last checkpoint after the
+/// other ranks are lost.
 inline constexpr const char* kSavingLastStep = "saving the last step";
 
-/// One rank's part. Belongs to one thread at a time: the worker's while there is one, else the main thread; abort() and
-/// the constants are for any. Rank 0 coordinates: it says which steps are run, and hears what came of them.
+/// One rank of the run. Belongs to one thread at a time: the worker's thread while there is one, otherwise the main
+/// thread; abort() and the constants may be used by any thread. Rank 0 coordinates: it decides which steps are run and
+/// receives their outcomes.
 class ProcessRank {
  public:
-  /// All ranks together: clocks are compared. `backend`: the world's, "gloo".
+  /// All ranks must construct it together, because clocks are compared. `backend`: the world's backend, such as "gloo".
   ProcessRank(std::unique_ptr<Communicator> world, std::string backend);
 
   int rank() const { return world_->rank(); }
   int size() const { return world_->size(); }
   Communicator& world() { return *world_; }
   const std::string& backend() const { return backend_; }
-  /// That all processes together may use at once, counted once where they share them, and the machines that they are
-  /// on.
+  /// Cores that all processes together may use at once, shared cores counted once; and the number of their machines.
   int cores() const { return cores_; }
   int machines() const { return machines_; }
 
-  /// Over all ranks, for what a run carries from step to step: its messages have tags of their own.
+  /// A communicator over all ranks for training state; its messages have tags of their own.
   Communicator& states() { return *states_; }
-  /// A communicator over all ranks for a worker; what it counts is training's alone. All ranks together.
+  /// Returns a communicator over all ranks for a worker; it counts the traffic of training only. All ranks must call it
+  /// together.
   std::unique_ptr<Communicator> worker_communicator();
 
-  /// Whether 0-based `step` of `steps` is to be run: as rank 0's `gate` decided when it began the step before, so that
-  /// nobody waits for the answer; the gates of others are not asked. Steps are asked for in order.
+  /// Returns true if 0-based `step` of `steps` must be run. Rank 0's `gate` decided that when rank 0 began the previous
+  /// step, so that no rank waits for the answer; the gates of other ranks are not used. Call it for the steps in order.
   bool enters(StepGate& gate, int64_t step, int64_t steps);
 
-  /// Rank 0 posts its own outcome and those of all others for what was posted before, of evaluations for this one: at
-  /// that time they are there or about to be. Others send theirs and go on. All ranks post the same steps and
-  /// evaluations.
+  /// Rank 0 posts its own outcome, and those of all other ranks for the previous post; for an evaluation, also those
+  /// for this post. At that time they have arrived or are about to arrive. Other ranks send theirs and continue. All
+  /// ranks must post the same steps and evaluations.
   void post(StepRecords& records, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds);
 
-  /// Rank 0, in place of what others will not post any more. `losses`: by step done, by rank: StepOutcome::loss_sum. Of
-  /// all else that they did nothing is known. False: something before the last step, or its loss, remains unknown; the
-  /// last step's evaluation may.
+  /// Rank 0. Replaces the posts that lost ranks will not send. `losses`: by step done, by rank: StepOutcome::loss_sum.
+  /// Nothing else is known about their work. Returns false if something before the last step, or the last step's loss,
+  /// remains unknown; the last step's evaluation may remain unknown.
   bool post_for_others(StepRecords& records, const std::map<int64_t, std::vector<double>>& losses);
 
-  /// After the last post: rank 0 posts what is still to come and gets every rank's memory.
+  /// Call it after the last post. Rank 0 posts the remaining outcomes and gets every rank's memory.
   void finish(StepRecords& records, std::vector<MemoryUse>& memory);
 
-  /// This rank shall end: rank 0 hears of it with the next post. Thread-safe, as the next one.
+  /// Tells rank 0, with the next post, that this rank was asked to end. Thread-safe, as is the next function.
   void ask_to_end() { asked_to_end_ = true; }
-  /// Rank 0: one of the others that was asked to end; 0: none, as far as is known.
+  /// Rank 0. Returns one of the other ranks that was asked to end; 0: none is known.
   int other_asked_to_end() const { return other_asked_; }
 
-  /// First reason wins; ends all ranks, in whatever they are.
+  /// Ends all ranks, whatever they are doing. The first reason wins.
   void abort(const std::string& reason) { world_->abort(reason); }
   std::string abort_reason() const { return world_->abort_reason(); }
 
@@ -76,15 +78,15 @@ class ProcessRank {
 
   std::atomic<bool> asked_to_end_ = false;
   std::atomic<int> other_asked_ = 0;
-  int64_t decided_ = -1;  ///< rank 0: the newest step that was decided on; -1: none
-  bool ended_ = false;    ///< rank 0: `decided_` is refused
+  int64_t decided_ = -1;  ///< rank 0: the newest step that was decided; -1: none
+  bool ended_ = false;    ///< rank 0: `decided_` was refused
 
-  /// Posts of others that rank 0 has not taken, one of each.
+  /// A post of other ranks that rank 0 has not fully received.
   struct Awaited {
     int64_t step = 0;
     bool evaluation = false;
-    double begin = 0, end = 0;  ///< of its own
-    int next = 1;               ///< the first whose post is outstanding
+    double begin = 0, end = 0;  ///< of rank 0's own outcome
+    int next = 1;               ///< the first rank whose post is outstanding
   };
   std::deque<Awaited> awaited_;
 };

@@ -24,9 +24,9 @@ namespace trireme {
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(1);
-constexpr int64_t kTracedStep = 10;  // of a plan, or the last one of a shorter run
+constexpr int64_t kTracedStep = 10;  // counted from the first step of a plan; a shorter run traces its last step
 
-/// Samples of a batch of so many that `rank` loads, micro-batch by micro-batch.
+/// Returns the samples that `rank` loads of a batch of `samples` samples, by micro-batch.
 std::vector<Range> loaded_samples(const Program& program, const Model& model, int rank, int64_t samples) {
   std::vector<Range> ranges;
   for (const Value& value : program.values) {
@@ -61,10 +61,10 @@ std::unique_ptr<InstructionTimes> times_of(const RunSpec& experiment, const Mode
                                                                .slowness = source.slowness});
 }
 
-Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<int> who,
+Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<int> by_rank,
              const std::shared_ptr<EmulatedLinks>& links, int threads)
     : plan(std::move(p)),
-      workers(std::move(who)),
+      workers(std::move(by_rank)),
       training(compile(model, plan, options_of(experiment, plan, true))),
       evaluation(compile(model, plan, options_of(experiment, plan, false))),
       times(times_of(experiment, model)),
@@ -74,8 +74,8 @@ Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<
   for (int r = 0; r < plan.replicas; ++r) {
     const auto make_world = [&] { return agrees ? LocalWorld(threads) : world_of(experiment, links, threads); };
     groups.push_back(std::make_unique<ReplicaGroup>(r, r * plan.devices, training, make_world));
-    if (experiment.links && !agrees)
-      groups.back()->world.move_beside_computing();  // as between the machines that the links stand for
+    // As between the machines that the links represent.
+    if (experiment.links && !agrees) groups.back()->world.move_beside_computing();
   }
 }
 
@@ -128,7 +128,7 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
   begin_phase(std::move(phase));
 }
 
-/// Bytes of a worker beyond which an allocation fails. 0: whoever adapts the plan has taken that over.
+/// Returns the bytes of a worker beyond which an allocation fails. 0: the adapter handles the limit instead.
 int64_t Run::enforced_limit(int64_t step) const {
   const std::vector<MemoryChange>& changes = experiment.memory_changes;
   if (adapts_ && !changes.empty() && changes.front().at_step <= step) return 0;
@@ -139,7 +139,8 @@ bool Run::saves_weights() const {
   return experiment.save_weights.value_or(bytes_of_weights(model, experiment.precision) <= kLargestSavedUnasked);
 }
 
-/// Of every batch what this process' worker reads; nothing where workers are threads: together they read all.
+/// Returns a function that lists the samples of a batch that this process' worker reads; null if workers are threads:
+/// together they read all.
 std::function<std::vector<Range>(int64_t)> Run::samples_of_process(const Phase& phase) const {
   if (!process_) return {};
   return [this, &phase, rank = process_->rank()](int64_t samples) {
@@ -164,7 +165,7 @@ void Run::begin_phase(std::unique_ptr<Phase> phase) {
   if (!abort_reason_.empty()) p.abort(abort_reason_);
 }
 
-/// Of a replica when it begins: those that train elsewhere load nothing here.
+/// Called when a replica begins. Replicas that train in other processes load nothing here.
 void Run::begin_loading(const Phase& phase, ReplicaGroup& group, int64_t first_step) {
   group.next_step = first_step;
   group.next_test = evaluates_first_ && plans_.empty() ? 0 : batches.evaluations();
@@ -175,8 +176,8 @@ void Run::begin_loading(const Phase& phase, ReplicaGroup& group, int64_t first_s
                                           [&group] { return group.world.abort_reason(); });
 }
 
-/// The batches of the run in the order in which every worker takes them: each step's, and after steps with an
-/// evaluation the test set's.
+/// Returns the next batch of the run, in the order in which every worker takes them: the batch of each step and, after
+/// a step with an evaluation, the batches of the test set.
 std::optional<PlannedBatch> Run::next_batch(ReplicaGroup& group) const {
   if (agreement_) {
     const int64_t end = agreement_->steps_of_replica(group.number);
@@ -199,20 +200,20 @@ StepInput Run::training_input(const Phase& phase, ReplicaGroup& group, int rank,
           .slowness = slowness_at(experiment.worker_changes, phase.worker(rank), step)};
 }
 
-/// Since the last call, on the worker's clock.
+/// Returns the seconds since the last call, on the worker's clock.
 double Run::load_seconds(ReplicaGroup& group, int rank) const {
   const double seconds = group.loader->take_load_seconds(reader_of(rank));
   return experiment.virtual_machines ? 0 : seconds;
 }
 
-/// After so many steps.
+/// `step`: number of finished steps.
 void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
   Loader& loader = *phase.only_group().loader;
   StepOutcome sum = evaluate_all(worker, phase.plan, data, batches.evaluations(),
                                  [&](int64_t) { return loader.take(reader_of(rank)); });
   post(rank, step, true, std::move(sum), 0);
   if (rank == 0) evaluated_ = step;
-  loader.take_load_seconds(reader_of(rank));  // an evaluation is no part of training time
+  loader.take_load_seconds(reader_of(rank));  // an evaluation is not part of training time
 }
 
 std::unique_ptr<Worker> Run::make_worker(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store) {
@@ -239,7 +240,7 @@ void Run::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, dou
 }
 
 void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
-  if ((rank == 0 || process_) && state_) note_begin();  // all have taken their part
+  if ((rank == 0 || process_) && state_) note_begin();  // all workers have taken their parts
   int64_t step = phase.first_step;
   if (evaluates_first_ && plans_.size() == 1) evaluate(phase, rank, worker, step);
   for (; step < steps && enters(step); ++step) {
@@ -265,13 +266,13 @@ void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
   end_work(phase, rank, worker, store);
 }
 
-/// Of an elastic run: the last step is not lost with a rank.
+/// True in an elastic run, so that the last step is not lost with a rank.
 bool Run::keeps_whole_steps(const Phase& phase) const {
   return process_ && experiment.elastic && checkpoint_every > 0 &&
          obstacle_to_whole_steps(phase.training, model).empty();
 }
 
-/// Rank 0, which the others have left: what is in its weights and not in the last checkpoint.
+/// Called on rank 0 after the other ranks are lost. Hands over what is in its weights but not in the last checkpoint.
 void Run::hand_over_alone(Phase& phase, Worker& worker) {
   const double began = steady_seconds();
   const LongWork saving(flight_recorder(process_->world()), kSavingLastStep);
@@ -279,8 +280,8 @@ void Run::hand_over_alone(Phase& phase, Worker& worker) {
   if (!whole) return;
   std::map<int64_t, std::vector<double>> losses;
   for (const auto& [number, by_rank] : whole->losses) losses[begun_at + number] = by_rank;
-  const bool all_known =
-      process_->post_for_others(records, losses);  // a state that was handed over waits for its step's loss too
+  // A state that was already handed over also needs its step's loss.
+  const bool all_known = process_->post_for_others(records, losses);
   const int64_t step = begun_at + whole->done;
   if (!all_known || step <= std::max(handed_over_, begun_at) || step == steps) return;
   phase.gatherer.reuse(handover.take_used());
@@ -292,7 +293,7 @@ void Run::hand_over_alone(Phase& phase, Worker& worker) {
                 .awaits_evaluation = evaluates_after(step - 1) && evaluated_ < step});
 }
 
-/// Between two steps: the state of the run, of which `step` are done, goes to whoever writes it down. All workers
+/// Called between two steps. Hands over the state of the run after `step` steps to be written. All workers must call it
 /// together.
 void Run::hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
   const double began = steady_seconds();
@@ -324,7 +325,7 @@ void Run::end_work(Phase& phase, int rank, Worker& worker, const ParameterStore&
   memory_[size_t(rank)] = memory_use(rank);
 }
 
-/// On a thread of its own, as worker threads do: what fails here ends the other ranks too.
+/// Works on a thread of its own, as worker threads do. A failure here ends the other ranks too.
 void Run::work_as_process(Phase& phase, ParameterStore& store) {
   const int rank = process_->rank();
   const auto body = [&](int) {
@@ -341,10 +342,11 @@ void Run::work_as_process(Phase& phase, ParameterStore& store) {
   run_worker_threads(phase.only_group().world, body, {threads_of(phase)[size_t(rank)]}, rank);
 }
 
-/// Once the workers have been refused `step`: whether they give way to those of another plan. The same answer for all.
+/// Called after the workers have been refused `step`. Returns true if another plan's workers take over. All workers get
+/// the same answer.
 bool Run::changes_plan(Phase& phase, int rank, Worker& worker, int64_t step) {
   if (step == steps) return false;
-  worker.barrier();  // all of them have been refused
+  worker.barrier();  // all workers have been refused
   if (rank == 0) {
     std::lock_guard lock(mutex_);
     phase.ends_in_change = wanted_.has_value() && gate.reopen();
@@ -360,16 +362,16 @@ bool Run::changes_plan(Phase& phase, int rank, Worker& worker, int64_t step) {
   return phase.ends_in_change;
 }
 
-/// The workers have taken over from those before them.
+/// Called when the workers have taken over from the previous ones.
 void Run::note_begin() {
   state_.reset();
-  if (plans_.size() == 1) return;  // those of an earlier run
+  if (plans_.size() == 1) return;  // the previous workers were those of an earlier run
   change_.seconds = steady_seconds() - change_began_;
   std::lock_guard lock(mutex_);
   changes_.push_back(change_);
 }
 
-/// What moves within this process would have gone over the links.
+/// Waits as long as the transfer over the links would take; the state itself stays in this process.
 void Run::carry_state(const Phase& from, const Phase& to) {
   std::vector<int> was;
   for (int rank = 0; rank < to.plan.devices; ++rank) {

@@ -1,4 +1,4 @@
-// A run's workers: what they share, and what each of them does, under one plan after another.
+// The workers of a run: the data that they share, and what each of them does, under one plan after another.
 #pragma once
 
 #include <exception>
@@ -25,18 +25,18 @@
 
 namespace trireme {
 
-/// Where workers that are threads meet: in virtual time where the experiment has machines for it.
+/// Returns the LocalWorld of workers that are threads; in virtual time if the experiment has virtual machines.
 LocalWorld world_of(const RunSpec& experiment, std::shared_ptr<EmulatedLinks> links, int threads);
-/// Null: they live in real time.
+/// Returns null if the workers run in real time.
 std::unique_ptr<InstructionTimes> times_of(const RunSpec& experiment, const Model& model);
 
 /// The workers under one plan, from one change of plan to the next.
 struct Phase {
-  /// `threads`: workers of a replica that are threads of this process.
+  /// `threads`: number of a replica's workers that are threads of this process.
   Phase(const RunSpec& experiment, const Model& model, Plan plan, std::vector<int> workers,
         const std::shared_ptr<EmulatedLinks>& links, int threads);
 
-  /// Of the run's workers, which one has this rank.
+  /// Returns the worker of the run that has this rank.
   int worker(int rank) const { return workers.empty() ? rank : workers[size_t(rank)]; }
 
   const Plan plan;
@@ -44,52 +44,52 @@ struct Phase {
   const Program training, evaluation;
   const std::unique_ptr<InstructionTimes> times;
   std::vector<std::unique_ptr<ReplicaGroup>> groups;  ///< by replica
-  TrainedWeights weights;  ///< gathered at the end of the run, where a file or final metrics need them
-  StateGatherer gatherer;  ///< of what the next plan's workers go on with
+  TrainedWeights weights;  ///< gathered at the end of the run, if a file or final metrics need them
+  StateGatherer gatherer;  ///< gathers the state that the next plan's workers resume
   int64_t first_step = 0;
   bool ends_in_change = false;  ///< written by rank 0 between two barriers
 
   /// Ends the workers of all groups.
   void abort(const std::string& reason);
-  /// Of the plan's workers where it has no agreement.
+  /// The workers of a plan without an agreement.
   ReplicaGroup& only_group() const { return *groups.front(); }
 };
 
-/// What a run goes on from instead of beginning.
+/// The state that a run resumes.
 struct ResumedState {
   int64_t step = 0;    ///< steps done
-  double seconds = 0;  ///< that they took
+  double seconds = 0;  ///< duration of those steps
   TrainingState state;
-  bool awaits_evaluation = false;  ///< the run goes on with the evaluation that belongs to that step
+  bool awaits_evaluation = false;  ///< the run begins with the evaluation that belongs to that step
 };
 
 struct RunOptions {
-  bool adapts =
-      false;  ///< somebody sees to it that the plan fits when memory shrinks; else what is over the limit ends it
-  bool writes_checkpoints = false;  ///< states are handed over as the experiment's [checkpoint] says
+  /// The adapter changes the plan when memory shrinks; otherwise an allocation beyond the limit ends the run.
+  bool adapts = false;
+  bool writes_checkpoints = false;  ///< states are handed over as the experiment's [checkpoint] table says
   std::optional<ResumedState> resumed = {};
   MakeReplicaWorld make_world = {};  ///< of a plan with an agreement whose replicas are not all in this process
-  std::shared_ptr<ProcessRank> process =
-      {};  ///< this process works as one rank of the plan, with private replicas; null: all workers are
-           ///< threads of this process. All ranks have the same other options (train/share_state.h)
+  /// This process is one rank of the plan, with private replicas; null: all workers are threads of this process. All
+  /// ranks have the same other options (train/share_state.h).
+  std::shared_ptr<ProcessRank> process = {};
 };
 
-/// Owns what the workers need: in the middle of a long layer they may outlive train() after an interrupt. work_all
-/// belongs to one thread, all else is safe from any thread unless it says otherwise.
+/// Owns what the workers need. After an interrupt the workers may outlive train(), in the middle of a long layer.
+/// work_all belongs to one thread; all other functions are thread-safe unless they say otherwise.
 class Run {
  public:
   Run(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan, RunOptions options = {});
 
-  ~Run() { stop_loading(); }  // its threads ask for what other members know
+  ~Run() { stop_loading(); }  // its threads use other members
 
   const RunSpec experiment;
   const Model model;
   const TaskData data;
   const Batches batches;
-  int64_t steps = 0;  ///< constant; under an agreement RunAgreement::steps_of_run
+  int64_t steps = 0;  ///< constant; under an agreement: RunAgreement::steps_of_run
   const int64_t evaluate_every;
-  int64_t checkpoint_every;  ///< constant; steps; 0: no states are handed over
-  const int64_t begun_at;    ///< steps that earlier runs had done
+  int64_t checkpoint_every;  ///< constant; in steps; 0: no states are handed over
+  const int64_t begun_at;    ///< steps of earlier runs
   StepRecords records;
   StepGate gate;
   StateHandover handover;
@@ -97,45 +97,45 @@ class Run {
   const BatchSampler& sampler() const { return batches.sampler(); }
   int64_t samples_in(int64_t step) const { return sampler().batch_size_at(step % sampler().steps_per_epoch()); }
   bool saves_weights() const;
-  /// Of 0-based steps.
+  /// `step` is 0-based.
   bool evaluates_after(int64_t step) const { return (step + 1) % evaluate_every == 0 || step + 1 == steps; }
-  /// Besides the last step, wherever the run ends.
+  /// True for the regular hand-overs. The last step is also handed over, wherever the run ends.
   bool hands_over_after(int64_t step) const { return checkpoint_every > 0 && (step + 1) % checkpoint_every == 0; }
-  /// Whether it may be any other step too: replicas that agree stop where they can.
+  /// True if a hand-over may follow any step: replicas that agree stop where they can.
   bool hands_over_anywhere() const { return agreement_ && agreement_->stops().by_samples(); }
   /// Null: workers are threads.
   const ProcessRank* process() const { return process_.get(); }
-  /// Null: the plan has none.
+  /// Null: the plan has no agreement.
   RunAgreement* agreement() const { return agreement_.get(); }
 
   /// Trains to the end, plan after plan, and closes the records. Never throws: see error().
   void work_all();
 
-  /// The run is to go on under another plan after the step that its workers are in, unless that is its last.
+  /// Requests a change of plan after the step that the workers are in, unless it is the last step.
   void change_plan(PlanSwitch wanted);
-  /// What the workers measured of the links since the last call.
+  /// Returns what the workers measured of the links since the last call.
   std::optional<LinkEstimate> take_links();
 
-  /// Ends the run after a step that all workers agree on, where they can; else as abort. `reason`: of the latter.
+  /// Ends the run after a step on which all workers agree, if possible; otherwise like abort, with `reason`.
   void stop(const std::string& reason);
-  /// Ends all workers, in whatever they are.
+  /// Ends all workers, whatever they are doing.
   void abort(const std::string& reason);
   void stop_loading();
-  /// The most that any plan of the run has had.
+  /// Returns the largest number of devices of any plan of the run.
   int devices() const;
   std::vector<PlanChange> changes() const;
 
-  /// Empty: it was not aborted.
+  /// Empty: the run was not aborted.
   std::string abort_reason() const;
 
-  // -- once work_all has returned
+  // -- after work_all has returned
   std::exception_ptr error() const { return error_; }  ///< of the first worker that failed
   const Phase& last_phase() const { return *phase_; }
   const std::vector<Plan>& plans() const { return plans_; }  ///< in order
   const std::vector<MemoryUse>& memory() const {
     return agreement_ ? agreement_->memory() : memory_;
-  }  ///< by rank, when the rank was through
-  /// None where the run has not come to its end, or they are not wanted.
+  }  ///< by rank, at the time when the rank had finished
+  /// Empty if the run has not reached its end, or if the weights are not needed.
   const TensorMap& trained_weights() const {
     return agreement_ ? agreement_->weights() : last_phase().weights.tensors();
   }
@@ -169,7 +169,7 @@ class Run {
   bool enters(int64_t step) { return process_ ? process_->enters(gate, step, steps) : gate.enter(step); }
   void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds);
   void end_work(Phase& phase, int rank, Worker& worker, const ParameterStore& store);
-  /// Of the loader, where `rank` takes its batches.
+  /// Index of the loader's reader for `rank`.
   int reader_of(int rank) const { return process_ ? 0 : rank; }
   bool changes_plan(Phase& phase, int rank, Worker& worker, int64_t step);
   void note_begin();
@@ -177,8 +177,8 @@ class Run {
   std::vector<int> threads_of(const Phase& phase) const;
 
   const bool adapts_;
-  const bool evaluates_first_;                  ///< the step that it goes on from
-  const std::shared_ptr<EmulatedLinks> links_;  ///< null: there are none
+  const bool evaluates_first_;                  ///< evaluate the step that the run resumes first
+  const std::shared_ptr<EmulatedLinks> links_;  ///< null: no emulated links
   const std::shared_ptr<ProcessRank> process_;  ///< null: workers are threads
 
   mutable std::mutex mutex_;
@@ -189,15 +189,15 @@ class Run {
   std::vector<PlanChange> changes_;             // guarded by mutex_
   int devices_ = 0;                             // guarded by mutex_
 
-  std::unique_ptr<RunAgreement>
-      agreement_;  ///< of the first phase, which is the only one then; null: the plan has none
+  /// Of the first phase, which is then the only one; null: the plan has no agreement.
+  std::unique_ptr<RunAgreement> agreement_;
   std::exception_ptr error_;
   std::vector<Plan> plans_;
   std::vector<MemoryUse> memory_;
-  std::optional<TrainingState> state_;  ///< between two phases, and before the first one of a run that is resumed
-  int64_t handed_over_ = 0,
-          evaluated_ = 0;  ///< rank 0: steps done when its state was last handed over, and last evaluated
-  PlanChange change_;      ///< that is going on
+  std::optional<TrainingState> state_;  ///< between two phases, and before the first one of a resumed run
+  /// Rank 0: steps done when its state was last handed over, and when it last evaluated.
+  int64_t handed_over_ = 0, evaluated_ = 0;
+  PlanChange change_;  ///< the change in progress
   double change_began_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Run: replicas that agree, under a plan with an agreement.
+// Run: the replicas of a plan with an agreement.
 #include <c10/core/InferenceMode.h>
 
 #include <optional>
@@ -17,7 +17,7 @@ constexpr double kSecondsForWriter = 10;
 
 StepInput Run::replica_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const {
   const int r = group.number;
-  return {.step = step * phase.plan.replicas + r,  // every replica has dropout masks of its own
+  return {.step = step * phase.plan.replicas + r,  // each replica has its own dropout masks
           .own_step = step,
           .ends_epoch = (step + 1) % agreement_->batches().steps_per_epoch(r) == 0,
           .batch = group.loader->take(rank),
@@ -28,15 +28,15 @@ StepInput Run::replica_input(const Phase& phase, ReplicaGroup& group, int rank, 
               agreement_->is_modelled() ? 1 : slowness_at(experiment.worker_changes, group.first_rank + rank, step)};
 }
 
-/// One worker's part of one replica: until its length is over, or the policy says so.
+/// One worker's part of one replica, until the replica's length is reached or the policy stops it.
 void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store) {
-  const c10::InferenceMode inference;  // what the policy makes between two steps is the workers'
+  const c10::InferenceMode inference;  // tensors that the policy creates between two steps belong to the workers
   const std::unique_ptr<Worker> worker = make_worker(phase, group, rank, store);
   worker->show(group.agreement->view());
-  worker->barrier();  // all have shown what they hold, and taken their part of what the run goes on from
+  worker->barrier();  // all have registered what they hold, and have taken their parts of the resumed state
   if (rank == 0) group.resumed.reset();
   const int64_t end = agreement_->steps_of_replica(group.number);
-  std::optional<StepInput> input;  // of a step that is held too, until it is made
+  std::optional<StepInput> input;  // of the next step; if the step is held, it stays until it is made
   bool ends = false;
   for (int64_t step = agreement_->begun_at(group.number) + group.agreement->hub().first_step();
        !ends && (end == 0 || step < end);) {
@@ -57,7 +57,7 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
   if (rank == 0) agreement_->end(group);
 }
 
-/// After `step` steps; where it is `held` the next one was asked for and is made later. Whether the run ends here.
+/// Called after `step` steps. `held`: the next step was requested and is made later. Returns true if the run ends here.
 bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store,
                        int64_t step, bool held) {
   ReplicaStops& stops = agreement_->stops();
@@ -78,7 +78,8 @@ bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& work
   return group.comes && meet_replicas(phase, group, rank, worker, store);
 }
 
-/// Whether the end of replicas that are all through is still to be written down; as the first one says.
+/// Returns true if the final state of replicas that have all finished must still be handed over. The first replica
+/// decides.
 bool Run::hands_over_end(ReplicaGroup& group, int rank, Worker& worker) {
   if (!agreement_->stops().writes()) return false;
   if (rank == 0) {
@@ -90,7 +91,8 @@ bool Run::hands_over_end(ReplicaGroup& group, int rank, Worker& worker) {
   return group.comes;
 }
 
-/// Wherever the replicas are: all come, also those that make no more steps. Whether the run ends here.
+/// Stops the replicas wherever they are: all come, also those that make no more steps. Returns true if the run ends
+/// here.
 bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store) {
   ReplicaStops& stops = agreement_->stops();
   if (rank == 0) {
@@ -104,13 +106,13 @@ bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& wor
     return true;
   }
   if (stops.writes()) hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
-  else worker.barrier();  // all have read it
+  else worker.barrier();  // all have read run_ends
   if (rank == 0) group.run_ends = stops.part(group.agreement->hub());
   worker.barrier();
   return group.run_ends;
 }
 
-/// All replicas together.
+/// All replicas must call it together.
 void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store,
                             int64_t step) {
   const double began = steady_seconds();
@@ -135,17 +137,17 @@ void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker&
   worker.barrier();
 }
 
-/// Of the server of replicas in other processes, which waits for the writer only when nothing else is to come.
+/// For the server of replicas in other processes. It waits for the writer only if no further state will come.
 bool Run::takes_server_state(bool is_last) {
   const double began = steady_seconds();
   if (is_last) handover.wait_for_turn([&] { return steady_seconds() - began > kSecondsForWriter; });
   return handover.is_free() && agreement_->steps_so_far() != handed_over_;
 }
 
-/// On the replica's own thread.
+/// Runs on the replica's own thread.
 void Run::train_replica(Phase& phase, Hub& hub) {
   ReplicaGroup& group = *phase.groups[size_t(hub.replica())];
-  if (!agreement_->are_all_here())  // what others go on from is theirs
+  if (!agreement_->are_all_here())  // the state of the other replicas belongs to other processes
     for (const auto& other : phase.groups)
       if (other.get() != &group) other->resumed.reset();
   begin_loading(phase, group, agreement_->begun_at(group.number) + hub.first_step());

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Calls `each` with a path to every tensor of the state: which of its maps, the name there, which of several.
+/// Calls `each` with a path to every tensor of the state: index of its map, its name there, its index among several.
 template <typename State, typename Each>
 void for_each_tensor(State& state, Each each) {
   const std::array maps{&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement};
@@ -33,7 +33,7 @@ at::Tensor& tensor_at(TrainingState& state, const json& path) {
   return states[k];
 }
 
-/// Everything but the values.
+/// Describes everything except the values.
 json described(const ResumedState& resumed) {
   json tensors = json::array();
   for_each_tensor(resumed.state, [&](json path, const at::Tensor& tensor) {
@@ -63,7 +63,7 @@ ResumedState room_for(const json& described) {
 }  // namespace
 
 void share_beginning(RunOptions& options) {
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   Communicator& world = options.process->states();
   json beginning{{"writes_checkpoints", options.writes_checkpoints}, {"resumed", json()}};
   if (options.resumed) beginning["resumed"] = described(*options.resumed);

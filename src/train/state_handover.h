@@ -1,4 +1,5 @@
-// Between the workers of a run, who gather its state between two steps, and whoever writes it down while they go on.
+// Passes the state of a run from its workers, which gather it between two steps, to the thread that writes it while the
+// workers continue.
 #pragma once
 
 #include <condition_variable>
@@ -14,28 +15,29 @@ namespace trireme {
 struct GatheredState {
   int64_t step = 0;  ///< steps done
   TrainingState state;
-  std::string plan;          ///< that it was gathered under, in short
-  double stall_seconds = 0;  ///< that the first worker spent on it
-  int64_t samples = 0;  ///< that replicas that agree had seen, which may be more than at the step; 0: as the step says
-  bool awaits_evaluation = false;  ///< the one that belongs to the step did not come to its end
+  std::string plan;          ///< description of the plan under which it was gathered
+  double stall_seconds = 0;  ///< time that the first worker spent on it
+  /// Samples that replicas that agree had seen, which may be more than at the step; 0: those of the step.
+  int64_t samples = 0;
+  bool awaits_evaluation = false;  ///< the evaluation that belongs to the step was not finished
 };
 
-/// One state at a time: the next one is gathered when the one before has been given back. Thread-safe.
+/// Holds one state at a time: the next state is gathered after the previous one was given back. Thread-safe.
 class StateHandover {
  public:
-  /// The first worker, before all gather: waits until no state is under way, or until `gives_up`. Returns the memory of
-  /// an earlier one.
+  /// Called by the first worker before all workers gather. Blocks until no state is in use, or until `gives_up` returns
+  /// true. Returns the memory of an earlier state.
   TrainingState wait_for_turn(const std::function<bool()>& gives_up);
-  /// Whether no state is under way.
+  /// True if no state is in use.
   bool is_free() const;
-  /// The memory of an earlier state, if it is free; waits for nothing.
+  /// Returns the memory of an earlier state, if it is free. Does not block.
   TrainingState take_used();
-  /// The first worker, after either.
+  /// Called by the first worker after wait_for_turn or take_used.
   void put(GatheredState gathered);
 
-  /// What has been put and not been taken.
+  /// Returns the state that was put and has not been taken.
   std::optional<GatheredState> take();
-  /// The state that was taken is not needed any more.
+  /// Call it when the state that was taken is no longer needed.
   void give_back(TrainingState used);
 
  private:

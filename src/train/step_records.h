@@ -1,4 +1,4 @@
-// Where the workers of a run post what they did, and the coordinating thread reads it in order.
+// The records to which the workers of a run post their outcomes, and which the coordinating thread reads in order.
 #pragma once
 
 #include <condition_variable>
@@ -12,38 +12,38 @@
 
 namespace trireme {
 
-/// What all workers posted for one step, or for one evaluation after it.
+/// The posts of all workers for one step, or for one evaluation after it.
 struct StepRecord {
   bool evaluation = false;
   int64_t step = 0;                       ///< steps done
   std::vector<StepOutcome> outcomes;      ///< by rank
   std::vector<double> load_seconds = {};  ///< by rank: loading samples or waiting for them (part of compute_seconds)
-  int plan = 0;                           ///< how often the run had changed its plan
-  // Of replicas that step by themselves; `outcomes` has one entry then, of all workers, whose seconds count from the
-  // run's first step.
+  int plan = 0;                           ///< number of plan changes before this step
+  // Only for replicas that step on their own. `outcomes` then has one entry for all workers, and its seconds count from
+  // the run's first step.
   int replica = 0;
-  int64_t samples = 0;                            ///< of the step; of an evaluation: that all replicas had seen
-  double seconds = 0;                             ///< of an evaluation: when its weights were those of the run
+  int64_t samples = 0;                            ///< of the step; of an evaluation: samples that all replicas had seen
+  double seconds = 0;                             ///< of an evaluation: the time at which its weights were taken
   double loss_sum() const;                        ///< added in rank order: reproducible
   std::map<std::string, double> metrics() const;  ///< likewise
   double begin() const;                           ///< earliest
   double end() const;                             ///< latest
 };
 
-/// Thread-safe. Entries come out complete (all ranks) and in order; a step's evaluation follows the step. A change of
-/// plan may change the number of ranks.
+/// Thread-safe. Entries are returned complete (all ranks) and in order; a step's evaluation follows the step. A change
+/// of plan may change the number of ranks.
 class StepRecords {
  public:
   explicit StepRecords(int ranks) : ranks_(ranks) {}
   void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds = 0);
-  /// A complete entry, which comes out in the order of such calls. Does not wake the reader: it must not take a core
-  /// from training.
+  /// Posts a complete entry. Such entries are returned in the order of the calls. Does not wake the reader, because the
+  /// reader must not take a core from training.
   void post_whole(StepRecord entry);
-  /// What is posted from now on is under the run's next plan, of so many ranks. While no worker is in a step.
+  /// Posts from now on belong to the run's next plan, which has `ranks` ranks. Call it while no worker is in a step.
   void change_plan(int ranks);
-  /// No more posts: readers get what is complete, then nothing.
+  /// Ends posting: readers get the complete entries, then nothing.
   void close();
-  /// The next complete entry; nullopt at the end. Waits at most `seconds`, then `timed_out` is set.
+  /// Returns the next complete entry; nullopt at the end. Waits at most `seconds`, after which `timed_out` is set.
   std::optional<StepRecord> next(double seconds, bool& timed_out);
 
  private:
@@ -58,25 +58,26 @@ class StepRecords {
   std::condition_variable changed_;
   std::map<std::pair<int64_t, bool>, Draft> drafts_;  // guarded by mutex_
   std::deque<StepRecord> whole_;                      // guarded by mutex_
-  std::vector<std::pair<int64_t, bool>> order_;       // as first posted; guarded by mutex_
+  std::vector<std::pair<int64_t, bool>> order_;       // in the order of the first posts; guarded by mutex_
   size_t next_ = 0;
   bool closed_ = false;
 };
 
-/// Lets the coordinator end training after a step that all workers agree on: a worker asks before each step.
+/// Lets the coordinator end training after a step on which all workers agree: each worker calls enter() before each
+/// step.
 class StepGate {
  public:
-  /// False: this step and later ones are not to be run.
+  /// Returns false if this step and later ones must not be run.
   bool enter(int64_t step);
-  /// Ends after the newest step that any worker has begun.
+  /// Ends training after the newest step that any worker has begun.
   void stop();
 
-  /// As stop, until reopened.
+  /// The same, until reopen().
   void pause();
-  /// Once all workers have been refused a step. False: it has been stopped.
+  /// Call it after all workers have been refused a step. Returns false if stop() has been called.
   bool reopen();
 
-  /// The links are to be measured before the first step that no worker has begun.
+  /// Requests a measurement of the links before the first step that no worker has begun.
   void request_probe();
   bool probes_before(int64_t step);
 
@@ -85,7 +86,7 @@ class StepGate {
   int64_t newest_ = -1;      // guarded by mutex_
   int64_t end_ = INT64_MAX;  // guarded by mutex_
   bool stopped_ = false;     // guarded by mutex_
-  int64_t probe_ = -1;       // guarded by mutex_: before this step
+  int64_t probe_ = -1;       // guarded by mutex_: measure before this step
 };
 
 }  // namespace trireme

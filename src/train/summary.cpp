@@ -61,7 +61,7 @@ std::optional<CurvePoint> Summary::add_replica_step(const StepRecord& entry) {
   replicas_.last_end[size_t(entry.replica)] = end;
   seconds_ = std::max(seconds_, end);
   samples_ += entry.samples;
-  if (std::isfinite(loss)) {  // else a client's update is refused, and the run goes on
+  if (std::isfinite(loss)) {  // otherwise a client's update is refused, and the run continues
     replicas_.open_samples += entry.samples;
     replicas_.open_loss += loss;
   }
@@ -115,7 +115,7 @@ std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t sam
 EvaluationPoint Summary::add_evaluation(const StepRecord& entry) {
   last_end_ = -1;
   const EvaluationSums sums{entry.metrics(), entry.loss_sum(), test_samples_, goal_.classes};
-  const bool of_replicas = !replicas_.last_end.empty();  // which trained on meanwhile
+  const bool of_replicas = !replicas_.last_end.empty();  // the replicas continued training meanwhile
   const int64_t samples = of_replicas ? entry.samples : samples_;
   evaluations_.push_back({.step = entry.step,
                           .samples = samples,
@@ -136,7 +136,7 @@ void Summary::write_curve(RunResult& result) const {
   result.noise_scale = noise_scale_.noise_scale();
   if (!result.evaluations.empty()) result.test = result.evaluations.back();
   for (const EvaluationPoint& point : result.evaluations)
-    // a model whose loss is no number is no good, whatever its other numbers say
+    // A model whose loss is not finite has not reached the target, whatever its metrics are.
     if (experiment_.target && std::isfinite(point.loss) && point.main() &&
         reaches(*point.main(), *experiment_.target)) {
       result.to_target = ToTarget{point.step, point.epoch, point.seconds};
@@ -170,7 +170,7 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result) const 
   write_curve(result);
   const double seconds = result.evaluations.empty()
                              ? seconds_
-                             : std::max(seconds_, result.evaluations.back().seconds);  // the last exchange too
+                             : std::max(seconds_, result.evaluations.back().seconds);  // including the last exchange
   const double own_seconds = seconds - replicas_.seconds_before;
   if (steps_.empty() || own_seconds <= 0) return;
   std::vector<double> steps = steps_;
@@ -179,8 +179,8 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result) const 
   result.step_seconds = StepSeconds{at(0.5), at(0.1), at(0.9)};
   result.samples_per_second = double(samples_) / seconds;
   const auto reported = [](const HubCounts& c) { return c.compute_seconds > 0; };
-  if (std::none_of(counts.begin(), counts.end(), reported))
-    return;  // processes that were lost before they said anything
+  // Processes that were lost before they reported anything.
+  if (std::none_of(counts.begin(), counts.end(), reported)) return;
   ReplicaReport report;
   report.replicas = int(counts.size());
   report.clock = experiment_.replicas.clock ? "modelled" : "real";

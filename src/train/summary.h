@@ -1,4 +1,4 @@
-// From what the workers posted to the row of the comparison.
+// Computes the row of the comparison from the workers' posts.
 #pragma once
 
 #include <optional>
@@ -16,22 +16,21 @@ namespace trireme {
 /// Accumulates entries in order. Not thread-safe.
 class Summary {
  public:
-  /// What decides the metrics of evaluations.
+  /// The data on which the metrics of evaluations depend.
   struct Goal {
     LearningTask task = LearningTask::classification;
     int64_t classes = 0;
   };
 
-  /// `replicas`: that step by themselves; 0: all workers step together.
+  /// `replicas`: the number of replicas that step on their own; 0: all workers step together.
   Summary(const Experiment& experiment, const Goal& goal, int devices, int64_t train_samples, int64_t test_samples,
           int64_t total_steps, int replicas = 0);
 
-  /// The run goes on from one that had seen so many samples in so many seconds and steps of training. Before the first
-  /// step.
+  /// Call it before the first step if the run resumes. `samples`, `seconds` and `step` are those of the earlier run.
   void go_on_from(int64_t samples, double seconds, int64_t step, int64_t open_steps = 0);
-  /// The curve point of a training step of `samples`. What happens between two steps, a change of plan for one, belongs
-  /// to the later one. Of replicas as many steps as there are replicas make one, in the order in which they ended;
-  /// nullopt: the entry did not end one.
+  /// Adds a training step of `samples` and returns its curve point. Time between two steps, for example for a change of
+  /// plan, belongs to the later step. With replicas, a curve point consists of as many steps as there are replicas, in
+  /// the order in which they ended; nullopt if the entry did not complete one.
   std::optional<CurvePoint> add_step(const StepRecord& entry, int64_t samples);
   EvaluationPoint add_evaluation(const StepRecord& entry);
   double training_seconds() const { return seconds_; }
@@ -39,16 +38,16 @@ class Summary {
 
   /// Fills in everything measured so far.
   void write(RunResult& result) const;
-  /// The same of replicas, with what their exchanges took.
+  /// The same for replicas, with the counts of their exchanges.
   void write(std::span<const HubCounts> counts, RunResult& result) const;
 
  private:
-  /// Of replicas that step by themselves, on their hub's clock.
+  /// State of replicas that step on their own, on their hub's clock.
   struct Replicas {
     std::vector<double> last_end;  ///< by replica
-    int64_t steps_before = 0;      ///< of the curve, by an earlier run
-    double seconds_before = 0;     ///< likewise
-    int open = 0;                  ///< steps of the curve's next point
+    int64_t steps_before = 0;      ///< steps of the curve from an earlier run
+    double seconds_before = 0;     ///< seconds from an earlier run
+    int open = 0;                  ///< steps in the curve's next point
     int64_t open_samples = 0;
     double open_loss = 0;
   };
@@ -57,7 +56,7 @@ class Summary {
 
   const Experiment& experiment_;
   Goal goal_;
-  int devices_;  // the most that any plan of the run has had
+  int devices_;  // largest number of any plan of the run
   int64_t train_samples_, test_samples_, total_steps_;
   int64_t samples_ = 0;
   double seconds_ = 0;         // training only
@@ -74,7 +73,8 @@ class Summary {
   Replicas replicas_;
 };
 
-/// Steps at the start that step times leave out: caches, thread pools and allocators settle.
+/// Returns the number of steps at the start that step times leave out, while caches, thread pools and allocators
+/// settle.
 int64_t warmup_steps(int64_t total_steps);
 
 }  // namespace trireme

@@ -36,7 +36,7 @@ void TrainedWeights::add_buffers(int rank, const Worker& worker) {
 }
 
 void TrainedWeights::gather(int rank, Worker& worker, const ParameterStore& store) {
-  DeviceScope nobody(kNoDevice);
+  DeviceScope uncharged(kNoDevice);
   worker.settle(/*averaged=*/true);
   worker.barrier();
   try {
@@ -53,12 +53,12 @@ void TrainedWeights::gather(int rank, Worker& worker, const ParameterStore& stor
 }
 
 void TrainedWeights::gather(Worker& worker, Communicator& world, Precision precision) {
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   worker.settle(/*averaged=*/true);
   worker.barrier();
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) collect_parameters(b, worker, world, precision);
   collect_buffers(worker, world);
-  worker.barrier();  // nobody writes to what others may still be reading
+  worker.barrier();  // no rank writes to values that others may still be reading
   is_whole_ = world.rank() == 0;
 }
 
@@ -105,7 +105,7 @@ int64_t bytes_of_weights(const Model& model, Precision precision) {
 }
 
 Weights weights_for_file(const std::optional<ModelSpec>& spec, const Model& model, const TensorMap& weights) {
-  // Hugging Face's loaders ask for the format: "pt" says that shapes are PyTorch's
+  // Hugging Face's loaders require the format: "pt" means PyTorch's shapes.
   Weights file{.tensors = in_file_shapes(model, weights), .metadata = {{"format", "pt"}}};
   if (spec) file.metadata[kModelKey] = to_text(*spec);
   return file;

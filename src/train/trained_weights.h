@@ -1,4 +1,4 @@
-// The whole weights of a run, put together from what its workers hold.
+// The whole weights of a run, assembled from the parts of its workers.
 #pragma once
 
 #include <mutex>
@@ -10,32 +10,32 @@
 
 namespace trireme {
 
-/// Bytes of weights that a run saves where the experiment does not say whether to: 2 s of a core, and as much memory
-/// once more.
+/// Bytes of weights up to which a run saves them if the experiment does not say whether to: 2 s of a core, and the same
+/// memory once more.
 inline constexpr int64_t kLargestSavedUnasked = int64_t{1} << 30;
 
-/// Under this key a file's metadata say what the model is made from (zoo/spec_text.h).
+/// Key in a file's metadata that states how the model was made (zoo/spec_text.h).
 inline constexpr const char* kModelKey = "trireme.model";
 
 /// Shared by the workers of a run.
 class TrainedWeights {
  public:
-  /// References outlive it.
+  /// References must outlive this object.
   TrainedWeights(const Program& training, const Model& model) : program_(training), model_(model) {}
 
-  /// Every worker calls it, between two steps and with an empty pipeline (Worker::drain); it returns when the weights
-  /// are whole. Parameters are the newest master weights, or their averages where the optimizer keeps any; running
-  /// statistics those of the data axis' first worker: what an evaluation would use. Where memory does not suffice there
-  /// are none, and failure() says so.
+  /// Every worker must call it, between two steps and with an empty pipeline (Worker::drain). Returns when the weights
+  /// are complete. Parameters are the newest master weights, or their averages if the optimizer stores any; running
+  /// statistics are those of the data axis' first worker: the values that an evaluation uses. If memory does not
+  /// suffice, the result is empty and failure() says so.
   void gather(int rank, Worker& worker, const ParameterStore& store);
-  /// The same where every worker is a process: rank 0 of `world` gets the weights, the others give what it lacks and
-  /// have none.
+  /// The same if every worker is a process: rank 0 of `world` gets the weights; the other ranks send what rank 0 lacks
+  /// and get nothing.
   void gather(Worker& worker, Communicator& world, Precision precision);
 
-  /// Parameters and buffers by name in the model's shapes, float32 (float64 under fp64), charged to no device; empty
-  /// until gathered by all workers.
+  /// Parameters and buffers by name in the model's shapes, float32 (float64 under fp64), charged to no device. Empty
+  /// until all workers have gathered.
   const TensorMap& tensors() const { return is_whole_ ? tensors_ : none_; }
-  /// Why there are none though all workers gathered; else "".
+  /// Why there are no weights although all workers gathered; otherwise "".
   const std::string& failure() const { return failure_; }
 
  private:
@@ -53,11 +53,11 @@ class TrainedWeights {
   bool is_whole_ = false;
 };
 
-/// Bytes of all weights that a run under `precision` would save.
+/// Returns the bytes of all weights that a run under `precision` would save.
 int64_t bytes_of_weights(const Model& model, Precision precision);
 
-/// The weights as files hold them: PyTorch's names and shapes, with metadata that say which model it is where the zoo
-/// has it.
+/// Returns the weights in the form for files: PyTorch's names and shapes, with metadata that describe the model if it
+/// is in the zoo.
 Weights weights_for_file(const std::optional<ModelSpec>& spec, const Model& model, const TensorMap& weights);
 
 }  // namespace trireme

@@ -6,10 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <set>
 #include <thread>
 
 #include "base/machine.h"
@@ -17,44 +14,27 @@
 #include "base/seconds.h"
 #include "comm/backends.h"
 #include "comm/flight_recorder.h"
-#include "cost/money.h"
 #include "experiment/batches.h"
 #include "forecast/agreement_plan.h"
 #include "forecast/drawing.h"
 #include "forecast/predict.h"
 #include "plan/named.h"
-#include "plan/strategy.h"
-#include "runtime/gradient_norms.h"
-#include "schedule/kinds.h"
 #include "train/checkpointing.h"
-#include "train/final_metrics.h"
+#include "train/result/run_result.h"
 #include "train/run.h"
 #include "train/share_state.h"
 #include "train/summary.h"
-#include "train/verify.h"
 #include "trireme/error.h"
-#include "update/federated.h"
 
 namespace trireme {
 namespace {
 
 constexpr double kReaderPollSeconds = 0.05;
 constexpr double kCleanSeconds = 0.5;  // after an interrupt, for workers to finish their step and hand out the weights
-constexpr double kCleanSecondsToResume = 10;  // the same where a checkpoint is to be written of what has been trained
-constexpr double kWorkerPatienceSeconds = 1;  // after that, for workers to finish the layer they are in
-constexpr double kFinalSeconds = 10;  // for final metrics beyond the time limit: a comparison waits little longer
+constexpr double kCleanSecondsToResume = 10;  // the same if a checkpoint of the trained steps must be written
+constexpr double kWorkerPatienceSeconds = 1;  // after that, for workers to finish their current layer
 
-/// Why a run ended before its length.
-struct Ending {
-  bool timed_out = false, interrupted = false;
-  int asked_rank = 0;         ///< that was interrupted, and not rank 0; 0: none
-  bool abandoned = false;     ///< workers were still busy when the user's patience ended
-  int64_t diverged_step = 0;  ///< 0: never
-  std::string diverged;       ///< what was not finite then, and whose
-  int64_t diverged_test = 0;  ///< step of the last evaluation if its loss was not finite; else 0
-};
-
-/// `begun_at`: what earlier runs had done.
+/// `begun_at`: the point that earlier runs had reached.
 StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, const CurvePoint& begun_at,
                        double started) {
   StepReport report;
@@ -69,14 +49,14 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
   }
   report.step_seconds = summary.last_step_seconds();
   report.samples_per_second = double(point.samples - begun_at.samples) / (point.seconds - begun_at.seconds);
-  // evaluation so far is spread over the steps so far
+  // The time of evaluations so far is spread over the steps so far.
   report.seconds_left =
       (steady_seconds() - started) / double(point.step - begun_at.step) * double(run.steps - point.step);
   return report;
 }
 
-/// What is not finite in a step that is done; "": all is. The loss has the word: gradients follow it. `loss`: of all
-/// workers.
+/// Returns what is not finite in a finished step; "" if everything is finite. The loss is reported first, because
+/// gradients follow from it. `loss`: of all workers.
 std::string not_finite_in(const StepRecord& entry, double loss) {
   std::vector<size_t> bad;
   size_t counting = 0;
@@ -96,19 +76,19 @@ std::string not_finite_in(const StepRecord& entry, double loss) {
                      first->not_finite, entry.step);
 }
 
-/// As not_finite_in, of a replica that spoils the others' weights.
+/// The same for a replica that would spoil the other replicas' weights.
 std::string not_finite_of_replica(const StepRecord& entry, const RunAgreement& agreement) {
   if (std::isfinite(entry.loss_sum()) || agreement.update().refuses_broken_values()) return "";
   return fmt::format("the loss of a replica's step {} is not finite", entry.step);
 }
 
-/// Asks the adapter after each step under which plan to go on.
+/// Calls the adapter after each step and applies the change of plan that it requests.
 class Adaptation {
  public:
   Adaptation(Run& run, Adapter* adapter) : run_(run), adapter_(adapter) {}
 
   void after_step(const StepRecord& entry, double seconds) {
-    if (!adapter_ || entry.plan < plan_) return;  // the change that was wished for is still to come
+    if (!adapter_ || entry.plan < plan_) return;  // the requested change is still pending
     const RunSpec& e = run_.experiment;
     MeasuredStep step{.step = entry.step,
                       .steps_left = run_.steps - entry.step,
@@ -131,19 +111,19 @@ class Adaptation {
  private:
   Run& run_;
   Adapter* const adapter_;
-  int plan_ = 0;  ///< that the run has, or is about to have
+  int plan_ = 0;  ///< number of plan changes, including a requested one
   std::vector<std::string> warnings_;
 };
 
-/// Reads the records until the workers are through, telling the observer, and ends them when time is up, the loss is no
-/// number any more, or the user asks.
+/// Reads the records until the workers have finished, and passes them to the observer. Ends the workers when the time
+/// limit is reached, the loss is not finite any more, or the user interrupts.
 void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation& adaptation, Checkpointing& checkpoints,
                 const CurvePoint& begun_at, bool waits_for_clients, const std::atomic<bool>& interrupted,
-                Ending& ending) {
+                RunEnding& ending) {
   const double started = steady_seconds(), clean_seconds = checkpoints.writes() ? kCleanSecondsToResume : kCleanSeconds;
   RunAgreement* const agreement = run.agreement();
   double interrupted_at = 0, timed_out_at = 0;
-  double limited_from = waits_for_clients ? 0 : started;  // 0: from the first step on
+  double limited_from = waits_for_clients ? 0 : started;  // 0: counted from the first step on
   bool aborted = false;
   while (true) {
     bool timed_out_waiting = false;
@@ -188,7 +168,7 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       aborted = true;
       run.abort(kInterrupted);
     }
-    if (agreement && ending.interrupted) continue;  // what is left is short
+    if (agreement && ending.interrupted) continue;  // the remaining work is short
     if (ending.interrupted && steady_seconds() - interrupted_at > clean_seconds + kWorkerPatienceSeconds) {
       ending.abandoned = true;
       return;
@@ -201,243 +181,6 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
       run.stop(kOutOfTime);
     }
   }
-}
-
-/// `checkpoint_failure`: that the run was to end for. `steps`: of a whole run. One that got there is ok, even if the
-/// user or the clock said stop a moment later.
-void describe_ending(const Ending& ending, const std::exception_ptr& error, const std::string& checkpoint_failure,
-                     const Experiment& experiment, int64_t steps, RunResult& result) {
-  const bool whole = steps > 0 && !result.evaluations.empty() && result.evaluations.back().step == steps;
-  if (whole && (!error || ending.interrupted) && ending.diverged_step == 0 && ending.diverged_test == 0) return;
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const MemoryLimitError& error) {
-    result.status = RunStatus::does_not_fit;
-    result.reason = first_line(error);
-  } catch (const std::exception& error) {
-    result.status = RunStatus::failed;
-    result.reason = first_line(error);
-  }
-  if (ending.interrupted) {
-    result.status = RunStatus::interrupted;
-    result.reason = ending.asked_rank > 0 ? fmt::format("rank {} was asked to end, by a signal", ending.asked_rank)
-                                          : "stopped by the user";
-  } else if (ending.diverged_step > 0) {
-    result.status = RunStatus::failed;
-    result.reason = fmt::format("diverged: {}; lower the learning rate or set clip_norm", ending.diverged);
-  } else if (ending.diverged_test > 0 && result.status == RunStatus::ok) {
-    result.status = RunStatus::failed;
-    result.reason =
-        fmt::format("diverged: the test loss after step {} is not finite; lower the learning rate or set clip_norm",
-                    ending.diverged_test);
-  } else if (!checkpoint_failure.empty() && result.status == RunStatus::ok) {
-    result.status = RunStatus::failed;
-    result.reason = checkpoint_failure;
-  } else if (ending.timed_out && result.status == RunStatus::ok) {
-    result.status = RunStatus::timed_out;
-    result.reason = fmt::format("time_limit = {} reached", format_seconds(experiment.time_limit));
-  }
-}
-
-/// Why the run's weights cannot be saved; "" where they can.
-std::string obstacle_to_saving(const Run& run, const Ending& ending) {
-  if (!run.saves_weights())
-    return fmt::format("they take {}; save_weights = true saves more than {}",
-                       format_bytes(bytes_of_weights(run.model, run.experiment.precision)),
-                       format_bytes(kLargestSavedUnasked));
-  if (ending.abandoned) return "the run was stopped in the middle of a step";
-  if (!run.trained_weights().empty()) return "";
-  const TrainedWeights& weights = run.last_phase().weights;
-  return weights.failure().empty() ? "the run was stopped in the middle of a step" : weights.failure();
-}
-
-/// Gives the observer the trained weights, or the row the reason why there are none: a full disk takes nothing else
-/// from a run.
-void hand_out_weights(const Run& run, const Ending& ending, TrainObserver& observer, RunResult& result) {
-  const bool unwanted = run.experiment.save_weights.has_value() && !*run.experiment.save_weights;
-  if (unwanted || (result.curve.empty() && run.trained_weights().empty())) return;
-  std::string obstacle = obstacle_to_saving(run, ending);
-  try {
-    if (obstacle.empty())
-      observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.trained_weights()));
-  } catch (const std::exception& error) {
-    obstacle = first_line(error);
-  }
-  if (!obstacle.empty()) result.warnings.push_back("the trained weights are not saved: " + obstacle);
-}
-
-/// What is measured of the trained weights after training, within a few seconds of the time limit where there is one.
-void add_final_metrics(const Run& run, double started, const std::atomic<bool>& interrupted, RunResult& result) {
-  const TensorMap& weights = run.trained_weights();
-  if (weights.empty()) return;
-  const double limit = run.experiment.time_limit;
-  bool too_late = false;
-  const auto stop = [&] {
-    too_late = too_late || (limit > 0 && steady_seconds() - started > limit + kFinalSeconds);
-    return too_late || interrupted;
-  };
-  try {
-    result.final_metrics = final_metrics(run.experiment, run.model, run.data, weights, stop);
-  } catch (const std::exception& error) {
-    result.warnings.push_back("metrics that are taken after training are missing: " + first_line(error));
-  }
-  if (too_late) result.warnings.emplace_back("time_limit left no time for the metrics that are taken after training");
-}
-
-std::string in_words(const ModelledClock& clock) {
-  if (clock.cluster)
-    return fmt::format("steps and links of cluster {} by its datasheets, an approximation", clock.cluster->name);
-  if (clock.profile) return "steps as layers were profiled, exchanges over links as [update.virtual] says";
-  return fmt::format("{}{}{}, exchanges over links as [update.virtual] says",
-                     clock.step_seconds > 0 ? format_seconds(clock.step_seconds) + " a step" : "",
-                     clock.step_seconds > 0 && clock.sample_seconds > 0 ? " and " : "",
-                     clock.sample_seconds > 0 ? format_seconds(clock.sample_seconds) + " a sample" : "");
-}
-
-void add_warnings(const Plan& plan, const Model& model, const RunSpec& experiment, int cores, RunResult& result) {
-  int busy = plan.workers() * experiment.threads;
-  if (plan.agreement.empty()) {
-    const auto threads = threads_of(experiment, plan.devices);
-    busy = std::accumulate(threads.begin(), threads.end(), 0);
-  }
-  const std::optional<ModelledClock>& clock = experiment.replicas.clock;
-  const bool is_modelled = experiment.virtual_machines || (clock && !plan.agreement.empty());
-  result.oversubscribed = busy > cores && !is_modelled;
-  if (clock && !plan.agreement.empty()) result.warnings.push_back("times are a model's: " + in_words(*clock));
-  if (experiment.virtual_machines)
-    result.warnings.push_back("times are a model's: " + experiment.virtual_machines_in_words);
-  if (result.oversubscribed)
-    result.warnings.emplace_back(fmt::format("{} {} share {} cores: their times mean nothing, their curves do", busy,
-                                             busy == plan.workers() ? "workers" : "threads", cores));
-  if (!plan.agreement.empty()) return;  // its curve is not one device's in any case
-  if (!find_schedule(plan.schedule, plan.name).flushes)
-    result.warnings.emplace_back(
-        fmt::format("schedule \"{}\" computes gradients with older weights: the curve differs from a single device's",
-                    plan.schedule));
-  if (experiment.micro_batches > 0 && experiment.micro_batches != plan.micro_batches)
-    result.warnings.emplace_back(
-        fmt::format("the experiment's micro_batches = {} is for pipelines; this plan has {}: spell it out to "
-                    "accumulate gradients, as in "
-                    "{},micro_batches=4",
-                    experiment.micro_batches, plan.micro_batches, usual_strategy()));
-  if (plan.compression.kind != Compression::Kind::none && plan.devices > 1)
-    result.warnings.emplace_back(
-        fmt::format("compression \"{}\" rounds gradients: the curve differs from a single device's",
-                    name_of(plan.compression.kind)));
-  if (!has_batch_norm(model)) return;
-  if (plan.micro_batches > 1)
-    result.warnings.emplace_back(
-        "batch norm takes its statistics per micro-batch: the curve differs from a single device's");
-  if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
-    result.warnings.emplace_back(
-        fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's",
-                    name_of(experiment.batch_norm)));
-}
-
-/// Nobody was paid for modelled time, but the machines would have been.
-void add_virtual_prices(const RunSpec& experiment, RunResult& result) {
-  if (!experiment.virtual_machines) return;
-  const auto price = [&](double seconds) -> std::optional<double> {
-    const std::optional<Money> money = price_of(experiment.virtual_machines->cluster, seconds);
-    return money ? std::optional(money->amount) : std::nullopt;
-  };
-  if (result.epoch_seconds) result.price_per_epoch = price(*result.epoch_seconds);
-  if (result.to_target) result.price_to_target = price(result.to_target->seconds);
-}
-
-/// Under which plans the run went on, and what is to be said of them.
-void add_changes(const Run& run, const Ending& ending, RunResult& result) {
-  if (run.agreement()) return;
-  result.changes = run.changes();
-  result.devices = run.devices();
-  for (const PlanChange& change : result.changes) result.plan += " -> " + change.to;
-  if (ending.abandoned) return;  // the plans are still used by the workers
-  for (size_t p = 1; p < run.plans().size(); ++p) {
-    RunResult other;
-    add_warnings(run.plans()[p], run.model, run.experiment, inspect_machine(false).cores, other);
-    result.oversubscribed |= other.oversubscribed;
-    for (const std::string& warning : other.warnings)
-      if (std::find(result.warnings.begin(), result.warnings.end(), warning) == result.warnings.end())
-        result.warnings.push_back(warning);
-  }
-}
-
-void add_memory(const Run& run, const Ending& ending, RunResult& result) {
-  if (run.agreement()) {  // evaluations came after training
-    if (!ending.abandoned) result.memory = run.memory();
-    return;
-  }
-  if (run.process()) {  // of a run that did not get to its end nothing is known of other ranks
-    if (!ending.abandoned && !run.error()) result.memory = run.memory();
-    set_memory_limit(run.process()->rank(), 0);
-    return;
-  }
-  for (int d = 0; d < run.devices(); ++d) {
-    result.memory.push_back(memory_use(d));
-    if (!ending.abandoned) result.memory.back().current = run.memory()[size_t(d)].current;
-    set_memory_limit(d, 0);
-  }
-}
-
-/// Failures that the run got to: `all`, or those before its last step.
-void add_failures(const Experiment& experiment, bool all, RunResult& result) {
-  if (!experiment.replicas.clock) return;
-  for (const Failure& failure : experiment.replicas.clock->failures) {
-    if (!all && (result.curve.empty() || failure.at >= result.curve.back().seconds)) continue;
-    result.warnings.push_back(
-        fmt::format("worker {} failed after {} and {}", failure.replica, format_seconds(failure.at),
-                    std::isinf(failure.back_after) ? "did not come back"
-                                                   : "was back " + format_seconds(failure.back_after) + " later"));
-  }
-}
-
-/// Updates of clients that are not in the weights.
-void add_refusals(const ReplicaReport& report, RunResult& result) {
-  int refused = 0, late = 0;
-  std::set<int> clients;
-  for (const RoundRecord& round : report.rounds) {
-    refused += round.refused;
-    late += round.late;
-    clients.insert(round.refused_clients.begin(), round.refused_clients.end());
-  }
-  if (refused > 0)
-    result.warnings.push_back(fmt::format("{} updates were refused, as they were not finite: of client {}", refused,
-                                          fmt::join(clients, ", ")));
-  if (late > 0)
-    result.warnings.push_back(fmt::format("{} answers came when their round was over, and were not used", late));
-}
-
-/// What is to be said of replicas, once the run is over and its ending described.
-void add_replicas(const RunAgreement& agreement, const Experiment& experiment, RunResult& result) {
-  const bool all_lost = result.status == RunStatus::ok && agreement.weights().empty();
-  if (all_lost) {
-    result.status = RunStatus::failed;
-    result.reason = "every replica was lost before the run had a result";
-  }
-  add_failures(experiment, all_lost, result);
-  if (result.samples_per_second)
-    result.epoch_seconds = double(agreement.batches().samples_per_epoch()) / *result.samples_per_second;
-  if (!result.replicas) return;
-  if (const auto* federated = dynamic_cast<const FederatedPolicy*>(&agreement.update()))
-    result.replicas->rounds = federated->rounds();
-  add_refusals(*result.replicas, result);
-}
-
-/// Settings that do less than they say.
-void add_length_warnings(const Run& run, RunResult& result) {
-  const int64_t samples = run.data.train->size();
-  if (run.experiment.batch > samples)
-    result.warnings.emplace_back(fmt::format("batch = {} is more than the {} training samples: a step takes them all",
-                                             run.experiment.batch, samples));
-  if (run.agreement()) return;
-  const Length& warmup = run.experiment.schedule.warmup;
-  const int64_t rising = warmup.count > 0 ? steps_of(warmup, run.sampler().steps_per_epoch()) : 0;
-  if (rising > run.steps)
-    result.warnings.emplace_back(fmt::format(
-        "the warm-up of {} steps is longer than the run of {}: learning_rate is never reached", rising, run.steps));
-  if (!run.experiment.noise_scale) return;
-  if (const std::string obstacle = obstacle_to_gradient_norms(run.last_phase().training); !obstacle.empty())
-    result.warnings.push_back("the gradient noise scale is not estimated: " + obstacle);
 }
 
 }  // namespace
@@ -460,7 +203,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   if (process) result.backend = process->backend();
   if (!experiment.virtual_machines_in_words.empty()) result.backend = kVirtualBackend.name;
   if (!make_world.make)
-    add_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
+    add_plan_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
 
   MakeReplicaWorld world_of_replicas = make_world;
   const std::unique_ptr<Communicator> leaders =
@@ -489,7 +232,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
                   agrees ? data.train->size() : run->sampler().samples_per_epoch(), run->batches.test_samples(),
                   run->steps, agrees ? plan.replicas : 0);
   summary.go_on_from(begun_at.samples, begun_at.seconds, begun_at.step, agrees ? run->agreement()->begun_rest() : 0);
-  Ending ending;
+  RunEnding ending;
   Adaptation adaptation(*run, adapter);
   Checkpointing written(*run, checkpoints, observer);
   const double started = steady_seconds();
@@ -497,7 +240,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   try {
     coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.places == ReplicaPlaces::clients,
                interrupted, ending);
-  } catch (...) {  // an observer that cannot go on (disk full) ends the run
+  } catch (...) {  // an observer that cannot continue (disk full) ends the run
     run->abort("the run's observer failed");
     workers.join();
     throw;
@@ -511,7 +254,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   }
   add_changes(*run, ending, result);
   result.warnings.insert(result.warnings.end(), adaptation.warnings().begin(), adaptation.warnings().end());
-  add_memory(*run, ending, result);
+  add_memory_use(*run, ending, result);
   if (agrees && !ending.abandoned) summary.write(run->agreement()->counts(), result);
   else summary.write(result);
   add_virtual_prices(experiment, result);
@@ -523,7 +266,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
     result.status = RunStatus::interrupted;
     result.reason = "another rank was asked to end, by a signal";
   }
-  if (agrees) add_replicas(*run->agreement(), experiment, result);
+  if (agrees) add_replica_results(*run->agreement(), experiment, result);
   const bool ended_well = result.status == RunStatus::ok || result.status == RunStatus::timed_out;
   if (ended_well || result.status == RunStatus::interrupted) hand_out_weights(*run, ending, observer, result);
   if (ended_well) add_final_metrics(*run, started, interrupted, result);

@@ -100,7 +100,7 @@ VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskDat
     const double parameter_floor = kNegligible * largest_of(expected[s].parameters);
     const double gradient_floor = kNegligible * largest_of(expected[s].gradients);
     const double loss_difference = std::abs(actual[s].loss - expected[s].loss) / std::abs(expected[s].loss);
-    // a NaN compares as no difference: it must not pass
+    // A NaN would compare as no difference; it must not pass.
     result.loss_difference = std::isfinite(loss_difference) ? std::max(result.loss_difference, loss_difference)
                                                             : std::numeric_limits<double>::infinity();
     for (size_t e = 0; e < expected[s].names.size(); ++e) {

@@ -1,4 +1,4 @@
-// `trireme verify`: is training under a plan the same as on one device?
+// `trireme verify`: compares training under a plan with training on one device.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace trireme {
 
-/// What makes a run differ from one device's by design: batch norm, under micro-batches or under data shards.
+/// Properties by which a run differs from one device's by design: batch norm, under micro-batches or under data shards.
 bool has_batch_norm(const Model& model);
 bool has_data_shards(const Plan& plan);
 
 struct VerifyRow {
   std::string parameter;
-  /// Largest over the steps, relative to the tensor's largest magnitude. A tensor that is tiny beside the model's
-  /// others (less than 1/10,000 of the largest magnitude) is held to that share of theirs: the gradient of a bias
-  /// before batch norm is zero but for rounding.
+  /// Largest difference over the steps, relative to the tensor's largest magnitude. For a tensor that is tiny compared
+  /// with the model's others (less than 1/10,000 of the largest magnitude), it is relative to that share of the largest
+  /// magnitude: the gradient of a bias before batch norm is zero except for rounding.
   double parameter_difference = 0;
   double gradient_difference = 0;
 };
@@ -31,11 +31,11 @@ struct VerifyResult {
   bool ok() const;
 };
 
-/// Relative difference that rounding may explain: 1e-10 (fp64), 2e-4 (fp32), 0.1 (bf16).
+/// Returns the relative difference that rounding may explain: 1e-10 (fp64), 2e-4 (fp32), 0.1 (bf16).
 double verify_tolerance(Precision precision);
 
 /// Runs `steps` steps under the plan and on one device from the same seed. With batch norm under micro-batches the
-/// reference takes the same micro-batches, which the note says; with batch_norm = "local" and data shards there is no
+/// reference uses the same micro-batches, and the note says so. With batch_norm = "local" and data shards there is no
 /// such reference: user error.
 VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
                     int64_t steps);

@@ -27,7 +27,7 @@ class Checkpoints(CliTest):
     def test_written_listed_and_gone_on_from(self):
         out, _ = self.trireme("train", "e.toml", *EVERY_2, "--set", "checkpoint.keep=0", "--out", "a")
         self.assertIn("checkpoints: 3 written", out)
-        self.assertNotIn("to go on", out)
+        self.assertNotIn("to resume", out)
         self.assertEqual(sorted(os.listdir(self.path("a", "checkpoints"))), ["step-00000002", "step-00000004", "step-00000006"])
         self.assertEqual(self.rows("a", "run.json")["data", 2]["checkpoints"]["newest_step"], 6)
         out, _ = self.trireme("checkpoints", "list", "a", data=False)
@@ -40,7 +40,7 @@ class Checkpoints(CliTest):
         self.assertEqual(out.count("whole"), 3, out)
         checkpoint = os.path.join("a", "checkpoints", "step-00000004")
         out, _ = self.trireme("train", "e.toml", "--resume", checkpoint, "--out", "b")
-        self.assertIn("goes on after step 4", out)
+        self.assertIn("resumes after step 4", out)
         self.assertEqual(self.curve("b"), self.curve("a")[4:])
         self.assertEqual(self.weights("b"), self.weights("a"))
         self.trireme("train", "e.toml", "--resume", checkpoint, "--plan", "tensor", "--devices", "4", "--out", "c")
@@ -63,13 +63,13 @@ class Checkpoints(CliTest):
         out, _ = self.trireme("checkpoints", "verify", "a", data=False, code=1)
         self.assertEqual((out.count(": whole"), out.count("damaged")), (2, 1), out)
         self.assertIn(os.path.join("step-00000006", "model-00001-of-00001.safetensors"), out)
-        self.assertEqual(out.splitlines()[-1], "the newest whole one: go on from it with --resume a/checkpoints/step-00000004")
+        self.assertEqual(out.splitlines()[-1], "the newest complete one: resume it with --resume a/checkpoints/step-00000004")
         self.assertNotIn("checkpoints verify", out)
         out, _ = self.trireme("checkpoints", "verify", os.path.join("a", "checkpoints", "step-00000006"), data=False, code=1)
         self.assertIn("trireme checkpoints verify a/checkpoints\n", out)
         self.refused("train", "e.toml", "--steps", "8", "--resume", newest, "--out", "b", says=["model-00001-of-00001", "CRC-32"])
         out, _ = self.trireme("train", "e.toml", "--steps", "8", "--resume", "a", "--out", "c")
-        for words in ("goes on after step 4", "damaged", "CRC-32", "length in steps 8, was 6"):
+        for words in ("resumes after step 4", "damaged", "CRC-32", "length in steps 8, was 6"):
             self.assertIn(words, out)
         os.remove(os.path.join(newest, "checkpoint.json"))
         out, _ = self.trireme("checkpoints", "list", "a", data=False)
@@ -79,7 +79,7 @@ class Checkpoints(CliTest):
                 f.write(content)
         out, _ = self.trireme("checkpoints", "verify", "a", data=False, code=1)
         self.assertIn("checkpoint.json: ends too early, after byte 1", out)
-        self.assertEqual(out.splitlines()[-1], "none is whole: nothing can go on from here; begin anew without --resume")
+        self.assertEqual(out.splitlines()[-1], "none is complete: the run cannot be resumed; start a new one without --resume")
         self.assertNotIn("checkpoints verify", out)
         said = self.refused("train", "e.toml", "--steps", "8", "--resume", "a", "--out", "d", says=["none of 3 checkpoints is undamaged", "start a new run"])
         self.assertNotIn("checkpoints verify", said)
@@ -97,10 +97,10 @@ class Checkpoints(CliTest):
         last = row["curve"][-1]["step"]
         self.assertEqual(row["checkpoints"]["newest_step"], last)
         self.assertEqual(os.listdir(self.path("a", "checkpoints")), [f"step-{last:08}"])
-        command = [line for line in out.splitlines() if line.startswith("to go on: ")]
+        command = [line for line in out.splitlines() if line.startswith("to resume: ")]
         self.assertEqual(len(command), 1, out)
         words = command[0].split()
-        self.assertEqual((words[3:6], words[-2:]), (["trireme", "train", "e.toml"], ["--resume", "a"]), out)
+        self.assertEqual((words[2:5], words[-2:]), (["trireme", "train", "e.toml"], ["--resume", "a"]), out)
         out, _ = self.trireme("train", "e.toml", "--set", "optimizer.schedule=constant", "--steps", str(last + 2), "--resume", "a", "--out", "b")
         self.assertEqual([step for step, _ in self.curve("b")], [last + 1, last + 2])
 
@@ -216,7 +216,7 @@ class Checkpoints(CliTest):
             self.assertTrue(os.path.exists(self.path(f"a{k}", "weights.safetensors")), policy)
             last = row["checkpoints"]["newest_step"]
             self.assertEqual(os.listdir(self.path(f"a{k}", "checkpoints")), [f"step-{last:08}"])
-            self.assertIn("to go on: ", out)
+            self.assertIn("to resume: ", out)
             plan = os.path.join(f"a{k}", "plan.json") if "inner" in policy else policy
             self.trireme(*arguments[:3], plan, *arguments[4:], "--steps", str(last + 4), "--resume", f"a{k}", "--out", f"b{k}")
             rest = self.json(f"b{k}", "run.json")["rows"][0]
@@ -231,7 +231,7 @@ class Checkpoints(CliTest):
             ([*fresh, "--resume", "a", "--steps", "9", "--seed", "5"], ["seed = 1", "has 5"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--set", "model.options.hidden=16"], ["of model mlp", "other layers"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--plan", "fedavg"], ["a plan without an agreement"]),
-            ([*fresh, *EVERY_2, "--plan", "downpour,warm_start_steps=3", "--set", "optimizer.momentum=0"], ["checkpoint.every", "wait for the first one until step 4"]),
+            ([*fresh, *EVERY_2, "--plan", "downpour,warm_start_steps=3", "--set", "optimizer.momentum=0"], ["checkpoint.every", "no checkpoint is possible before step 4"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--plan", "local-sgd"], ["a plan without an agreement"]),
             ([*fresh, *EVERY_2, "--plan", "data,compression=powersgd:1", "--set", "replicas=private"], ["checkpoint.every", "powersgd"]),
             ([*fresh, *EVERY_2, "--set", "checkpoint.best=accuracy"], ["best = accuracy", "multiple of evaluate_every"]),

@@ -86,7 +86,7 @@ class Elastic(LaunchTest):
             self.assertLess(change["seconds"], 20)
         self.assertEqual(row["changes"][1]["step"] % 20, 0, "rank 0's own last steps went with it")
         self.assertEqual([record["processes"] for record in self.records()], [3, 3, 3])
-        self.assertIn("3 go on under data", process.said().replace("processes ", ""))
+        self.assertIn("3 continue under data", process.said().replace("processes ", ""))
 
     def test_no_step_is_lost_with_a_rank(self):
         """Rank 0 has all of what it trained, long before the first checkpoint; one rank is killed, the other one frozen."""
@@ -117,7 +117,7 @@ class Elastic(LaunchTest):
         row = self.expect_whole_curve(1e-9)
         self.assertEqual([change["to"] for change in row["changes"]], ["data 2", "one device"])
         self.assertEqual(row["plan"], "data 3 -> data 2 -> one device")
-        self.assertIn("one process goes on", process.said())
+        self.assertIn("one process continues", process.said())
 
     def test_frozen_ranks(self):
         """One is replaced, rank 0 after it is not; nobody ever wakes them."""
@@ -156,7 +156,7 @@ class Elastic(LaunchTest):
         row = self.expect_whole_curve(1e-9)
         self.assertEqual([change["to"] for change in row["changes"]], ["tensor 2"])
         self.assertEqual(os.listdir(self.path("elsewhere")), ["o"], "the second group goes on in the first one's folder")
-        self.assertIn("1 of those left has nothing to do", process.said())
+        self.assertIn("1 of the remaining ones has nothing to do", process.said())
 
     def test_others_join_later(self):
         """Two go on until a third one joins them between two steps."""
@@ -179,11 +179,11 @@ class Elastic(LaunchTest):
         self.assertIn("1 process takes the place of lost ones", row["changes"][1]["reason"])
         # the group that makes room says so; how to go on is said once, at the end, by the launcher
         before, after = process.printed().split("this group of 2 ends after step ")
-        self.assertRegex(after, r"^\d+, so that the run goes on with 3 ranks\n")
+        self.assertRegex(after, r"^\d+, so that the run continues with 3 ranks\n")
         self.assertNotIn("stopped by the user", before)
         self.assertIn("stopped by the user", after)
-        self.assertNotIn("to go on:", process.printed())
-        self.assertEqual(process.said().count("to go on:"), 1, process.said())
+        self.assertNotIn("to resume:", process.printed())
+        self.assertEqual(process.said().count("to resume:"), 1, process.said())
         self.assertIn("--resume o\n", process.said())
 
     def test_the_wait_for_others_begins_with_training(self):
@@ -263,7 +263,7 @@ class Elastic(LaunchTest):
         os.kill(ranks[1], signal.SIGKILL)
         self.assertEqual(process.wait(15 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
-        for words in ("rank 1 was ended by signal 9", "1 process cannot go on under tensor=2", "--restarts", "--resume t"):
+        for words in ("rank 1 was ended by signal 9", "1 process cannot continue under tensor=2", "--restarts", "--resume t"):
             self.assertIn(words, process.said().splitlines()[-1])
 
     def test_refuses(self):

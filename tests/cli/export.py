@@ -90,7 +90,7 @@ class Weights(CliTest):
         self.trireme("export", "e.toml", "-o", "own.pt")
         self.write("own.toml", EXPERIMENT.replace('name = "mlp"\noptions.hidden = 32', 'name = "own.pt"'))
         for verb in ("train", "compare", "verify", "simulate", "plan best", "profile", "export"):
-            self.refused(*verb.split(), "own.toml", says=["own.pt", "which is a program", "its code runs", "--trust"])
+            self.refused(*verb.split(), "own.toml", says=["own.pt", "which is a program", "runs its code", "--trust"])
         out, _ = self.trireme("train", "own.toml", "--out", "o", "--trust")
         metadata = read_header(self.path("o", "weights.safetensors"))["__metadata__"]
         self.assertNotIn("trireme.model", metadata)  # the zoo cannot make it again

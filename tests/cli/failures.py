@@ -63,8 +63,8 @@ class Failures(CliTest):
                 self.assertIn("rank 0 of 3: process ", log)
                 self.assertIn("data: failed: " + row["reason"], log)
             else:  # which cannot say any more what it leaves
-                self.assertIn("newest whole checkpoint: after step 3, o0/checkpoints/step-00000003\n", said)
-                self.assertIn("to go on: trireme launch -n 3 train e.toml", said)
+                self.assertIn("newest complete checkpoint: after step 3, o0/checkpoints/step-00000003\n", said)
+                self.assertIn("to resume: trireme launch -n 3 train e.toml", said)
                 self.assertIn("--plan data --resume o0\n", said)
 
     def test_a_dead_rank_0_leaves_a_checkpoint(self):
@@ -76,7 +76,7 @@ class Failures(CliTest):
         said = process.said().splitlines()
         self.assertRegex(said[-3], r"^trireme: rank 0 was ended by signal 9 \(Killed\) in step \d+, ")
         self.assertIn("after step 3", said[-2])
-        self.assertIn("to go on: trireme launch -n 2 --no-bind train e.toml", said[-1])
+        self.assertIn("to resume: trireme launch -n 2 --no-bind train e.toml", said[-1])
 
     def test_one_rank_is_asked_to_end(self):
         """By a signal that the launcher did not send."""
@@ -141,7 +141,7 @@ class Failures(CliTest):
         process = self.on_the_disk("--set", "checkpoint.on_failure=end")
         self.fill(filler)
         self.assertEqual(process.wait(20 * BUSY), 1, process.said())
-        for text in ("No space left on device", "run.json: cannot be written", "failed", "was not written", "to go on: trireme launch -n 2 train e.toml"):
+        for text in ("No space left on device", "run.json: cannot be written", "failed", "was not written", "to resume: trireme launch -n 2 train e.toml"):
             self.assertIn(text, process.said())
         os.remove(filler)
         self.trireme("checkpoints", "verify", "disk/o", data=False)
@@ -178,7 +178,7 @@ class Failures(CliTest):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(10 * BUSY), 1, process.said())
         log = text_of(self.path("i", "logs", "rank-0.log"))
-        for words in ("data: interrupted: stopped by the user", "to go on: trireme launch -n 2 train e.toml"):
+        for words in ("data: interrupted: stopped by the user", "to resume: trireme launch -n 2 train e.toml"):
             self.assertIn(words, log)
 
     def test_a_slow_rank_is_not_frozen(self):
@@ -216,8 +216,8 @@ class Failures(CliTest):
             self.assertRegex(said, r"last seen in step \d+")
             self.assertNotRegex(said, rf"rank {frozen} failed: ")
             if frozen == 0:
-                self.assertIn("newest whole checkpoint: after step 3", process.said())
-                self.assertIn("to go on: start all ranks again with --resume", process.said())
+                self.assertIn("newest complete checkpoint: after step 3", process.said())
+                self.assertIn("to resume: start all ranks again with --resume", process.said())
 
     REGRESSION = """
 name = "lines"

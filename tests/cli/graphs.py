@@ -98,7 +98,7 @@ class PlanGraph(CliTest):
             (["plan", "graph", "empty.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["empty.txt", "no nodes"]),
             (["plan", "graph", "back.json", "--cost", "max-load"], ["back.json", "cycle"]),
             (["plan", "graph", "none.json", "--cost", "max-load"], ["none.json", "no devices"]),
-            (["plan", "graph", "", "--cost", "latency"], ["argument 3", "nothing is given"]),
+            (["plan", "graph", "", "--cost", "latency"], ["argument 3", "no value is given"]),
             (["plan", "graph", "text.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["text.txt:1", "once upon"]),
             (["plan", "graph", "broken.json", "--cost", "max-load"], ["broken.json", "not valid JSON"]),
             (["plan", "graph", "o.json"], ["o.json", "pipedream", "max-load"]),

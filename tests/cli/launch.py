@@ -86,7 +86,7 @@ class Launch(LaunchTest):
             self.assertEqual(self.json(f"t{devices}.json")["rows"][0]["backend"], "local")
             self.assertIn(f"{devices} processes on 1 machine", out)
             self.assertEqual(sorted(os.listdir(self.path(f"p{devices}", "logs"))), [f"rank-{r}.log" for r in range(devices)])
-            self.assertIn("rank 1 is through", text_of(self.path(f"p{devices}", "logs", "rank-1.log")))
+            self.assertIn("rank 1 has finished", text_of(self.path(f"p{devices}", "logs", "rank-1.log")))
             self.assertNotIn("rank 1", err)
 
     def test_replicas_that_agree_may_be_processes(self):
@@ -291,7 +291,7 @@ class Launch(LaunchTest):
             (["launch", "train", "e.toml", "-n", "2"], ["-n is for trireme launch", "before train"]),
             (["launch", "-n", "0", "train", "e.toml"], ["-n", "trireme launch --help"]),
             (["launch", "-n", "2", "compare", "e.toml"], ["compare", "train only"]),
-            (["launch", "-n", "2", "--restarts", "2", "--print", "mpi", "train", "e.toml"], ["--restarts", "trireme launch alone"]),
+            (["launch", "-n", "2", "--restarts", "2", "--print", "mpi", "train", "e.toml"], ["--restarts", "only trireme launch"]),
             (["launch", "-n", "2", "--token-file", "t", "--print", "mpi", "train", "e.toml"], ["--token-file", "TRIREME_TOKEN"]),
             (["launch", "-n", "2", "train", "e.toml", "--plann", "data"], ["--plann", "unknown flag", "trireme launch train --help"]),
             (["launch", "-n", "2", "--print", "pbs", "train", "e.toml"], ["pbs"]),
@@ -302,13 +302,13 @@ class Launch(LaunchTest):
             (["train", "e.toml", "--backend", "gloo"], ["--backend", "threads", "trireme launch"]),
             (["train", "e.toml", "--backend", "pvm"], ["--backend", "pvm"]),
             (["launch", "-n", "2", "train", "nowhere.toml"], ["nowhere.toml"]),
-            (["launch", "-n", "2", "train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0"], ["hogwild", "write to one memory"]),
-            (["launch", "-n", "2", "train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.step_seconds=1 s"], ["update.virtual", "processes take the time"]),
+            (["launch", "-n", "2", "train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0"], ["hogwild", "replicas share memory"]),
+            (["launch", "-n", "2", "train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.step_seconds=1 s"], ["update.virtual", "processes run in real time"]),
             (["launch", "-n", "3", "train", "e.toml", "--plan", "two.json"], ["two.json", "2 workers", "3 processes"]),
             (["launch", "-n", "2", "train", "e.toml", "--set", "adapt=true"], ["adapt"]),
         ])
         self.refused("launch", "--ssh", "false", "--hosts", "x:1,y:1", "train", "e.toml", says=["host x ended with exit code 1"], code=1)
-        self.refused("launch", "--ssh", "nosuch", "--hosts", "x:1,y:1", "train", "e.toml", says=["host x", '"nosuch" is no program here'], code=127)
+        self.refused("launch", "--ssh", "nosuch", "--hosts", "x:1,y:1", "train", "e.toml", says=["host x", '"nosuch" is not a program on this machine'], code=127)
         self.environment.update(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="29777", TRIREME_INTERFACE="nosuch0")
         self.refused("train", "e.toml", says=["TRIREME_INTERFACE", "nosuch0", "lo (127.0.0.1"])
         self.refused("train", "e.toml", "--backend", "mpi", says=["TRIREME_INTERFACE", "MPI chooses"])
@@ -379,7 +379,7 @@ class Launch(LaunchTest):
         self.gone(ranks.values(), 1)
         self.assertIn("signal 9", out + err)
         self.assertIn("rank 2 is gone: its process has ended", " ".join((out + err).split()))
-        self.assertIn("to go on: start all ranks again with --resume o", out)
+        self.assertIn("to resume: start all ranks again with --resume o", out)
         self.assertIn(self.json("o", "run.json")["rows"][0]["status"], ("failed", "interrupted"), "mpirun asks rank 0 to end, which still writes its folder")
 
     def test_torchrun(self):

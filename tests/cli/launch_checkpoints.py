@@ -46,7 +46,7 @@ class LaunchCheckpoints(LaunchTest):
                         self.assertEqual(a.read(), b.read(), (step, name))
         checkpoint = os.path.join("a", "checkpoints", "step-00000004")
         out, _ = self.trireme("launch", "-n", "2", "train", "e.toml", "--resume", checkpoint, "--out", "b")
-        self.assertIn("goes on after step 4", out)
+        self.assertIn("resumes after step 4", out)
         self.assertEqual(self.goes_on("b", "a"), 5)
         self.trireme("train", "e.toml", *private, "--resume", checkpoint, "--out", "c")
         self.assertEqual(self.goes_on("c", "a"), 5)

@@ -10,7 +10,7 @@ class OldSpellingsOfPlan(CliTest):
     def check(self, old, new):
         out, err = self.trireme("plan", *old, data=False)
         first, _, rest = err.partition("\n")
-        self.assertEqual(first, "trireme: plan has verbs now, write: trireme plan " + " ".join(new))
+        self.assertEqual(first, "trireme: trireme plan has verbs now; write: trireme plan " + " ".join(new))
         again, err = self.trireme("plan", *new, data=False)
         self.assertNotIn("has verbs now", err)
         return out, again, rest, err

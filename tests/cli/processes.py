@@ -168,7 +168,7 @@ class Processes(CliTest):
         server, address = self.serve("--clients", "1", "--plan", "fedavg,rounds=1", "--own-data", "--out", "o")
         self.refused("join", address, "e.toml", says=["--own-data: true at the server, not set at the client"])
         self.refused("join", address, "e.toml", "--own-data", "--set", "batch=16", says=["batch"])
-        self.ends(self.join(address, 0, "--own-data"), 0, ["is through"], 20)
+        self.ends(self.join(address, 0, "--own-data"), 0, ["has finished"], 20)
         self.assertEqual(server.wait(10 * BUSY), 0, server.said())
 
     def test_who_must_meet_ends_when_one_is_lost(self):
@@ -211,7 +211,7 @@ class Processes(CliTest):
         self.refused("join", address, "e.toml", "--set", "batch=16", says=["batch", "32 at the server", "16 at the client"])
         self.refused("join", address, "e.toml", "--set", "model.options.hidden=16", says=["model.options.hidden"])
         self.assertIsNone(server.poll(), server.said())
-        self.ends(self.join(address, 0), 0, ["is through"], 20)
+        self.ends(self.join(address, 0), 0, ["has finished"], 20)
         self.assertEqual(server.wait(10 * BUSY), 0, server.said())
 
     def test_refuses(self):

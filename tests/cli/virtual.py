@@ -70,13 +70,13 @@ class VirtualTime(CliTest):
     def test_refuses(self):
         train = ["train", "e.toml", "--devices", "2"]
         self.all_refused([
-            ([*train, "--backend", "virtual"], ["nothing says what connects the machines", "--cluster", "cluster.link"]),
+            ([*train, "--backend", "virtual"], ["the links between the machines are not given", "--cluster", "cluster.link"]),
             ([*train, "--cluster", self.cluster[-1]], ["--cluster", "--backend virtual"]),
-            ([*train, "--plan", "local-sgd", *self.cluster, "--set", "update.virtual.step_seconds=1 s"], ["update.virtual", "says already"]),
+            ([*train, "--plan", "local-sgd", *self.cluster, "--set", "update.virtual.step_seconds=1 s"], ["update.virtual", "already describes the machines"]),
             ([*train, *self.cluster, "--set", "adapt=true"], ["adapt", "real time"]),
             ([*train, *self.cluster, "--set", 'cluster.link.bandwidth="1 Gbit/s"'], ["cluster.link", "64xcpu-1g", "leave out one"]),
             ([*train, "--backend", "virtual", "--set", 'cluster.link={bandwidth="1 Gbit/s", change=[{at_step=1, bandwidth="1 Mbit/s"}]}'],
-             ["cluster.link.change", "stay as they are"]),
+             ["cluster.link.change", "cannot change"]),
             (["train", "e.toml", "--devices", "65", *self.cluster], ["64"]),
             (["launch", "-n", "2", "train", "e.toml", *self.cluster], ["--backend virtual", "threads of one process"]),
         ])

@@ -49,7 +49,7 @@ TEST(Html, OfASimulationSaysNothingOfTraining) {
   for (RunResult& row : result.rows) row.status = RunStatus::ok;
   result.simulated = "8 devices";
   const std::string simulated = html_report(result);
-  for (const char* text : {"10th to the 90th percentile", "one step as measured", "Runs that did not end well"}) {
+  for (const char* text : {"10th to the 90th percentile", "one step as measured", "Runs that did not end normally"}) {
     EXPECT_NE(trained.find(text), std::string::npos) << text;
     EXPECT_EQ(simulated.find(text), std::string::npos) << text;
   }
@@ -57,8 +57,8 @@ TEST(Html, OfASimulationSaysNothingOfTraining) {
     EXPECT_NE(trained.find(fmt::format("aria-labelledby=\"{}\">", section)), std::string::npos) << section;
     EXPECT_NE(simulated.find(fmt::format("aria-labelledby=\"{}\" hidden>", section)), std::string::npos) << section;
   }
-  EXPECT_NE(simulated.find("Every row could be simulated."), std::string::npos);
-  EXPECT_EQ(simulated.find("Every run ended well."), std::string::npos);
+  EXPECT_NE(simulated.find("All rows could be simulated."), std::string::npos);
+  EXPECT_EQ(simulated.find("All runs ended normally."), std::string::npos);
 }
 
 TEST(Html, ShowsRowsReasonsAndWarnings) {
@@ -121,7 +121,7 @@ TEST(Html, ShowsWhatEachBlockGot) {
   EXPECT_EQ(data_of(html).at("rows").at(2).at("blocks").at(2),
             nlohmann::json::parse(R"({"block": "layer1.1", "layers": 4, "stage": 1, "strategy": "one device"})"));
   EXPECT_EQ(data_of(html).at("rows").at(4).at("blocks"), nlohmann::json::array()) << "it had no plan";
-  const size_t begin = html.find("What each block got</caption>");
+  const size_t begin = html.find("Strategy of each block</caption>");
   ASSERT_NE(begin, html.npos);
   const std::string table = html.substr(begin, html.find("</table>", begin) - begin);
   EXPECT_EQ(count(table, "<tr>"), 1u + 1 + 2 + 2 + 3)

@@ -123,7 +123,7 @@ ExperimentResult sample_result() {
                            {"layer1.1", 5, 0, "data 2 x tensor 2, data 2 x 2 copies"},
                            {"top", 2, 0, "tensor 4"}};
   result.rows[2].schedule = std::make_shared<const nlohmann::json>(sample_schedule());
-  result.rows[3].warnings = {"4 workers share 2 cores: their times mean nothing, their curves do"};
+  result.rows[3].warnings = {"4 workers share 2 cores: their times cannot be compared, their curves can"};
   RunResult late;
   late.strategy = "tensor";
   late.plan = "tensor 2";

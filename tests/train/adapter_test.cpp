@@ -382,7 +382,7 @@ TEST(PlanAdapter, WhereNothingFitsOneLineSaysWhatIsMissing) {
   ASSERT_EQ(world.warnings.size(), 1u);
   EXPECT_THAT(
       world.warnings[0],
-      HasSubstr("after step 100 no plan fits 150 B per worker: thinker, the nearest, lacks 50 B; the run goes on "
+      HasSubstr("after step 100 no plan fits 150 B per worker: thinker, the nearest, lacks 50 B; the run continues "
                 "under communicating, which lacks 150 B"));
 }
 

@@ -57,7 +57,7 @@ TEST_F(FederatedRun, ABrokenClientIsNamedAndTheRestCounts) {
     ASSERT_FALSE(outcome.row.warnings.empty());
     EXPECT_THAT(
         outcome.row.warnings.back(),
-        HasSubstr(fmt::format("12 updates were refused, as they were not finite: of client {}", broken.front())));
+        HasSubstr(fmt::format("12 updates were refused because they were not finite: of client {}", broken.front())));
   }
 }
 

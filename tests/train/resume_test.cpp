@@ -293,7 +293,7 @@ TEST_F(Resuming, AFullDiskDoesNotEndTheRunUnlessAsked) {
                        outcome.row.checkpoints->newest_step),
             std::tuple(1, 2, kEvery));
   ASSERT_EQ(outcome.notices.size(), 2u);
-  for (const char* words : {"after step 12 was not written", "No space left", "the newest is that after step 6"})
+  for (const char* words : {"after step 12 was not written", "No space left", "the newest one is after step 6"})
     EXPECT_THAT(outcome.notices[0], HasSubstr(words));
   EXPECT_THAT(outcome.row.warnings, ::testing::Contains(outcome.notices[0]));
   EXPECT_EQ(names_in(folder("full")), std::vector<std::string>{checkpoint_name(6)});

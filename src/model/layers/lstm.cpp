@@ -1,4 +1,4 @@
-#include "trireme/layers/lstm.h"
+#include "model/layers/lstm.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -18,8 +18,8 @@ constexpr int64_t kGates = 4;
 enum LstmGate : int64_t { kLstmInputGate, kLstmForgetGate, kLstmCellGate, kLstmOutputGate };  // PyTorch's order
 enum LstmParameter { kLstmInputWeight, kLstmHiddenWeight, kLstmInputBias, kLstmHiddenBias, kLstmProjection };
 enum LstmState { kLstmHidden, kLstmCell, kLstmStates };
-/// Saved tensors after forward. kLstmUnits: with a projection. kLstmReal [n, steps, 1]: with padding; 1 where a token
-/// is not padding. During backward also the gradients from which those of the parameters are computed.
+/// After forward; with a projection kLstmUnits, with padding kLstmReal (1 where a token is none) [n, steps, 1], and
+/// during backward the gradients that parameters' are made of.
 enum LstmSaved {
   kLstmInput,
   kLstmOutput,
@@ -33,16 +33,16 @@ enum LstmSaved {
   kLstmSaved
 };
 
-/// True if each worker holds a share of the hidden units.
+/// Whether each worker holds a share of the hidden units.
 bool by_unit(const LayerCall& call) { return call.option && call.option->name == "hidden"; }
 
-/// The cell sums small changes over many steps, for which bfloat16 is too coarse.
+/// The cell sums small changes over many steps: too much for bfloat16.
 at::ScalarType cell_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
-/// Reshapes [4, units, k] to PyTorch's [4 * units, k].
+/// [4, units, k] as PyTorch's [4 * units, k].
 at::Tensor as_matrix(const at::Tensor& weight) { return weight.reshape({kGates * weight.size(1), weight.size(2)}); }
 
-/// Gathers `whole` [n, hidden] from the `units` [n, hidden / t] of all workers.
+/// `whole` [n, hidden] from every worker's `units` [n, hidden / t].
 void gather_units(LayerCall& call, const at::Tensor& units, at::Tensor whole) {
   if (!by_unit(call)) {
     whole.copy_(units);
@@ -54,7 +54,7 @@ void gather_units(LayerCall& call, const at::Tensor& units, at::Tensor whole) {
   whole.view({units.size(0), call.tensor_degree, units.size(1)}).copy_(parts.transpose(0, 1));
 }
 
-/// Returns this worker's units of the sum of `whole` over workers.
+/// This worker's units of the sum over workers of `whole`.
 at::Tensor scatter_units(LayerCall& call, const at::Tensor& whole) {
   if (!by_unit(call)) return whole;
   const int64_t n = whole.size(0), units = whole.size(1) / call.tensor_degree;
@@ -65,16 +65,15 @@ at::Tensor scatter_units(LayerCall& call, const at::Tensor& whole) {
   return sum;
 }
 
-/// Computes h of a layer with projection: the sum over workers of the projections of their units [n, local units];
-/// weight [projection, local units].
+/// h of a projecting layer: the sum over workers of what each projects from its units [n, local units]; weight
+/// [projection, local units].
 void project_units(LayerCall& call, const at::Tensor& units, const at::Tensor& weight, at::Tensor whole) {
   at::Tensor sum = at::mm(units, weight.t());
   if (by_unit(call)) call.tensor_group().all_reduce(sum);
   whole.copy_(sum);
 }
 
-/// Computes one step of the cell. gates [n, 4, units] are activated in place; cell, next_cell and hidden are [n,
-/// units].
+/// One step of the cell. gates [n, 4, units] are activated in place; cell, next_cell and hidden are [n, units].
 void step_cell(const at::Tensor& gates, const at::Tensor& cell, at::Tensor next_cell, at::Tensor hidden) {
   gates.narrow(1, kLstmInputGate, 2).sigmoid_();
   gates.select(1, kLstmCellGate).tanh_();
@@ -84,8 +83,7 @@ void step_cell(const at::Tensor& gates, const at::Tensor& cell, at::Tensor next_
   at::mul_out(hidden, gates.select(1, kLstmOutputGate), next_cell.tanh());
 }
 
-/// The adjoint of step_cell: from dh and the later steps' dc, computes the gradients of the gates before activation; dc
-/// becomes the gradient of `cell`.
+/// Its adjoint: from dh and the later steps' dc, the gate gradients before activation. dc becomes that of `cell`.
 void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, const at::Tensor& next_cell,
                         const at::Tensor& dh, at::Tensor& dc, const at::Tensor& gate_gradients) {
   const at::Tensor gates = activated.to(cell.scalar_type());
@@ -102,7 +100,7 @@ void step_cell_backward(const at::Tensor& activated, const at::Tensor& cell, con
 
 // -- export
 
-/// Returns a tensor of four gates in ONNX's order (input, output, forget, cell), with a dim for the directions.
+/// A tensor of four gates in ONNX's order (input, output, forget, cell), with a dim for its directions.
 at::Tensor in_onnx_order(const at::Tensor& gates) {
   const std::vector<at::Tensor> parts = gates.chunk(kGates, 0);
   std::vector<at::Tensor> order;
@@ -111,7 +109,7 @@ at::Tensor in_onnx_order(const at::Tensor& gates) {
   return at::cat(order).unsqueeze(0);
 }
 
-/// Exports the steps one after the other, as many as the samples have.
+/// One node after the other, as many steps as the samples have.
 class OnnxSteps {
  public:
   OnnxSteps(OnnxWriter& w, const LstmOptions& options, int64_t hidden)
@@ -168,7 +166,7 @@ class OnnxSteps {
   OnnxWriter& w_;
   const bool reverse_;
   const int64_t units_, steps_;
-  std::string inputs_, hidden_weight_, projection_, real_;  // of the whole sequence; "" if there is none
+  std::string inputs_, hidden_weight_, projection_, real_;  // of the whole sequence; "" where there is none
   std::string hidden_, cell_;                               // "": zeros
 };
 
@@ -179,10 +177,9 @@ Lstm::Lstm(std::string name, int64_t in, int64_t hidden, LstmOptions options)
   if (options_.module.empty()) options_.module = this->name();
   if (options_.projection < 0 || (options_.projection > 0 && options_.projection >= hidden))
     fail_shape(*this, fmt::format("projection {} of {} hidden units", options_.projection, hidden),
-               "it must be less than the number of hidden units", "choose a smaller projection, or 0 for none");
+               "it must be smaller than they are many", "choose a smaller projection, or 0 for none");
   if (options_.stateful && options_.reverse)
-    fail_shape(*this, "reverse with stateful", "a stream has no end from which a reversed layer could start",
-               "leave one of them out");
+    fail_shape(*this, "reverse with stateful", "what comes next in a stream is not known yet", "leave one of them out");
 }
 
 std::vector<ParameterSpec> Lstm::parameters() const {
@@ -191,7 +188,7 @@ std::vector<ParameterSpec> Lstm::parameters() const {
   auto named = [&](const char* what) {
     return fmt::format("{}.{}_l{}{}", options_.module, what, options_.index, options_.reverse ? "_reverse" : "");
   };
-  const int64_t rows = kGates * hidden_;  // in PyTorch's files the gates are concatenated in one dim
+  const int64_t rows = kGates * hidden_;  // in PyTorch's files the gates lie behind each other
   std::vector<ParameterSpec> specs{
       {.name = named("weight_ih"), .shape = {kGates, hidden_, in_}, .init = init, .file_shape = {rows, in_}},
       {.name = named("weight_hh"),
@@ -269,17 +266,17 @@ at::Tensor Lstm::forward(LayerCall& call, std::span<const at::Tensor> inputs) co
   call.saved[kLstmInput] = input;
   call.saved[kLstmActivated] = at::empty({n, steps, kGates * units}, options);
   call.saved[kLstmPrevious] = at::empty({n, steps, output_width()}, options);  // h before each step, of all units
-  // c before each step and after the last, in the order of the steps
-  call.saved[kLstmCells] = at::empty({n, steps + 1, units}, cell_options);
+  call.saved[kLstmCells] =
+      at::empty({n, steps + 1, units}, cell_options);  // c before each step and after the last, in their order
   if (projects) call.saved[kLstmUnits] = at::empty({n, steps, units}, options);
   if (options_.padding) call.saved[kLstmReal] = inputs[1].ne(kPadding).unsqueeze(2);
   at::Tensor output = at::empty({n, steps, projects ? options_.projection : units}, options);
-  if (n == 0) return output;  // n is equal on all workers of the tensor axis, so no worker waits
+  if (n == 0) return output;  // the same for all workers of the tensor axis
   call.saved[kLstmOutput] = output;
   run_steps(call);
-  call.saved[kLstmOutput].reset();  // backward does not need it
+  call.saved[kLstmOutput].reset();  // backward does without it
   if (options_.stateful && !call.recomputing) {
-    // copies, because a view would retain the whole sequence
+    // copies: a view would keep the whole sequence alive
     call.set_state(kLstmHidden, output.select(1, steps - 1).clone(at::MemoryFormat::Contiguous));
     call.set_state(kLstmCell, call.saved[kLstmCells].select(1, steps).clone(at::MemoryFormat::Contiguous));
   }
@@ -333,7 +330,7 @@ Lstm::Gradients Lstm::through_time(LayerCall& call, const at::Tensor& output_gra
   const bool projects = options_.projection > 0;
   Gradients gradients{at::empty_like(activated), {}};
   if (projects) gradients.projected = at::empty(output_gradient.sizes(), activated.options());
-  at::Tensor later;  // gradient of h from the following step
+  at::Tensor later;  // gradient of h from the step after
   at::Tensor dc = at::zeros({n, local}, cells.options());
   for (int64_t k = steps - 1; k >= 0; --k) {
     const int64_t at = position(k, steps);
@@ -390,7 +387,7 @@ std::vector<at::Tensor> Lstm::backward(LayerCall& call, const at::Tensor& output
             .view(input.sizes());
   call.saved[kLstmGateGradients] = gradients.gates;
   call.saved[kLstmProjectedGradients] = gradients.projected;
-  // no longer needed, and the call may live until backward_parameters
+  // not needed any more, and the call may live until backward_parameters
   call.saved[kLstmActivated].reset();
   call.saved[kLstmCells].reset();
   if (!call.defer_parameters) add_parameter_gradients(call);
@@ -404,7 +401,7 @@ void Lstm::backward_parameters(LayerCall& call) const { add_parameter_gradients(
 LayerMemory Lstm::memory(const CallShapes& call) const {
   LayerMemory memory = keeping_input(call);
   const int64_t n = call.samples, steps = call.inputs[0].shape[1], units = call.parameters[0].shape[1];
-  const int64_t width = call.parameters[1].shape[2];  // width of h, whole
+  const int64_t width = call.parameters[1].shape[2];  // of h, whole
   const bool projects = options_.projection > 0;
   const int64_t gates = n * steps * kGates * units * call.compute, step = n * units * call.master;
   memory.saved = gates + n * steps * width * call.compute + (steps + 1) * step;
@@ -421,8 +418,8 @@ LayerMemory Lstm::memory(const CallShapes& call) const {
   return memory;
 }
 
-/// The products of all steps with the inputs are one operator; each step then has a product, which reads the hidden
-/// weights again, and the cell.
+/// All steps' products with the inputs are one; then a product, which reads the hidden weights again, and the cell in
+/// each step.
 std::vector<OperatorWork> Lstm::work(const CallShapes& call, double flops, Pass) const {
   const auto steps = double(call.inputs[0].shape[1]);
   std::vector<OperatorWork> work = one_pass(call, flops, 1 + 2 * steps, true);
@@ -430,8 +427,8 @@ std::vector<OperatorWork> Lstm::work(const CallShapes& call, double flops, Pass)
   return work;
 }
 
-/// Gathers h before every step except the first, where h is zero unless the layer is stateful; with a projection
-/// reduces h after every step. Backward communicates the gradients, except that of the incoming state.
+/// h before every step but the first, which is zero unless it lives on; with a projection h after every step. Backward
+/// brings the gradients back, but for that of what came in.
 LayerExchanges Lstm::exchanges(const CallShapes& call) const {
   const auto steps = double(call.inputs[0].shape[1]), samples = double(call.samples);
   if (options_.projection > 0) {
@@ -443,7 +440,7 @@ LayerExchanges Lstm::exchanges(const CallShapes& call) const {
   return {{{RedistributionKind::all_gather, h, before}}, {{RedistributionKind::reduce_scatter, h, steps - 1}}};
 }
 
-/// Uses ONNX's LSTM, except with a projection or padding, which it does not support.
+/// ONNX's LSTM where it has one; it has none with projections and padding.
 std::string Lstm::to_onnx(OnnxWriter& w) const {
   if (options_.projection > 0 || options_.padding) return OnnxSteps(w, options_, hidden_).run();
   using List = OnnxWriter::List;
@@ -471,7 +468,7 @@ void Lstm::to_script(ScriptWriter& w) const {
   if (options_.reverse) w.result(fmt::format("torch.flip({}, [1])", w.out()));
 }
 
-/// h and c are zero at padding.
+/// At padding h and c are zero.
 void Lstm::script_steps(ScriptWriter& w) const {
   const std::string h = w.own("h"), c = w.own("c"), g = w.own("gates"), real = w.own("real"), at = w.own("at"),
                     k = w.own("k"), steps = w.own("steps");

@@ -1,7 +1,7 @@
-// What each block of the model got: a lane per row, a cell per block, in the colour of the parallelism that its layers have.
+// The strategy of each block of the model: a lane per row, a cell per block, in the colour of its layers' parallelism.
 "use strict";
 
-// Okabe and Ito's colours; names are those of the legend
+// Okabe and Ito's colours; the names are those of the legend.
 const GOT_KINDS = {
   data: { name: "data", colour: "#0072b2", ink: "#ffffff" },
   tensor: { name: "tensor", colour: "#e69f00", ink: "#1b2229" },
@@ -12,7 +12,7 @@ const GOT_KINDS = {
 };
 const BLOCK_LANE = 38, BLOCK_AXES = 130, LONGEST_BLOCK_NAME = 14;
 
-/// "data 8, data 4 x tensor 2": its layers differ.
+/// Kind of a strategy text. "data 8, data 4 x tensor 2" means that the block's layers differ.
 function kindOfBlock(strategy, stages) {
   const data = /\bdata \d/.test(strategy), tensor = /\btensor \d/.test(strategy);
   if (data && tensor) return "both";
@@ -21,15 +21,15 @@ function kindOfBlock(strategy, stages) {
   return stages > 1 ? "stage" : "alone";
 }
 
-/// "s1: 4 x 2": the stage, where there are several, and the degrees.
+/// "s1: 4 x 2": the stage, if there are several, and the degrees.
 function blockText({ stage, strategy }, stages) {
   const degrees = strategy.replace(/data |tensor | copies/g, "").replace("one device", "");
   if (stages === 1) return degrees;
   return degrees ? `s${stage}: ${degrees}` : `s${stage}`;
 }
 
-/// The row's blocks with names that no other block has: "top" before all others and "top 2" behind them. The parts into which stages' borders cut
-/// a block keep its name.
+/// The row's blocks with unique names: "top" for the first block of that name and "top 2" for a later one. If a stage boundary
+/// divides a block, all its parts have the block's name.
 function namedBlocks(row) {
   const times = new Map();
   return row.blocks.map((b, i) => {
@@ -39,7 +39,7 @@ function namedBlocks(row) {
 }
 function blockNames(rows) { return [...new Set(rows.flatMap((row) => namedBlocks(row).map((b) => b.name)))]; }
 
-/// Every block is as wide as any other, its parts by their layers.
+/// All blocks have the same width; the parts of a block share it in proportion to their layers.
 function blockCells(row, lane, names) {
   const layers = new Map(), filled = new Map(), stages = new Set(row.blocks.map((b) => b.stage)).size;
   for (const b of namedBlocks(row)) layers.set(b.name, (layers.get(b.name) || 0) + b.layers);
@@ -69,7 +69,7 @@ function blockTooltip({ block, stages }) {
 function drawBlocks() {
   const rows = result.rows.filter((r) => r.blocks.length), names = blockNames(rows), lanes = rows.map((_, i) => `${i}`);
   const short = (name) => name.length > LONGEST_BLOCK_NAME ? `${name.slice(0, LONGEST_BLOCK_NAME - 1)}…` : name;
-  draw("blocks", rows.length, `What each block got: ${rows.map((r) => `${r.label}: ${[...new Set(r.blocks.map((b) => b.strategy))].join("; ")}`).join(". ")}`, {
+  draw("blocks", rows.length, `Strategy of each block: ${rows.map((r) => `${r.label}: ${[...new Set(r.blocks.map((b) => b.strategy))].join("; ")}`).join(". ")}`, {
     type: "bar",
     data: { labels: lanes, datasets: blockSets(rows, lanes, names) },
     options: {

@@ -1,4 +1,5 @@
-// What rows under an update policy took: how stale the weights were, and, of any comparison on several numbers of devices, time and quality against them.
+// Charts for rows under an update policy: the staleness of the weights; for any comparison on several numbers of devices: time and quality
+// against the number of workers.
 "use strict";
 
 const MOST_BINS = 40, TIMES_LARGER = 5;
@@ -13,7 +14,7 @@ function trainingSeconds(row) {
   return Math.max(row.curve.length ? row.curve[row.curve.length - 1][1] : 0, row.evaluations.length ? row.evaluations[row.evaluations.length - 1].seconds : 0);
 }
 
-/// A line per strategy over the numbers of devices that it ran on.
+/// One line per strategy over the numbers of devices on which it ran.
 function workerSets(rows, value) {
   return [...new Set(rows.map((r) => r.name))].map((name, i, names) => {
     const of = rows.filter((r) => r.name === name).sort((a, b) => a.devices - b.devices), colour = colourOfName(name);
@@ -31,7 +32,7 @@ function drawAgainstWorkers(id, rows, yTitle, value, yMore) {
   draw(id, true, `${yTitle} against workers: ${sets.map((s) => `${s.label} ${s.data.map((p) => `${p.x}: ${formatNumber(p.y)}`).join(", ")}`).join("; ")}`, config);
 }
 
-/// Where a strategy ran to its end on several numbers of devices.
+/// Drawn only if a strategy finished on several numbers of devices.
 function drawWorkers() {
   const ended = result.rows.filter((r) => r.status === "ok" && trainingSeconds(r) > 0);
   const several = ended.some((r) => ended.some((other) => other.name === r.name && other.devices !== r.devices));
@@ -59,7 +60,7 @@ function stalenessBins(histogram) {
   return bins;
 }
 
-/// A small histogram for each row whose exchanges found weights that others had changed, or might have.
+/// A small histogram for each row whose exchanges met weights that other replicas had changed, or could have changed.
 function drawStaleness() {
   const rows = result.rows.filter((r) => r.replicas !== null && r.replicas.staleness.some((n) => n > 0)), holder = document.getElementById("staleness");
   document.getElementById("staleness-section").hidden = !rows.length;
@@ -74,7 +75,7 @@ function drawStaleness() {
       data: { labels: bins.map((b) => b.label), datasets: [{ data: bins.map((b) => b.share), backgroundColor: colourOf(row), barPercentage: 1, categoryPercentage: 0.9 }] },
       options: {
         animation: false, responsive: true, maintainAspectRatio: false,
-        scales: { x: { title: { display: true, text: "updates of others since the weights were read" }, grid: { display: false } }, y: axis("exchanges (%)") },
+        scales: { x: { title: { display: true, text: "updates by other replicas since the weights were read" }, grid: { display: false } }, y: axis("exchanges (%)") },
         plugins: { legend: { display: false }, tooltip: { callbacks: { label: (item) => `${formatNumber(item.raw)} % of the exchanges` } } },
       },
     });

@@ -1,7 +1,7 @@
 // Draws the report's charts from the JSON in #data; names are those of run.json.
 "use strict";
 
-// Okabe and Ito's palette, dark yellow instead of yellow; the dashes tell lines apart where colours do not
+// Okabe and Ito's palette, with dark yellow instead of yellow. Dashes distinguish lines that colours do not.
 const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b3a000", "#7f7f7f"];
 const DASHES = [[], [7, 3], [2, 3], [10, 3, 2, 3], [14, 4], [4, 4], [1, 2], [8, 2, 1, 2]];
 const CATEGORIES = ["weights", "gradients", "optimizer", "activations", "buffers"];
@@ -35,11 +35,11 @@ function timeUnit(largest) {
   return { name, size };
 }
 function colourOf(row) { return PALETTE[result.rows.indexOf(row) % PALETTE.length]; }
-/// Of a line for all rows of a strategy: its first row's in the other charts.
+/// Colour of a line for all rows of a strategy: that of its first row in the other charts.
 function colourOfName(name) { return colourOf(result.rows.find((r) => r.name === name)); }
 function shortName(row) { return row.short_label; }
 
-/// A chart in the box `id`; a sentence where there is nothing to draw.
+/// Draws a chart in the box `id`, or a sentence if there is nothing to draw.
 function draw(id, any, label, config, height) {
   const box = document.getElementById(id);
   box.replaceChildren();
@@ -106,7 +106,7 @@ function drawSplit() {
   if (rows.length) charts[charts.length - 1].options.scales.x.max = 100;
 }
 
-/// Lines; where they may coincide, the widest lie below and show at the edges of those above.
+/// Lines. If they may coincide, the widest lie below and remain visible at the edges.
 function lineSets(rows, points, coincide) {
   const step = coincide ? Math.min(1.6, 6 / Math.max(rows.length - 1, 1)) : 0;
   return rows.map((row, i) => ({
@@ -126,7 +126,7 @@ function lineOptions(xTitle, yTitle, yMore) {
   };
 }
 
-/// A line per strategy, where one device ran and others ran on several numbers of devices or at all.
+/// One line per strategy; drawn only if the single device ran and at least one other strategy ran.
 function drawSpeedup() {
   const rows = result.rows.filter((r) => r.samples_per_second && !isModelled(r)), single = rows.find((r) => r.strategy === "single" && r.devices === 1);
   const names = [...new Set(rows.filter((r) => r !== single).map((r) => r.name))], most = Math.max(1, ...rows.map((r) => r.devices));
@@ -158,7 +158,7 @@ function drawLoss(id, xTitle, column) {
   });
 }
 
-/// What the chart of the test set can show: the task's metrics, the main one first, and the loss.
+/// The quantities that the chart of the test set can show: the task's metrics, the main one first, and the loss.
 const testNumbers = [...result.metrics, { name: "loss", title: "loss", is_share: false }];
 function testNumber(evaluation, kind) {
   if (kind.name === "loss") return evaluation.loss;
@@ -188,7 +188,7 @@ function drawMetric() {
   });
 }
 
-/// A bar per device; one for MANY_ALIKE and more that follow each other and took the same, as in the table.
+/// One bar per device; one bar for MANY_ALIKE or more consecutive devices with the same memory, as in the table.
 function memoryBars(row) {
   const alike = (a, b) => [...CATEGORIES, "peak"].every((name) => a[name] === b[name]), bars = [];
   for (let i = 0, end = 0; i < row.memory_bytes.length; i = end) {

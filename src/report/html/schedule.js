@@ -1,8 +1,8 @@
-// The schedule of a plan on a clock with nominal times: what the measured timeline below it would be if all stages were equal
-// and communication free. Floating bars like the timeline's, with the micro-batch's number in each.
+// The schedule of a plan with nominal times: the timeline as it would be if all stages were equal and communication took no time.
+// Floating bars like those of the measured timeline below it, with the micro-batch's number in each.
 "use strict";
 
-// as in the timeline where the kinds are the same
+// The same colours as in the timeline for the same kinds.
 const BOX_KINDS = {
   forward: { name: "forward", colour: "#0072b2", ink: "#ffffff" },
   recompute: { name: "forward again (recompute)", colour: "#00456e", ink: "#ffffff" },
@@ -10,12 +10,12 @@ const BOX_KINDS = {
   backward_input: { name: "backward of inputs", colour: "#56b4e9", ink: "#1b2229" },
   backward_weight: { name: "weight gradient", colour: "#009e73", ink: "#1b2229" },
 };
-const BOX_FONTS = [[12, 4], [10, 2], [9, 1]];  // the largest that fits: pixels, and pixels left free beside the number
+const BOX_FONTS = [[12, 4], [10, 2], [9, 1]];  // the largest that fits is used: pixels, and free pixels beside the number
 const SCHEDULE_ROW = 40;  // labels have two lines
 
 function hasSchedule(row) { return row.schedule && row.schedule.rows.some((r) => r.boxes.length > 0); }
 
-/// "3"; "2.3" is micro-batch 3 of batch 2 where batches overlap; a letter in front tells the stages of a worker that has several.
+/// "3"; "2.3" is micro-batch 3 of batch 2 if batches overlap; a letter in front distinguishes the stages of a worker that has several.
 function boxText(schedule, row, [, , , stage, micro, batch]) {
   const number = schedule.flushes ? `${micro}` : schedule.micro_batches === 1 ? `${batch}` : `${batch}.${micro}`;
   return row.stages.length > 1 ? String.fromCharCode(65 + row.stages.indexOf(stage) % 26) + number : number;
@@ -40,7 +40,7 @@ function scheduleSets(schedule) {
   return [...bars, { ...look, label: "idle", data: idle, backgroundColor: cssColour("--line"), order: 1 }];  // drawn first
 }
 
-/// Writes `text` into what is seen of a box, if there is room for `longest`.
+/// Writes `text` into the visible part of a box, if there is room for `longest`.
 function writeNumber(ctx, text, longest, from, to, y) {
   for (const [size, free] of BOX_FONTS) {
     ctx.font = `${size}px ${Chart.defaults.font.family}`;
@@ -48,7 +48,7 @@ function writeNumber(ctx, text, longest, from, to, y) {
   }
 }
 
-/// In sizes that suit all boxes of a kind, or each box by itself where the set says so.
+/// Numbers in a size that fits all boxes of a kind, or each box on its own if the set's textsDiffer is true.
 const boxNumbers = {
   id: "boxNumbers",
   afterDatasetsDraw(chart) {
@@ -77,7 +77,7 @@ function boxTooltip({ raw, dataset }, schedule) {
   return lines;
 }
 
-/// What is drawn, and the share of idle time.
+/// Title of the drawing, with the share of idle time.
 function scheduleTitle(schedule) {
   const clock = "Schedule (nominal: forward 1, backward 2)";
   return schedule.bubble === null || schedule.bubble === undefined
@@ -90,7 +90,7 @@ function scheduleNotes(schedule) {
   if (schedule.rows.some((r) => r.stages.length > 1)) notes.push("Letters: A, B, … are the first, second, … stage of a worker.");
   if (!schedule.flushes) {
     const numbers = schedule.micro_batches > 1 ? "2.3 is micro-batch 3 of batch 2" : "numbers are batches";
-    notes.push(`Batches overlap: ${numbers}; ${schedule.batches} of them and their draining are shown, a longer run goes on without it.`);
+    notes.push(`Batches overlap: ${numbers}; ${schedule.batches} batches and their draining are shown; a longer run drains only at its end.`);
   }
   if (schedule.shown_until < schedule.makespan)
     notes.push(`Too many boxes for one drawing: the first ${formatNumber(schedule.shown_until)} of ${formatNumber(schedule.makespan)} units are shown.`);

@@ -1,14 +1,14 @@
 // One zoomable timeline per strategy: floating bars of Chart.js on a time axis that wheel, drag, pinch, keys and buttons move.
 "use strict";
 
-// Okabe and Ito's colours (distinct under the common colour blindnesses), by what a worker does; what resembles one of them is darker
+// Okabe and Ito's colours (distinct under the common colour blindnesses), by kind of event; similar kinds have a darker shade.
 const KIND_COLOURS = {
   load: "#999999", forward: "#0072b2", recompute: "#00456e", backward: "#56b4e9", redistribute: "#cc79a7", gather: "#8c3a66",
   send: "#e69f00", receive: "#f0e442", reduce: "#d55e00", update: "#009e73", wait: "#c9cfd5", other: "#7a6a58",
 };
 const ROW_HEIGHT = 34, AXIS_HEIGHT = 60, ZOOM_STEP = 1.4, PAN_STEP = 0.15, SMALLEST_VIEW = 1e-4;
 
-/// Bars by kind: Chart.js draws a data set in one colour and lets the legend name it.
+/// Bars by kind, because Chart.js draws a data set in one colour and names it in the legend.
 function timelineSets(events, unit) {
   const sets = new Map();
   for (const [rank, lane, kind, name, micro, begin, end, bytes] of events) {
@@ -137,7 +137,7 @@ function followPointers(box, scale, pan, zoom, valueAt) {
   for (const type of ["pointerup", "pointercancel"]) box.addEventListener(type, (event) => pointers.delete(event.pointerId));
 }
 
-/// Fills the list `id` with [colour, text] pairs, behind what they belong to (or nothing).
+/// Fills the list `id` with [colour, text] pairs, after the text `lead` (may be empty).
 function fillLegend(id, lead, pairs) {
   const list = document.getElementById(id);
   list.replaceChildren();

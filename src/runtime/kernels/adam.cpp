@@ -1,5 +1,4 @@
-// Adam, AdamW and LAMB. Compiled without errno for mathematical functions: a square root that may set it is not
-// vectorised.
+// Adam, AdamW and LAMB. Compiled with -fno-math-errno: a square root that may set errno is not vectorised.
 #include <cmath>
 
 #include "base/vector_code.h"

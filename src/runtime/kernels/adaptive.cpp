@@ -1,5 +1,4 @@
-// Adagrad and RMSprop. Compiled without errno for mathematical functions: a square root that may set it is not
-// vectorised.
+// Adagrad and RMSprop. Compiled with -fno-math-errno: a square root that may set errno is not vectorised.
 #include <algorithm>
 #include <cmath>
 
@@ -31,7 +30,7 @@ TRIREME_INLINE void rmsprop_of(T* __restrict w, const T* __restrict g, T* __rest
     T variance = squares[i];
     if constexpr (kCentered) {
       mean[i] = alpha * mean[i] + (1 - alpha) * d;
-      variance = std::max(T(0), variance - mean[i] * mean[i]);  // rounding may leave less than nothing
+      variance = std::max(T(0), variance - mean[i] * mean[i]);  // rounding may make it negative
     }
     const T direction = d / (std::sqrt(variance) + epsilon);
     if constexpr (kMomentum) {

@@ -1,4 +1,4 @@
-// SGD and LARS; averages and sums of squares, which all optimizers share.
+// SGD and LARS. Also averages and sums of squares, which all optimizers use.
 #include "base/vector_code.h"
 #include "runtime/kernels/update.h"
 
@@ -25,7 +25,7 @@ TRIREME_INLINE void sgd(T* __restrict w, const T* __restrict g, T* __restrict m,
   }
 }
 
-/// The rate is part of the momentum.
+/// The learning rate is part of the momentum.
 template <class T>
 TRIREME_INLINE void lars(T* __restrict w, const T* __restrict g, T* __restrict m, int64_t n, T scale,
                          const StepRates& r) {
@@ -47,7 +47,7 @@ TRIREME_INLINE void blend(T* __restrict average, const T* __restrict x, int64_t 
 
 template <class T>
 TRIREME_INLINE double squares(const T* __restrict x, int64_t n) {
-  constexpr int64_t kLanes = 16;  // sums side by side, so that they fit vector registers
+  constexpr int64_t kLanes = 16;  // independent sums that fit vector registers
   double lanes[kLanes] = {};
   const int64_t whole = n / kLanes * kLanes;
   for (int64_t i = 0; i < whole; i += kLanes)

@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 
-/// Elements `range` of what this rank holds of tensor `k`: a view where one piece has them all, else a copy.
+/// Returns elements `range` of what this rank holds of tensor `k`: a view if one piece contains them all, otherwise a
+/// copy.
 at::Tensor held_part(const std::vector<ReplicaPiece>& pieces, Range range, size_t k, at::ScalarType dtype,
                      const TensorsOfPiece& tensors) {
   for (const ReplicaPiece& piece : pieces) {
@@ -33,7 +34,7 @@ std::vector<at::Tensor> collect_bucket(const Program& program, BucketId id, Repl
   const int rank = world.rank();
   const bool divided = program.optimizer_sharding != OptimizerSharding::none && bucket.holders.size() > 1;
   const bool rank_0_holds = bucket.holders.front() == 0;
-  const bool lacks = divided || !rank_0_holds;  // rank 0 does
+  const bool lacks = divided || !rank_0_holds;  // true if rank 0 lacks a part
   std::vector<at::Tensor> flats;
   if (rank != 0) {
     if (!lacks || !std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank)) return flats;

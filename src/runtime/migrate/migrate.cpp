@@ -15,7 +15,7 @@ bool holds(const Bucket& bucket, int rank) {
   return std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank);
 }
 
-/// Elements of the region that `rank` has no copy of.
+/// Returns the number of elements of the region that `rank` has no copy of.
 int64_t lacking(const Program& program, int rank, const std::string& name, const ParameterShard& wanted) {
   int64_t held = 0;
   for (const Bucket& bucket : program.buckets)
@@ -62,13 +62,13 @@ int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_
 
 void StateGatherer::reuse(TrainingState old) {
   state_ = {};
-  state_.weights = std::move(old.weights);      // these are all written again;
-  state_.optimizer = std::move(old.optimizer);  // of what layers keep there may be less the next time
+  state_.weights = std::move(old.weights);      // all of these are overwritten;
+  state_.optimizer = std::move(old.optimizer);  // the state of layers may have fewer entries next time
 }
 
 void StateGatherer::gather(int rank, Worker& worker, const ParameterStore& store) {
   check_migrates(program_);
-  DeviceScope nobody(kNoDevice);
+  DeviceScope uncharged(kNoDevice);
   worker.settle();
   worker.barrier();
   if (rank == 0) state_.updates = worker.updates();
@@ -93,13 +93,13 @@ void StateGatherer::add_bucket(BucketId id, const ParameterStore& store) {
 }
 
 void StateGatherer::gather_alone(Worker& worker) {
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   state_.updates = worker.updates();
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
     const Bucket& bucket = program_.buckets[size_t(b)];
     const std::vector<ReplicaPiece> pieces = worker.replicas().pieces(b);
     check_internal(pieces.size() == 1 && pieces[0].range.size() == bucket.elements,
-                   "a worker that goes on alone has whole buckets");
+                   "a worker that continues alone has whole buckets");
     std::vector<at::Tensor> flats{pieces[0].master};
     if (has_state(bucket)) flats.insert(flats.end(), pieces[0].state.begin(), pieces[0].state.end());
     add_shards(bucket, flats);
@@ -107,7 +107,7 @@ void StateGatherer::gather_alone(Worker& worker) {
   add(worker.held());
 }
 
-/// `flats`: weights, then the optimizer's state.
+/// `flats`: the weights, then the optimizer's state.
 void StateGatherer::add_shards(const Bucket& bucket, const std::vector<at::Tensor>& flats) {
   for (const ParameterShard& shard : bucket.shards) {
     const ParameterSpec& spec = program_.parameters[size_t(shard.parameter)].spec;

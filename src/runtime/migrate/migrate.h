@@ -1,6 +1,6 @@
-// Moves what a run carries from step to step from the workers of one plan to those of another, between two steps and
-// bit for bit: what they hold is put together to full tensors, by name, and whoever goes on takes its part of each.
-// While that happens the process holds weights and optimizer state twice.
+// Moves the training state from the workers of one plan to the workers of another plan, between two steps and bit for
+// bit. The workers' parts are assembled to full tensors, by name; each worker of the new plan takes its part of each
+// tensor. During the migration the process holds weights and optimizer state twice.
 #pragma once
 
 #include <mutex>
@@ -21,21 +21,22 @@ class StateGatherer {
   /// References outlive it.
   explicit StateGatherer(const Program& training) : program_(training) {}
 
-  /// Every worker calls it, between two steps and with an empty pipeline (Worker::drain); it returns when all have
-  /// given their part. Errors (run): PowerSGD, whose rests belong to workers and not to parameters.
+  /// Every worker must call it, between two steps and with an empty pipeline (Worker::drain). Returns when all workers
+  /// have contributed their part. Errors (run): PowerSGD, because its error terms belong to workers and not to
+  /// parameters.
   void gather(int rank, Worker& worker, const ParameterStore& store);
-  /// The same where every worker is a process: rank 0 of `world` gets the state, the others give what it lacks and have
-  /// none. `states`: tensors of the optimizer (optimizer_state_count).
+  /// The same if every worker is a process: rank 0 of `world` gets the state; the other ranks send what rank 0 lacks
+  /// and get nothing. `states`: the number of state tensors of the optimizer (optimizer_state_count).
   void gather(Worker& worker, Communicator& world, Precision precision, int states);
 
-  /// The same of a worker alone that holds everything (runtime/whole_step.h), for a run that the others have left.
+  /// The same for a single worker that holds everything (runtime/whole_step.h), for a run whose other workers are lost.
   void gather_alone(Worker& worker);
 
-  /// After gather has returned on all workers.
+  /// Returns the state. Call it after gather has returned on all workers.
   TrainingState take() { return std::exchange(state_, {}); }
 
-  /// The next gathering may write into the tensors of a state that is not read any more: fresh memory costs more than
-  /// what is written to it. Before the first worker calls gather.
+  /// Lets the next gather write into the tensors of a state that is no longer read, because allocating new memory costs
+  /// more than writing to it. Call it before the first worker calls gather.
   void reuse(TrainingState old);
 
  private:
@@ -47,14 +48,15 @@ class StateGatherer {
   void add(const std::vector<HeldPart>& parts, TensorMap& tensors);
 
   const Program& program_;
-  std::mutex mutex_;  ///< of the maps in state_; workers write to disjoint regions of the tensors, or the same values
+  /// Guards the maps in state_; workers write to disjoint regions of the tensors, or the same values.
+  std::mutex mutex_;
   TrainingState state_;
 };
 
-/// Bytes that the worker which lacks most has to be sent when a run goes over: of its weights (master values), and of
-/// `states` optimizer state tensors, what it does not hold already. Where either plan divides state (zero1 to zero3) an
-/// upper bound: as if no worker held any. `was`: by rank of `to` its rank under `from`, -1: it had none. Empty: the
-/// same one.
+/// Returns the most bytes that any worker must receive when a run changes from plan `from` to plan `to`: weights
+/// (master values) and `states` optimizer state tensors that it does not hold already. If either plan divides optimizer
+/// state (zero1 to zero3), the result is an upper bound that assumes that no worker holds any. `was`: by rank of `to`
+/// its rank under `from`, or -1 if it had none. An empty `was` means equal ranks.
 int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_t bytes_per_value,
                       const std::vector<int>& was = {});
 

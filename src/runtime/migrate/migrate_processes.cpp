@@ -1,4 +1,4 @@
-// StateGatherer where every worker is a process: what rank 0 lacks comes to it as messages.
+// StateGatherer if every worker is a process: rank 0 receives what it lacks as messages.
 #include <nlohmann/json.hpp>
 
 #include "base/memory.h"
@@ -12,10 +12,10 @@ namespace {
 
 using nlohmann::json;
 
-/// Beyond the buckets' tags.
+/// A tag that no bucket uses.
 int64_t tag_of_parts(const Program& program) { return int64_t(program.buckets.size()); }
 
-/// Which regions these are, without their values.
+/// Returns the names, shapes and regions of the parts, without their values.
 json described(const std::vector<HeldPart>& parts) {
   json list = json::array();
   for (const HeldPart& part : parts) {
@@ -56,7 +56,7 @@ HeldParts receive_parts(Communicator& world, int from, int64_t tag) {
 
 void StateGatherer::gather(Worker& worker, Communicator& world, Precision precision, int states) {
   check_migrates(program_);
-  const DeviceScope nobody(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   worker.settle();
   worker.barrier();
   state_.updates = worker.updates();
@@ -81,7 +81,7 @@ void StateGatherer::gather(Worker& worker, Communicator& world, Precision precis
     if (rank > 0) held = receive_parts(world, rank, tag_of_parts(program_));
     add(held);
   }
-  worker.barrier();  // nobody writes to what others may still be reading
+  worker.barrier();  // no rank writes to values that others may still be reading
 }
 
 }  // namespace trireme

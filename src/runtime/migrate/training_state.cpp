@@ -29,8 +29,8 @@ int64_t TrainingState::bytes() const {
 void check_migrates(const Program& program) {
   if (program.compression.kind != Compression::Kind::powersgd) return;
   fail_run({"change of plan", "compression = powersgd",
-            "it keeps what each worker has not sent yet, which no other plan has a place for",
-            "use compression = bf16 or none, or leave the plan as it is"});
+            "its error terms belong to the workers, and those of another plan cannot take them over",
+            "use compression = bf16 or none, or keep the plan"});
 }
 
 void give_state(const Program& program, int rank, const TrainingState& state, Replicas& replicas) {
@@ -42,7 +42,7 @@ void give_state(const Program& program, int rank, const TrainingState& state, Re
       const ParameterShard& shard = bucket.shards[s];
       const std::string& name = program.parameters[size_t(shard.parameter)].spec.name;
       const auto weights = state.weights.find(name);
-      check_internal(weights != state.weights.end(), "a run goes on with the weights of all parameters");
+      check_internal(weights != state.weights.end(), "a resumed run has the weights of all parameters");
       if (program.private_replicas || bucket.holders[s % bucket.holders.size()] == rank) {
         const at::Tensor flat = flat_shard(weights->second, shard);
         for (const ReplicaPiece& piece : pieces) {

@@ -1,4 +1,4 @@
-// What a run carries from step to step, whatever its plan, and how replicas take it over.
+// The training state between two steps, independent of the plan, and how replicas take it over.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,21 +14,21 @@
 
 namespace trireme {
 
-/// A run between two steps; nothing in it depends on a plan. Tensors have the model's shapes and are charged to no
-/// device.
+/// The state of a run between two steps. Nothing in it depends on a plan. Tensors have the model's shapes and are not
+/// charged to any device.
 struct TrainingState {
-  int64_t updates = 0;  ///< steps of the optimizer
-  TensorMap weights;    ///< master values of all parameters, also of frozen ones
-  std::map<std::string, std::vector<at::Tensor>>
-      optimizer;      ///< by parameter: its state tensors, averaged weights the last of them; none
-                      ///< before the first update and of frozen parameters
-  TensorMap buffers;  ///< running statistics, of the data axis' first worker: those that an evaluation would use
+  int64_t updates = 0;  ///< optimizer steps so far
+  TensorMap weights;    ///< master values of all parameters, including frozen ones
+  /// By parameter: its state tensors; averaged weights are the last; empty before the first update and for frozen
+  /// parameters.
+  std::map<std::string, std::vector<at::Tensor>> optimizer;
+  TensorMap buffers;           ///< running statistics of the data axis' first worker: those that an evaluation uses
   TensorMap averaged_buffers;  ///< their averages, where the optimizer averages weights
-  TensorMap carried;           ///< what stateful layers carry, by "<layer>/<state>": a row for each of the global batch
+  TensorMap carried;  ///< state of stateful layers, by "<layer>/<state>": one row per sample of the global batch
 
-  /// Of a run whose replicas agree; the rest of the state is then the first replica's. Tensors by
-  /// "replica/1/weights/NAME" (as the maps above), "policy/shared/NAME", "policy/0/NAME"; texts by "shared", "0", "1"
-  /// (trireme/policy_state.h).
+  /// Only for a run whose replicas agree; the other members then hold the first replica's state. Tensors by
+  /// "replica/1/weights/NAME" (as in the maps above), "policy/shared/NAME", "policy/0/NAME"; texts by "shared", "0",
+  /// "1" (trireme/policy_state.h).
   TensorMap agreement;
   std::map<std::string, std::string> agreement_texts;
 
@@ -43,16 +43,16 @@ struct HeldPart {
   at::Tensor values;  ///< the worker's own memory
 };
 
-/// What a worker holds besides its replicas.
+/// What a worker holds besides its replicas of the weights.
 struct HeldParts {
   std::vector<HeldPart> buffers, averaged_buffers, carried;
 };
 
-/// Writes the state's weights and optimizer state in place of what the replicas of `rank` hold; they have resumed. Of
-/// shared replicas each shard of the weights is written by one worker. Between barriers.
+/// Overwrites what the replicas of `rank` hold with the weights and optimizer state of `state`. Replicas::resume must
+/// have been called. If replicas are shared, one worker writes each shard of the weights. Call it between barriers.
 void give_state(const Program& program, int rank, const TrainingState& state, Replicas& replicas);
 
-/// Errors (run): PowerSGD, whose rests belong to workers and not to parameters.
+/// Errors (run): PowerSGD, because its error terms belong to workers and not to parameters.
 void check_migrates(const Program& program);
 
 }  // namespace trireme

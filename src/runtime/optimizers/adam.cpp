@@ -1,4 +1,4 @@
-// Adam, as torch.optim.Adam, and AdamW, whose decay is taken from the weights, as torch.optim.AdamW.
+// Adam, as torch.optim.Adam, and AdamW, which applies its decay to the weights, as torch.optim.AdamW.
 #include "runtime/optimizers/moments.h"
 
 namespace trireme {
@@ -24,7 +24,7 @@ constinit const OptimizerKind kAdam = {
 
 constinit const OptimizerKind kAdamW = {
     .name = "adamw",
-    .description = "Adam with weight decay of its own (Loshchilov and Hutter, 2017), as torch.optim.AdamW",
+    .description = "Adam with decoupled weight decay (Loshchilov and Hutter, 2017), as torch.optim.AdamW",
     .keys = {"beta1", "beta2", "epsilon"},
     .learning_rate = 1e-3,
     .state_tensors = two_moments,

@@ -1,5 +1,5 @@
-// LAMB (You et al., "Large Batch Optimization for Deep Learning", 2019): Adam's direction, each parameter's step in
-// proportion to the norm of its weights.
+// LAMB (You et al., "Large Batch Optimization for Deep Learning", 2019): Adam's direction; each parameter's step is
+// proportional to the norm of its weights.
 #include "runtime/optimizers/moments.h"
 
 namespace trireme {
@@ -24,7 +24,7 @@ double lamb_measure(const kernels::Block<T>& block, const kernels::StepRates& ra
 
 constinit const OptimizerKind kLamb = {
     .name = "lamb",
-    .description = "Adam with a rate by layer, for large batches (You et al., 2019)",
+    .description = "Adam with a learning rate per layer, for large batches (You et al., 2019)",
     .keys = {"beta1", "beta2", "epsilon"},
     .learning_rate = 1e-3,
     .epsilon = 1e-6,

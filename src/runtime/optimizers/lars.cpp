@@ -1,4 +1,4 @@
-// LARS (You et al., "Large Batch Training of Convolutional Networks", 2017): the rate of each parameter in proportion
+// LARS (You et al., "Large Batch Training of Convolutional Networks", 2017): the rate of each parameter is proportional
 // to the norm of its weights.
 #include "runtime/optimizer.h"
 
@@ -23,7 +23,7 @@ double trust(const OptimizerConfig& config, double weights, double step) {
 
 constinit const OptimizerKind kLars = {
     .name = "lars",
-    .description = "SGD with a rate by layer, for large batches (You et al., 2017)",
+    .description = "SGD with a learning rate per layer, for large batches (You et al., 2017)",
     .keys = {"momentum", "trust"},
     .learning_rate = 1,
     .momentum = 0.9,

@@ -1,5 +1,5 @@
-// The registry of optimizers: everything about a kind is in its file; a line in registry.cpp adds one. What each
-// computes, and from where, is in docs/optimizers.md.
+// The registry of optimizers. Everything about a kind is in its own file. To add a kind, add a line to
+// optimizer_kind.cpp. docs/optimizers.md states the formulas and their sources.
 #pragma once
 
 #include <array>
@@ -15,37 +15,38 @@ namespace trireme {
 
 struct OptimizerConfig;
 
-/// Elements that are worked on at a time: small enough that the gradient sum stays in the first-level cache between
+/// Elements that are processed at a time. Small enough that the gradient sum stays in the first-level cache between
 /// summing and updating.
 constexpr int64_t kOptimizerBlock = 2048;
 
-/// A kind's loops over blocks of T.
+/// The loops of a kind over blocks of T.
 template <class T>
 struct OptimizerLoops {
   void (*step)(const OptimizerConfig& config, const kernels::Block<T>& block,
                const kernels::StepRates& rates) = nullptr;
-  /// Layer-wise kinds: the block's SquareSums::step.
+  /// Layer-wise kinds only: returns the block's SquareSums::step.
   double (*measure)(const kernels::Block<T>& block, const kernels::StepRates& rates) = nullptr;
 };
 
 struct OptimizerKind {
   const char* name;
   const char* description;               ///< one line
-  std::array<const char*, 5> keys = {};  ///< of its own in an experiment's [optimizer] table, then null
-  double learning_rate = 0.01;           ///< where the experiment says none, as the next two
+  std::array<const char*, 5> keys = {};  ///< keys of the [optimizer] table that belong to this kind, then null
+  double learning_rate = 0.01;           ///< default if the experiment sets none; so are the next two
   double momentum = 0, epsilon = 1e-8;
-  int (*state_tensors)(const OptimizerConfig& config) = nullptr;  ///< per element, without averaged weights
-  /// Of the first state tensor, before the first update. Null: 0.
+  int (*state_tensors)(const OptimizerConfig& config) = nullptr;  ///< per element, not counting averaged weights
+  /// Value of the first state tensor before the first update. Null: 0.
   double (*first_state)(const OptimizerConfig& config) = nullptr;
-  /// Sets what depends on the step, counted from 1. Null: nothing does.
+  /// Sets the rates that depend on the step, counted from 1. Null: none does.
   void (*set_rates)(const OptimizerConfig& config, int64_t step, kernels::StepRates& rates) = nullptr;
   OptimizerLoops<float> float_loops;
   OptimizerLoops<double> double_loops;
-  /// The factor of a parameter's step, from the norms of its weights and of its SquareSums::step. Null: the kind is not
-  /// layer-wise.
+  /// Returns the factor of a parameter's step from the norms of its weights and of its SquareSums::step. Null: the kind
+  /// is not layer-wise.
   double (*trust)(const OptimizerConfig& config, double weights, double step) = nullptr;
-  bool measure_takes_gradient = false;  ///< into the state: updates do not read the gradient then
-  bool skips_zero_gradients = false;    ///< without momentum and decay: a weight without gradient stays as it is
+  /// `measure` adds the gradient to the state; the update then does not read the gradient.
+  bool measure_takes_gradient = false;
+  bool skips_zero_gradients = false;  ///< without momentum and decay, a weight with zero gradient does not change
 
   template <class T>
   const OptimizerLoops<T>& loops() const {

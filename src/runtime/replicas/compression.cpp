@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// What is left of a column after taking away its part along the others, below which it is rounding noise even in
+// Relative norm of a column after its part along the other columns is removed, below which it is rounding noise even in
 // double.
 constexpr double kDependent = 1e-12;
 
@@ -42,7 +42,7 @@ std::vector<int64_t> orthonormalise_columns(at::Tensor& matrix) {
   for (int64_t c = 0; c < count; ++c) {
     double* column = wide.data_ptr<double>() + c * rows;
     const double before = std::sqrt(dot(column, column, rows));
-    for (int pass = 0; pass < 2; ++pass) {  // the second removes what the first's rounding left
+    for (int pass = 0; pass < 2; ++pass) {  // the second pass removes what rounding in the first left
       for (int64_t earlier = 0; earlier < c; ++earlier) {
         const double* other = wide.data_ptr<double>() + earlier * rows;
         const double along = dot(column, other, rows);
@@ -50,7 +50,7 @@ std::vector<int64_t> orthonormalise_columns(at::Tensor& matrix) {
       }
     }
     const double after = std::sqrt(dot(column, column, rows));
-    const bool drop = after <= kDependent * before;  // not for NaN, which must stay visible
+    const bool drop = after <= kDependent * before;  // false for NaN, which must stay visible
     if (drop) dependent.push_back(c);
     for (int64_t i = 0; i < rows; ++i) column[i] = drop ? 0 : column[i] / after;
   }
@@ -126,7 +126,7 @@ at::Tensor PowerSgd::project(const at::Tensor& flat) {
   return left;
 }
 
-/// `left`: all P, orthonormal. Returns all Q_i and leaves the new errors.
+/// `left`: all P, orthonormal. Returns all Q_i and updates the errors.
 at::Tensor PowerSgd::project_back(const at::Tensor& left) {
   if (!contributes_) return at::zeros({right_elements_}, options_);
   at::Tensor right = at::empty({right_elements_}, options_);
@@ -175,7 +175,8 @@ void PowerSgd::all_reduce(at::Tensor& flat, Communicator& group) {
     group.all_reduce(right);
   }
   decompress(left, right, flat);
-  // The gradient has no part in these directions now; others may find what it has later, a Q of zeros never would.
+  // The gradient has no part in these directions now. Newly drawn columns may find a part later; columns of zeros never
+  // would.
   for (size_t m = 0; m < matrices_.size(); ++m)
     for (int64_t column : dependent[m]) draw(matrices_[m], column);
 }

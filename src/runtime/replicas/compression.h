@@ -1,4 +1,4 @@
-// Gradients on their way between replicas in fewer bytes.
+// Compression of the gradients that replicas exchange.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,40 +12,41 @@
 
 namespace trireme {
 
-/// Sums a flat gradient over `group` in place: each summand is rounded to bfloat16, they are added in float32 in rank
-/// order and the sum is rounded to bfloat16. Half the bytes of float32; same bits on every rank.
+/// Sums a flat gradient over `group` in place. Each summand is rounded to bfloat16; the summands are added in float32
+/// in rank order; the sum is rounded to bfloat16. Half the bytes of float32. The result has the same bits on every
+/// rank.
 void all_reduce_as_bfloat16(at::Tensor& flat, Communicator& group);
 
 /// PowerSGD (Vogels, Karimireddy, Jaggi: "PowerSGD: practical low-rank gradient compression for distributed
 /// optimization", NeurIPS 2019, algorithms 1 and 2) for the shards of one bucket, with error feedback and warm start.
 ///
-/// The paper averages the workers' gradients; Trireme's are summands of the global gradient, so everything here is a
-/// sum. A shard of two dims or more is a matrix [rows, columns] = [dim 0, the rest in memory order]. With worker i's
-/// summand G_i, its error E_i (0 at first) and Q [columns, r], equal on all workers:
+/// The paper averages the workers' gradients. Trireme's gradients are summands of the global gradient, so everything
+/// here is a sum. A shard of two dims or more is a matrix [rows, columns] = [dim 0, the other dims in memory order].
+/// Worker i has a summand G_i and an error E_i (0 at first); Q [columns, r] is equal on all workers:
 ///     M_i = G_i + E_i
 ///     P = sum of M_i Q                  all-reduce of rows * r elements
 ///     P = orthonormal columns of P      in double, the same bits everywhere
 ///     Q_i = M_i^T P;  Q = sum of Q_i    all-reduce of columns * r elements
 ///     D = P Q^T                         used as the sum of the gradients; Q stays for the next step
 ///     E_i = M_i - P Q_i^T
-/// so that D + sum of E_i = sum of M_i: nothing is lost, only late. Errors and gradients are in the bucket's master
-/// dtype. Shards for which it does not pay, vectors above all, are summed as they are. The errors take as much memory
-/// as the gradient does.
+/// so that D + sum of E_i = sum of M_i: nothing is lost, only delayed. Errors and gradients are in the bucket's master
+/// dtype. Shards for which compression does not pay, above all vectors, are summed uncompressed. The errors take as
+/// much memory as the gradient.
 ///
-/// Belongs to one worker. All workers of the group construct theirs from the same bucket and call the same functions.
+/// Belongs to one worker. All workers of the group must construct it from the same bucket and call the same functions.
 class PowerSgd {
  public:
-  /// `contributes`: whether this worker has a summand; if not it needs no memory for errors.
+  /// `contributes`: true if this worker has a summand. Otherwise it allocates no memory for errors.
   PowerSgd(const Bucket& bucket, int rank, bool contributes, at::ScalarType dtype);
 
-  /// Draws the first Q: a function of (seed, name, shard) that is equal on all workers.
+  /// Draws the first Q as a function of (seed, name, shard), equal on all workers.
   void initialize(uint64_t seed, const std::string& name);
 
-  /// `flat`: the whole bucket; this worker's summand before (ignored where it does not contribute), D after. Two
-  /// all-reduces.
+  /// `flat` is the whole bucket: this worker's summand before the call (ignored if it does not contribute), D after the
+  /// call. Makes two all-reduces.
   void all_reduce(at::Tensor& flat, Communicator& group);
 
-  /// Whether a shard of this shape is sent as factors of rank `rank`: they have fewer elements than the shard.
+  /// True if a shard of this shape is sent as factors of rank `rank`: they have fewer elements than the shard.
   static bool pays(const Shape& shape, int rank);
 
  private:
@@ -53,9 +54,9 @@ class PowerSgd {
     int shard = 0;
     int64_t offset = 0, rows = 0, columns = 0;
     at::Tensor q;      ///< [columns, r]
-    at::Tensor error;  ///< [rows, columns]; undefined where this worker does not contribute
+    at::Tensor error;  ///< [rows, columns]; undefined if this worker does not contribute
     uint64_t key = 0;
-    std::vector<uint64_t> draws;  ///< by column of q: how often it was drawn
+    std::vector<uint64_t> draws;  ///< by column of q: how many times it was drawn
   };
   void draw(Matrix& matrix, int64_t column);
   at::Tensor project(const at::Tensor& flat);
@@ -66,14 +67,15 @@ class PowerSgd {
   bool contributes_;
   at::TensorOptions options_;
   std::vector<Matrix> matrices_;
-  std::vector<Range> plain_;    ///< of the bucket: shards that are sent as they are
-  int64_t left_elements_ = 0;   ///< of all P
-  int64_t right_elements_ = 0;  ///< of all Q
+  std::vector<Range> plain_;    ///< ranges of the bucket: shards that are sent uncompressed
+  int64_t left_elements_ = 0;   ///< of all P together
+  int64_t right_elements_ = 0;  ///< of all Q together
   int64_t plain_elements_ = 0;
 };
 
-/// Makes the columns of `matrix` [rows, r] (float or double) orthonormal, by Gram-Schmidt in double, each column twice.
-/// A column that depends on those before it becomes zero; returns the indices of those. Same input, same bits.
+/// Makes the columns of `matrix` [rows, r] (float or double) orthonormal by Gram-Schmidt in double, two passes per
+/// column. A column that depends on earlier columns becomes zero; returns the indices of those columns. Same input,
+/// same bits.
 std::vector<int64_t> orthonormalise_columns(at::Tensor& matrix);
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ ParameterStore::ParameterStore(const Program& program, Precision precision, int 
       precision_(precision),
       first_device_(first_device),
       replicas_(size_t(program.devices), nullptr) {
-  DeviceScope nobody(kNoDevice);
+  DeviceScope uncharged(kNoDevice);
   if (!program.private_replicas) allocate();
 }
 
@@ -70,13 +70,13 @@ at::Tensor ParameterStore::whole_bucket(BucketId id, const PartOfPiece& part) co
   int64_t covered = 0;
   for (int holder : bucket.holders) {
     if (covered == bucket.elements) break;
-    check_internal(replicas_[size_t(holder)] != nullptr, "full tensors are assembled while all workers are there");
+    check_internal(replicas_[size_t(holder)] != nullptr, "full tensors are assembled while all workers are attached");
     for (const ReplicaPiece& piece : replicas_[size_t(holder)]->pieces(id)) {
       const at::Tensor source = part(piece);
       if (!source.defined()) continue;
       if (piece.range.size() == bucket.elements) return source;
       if (!whole.defined()) whole = at::empty({bucket.elements}, source.options());
-      if (piece.range.begin != covered) continue;  // another holder's copy had it
+      if (piece.range.begin != covered) continue;  // already copied from another holder
       whole.narrow(0, piece.range.begin, piece.range.size()).copy_(source);
       covered = piece.range.end;
     }

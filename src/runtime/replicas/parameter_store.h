@@ -1,4 +1,4 @@
-// The weights of a run as far as this process holds them.
+// The weights of a run that this process holds.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,32 +15,32 @@
 
 namespace trireme {
 
-/// One bucket's flat tensors where replicas share them. Version v of the weights lies in slot v mod Bucket::versions.
-/// Which worker may touch what, when:
-///  - slot v of `master` and `compute`: written by each holder in its own slice only (Bucket::slice_of), which it
-///  announces
-///    through `done`; read by all holders from the v-th round of `done` until their backward of the last batch that
-///    uses it;
-///  - `gradients[c]`: written by contributor c between `done` of the batch before and its `ready`; then read by all
-///  holders until
-///    `done`;
-///  - `reduced`: written by each holder in its own slice during clip_gradients.
-/// To exchange weights and averages each holder writes to its own slice of the newest slot, between barriers.
-/// `ready` and `done` count announcements over all batches: holders * batches.
+/// The flat tensors of one bucket if replicas share them. Version v of the weights lies in slot v mod Bucket::versions.
+/// Access rules:
+/// - Slot v of `master` and `compute`: each holder writes only its own slice (Bucket::slice_of) and announces it
+///   through `done`. All holders read it from the v-th round of `done` until their backward of the last batch that uses
+///   it.
+/// - `gradients[c]`: contributor c writes it between `done` of the previous batch and its own `ready`. All holders then
+///   read it until `done`.
+/// - `reduced`: each holder writes its own slice during clip_gradients.
+///
+/// To exchange weights and averages, each holder writes its own slice of the newest slot, between barriers. `ready` and
+/// `done` count announcements over all batches: holders * batches.
 struct BucketStore {
-  std::vector<at::Tensor> master;  ///< float32 (float64 under fp64); by slot, or one where `compute` is a narrower copy
+  /// float32 (float64 under fp64); one per slot, or a single one if `compute` is a narrower copy.
+  std::vector<at::Tensor> master;
   std::vector<at::Tensor> compute;    ///< by slot: bfloat16 copy, or `master` itself
-  std::vector<at::Tensor> gradients;  ///< by position in Bucket::contributors; each allocated by its worker
-  at::Tensor reduced;                 ///< only where the program keeps gradients
+  std::vector<at::Tensor> gradients;  ///< by position in Bucket::contributors; each is allocated by its worker
+  at::Tensor reduced;                 ///< only if the program keeps gradients
   std::atomic<int64_t> ready{0};
   std::atomic<int64_t> done{0};
 };
 
 class ParameterStore {
  public:
-  /// With shared replicas: allocates; each holder is charged with the bytes of its slice. The store must be created
-  /// outside any DeviceScope. With private replicas it only knows where the workers keep theirs. `first_device`: of
-  /// rank 0; that of rank r is r further.
+  /// With shared replicas: allocates the tensors and charges each holder with the bytes of its slice. Must be
+  /// constructed outside any DeviceScope. With private replicas: only records where the workers store theirs.
+  /// `first_device`: the device of rank 0; the device of rank r is first_device + r.
   ParameterStore(const Program& program, Precision precision, int first_device = 0);
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
@@ -49,21 +49,21 @@ class ParameterStore {
   /// Shared replicas only.
   BucketStore& bucket(BucketId id) { return *buckets_[size_t(id)]; }
 
-  /// `replicas` of a worker, from its construction to its end; null at the end. Any worker at any time, each for
-  /// itself.
+  /// Registers the `replicas` of a worker, from their construction on; null at their end. Each worker may call it at
+  /// any time for its own rank.
   void attach(int rank, Replicas* replicas) { replicas_[size_t(rank)] = replicas; }
 
-  /// A whole bucket of the newest version, put together from what `part` takes of the attached workers' pieces (it
-  /// gives none: an undefined tensor); undefined where they do not cover it. To be read: it may be a worker's own. Only
-  /// while no step is running.
+  /// Returns a whole bucket of the newest version, assembled from what `part` returns for the attached workers' pieces
+  /// (an undefined tensor: that piece has no such part). Undefined if the pieces do not cover the bucket. For reading
+  /// only: it may be a worker's own memory. Call it only while no step is running.
   using PartOfPiece = std::function<at::Tensor(const ReplicaPiece& piece)>;
   at::Tensor whole_bucket(BucketId bucket, const PartOfPiece& part) const;
 
-  /// Full tensors of the newest version, assembled from what the attached workers hold; only while no step is running.
-  /// An undefined gradient where the program keeps none or the parameter is frozen.
+  /// Return full tensors of the newest version, assembled from what the attached workers hold. Call them only while no
+  /// step is running. A gradient is undefined if the program keeps none or the parameter is frozen.
   at::Tensor full_parameter(int parameter) const;
   at::Tensor full_gradient(int parameter) const;
-  /// Averaged weights (OptimizerConfig::ema); undefined where none are kept, before the first update, and of frozen
+  /// Averaged weights (OptimizerConfig::ema). Undefined if none are stored, before the first update, and for frozen
   /// parameters.
   at::Tensor full_average(int parameter) const;
 
@@ -72,7 +72,7 @@ class ParameterStore {
   void allocate();
   void charge_holders();
 
-  /// What holders were charged with, given back at the end, also when the constructor fails half-way.
+  /// The bytes charged to the holders. They are given back at the end, also if the constructor throws.
   struct Charge {
     int device;
     MemoryCategory category;

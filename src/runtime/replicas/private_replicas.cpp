@@ -73,7 +73,7 @@ void BucketReplica::await(std::future<OperationDone>& operation) {
 
 void BucketReplica::clear_unwritten(const bool* written, at::Tensor& flat) const {
   const std::vector<ParameterShard>& shards = setting_.bucket().shards;
-  int64_t meaningful = 0;  // end of what is written so far
+  int64_t meaningful = 0;  // end of the written part so far
   for (size_t s = 0; s < shards.size(); ++s) {
     if (!written[s]) continue;
     flat.narrow(0, meaningful, shards[s].offset - meaningful).zero_();
@@ -106,10 +106,10 @@ void WeightRing::initialize(const ReplicaSetting& setting, uint64_t seed) {
 
 const at::Tensor& WeightRing::version(int64_t version) const {
   const auto length = int64_t(slots_.size());
-  // frozen weights are the same in every version
+  // Frozen weights are the same in every version.
   check_internal(
       length == 1 || (version <= newest_ && version > newest_ - length && version >= 0),
-      fmt::format("version {} of the weights was asked for; there are {} up to {}", version, length, newest_));
+      fmt::format("version {} of the weights was requested; there are {} up to {}", version, length, newest_));
   return slots_[size_t(version % length)];
 }
 
@@ -138,7 +138,7 @@ class PrivateReplicas final : public Replicas {
     for (const auto& replica : replicas_)
       if (replica) replica->resume(updates);
   }
-  void await_weights(BucketId, int64_t) override {}  // an update has happened when update() returns
+  void await_weights(BucketId, int64_t) override {}  // update() returns after the update has been made
   const at::Tensor& weights(BucketId bucket, int64_t version) override { return replica(bucket).weights(version); }
   void prefetch(BucketId bucket) override { replica(bucket).prefetch(); }
   void gather(BucketId bucket) override { replica(bucket).gather(); }
@@ -168,22 +168,22 @@ class PrivateReplicas final : public Replicas {
  private:
   BucketReplica& replica(BucketId bucket) {
     const auto& found = replicas_[size_t(bucket)];
-    check_internal(found != nullptr, fmt::format("bucket {} was asked for on a worker that does not hold it", bucket));
+    check_internal(found != nullptr, fmt::format("bucket {} was requested on a worker that does not hold it", bucket));
     return *found;
   }
 
   const OptimizerConfig optimizer_;
-  std::vector<BucketId> reduced_;                                     // and not yet updated, in this order
+  std::vector<BucketId> reduced_;                                     // reduced and not yet updated, in this order
   std::map<std::vector<int>, std::unique_ptr<Communicator>> groups_;  // by holders
-  std::vector<std::unique_ptr<BucketReplica>> replicas_;              // by bucket; null where this worker is no holder
-  std::map<std::vector<int>, std::unique_ptr<CollectiveQueue>>
-      queues_;  // as groups_; ends first, its operations use replicas
+  std::vector<std::unique_ptr<BucketReplica>> replicas_;              // by bucket; null if this worker is not a holder
+  // as groups_; destroyed first, because its operations use replicas.
+  std::map<std::vector<int>, std::unique_ptr<CollectiveQueue>> queues_;
 };
 
 PrivateReplicas::PrivateReplicas(int rank, const Program& program, Precision precision, Communicator& world,
                                  const OptimizerConfig& optimizer)
     : Replicas(program), optimizer_(optimizer), replicas_(program.buckets.size()) {
-  // Whoever restores weights later need not be in inference mode, and could not write to tensors that were made in it.
+  // Weights may be restored later outside inference mode, where tensors created in inference mode cannot be written.
   const c10::InferenceMode ordinary(false);
   for (size_t b = 0; b < program.buckets.size(); ++b) {
     const std::vector<int>& holders = program.buckets[b].holders;

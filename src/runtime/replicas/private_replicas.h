@@ -1,6 +1,6 @@
-// Internals of private replicas: one bucket in one worker's own memory, and how its holders agree on it. Every tensor
-// is allocated by the worker that it belongs to, so that memory accounting charges it. `whole_replica` is plain data
-// parallelism (each holder updates everything); `zero_replica` divides state, gradients and weights over the holders.
+// Internals of private replicas: one bucket in one worker's own memory, and how its holders keep it equal. Every tensor
+// is allocated by the worker that owns it, so that memory accounting charges that worker. `whole_replica` is plain data
+// parallelism (each holder updates everything). `zero_replica` divides state, gradients and weights over the holders.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,26 +21,26 @@
 
 namespace trireme {
 
-/// What a bucket's replica is made for. References outlive it.
+/// Arguments of a bucket's replica. References must outlive it.
 struct ReplicaSetting {
   const Program& program;
   BucketId id;
   int rank;  ///< world rank of this worker, a holder
   Precision precision;
-  Communicator* group;  ///< over the holders; null where this worker is the only one
+  Communicator* group;  ///< over the holders; null if this worker is the only one
   const OptimizerConfig& optimizer;
-  CollectiveQueue* queue;  ///< over the holders too, where gradients travel beside computing; else null
-  ReplicaCounts& counts;   ///< of the worker
+  CollectiveQueue* queue;  ///< over the holders too, if gradients are reduced while the worker computes; otherwise null
+  ReplicaCounts& counts;   ///< counters of the worker
 
   const Bucket& bucket() const { return program.buckets[size_t(id)]; }
   bool frozen() const { return bucket().contributors.empty() || !program.training; }
   bool contributes() const;
-  bool narrow() const;  ///< computes in another dtype than it keeps
+  bool narrow() const;  ///< computes in a narrower dtype than that of the master values
   at::TensorOptions master() const;
   at::TensorOptions compute() const;
 };
 
-/// See Replicas, whose functions these are, for one bucket.
+/// Implements Replicas for one bucket; see there for the functions.
 class BucketReplica {
  public:
   explicit BucketReplica(const ReplicaSetting& setting) : setting_(setting) {}
@@ -53,9 +53,9 @@ class BucketReplica {
   virtual void gather() {}
   virtual void release() {}
   virtual at::Tensor gradient() = 0;
-  /// `written`: by shard; all false afterwards, unless the contribution stays where it is for more to be added.
+  /// `written`: by shard. All are false after the call, unless the contribution stays in place to accumulate more.
   virtual void reduce(bool* written, bool last) = 0;
-  /// Blocks until the last reduce() is done, where it goes on beside computing.
+  /// Blocks until the last reduce() has finished, if it runs while the worker computes.
   virtual void await_sum() {}
   virtual double square_sum() = 0;
   virtual void measure(double scale, std::span<SquareSums> sums) = 0;
@@ -63,22 +63,23 @@ class BucketReplica {
   virtual void exchange_average() = 0;
   virtual std::vector<ReplicaPiece> pieces() = 0;
 
-  /// What went on beside computing and is done with since it was asked last.
+  /// Returns the transfers that ran while the worker computed and have finished since the last call.
   std::vector<GradientTransfer> take_transfers() { return std::exchange(transfers_, {}); }
 
  protected:
   void allocate_state(int64_t elements);
-  /// The next optimizer step on tensors of one size, which lie at element `begin` of the bucket. `compute`: as in
-  /// SliceUpdate, or null.
+  /// Makes the next optimizer step on tensors of one size, which begin at element `begin` of the bucket. `compute`: as
+  /// in SliceUpdate, or null.
   void step(int64_t begin, at::Tensor master, at::Tensor* compute, const at::Tensor& gradient, double learning_rate,
             double scale, std::span<const double> trust);
-  /// What the next step's layer-wise optimizer must know of `part` of such tensors, added to `sums`.
+  /// Adds to `sums` what a layer-wise optimizer needs for the next step, over `part` of such tensors.
   void measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient, double scale,
                        std::span<SquareSums> sums);
   bool has_average() const { return setting_.optimizer.ema > 0 && updates_ > 0; }
-  /// Blocks until an operation of the queue is done. Its own waiting for others is taken to be at its beginning.
+  /// Blocks until an operation of the queue has finished. Assumes that the operation waits for other workers at its
+  /// beginning.
   void await(std::future<OperationDone>& operation);
-  /// Zeroes what no layer has written since the last reduction, and the gaps between shards.
+  /// Zeroes the shards that no layer has written since the last reduction, and the gaps between shards.
   void clear_unwritten(const bool* written, at::Tensor& flat) const;
   void reset(bool* written) const;
 
@@ -88,8 +89,9 @@ class BucketReplica {
   std::vector<GradientTransfer> transfers_;
 };
 
-/// Whole weights of a bucket in its last versions: a ring, in which version v lies at v modulo its length. In one dtype
-/// the newest is master and compute at once; else the master values of `owned` lie apart.
+/// The whole weights of a bucket in its last versions, as a ring: version v lies at v modulo the ring's length. If
+/// master and compute have one dtype, the newest slot is both. Otherwise the master values of `owned` are stored
+/// separately.
 class WeightRing {
  public:
   WeightRing(const ReplicaSetting& setting, Range owned);
@@ -99,13 +101,13 @@ class WeightRing {
   at::Tensor& newest() { return slots_[size_t(newest_) % slots_.size()]; }
   /// Master values of the newest version, of `owned` only.
   at::Tensor master();
-  /// Begins the next version; what is owned starts from the values of the last.
+  /// Begins the next version. Copies the owned elements from the previous version.
   void advance();
   bool narrow() const { return master_.defined(); }
 
  private:
   Range owned_;
-  at::Tensor master_;  ///< owned.size(); undefined in one dtype
+  at::Tensor master_;  ///< owned.size() elements; undefined if master and compute have one dtype
   std::vector<at::Tensor> slots_;
   int64_t newest_ = 0;
 };

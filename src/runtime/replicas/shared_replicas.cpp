@@ -1,4 +1,4 @@
-// Workers of one process share one copy of the weights. A gradient is not moved: whoever owns a slice of the bucket
+// Workers of one process share one copy of the weights. A gradient is not moved: the owner of a slice of the bucket
 // reads it from all contributors, updates and writes it in one pass over memory.
 #include <ATen/ATen.h>
 
@@ -185,7 +185,7 @@ class SharedReplicas final : public Replicas {
     return slots[slots.size() == 1 ? 0 : slot(b, version)];
   }
 
-  /// The update that makes `version`, but for the weights and the rate.
+  /// Returns the arguments of the update that creates `version`, except for the weights and the learning rate.
   SliceUpdate work_on(BucketId b, int64_t version, double scale) {
     BucketStore& shared = store_.bucket(b);
     SliceUpdate work;
@@ -199,7 +199,8 @@ class SharedReplicas final : public Replicas {
     return work;
   }
 
-  /// All but the rows of tables that have no gradient. Those that have one, have none afterwards.
+  /// Updates everything except the rows of tracked tables that have no gradient. Then zeroes the gradient of the rows
+  /// that had one.
   void update_touched(BucketId b, const SliceUpdate& whole) {
     const auto update = [&](int64_t begin, int64_t end) {
       SliceUpdate part = whole;
@@ -239,11 +240,11 @@ class SharedReplicas final : public Replicas {
 
   void count(BucketId b, const SliceUpdate& work, double seconds) {
     if (holders(b) == 1) return;
-    // of the pass's streams through memory, those that read other workers' gradients; every state and the weights are
-    // read and written
+    // Estimates the share of the pass's memory traffic that reads other workers' gradients. Every state and the weights
+    // are read and written.
     const double remote = double(work.gradients.size()) - 1, own = 1 + 2 + 2 * double(work.state.size());
     counts_.hidden_seconds += seconds * remote / (remote + own);
-    // a reduce-scatter of gradients and an all-gather of weights, by formula: each sends (n-1)/n of the bucket, twice
+    // By formula: a reduce-scatter of gradients and an all-gather of weights; each sends (n-1)/n of the bucket.
     const BucketStore& shared = store_.bucket(b);
     const int64_t gradient_bytes = bucket(b).elements * shared.gradients[0].element_size();
     const int64_t weight_bytes = bucket(b).elements * shared.compute[0].element_size();
@@ -258,7 +259,7 @@ class SharedReplicas final : public Replicas {
   LocalWorld& world_;
   const OptimizerConfig optimizer_;
   std::vector<Own> own_;         // by bucket
-  int64_t earlier_updates_ = 0;  // by the workers that this one goes on for
+  int64_t earlier_updates_ = 0;  // updates by the workers that this one replaces
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Plain data parallelism: every holder has everything and makes the same update, bit for bit, because reductions add in
+// Plain data parallelism. Every holder has everything and makes the same update, bit for bit, because reductions add in
 // rank order.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
@@ -35,11 +35,11 @@ class WholeReplica final : public BucketReplica {
 
   WeightRing weights_;
   at::Tensor flat_;       ///< this worker's summand, after reduce() the sum; undefined where it has none
-  at::Tensor reduced_;    ///< `flat_`, or memory for the sum only; undefined before the first reduce()
+  at::Tensor reduced_;    ///< `flat_`, or memory for the sum alone; undefined before the first reduce()
   bool pending_ = false;  ///< reduced, not yet used by an update
   std::optional<PowerSgd> factors_;
-  std::future<OperationDone>
-      summing_;  ///< valid from reduce() until somebody needs the sum, where it goes on beside computing
+  /// Valid from reduce() until the sum is used, if it is computed while the worker computes.
+  std::future<OperationDone> summing_;
 };
 
 WholeReplica::WholeReplica(const ReplicaSetting& setting)
@@ -75,7 +75,7 @@ void WholeReplica::await_sum() {
 
 void WholeReplica::reduce(bool* written, bool last) {
   check_internal(!setting_.frozen() && !pending_, "a bucket is reduced once before each update, frozen ones never");
-  // a single holder keeps adding up where it is; several agree once per batch
+  // A single holder continues to add in place. Several holders reduce once per batch.
   if (!last && !setting_.group) return;
   check_internal(last, "whole gradients are reduced once per batch");
   MemoryScope scope(MemoryCategory::gradients);
@@ -106,7 +106,7 @@ void WholeReplica::measure(double scale, std::span<SquareSums> sums) {
   measure_part_of(0, part, weights_.master(), reduced_, scale, sums);
   if (!setting_.optimizer.kind->measure_takes_gradient) return;
   std::vector<SquareSums> uncounted(
-      sums.size());  // other holders count them; this one moves its own copy of the moments
+      sums.size());  // other holders count them; this one updates its own copy of the moments
   measure_part_of(0, {0, part.begin}, weights_.master(), reduced_, scale, uncounted);
   measure_part_of(0, {part.end, setting_.bucket().elements}, weights_.master(), reduced_, scale, uncounted);
 }

@@ -2,14 +2,14 @@
 // 2020): the holders of a bucket divide its optimizer state (zero1), also its gradient (zero2), also its weights
 // (zero3). Bytes per device for P float32 parameters, n holders and K state tensors per element:
 //
-// | level | weights | gradients | optimizer | for a while                                                                    |
-// |-------|---------|-----------|-----------|--------------------------------------------------------------------------------|
-// | zero1 | 4 P     | 4 P       | 4 K P / n |                                                                                |
-// | zero2 | 4 P     | 4 P / n   | 4 K P / n | gradients of buckets from their first layer's backward to reduce()             |
-// | zero3 | 4 P / n | 4 P / n   | 4 K P / n | the same, and weights of buckets from gather to release                        |
+// | level | weights | gradients | optimizer | temporarily                                                          |
+// |-------|---------|-----------|-----------|----------------------------------------------------------------------|
+// | zero1 | 4 P     | 4 P       | 4 K P / n |                                                                      |
+// | zero2 | 4 P     | 4 P / n   | 4 K P / n | gradients of buckets from their first layer's backward to reduce()   |
+// | zero3 | 4 P / n | 4 P / n   | 4 K P / n | the same, and weights of buckets from gather to release              |
 //
-// Under bf16 the float32 master values are divided at every level; the bfloat16 copy takes the place of the weights
-// above.
+// Under bf16 the float32 master values are divided at every level; in the table the bfloat16 copy takes the place of
+// the weights.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -23,17 +23,20 @@
 namespace trireme {
 namespace {
 
-/// zero3: this worker's slice of the weights, and all of them between gather and release.
+/// zero3: this worker's slice of the weights, and all weights between gather and release.
 ///
-/// A slice is sent without being copied: on backends that share memory the receivers read it in place. Nobody may write
-/// to it before the last of them has. Only an update writes. It comes after the batch's last reduce_scatter of this
-/// bucket, in which every holder takes part, contributor or not, after all its gathers of that batch (a gradient is
-/// complete only after the last backward, and whatever was gathered for an evaluation came before the training step); a
-/// gather returns only when it has read everything; and a reduce_scatter ends on a worker with a slice only when all
-/// holders have begun it. ZeroReplica refuses to gather between that reduce_scatter and the update. Frozen buckets are
-/// never written.
+/// A slice is sent without a copy: on backends that share memory the receivers read it in place. No worker may write to
+/// it before the last receiver has read it. Only an update writes. This is safe for these reasons:
+/// - The update comes after the batch's last reduce_scatter of this bucket, in which every holder takes part,
+///   contributor or not.
+/// - That reduce_scatter comes after all gathers of the batch: a gradient is complete only after the last backward, and
+///   gathers for an evaluation come before the training step.
+/// - A gather returns only when it has read everything, and a reduce_scatter ends on a worker with a slice only when
+///   all holders have begun it.
 ///
-/// Messages are told apart by their order only: all holders of a bucket must gather it equally often.
+/// ZeroReplica refuses to gather between that reduce_scatter and the update. Frozen buckets are never written.
+///
+/// Messages are distinguished only by their order: all holders of a bucket must gather it equally often.
 class SlicedWeights {
  public:
   SlicedWeights(const ReplicaSetting& setting, std::vector<Range> parts, size_t mine);
@@ -57,8 +60,8 @@ class SlicedWeights {
   const size_t mine_;
   const int64_t tag_;
   at::Tensor master_, compute_;  // this worker's slice; one tensor in one dtype
-  at::Tensor full_;              // compute
-  bool on_its_way_ = false;      // sent for a gather to come
+  at::Tensor full_;              // in the compute dtype
+  bool on_its_way_ = false;      // already sent for the next gather
 };
 
 SlicedWeights::SlicedWeights(const ReplicaSetting& setting, std::vector<Range> parts, size_t mine)
@@ -134,7 +137,7 @@ class ZeroReplica final : public BucketReplica {
   std::optional<WeightRing> whole_;      // zero1, zero2
   std::optional<SlicedWeights> sliced_;  // zero3
   at::Tensor flat_;       // this worker's summand. zero1: permanent; zero2, zero3: from gradient() to reduce()
-  at::Tensor reduced_;    // own part of the sum. zero1: lies in `flat_` where there is one
+  at::Tensor reduced_;    // own part of the sum; zero1: lies in `flat_` if `flat_` is defined
   bool begun_ = false;    // `reduced_` holds earlier micro-batches of this batch
   bool pending_ = false;  // reduced, not yet used by an update
 };
@@ -200,7 +203,7 @@ at::Tensor ZeroReplica::gradient() {
   return flat_;
 }
 
-/// This worker's summand, complete and in the dtype that travels; undefined where it has none.
+/// Returns this worker's summand, complete and in the dtype that is sent; undefined if it has none.
 at::Tensor ZeroReplica::take_contribution(bool* written) {
   at::Tensor taken = flat_;
   if (divides_gradients()) flat_.reset();
@@ -212,10 +215,10 @@ at::Tensor ZeroReplica::take_contribution(bool* written) {
   return taken;
 }
 
-/// `sum` = own part of the sum over the holders' contributions, plus `sum` itself where it was begun.
+/// `sum` = own part of the sum over the holders' contributions, plus `sum` itself if begun_.
 void ZeroReplica::reduce_scatter(const at::Tensor& contribution, at::Tensor& sum) {
   const at::TensorOptions options = rounds_ ? sum.options().dtype(at::kBFloat16) : sum.options();
-  // a worker without a summand says the same zeros to everyone
+  // A worker without a summand contributes zeros.
   const at::Tensor zeros = contribution.defined() ? at::Tensor() : at::zeros({largest_}, options);
   std::vector<at::Tensor> inputs;
   for (const Range& part : parts_)
@@ -228,7 +231,7 @@ void ZeroReplica::reduce_scatter(const at::Tensor& contribution, at::Tensor& sum
     else sum.copy_(rounded);
     return;
   }
-  // what this worker has of earlier micro-batches travels to itself with its own summand
+  // This worker's sum of earlier micro-batches is added together with its own summand.
   if (begun_ && contribution.defined()) inputs[mine_].add_(sum);
   if (begun_ && !contribution.defined()) inputs[mine_] = sum;
   setting_.group->reduce_scatter(inputs, sum);

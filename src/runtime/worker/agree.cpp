@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// All inputs of the batch, which is not loaded again after that.
+/// Loads all inputs of the batch. Replaces batch.load so that they are not loaded again.
 std::vector<at::Tensor> read_now(Batch& batch) {
   std::vector<at::Tensor> inputs = batch.load({0, batch.samples});
   batch.load = [inputs](Range range) {
@@ -41,7 +41,7 @@ void Agree::before_step(BatchInFlight& batch, StepOutcome& outcome) const {
 void Agree::after_step(const PreparedProgram& prepared, double loss_sum) {
   ReplicaAgreement& agreement = *context_.options.agreement;
   context_.replicas.settle();
-  if (steps_++ == 0) show(prepared, /*is_updated=*/true, agreement.view());  // the optimizer has its state now
+  if (steps_++ == 0) show(prepared, /*is_updated=*/true, agreement.view());  // the optimizer state exists now
   agreement.note_loss(context_.rank, loss_sum);
   context_.world.barrier();
   if (context_.rank == 0) agreement.after_step();

@@ -1,4 +1,4 @@
-// The instruction `agree`.
+// Executes the instruction `agree`.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace trireme {
 
-/// Executed by all workers of the replica together, of a program that agrees. No worker computes before the leader has
-/// the policy's answer. After the step only the leader touches weights until the next before_step.
+/// All workers of a replica execute it together, in a program that agrees. No worker computes before the leader has the
+/// policy's answer. After the step only the leader touches the weights, until the next before_step.
 class Agree {
  public:
-  /// `context` outlives it; its options have the agreement.
+  /// `context` must outlive this object; its options must contain the agreement.
   explicit Agree(const WorkerContext& context) : context_(context) {}
 
-  /// Says in `outcome` whether the step is made.
+  /// Sets in `outcome` whether the step is made.
   void before_step(BatchInFlight& batch, StepOutcome& outcome) const;
   /// `loss_sum`: StepOutcome::loss_sum of this worker's step.
   void after_step(const PreparedProgram& prepared, double loss_sum);
@@ -27,7 +27,7 @@ class Agree {
 
  private:
   const WorkerContext& context_;
-  int64_t steps_ = 0;  ///< of this worker, not of those that it goes on for
+  int64_t steps_ = 0;  ///< of this worker, without those of the workers that it replaces
 };
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// The same shares as in update_slice, so that running statistics belong to the averaged weights.
+/// Uses the same shares as update_slice, so that running statistics match the averaged weights.
 void Averages::add_step(int64_t steps) {
   const double ema = context_.options.optimizer.ema;
   if (ema == 0) return;

@@ -1,4 +1,4 @@
-// Averaged weights and running statistics in place of the raw ones, for an evaluation.
+// Swaps weights and running statistics with their averages for an evaluation.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,23 @@
 
 namespace trireme {
 
-/// Does nothing where the optimizer averages no weights (OptimizerConfig::ema). The replicas hold the averages of
-/// weights; those of running statistics are here. `steps`: of the optimizer so far. `trainable`: this worker's buckets
-/// that are updated.
+/// Does nothing if the optimizer averages no weights (OptimizerConfig::ema). The replicas hold the averages of the
+/// weights; this class holds those of the running statistics. `steps`: optimizer steps so far. `trainable`: the buckets
+/// of this worker that are updated.
 class Averages {
  public:
-  /// References outlive it.
+  /// References must outlive this object.
   Averages(const WorkerContext& context, const LayerBuffers& buffers) : context_(context), buffers_(buffers) {}
 
-  /// After a step: running statistics take the same share of their averages as the step's weights of theirs.
+  /// Call it after a step. The running statistics enter their averages with the same share as the weights.
   void add_step(int64_t steps);
-  /// Averages take the place of weights and running statistics, or these their own again. All ranks together.
+  /// Swaps weights and running statistics with their averages (`shown`), or swaps them back. All ranks must call it
+  /// together.
   void show(bool shown, int64_t steps, const std::vector<BucketId>& trainable);
-  /// The raw ones take their place again on this worker alone, which communicates with no other.
+  /// Swaps the raw values back on this worker alone, without communication.
   void hide_alone(const std::vector<BucketId>& trainable);
 
-  /// The op's averages, with their place in the full tensors, and the other way round.
+  /// Adds the op's averages, with their regions in the full tensors; resume() reads them from there.
   void add_held(const Op& op, std::vector<HeldPart>& held) const;
   void resume(const Op& op, const TrainingState& from);
 
@@ -36,7 +37,7 @@ class Averages {
   const WorkerContext& context_;
   const LayerBuffers& buffers_;
   TensorsOfNodes averages_;
-  bool shown_ = false;  ///< weights and buffers have changed places with their averages
+  bool shown_ = false;  ///< weights and buffers are swapped with their averages
 };
 
 }  // namespace trireme

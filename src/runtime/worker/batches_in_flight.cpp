@@ -13,7 +13,7 @@ void MicroBatch::use_up(const Program& program, ValueId value) {
 
 void MicroBatch::add_gradient(const Program& program, ValueId value, const at::Tensor& gradient) {
   at::Tensor& sum = gradients[size_t(program.backward_alias[size_t(value)])];
-  // out of place: a layer may hand the same tensor to several inputs
+  // Out of place: a layer may pass the same tensor to several inputs.
   sum = sum.defined() ? at::add(sum, gradient) : gradient;
 }
 

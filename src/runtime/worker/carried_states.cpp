@@ -11,7 +11,8 @@
 namespace trireme {
 namespace {
 
-/// Rows and, on a tensor axis, features of a layer's state that `rank` has of micro-batch `samples` of a global batch.
+/// Returns the rows and, on a tensor axis, the features of a layer's state that `rank` has of micro-batch `samples` of
+/// a global batch.
 Box carried_box(const Op& op, size_t index, int rank, const Range& samples, Shape shape) {
   shape.insert(shape.begin(), samples.size());
   Box box = Layout{op.mesh, Placement::shard(0), op.option.states[index]}.box_of(rank, shape);
@@ -38,8 +39,8 @@ void CarriedStates::bring(const Op& op, const BatchInFlight& batch, const MicroB
       carried.push_back(at::zeros(shape, at::TensorOptions().dtype(compute_type(context_.precision))));
     if (carried[i].sizes() != at::IntArrayRef(shape))
       fail_run({fmt::format("layer {}, state {}", context_.model.node(op.node).name, specs[i].name),
-                fmt::format("was left by {} samples, this batch has {}", carried[i].size(0), shape[0]),
-                "a state goes on row by row", "use batches of one size"});
+                fmt::format("was left by {} samples, but this batch has {}", carried[i].size(0), shape[0]),
+                "each row of a state belongs to one row of the batch", "use batches of one size"});
   }
   call.states = call.next_states = carried;
 }

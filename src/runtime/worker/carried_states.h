@@ -1,4 +1,4 @@
-// State that layers carry from step to step.
+// The state that layers carry from step to step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,21 +16,22 @@
 
 namespace trireme {
 
-/// Of one program. Tensors are this worker's part: its rows of a micro-batch and, on a tensor axis, its features.
+/// The carried states of one program. Tensors are this worker's part: its rows of a micro-batch and, on a tensor axis,
+/// its features.
 class CarriedStates {
  public:
-  /// References outlive it.
+  /// References must outlive this object.
   CarriedStates(const WorkerContext& context, const Program& program) : context_(context), program_(program) {}
 
-  /// Gives a call the state that the step before left: zeros at first and where the stream begins anew. Errors (run): a
-  /// micro-batch of another size than the one that left the state.
+  /// Gives a call the state that the previous step left; zeros at first and when the stream begins anew. Errors (run):
+  /// the micro-batch has another size than the one that left the state.
   void bring(const Op& op, const BatchInFlight& batch, const MicroBatch& part, RuntimeLayerCall& call);
-  /// Keeps what the call leaves, where its layer has a state.
+  /// Stores the state that the call leaves, if its layer has one.
   void keep(const Op& op, const MicroBatch& part, const RuntimeLayerCall& call);
 
-  /// Samples of a global batch: rows of the full tensors.
+  /// Sets the number of samples of a global batch, which is the number of rows of the full tensors.
   void note_rows(int64_t rows) { rows_ = rows; }
-  /// What there is of the op's states, with its place in the full tensors, and the other way round.
+  /// Adds the op's states with their regions in the full tensors; resume() reads them from there.
   void add_held(const Op& op, std::vector<HeldPart>& held) const;
   void resume(const Op& op, const TrainingState& from);
 

@@ -1,4 +1,4 @@
-// What every part of a worker (the files of this folder) is given.
+// The data that every part of a worker (the files of this folder) uses.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-/// Set before the first step and the same until the last. References outlive the parts. The parts belong to the
+/// Set before the first step and constant until the last. References must outlive the parts. The parts belong to the
 /// worker's thread.
 struct WorkerContext {
   const int rank;
@@ -24,7 +24,7 @@ struct WorkerContext {
   Communicator& world;
   Replicas& replicas;
 
-  /// Ends long segments soon after another worker failed or the user interrupted. Errors: StoppedError.
+  /// Ends long segments soon after another worker failed or the user interrupted the run. Errors: StoppedError.
   void stop_if_aborted() const {
     if (const std::string reason = world.abort_reason(); !reason.empty())
       throw StoppedError({fmt::format("worker {}", rank), "stopped", reason, ""});

@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-/// `squares` of a piece's gradient, or of one bucket of it. Contributions are sums over samples divided by the global
-/// batch; a piece is the mean over its own.
+/// Adds a piece, or one of its buckets, with sum of squares `squares`. Contributions are sums over samples divided by
+/// the global batch; a piece is the mean over its own samples.
 void count_piece(double squares, int64_t samples, bool is_new, const BatchInFlight& batch, GradientNorms& norms) {
   if (samples == 0) return;
   const double factor = double(batch.input.batch.samples) / double(samples);
@@ -20,13 +20,13 @@ void count_piece(double squares, int64_t samples, bool is_new, const BatchInFlig
 
 }  // namespace
 
-/// Samples of a micro-batch whose losses this worker has.
+/// Returns the number of samples of a micro-batch whose losses this worker has.
 int64_t GradientPieces::samples_here(const Program& program, const BatchInFlight& batch, const MicroBatch& part) const {
   const Value& losses = program.values[size_t(program.ops[size_t(program.loss)].output)];
   return losses.layout.box_of(context_.rank, batch.global_shape(losses.node, part))[0].size();
 }
 
-/// Of what this worker has added up in the bucket so far, the sum of squares.
+/// Returns the sum of squares of what this worker has accumulated in the bucket so far.
 double GradientPieces::squares_so_far(const Program& program, BucketId id) const {
   const Bucket& bucket = program.buckets[size_t(id)];
   const at::Tensor flat = context_.replicas.gradient(id);
@@ -65,7 +65,7 @@ void GradientPieces::measure_first_micro_batch(const PreparedProgram& prepared, 
     is_counted_ = false;
   }
   if (backward.micro_batch == first_backward_ || is_counted_) return;
-  // the second micro-batch is about to be added to the first
+  // The second micro-batch is about to be added to the first.
   is_counted_ = true;
   double squares = 0;
   for (BucketId bucket : prepared.trainable) squares += squares_so_far(*prepared.program, bucket);

@@ -1,4 +1,4 @@
-// Which part of a batch each piece of its gradient is of: for norms of gradients of parts and of the whole.
+// Measures the norms of the gradients of parts of a batch.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace trireme {
 
-/// A piece is the gradient that this worker sums by itself, of some samples of the batch: what it contributes to a sum
-/// over several workers, and of a single worker its first micro-batch. With WorkerOptions::gradient_norms; only for
-/// programs without an obstacle_to_gradient_norms.
+/// A piece is a gradient that this worker sums alone, over some samples of the batch: its contribution to a sum over
+/// several workers or, with a single worker, the gradient of its first micro-batch. Used with
+/// WorkerOptions::gradient_norms; only for programs without an obstacle_to_gradient_norms.
 class GradientPieces {
  public:
-  /// `context` outlives it.
+  /// `context` must outlive this object.
   explicit GradientPieces(const WorkerContext& context) : context_(context) {}
 
-  /// Before each instruction of a training step: adds a piece that is complete and is about to be added to others to
-  /// `norms`.
+  /// Call it before each instruction of a training step. If the instruction is about to add a complete piece to other
+  /// pieces, adds the piece to `norms`.
   void measure(const PreparedProgram& prepared, const Instruction& next, const BatchInFlight& batch,
                GradientNorms& norms);
 
@@ -33,10 +33,10 @@ class GradientPieces {
   int64_t samples_here(const Program& program, const BatchInFlight& batch, const MicroBatch& part) const;
 
   const WorkerContext& context_;
-  // of a single worker
-  int64_t batch_ = -1;       ///< number of the batch that the rest is about
+  // with a single worker only:
+  int64_t batch_ = -1;       ///< number of the batch that the other members belong to
   int first_backward_ = -1;  ///< micro-batch whose backward came first
-  bool is_counted_ = false;  ///< that piece is
+  bool is_counted_ = false;  ///< true if that piece has been counted
 };
 
 }  // namespace trireme

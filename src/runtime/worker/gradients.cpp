@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-/// A sum is one pass without other memory, and not finite wherever an element is not; only one that has grown too large
-/// is looked at twice.
+/// A sum is one pass without extra memory, and it is not finite if an element is not finite. Only if the sum is not
+/// finite (it may have overflowed) are the elements checked.
 bool all_finite(const at::Tensor& values) {
   return std::isfinite(values.sum().item<double>()) || values.isfinite().all().item<bool>();
 }
@@ -20,7 +20,7 @@ bool all_finite(const at::Tensor& values) {
 }  // namespace
 
 std::string not_finite_before(const Instruction& reduction, const Program& program, Replicas& replicas) {
-  // a single holder goes on adding to its whole gradient: once per batch is enough
+  // A single holder continues to add to its whole gradient, so one check per batch is enough.
   const bool is_whole = program.optimizer_sharding < OptimizerSharding::zero2;
   if (!program.private_replicas || (is_whole && !reduction.last)) return "";
   const std::vector<ParameterShard>& shards = program.buckets[size_t(reduction.index)].shards;
@@ -36,7 +36,7 @@ void scale_gradients(const WorkerContext& context, const PreparedProgram& prepar
                      GradientNorms& norms) {
   Replicas& replicas = context.replicas;
   const OptimizerConfig& optimizer = context.options.optimizer;
-  replicas.await_sums();  // buckets are not reduced in the order of their numbers, in which squares are added
+  replicas.await_sums();  // buckets are reduced in another order than the squares are added
   double squares = 0;
   for (BucketId id : prepared.trainable) squares += replicas.square_sum(id);
   if (context.options.gradient_norms) norms.squares += squares;

@@ -11,12 +11,13 @@
 
 namespace trireme {
 
-/// Before `reduction`, which adds other workers' gradients: the first parameter of its bucket of which this worker's
-/// own gradient has an infinity or a NaN. "": none has, or replicas are shared, or the gradient is not complete yet.
+/// Call it before `reduction`, which adds other workers' gradients. Returns the first parameter of its bucket for which
+/// this worker's own gradient contains an infinity or a NaN. Returns "" if there is none, replicas are shared, or the
+/// gradient is not complete yet.
 std::string not_finite_before(const Instruction& reduction, const Program& program, Replicas& replicas);
 
-/// OpCode::clip_gradients, all ranks together: waits for the sums of all gradients and sets the batch's clip_scale and,
-/// for a layer-wise optimizer, its trust. With WorkerOptions::gradient_norms adds to `norms`.
+/// Executes OpCode::clip_gradients; all ranks together. Waits for the sums of all gradients. Sets the batch's
+/// clip_scale and, for a layer-wise optimizer, its trust. With WorkerOptions::gradient_norms it adds to `norms`.
 void scale_gradients(const WorkerContext& context, const PreparedProgram& prepared, BatchInFlight& batch,
                      GradientNorms& norms);
 

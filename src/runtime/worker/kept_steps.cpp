@@ -9,7 +9,7 @@
 namespace trireme {
 
 void KeptSteps::begin() {
-  if (!context_.options.keeps_whole_steps || context_.rank != 0) return;  // other ranks are not asked for theirs
+  if (!context_.options.keeps_whole_steps || context_.rank != 0) return;  // only rank 0's are ever restored
   const MemoryScope scope(MemoryCategory::buffers);
   in_step_ = true;
   for (const auto& [node, tensors] : buffers_.all()) {

@@ -1,4 +1,4 @@
-// Steps that are wholly in the weights or not at all (runtime/whole_step.h).
+// Steps that are either wholly in the weights or not at all (runtime/whole_step.h).
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,29 @@ namespace trireme {
 /// Does nothing without WorkerOptions::keeps_whole_steps. Steps are numbered from 1.
 class KeptSteps {
  public:
-  /// References outlive it.
+  /// References must outlive this object.
   KeptSteps(const WorkerContext& context, const LayerBuffers& buffers) : context_(context), buffers_(buffers) {}
 
-  /// On rank 0 keeps the running statistics: they change with the forward, long before it is known whether the step
-  /// will be one.
+  /// Call it on all ranks before a step. Rank 0 copies the running statistics, because they change in the forward,
+  /// before the step is agreed on.
   void begin();
-  /// Before each update. Before the first of a step all ranks wait for all sums and tell each other their losses: what
-  /// comes after it waits for no other worker.
+  /// Call it before each update. Before the first update of a step, all ranks wait for all sums and exchange their
+  /// losses. The updates after that wait for no other worker.
   void agree(int64_t step, double loss_sum);
-  /// All agreed on the step that runs: its updates are made, whatever happens to other workers.
+  /// True if all ranks have agreed on the current step: its updates are made, whatever happens to other workers.
   bool updates() const { return updates_; }
   void end(int64_t step);
 
   const WholeSteps& steps() const { return steps_; }
-  /// On rank 0 after a failure, unless updates(): running statistics are as before the step that failed, which is not
-  /// in steps().
+  /// Call it on rank 0 after a failure, unless updates(). Restores the running statistics to those before the failed
+  /// step, which is not in steps().
   void take_back();
 
  private:
   const WorkerContext& context_;
   const LayerBuffers& buffers_;
   WholeSteps steps_;
-  TensorsOfNodes before_;  ///< buffers as they were before the step that runs
+  TensorsOfNodes before_;  ///< buffers before the current step
   bool in_step_ = false, updates_ = false;
 };
 

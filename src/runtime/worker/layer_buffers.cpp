@@ -24,7 +24,7 @@ const std::vector<at::Tensor>& LayerBuffers::of(const Op& op) {
   return it->second;
 }
 
-/// Of a buffer whose part `box` this worker holds.
+/// Sets the initial values of a buffer of which this worker holds the region `box`.
 void LayerBuffers::give_initial(const std::string& name, const Box& box, at::Tensor& held) const {
   const TrainingState* const resumed = context_.options.resumed;
   if (!resumed && !context_.model.initial_values()) return;

@@ -1,4 +1,4 @@
-// Buffers of layers (running statistics) on one worker.
+// The buffers (running statistics) of layers on one worker.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,20 +15,20 @@ namespace trireme {
 /// By node, in the order of the layer's specs.
 using TensorsOfNodes = std::map<NodeId, std::vector<at::Tensor>>;
 
-/// The region of buffer `index` of the op's layer that `rank` holds.
+/// Returns the region of buffer `index` of the op's layer that `rank` holds.
 Box buffer_box(const Op& op, size_t index, const BufferSpec& spec, int rank);
 
-/// This worker's parts of the regions, one set for the training and the evaluation program.
+/// This worker's buffers, one set for both the training and the evaluation program.
 class LayerBuffers {
  public:
-  /// `context` outlives it.
+  /// `context` must outlive this object.
   explicit LayerBuffers(const WorkerContext& context) : context_(context) {}
 
-  /// Buffers of an op of this worker. The first call makes them, with the values of the state that the run goes on
-  /// from, else the model's initial values, else those of the layer.
+  /// Returns the buffers of an op of this worker. The first call creates them, with the values of the state that the
+  /// run resumes, otherwise the model's initial values, otherwise those of the layer.
   const std::vector<at::Tensor>& of(const Op& op);
   const TensorsOfNodes& all() const { return buffers_; }
-  /// Those of the op, which has been asked for, with their place in the full tensors.
+  /// Adds the op's buffers with their regions in the full tensors. of(op) must have been called before.
   void add_held(const Op& op, std::vector<HeldPart>& held) const;
 
  private:

@@ -11,9 +11,9 @@
 namespace trireme {
 namespace {
 
-constexpr NodeId kData = 0;  // of the model's inputs; those after it are targets
+constexpr NodeId kData = 0;  // index of the model's data input; the inputs after it are targets
 
-/// A worker without samples takes part only where layers communicate.
+/// A worker without samples takes part only if the layer communicates.
 bool is_idle(const Op& op, const LayerCall& call) { return call.output_box[0].empty() && !op.communicates; }
 
 /// Every worker of the tensor axis has the same losses, unless each has a summand.
@@ -44,7 +44,7 @@ void LayerExecution::load(int stage, const BatchInFlight& batch, MicroBatch& par
     }
     at::Tensor tensor = it->second.at(size_t(value.node));
     for (size_t d = 1; d < box.size(); ++d) tensor = tensor.narrow(int64_t(d), box[d].begin, box[d].size());
-    // a loss computes in float at least: what it compares with is not rounded before
+    // A loss computes at least in float32; its targets are not rounded before that.
     const auto type = value.node == kData ? compute_type(context_.precision) : master_type(context_.precision);
     if (tensor.is_floating_point()) tensor = tensor.to(type);
     part.values[size_t(id)] = tensor;
@@ -148,7 +148,7 @@ void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch
   context_.stop_if_aborted();
   const Op& op = op_at(id);
   auto& call = part.calls[size_t(id)];
-  if (!call) return;  // the loss does not depend on it, or nothing before it is trained
+  if (!call) return;  // the loss does not depend on it, or no parameter before it is trained
   at::Tensor gradient =
       id == program_.loss ? loss_gradient(*call) : std::exchange(part.gradients[size_t(op.output)], {});
   const bool idle = is_idle(op, *call);
@@ -164,7 +164,7 @@ void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch
                               gradient.options());
       if (inputs[i].defined()) part.add_gradient(program_, op.inputs[i], inputs[i]);
     }
-    if (call->defer_parameters) return;  // the call lives on until backward_weight
+    if (call->defer_parameters) return;  // the call is needed until backward_weight
   }
   call.reset();
 }

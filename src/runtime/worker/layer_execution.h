@@ -13,11 +13,12 @@
 
 namespace trireme {
 
-/// Executes the instructions of one program that compute. `part` is a micro-batch of `batch`. Between two layers it
-/// ends where another worker has failed (WorkerContext::stop_if_aborted).
+/// Executes the computing instructions of one program. `part` is a micro-batch of `batch`. Ends between two layers if
+/// another worker has failed (WorkerContext::stop_if_aborted).
 class LayerExecution {
  public:
-  /// References outlive it. Losses and metrics of the samples that this worker counts are added to `outcome`.
+  /// References must outlive this object. Losses and metrics of the samples that this worker counts are added to
+  /// `outcome`.
   LayerExecution(const WorkerContext& context, PreparedProgram& prepared, StepOutcome& outcome);
 
   void load(int stage, const BatchInFlight& batch, MicroBatch& part);
@@ -25,7 +26,7 @@ class LayerExecution {
   void recompute(SegmentId segment, const BatchInFlight& batch, MicroBatch& part);
   void backward(const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part);
   void backward_weight(SegmentId segment, const BatchInFlight& batch, MicroBatch& part);
-  /// Buffers of the op become those of the data axis' first worker.
+  /// Copies the buffers of the op from the data axis' first worker.
   void synchronize_buffers(OpId id);
 
   CarriedStates& states() { return states_; }

@@ -11,17 +11,17 @@
 namespace trireme {
 namespace {
 
-constexpr double kShortestSleep = 2e-4;  // waking up takes a part of that
+constexpr double kShortestSleep = 2e-4;  // waking up takes a part of it
 
-/// What an emulated slowness slows.
+/// True for the instructions that an emulated slowness slows down.
 bool is_slowed(const Instruction& i) {
   const EventKind kind = description_of(i.code).event;
   return kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward ||
          kind == EventKind::update;
 }
 
-/// Layers compute, then communicate, as updates of divided weights do; other updates wait for their gradient's sum
-/// first.
+/// Layers, and updates of divided weights, compute first and then communicate. Other updates wait first for the sum of
+/// their gradient.
 bool computes_last(const Program& program, const Instruction& i) {
   return i.code == OpCode::optimizer_step && program.optimizer_sharding == OptimizerSharding::none;
 }

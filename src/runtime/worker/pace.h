@@ -1,4 +1,4 @@
-// How long instructions take where it is not their computing that decides: emulated slowness, and virtual time.
+// Adjusts the duration of instructions: emulated slowness, and virtual time.
 #pragma once
 
 #include "program/program.h"
@@ -7,25 +7,25 @@
 
 namespace trireme {
 
-/// In real time a slowed worker (StepInput::slowness) sleeps after what it computed. In virtual time
-/// (WorkerOptions::times) the worker's clock goes on by what each instruction computes.
+/// In real time a slowed worker (StepInput::slowness) sleeps after its computations. In virtual time
+/// (WorkerOptions::times) the worker's clock advances by the duration of each instruction.
 class Pace {
  public:
-  /// `context` outlives it; its world has virtual time where there are times.
+  /// `context` must outlive this object. If its options have times, its world must have virtual time.
   explicit Pace(const WorkerContext& context);
 
-  /// Before and after the instruction is executed: virtual time passes in one of them.
+  /// Call them before and after the instruction is executed. Virtual time advances in one of them.
   void before(const Program& program, const Instruction& instruction, const StepInput& input) const;
   void after(const Program& program, const Instruction& instruction, const StepInput& input) const;
-  /// What an emulated slowness adds to `busy` seconds of an instruction, after it. Many short ones are slept for
-  /// together.
+  /// Sleeps for what an emulated slowness adds to an instruction that took `busy` seconds. Call it after the
+  /// instruction. Short sleeps are accumulated.
   void sleep(const Instruction& instruction, double busy, double slowness);
 
  private:
   void pass(const Program& program, const Instruction& instruction, const StepInput& input) const;
 
   const WorkerContext& context_;
-  double owed_ = 0;  ///< seconds that an emulated slowness has not been given yet; below 0: given in advance
+  double owed_ = 0;  ///< seconds of emulated slowness not yet slept; negative: slept in advance
 };
 
 }  // namespace trireme

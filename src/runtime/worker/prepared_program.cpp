@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// Whether all that use the parameter read rows of it.
+/// True if all layers that use the parameter read rows of it.
 bool is_read_by_rows(const Program& program, const Model& model, int parameter) {
   return std::all_of(program.ops.begin(), program.ops.end(), [&](const Op& op) {
     const bool uses = std::find(op.parameters.begin(), op.parameters.end(), parameter) != op.parameters.end();
@@ -26,7 +26,7 @@ ParameterBinding bind_parameter(const Program& program, const Op& op, size_t pos
   const Placement& placement = op.option.parameters[position];
   const Shape& shape = program.parameters[size_t(op.parameters[position])].spec.shape;
   const Box box = Layout{op.mesh, Placement::replicate(), placement}.box_of(context.rank, shape);
-  // counted by every worker unless all workers of the tensor axis compute the same gradient
+  // Every worker counts, unless all workers of the tensor axis compute the same gradient.
   const bool counts = !op.option.parameter_gradients[position].is_replicate() || tensor_index == 0;
   for (size_t b = 0; b < program.buckets.size(); ++b) {
     const Bucket& bucket = program.buckets[b];
@@ -89,7 +89,7 @@ PreparedProgram::PreparedProgram(const Program& given, const WorkerContext& cont
 
 std::vector<TrackedTable> PreparedProgram::tracked_tables() const {
   std::map<std::pair<BucketId, int>, TrackedTable> tables;
-  std::set<std::pair<BucketId, int>> computed;  // rows that are no input of the model
+  std::set<std::pair<BucketId, int>> computed;  // tables whose row numbers are not a model input
   for (const OpBinding& binding : bindings) {
     if (!binding.op || !binding.reads_rows()) continue;
     const ParameterBinding& p = binding.parameters[kTable];

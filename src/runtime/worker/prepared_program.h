@@ -1,4 +1,4 @@
-// A program as one worker executes it: what is known before the first step.
+// A program as one worker executes it: everything that is known before the first step.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 namespace trireme {
 
 struct PreparedProgram {
-  /// References outlive it. All ranks together: groups are formed.
+  /// References must outlive this object. All ranks must construct it together, because groups are formed.
   PreparedProgram(const Program& program, const WorkerContext& context, SubGroups& groups, LayerBuffers& buffers);
 
   const Program* program = nullptr;
@@ -23,11 +23,11 @@ struct PreparedProgram {
   std::vector<std::vector<int>> uses;          ///< count_reads()
   std::map<int, std::vector<ValueId>> loaded;  ///< loaded_values()
   std::vector<BucketId> trainable;             ///< buckets of this worker that are updated
-  std::vector<std::string> texts;  ///< of this worker's instructions; empty where no flight recorder keeps them
+  std::vector<std::string> texts;  ///< of this worker's instructions; empty if no flight recorder stores them
 
   std::vector<TrackedTable> tracked_tables() const;
 
-  /// Lets go of cached views into memory that comes and goes (divided weights and gradients).
+  /// Releases cached views into memory that is allocated for a while (divided weights and gradients).
   void drop_views(BucketId bucket, bool of_gradients);
 };
 

@@ -7,8 +7,8 @@ namespace {
 
 constexpr double kShownWaitSeconds = 5e-6;  // shorter waits get no event of their own
 
-/// Whether an instruction's time counts as computing: private replicas move tensors where shared ones only add in
-/// place.
+/// True if an instruction's time counts as computing. A reduction does if replicas are shared: it adds in place and
+/// moves no tensors.
 bool computes(OpCode code, const Program& program) {
   const OpCodeDescription& description = description_of(code);
   return description.resource == Resource::device || description.resource == Resource::both ||
@@ -54,7 +54,7 @@ void StepMeter::end() {
   outcome_.hidden_seconds = context_.replicas.counts().hidden_seconds - hidden_before_;
 }
 
-/// What went on beside the instructions that are through; returns its bytes.
+/// Records the transfers that ran beside the finished instructions. Returns their bytes.
 int64_t StepMeter::record_transfers() {
   int64_t bytes = 0;
   for (const GradientTransfer& t : context_.replicas.take_transfers()) {
@@ -68,7 +68,8 @@ int64_t StepMeter::record_transfers() {
 
 void StepMeter::record(const Instruction& i, EventKind kind, double end, int64_t bytes) {
   const std::string name = program_->describe(i, context_.model);
-  // what waits for others does so first; layers that communicate wait in between and are shown as one piece
+  // An instruction that waits for other workers does so first. Layers that communicate wait in between and are shown as
+  // one event.
   const bool is_layers = kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward;
   const bool waits_first = !is_layers && waited_ > kShownWaitSeconds;
   if (waits_first)

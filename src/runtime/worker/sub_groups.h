@@ -9,14 +9,14 @@
 
 namespace trireme {
 
-/// One communicator for each set of ranks, whichever layers and programs ask for it. Used by the worker's thread.
+/// Holds one communicator for each set of ranks, shared by all layers and programs. Used by the worker's thread only.
 class SubGroups {
  public:
-  /// `world` spans all ranks and outlives it.
+  /// `world` spans all ranks and must outlive this object.
   explicit SubGroups(Communicator& world) : world_(world) {}
 
-  /// The group is formed at the first call with these ranks: all of them make it, in the same order of groups. Valid as
-  /// long as this object.
+  /// Returns the group of these ranks. The first call forms it: all its ranks must make that call, in the same order of
+  /// groups. Valid as long as this object exists.
   Communicator& of(const std::vector<int>& ranks) {
     auto it = groups_.find(ranks);
     if (it == groups_.end()) it = groups_.emplace(ranks, world_.group(ranks)).first;

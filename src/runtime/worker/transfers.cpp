@@ -11,7 +11,7 @@ void TransferExecution::run(const Program& program, const Instruction& instructi
   const Redistribution& move = program.redistributions[size_t(instruction.index)];
   const RedistributionEnds ends = ends_of(move, program, instruction.adjoint);
   const Shape shape = batch.global_shape(program.values[size_t(move.from)].node, part);
-  // sends match receives by move, direction and micro-batch; those of several batches arrive in order
+  // Sends match receives by redistribution, direction and micro-batch. Those of several batches arrive in order.
   const int64_t tag =
       (int64_t(instruction.index) * 2 + instruction.adjoint) * program.micro_batches + instruction.micro_batch;
 
@@ -20,7 +20,7 @@ void TransferExecution::run(const Program& program, const Instruction& instructi
     auto& source = instruction.adjoint ? part.gradients[size_t(move.to)] : part.values[size_t(move.from)];
     local = source;
     if (instruction.adjoint) source = at::Tensor();
-    if (!local.defined())  // no layer of this worker gave a gradient: it is zero
+    if (!local.defined())  // no layer of this worker produced a gradient: it is zero
       local = at::zeros(shape_of(ends.from.box_of(context_.rank, shape)),
                         at::TensorOptions().dtype(compute_type(context_.precision)));
   }

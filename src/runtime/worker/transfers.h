@@ -8,14 +8,14 @@
 
 namespace trireme {
 
-/// Executes `redistribute`, `send` and `receive`, for the training and the evaluation program.
+/// Executes `redistribute`, `send` and `receive`, for both the training and the evaluation program.
 class TransferExecution {
  public:
-  /// `context` outlives it.
+  /// `context` must outlive this object.
   explicit TransferExecution(const WorkerContext& context)
       : context_(context), redistributor_(context.world, context.rank) {}
 
-  /// All workers of the move together, as its layouts say; `part` is a micro-batch of `batch`.
+  /// All workers that the layouts name must call it together. `part` is a micro-batch of `batch`.
   void run(const Program& program, const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part);
 
  private:

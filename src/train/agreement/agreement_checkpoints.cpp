@@ -77,26 +77,27 @@ void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data
   };
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
   if (serves && !update->server())
-    refuse("its clients have the weights, and no server",
-           "take a policy with a parameter server, or trireme launch train");
+    refuse("only its clients have the weights: there is no parameter server that could save them",
+           "use a policy with a parameter server, or trireme launch train");
   if (is_synchronous(plan.agreement))
-    refuse("it is the plan data on a modelled clock", "use data, which has checkpoints");
+    refuse("it is the plan data on a modelled clock, which has no checkpoints", "use the plan data");
   if (!experiment.checkpoint.best.empty() && !resumes)
-    refuse("replicas are evaluated when training is over: there is no best yet", "leave out checkpoint.best");
+    refuse("replicas are evaluated after training: no best checkpoint is known before", "leave out checkpoint.best");
   if (experiment.replicas.clock && !experiment.replicas.clock->failures.empty())
-    refuse("workers fail in it: a replica that is lost has no part in a checkpoint",
+    refuse("its workers fail, and a lost replica has no part in a checkpoint",
            "leave out the failures of [update.virtual]");
   const RunSpec whole = whole_experiment(experiment, plan);
   const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
-  if (serves) return;  // no replica is stopped
+  if (serves) return;  // a server stops no replica
   if (experiment.processes && update->stops() == UpdatePolicy::Stops::anywhere && !equal_steps(batches, plan.replicas))
-    refuse("its replicas make different numbers of steps, and processes are stopped after equally many",
+    refuse("its replicas make different numbers of steps, but processes can only stop after equally many",
            "share batches: update.shares = \"batches\"");
   const int64_t per_epoch = batches.steps_per_epoch(0);
   const int64_t first =
       std::min(steps_of(experiment.length, per_epoch), steps_of(experiment.checkpoint.every, per_epoch));
   if (experiment.checkpoint.wanted() && first < update->steps_before_stops())
-    refuse(fmt::format("replicas wait for the first one until step {}", update->steps_before_stops()),
+    refuse(fmt::format("no checkpoint is possible before step {}: until then replicas wait for the first one",
+                       update->steps_before_stops()),
            "write checkpoints less often");
 }
 

@@ -1,4 +1,4 @@
-// Checkpoints of replicas that agree: which plans can have them, where they are due, and what a run goes on from.
+// Checkpoints of replicas that agree: which plans support them, when they are due, and from which state a run resumes.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,38 @@
 
 namespace trireme {
 
-/// What an earlier run of the replicas has left.
+/// The progress of an earlier run of the replicas.
 struct AgreementBeginning {
   int64_t step = 0;                            ///< of the checkpoint; 0: the run begins anew
-  double seconds = 0;                          ///< that the earlier run took
+  double seconds = 0;                          ///< duration of the earlier run
   std::vector<ReplicaProgress> replicas = {};  ///< empty: each has made `step` steps
 };
 
-/// By replica.
+/// Returns the progress by replica.
 std::vector<ReplicaProgress> progress_of(const AgreementBeginning& beginning, const ReplicaBatches& batches,
                                          int replicas);
 int64_t samples_of(const std::vector<ReplicaProgress>& replicas);
 
-/// Steps of all replicas in a length, divided by their number, as steps of checkpoints and curves count.
+/// Returns the steps of all replicas within `length`, divided by the number of replicas. Checkpoints and curves count
+/// steps in this way.
 int64_t steps_of_run(const Length& length, const ReplicaBatches& batches, int replicas);
 
-/// Samples of all replicas in a length; `batch`: of all together.
+/// Returns the samples of all replicas within `length`. `batch`: of all replicas together.
 int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch);
 
 enum class ReplicaPlaces { threads, processes, clients };
 
-/// Where replicas stop that have made so many steps. `writes`: checkpoints.
+/// Returns the options for stopping replicas that have made the steps `begun`. `writes`: the run writes checkpoints.
 ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches,
                             const std::vector<ReplicaProgress>& begun, bool writes, ReplicaPlaces places);
 
-/// Errors (user): checkpoints that a run of this plan cannot write or go on from. `resumes`: it goes on from one.
-/// `serves`: its replicas are in other processes, and a server writes what it has itself.
+/// Errors (user): checkpoints that a run of this plan cannot write or resume. `resumes`: the run resumes one. `serves`:
+/// the replicas are in other processes, and a server writes its own state.
 void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data, const Plan& plan, bool resumes,
                                  bool serves = false);
 
-/// The checkpoint to go on from under the plan. Errors (user): those of open_resumption and ReplicaBatches; it is of
-/// another agreement.
+/// Opens the checkpoint to resume under the plan. Errors (user): those of open_resumption and ReplicaBatches; the
+/// checkpoint belongs to another agreement.
 Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const RunSpec& experiment,
                            const Model& model, const TaskData& data);
 

@@ -19,7 +19,7 @@ std::string of_replica(int replica) { return fmt::format("replica/{}/", replica)
 std::string of_policy(const std::string& whose) { return fmt::format("policy/{}/", whose); }
 std::string progress_of(int replica) { return fmt::format("progress of {}", replica); }
 
-/// Tensors whose names begin so, without that; taken out.
+/// Takes out the tensors whose names begin with `prefix`. The returned names have no prefix.
 std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& prefix, TensorMap& tensors) {
   std::vector<std::pair<std::string, at::Tensor>> taken;
   for (auto entry = tensors.lower_bound(prefix); entry != tensors.end() && entry->first.starts_with(prefix);
@@ -29,14 +29,14 @@ std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& pr
 }
 
 [[noreturn]] void refuse(std::string what, std::string why) {
-  fail_user({kWhere, std::move(what), std::move(why), "resume the plan that wrote it, or begin anew"});
+  fail_user({kWhere, std::move(what), std::move(why), "resume under the plan that wrote it, or start a new run"});
 }
 
 void put(const std::string& name, at::Tensor tensor, TrainingState& state) {
   if (name.starts_with(kWeights)) state.weights[name.substr(kWeights.size())] = std::move(tensor);
   else if (name.starts_with(kBuffers)) state.buffers[name.substr(kBuffers.size())] = std::move(tensor);
   else if (!put_state_tensor(name, std::move(tensor), state))
-    refuse(fmt::format("tensor \"{}\"", name), "its name says nothing to this version");
+    refuse(fmt::format("tensor \"{}\"", name), "this version does not know its name");
 }
 
 void add_progress(int replica, const ReplicaProgress& progress, int64_t updates, TrainingState& all) {
@@ -48,7 +48,7 @@ nlohmann::json progress_from(const std::string& text) {
   const nlohmann::json read = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   for (const char* key : {"steps", "samples", "updates"})
     if (!read.is_object() || !read.contains(key) || !read[key].is_number_integer() || read[key] < 0)
-      refuse("a replica's progress", fmt::format("\"{}\" is no whole number", key));
+      refuse("a replica's progress", fmt::format("\"{}\" is not a whole number", key));
   return read;
 }
 
@@ -98,9 +98,11 @@ void add_policy(const std::string& whose, const PolicyStateParts& parts, Trainin
 
 void check_agreement_state(const Plan& plan, const TrainingState& state) {
   if (plan.agreement.empty() && state.agreement_texts.empty()) return;
-  if (plan.agreement.empty()) refuse("the state of replicas that agree", fmt::format("plan {} has none", plan.name));
+  if (plan.agreement.empty())
+    refuse("the state of replicas that agree", fmt::format("plan {} has no agreement", plan.name));
   if (state.agreement_texts.empty())
-    refuse("a state of a plan without an agreement", "replicas under an update policy go on from their own");
+    refuse("a state of a plan without an agreement",
+           "replicas under an update policy resume only a state of such replicas");
   int written = 0;
   while (state.agreement_texts.contains(std::to_string(written)) ||
          state.agreement_texts.contains(progress_of(written)))
@@ -116,7 +118,7 @@ std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replica
       const nlohmann::json read = progress_from(text->second);
       all.push_back({.steps = read.at("steps"), .samples = read.at("samples")});
     }
-  if (!all.empty() && int(all.size()) != replicas) refuse("the replicas' progress", "that of some is missing");
+  if (!all.empty() && int(all.size()) != replicas) refuse("the replicas' progress", "it is missing for some replicas");
   return all;
 }
 
@@ -133,7 +135,7 @@ AgreementParts take_apart(TrainingState all, int replicas) {
     for (auto& [name, tensor] : take_named(of_replica(r), all.agreement)) put(name, std::move(tensor), own);
   }
   if (!all.agreement.empty())
-    refuse(fmt::format("tensor \"{}\"", all.agreement.begin()->first), "its name says nothing to this version");
+    refuse(fmt::format("tensor \"{}\"", all.agreement.begin()->first), "this version does not know its name");
   all.agreement_texts.clear();
   parts.replicas.front() = std::move(all);
   return parts;

@@ -17,7 +17,7 @@ namespace trireme {
 
 namespace {
 
-/// Bit for bit: the last round of a federated run is also what the run has come to.
+/// Bit for bit. The snapshot of the last round of a federated run may be equal to that of the end of the run.
 bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
   const auto equal = [](const at::Tensor& x, const at::Tensor& y) { return x.sizes() == y.sizes() && x.equal(y); };
   return a.samples == b.samples && std::ranges::equal(a.values.weights, b.values.weights, equal) &&
@@ -28,7 +28,7 @@ bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
 
 }  // namespace
 
-/// The plan's workers.
+/// Data that the plan's workers share while they evaluate.
 struct ReplicaEvaluator::EvaluationWorkers {
   explicit EvaluationWorkers(const Task& task)
       : world(task.plan.devices),
@@ -39,7 +39,7 @@ struct ReplicaEvaluator::EvaluationWorkers {
   LocalWorld world;
   ParameterStore store;
   ReplicaView view;
-  ReplicaState state;  ///< of rank 0, as the next two
+  ReplicaState state;  ///< used by rank 0 only, like `snapshot`
   ReplicaSnapshot snapshot;
   bool goes_on = true, is_evaluated = true;  ///< written by rank 0 between two barriers
   std::vector<StepOutcome> outcomes;         ///< by rank
@@ -93,7 +93,8 @@ const TensorMap& ReplicaEvaluator::weights() const {
   return weights_ ? weights_->tensors() : none;
 }
 
-/// The one with fewest samples, of equal ones the first; waits for it. False: there will be none.
+/// Takes the snapshot with the fewest samples (the first of equal ones); waits for it. Returns false if no more will
+/// come.
 bool ReplicaEvaluator::next(ReplicaSnapshot& snapshot, bool& is_last) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });

@@ -1,5 +1,5 @@
-// Evaluates what a run of replicas kept on its way: all of it when the run is over, so that no clock is disturbed, or,
-// where others train, while it goes on.
+// Evaluates the snapshots that a run of replicas takes: all of them after the run, so that no clock is disturbed, or
+// during the run if the replicas train in other processes.
 #pragma once
 
 #include <condition_variable>
@@ -22,21 +22,21 @@
 
 namespace trireme {
 
-/// The run's weights at a moment.
+/// The run's weights at one time.
 struct ReplicaSnapshot {
   int64_t samples = 0;  ///< of all replicas
   double seconds = 0;   ///< on the hub's clock
   ModelValues values;
 };
 
-/// add may be called by any thread, all else belongs to one.
+/// add() may be called by any thread; all other functions belong to one thread.
 class ReplicaEvaluator {
  public:
-  /// Asked between evaluations; when it is true the rest is left out, but for the last one.
+  /// Called between evaluations. If it returns true, all remaining evaluations but the last are skipped.
   using Stop = std::function<bool()>;
 
-  /// All outlive it, the records too, which evaluations are posted to. `plan`: of a replica, as which snapshots are
-  /// cut.
+  /// References must outlive the evaluator, also `records`, to which evaluations are posted. `plan`: the plan of a
+  /// replica; snapshots are divided as its workers hold the weights.
   struct Task {
     const Experiment& experiment;
     const Model& model;
@@ -49,15 +49,15 @@ class ReplicaEvaluator {
   ReplicaEvaluator(const Task& task, StepRecords& records) : task_(task), records_(records) {}
   ~ReplicaEvaluator();
 
-  /// From here on a snapshot is evaluated when it comes, by threads of this.
+  /// From now on each snapshot is evaluated when it is added, by the evaluator's own threads.
   void start(Stop stop);
   void add(ReplicaSnapshot snapshot);
-  /// Evaluates what is left; there is nothing more to come. Throws what evaluations failed with.
+  /// Evaluates the remaining snapshots; no more may be added. Throws the first error of an evaluation.
   void finish(Stop stop);
 
-  // -- once finish has returned
+  // -- after finish has returned
 
-  /// Of the snapshot with most samples; none where there was none.
+  /// Weights of the snapshot with the most samples; empty if there was no snapshot.
   const TensorMap& weights() const;
 
  private:
@@ -73,12 +73,12 @@ class ReplicaEvaluator {
   Stop stop_;
   std::thread thread_;
   std::exception_ptr error_;
-  std::optional<ReplicaSnapshot> newest_;  ///< of those that were evaluated or left out
+  std::optional<ReplicaSnapshot> newest_;  ///< of the snapshots that were evaluated or skipped
   std::unique_ptr<TrainedWeights> weights_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<ReplicaSnapshot> waiting_;  // guarded by mutex_, as all that follows
+  std::vector<ReplicaSnapshot> waiting_;  // guarded by mutex_, like all that follows
   bool closed_ = false;
 };
 

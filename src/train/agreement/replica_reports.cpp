@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kStepNumbers = 5, kSnapshotNumbers = 3, kMemoryNumbers = 2 + kMemoryCategories;
 
-[[noreturn]] void refuse(std::string what) { fail_run({"a replica's report", std::move(what), "cannot be", ""}); }
+[[noreturn]] void refuse(std::string what) { fail_run({"a replica's report", std::move(what), "is invalid", ""}); }
 
 int64_t count_of(double number) {
   const std::optional<int64_t> count = to_whole(number);
@@ -106,14 +106,14 @@ TrainingState state_from(Request request) {
       nlohmann::json::parse(first, first + text.numel(), nullptr, /*allow_exceptions=*/false);
   if (!described.is_object() || !described.contains("texts") || !described.contains("names") ||
       described["names"].size() + 1 != request.tensors.size())
-    refuse("a state that is not what its description says");
+    refuse("a state that does not match its description");
   TrainingState part;
   try {
     described.at("texts").get_to(part.agreement_texts);
     for (size_t i = 0; i < described["names"].size(); ++i)
       part.agreement[described["names"][i].get<std::string>()] = std::move(request.tensors[i + 1]);
   } catch (const nlohmann::json::exception& error) {
-    refuse(fmt::format("a state whose description is none: {}", error.what()));
+    refuse(fmt::format("a state with an invalid description: {}", error.what()));
   }
   return part;
 }
@@ -129,11 +129,11 @@ ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape) {
     refuse(fmt::format("a snapshot of {} tensors", tensors.size()));
   int64_t elements = 0;
   for (const at::Tensor& tensor : tensors) {
-    if (tensor.dim() != 1 || !tensor.is_floating_point()) refuse("a snapshot with a tensor that is none of weights");
+    if (tensor.dim() != 1 || !tensor.is_floating_point()) refuse("a snapshot with a tensor that does not hold weights");
     elements += &tensor - tensors.data() < weights ? tensor.numel() : 0;
   }
   if (elements != shape.elements)
-    refuse(fmt::format("a snapshot of {} weights where there are {}", elements, shape.elements));
+    refuse(fmt::format("a snapshot of {} weights instead of {}", elements, shape.elements));
   snapshot.values.weights.assign(tensors.begin(), tensors.begin() + weights);
   snapshot.values.statistics = statistics_of(tensors.subspan(size_t(weights)));
   return snapshot;

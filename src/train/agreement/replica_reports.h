@@ -1,4 +1,4 @@
-// What a replica in another process reports to its run (Hub::report), as requests.
+// The reports that a replica in another process sends to its run (Hub::report), as requests.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ Request report_of_beginning(double seconds);
 Request report_of(const TrainedStep& step);
 Request report_of(const ReplicaSnapshot& snapshot);
 Request report_of(int device, const MemoryUse& use);
-/// The run is to end: the replica's process was asked to.
+/// Requests the end of the run: the replica's process was asked to end.
 Request report_of_end();
-/// A replica's part of a checkpoint, not the first one's: TrainingState::agreement and its texts.
+/// A replica's part of a checkpoint, for any replica but the first: TrainingState::agreement and its texts.
 Request report_of(const TrainingState& part);
 
-/// What a snapshot must hold.
+/// Expected size of a snapshot.
 struct SnapshotShape {
   int64_t elements = 0;   ///< of all weights together
-  size_t statistics = 0;  ///< batch norms
+  size_t statistics = 0;  ///< number of batch norm layers
 };
 
-// Errors (run): requests that are none of those, with values that cannot be.
+// Errors (run): the request is not of this kind, or its values are impossible.
 ReplicaReportKind kind_of(const Request& request);
 double beginning_from(const Request& request);
 std::vector<TrainedStep> steps_from(const Request& request);

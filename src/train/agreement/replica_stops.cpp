@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// A worker may be one step ahead of what its leader has noted, and asks after the step whether it was the last.
+// A worker may be one step ahead of what its leader has noted. After each step it checks whether the step was the last.
 constexpr int64_t kStepsAhead = 2;
 
 bool is_by_samples(const UpdatePolicy& update, const ReplicaStopOptions& options) {
@@ -26,7 +26,7 @@ int64_t ReplicaStops::next_after(int64_t samples) const {
   return every > 0 ? (samples / every + 1) * every : 0;
 }
 
-/// Replicas that wait for another one's first steps cannot be stopped: they are not between two steps of their own.
+/// Replicas that wait for another replica's first steps cannot be stopped: they are not between two steps of their own.
 void ReplicaStops::want_if_possible() {
   const bool waits =
       update_.stops() == UpdatePolicy::Stops::anywhere &&
@@ -79,7 +79,7 @@ bool ReplicaStops::come(Hub& hub, ReplicaPolicy& policy, bool is_done) {
   const Hub::Unmetered quiet(hub);
   if (!is_done) policy.release_waiting();
   const bool all_done = int(hub.total(is_done ? 1 : 0)) == options_.replicas;
-  if (hub.replica() == 0) {  // what is wished for from here on is for the next time
+  if (hub.replica() == 0) {  // later wishes are for the next stop
     std::lock_guard lock(mutex_);
     is_wanted_ = wishes_ = false;
   }
@@ -88,7 +88,7 @@ bool ReplicaStops::come(Hub& hub, ReplicaPolicy& policy, bool is_done) {
 
 bool ReplicaStops::part(Hub& hub) {
   const Hub::Unmetered quiet(hub);
-  bool ends = false;  // as the first replica says
+  bool ends = false;  // decided by the first replica
   if (hub.replica() == 0) {
     std::lock_guard lock(mutex_);
     ends = ends_;

@@ -1,12 +1,14 @@
-// Where all replicas of a run stop between two of their steps: for a checkpoint, and for an end that the user or the
-// clock asks for.
+// Decides where all replicas of a run stop between two of their steps: for a checkpoint, or for an end that the user or
+// the time limit requests.
 //
-// By steps: replicas that can be stopped after equally many steps are. The step of a checkpoint follows from the
-// experiment. The step of an end is chosen ahead of what any replica has reached; replicas that are processes agree on
-// it when they have exchanged. By samples: replicas that wait for rounds of others (UpdatePolicy::Stops::held), make
-// different numbers of steps, or wait for nobody and are threads of this process, are stopped wherever they are once
-// all together have seen enough samples: none runs behind the others for it. Those that have made their last step stand
-// by.
+// By steps: replicas that can be stopped after equally many steps stop that way. The step of a checkpoint follows from
+// the experiment. The step of an end is chosen beyond what any replica has reached; replicas that are processes agree
+// on it when they have exchanged weights.
+//
+// By samples: replicas that wait for the rounds of others (UpdatePolicy::Stops::held), that make different numbers of
+// steps, or that wait for no other replica and are threads of this process, stop wherever they are once all together
+// have seen enough samples. No replica has to catch up with the others for it. Replicas that have made their last step
+// wait there.
 #pragma once
 
 #include <atomic>
@@ -22,56 +24,59 @@ namespace trireme {
 
 struct ReplicaStopOptions {
   int replicas = 1;
-  bool equal_steps = true;          ///< all replicas make equally many
-  bool all_here = true;             ///< replicas are threads of this process; else processes
-  bool can_end = false;             ///< an end may be asked for
-  int64_t checkpoint_steps = 0;     ///< between two checkpoints, by steps; 0: there are none
-  int64_t checkpoint_samples = 0;   ///< likewise, by samples of all replicas
+  bool equal_steps = true;          ///< all replicas make equally many steps
+  bool all_here = true;             ///< replicas are threads of this process; otherwise processes
+  bool can_end = false;             ///< an end may be requested
+  int64_t checkpoint_steps = 0;     ///< between two checkpoints, by steps; 0: no checkpoints
+  int64_t checkpoint_samples = 0;   ///< between two checkpoints, by samples of all replicas
   std::vector<int64_t> begun = {};  ///< by replica: steps of an earlier run
 };
 
 /// Thread-safe. "Leader": called by the first worker of a replica.
 class ReplicaStops {
  public:
-  /// `update` outlives it. `samples`: that all replicas have seen so far.
+  /// `update` must outlive this object. `samples`: the number that all replicas have seen so far.
   ReplicaStops(UpdatePolicy& update, const ReplicaStopOptions& options, int64_t samples);
 
   bool by_samples() const { return by_samples_; }
-  /// Whether replicas come to a common place at all, by samples.
+  /// True if replicas come to a common stop at all, by samples.
   bool meets() const { return by_samples_ && (writes() || options_.can_end); }
   bool writes() const { return options_.checkpoint_steps > 0; }
 
-  /// Samples of all replicas at the first checkpoint after so many, by samples; 0: there are none.
+  /// Returns the number of samples of all replicas at the first checkpoint after `samples`, by samples; 0: no
+  /// checkpoints.
   int64_t next_after(int64_t samples) const;
 
-  /// Leader, after each step that was made: the replica's steps so far, and the samples of all replicas.
+  /// Leader. Call it after each step that was made, with the replica's steps so far and the samples of all replicas.
   void note(int replica, int64_t steps, int64_t samples);
-  /// The run is to end at the next common place. `decides`: the first replica is here. False: there is no such place,
-  /// or it is not for this process to say.
+  /// Requests that the run ends at the next common stop. `decides`: the first replica is in this process. Returns false
+  /// if there is no such stop, or if another process decides.
   bool end(bool decides);
-  /// end() was refused, as another process decides; true once.
+  /// Returns true once after end() was refused because another process decides.
   bool takes_refused_end() { return is_refused_.exchange(false); }
-  /// Whether the replicas have ended at such a place.
+  /// True if the replicas have ended at such a stop.
   bool has_ended() const { return has_ended_; }
 
-  // -- by steps; the same answer for all workers of a replica, after its step number `step`
+  // -- by steps; all workers of a replica get the same answer after their step number `step`
 
   bool ends_after(int64_t step) const { return step == last_step_; }
   bool writes_after(int64_t step) const {
     return writes() && (step % options_.checkpoint_steps == 0 || ends_after(step));
   }
-  /// Whether the leaders have to agree, with the next function.
+  /// True if the leaders have to agree, by calling agrees_to_end.
   bool ends_at_exchanges() const { return !by_samples_ && options_.can_end && !options_.all_here; }
-  /// Leader, in a step in which all replicas have exchanged: whether the run ends after it.
+  /// Leader. Call it in a step in which all replicas have exchanged. Returns true if the run ends after that step.
   bool agrees_to_end(Hub& hub);
 
   // -- by samples
 
-  /// Leader, between two steps: whether the replica is to come to the common place now. `held`: by the policy.
+  /// Leader. Call it between two steps. True if the replica must come to the common stop now. `held`: by the policy.
   bool is_due(bool held) const { return meets() && (held || is_wanted_); }
-  /// Leader. Waits until all replicas have come; `is_done`: this one makes no more steps. Whether none does.
+  /// Leader. Waits until all replicas have come. `is_done`: this replica makes no more steps. Returns true if all
+  /// replicas are done.
   bool come(Hub& hub, ReplicaPolicy& policy, bool is_done);
-  /// Leader, after that: waits until all replicas are through with what they came for. Whether the run ends here.
+  /// Leader, after come(). Waits until all replicas have finished what they stopped for. Returns true if the run ends
+  /// here.
   bool part(Hub& hub);
 
  private:
@@ -83,9 +88,10 @@ class ReplicaStops {
   std::atomic<int64_t> last_step_{std::numeric_limits<int64_t>::max()};
   std::atomic<bool> is_wanted_{false}, ends_{false}, has_ended_{false}, is_refused_{false};
   std::mutex mutex_;
-  std::vector<int64_t> steps_;  // by replica, with those of an earlier run; guarded by mutex_, as all that follows
-  bool wishes_ = false;         // to stop the replicas, by samples, as soon as they can be
-  int64_t next_samples_ = 0;    // of the next checkpoint, by samples
+  // By replica, including those of an earlier run; guarded by mutex_, like all that follows.
+  std::vector<int64_t> steps_;
+  bool wishes_ = false;       // by samples: stop the replicas as soon as possible
+  int64_t next_samples_ = 0;  // samples at the next checkpoint, by samples
 };
 
 }  // namespace trireme

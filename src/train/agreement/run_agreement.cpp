@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/memory.h"
 #include "experiment/read_emulation.h"
@@ -27,9 +26,7 @@
 namespace trireme {
 namespace {
 
-constexpr auto kPatience = std::chrono::milliseconds(50);
-
-/// Of replicas: each fails with its workers.
+/// The failures of workers as failures of replicas: a replica fails with each of its workers.
 VirtualFailures failures_of(const RunSpec& experiment, const Plan& plan, const UpdatePolicy& update) {
   std::vector<Failure> failures = experiment.replicas.clock->failures;
   for (Failure& failure : failures) failure.replica /= plan.devices;
@@ -45,8 +42,8 @@ bool ends_well(const std::string& abort_reason) {
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
   const auto make = [&leaders](RunAgreement& agreement) -> std::unique_ptr<HubWorld> {
     if (agreement.update().shares_memory())
-      fail_user({"--plan", agreement.update().description(),
-                 "its replicas write to one memory, which processes have not", "use trireme train alone"});
+      fail_user({"--plan", agreement.update().description(), "its replicas share memory, and processes do not",
+                 "use trireme train without launch"});
     const auto take_report = [&agreement](int replica, Request report) {
       agreement.take_report(replica, std::move(report));
     };
@@ -56,7 +53,7 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
 }
 
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {
-  constexpr int64_t kBytes = sizeof(double);  // of an element, at most
+  constexpr int64_t kBytes = sizeof(double);  // most bytes of an element
   int64_t weights = 0, statistics = 0;
   for (const ParameterSpec& parameter : model.parameters())
     weights += element_count(parameter.shape) + kBucketAlignment;
@@ -88,8 +85,8 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
   check_inner_plan(plan, *update_);
   if (experiment.own_data && update_->evaluates_together())
     fail_user({plan.name, "clients with data of their own",
-               "its replicas make equally many steps, and data are of any size",
-               "take fedavg or another policy where nobody waits, or leave out --own-data"});
+               "its replicas must make equally many steps, but the clients' data differ in size",
+               "use fedavg or another policy whose replicas do not wait for each other, or leave out --own-data"});
   if (plan.workers() > kMaxDevices)
     fail_user({fmt::format("{} workers", plan.workers()), "are too many",
                fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
@@ -117,7 +114,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
 
 RunAgreement::~RunAgreement() = default;
 
-/// Of a federated policy, which decides how long the run is; its rounds are what is evaluated.
+/// With a federated policy, the policy decides the length of the run, and its rounds are evaluated.
 void RunAgreement::follow_rounds() {
   auto* federated = dynamic_cast<FederatedPolicy*>(update_.get());
   if (!federated) return;
@@ -126,7 +123,8 @@ void RunAgreement::follow_rounds() {
     if (!federated->counts_rounds() && samples() >= samples_of(experiment_.length)) federated->stop();
     int64_t samples = 0;
     if (!take_due(samples)) return;
-    const DeviceScope nobodys(kNoDevice);  // as all snapshots: the evaluator's, not the replica's
+    // As for all snapshots: charged to no device, since they belong to the evaluator.
+    const DeviceScope uncharged(kNoDevice);
     evaluator_.add({samples, record.seconds - began_, copy_of(values)});
   };
 }
@@ -167,14 +165,14 @@ int64_t RunAgreement::samples() const {
   return samples_;
 }
 
-/// Where the policy decides how long the run is, the schedule ends with the experiment's length, and its last rate goes
-/// on.
+/// If the policy decides the length of the run, the learning rate's schedule ends with the experiment's length, and its
+/// last rate stays in use.
 double RunAgreement::rate_at(int replica, int64_t step) const {
   const int64_t total = steps_of(experiment_.length, batches_.steps_per_epoch(replica));
   return learning_rate_at(experiment_, std::min(step, total - 1), total, batches_.steps_per_epoch(replica));
 }
 
-/// `decides`: this process says when replicas stop.
+/// `decides`: this process decides when replicas stop.
 void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
   int64_t samples = 0;
   {
@@ -232,62 +230,7 @@ std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup
   return part;
 }
 
-void RunAgreement::resume(TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups) {
-  AgreementParts parts = take_apart(std::move(state), plan_.replicas);
-  update_->resume(parts.shared, 0);
-  for (size_t r = 0; r < groups.size(); ++r) {
-    groups[r]->resumed = std::move(parts.replicas[r]);
-    groups[r]->samples = begun_[r].samples;
-  }
-  resumed_ = std::move(parts.policies);
-}
-
-void RunAgreement::wait_for_all(ReplicaGroup& group) {
-  Hub::Unmetered quiet(group.agreement->hub());
-  group.agreement->hub().barrier();
-}
-
-void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
-  const DeviceScope nobodys(kNoDevice);
-  const PolicyStateParts own = parts_of(group.agreement->policy().state(group.agreement->state()));
-  Hub& hub = group.agreement->hub();
-  const ReplicaProgress progress{.steps = next_step(group.number), .samples = group.samples};
-  TrainingState part;
-  add_policy(std::to_string(group.number), own, part);
-  if (group.number == 0) add_policy(kShared, parts_of(update_->state(hub.now())), part);
-  add_replica(group.number, progress, std::move(state), part);
-  if (hub.reports()) return hub.report(report_of(part));
-  add_part(std::move(part));
-}
-
-/// Of one replica, the first one's or another's.
-void RunAgreement::add_part(TrainingState part) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!part.weights.empty()) {
-      part.agreement.merge(kept_.agreement);
-      part.agreement_texts.merge(kept_.agreement_texts);
-      kept_ = std::move(part);
-    } else {
-      kept_.agreement.merge(part.agreement);
-      kept_.agreement_texts.merge(part.agreement_texts);
-    }
-    ++kept_parts_;
-  }
-  changed_.notify_all();
-}
-
-TrainingState RunAgreement::take_kept() {
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kPatience, [this] { return kept_parts_ == plan_.replicas; })) {
-    const std::string reason = abort_reason_.empty() ? world_->abort_reason() : abort_reason_;
-    if (!reason.empty()) fail_run({"a checkpoint", "is not complete", reason, ""});
-  }
-  kept_parts_ = 0;
-  return std::exchange(kept_, {});
-}
-
-/// Whether an evaluation's values are to be kept now, of which many samples.
+/// Returns true if values for an evaluation must be taken now; `samples` is then the number of samples so far.
 bool RunAgreement::take_due(int64_t& samples) {
   std::lock_guard lock(mutex_);
   if (samples_ < next_evaluation_) return false;
@@ -296,74 +239,19 @@ bool RunAgreement::take_due(int64_t& samples) {
   return true;
 }
 
-void RunAgreement::take_report(int replica, Request report) {
-  switch (kind_of(report)) {
-    case ReplicaReportKind::began:
-      if (began_ == 0) began_ = beginning_from(report) - begun_seconds_;
-      return;
-    case ReplicaReportKind::steps:
-      for (TrainedStep step : steps_from(report)) {
-        if (step.facts.step != next_step(replica) || step.facts.samples > experiment_.batch)
-          fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples),
-                    "is not its next", ""});
-        if (world_->serves()) {  // its clients know of no earlier run
-          step.begin += begun_seconds_;
-          step.end += begun_seconds_;
-        }
-        note(replica, step, /*decides=*/!world_->serves());
-        if (world_->serves()) keep_central_if_due(step.end);  // else this process has a replica, which does it
-      }
-      if (world_->serves()) write_server_state(/*is_last=*/false);
-      return;
-    case ReplicaReportKind::snapshot: return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
-    case ReplicaReportKind::memory:
-      for (const ReportedMemory& memory : memory_from(report, int(memory_.size())))
-        memory_[size_t(memory.device)] = memory.use;
-      return;
-    case ReplicaReportKind::state: return add_part(state_from(std::move(report)));
-    case ReplicaReportKind::end:
-      if (!world_->serves()) stop(kInterrupted);
-      return;
-  }
-}
-
-/// The parameter server's values, where an evaluation is due; rounds are kept otherwise.
+/// Takes the parameter server's values if an evaluation is due. With a federated policy the rounds are taken instead.
 void RunAgreement::keep_central_if_due(double seconds) {
   int64_t samples = 0;
   if (policy_decides_length_ || !update_->server() || !take_due(samples)) return;
-  const DeviceScope nobodys(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   if (std::optional<ModelValues> values = update_->server()->values())
     evaluator_.add({samples, seconds, std::move(*values)});
 }
 
-/// While nobody visits. `is_last`: due or not.
-void RunAgreement::write_server_state(bool is_last) {
-  if (!stops_.writes()) return;
-  {
-    std::lock_guard lock(mutex_);
-    if (!is_last && samples_ < next_state_) return;
-    if (steps_ < plan_.replicas) return;  // the run has no step yet
-  }
-  if (!takes_server_state(is_last)) return;
-  const DeviceScope nobodys(kNoDevice);
-  const std::optional<ModelValues> values = update_->server()->values();
-  if (!values) return;
-  TrainingState state = state_of_values(training_, model_, experiment_.precision, experiment_.seed, *values);
-  add_policy(kShared, parts_of(update_->state(world_->now())), state);
-  int64_t samples = 0;
-  {
-    std::lock_guard lock(mutex_);
-    samples = samples_;
-    for (size_t r = 0; r < next_step_.size(); ++r) add_progress(int(r), {next_step_[r], samples_of_replica_[r]}, state);
-  }
-  next_state_ = stops_.next_after(samples);
-  on_server_state(std::move(state));
-}
-
-/// What a run that is ended before its time has come to, where a server knows it.
+/// Takes the newest values of a run that ended early, if a server has them.
 void RunAgreement::keep_newest() {
   if (!update_->server()) return;
-  const DeviceScope nobodys(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   std::optional<ModelValues> values = update_->server()->values();
   std::lock_guard lock(mutex_);
   if (values && samples_ > 0) evaluator_.add({samples_, last_end_, std::move(*values)});
@@ -378,7 +266,7 @@ SnapshotShape RunAgreement::snapshot_shape() const {
   return shape;
 }
 
-/// Of the steps so far; all replicas ask together.
+/// Returns the samples of the steps so far. All replicas must call it together.
 int64_t RunAgreement::samples_of_all(Hub& hub, const ReplicaGroup& group) {
   Hub::Unmetered quiet(hub);
   return int64_t(hub.total(double(group.samples)));
@@ -389,26 +277,26 @@ void RunAgreement::after_step(ReplicaGroup& group, int64_t step) {
 }
 
 void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
-  if (policy_decides_length_) return;  // rounds are kept
+  if (policy_decides_length_) return;  // rounds are taken instead
   Hub& hub = group.agreement->hub();
   if (update_->evaluates_together()) {
     const int64_t every = steps_of(experiment_.evaluate_every, batches_.steps_per_epoch(group.number));
     if ((step + 1) % every != 0 || step + 1 == steps_of_replica(group.number)) return;
-    const DeviceScope nobodys(kNoDevice);
+    const DeviceScope uncharged(kNoDevice);
     ModelValues values = group.agreement->values_for_evaluation();
     const int64_t samples = samples_of_all(hub, group);
     if (group.number != 0) return;
     return hand_over(hub, {samples, hub.now() - group.began, std::move(values)});
   }
-  if (hub.reports()) return;  // the server does it
+  if (hub.reports()) return;  // the server takes the values
   int64_t samples = 0;
   if (!take_due(samples)) return;
   const double seconds = hub.now() - group.began;
-  const DeviceScope nobodys(kNoDevice);
+  const DeviceScope uncharged(kNoDevice);
   evaluator_.add({samples, seconds, group.agreement->values_for_evaluation()});
 }
 
-/// To the process that evaluates it.
+/// Passes the snapshot to the process that evaluates it.
 void RunAgreement::hand_over(Hub& hub, ReplicaSnapshot snapshot) {
   if (hub.reports()) hub.report(report_of(snapshot));
   else evaluator_.add(std::move(snapshot));
@@ -424,7 +312,7 @@ void RunAgreement::end(ReplicaGroup& group) {
   group.agreement->finish();
   if (hub.is_lost()) return;
   int64_t samples = samples_of_all(hub, group);
-  bool hands_over = hub.speaks_for_all();  // all have the same values
+  bool hands_over = hub.speaks_for_all();  // if true, all replicas have the same values and this one hands them over
   {
     std::lock_guard lock(mutex_);
     samples += samples_of_lost_;
@@ -433,7 +321,7 @@ void RunAgreement::end(ReplicaGroup& group) {
     if (!lost_.empty()) hands_over = group.number == first_left;
   }
   if (hands_over) {
-    const DeviceScope nobodys(kNoDevice);
+    const DeviceScope uncharged(kNoDevice);
     hand_over(hub, {samples, hub.now() - group.began, group.agreement->values()});
   }
   if (!hub.reports()) return;
@@ -458,8 +346,9 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
   if (const auto* steps = dynamic_cast<const SynchronousSteps*>(times_.get())) counts_ = steps->counts();
   else
     for (int r = 0; r < plan_.replicas; ++r) counts_.push_back(world_->counts(r));
+  // Otherwise it was reported.
   for (size_t d = 0; d < memory_.size(); ++d)
-    if (memory_[d].peak == 0 && !world_->serves()) memory_[d] = memory_use(int(d));  // else it was reported
+    if (memory_[d].peak == 0 && !world_->serves()) memory_[d] = memory_use(int(d));
   lift_memory_limits();
   if (error && !has_ranks_) keep_newest();
   if (world_->serves()) write_server_state(/*is_last=*/true);
@@ -478,7 +367,7 @@ bool RunAgreement::is_over() const {
   return over_;
 }
 
-/// Evaluations belong to no worker.
+/// Evaluations are charged to no worker, so no limit applies.
 void RunAgreement::lift_memory_limits() {
   for (size_t d = 0; d < memory_.size(); ++d) set_memory_limit(int(d), 0);
 }

@@ -1,5 +1,5 @@
-// What a run has besides its plan's workers where the plan has an agreement: the policy, what replicas exchange
-// through, which samples are whose, and what is kept on the way to be evaluated.
+// The additional parts of a run whose plan has an agreement: the policy, the world through which replicas exchange, the
+// samples of each replica, and the snapshots to be evaluated.
 #pragma once
 
 #include <atomic>
@@ -35,30 +35,31 @@ class SynchronousPolicy;
 struct ReplicaGroup;
 struct SnapshotShape;
 
-/// The world of a run whose replicas are not all in this process.
+/// Creates the world of a run whose replicas are not all in this process.
 struct MakeReplicaWorld {
-  /// Null: they are. The agreement is made but for its world.
+  /// Null: all replicas are in this process. When it is called, the agreement is complete except for its world.
   std::function<std::unique_ptr<HubWorld>(RunAgreement& agreement)> make = {};
   ReplicaPlaces places = ReplicaPlaces::threads;
 };
 
-/// Reasons for abort() by which a run ends as it should, and its processes too. kInterrupted leaves out evaluations.
+/// Reasons for abort(). A run, and its processes, end normally after the first three (ends_well). kInterrupted also
+/// skips evaluations.
 inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged",
                             *kCheckpointFailed = "a checkpoint could not be written";
 bool ends_well(const std::string& abort_reason);
 
-/// Replicas whose leaders are the ranks of this communicator, which outlives the run; rank 0 evaluates and has the
+/// Each rank of `leaders` is the leader of one replica. `leaders` must outlive the run. Rank 0 evaluates and has the
 /// result.
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders);
 
-/// Bytes that a replica sends at once, at most: weights, what the optimizer keeps and running statistics.
+/// Returns the most bytes that a replica sends at once: weights, optimizer state and running statistics.
 int64_t largest_exchange(const Experiment& experiment, const Model& model);
 
-/// Thread-safe but for what says otherwise. "Leader": called by the first worker of a replica.
+/// Thread-safe, except where noted. "Leader": called by the first worker of a replica.
 class RunAgreement {
  public:
-  /// All outlive it. `experiment`: with the batch of all replicas together. `make_world`: null: all replicas are
-  /// threads of this process. `writes`: checkpoints, as the experiment says. Errors (user).
+  /// References must outlive this object. `experiment`: with the batch of all replicas together. `make_world`: null if
+  /// all replicas are threads of this process. `writes`: writes the checkpoints of the experiment. Errors (user).
   RunAgreement(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
                const Program& training, const Program& evaluation, StepRecords& records,
                const MakeReplicaWorld& make_world, bool writes, const AgreementBeginning& beginning);
@@ -69,7 +70,7 @@ class RunAgreement {
   const Model& model() const { return model_; }
   const TaskData& data() const { return data_; }
   int replicas() const { return plan_.replicas; }
-  /// Replicas are threads of this process.
+  /// True if all replicas are threads of this process.
   bool are_all_here() const { return all_here_; }
   bool is_modelled() const { return experiment_.replicas.clock.has_value(); }
 
@@ -79,68 +80,69 @@ class RunAgreement {
   PlannedBatch batch(int replica, int64_t step) const;
   /// 0: the policy decides.
   int64_t steps_of_replica(int replica) const;
-  /// Of all replicas, divided by their number; 0: the policy decides.
+  /// Steps of all replicas, divided by their number; 0: the policy decides.
   int64_t steps_of_run() const;
-  /// That the replica has made in an earlier run.
+  /// Steps that the replica has made in an earlier run.
   int64_t begun_at(int replica) const { return begun_[size_t(replica)].steps; }
   double rate_at(int replica, int64_t step) const;
 
   // -- by the replicas that train in this process
 
-  /// Leader. What its workers share to agree.
+  /// Leader. Creates the state that the replica's workers share to agree.
   std::unique_ptr<ReplicaAgreement> make_part(Hub& hub, ReplicaGroup& group);
-  /// Leader, after each step that was made, and after the last one.
+  /// Leader. Call after_step after each step that was made, and end after the last one.
   void after_step(ReplicaGroup& group, int64_t step);
   void end(ReplicaGroup& group);
 
   // -- checkpoints
 
-  /// Before the run, which goes on from it. Gives the groups their parts. Errors (user): the state is of another
-  /// policy, of other options or of another number of replicas.
+  /// Call it before the run, which resumes from `state`. Gives the groups their parts. Errors (user): the state belongs
+  /// to another policy, to other options or to another number of replicas.
   void resume(TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups);
-  /// Where replicas stop for them.
+  /// Decides where replicas stop for checkpoints.
   ReplicaStops& stops() { return stops_; }
-  /// Leader: between two steps, until all replicas have come. Takes no time of the modelled clock.
+  /// Leader. Blocks between two steps until all replicas have come. Takes no time of the modelled clock.
   void wait_for_all(ReplicaGroup& group);
-  /// Leader, when all replicas have come and none goes on: its replica's part of a checkpoint.
+  /// Leader. Call it when all replicas have stopped. Stores its replica's part of a checkpoint.
   void keep(ReplicaGroup& group, TrainingState state);
-  /// The first replica's leader, when all have kept theirs: all parts. Waits for those of other processes. Errors
-  /// (run): one has ended.
+  /// Called by the first replica's leader after all replicas have stored their parts. Returns all parts. Waits for
+  /// those of other processes. Errors (run): one of the processes has ended.
   TrainingState take_kept();
-  /// Steps of the run so far: those of all replicas, divided by their number.
+  /// Returns the steps of the run so far: those of all replicas, divided by their number.
   int64_t steps_so_far() const;
-  /// Likewise, of all replicas.
+  /// Returns the samples of all replicas so far.
   int64_t samples() const;
-  /// Steps of an earlier run that are left over when those of all replicas are divided by their number.
+  /// Returns the remainder of the earlier run's steps when those of all replicas are divided by their number.
   int64_t begun_rest() const;
 
   // -- by the server of replicas in other processes
 
-  /// Where a checkpoint of the server's state is due, and when replicas train no more (`is_last`): whether it can be
-  /// taken, and it. Set before work.
+  /// Called when a checkpoint of the server's state is due, and when replicas have finished training (`is_last`).
+  /// takes_server_state returns whether a state can be taken; on_server_state receives it. Set both before work.
   std::function<bool(bool is_last)> takes_server_state;
   std::function<void(TrainingState state)> on_server_state;
-  /// From a replica (train/agreement/replica_reports.h). Errors (run): it cannot be one.
+  /// Takes a report of a replica (train/agreement/replica_reports.h). Errors (run): the report is invalid.
   void take_report(int replica, Request report);
-  /// That the replica has not made yet.
+  /// Returns the first step that the replica has not made yet.
   int64_t next_step(int replica) const;
 
   // -- by the run's thread
 
-  /// Trains all replicas of this process, each by `body`, and evaluates what was kept on the way: afterwards, or where
-  /// replicas train in other processes meanwhile. Throws what a replica failed with.
+  /// Trains all replicas of this process, each by `body`, and evaluates the snapshots: after training, or during it if
+  /// replicas train in other processes. Throws the error with which a replica failed.
   void work(const std::function<void(Hub&)>& body);
-  /// kInterrupted: of the evaluations that are left only the last one is made.
+  /// With kInterrupted, only the last of the remaining evaluations is made.
   void abort(const std::string& reason);
-  /// The same at the next place where all replicas can stop, with a result. False: there is none; abort ends the run.
+  /// Like abort, but at the next point where all replicas can stop, and with a result. Returns false if there is no
+  /// such point; then only abort ends the run.
   bool stop(const std::string& reason);
-  /// Whether training is over, and the rest is evaluations.
+  /// True if training is over and only evaluations remain.
   bool is_over() const;
 
-  // -- once work has returned
+  // -- after work has returned
 
   const std::vector<HubCounts>& counts() const { return counts_; }  ///< by replica; synchronous: by worker
-  const std::vector<MemoryUse>& memory() const { return memory_; }  ///< by worker, of training
+  const std::vector<MemoryUse>& memory() const { return memory_; }  ///< by worker, in training
   const TensorMap& weights() const {
     return evaluator_.weights();
   }  ///< the run's result; none where it did not come to its end
@@ -168,7 +170,8 @@ class RunAgreement {
   const Program& training_;
   StepRecords& records_;
   const std::unique_ptr<UpdatePolicy> update_;
-  const SynchronousPolicy* const synchronous_;  ///< the policy, where it is that: one replica of all workers
+  /// The policy if it is synchronous: then there is one replica of all workers.
+  const SynchronousPolicy* const synchronous_;
   const ReplicaBatches batches_;
   const int64_t begun_step_;                  ///< of an earlier run
   const std::vector<ReplicaProgress> begun_;  ///< by replica
@@ -178,24 +181,24 @@ class RunAgreement {
   bool policy_decides_length_ = false;
   const double begun_seconds_;  ///< of an earlier run
   const bool all_here_;
-  bool has_ranks_ = false;        ///< a replica trains here, others in other processes
+  bool has_ranks_ = false;        ///< a replica trains in this process, others in other processes
   int64_t evaluate_every_ = 0;    ///< samples of all replicas
-  std::atomic<double> began_{0};  ///< replica 0's first step, on its hub's clock
+  std::atomic<double> began_{0};  ///< time of replica 0's first step, on its hub's clock
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string abort_reason_;  // guarded by mutex_, as all that follows
+  std::string abort_reason_;  // guarded by mutex_, like all that follows
   std::string stop_reason_;
   bool over_ = false;
   int64_t samples_ = 0, next_evaluation_ = 0;
-  std::set<int> lost_;  ///< replicas that have failed for good
+  std::set<int> lost_;  ///< replicas that have failed permanently
   int64_t samples_of_lost_ = 0;
-  double last_end_ = 0;               ///< of any step
-  std::vector<PolicyState> resumed_;  ///< by replica; empty: the run begins
+  double last_end_ = 0;               ///< latest end of any step
+  std::vector<PolicyState> resumed_;  ///< by replica; empty: the run does not resume
   TrainingState kept_;                ///< parts of a checkpoint
-  int kept_parts_ = 0;                ///< replicas whose part is in it
+  int kept_parts_ = 0;                ///< number of replicas whose part is in it
   int64_t steps_ = 0;                 ///< of all replicas, in this run
-  int64_t next_state_ = 0;            ///< samples; of a server's state
+  int64_t next_state_ = 0;            ///< samples at the next checkpoint of a server's state
   std::vector<int64_t> samples_of_replica_;
   std::vector<int64_t> next_step_;  ///< by replica
 

@@ -36,7 +36,7 @@ void add_weights(const Program& program, const at::TensorOptions& options, const
   check_internal(offset == all.numel(), "a server has no more than all weights");
 }
 
-/// In the order in which workers show them.
+/// In the order in which the workers call ReplicaView::show.
 void add_statistics(const Program& program, const Model& model, const std::vector<RunningStatistics>& statistics,
                     TensorMap& tensors) {
   auto next = statistics.begin();

@@ -1,4 +1,5 @@
-// What a parameter server alone knows of a run, as a TrainingState: weights and running statistics, no moments.
+// The part of a run's state that a parameter server alone holds, as a TrainingState: weights and running statistics,
+// but no moments.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace trireme {
 
-/// `values`: in the order of a replica's state (ReplicaView::state), cut in any way. Frozen parameters have their
-/// initial values, of `seed`. Errors (internal): values that are not as many as the program has.
+/// `values`: in the order of a replica's state (ReplicaView::state), divided in any way. Frozen parameters get their
+/// initial values from `seed`. Errors (internal): the number of values differs from the program's.
 TrainingState state_of_values(const Program& training, const Model& model, Precision precision, uint64_t seed,
                               const ModelValues& values);
 
