@@ -28,7 +28,7 @@ inline constexpr int64_t kShardBytes = int64_t{2} << 30;  ///< of tensors in one
 struct CheckpointFile {
   std::string name;
   int64_t bytes = 0;
-  uint32_t checksum = 0;  ///< CRC-32, as zlib's
+  uint32_t crc32 = 0;  ///< as zlib's
 };
 
 /// What a checkpoint says of itself.
