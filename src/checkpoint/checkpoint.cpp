@@ -17,6 +17,12 @@
 #include "trireme/error.h"
 
 namespace trireme {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointFile, name, bytes, crc32)
+// index_json() and index_from() add the fields that older files lack and those that may be NaN.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointIndex, step, samples, epoch, seconds, seed, updates, experiment, model,
+                                   plan, best, settings, files)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -48,7 +54,7 @@ class NewFile {
   void append(std::string_view bytes) {
     file_->append(bytes);
     described_.bytes += int64_t(bytes.size());
-    described_.checksum = crc_of(bytes, described_.checksum);
+    described_.crc32 = crc_of(bytes, described_.crc32);
   }
   CheckpointFile finish() {
     file_->sync();
@@ -101,54 +107,28 @@ void write_text(FileSystem& files, const fs::path& folder, const std::string& na
   written.push_back(file.finish());
 }
 
-json to_json(const CheckpointIndex& index) {
-  json j{{"format", kFormat},
-         {"step", index.step},
-         {"samples", index.samples},
-         {"epoch", index.epoch},
-         {"seconds", index.seconds},
-         {"loss", json_number(index.loss)},
-         {"test_loss", index.test_loss ? json_number(*index.test_loss) : json()},
-         {"seed", index.seed},
-         {"awaits_evaluation", index.awaits_evaluation},
-         {"updates", index.updates},
-         {"experiment", index.experiment},
-         {"model", index.model},
-         {"plan", index.plan},
-         {"best", index.best},
-         {"settings", index.settings},
-         {"agreement", index.agreement},
-         {"metrics", json::array()},
-         {"files", json::array()}};
+json index_json(const CheckpointIndex& index) {
+  json j = index;
+  j.update({{"format", kFormat},
+            {"loss", json_number(index.loss)},
+            {"test_loss", index.test_loss ? json_number(*index.test_loss) : json()},
+            {"awaits_evaluation", index.awaits_evaluation},
+            {"agreement", index.agreement},
+            {"metrics", json::array()}});
   for (const Metric& metric : index.metrics)
     j["metrics"].push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
-  for (const CheckpointFile& file : index.files)
-    j["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", file.checksum}});
   return j;
 }
 
 CheckpointIndex index_from(const json& j) {
-  CheckpointIndex index{.step = j.at("step").get<int64_t>(),
-                        .samples = j.at("samples").get<int64_t>(),
-                        .epoch = j.at("epoch").get<double>(),
-                        .seconds = j.at("seconds").get<double>(),
-                        .loss = number_from(j.at("loss")),
-                        .seed = j.at("seed").get<uint64_t>(),
-                        .updates = j.at("updates").get<int64_t>(),
-                        .experiment = j.at("experiment").get<std::string>(),
-                        .model = j.at("model").get<std::string>(),
-                        .plan = j.at("plan").get<std::string>(),
-                        .best = j.at("best").get<std::string>(),
-                        .settings = j.at("settings").get<std::map<std::string, std::string>>()};
+  auto index = j.get<CheckpointIndex>();
+  index.loss = number_from(j.at("loss"));
   // these two keys were added after the format was defined
   index.awaits_evaluation = j.value("awaits_evaluation", false);
   index.agreement = j.value("agreement", std::map<std::string, std::string>{});
   if (!j.at("test_loss").is_null()) index.test_loss = j.at("test_loss").get<double>();
   for (const json& metric : j.at("metrics"))
     index.metrics.push_back({metric.at("name").get<std::string>(), number_from(metric.at("value"))});
-  for (const json& file : j.at("files"))
-    index.files.push_back(
-        {file.at("name").get<std::string>(), file.at("bytes").get<int64_t>(), file.at("crc32").get<uint32_t>()});
   return index;
 }
 
@@ -179,9 +159,9 @@ void check_bytes(const fs::path& path, const CheckpointFile& file) {
     opened.read(at, bytes.data(), bytes.size());
     checksum = crc_of(bytes, checksum);
   }
-  if (checksum == file.checksum) return;
+  if (checksum == file.crc32) return;
   fail_damaged(path, fmt::format("CRC-32 {:08x}", checksum),
-               fmt::format("{} says {:08x}: bytes changed after it was written", kCheckpointIndex, file.checksum));
+               fmt::format("{} says {:08x}: bytes changed after it was written", kCheckpointIndex, file.crc32));
 }
 
 void check_all_bytes(const fs::path& checkpoint, const CheckpointIndex& index) {
@@ -258,7 +238,7 @@ CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, Chec
   write_shards(files, unfinished, kAgreementFiles, state.agreement, shard_bytes, index.files);
   index.agreement = state.agreement_texts;
   std::vector<CheckpointFile> itself;
-  write_text(files, unfinished, kCheckpointIndex, with_checksum(to_json(index)), itself);
+  write_text(files, unfinished, kCheckpointIndex, with_checksum(index_json(index)), itself);
   files.sync_folder(unfinished);
   files.rename(unfinished, place);
   files.sync_folder(folder);

@@ -31,7 +31,7 @@ inline constexpr int64_t kShardBytes = int64_t{2} << 30;
 struct CheckpointFile {
   std::string name;
   int64_t bytes = 0;
-  uint32_t checksum = 0;  ///< CRC-32 as in zlib
+  uint32_t crc32 = 0;  ///< CRC-32 as in zlib
 };
 
 /// The index of a checkpoint.

@@ -25,24 +25,14 @@ fs::path records_file(const fs::path& run_folder) {
 
 }  // namespace
 
-std::string to_text(const ElasticGroup& g) {
-  return json_text({{"number", g.number},
-                    {"folder", g.folder.string()},
-                    {"plan", g.plan},
-                    {"reason", g.reason},
-                    {"ended_at", g.ended_at},
-                    {"next_processes", g.next_processes}});
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ElasticGroup, number, folder, plan, reason, ended_at, next_processes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ElasticGroupRecord, number, step, processes, plan, reason, seconds)
+
+std::string to_text(const ElasticGroup& g) { return json_text(g); }
 
 ElasticGroup elastic_group_from(const std::string& text) {
   try {
-    const json j = json::parse(text);
-    return {.number = j.at("number"),
-            .folder = j.at("folder").get<std::string>(),
-            .plan = j.at("plan"),
-            .reason = j.at("reason"),
-            .ended_at = j.at("ended_at"),
-            .next_processes = j.at("next_processes")};
+    return json::parse(text).get<ElasticGroup>();
   } catch (const json::exception&) {
     fail_user({std::string("environment variable ") + kElasticGroupVariable, "is not what trireme launch sets",
                "it is for the launcher and its ranks only", "unset it"});
@@ -61,9 +51,8 @@ double system_seconds() {
 
 void append_record(const ElasticGroup& g, int processes, const std::string& plan, int64_t step) {
   const double seconds = g.number > 0 ? system_seconds() - g.ended_at : 0;
-  const json line{{"number", g.number}, {"step", step},       {"processes", processes},
-                  {"plan", plan},       {"reason", g.reason}, {"seconds", seconds}};
-  AppendFile(records_file(g.folder)).append(json_text(line) + "\n");
+  const ElasticGroupRecord record{g.number, step, processes, plan, g.reason, seconds};
+  AppendFile(records_file(g.folder)).append(json_text(record) + "\n");
 }
 
 void complete_records(const ElasticGroup& g, int processes, int64_t step) {
@@ -80,12 +69,7 @@ std::vector<ElasticGroupRecord> read_records(const fs::path& run_folder) {
   for (std::string line; std::getline(file, line);) {
     const json j = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!j.is_object()) continue;  // the machine stopped in the middle of the line
-    records.push_back({.number = j.at("number"),
-                       .step = j.at("step"),
-                       .processes = j.at("processes"),
-                       .plan = j.at("plan"),
-                       .reason = j.at("reason"),
-                       .seconds = j.at("seconds")});
+    records.push_back(j.get<ElasticGroupRecord>());
   }
   return records;
 }

@@ -121,20 +121,12 @@ Connection meet(const TrainOptions& options, const ProcessPlace& place,
 struct Finding {
   std::string agreement, error;
 };
-
-std::string text_of(const Finding& finding) {
-  return nlohmann::json{{"agreement", finding.agreement}, {"error", finding.error}}.dump();
-}
-
-Finding finding_from(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text);
-  return {json.at("agreement"), json.at("error")};
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, agreement, error)
 
 /// Returns why the ranks cannot begin; "" if they can.
 std::string obstacle(const std::vector<std::string>& texts) {
   std::vector<Finding> findings;
-  for (const std::string& text : texts) findings.push_back(finding_from(text));
+  for (const std::string& text : texts) findings.push_back(nlohmann::json::parse(text).get<Finding>());
   const std::string& first = findings.front().error;
   if (!first.empty() &&
       std::all_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.error == first; }))
@@ -163,7 +155,7 @@ std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan,
   } catch (const std::exception& error) {
     own.error = first_line(error);
   }
-  const std::vector<std::string> found = gather_texts(process.world(), text_of(own));
+  const std::vector<std::string> found = gather_texts(process.world(), nlohmann::json(own).dump());
   const std::string reason = broadcast_text(process.world(), found.empty() ? "" : obstacle(found));
   if (reason.empty()) return subject;
   if (process.rank() == 0) std::cerr << "trireme: " << reason << "\n";

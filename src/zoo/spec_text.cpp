@@ -11,14 +11,10 @@
 namespace trireme {
 namespace {
 
+using nlohmann::json;
+
 constexpr LearningTask kTasks[] = {LearningTask::classification, LearningTask::segmentation, LearningTask::language,
                                    LearningTask::translation, LearningTask::regression};
-
-LearningTask task_of(const std::string& name) {
-  for (LearningTask task : kTasks)
-    if (name == name_of(task)) return task;
-  throw std::invalid_argument(fmt::format("\"{}\" is not a task", name));
-}
 
 /// Returns the given options, and the present defaults of the others, because defaults may change.
 std::map<std::string, double> all_options(const ModelSpec& spec) {
@@ -31,24 +27,25 @@ std::map<std::string, double> all_options(const ModelSpec& spec) {
 
 }  // namespace
 
+void to_json(json& j, LearningTask task) { j = name_of(task); }
+void from_json(const json& j, LearningTask& task) {
+  const auto name = j.get<std::string>();
+  const auto found = std::ranges::find(kTasks, name, [](LearningTask t) { return name_of(t); });
+  if (found == std::end(kTasks)) throw std::invalid_argument(fmt::format("\"{}\" is not a task", name));
+  task = *found;
+}
+// label_smoothing and the fields after it belong to the training and are not in the text.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelSpec, name, options, sample_shape, classes, target_shape, vocabulary, task)
+
 std::string to_text(const ModelSpec& spec) {
-  return nlohmann::json{
-      {"name", spec.name},         {"options", all_options(spec)},      {"sample_shape", spec.sample_shape},
-      {"classes", spec.classes},   {"target_shape", spec.target_shape}, {"vocabulary", spec.vocabulary},
-      {"task", name_of(spec.task)}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  json j = spec;
+  j["options"] = all_options(spec);
+  return j.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 ModelSpec spec_from_text(const std::string& text, const std::string& where) {
   try {
-    const nlohmann::json j = nlohmann::json::parse(text);
-    return {.name = j.at("name").get<std::string>(),
-            .sample_shape = j.at("sample_shape").get<Shape>(),
-            .classes = j.at("classes").get<int64_t>(),
-            .options = j.at("options").get<std::map<std::string, double>>(),
-            .task = task_of(j.at("task").get<std::string>()),
-            .target_shape = j.at("target_shape").get<Shape>(),
-            .vocabulary = j.at("vocabulary").get<int64_t>()};
+    return json::parse(text).get<ModelSpec>();
   } catch (const std::exception& error) {
     fail_user({.where = where,
                .what = "its description of the model cannot be read",
