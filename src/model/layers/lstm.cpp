@@ -1,4 +1,4 @@
-#include "model/layers/lstm.h"
+#include "trireme/layers/lstm.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
