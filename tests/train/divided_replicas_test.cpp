@@ -1,5 +1,6 @@
 // Replicas whose inner plans divide optimizer state, gradients and weights over their workers (zero1 to zero3), beside
 // the same inner plans that divide nothing.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
