@@ -4,8 +4,11 @@ find_path(TRIREME_C10D_HEADERS torch/csrc/distributed/c10d/ProcessGroupGloo.hpp 
 set(gloo_folder "${PROJECT_SOURCE_DIR}/src/comm/gloo")
 if(TRIREME_GLOO_HEADERS AND TRIREME_C10D_HEADERS)
   set(TRIREME_GLOO_LEFT_OUT "${gloo_folder}/no_gloo.cpp")
-  set_source_files_properties("${gloo_folder}/c10d_transport.cpp" PROPERTIES
-                              COMPILE_DEFINITIONS USE_C10D_GLOO INCLUDE_DIRECTORIES "${TRIREME_GLOO_HEADERS}")
+  set_source_files_properties("${gloo_folder}/c10d_transport.cpp" PROPERTIES COMPILE_DEFINITIONS USE_C10D_GLOO)
+  # named again, a folder of the compiler's own comes too early: clang then misses the C library's headers
+  if(NOT TRIREME_GLOO_HEADERS IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+    set_source_files_properties("${gloo_folder}/c10d_transport.cpp" PROPERTIES INCLUDE_DIRECTORIES "${TRIREME_GLOO_HEADERS}")
+  endif()
 else()
   message(STATUS "No gloo backend: libtorch's c10d or gloo's headers are missing (Debian: apt-get install libgloo-dev)")
   set(TRIREME_GLOO_LEFT_OUT "${gloo_folder}/c10d_transport.cpp")

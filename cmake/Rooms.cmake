@@ -11,6 +11,9 @@ target_compile_options(trireme_options INTERFACE -fPIC $<$<CXX_COMPILER_ID:GNU>:
 if(TRIREME_UNITY)  # a class whose members are of types local to its file: right, as the class is local to that file too
   target_compile_options(trireme_options INTERFACE -Wno-subobject-linkage)
 endif()
+if(TRIREME_WERROR AND PROJECT_IS_TOP_LEVEL)
+  target_compile_options(trireme_options INTERFACE -Werror)
+endif()
 if(TRIREME_SANITIZE)
   target_compile_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer -g)
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs, configures and builds as far as something is missing or changed. Usage: build.sh [TARGET], default everything.
+# Where TRIREME_WERROR is set, to ON or OFF, it says from then on whether warnings are errors.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,8 +11,9 @@ if ! command -v cmake >/dev/null; then
   exit 1
 fi
 # ninja itself configures again when a CMakeLists.txt changed; it does not know of the presets
-if [ ! -f build/build.ninja ] || [ CMakePresets.json -nt build/build.ninja ]; then
-  cmake --preset release >&2
+options=(${TRIREME_WERROR:+"-DTRIREME_WERROR=$TRIREME_WERROR"})
+if [ ! -f build/build.ninja ] || [ CMakePresets.json -nt build/build.ninja ] || [ ${#options[@]} -gt 0 ]; then
+  cmake --preset release "${options[@]}" >&2
 fi
 
 # a compiler that reads libtorch's headers takes up to 2 GiB

@@ -25,7 +25,7 @@ for target in "${targets[@]}"; do
 done
 compiler=${CXX:-$(command -v clang++ || command -v clang++-14 || true)}
 if [ -z "$compiler" ]; then
-  echo "fuzz: clang was not found; on Debian: apt-get install clang libfuzzer-14-dev" >&2
+  echo "fuzz: clang was not found; on Debian: apt-get install clang libclang-rt-14-dev" >&2
   exit 1
 fi
 

@@ -1,12 +1,28 @@
 #!/usr/bin/env bash
-# What takes too long for every change: the tests labelled slow, all of the fixed point, the simulator against published tables, the fuzz targets, 60 s each, 20 minutes of
-# ranks that are killed, frozen and replaced, and where TRIREME_DATA names real data the levels that the examples reach. After ./test.
+# What takes too long for every change, after ./test: the tests labelled slow, all of the fixed point, the simulator against published
+# tables, 20 minutes of ranks that are killed, frozen and replaced, the locks of all files, the unit and equivalence tests built with
+# sanitizers (build-asan, build-tsan), the fuzz targets, 60 s each, and where TRIREME_DATA names real data the levels that the examples
+# reach. A part that fails does not stop the others; the last line names those that failed.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-ctest --test-dir "$root/build" -L slow --no-tests=error --output-on-failure
-"$root/bench/validation.sh" --check
-"$root/scripts/fuzz.sh"
-/usr/bin/python3 -B "$root/tests/fixed_point/fixed_point.py" "$root/build/trireme" "$root/examples" --check "$root/tests/fixed_point/portable.json"
-/usr/bin/python3 -B "$root/bench/soak.py" "$root/build" 20  # kills, freezes and replaces the ranks of an elastic run
-[[ -z "${TRIREME_DATA:-}" ]] || "$root/scripts/levels.py"
+cd "$root"
+source scripts/parts.sh
+scripts/setup.sh packages.txt packages-check.txt
+
+# Sanitized tests run one at a time: most have as many threads as there are cores.
+sanitized() {
+  cmake --preset "$1" && cmake --build --preset "$1" --parallel 2 && ctest --preset "$1" -L '^(unit|equivalence)$' --no-tests=error
+}
+
+part "slow tests" ctest --test-dir build -L slow --no-tests=error --output-on-failure
+part validation bench/validation.sh --check
+part "fixed point" /usr/bin/python3 -B tests/fixed_point/fixed_point.py "$root/build/trireme" "$root/examples" \
+  --check tests/fixed_point/portable.json
+part soak /usr/bin/python3 -B bench/soak.py "$root/build" 20  # kills, freezes and replaces the ranks of an elastic run
+part thread-safety scripts/lint.py thread-safety --all
+part "address and undefined-behaviour sanitizers" sanitized asan
+part "thread sanitizer" sanitized tsan
+part fuzz scripts/fuzz.sh
+[[ -z "${TRIREME_DATA:-}" ]] || part levels scripts/levels.py
+end_of_parts

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs the packages of packages.txt that are missing. Changes nothing, and asks the network nothing, when all are there.
+# Usage: setup.sh [LIST...], lists of packages in this folder, default packages.txt.
 set -euo pipefail
 
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-mapfile -t wanted < <(sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$folder/packages.txt")
+[ $# -gt 0 ] || set -- packages.txt
+mapfile -t wanted < <(cd "$folder" && sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$@")
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-  echo "setup: this system has no apt. Install the equivalents of the packages in scripts/packages.txt with its own" \
+  echo "setup: this system has no apt. Install the equivalents of the packages in scripts/$1 with its own" \
        "package manager; CMake will say which are missing." >&2
   exit 0
 fi

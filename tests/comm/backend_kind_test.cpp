@@ -29,8 +29,12 @@ TEST(Backends, ThatARunCanBeAskedToUse) {
     if (!kind->can_be_chosen()) continue;
     EXPECT_NE(std::string(kind->help), "") << kind->name;
     EXPECT_EQ(kind->join != nullptr, kind->processes) << kind->name;
-    if (kind->processes) EXPECT_NE(std::string(kind->start), "") << kind->name;
-    if (kind->finds_ranks) EXPECT_NE(std::string(kind->interface_why), "") << kind->name;
+    if (kind->processes) {
+      EXPECT_NE(std::string(kind->start), "") << kind->name;
+    }
+    if (kind->finds_ranks) {
+      EXPECT_NE(std::string(kind->interface_why), "") << kind->name;
+    }
   }
 }
 

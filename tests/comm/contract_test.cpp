@@ -399,10 +399,12 @@ TEST_P(Contract, AStartedCollectiveDoesNotHoldItsCaller) {
     const double started = c.now();
     if (c.rank() == 0) {
       handle = start_all_reduce(queue, tensor);
-      if (VirtualTime* const time = c.virtual_time()) time->advance_to(started + 0.05);
-      else
+      if (VirtualTime* const time = c.virtual_time()) {
+        time->advance_to(started + 0.05);
+      } else {
         EXPECT_EQ(handle.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout)
             << "rank 1 has not begun";
+      }
       c.send(at::ones({1}), 1, 0);
     } else {
       c.receive(0, 0);

@@ -145,7 +145,9 @@ TEST(Interfaces, OfThisMachine) {
   EXPECT_EQ(interface_towards("127.0.0.1"), "lo");
   EXPECT_EQ(interface_towards("localhost"), "lo");
   for (const NetworkInterface& one : all) {
-    if (one.name != "lo" && one.address.find(':') == std::string::npos) EXPECT_NE(interface_towards(one.address), "");
+    if (one.name != "lo" && one.address.find(':') == std::string::npos) {
+      EXPECT_NE(interface_towards(one.address), "");
+    }
   }
   check_interface("lo", "--interface");
   expect_error(Blame::user, {"--interface", "nosuch0", "lo (127.0.0.1"},

@@ -90,8 +90,11 @@ TEST_F(Metrics, Segmentation) {
   for (int64_t k = 0; k < kClasses; ++k) {
     const at::Tensor is = labels.eq(k), says = predicted.eq(k).logical_and(counted);
     const double both = is.logical_and(says).sum().item<double>(), either = is.logical_or(says).sum().item<double>();
-    if (k == kAbsent) EXPECT_TRUE(std::isnan(value(metrics, "iou.4")));
-    else EXPECT_DOUBLE_EQ(value(metrics, fmt::format("iou.{}", k)), both / either);
+    if (k == kAbsent) {
+      EXPECT_TRUE(std::isnan(value(metrics, "iou.4")));
+    } else {
+      EXPECT_DOUBLE_EQ(value(metrics, fmt::format("iou.{}", k)), both / either);
+    }
     if (k != kAbsent) sum += both / either;
   }
   EXPECT_EQ(metrics.front().name, main_metric(LearningTask::segmentation));

@@ -167,9 +167,11 @@ void check(const OptimizerConfig& config, Range slice, int contributors, at::Sca
   }
   at::Tensor wide = master.to(at::kDouble);
   for (int64_t i = 0; i < length; ++i) {
-    if (i < slice.begin || i >= slice.end)
+    if (i < slice.begin || i >= slice.end) {
       ASSERT_EQ(master[i].item<double>(), before[i].item<double>()) << "outside of the slice at " << i;
-    else ASSERT_NEAR(wide.data_ptr<double>()[i], reference.w[size_t(i - slice.begin)], tolerance) << "at " << i;
+    } else {
+      ASSERT_NEAR(wide.data_ptr<double>()[i], reference.w[size_t(i - slice.begin)], tolerance) << "at " << i;
+    }
   }
   if (config.ema == 0) return;
   wide = state.back().to(at::kDouble);

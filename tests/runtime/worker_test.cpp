@@ -296,8 +296,11 @@ TEST(Profile, SecondsOfEveryLayer) {
   const auto seconds = profile_layers(model, Precision::fp32, 32, 1);
   ASSERT_EQ(seconds.size(), model.nodes().size());
   for (NodeId id = 0; id < NodeId(seconds.size()); ++id) {
-    if (id < model.input_count()) EXPECT_EQ(seconds[size_t(id)], 0);
-    else EXPECT_GT(seconds[size_t(id)], 0) << model.node(id).name;
+    if (id < model.input_count()) {
+      EXPECT_EQ(seconds[size_t(id)], 0);
+    } else {
+      EXPECT_GT(seconds[size_t(id)], 0) << model.node(id).name;
+    }
     EXPECT_TRUE(std::isfinite(seconds[size_t(id)]));
   }
   EXPECT_GT(seconds[size_t(model.find("conv2"))], seconds[size_t(model.find("fc2"))]);

@@ -1,5 +1,6 @@
 // Replicas whose inner plans divide optimizer state, gradients and weights over their workers (zero1 to zero3), beside
 // the same inner plans that divide nothing.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -148,8 +149,11 @@ TEST_F(DividedReplicas, KeepTheirPartOfTheMoments) {
       EXPECT_EQ(peak(outcome, worker, MemoryCategory::optimizer), 2 * own * 8) << worker;
       EXPECT_LT(peak(outcome, worker, MemoryCategory::optimizer), whole * 6 / 10);
       const int64_t weights = peak(outcome, worker, MemoryCategory::weights);
-      if (level != "zero3") EXPECT_EQ(weights, elements * 8) << worker;
-      else EXPECT_GE(weights, own * 8) << worker;
+      if (level != "zero3") {
+        EXPECT_EQ(weights, elements * 8) << worker;
+      } else {
+        EXPECT_GE(weights, own * 8) << worker;
+      }
     }
   }
 }

@@ -421,8 +421,11 @@ void expect_statistics(const std::vector<at::Tensor>& actual, const std::vector<
   ASSERT_EQ(actual.size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
     const double difference = relative_difference(actual[i], expected[i]);
-    if (equal) EXPECT_LE(difference, 1e-10) << i;
-    else EXPECT_GT(difference, 1e-3) << i;
+    if (equal) {
+      EXPECT_LE(difference, 1e-10) << i;
+    } else {
+      EXPECT_GT(difference, 1e-3) << i;
+    }
   }
 }
 

@@ -127,8 +127,11 @@ class Resuming : public TinyTraining {
 /// `resumed` is `whole` from step kCut on, within `tolerance`; 0: bit for bit.
 void expect_continued(const Outcome& resumed, const Outcome& whole, double tolerance) {
   const auto expect_near = [&](double a, double b, const std::string& what) {
-    if (tolerance == 0) EXPECT_EQ(a, b) << what;
-    else EXPECT_LE(std::abs(a - b), tolerance * std::max(1.0, std::abs(b))) << what;
+    if (tolerance == 0) {
+      EXPECT_EQ(a, b) << what;
+    } else {
+      EXPECT_LE(std::abs(a - b), tolerance * std::max(1.0, std::abs(b))) << what;
+    }
   };
   ASSERT_EQ(whole.row.curve.size(), size_t(kSteps));
   ASSERT_EQ(resumed.row.curve.size(), size_t(kSteps - kCut));

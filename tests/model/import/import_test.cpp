@@ -395,8 +395,11 @@ def forward(self, x: Tensor):
 TEST(Import, LstmOfSeveralLayersAndBothDirections) {
   for (int directions : {1, 2}) {
     const ImportedModel imported = expect_same_as_module(lstm(2, directions, 0, "self.training"));
-    if (directions == 1) EXPECT_THAT(kinds_of(imported.model), ElementsAre("lstm", "lstm"));
-    else EXPECT_THAT(kinds_of(imported.model), ElementsAre("lstm", "lstm", "concat", "lstm", "lstm", "concat"));
+    if (directions == 1) {
+      EXPECT_THAT(kinds_of(imported.model), ElementsAre("lstm", "lstm"));
+    } else {
+      EXPECT_THAT(kinds_of(imported.model), ElementsAre("lstm", "lstm", "concat", "lstm", "lstm", "concat"));
+    }
     EXPECT_TRUE(imported.initial_values.contains("rnn.weight_ih_l1"));
   }
 }
