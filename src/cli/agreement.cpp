@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "base/machine.h"
+#include "cli/version.h"
 
 namespace trireme {
 namespace {
@@ -78,7 +79,7 @@ std::string strict_agreement(const ExperimentOptions& options, const std::string
   nlohmann::json flat = flat_table(options, model, data, kOfMachine);
   flat["--plan"] = plan;
   flat["seed"] = experiment.seed;
-  flat["the version of trireme"] = TRIREME_VERSION;
+  flat["the version of trireme"] = program_version();
   flat["the version of libtorch"] = inspect_machine(false).libtorch;
   return flat.dump();
 }

@@ -16,8 +16,11 @@
 #include "cli/exit_codes.h"
 #include "cli/known_names.h"
 #include "cli/launch_command.h"
+#include "cli/option_values.h"
 #include "cli/plan_command.h"
+#include "cli/printed_pages.h"
 #include "cli/train_process.h"
+#include "cli/version.h"
 #include "plan/strategy.h"
 #include "update/registry.h"
 
@@ -320,6 +323,19 @@ std::string empty_argument(int argc, char** argv) {
   return "";
 }
 
+/// `trireme --parse-only train ...`: says whether this program takes the command, and runs nothing.
+constexpr const char* kParseOnly = "--parse-only";
+
+int print_pages(const CLI::App& app, const std::vector<std::string>& words) {
+  try {
+    trireme::print_pages(app, words, std::cout);
+    return 0;
+  } catch (const trireme::Error& error) {
+    std::cerr << "trireme: " << error.what() << "\n";
+    return kUserError;
+  }
+}
+
 int end_training(int code) {
   if (!trireme::interrupted_by_user()) return code;
   // workers may still be in the middle of a layer: everything is written, nothing of theirs is waited for
@@ -334,6 +350,8 @@ int main(int argc, char** argv) {
       "Trireme trains a neural network on many devices and finds out which way of splitting the work is best."};
   app.require_subcommand(1);
   app.name("trireme");
+  app.set_version_flag("--version", fmt::format("trireme {}", trireme::program_version()),
+                       "print the version and exit");
   trireme::CompareOptions compare;
   trireme::TrainOptions train;
   trireme::ServeOptions serve;
@@ -363,18 +381,24 @@ int main(int argc, char** argv) {
   CheckpointVerbs checkpoints(app);
   DataVerbs data(app);
   app.add_subcommand("doctor", "say what was found on this machine and what will be slow");
+  trireme::name_values(app);
 
   if (const std::string empty = empty_argument(argc, argv); !empty.empty()) {
     if (trireme::speaks_for_command())
       std::cerr << "trireme: " << empty << ": nothing is given; give a value, or leave the flag out\n";
     return kUserError;
   }
+  std::vector<std::string> words{argv + 1, argv + argc};
+  if (trireme::asks_for_pages(words)) return print_pages(app, words);
+  const bool parses_only = !words.empty() && words[0] == kParseOnly;
+  if (parses_only) words.erase(words.begin());
   try {
-    std::vector<std::string> words = trireme::with_plan_verb({argv + 1, argv + argc});
+    words = trireme::with_plan_verb(std::move(words));
     std::reverse(words.begin(), words.end());  // the order in which the parser takes them
     app.parse(std::move(words));
+    if (parses_only) return 0;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return trireme::speaks_for_command() ? report_usage_error(app, error) : kUserError;
   }
   // a reader that went away (head, a closed terminal) ends the output, not the training

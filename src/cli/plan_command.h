@@ -26,6 +26,9 @@ void add_plan_graph(CLI::App& plan, PlanGraphOptions& options);
 void add_plan_project(CLI::App& plan, PlanProjectOptions& options);
 void add_plan_show(CLI::App& plan, PlanShowOptions& options);
 
+/// What `plan graph --cost` takes.
+std::vector<std::string> graph_cost_models();
+
 /// A command's words, the program's own left out. What `trireme plan` was before it had verbs (`plan EXPERIMENT --plan
 /// NAME`, `plan EXPERIMENT
 /// --objective time`, `plan --graph FILE`) becomes what it is written as now, and a line on the standard error says so.

@@ -1,0 +1,7 @@
+#include "cli/version.h"
+
+namespace trireme {
+
+std::string_view program_version() { return TRIREME_VERSION; }
+
+}  // namespace trireme
