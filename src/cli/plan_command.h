@@ -26,6 +26,9 @@ void add_plan_graph(CLI::App& plan, PlanGraphOptions& options);
 void add_plan_project(CLI::App& plan, PlanProjectOptions& options);
 void add_plan_show(CLI::App& plan, PlanShowOptions& options);
 
+/// Returns the values that `plan graph --cost` accepts.
+std::vector<std::string> graph_cost_models();
+
 /// `words`: the words of the command line without the program's name. Converts a command from before `trireme plan` had
 /// verbs (`plan EXPERIMENT --plan NAME`, `plan EXPERIMENT --objective time`, `plan --graph FILE`) to its present form,
 /// and prints a line on standard error that says so.

@@ -36,7 +36,7 @@ struct NamedPlan {
 };
 
 void check_cost(const PlanGraphOptions& options) {
-  const std::vector<std::string> known{kPipeDream, kMaxLoad, kLatency};
+  const std::vector<std::string> known = graph_cost_models();
   if (std::find(known.begin(), known.end(), options.cost) == known.end()) {
     const std::string near = closest_match(options.cost, known);
     fail_user({"--cost", "\"" + options.cost + "\"", "is not known",
@@ -202,6 +202,8 @@ std::string in_words(const NamedPlan& named, const PlanGraphOptions& options, do
 }
 
 }  // namespace
+
+std::vector<std::string> graph_cost_models() { return {kPipeDream, kMaxLoad, kLatency}; }
 
 void add_plan_graph(CLI::App& plan, PlanGraphOptions& o) {
   auto* verb = plan.add_subcommand("graph", "plan a graph file in a published cost model (docs/planner.md)");

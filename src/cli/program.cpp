@@ -18,7 +18,9 @@
 #include "cli/exit_codes.h"
 #include "cli/known_names.h"
 #include "cli/launch_command.h"
+#include "cli/option_values.h"
 #include "cli/plan_command.h"
+#include "cli/printed_pages.h"
 #include "cli/train_process.h"
 #include "comm/backends.h"
 #include "plan/strategy.h"
@@ -330,6 +332,19 @@ std::string empty_argument(int argc, char** argv) {
   return "";
 }
 
+/// `trireme --parse-only train ...` parses the command and runs nothing.
+constexpr const char* kParseOnly = "--parse-only";
+
+int print_pages(const CLI::App& app, const std::vector<std::string>& words) {
+  try {
+    trireme::print_pages(app, words, std::cout);
+    return 0;
+  } catch (const trireme::Error& error) {
+    std::cerr << "trireme: " << error.what() << "\n";
+    return kUserError;
+  }
+}
+
 int end_training(int code) {
   if (!trireme::interrupted_by_user()) return code;
   // Workers may still be in the middle of a layer. Everything is written, and nothing waits for them.
@@ -374,18 +389,24 @@ int trireme::run_program(int argc, char** argv) {
   CheckpointVerbs checkpoints(app);
   DataVerbs data(app);
   app.add_subcommand("doctor", "list what this machine has and what will be slow");
+  trireme::name_values(app);
 
   if (const std::string empty = empty_argument(argc, argv); !empty.empty()) {
     if (trireme::speaks_for_command())
       std::cerr << "trireme: " << empty << ": no value is given; give one, or leave the flag out\n";
     return kUserError;
   }
+  std::vector<std::string> words{argv + 1, argv + argc};
+  if (trireme::asks_for_pages(words)) return print_pages(app, words);
+  const bool parses_only = !words.empty() && words[0] == kParseOnly;
+  if (parses_only) words.erase(words.begin());
   try {
-    std::vector<std::string> words = trireme::with_plan_verb({argv + 1, argv + argc});
+    words = trireme::with_plan_verb(std::move(words));
     std::reverse(words.begin(), words.end());  // the parser expects the reverse order
     app.parse(std::move(words));
+    if (parses_only) return 0;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return trireme::speaks_for_command() ? report_usage_error(app, error) : kUserError;
   }
   // If the reader of the output ends (head, a closed terminal), the training continues.

@@ -1,0 +1,22 @@
+# Manual pages and completion scripts. The program writes them from its own declarations when it is installed, so that no build waits for them.
+# trireme_install_pages([COMPONENT name])
+include(GNUInstallDirs)
+
+function(trireme_install_pages)
+  cmake_parse_arguments(P "" "COMPONENT" "" ${ARGN})
+  set(component "")
+  if(P_COMPONENT)
+    set(component COMPONENT "${P_COMPONENT}")
+  endif()
+  set(folder "${PROJECT_BINARY_DIR}/pages")
+  install(CODE "
+    file(REMOVE_RECURSE \"${folder}\")
+    execute_process(COMMAND \"$<TARGET_FILE:trireme>\" --write-man \"${folder}/man/man1\" COMMAND_ERROR_IS_FATAL ANY)
+    foreach(page IN ITEMS bash:bash-completion/completions/trireme zsh:zsh/vendor-completions/_trireme fish:fish/vendor_completions.d/trireme.fish)
+      string(REGEX REPLACE \":.*\" \"\" shell \"\${page}\")
+      string(REGEX REPLACE \"^.*:\" \"${folder}/\" file \"\${page}\")
+      execute_process(COMMAND \"$<TARGET_FILE:trireme>\" --print-completion \"\${shell}\" OUTPUT_VARIABLE script COMMAND_ERROR_IS_FATAL ANY)
+      file(WRITE \"\${file}\" \"\${script}\")
+    endforeach()" ${component})
+  install(DIRECTORY "${folder}/" DESTINATION "${CMAKE_INSTALL_DATADIR}" ${component})
+endfunction()

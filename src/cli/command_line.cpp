@@ -1,0 +1,61 @@
+#include "cli/command_line.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kLongestSummary = 90;  // characters
+
+OptionFacts option_facts(const CLI::Option& option) {
+  OptionFacts facts;
+  facts.help = option.get_description();
+  facts.offered = offered_values(option);
+  facts.is_required = option.get_required();
+  facts.is_repeatable = option.get_expected_max() >= CLI::detail::expected_max_vector_size;
+  if (option.get_positional()) {
+    facts.names = {option.get_name(true)};
+    facts.value = option.get_name(true);
+    return facts;
+  }
+  for (const std::string& name : option.get_snames()) facts.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) facts.names.push_back("--" + name);
+  if (option.get_items_expected_max() == 0) return facts;  // a flag
+  const std::string type = option.get_type_name();
+  const bool is_choice = type.find('{') != type.npos;
+  facts.value = is_choice ? join(facts.offered.words, "|") : type == "INT" || type == "UINT" ? "N" : type;
+  if (facts.offered.is_list && !facts.value.ends_with("...")) facts.value += ",...";
+  facts.default_value = option.get_default_str();
+  return facts;
+}
+
+VerbFacts verb_facts(const CLI::App& app, const std::string& name, const std::string& path) {
+  VerbFacts facts;
+  facts.name = name;
+  facts.path = path;
+  facts.help = app.get_description();
+  facts.footer = app.get_footer();
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden
+    (option->get_positional() ? facts.arguments : facts.options).push_back(option_facts(*option));
+  }
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    facts.verbs.push_back(
+        verb_facts(*verb, name + " " + verb->get_name(), (path.empty() ? "" : path + " ") + verb->get_name()));
+  return facts;
+}
+
+}  // namespace
+
+VerbFacts command_line_facts(const CLI::App& app) { return verb_facts(app, app.get_name(), ""); }
+
+std::string summary(const std::string& help) {
+  size_t end = help.size();
+  for (const char* stop : {"; ", " (", ": ", ", for example", "\n"}) end = std::min(end, help.find(stop));
+  if (end <= kLongestSummary) return help.substr(0, end);
+  return help.substr(0, help.rfind(' ', kLongestSummary)) + " ...";
+}
+
+}  // namespace trireme

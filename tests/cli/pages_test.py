@@ -1,0 +1,205 @@
+"""Completion scripts in real shells, and manual pages. Usage: pages_test.py PROGRAM [unittest's arguments]"""
+import functools
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.path.abspath(sys.argv[1])
+SHELLS = ("bash", "zsh", "fish")
+
+
+@functools.cache
+def output(*words, code=0):
+    ran = subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=60)
+    if ran.returncode != code:
+        raise AssertionError(f"trireme {' '.join(words)}: exit code {ran.returncode}: {ran.stderr}")
+    return ran.stderr if code else ran.stdout
+
+
+def verbs_of(help_text):
+    """The verbs that a --help lists."""
+    below = re.search(r"^Subcommands:\n((?:  .*\n)+)", help_text, re.MULTILINE)
+    return re.findall(r"^  (\S+)", below.group(1), re.MULTILINE) if below else []
+
+
+def options_of(help_text):
+    return {name for line in re.findall(r"^  (-\S+)", help_text, re.MULTILINE)
+            for name in re.findall(r"-[\w-]+", re.sub(r"\{.*?\}", "", line))}
+
+
+class Folder(unittest.TestCase):
+    """A working directory with an experiment, a plan and a folder."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="trireme-pages-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        for name in ("own.toml", "mine.json", "other.txt", "with space.toml"):
+            open(os.path.join(self.folder, name), "w").close()
+        os.mkdir(os.path.join(self.folder, "runs"))
+
+    def script(self, shell):
+        path = os.path.join(self.folder, "script." + shell)
+        with open(path, "w") as f:
+            f.write(output("--print-completion", shell))
+        return path
+
+
+class Bash(Folder):
+    """An interactive bash on a terminal: Alt-* inserts all completions, and a function in place of trireme prints its arguments."""
+
+    def setUp(self):
+        super().setUp()
+        leader, follower = pty.openpty()
+        self.leader = leader
+        self.addCleanup(os.close, leader)
+        self.shell = subprocess.Popen(["bash", "--norc", "--noprofile", "-i"], stdin=follower, stdout=follower, stderr=follower, cwd=self.folder,
+                                      start_new_session=True, env={**os.environ, "TERM": "dumb", "PS1": "", "HISTFILE": "", "INPUTRC": os.devnull})
+        os.close(follower)
+        self.addCleanup(self.shell.wait)
+        self.addCleanup(self.shell.kill)
+        self.say(f"bind 'set completion-query-items -1'; source {self.script('bash')}; "
+                 "trireme() { printf '\\n'; printf 'GOT<%s>\\n' \"$@\"; echo THE''END; }; stty -echo; echo THE''END\n")
+        self.hear()
+
+    def say(self, text):
+        os.write(self.leader, text.encode())
+
+    def hear(self):
+        heard, end = "", time.monotonic() + 30
+        while "THEEND" not in heard:
+            if not select.select([self.leader], [], [], max(0, end - time.monotonic()))[0]:
+                raise AssertionError(f"bash did not answer: {heard!r}")
+            heard += os.read(self.leader, 4096).decode(errors="replace")
+        return heard
+
+    def complete(self, line):
+        """All words after `trireme` when the line's last word has been replaced by all of its completions."""
+        self.say(f"{line}\x1b*\n")
+        return re.findall(r"GOT<(.*?)>\r?\n", self.hear())
+
+    def test_verbs(self):
+        self.assertEqual(self.complete("trireme com"), ["compare"])
+        self.assertEqual(set(self.complete("trireme ")), set(verbs_of(output("--help"))))
+        self.assertEqual(self.complete("trireme plan s"), ["plan", "show"])
+        self.assertEqual(self.complete("trireme data "), ["data", "get", "list"])
+        self.assertEqual(self.complete("trireme launch -n 4 t"), ["launch", "-n", "4", "train"])
+
+    def test_options(self):
+        self.assertEqual(set(self.complete("trireme train --")[1:]), {name for name in options_of(output("train", "--help")) if name.startswith("--")})
+        self.assertIn("--objective", self.complete("trireme plan best own.toml --"))
+        self.assertEqual(self.complete("trireme launch -n 2 train own.toml --dev")[-1], "--devices")
+        self.assertEqual(self.complete("trireme plan best --explain --obj")[-1], "--objective")
+
+    def test_choices(self):
+        self.assertEqual(self.complete("trireme export r --format ")[3:], ["onnx", "safetensors", "torchscript"])
+        self.assertEqual(self.complete("trireme plan best own.toml --objective m")[-1], "memory")
+        self.assertEqual(self.complete("trireme plan best own.toml --objective=m")[-1], "--objective=memory")
+        self.assertEqual(self.complete("trireme train --backend=vi")[-1], "--backend=virtual")
+        self.assertIn("zero3", self.complete("trireme train own.toml --plan "))
+        self.assertIn("fedavg", self.complete("trireme train own.toml --plan f"))
+        self.assertEqual(self.complete("trireme train own.toml --plan hybrid:t")[-1], "hybrid:tensor")
+        self.assertEqual(self.complete("trireme train own.toml --plan=hybrid:t")[-1], "--plan=hybrid:tensor")
+        self.assertEqual(self.complete("trireme compare own.toml --strategies single,hybrid:pi")[-1], "single,hybrid:pipeline")
+        self.assertEqual(self.complete("trireme plan show --model resnet1")[-1], "resnet18")
+        self.assertEqual(self.complete("trireme data get mni")[-1], "mnist")
+
+    def test_files(self):
+        self.assertEqual(set(self.complete("trireme compare ")[1:]), {"own.toml", "with space.toml", "runs/"})
+        self.assertEqual(self.complete("trireme compare ow")[1:], ["own.toml"])
+        self.assertEqual(self.complete("trireme plan show data own")[2:], ["data", "own.toml"])
+        self.assertEqual(self.complete("trireme train own.toml --plan mi")[-1], "mine.json")
+        self.assertEqual(self.complete("trireme train --data-dir ")[2:], ["runs/"])
+        self.assertEqual(self.complete("trireme train --set \"checkpoint.every=100 steps\" ow")[3:], ["own.toml"])
+
+
+class Scripts(Folder):
+    def test_syntax(self):
+        for shell in SHELLS:
+            with self.subTest(shell=shell):
+                if not shutil.which(shell):
+                    self.skipTest(f"{shell} is not installed")
+                check = subprocess.run([shell, "-n", self.script(shell)], capture_output=True, text=True, timeout=60)
+                self.assertEqual((check.returncode, check.stderr), (0, ""))
+
+    def test_shellcheck(self):
+        if not shutil.which("shellcheck"):
+            self.skipTest("shellcheck is not installed")
+        check = subprocess.run(["shellcheck", "--shell=bash", self.script("bash")], capture_output=True, text=True, timeout=60)
+        self.assertEqual((check.returncode, check.stdout), (0, ""))
+
+    def test_fish_completes(self):
+        if not shutil.which("fish"):
+            self.skipTest("fish is not installed")
+
+        def complete(line):
+            ran = subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C {line!r}"], capture_output=True, text=True,
+                                 timeout=60, cwd=self.folder, env={**os.environ, "HOME": self.folder})
+            self.assertEqual(ran.stderr, "")
+            return [candidate.split("\t")[0] for candidate in ran.stdout.splitlines()]
+
+        script = self.script("fish")
+        self.assertEqual(complete("trireme com"), ["compare"])
+        self.assertEqual(set(complete("trireme train --")), {name for name in options_of(output("train", "--help")) if name.startswith("--")})
+        self.assertEqual(complete("trireme launch -n 4 t"), ["train"])
+        self.assertEqual(complete("trireme plan best own.toml --objective m"), ["memory"])
+        self.assertEqual(complete("trireme compare own.toml --strategies single,zero3"), ["single,zero3"])
+        self.assertIn("own.toml", complete("trireme compare ow"))
+        self.assertIn("mine.json", complete("trireme train own.toml --plan m"))
+
+    def test_wrong_usage(self):
+        for words, says in (((), "takes one word"), (("bsh",), "did you mean bash?"), (("bash", "zsh"), "takes one word")):
+            self.assertIn(says, output("--print-completion", *words, code=2))
+        self.assertIn("known are compare", output("--print-man", "nothing", code=2))
+
+    def test_version(self):
+        self.assertRegex(output("--version"), r"^trireme \d+\.\d+\.\d+\n$")
+
+    def test_parse_only(self):
+        self.assertEqual(output("--parse-only", "train", "nowhere.toml", "--plan", "data"), "")
+        self.assertIn("did you mean --plan?", output("--parse-only", "train", "nowhere.toml", "--plann", "data", code=2))
+
+
+class Man(Folder):
+    def pages(self):
+        subprocess.run([PROGRAM, "--write-man", os.path.join(self.folder, "man")], check=True, timeout=60)
+        folder = os.path.join(self.folder, "man")
+        return {name: os.path.join(folder, name) for name in os.listdir(folder)}
+
+    def test_every_verb_has_a_page(self):
+        verbs = verbs_of(output("--help"))
+        self.assertGreater(len(verbs), 10)
+        self.assertEqual(set(self.pages()), {"trireme.1", *(f"trireme-{verb}.1" for verb in verbs)})
+
+    def test_pages_have_every_option(self):
+        for verb in verbs_of(output("--help")):
+            page = output("--print-man", verb).replace("\\-", "-")
+            below = [[verb, name] for name in verbs_of(output(verb, "--help"))] if verb != "launch" else []
+            for words in [[verb], *below]:
+                for option in options_of(output(*words, "--help")):
+                    self.assertIn(f"\\fB{option}\\fR", page, f"{words}: {option}")
+
+    def test_printed_pages_are_the_written_ones(self):
+        pages = self.pages()
+        for name, words in (("trireme.1", []), ("trireme-plan.1", ["plan"])):
+            with open(pages[name]) as f:
+                self.assertEqual(f.read(), output("--print-man", *words))
+
+    def test_groff_warns_of_nothing(self):
+        if not shutil.which("groff"):
+            self.skipTest("groff is not installed")
+        for name, path in self.pages().items():
+            ran = subprocess.run(["groff", "-man", "-Tutf8", "-K", "utf8", "-ww", "-rF0", path], capture_output=True, text=True, timeout=60)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""), name)
+            self.assertIn("EXIT STATUS", re.sub(r"\x1b\[[\d;]*m|.\x08", "", ran.stdout), name)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
