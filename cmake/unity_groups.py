@@ -28,6 +28,8 @@ def declared(path):
             if match := pattern.match(line):
                 names.add(".".join(match.groups()))
                 break
+        if line.startswith(("constexpr", "const ", "static", "inline")):  # several variables of one declaration
+            names.update(re.findall(r"\b(\w+) = ", line))
     return names
 
 

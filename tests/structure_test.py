@@ -109,7 +109,8 @@ def violations(source):
 def defined_twice(source, files):
     """Types of one name and namespace in two headers: the linker takes one's functions for the other's (the one definition rule)."""
     places = collections.defaultdict(list)
-    for path in files:
+    public = sorted((source.parent / "include").rglob("*.h"))
+    for path in [*files, *public]:
         if path.suffix != ".h":
             continue
         namespace = ""
@@ -117,7 +118,7 @@ def defined_twice(source, files):
             if opened := re.match(r"namespace (trireme[\w:]*) \{", line):
                 namespace = opened.group(1)
             if defined := re.match(r"(?:struct|class) (?:alignas\(\d+\) )?(\w+)(?: final)?(?: : [^{;]*)? \{", line):
-                places[namespace, defined.group(1)].append(path.relative_to(source).as_posix())
+                places[namespace, defined.group(1)].append(path.relative_to(source.parent if path in public else source).as_posix())
     return [f"{files[0]}: {name} is defined in {files[1]} too: rename one" for (_, name), files in sorted(places.items()) if len(set(files)) > 1]
 
 

@@ -73,9 +73,9 @@ struct DataRequest {
 };
 
 struct DataSetKind {
-  std::string name;                       ///< in experiments: data = { name = "..." }
-  std::string title;                      ///< for messages and reports: "MNIST"
-  std::string description;                ///< one line
+  std::string name = {};                  ///< in experiments: data = { name = "..." }
+  std::string title = {};                 ///< for messages and reports: "MNIST"
+  std::string description = {};           ///< one line
   std::optional<LearningTask> task = {};  ///< nullopt: the experiment says it
   /// Names of the folder with the set's files, which is searched for in --data-dir, in TRIREME_DATA and in the cache.
   /// Empty: the set has no files, it is generated.

@@ -20,7 +20,7 @@ namespace trireme {
 
 /// A value of one of the task's metrics: {"accuracy", 0.98}.
 struct MetricValue {
-  std::string name;
+  std::string name = {};
   double value = 0;
 };
 
@@ -53,26 +53,26 @@ struct TrainingHooks {
 /// How a run ended. Values that were not measured are nullopt or empty.
 struct TrainingResult {
   bool ok = false;
-  std::string status;  ///< "ok", "failed", "timed out", "does not fit", "interrupted"
-  std::string reason;  ///< why not ok, one line
-  std::string plan;    ///< in short: "data 2 x tensor 2"
-  std::vector<std::string> warnings;
-  std::optional<double> step_seconds;  ///< median of a step
-  std::optional<double> samples_per_second;
-  std::vector<int64_t> peak_memory;  ///< bytes of tensors, by device
-  std::vector<TrainingStep> steps;   ///< the loss curve
-  std::vector<TrainingEvaluation> evaluations;
-  TensorMap weights;  ///< trained parameters and buffers by name, on the CPU; empty unless ok
+  std::string status = {};  ///< "ok", "failed", "timed out", "does not fit", "interrupted"
+  std::string reason = {};  ///< why not ok, one line
+  std::string plan = {};    ///< in short: "data 2 x tensor 2"
+  std::vector<std::string> warnings = {};
+  std::optional<double> step_seconds = {};  ///< median of a step
+  std::optional<double> samples_per_second = {};
+  std::vector<int64_t> peak_memory = {};  ///< bytes of tensors, by device
+  std::vector<TrainingStep> steps = {};   ///< the loss curve
+  std::vector<TrainingEvaluation> evaluations = {};
+  TensorMap weights = {};  ///< trained parameters and buffers by name, on the CPU; empty unless ok
 };
 
 /// What a step under a plan is predicted to take.
-struct Prediction {
-  std::string plan;    ///< in short
-  bool fits = true;    ///< in the memory of each device
-  std::string reason;  ///< where it does not fit: the device, and the bytes that are missing
-  std::optional<double> step_seconds;
-  std::optional<int64_t> peak_memory;  ///< bytes, of the device that needs most
-  std::string basis;                   ///< where the seconds come from: "measured", "extrapolated 4.0 x", "datasheet"
+struct StepPrediction {
+  std::string plan = {};    ///< in short
+  bool fits = true;         ///< in the memory of each device
+  std::string reason = {};  ///< where it does not fit: the device, and the bytes that are missing
+  std::optional<double> step_seconds = {};
+  std::optional<int64_t> peak_memory = {};  ///< bytes, of the device that needs most
+  std::string basis = {};  ///< where the seconds come from: "measured", "extrapolated 4.0 x", "datasheet"
 };
 
 /// What a plan is searched for.
@@ -84,7 +84,7 @@ struct Verification {
   double tolerance = 0;             ///< relative, that of the workload's precision
   double loss_difference = 0;       ///< relative, the largest over the steps
   double parameter_difference = 0;  ///< relative, the largest over parameters and steps
-  std::string note;                 ///< in what the reference differs from plain one-device training; may be empty
+  std::string note = {};            ///< in what the reference differs from plain one-device training; may be empty
 };
 
 /// A model, its data and how to train it. Copies share the model and the data. Thread-safe for const calls, but train()
@@ -113,9 +113,9 @@ class Workload {
   Plan find_plan(const Cluster& cluster, SearchGoal goal = SearchGoal::time) const;
 
   /// Predicts a step under `plan` on this machine, from layers measured here.
-  Prediction simulate(const Plan& plan) const;
+  StepPrediction simulate(const Plan& plan) const;
   /// Predicts a step under `plan` on the first devices of a described cluster.
-  Prediction simulate(const Plan& plan, const Cluster& cluster) const;
+  StepPrediction simulate(const Plan& plan, const Cluster& cluster) const;
 
   /// Trains `steps` steps under `plan` and on one device and compares all parameters. The workload's precision decides
   /// the tolerance: use precision = "fp64" to see errors rather than rounding.

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/machine.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "trireme/units.h"
 
 namespace trireme {

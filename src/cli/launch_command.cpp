@@ -28,7 +28,7 @@
 #include "cli/train_checkpoints.h"
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "comm/rendezvous/interfaces.h"
 #include "comm/rendezvous/token.h"
 #include "report/run_folder.h"

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "cli/train_process.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "comm/rendezvous/token.h"
 #include "trireme/error.h"
 

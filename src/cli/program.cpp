@@ -22,7 +22,7 @@
 #include "cli/plan_command.h"
 #include "cli/printed_pages.h"
 #include "cli/train_process.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "plan/strategy.h"
 #include "trireme/error.h"
 #include "trireme/version.h"

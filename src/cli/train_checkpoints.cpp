@@ -6,7 +6,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checkpoint_use.h"
 #include "cli/launch_hosts.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "trireme/error.h"
 #include "trireme/process_place.h"

@@ -10,7 +10,7 @@
 #include "cli/train_folder.h"
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "experiment/batches.h"
 #include "experiment/read_emulation.h"
 #include "experiment/run_spec.h"

@@ -21,7 +21,7 @@
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "comm/flight_recorder.h"
 #include "comm/rendezvous/interfaces.h"
 #include "comm/rendezvous/text_messages.h"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cli/plan_choice.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "cost/profiled_costs.h"
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"

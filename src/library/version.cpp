@@ -1,6 +1,6 @@
 #include "trireme/version.h"
 
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "library/build_facts.h"
 
 namespace trireme {

@@ -83,12 +83,13 @@ class HookedObserver final : public TrainObserver {
 };
 
 TrainingResult result_of(const RunResult& run, HookedObserver& observer) {
-  TrainingResult result{.ok = run.status == RunStatus::ok,
-                        .status = name_of(run.status),
-                        .reason = run.reason,
-                        .plan = run.plan,
-                        .warnings = run.warnings,
-                        .samples_per_second = run.samples_per_second};
+  TrainingResult result;
+  result.ok = run.status == RunStatus::ok;
+  result.status = name_of(run.status);
+  result.reason = run.reason;
+  result.plan = run.plan;
+  result.warnings = run.warnings;
+  result.samples_per_second = run.samples_per_second;
   if (run.step_seconds) result.step_seconds = run.step_seconds->median;
   for (const MemoryUse& memory : run.memory) result.peak_memory.push_back(memory.peak);
   for (const CurvePoint& point : run.curve) result.steps.push_back(step_of(point, observer.total_steps));
@@ -108,10 +109,14 @@ Plan best_plan(Predictions& predictions, const RunSpec& experiment, const Model&
   return best.finalists.front().rated.plan;
 }
 
-Prediction prediction_of(Predictions& predictions, const RunSpec& experiment, const Model& model, const Plan& plan) {
+StepPrediction prediction_of(Predictions& predictions, const RunSpec& experiment, const Model& model,
+                             const Plan& plan) {
   RunResult row;
   predictions.settle([&] { row = predict(experiment, model, plan, predictions.source(plan), {.timeline = false}); });
-  Prediction prediction{.plan = row.plan, .fits = row.status != RunStatus::does_not_fit, .reason = row.reason};
+  StepPrediction prediction;
+  prediction.plan = row.plan;
+  prediction.fits = row.status != RunStatus::does_not_fit;
+  prediction.reason = row.reason;
   if (row.predicted) {
     prediction.step_seconds = row.predicted->step_seconds;
     prediction.peak_memory = row.predicted->peak_memory;
@@ -160,13 +165,13 @@ Plan Workload::find_plan(const Cluster& cluster, SearchGoal goal) const {
   return best_plan(predictions, experiment, model, cluster.size(), goal);
 }
 
-Prediction Workload::simulate(const Plan& plan) const {
+StepPrediction Workload::simulate(const Plan& plan) const {
   const auto& [experiment, data, model] = *state_;
   Predictions predictions(experiment, model, data, CostSourceOptions{});
   return prediction_of(predictions, experiment, model, plan);
 }
 
-Prediction Workload::simulate(const Plan& plan, const Cluster& cluster) const {
+StepPrediction Workload::simulate(const Plan& plan, const Cluster& cluster) const {
   const auto& [experiment, data, model] = *state_;
   Predictions predictions(experiment, model, data, cluster);
   return prediction_of(predictions, experiment, model, plan);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "metrics/metrics.h"
 #include "plan/blocks.h"
 #include "runtime/timeline.h"

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/seconds.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "plan/strategies.h"
 
 namespace trireme {

@@ -12,7 +12,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/seconds.h"
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "comm/flight_recorder.h"
 #include "experiment/batches.h"
 #include "forecast/agreement_plan.h"

@@ -1,5 +1,5 @@
 // The registry of backends: what a command line may ask for, and what each descriptor has to say for itself.
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 
 #include <gtest/gtest.h>
 

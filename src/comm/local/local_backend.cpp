@@ -1,4 +1,4 @@
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 
 namespace trireme {
 

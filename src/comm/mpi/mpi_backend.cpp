@@ -1,4 +1,4 @@
-#include "comm/backends.h"
+#include "comm/backend_list.h"
 #include "comm/mpi/mpi_transport.h"
 #include "comm/process/process_communicator.h"
 

@@ -1,4 +1,4 @@
-// The list of backends. A folder with a descriptor, and a line in backends.cpp, add a built-in one.
+// The list of backends. A folder with a descriptor, and a line in backend_list.cpp, add a built-in one.
 #pragma once
 
 #include <string>
