@@ -6,6 +6,7 @@
 
 #include "base/machine.h"
 #include "base/text.h"
+#include "forecast/predictions.h"
 
 namespace trireme {
 

@@ -335,7 +335,7 @@ std::string empty_argument(int argc, char** argv) {
 /// `trireme --parse-only train ...` parses the command and runs nothing.
 constexpr const char* kParseOnly = "--parse-only";
 
-int print_pages(const CLI::App& app, const std::vector<std::string>& words) {
+int print_pages_or_error(const CLI::App& app, const std::vector<std::string>& words) {
   try {
     trireme::print_pages(app, words, std::cout);
     return 0;
@@ -397,7 +397,7 @@ int trireme::run_program(int argc, char** argv) {
     return kUserError;
   }
   std::vector<std::string> words{argv + 1, argv + argc};
-  if (trireme::asks_for_pages(words)) return print_pages(app, words);
+  if (trireme::asks_for_pages(words)) return print_pages_or_error(app, words);
   const bool parses_only = !words.empty() && words[0] == kParseOnly;
   if (parses_only) words.erase(words.begin());
   try {
