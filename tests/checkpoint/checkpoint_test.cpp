@@ -35,8 +35,8 @@ Model with_statistics() {
 /// Other values for each seed; everything that a state may hold.
 TrainingState state_of(const Model& model, int64_t seed) {
   at::manual_seed(uint64_t(seed));
-  TrainingState state{
-      .updates = seed, .weights = {}, .optimizer = {}, .buffers = {}, .averaged_buffers = {}, .carried = {}};
+  TrainingState state;
+  state.updates = seed;
   for (const ParameterSpec& spec : model.parameters()) {
     state.weights[spec.name] = at::randn(spec.shape);
     for (int k = 0; k < 3; ++k) state.optimizer[spec.name].push_back(at::randn(spec.shape));

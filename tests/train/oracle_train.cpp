@@ -64,7 +64,8 @@ void train(char** args) {
   options.one_pass = true;
   auto snapshots = run_lockstep(model, plan, batch_of, options);
   for (size_t s = 0; s < snapshots.size(); ++s) {
-    const std::string step = "." + std::to_string(s);
+    std::string step = ".";
+    step += std::to_string(s);
     test_support::write_raw(folder + "loss" + step, at::full({1}, snapshots[s].loss, at::kDouble));
     for (size_t p = 0; p < snapshots[s].names.size(); ++p) {
       const std::string& name = snapshots[s].names[p];
