@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ PLACEHOLDERS = {
     "FILE": ("file", "any file"),
     "STRATEGY": ("data", "any strategy"),
     "N": ("2", "any number"),
+    "VERB": ("plan", "any verb"),
 }
 # Files that a command reads and that no page's command writes.
 FILES_OF_READERS = {
@@ -125,6 +127,44 @@ class Links(unittest.TestCase):
             todo += [(page.parent / target.partition("#")[0]).resolve() for _, target in links(page.read_text())
                      if not re.match(r"[a-z][a-z0-9+.-]*:|#", target)]
         self.assertFalse([name_of(page) for page in pages() if page not in reached])
+
+
+def groups_of_readme():
+    """Per row of the README's table of pages: the pages."""
+    table = (ROOT / "README.md").read_text().partition("| page | about |")[2]
+    return [re.findall(r"\]\(([^)#]+)\)", row.split("|")[1]) for row in table.splitlines()[2:] if row.startswith("|")]
+
+
+def groups_of_site():
+    """Per group of mkdocs.yml's navigation: the pages."""
+    groups = [[]]
+    for line in (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2].splitlines():
+        if line.startswith("  - "):
+            groups.append([])
+        groups[-1] += re.findall(r": (\S+\.md)$", line)
+    return [group for group in groups if group]
+
+
+class Site(unittest.TestCase):
+    def test_navigation_has_every_page_once(self):
+        listed = [page for group in groups_of_site() for page in group]
+        self.assertEqual(sorted(listed), sorted(set(listed)))
+        self.assertFalse([name_of(page) for page in ROOT.glob("docs/*.md") if name_of(page) not in listed])
+
+    def test_navigation_has_the_groups_of_the_readme(self):
+        readme = groups_of_readme()
+        self.assertGreater(len(readme), 5)
+        site = [[page for page in group if any(page in row for row in readme)] for group in groups_of_site()]
+        self.assertEqual([group for group in site if group], readme)
+
+    def test_site_is_built_without_a_warning(self):
+        if not shutil.which("mkdocs") or not pathlib.Path("/usr/share/mkdocs/themes/material").exists():
+            self.skipTest("mkdocs and mkdocs-material are not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            ran = subprocess.run([ROOT / "scripts" / "docs_site.sh", "--site-dir", folder], capture_output=True, text=True, timeout=120)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+            index = pathlib.Path(folder, "search", "search_index.json").read_text()
+            self.assertIn("Update policies", index)
 
 
 class TheLinkCheck(unittest.TestCase):
@@ -263,7 +303,9 @@ class Commands(unittest.TestCase):
 
     def test_are_taken_by_the_program(self):
         def fault(command):
-            code, message = run("--parse-only", *command.words)
+            if command.words[0].startswith("--write-"):
+                return ""  # tests/cli/pages_test.py
+            code, message = run(*([] if command.words[0].startswith("--print-") else ["--parse-only"]), *command.words)
             if command.in_sentence and re.search(r" is required;|: 1 required ", message):
                 message = unknown_names(command)
             return f"{command.where}\n    {message}" if message else ""
