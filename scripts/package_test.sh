@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# Tests Debian packages of Trireme in a clean Debian that debootstrap makes in a temporary folder. Builds nothing of Trireme itself.
+# Usage: package_test.sh [--suite bookworm|trixie] [--mirror URL] [--keep] FILE.deb...
+#   --mirror  where Debian's packages come from (default: as for this machine's apt, else Debian's own)
+#   --keep    leave the folder for a look; mounts are taken away all the same
+# Needs root, debootstrap and about 3 GiB in TMPDIR. Exit code 0: every check passed; 1: one failed; 2: wrong usage.
+set -euo pipefail
+
+fail() { echo "package_test: $1" >&2; exit "${2:-1}"; }
+usage() { sed -n '3,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+say() { echo "[$(($(date +%s) - started)) s] $1"; }
+
+started=$(date +%s)
+suite=bookworm mirror='' keep='' debs=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --suite) suite=${2:-}; shift 2 || usage ;;
+    --mirror) mirror=${2:-}; shift 2 || usage ;;
+    --keep) keep=1; shift ;;
+    -*) usage ;;
+    *) debs+=("$1"); shift ;;
+  esac
+done
+[ ${#debs[@]} -gt 0 ] || usage
+for deb in "${debs[@]}"; do
+  dpkg-deb --info "$deb" >/dev/null 2>&1 || fail "$deb: is not a Debian package" 2
+done
+[ "$(id -u)" -eq 0 ] || fail "needs root: sudo scripts/package_test.sh ..." 2
+command -v debootstrap >/dev/null || fail "debootstrap was not found: apt-get install debootstrap" 2
+# shellcheck disable=SC2016
+[ -n "$mirror" ] ||
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -m1 '/debian/\?$' || true)
+[ -n "$mirror" ] || mirror=http://deb.debian.org/debian
+
+root=$(mktemp -d --tmpdir trireme-package-test.XXXXXX)
+clean_up() {
+  local code=$?
+  trap - EXIT INT TERM
+  rm -f "$root.log"
+  if mountpoint -q "$root/proc"; then
+    umount "$root/proc" || umount --lazy "$root/proc"
+  fi
+  if mountpoint -q "$root/proc"; then
+    echo "package_test: $root/proc is still mounted; the folder is left as it is" >&2
+  elif [ -n "$keep" ]; then
+    echo "package_test: the system is in $root"
+  else
+    rm -rf --one-file-system "$root"
+  fi
+  exit "$code"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# -- a clean Debian
+
+say "debootstrap $suite (minbase)"
+if ! debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1; then
+  tail -5 "$root.log" >&2
+  fail "debootstrap failed"
+fi
+mount -t proc proc "$root/proc"
+printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"  # starts no services
+chmod +x "$root/usr/sbin/policy-rc.d"
+cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+apt-config dump | grep '^Acquire::\(http\|https\)::' >"$root/etc/apt/apt.conf.d/01machine" || true  # proxies
+
+inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
+apt() { inside apt-get -qq -o Dpkg::Use-Pty=0 "$@" >"$root/tmp/apt.log" 2>&1 || { tail -20 "$root/tmp/apt.log" >&2; fail "apt-get $* failed"; }; }
+
+# -- the packages
+
+mkdir "$root/tmp/packages"
+names=() files=()
+for deb in "${debs[@]}"; do
+  cp "$deb" "$root/tmp/packages/"
+  names+=("$(dpkg-deb -f "$deb" Package)")
+  files+=("/tmp/packages/$(basename "$deb")")
+done
+say "apt-get install ${names[*]}"
+apt update
+apt install --yes --no-install-recommends "${files[@]}"
+say "installed: $(inside sh -c 'dpkg-query -W | wc -l') packages, $(du -sxh "$root" | cut -f1)"
+
+# -- checks: functions of one condition, as set -e does not hold in what check calls
+
+passed=0 failed=0
+check() {  # name, command...
+  local name=$1
+  shift
+  if "$@" >"$root/tmp/check.log" 2>&1; then
+    passed=$((passed + 1))
+    say "ok: $name"
+  else
+    failed=$((failed + 1))
+    say "FAILED: $name"
+    tail -15 "$root/tmp/check.log" | sed 's/^/    /'
+  fi
+}
+has() { [ -e "$root$1" ]; }
+# Debian's packages of programs have their man pages compressed, CPack's have not
+page() { [ -e "$root/usr/share/man/man1/$1.1" ] || [ -e "$root/usr/share/man/man1/$1.1.gz" ]; }
+
+version=$(dpkg-deb -f "${debs[0]}" Version)
+is_of_version() { [ "$(inside trireme --version)" = "trireme ${version%-*}" ]; }
+check "trireme --version says ${version%-*}" is_of_version
+check "trireme doctor" inside trireme doctor
+
+documents=/usr/share/doc/trireme
+short_comparison() {
+  # shellcheck disable=SC2016  # the last two: every row has run
+  inside timeout 300 trireme compare "$documents/examples/mnist.toml" --devices 2 --strategies single,data,pipeline --steps 6 \
+    --set data.name=digits --set data.train_limit=768 --set data.test_limit=256 --out /tmp/run --json /tmp/run.json &&
+    inside sh -ec 'test -s /tmp/run/report.html; test "$(grep -c "\"status\": *\"ok\"" /tmp/run.json)" -ge 3'
+}
+check "trireme compare on generated digits" short_comparison
+
+every_page() {
+  local verb verbs
+  verbs=$(inside trireme --help | sed -n '/^Subcommands:/,$s/^  \([a-z-]*\) .*/\1/p')
+  [ -n "$verbs" ] && page trireme || return 1
+  for verb in $verbs; do
+    page "trireme-$verb" || { echo "no page of $verb"; return 1; }
+  done
+}
+check "man pages of every verb" every_page
+completes() {
+  inside bash -ec 'source /usr/share/bash-completion/completions/trireme; complete -p trireme' &&
+    has /usr/share/zsh/vendor-completions/_trireme && has /usr/share/fish/vendor_completions.d/trireme.fish
+}
+check "completion for bash, zsh and fish" completes
+for file in README.md CHANGELOG.md SECURITY.md docs/plans.md docs/install.md examples/mnist.toml; do
+  check "$documents/$file" has "$documents/$file"
+done
+no_strange_files() { ! inside sh -c "dpkg -L ${names[*]} | grep -E '^/(usr/local|opt|home|build|work|root)(/|\$)'"; }
+check "nothing outside Debian's folders" no_strange_files
+resolves() { inside sh -c 'ldd /usr/bin/trireme' >"$root/tmp/ldd.log" && ! grep 'not found' "$root/tmp/ldd.log"; }
+check "every library is found" resolves
+
+if has /usr/include/trireme; then
+  say "apt-get install of a compiler and what the headers need"
+  apt install --yes --no-install-recommends cmake g++ make
+  check "/usr/lib/.../cmake/trireme/triremeConfig.cmake" inside sh -c 'ls /usr/lib/*/cmake/trireme/triremeConfig.cmake /usr/lib/cmake/trireme/triremeConfig.cmake 2>/dev/null | grep -q .'
+  compiles() {
+    inside sh -ec "cmake -S $documents/examples/library -B /tmp/example -DCMAKE_BUILD_TYPE=Release && cmake --build /tmp/example" &&
+      inside timeout 300 /tmp/example/library_example
+  }
+  check "a project with find_package(trireme) compiles and runs" compiles
+else
+  say "no headers in ${names[*]}: find_package(trireme) is not tested"
+fi
+
+apt purge --yes "${names[@]}"
+leaves_nothing() { ! has /usr/bin/trireme && ! has /usr/share/man/man1/trireme.1 && ! has /usr/include/trireme && ! has "$documents"; }
+check "apt-get purge leaves nothing" leaves_nothing
+
+say "$passed checks passed, $failed failed ($suite, ${names[*]} $version)"
+[ "$failed" -eq 0 ]
