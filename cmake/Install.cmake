@@ -65,6 +65,9 @@ install(FILES ${TRIREME_PAGES} DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT p
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" COMPONENT program)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples" COMPONENT program)
 
+include(Pages)
+trireme_install_pages(COMPONENT program)
+
 # cpack in the build folder writes trireme_VERSION_ARCH.deb. What it depends on is read off the programs and libraries in it.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME trireme)
