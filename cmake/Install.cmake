@@ -33,7 +33,7 @@ set_target_properties(trireme_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVER
 target_link_libraries(trireme_shared PRIVATE trireme_cli)
 
 # What a program linked with libtrireme.a is linked with besides libtorch, as found on the machine that builds it.
-set(linked $<TARGET_LINKER_FILE:fmt::fmt> $<TARGET_LINKER_FILE:spdlog::spdlog> $<TARGET_LINKER_FILE:protobuf::libprotobuf>)
+set(linked $<TARGET_LINKER_FILE:fmt::fmt> $<TARGET_LINKER_FILE:spdlog::spdlog> $<TARGET_LINKER_FILE:tomlplusplus::tomlplusplus> $<TARGET_LINKER_FILE:protobuf::libprotobuf>)
 foreach(module cbc hwloc zmq sodium tcmalloc)
   list(APPEND linked ${${module}_LINK_LIBRARIES})
 endforeach()

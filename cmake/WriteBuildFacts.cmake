@@ -1,4 +1,4 @@
-# Writes OUTPUT, if it would change. SOURCE: the project's folder; VERSION, LIBTORCH: numbers.
+# Writes OUTPUT, if it would change. SOURCE: the project's folder; VERSION: its number.
 set(commit "")
 find_program(GIT git)
 if(GIT AND EXISTS "${SOURCE}/.git")
@@ -12,7 +12,6 @@ namespace trireme {
 
 inline constexpr const char* kVersion = \"@VERSION@\";
 inline constexpr const char* kCommit = \"@commit@\";
-inline constexpr const char* kLibtorch = \"@LIBTORCH@\";
 
 }  // namespace trireme
 " @ONLY)

@@ -61,6 +61,20 @@ struct NamedModel {
   ModelUse use = {};
 };
 
+/// Adds the loss of `spec.task` as layer "loss":
+/// - classification, language: SoftmaxCrossEntropy of logits [classes] or [positions, classes], with
+///   spec.label_smoothing.
+/// - translation: the same, with kPadding positions ignored. Every token has the same weight, in sentences of any
+///   length.
+/// - segmentation: PixelCrossEntropy of logits [classes, height, width].
+/// - regression: MeanSquaredError of outputs [values].
+/// Throws a user error for label smoothing in a task without classes over which a target could be spread, and the loss
+/// layer's errors about shapes.
+NodeId add_loss(ModelBuilder& builder, NodeId output, NodeId target, const ModelSpec& spec);
+
+/// Calls add_loss and finishes the model.
+Model finish_with_loss(ModelBuilder& builder, NodeId output, NodeId target, const ModelSpec& spec);
+
 /// Builds a named model. Errors (user): unknown names or options, with the known ones; shapes that do not fit.
 Model make_model(const ModelSpec& spec);
 

@@ -1,12 +1,13 @@
 #include "trireme/version.h"
 
+#include "base/machine.h"
 #include "comm/backend_list.h"
 #include "library/build_facts.h"
 
 namespace trireme {
 
 Version version() {
-  Version version{.number = kVersion, .commit = kCommit, .libtorch = kLibtorch, .backends = {}};
+  Version version{.number = kVersion, .commit = kCommit, .libtorch = inspect_machine(false).libtorch, .backends = {}};
   for (const BackendKind* backend : backend_kinds())
     if (backend->is_available()) version.backends.emplace_back(backend->name);
   return version;

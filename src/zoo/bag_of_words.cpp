@@ -6,7 +6,7 @@
 #include "trireme/layers/masked_mean_sequence.h"
 #include "trireme/task.h"
 #include "zoo/builders.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 #include "zoo/token_builder.h"
 
 namespace trireme {

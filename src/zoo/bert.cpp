@@ -13,7 +13,7 @@
 #include "trireme/layers/position_embedding.h"
 #include "trireme/layers/select_position.h"
 #include "zoo/builders.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 #include "zoo/token_builder.h"
 
 namespace trireme {

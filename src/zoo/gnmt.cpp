@@ -14,7 +14,7 @@
 #include "trireme/layers/lstm.h"
 #include "trireme/layers/slice.h"
 #include "zoo/builders.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 #include "zoo/token_builder.h"
 
 namespace trireme {

@@ -14,7 +14,7 @@
 #include "trireme/layers/linear.h"
 #include "trireme/layers/position_embedding.h"
 #include "zoo/builders.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 #include "zoo/token_builder.h"
 
 namespace trireme {

@@ -6,7 +6,7 @@
 #include "trireme/layers/concat.h"
 #include "trireme/layers/dropout.h"
 #include "trireme/layers/relu.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 
 namespace trireme {
 

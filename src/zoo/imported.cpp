@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "trireme/error.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include "trireme/layers/weighted_sum.h"
 #include "zoo/builders.h"
 #include "zoo/image_builder.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 
 namespace trireme {
 namespace {

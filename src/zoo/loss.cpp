@@ -1,4 +1,4 @@
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 
 #include <fmt/format.h>
 

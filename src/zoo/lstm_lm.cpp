@@ -8,7 +8,7 @@
 #include "trireme/layers/linear.h"
 #include "trireme/layers/lstm.h"
 #include "zoo/builders.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include "trireme/layers/max_pool2d.h"
 #include "trireme/layers/relu.h"
 #include "zoo/builders.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 
 namespace trireme {
 namespace {

@@ -21,7 +21,7 @@
 #include "trireme/layers/mean_sequence.h"
 #include "trireme/layers/position_embedding.h"
 #include "zoo/builders.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 
 namespace trireme {
 namespace {

@@ -38,9 +38,9 @@ TEST(Units, ParsesWorkAndSpeed) {
   EXPECT_DOUBLE_EQ(parse_flops("3 FLOP", "k"), 3);
   EXPECT_DOUBLE_EQ(parse_flop_rate("15.7 TFLOP/s", "k"), 15.7e12);
   EXPECT_DOUBLE_EQ(parse_flop_rate("1PFLOP/s", "k"), 1e15);
-  expect_error(Blame::user, {"device.V100.flops", "\"15.7 TFLOP\"", "\"TFLOP\" is not a unit", "15.7 TFLOP/s"},
+  expect_error(Blame::user, {"device.V100.flops", "\"15.7 TFLOP\"", "\"TFLOP\" is not one of its units", "15.7 TFLOP/s"},
                [] { parse_flop_rate("15.7 TFLOP", "device.V100.flops"); });
-  expect_error(Blame::user, {"\"GFLOP/s\" is not a unit"}, [] { parse_flops("1 GFLOP/s", "k"); });
+  expect_error(Blame::user, {"\"GFLOP/s\" is not one of its units"}, [] { parse_flops("1 GFLOP/s", "k"); });
 }
 
 TEST(Units, ParsesLengths) {
@@ -53,7 +53,7 @@ TEST(Units, ParsesLengths) {
 }
 
 TEST(Units, ErrorsNameKeyTextReasonAndUnits) {
-  expect_error(Blame::user, {"device_memory", "\"2 GiBs\"", "GiB", "units: B, kB", "\"GiBs\" is not a unit"},
+  expect_error(Blame::user, {"device_memory", "\"2 GiBs\"", "GiB", "units: B, kB", "\"GiBs\" is not one of its units"},
                [] { parse_bytes("2 GiBs", "device_memory"); });
   expect_error(Blame::user, {"k", "\"2\"", "the unit is missing"}, [] { parse_bytes("2", "k"); });
   expect_error(Blame::user, {"does not start with a number"}, [] { parse_bytes("GiB", "k"); });
@@ -63,7 +63,7 @@ TEST(Units, ErrorsNameKeyTextReasonAndUnits) {
   expect_error(Blame::user, {"does not start with a number"}, [] { parse_seconds("nan s", "k"); });
   expect_error(Blame::user, {"does not start with a number"}, [] { parse_seconds("inf s", "k"); });
   expect_error(Blame::user, {"out of range"}, [] { parse_seconds("1e999 s", "k"); });
-  expect_error(Blame::user, {"\"S\" is not a unit"}, [] { parse_seconds("1 S", "k"); });
+  expect_error(Blame::user, {"\"S\" is not one of its units"}, [] { parse_seconds("1 S", "k"); });
   expect_error(Blame::user, {"Gbit/s"}, [] { parse_bandwidth("25 Gbit", "link"); });
   expect_error(Blame::user, {"whole number"}, [] { parse_length("1.5 steps", "k"); });
   expect_error(Blame::user, {"more than zero"}, [] { parse_length("0 epochs", "k"); });

@@ -160,7 +160,7 @@ class Scripts(Folder):
         self.assertIn("known are compare", output("--print-man", "nothing", code=2))
 
     def test_version(self):
-        self.assertRegex(output("--version"), r"^trireme \d+\.\d+\.\d+\n$")
+        self.assertRegex(output("--version"), r"^trireme \d+\.\d+\.\d+( \(commit \w+(-dirty)?\))?\nlibtorch \S+\nbackends local, .*\n$")
 
     def test_parse_only(self):
         self.assertEqual(output("--parse-only", "train", "nowhere.toml", "--plan", "data"), "")

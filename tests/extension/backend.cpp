@@ -118,8 +118,10 @@ class FolderKeys final : public KeyStore {
  private:
   fs::path file_of(const std::string& key) const {
     std::string name = "key-";
-    for (const char c : key)
-      name += std::isalnum(static_cast<unsigned char>(c)) ? std::string(1, c) : "_" + std::to_string(int(c));
+    for (const char c : key) {
+      if (std::isalnum(static_cast<unsigned char>(c))) name += c;
+      else name.append("_").append(std::to_string(int(c)));
+    }
     return folder_ / name;
   }
 

@@ -1,7 +1,6 @@
 // A model: "swish-mlp", which uses the layer of layer.cpp. Experiments name it: model = "swish-mlp".
 #include <trireme/layers/flatten.h>
 #include <trireme/layers/linear.h>
-#include <trireme/layers/softmax_cross_entropy.h>
 #include <trireme/zoo.h>
 
 std::shared_ptr<const trireme::Layer> make_swish(std::string name, int64_t features);
@@ -23,7 +22,7 @@ Model make_swish_mlp(const ModelSpec& spec, const ModelOptions& options) {
     features = width;
   }
   const NodeId logits = builder.layer<Linear>({x}, "out", features, spec.classes);
-  return builder.finish(logits, builder.layer<SoftmaxCrossEntropy>({logits, target}, "loss"));
+  return finish_with_loss(builder, logits, target, spec);
 }
 
 const bool kRegistered = register_model({

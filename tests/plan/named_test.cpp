@@ -175,7 +175,7 @@ TEST(NamedPlan, KeysThatDoNotFit) {
                [] { make("gpipe,chunks=2", 2); });
   expect_error(Blame::user, {"2 chunks per worker", "a pipeline of at least 2"}, [] { make("data,chunks=2", 2); });
   expect_error(Blame::user, {"strategy interleaved", "a pipeline of at least 2"}, [] { make("interleaved", 1); });
-  expect_error(Blame::user, {"vertical_sync = true with schedule 1f1b", "only pipedream"},
+  expect_error(Blame::user, {"vertical_sync = true with schedule 1f1b", "only schedule pipedream"},
                [] { make("1f1b,vertical_sync=1", 2); });
   expect_error(Blame::user, {"3 speeds", "the plan is for 2 devices", "one speed per device"},
                [] { make("data,speeds=1:2:3", 2); });

@@ -82,7 +82,7 @@ TEST(Validate, StagesMayShareAllOfTheirWorkers) {
 }
 
 TEST(Validate, Extras) {
-  refuse({"vertical_sync = true with schedule gpipe", "only pipedream"},
+  refuse({"vertical_sync = true with schedule gpipe", "only schedule pipedream"},
          [](Plan& p, const Model&) { p.vertical_sync = true; });
   refuse({"compression: rank = 0", "at least 1"}, [](Plan& p, const Model&) {
     p.compression = {Compression::Kind::powersgd, 0};

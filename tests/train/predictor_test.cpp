@@ -21,7 +21,7 @@
 #include "trireme/layers/embedding.h"
 #include "trireme/layers/linear.h"
 #include "trireme/layers/slice.h"
-#include "zoo/loss.h"
+#include "trireme/zoo.h"
 #include "zoo/zoo.h"
 
 namespace trireme::test_support {

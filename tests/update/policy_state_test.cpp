@@ -435,7 +435,7 @@ TEST(PolicyStates, OfOtherSizesOrKindsAreRefused) {
   expect_refused(kElastic, bad, {"state of replica 0", "\"versions read\"", "3 numbers, this run 2"});
   bad = good;
   bad.parts[0].reals["something"] = {1};
-  expect_refused(kElastic, bad, {"\"something\"", "keeps no such value"});
+  expect_refused(kElastic, bad, {"\"something\"", "has no such value"});
   const ToyRun outer{.make = with(diloco, DilocoOptions{.every = 4})};
   bad = checkpoint_of(outer);
   bad.parts[0].weights["outer momentum"] = at::zeros({12}, at::kDouble);
@@ -445,7 +445,7 @@ TEST(PolicyStates, OfOtherSizesOrKindsAreRefused) {
 TEST(PolicyStates, TextsAndTensorsOfAnotherKindAreRefused) {
   PolicyStateParts parts = parts_of(checkpoint_of(kElastic).policy);
   parts.tensors.emplace_back("optimizer/m", at::zeros({1}));
-  expect_error(Blame::user, {"policy.json", "\"optimizer/m\"", "no tensor of an update policy"},
+  expect_error(Blame::user, {"policy.json", "\"optimizer/m\"", "not a tensor of an update policy"},
                [&] { policy_state_from(parts, "policy.json"); });
   parts.tensors.clear();
   expect_error(Blame::user, {"\"statistics/server/0/mean\"", "missing"},
