@@ -72,11 +72,12 @@ apt() { inside apt-get -qq -o Dpkg::Use-Pty=0 "$@" >"$root/tmp/apt.log" 2>&1 || 
 # -- the packages
 
 mkdir "$root/tmp/packages"
-names=() files=()
+names=() files=() suggested=()
 for deb in "${debs[@]}"; do
   cp "$deb" "$root/tmp/packages/"
   names+=("$(dpkg-deb -f "$deb" Package)")
   files+=("/tmp/packages/$(basename "$deb")")
+  mapfile -t -O "${#suggested[@]}" suggested < <(dpkg-deb -f "$deb" Suggests | tr ',' '\n' | sed 's/^ *//; s/[ (|].*//; /^$/d')
 done
 say "apt-get install ${names[*]}"
 apt update
@@ -139,8 +140,8 @@ resolves() { inside sh -c 'ldd /usr/bin/trireme' >"$root/tmp/ldd.log" && ! grep 
 check "every library is found" resolves
 
 if has /usr/include/trireme; then
-  say "apt-get install of a compiler and what the headers need"
-  apt install --yes --no-install-recommends cmake g++ make
+  say "apt-get install of a compiler and what the package suggests: ${suggested[*]}"
+  apt install --yes --no-install-recommends cmake g++ make "${suggested[@]}"
   check "/usr/lib/.../cmake/trireme/triremeConfig.cmake" inside sh -c 'ls /usr/lib/*/cmake/trireme/triremeConfig.cmake /usr/lib/cmake/trireme/triremeConfig.cmake 2>/dev/null | grep -q .'
   compiles() {
     inside sh -ec "cmake -S $documents/examples/library -B /tmp/example -DCMAKE_BUILD_TYPE=Release && cmake --build /tmp/example" &&

@@ -31,7 +31,7 @@ std::string filled(std::string_view script, const std::map<std::string, std::str
 }
 
 /// Single quotes for bash and zsh.
-std::string shell_quoted(const std::string& text) {
+std::string single_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return result + "'";
@@ -84,7 +84,7 @@ std::string value_cases(const VerbFacts& program, const std::function<std::strin
   std::string text;
   for (const auto& [offered, keys] : keys_by_values(program)) {
     std::vector<std::string> patterns;
-    for (const std::string& key : keys) patterns.push_back(shell_quoted(key));
+    for (const std::string& key : keys) patterns.push_back(single_quoted(key));
     text += fmt::format("    {})\n      {}\n      ;;\n", join(patterns, " | "), action(offered));
   }
   return text;
@@ -94,14 +94,14 @@ std::string bash_script(const VerbFacts& program) {
   std::string verbs;
   for_each_verb(program, [&](const VerbFacts& verb) {
     verbs +=
-        fmt::format("    {})\n      verbs={}\n      flags={}\n      valued={}\n      ;;\n", shell_quoted(verb.path),
-                    shell_quoted(join(names_below(verb), " ")), shell_quoted(join(option_names(verb, false), " ")),
-                    shell_quoted(join(option_names(verb, true), " ")));
+        fmt::format("    {})\n      verbs={}\n      flags={}\n      valued={}\n      ;;\n", single_quoted(verb.path),
+                    single_quoted(join(names_below(verb), " ")), single_quoted(join(option_names(verb, false), " ")),
+                    single_quoted(join(option_names(verb, true), " ")));
   });
   verbs += "    *) verbs='' flags='' valued='' ;;\n";
   const auto action = [](const OfferedValues& offered) {
-    return fmt::format("words={} files={} list={}", shell_quoted(join(offered.words, " ")), shell_quoted(offered.files),
-                       offered.is_list ? "1" : "''");
+    return fmt::format("words={} files={} list={}", single_quoted(join(offered.words, " ")),
+                       single_quoted(offered.files), offered.is_list ? "1" : "''");
   };
   return filled(assets::bash_completion, {{"@VERBS@", verbs}, {"@VALUES@", value_cases(program, action)}});
 }
@@ -118,9 +118,9 @@ std::string zsh_text(const std::string& text) {
 
 std::string zsh_argument(const VerbFacts& verb, size_t index) {
   const OptionFacts& argument = verb.arguments[index];
-  return fmt::format(" \\\n        {}", shell_quoted(fmt::format("{}:{}{}:{{_trireme_values \"{} {}\"}}", index + 1,
-                                                                 argument.is_required ? "" : ":",
-                                                                 zsh_text(argument.value), verb.path, index + 1)));
+  return fmt::format(" \\\n        {}", single_quoted(fmt::format("{}:{}{}:{{_trireme_values \"{} {}\"}}", index + 1,
+                                                                  argument.is_required ? "" : ":",
+                                                                  zsh_text(argument.value), verb.path, index + 1)));
 }
 
 std::string zsh_option(const VerbFacts& verb, const OptionFacts& option) {
@@ -132,7 +132,7 @@ std::string zsh_option(const VerbFacts& verb, const OptionFacts& option) {
     std::string specification = fmt::format("{}{}{}[{}]", others, name, sign, zsh_text(summary(option.help)));
     if (!option.value.empty())
       specification += fmt::format(":{}:{{_trireme_values \"{} {}\"}}", zsh_text(option.value), verb.path, name);
-    text += fmt::format(" \\\n        {}", shell_quoted(specification));
+    text += fmt::format(" \\\n        {}", single_quoted(specification));
   }
   return text;
 }
@@ -140,11 +140,11 @@ std::string zsh_option(const VerbFacts& verb, const OptionFacts& option) {
 std::string zsh_script(const VerbFacts& program) {
   std::string verbs;
   for_each_verb(program, [&](const VerbFacts& verb) {
-    verbs += fmt::format("    {})\n", shell_quoted(verb.path));
+    verbs += fmt::format("    {})\n", single_quoted(verb.path));
     if (!verb.verbs.empty()) {
       verbs += "      verbs=(\n";
       for (const VerbFacts& below : verb.verbs)
-        verbs += fmt::format("        {}\n", shell_quoted(below.last_word() + ":" + zsh_text(summary(below.help))));
+        verbs += fmt::format("        {}\n", single_quoted(below.last_word() + ":" + zsh_text(summary(below.help))));
       verbs += "      )\n";
     }
     verbs += "      _arguments -C";
@@ -154,8 +154,8 @@ std::string zsh_script(const VerbFacts& program) {
     verbs += " && result=0\n      ;;\n";
   });
   const auto action = [](const OfferedValues& offered) {
-    std::string text = fmt::format("_trireme_offer {} {}", shell_quoted(offered.files), offered.is_list ? "1" : "''");
-    for (const std::string& word : offered.words) text += " " + shell_quoted(word);
+    std::string text = fmt::format("_trireme_offer {} {}", single_quoted(offered.files), offered.is_list ? "1" : "''");
+    for (const std::string& word : offered.words) text += " " + single_quoted(word);
     return text;
   };
   return filled(assets::zsh_completion, {{"@VERBS@", verbs}, {"@VALUES@", value_cases(program, action)}});
