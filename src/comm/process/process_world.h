@@ -9,12 +9,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +20,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/process/abort_keeper.h"
 #include "comm/process/frame.h"
 #include "comm/process/life_signs.h"
@@ -79,7 +78,7 @@ class ProcessWorld {
   using Address = std::tuple<FrameKind, int64_t, int64_t>;  // kind, group, tag (0 for collectives)
 
   struct Peer {
-    std::map<Address, std::deque<Arrival>> queues;  // guarded by mutex_
+    std::map<Address, std::deque<Arrival>> queues;  // guarded by the world's mutex_
     std::optional<std::string> gone;                // why its connection ended
     Transfer* reading = nullptr;                    // what its reader waits for
     int payloads = 0;                               // sent to it so far
@@ -124,24 +123,24 @@ class ProcessWorld {
   const bool ends_are_seen_;  // of Connections
   std::unique_ptr<AbortKeeper> keeper_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable arrived_;   // something in a queue, or no hope of it
-  std::condition_variable sending_;   // something for the releaser, or nothing left
-  std::condition_variable ending_;    // a peer is gone, an abort, the end
-  std::condition_variable watching_;  // the end
-  // all guarded by mutex_
-  bool aborted_ = false;
-  std::string reason_;
-  bool stopping_ = false;                // no more reading, watching, releasing
-  bool closing_ = false;                 // the program has had its last operation
-  std::vector<Peer> peers_;              // by world rank; own: messages to itself
-  std::map<Transfer*, int> waited_for_;  // transfers that a thread of this rank waits for, with the peer
-  std::deque<Sent> sent_;
-  bool releasing_ = false;
-  bool release_soon_ = false;
-  int64_t unclaimed_bytes_ = 0;  // of payloads received before anybody asked
-  std::map<int64_t, std::string> groups_;
-  std::set<int64_t> beside_;
+  mutable Mutex mutex_;
+  ConditionVariable arrived_;   // something in a queue, or no hope of it
+  ConditionVariable sending_;   // something for the releaser, or nothing left
+  ConditionVariable ending_;    // a peer is gone, an abort, the end
+  ConditionVariable watching_;  // the end
+  bool aborted_ TRIREME_GUARDED_BY(mutex_) = false;
+  std::string reason_ TRIREME_GUARDED_BY(mutex_);
+  bool stopping_ TRIREME_GUARDED_BY(mutex_) = false;    // no more reading, watching, releasing
+  bool closing_ TRIREME_GUARDED_BY(mutex_) = false;     // the program has had its last operation
+  std::vector<Peer> peers_ TRIREME_GUARDED_BY(mutex_);  // by world rank; own: messages to itself
+  // transfers that a thread of this rank waits for, with the peer
+  std::map<Transfer*, int> waited_for_ TRIREME_GUARDED_BY(mutex_);
+  std::deque<Sent> sent_ TRIREME_GUARDED_BY(mutex_);
+  bool releasing_ TRIREME_GUARDED_BY(mutex_) = false;
+  bool release_soon_ TRIREME_GUARDED_BY(mutex_) = false;
+  int64_t unclaimed_bytes_ TRIREME_GUARDED_BY(mutex_) = 0;  // of payloads received before anybody asked
+  std::map<int64_t, std::string> groups_ TRIREME_GUARDED_BY(mutex_);
+  std::set<int64_t> beside_ TRIREME_GUARDED_BY(mutex_);
 
   std::thread releaser_, watcher_;
 };
