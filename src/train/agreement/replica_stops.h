@@ -12,9 +12,9 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "update/hub.h"
 #include "update/policy.h"
 
@@ -75,17 +75,17 @@ class ReplicaStops {
   bool part(Hub& hub);
 
  private:
-  void want_if_possible();
+  void want_if_possible() TRIREME_REQUIRES(mutex_);
 
   UpdatePolicy& update_;
   const ReplicaStopOptions options_;
   const bool by_samples_;
   std::atomic<int64_t> last_step_{std::numeric_limits<int64_t>::max()};
   std::atomic<bool> is_wanted_{false}, ends_{false}, has_ended_{false}, is_refused_{false};
-  std::mutex mutex_;
-  std::vector<int64_t> steps_;  // by replica, with those of an earlier run; guarded by mutex_, as all that follows
-  bool wishes_ = false;         // to stop the replicas, by samples, as soon as they can be
-  int64_t next_samples_ = 0;    // of the next checkpoint, by samples
+  Mutex mutex_;
+  std::vector<int64_t> steps_ TRIREME_GUARDED_BY(mutex_);  // by replica, with those of an earlier run
+  bool wishes_ TRIREME_GUARDED_BY(mutex_) = false;         // to stop the replicas, by samples, as soon as they can be
+  int64_t next_samples_ TRIREME_GUARDED_BY(mutex_) = 0;    // of the next checkpoint, by samples
 };
 
 }  // namespace trireme

@@ -163,7 +163,7 @@ int64_t RunAgreement::samples_of(const Length& length) const {
 }
 
 int64_t RunAgreement::samples() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return samples_;
 }
 
@@ -178,7 +178,7 @@ double RunAgreement::rate_at(int replica, int64_t step) const {
 void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
   int64_t samples = 0;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     samples = samples_ += step.facts.samples;
     samples_of_replica_[size_t(replica)] += step.facts.samples;
     ++steps_;
@@ -197,7 +197,7 @@ void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
 }
 
 int64_t RunAgreement::steps_so_far() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return begun_step_ + (begun_rest() + steps_) / plan_.replicas;
 }
 
@@ -208,14 +208,17 @@ int64_t RunAgreement::begun_rest() const {
 }
 
 int64_t RunAgreement::next_step(int replica) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return next_step_[size_t(replica)];
 }
 
 std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup& group) {
   auto part = std::make_unique<ReplicaAgreement>(training_, model_, *update_, hub);
-  if (!resumed_.empty()) part->resumed = std::move(resumed_[size_t(group.number)]);
-  if (!all_here_) resumed_.clear();
+  {
+    MutexLock lock(mutex_);
+    if (!resumed_.empty()) part->resumed = std::move(resumed_[size_t(group.number)]);
+    if (!all_here_) resumed_.clear();
+  }
   part->on_begin = [this, &hub, &group] {
     group.began = hub.now() - begun_seconds_;
     if (group.number == 0) began_ = group.began;
@@ -239,6 +242,7 @@ void RunAgreement::resume(TrainingState state, std::vector<std::unique_ptr<Repli
     groups[r]->resumed = std::move(parts.replicas[r]);
     groups[r]->samples = begun_[r].samples;
   }
+  MutexLock lock(mutex_);
   resumed_ = std::move(parts.policies);
 }
 
@@ -263,7 +267,7 @@ void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
 /// Of one replica, the first one's or another's.
 void RunAgreement::add_part(TrainingState part) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!part.weights.empty()) {
       part.agreement.merge(kept_.agreement);
       part.agreement_texts.merge(kept_.agreement_texts);
@@ -278,8 +282,9 @@ void RunAgreement::add_part(TrainingState part) {
 }
 
 TrainingState RunAgreement::take_kept() {
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kPatience, [this] { return kept_parts_ == plan_.replicas; })) {
+  MutexLock lock(mutex_);
+  while (!changed_.wait_for(mutex_, kPatience,
+                            [this]() TRIREME_REQUIRES(mutex_) { return kept_parts_ == plan_.replicas; })) {
     const std::string reason = abort_reason_.empty() ? world_->abort_reason() : abort_reason_;
     if (!reason.empty()) fail_run({"a checkpoint", "is not complete", reason, ""});
   }
@@ -289,7 +294,7 @@ TrainingState RunAgreement::take_kept() {
 
 /// Whether an evaluation's values are to be kept now, of which many samples.
 bool RunAgreement::take_due(int64_t& samples) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (samples_ < next_evaluation_) return false;
   samples = samples_;
   next_evaluation_ = (samples / evaluate_every_ + 1) * evaluate_every_;
@@ -342,7 +347,7 @@ void RunAgreement::keep_central_if_due(double seconds) {
 void RunAgreement::write_server_state(bool is_last) {
   if (!stops_.writes()) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!is_last && samples_ < next_state_) return;
     if (steps_ < plan_.replicas) return;  // the run has no step yet
   }
@@ -352,13 +357,11 @@ void RunAgreement::write_server_state(bool is_last) {
   if (!values) return;
   TrainingState state = state_of_values(training_, model_, experiment_.precision, experiment_.seed, *values);
   add_policy(kShared, parts_of(update_->state(world_->now())), state);
-  int64_t samples = 0;
   {
-    std::lock_guard lock(mutex_);
-    samples = samples_;
+    MutexLock lock(mutex_);
     for (size_t r = 0; r < next_step_.size(); ++r) add_progress(int(r), {next_step_[r], samples_of_replica_[r]}, state);
+    next_state_ = stops_.next_after(samples_);
   }
-  next_state_ = stops_.next_after(samples);
   on_server_state(std::move(state));
 }
 
@@ -367,7 +370,7 @@ void RunAgreement::keep_newest() {
   if (!update_->server()) return;
   const DeviceScope nobodys(kNoDevice);
   std::optional<ModelValues> values = update_->server()->values();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (values && samples_ > 0) evaluator_.add({samples_, last_end_, std::move(*values)});
 }
 
@@ -419,7 +422,7 @@ void RunAgreement::hand_over(Hub& hub, ReplicaSnapshot snapshot) {
 void RunAgreement::end(ReplicaGroup& group) {
   Hub& hub = group.agreement->hub();
   if (hub.is_lost()) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     lost_.insert(group.number);
     samples_of_lost_ += group.samples;
   }
@@ -428,7 +431,7 @@ void RunAgreement::end(ReplicaGroup& group) {
   int64_t samples = samples_of_all(hub, group);
   bool hands_over = hub.speaks_for_all();  // all have the same values
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     samples += samples_of_lost_;
     int first_left = 0;
     while (lost_.contains(first_left)) ++first_left;
@@ -445,7 +448,7 @@ void RunAgreement::end(ReplicaGroup& group) {
 void RunAgreement::work(const std::function<void(Hub&)>& body) {
   std::exception_ptr error;
   const auto stop = [this] {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return abort_reason_ == kInterrupted || stop_reason_ == kInterrupted;
   };
   if (world_->serves()) {
@@ -467,7 +470,7 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
   if (world_->serves()) write_server_state(/*is_last=*/true);
   bool was_aborted = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     over_ = true;
     was_aborted = !abort_reason_.empty();
   }
@@ -476,7 +479,7 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
 }
 
 bool RunAgreement::is_over() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return over_;
 }
 
@@ -487,7 +490,7 @@ void RunAgreement::lift_memory_limits() {
 
 void RunAgreement::abort(const std::string& reason) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!abort_reason_.empty()) return;
     abort_reason_ = reason;
     if (over_) return;
@@ -497,7 +500,7 @@ void RunAgreement::abort(const std::string& reason) {
 
 bool RunAgreement::stop(const std::string& reason) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (stop_reason_ == reason) return true;
     if (!stops_.end(world_->decides())) return false;
     stop_reason_ = reason;
