@@ -1,12 +1,11 @@
 // Between the workers of a run, who gather its state between two steps, and whoever writes it down while they go on.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "base/mutex.h"
 #include "runtime/migrate/training_state.h"
 
 namespace trireme {
@@ -39,11 +38,11 @@ class StateHandover {
   void give_back(TrainingState used);
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool under_way_ = false;                 // guarded by mutex_
-  std::optional<GatheredState> gathered_;  // guarded by mutex_
-  TrainingState used_;                     // guarded by mutex_
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  bool under_way_ TRIREME_GUARDED_BY(mutex_) = false;
+  std::optional<GatheredState> gathered_ TRIREME_GUARDED_BY(mutex_);
+  TrainingState used_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme

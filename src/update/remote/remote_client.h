@@ -6,11 +6,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "comm/rendezvous/wire.h"
 #include "update/hub.h"
 #include "update/remote/message.h"
@@ -77,8 +77,8 @@ class RemoteClient final : public HubWorld {
   std::string ended_, refused_;          ///< by the server, why
   std::unique_ptr<RemoteHub> hub_;
 
-  mutable std::mutex mutex_;
-  std::string abort_reason_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::string abort_reason_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme
