@@ -4,18 +4,18 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace trireme {
 
 void run_threads(int count, const std::string& one, const std::function<void(int)>& work,
                  const std::function<void(const std::string& reason)>& abort) {
-  std::mutex mutex;
+  Mutex mutex;
   std::exception_ptr first, cause;
   const auto run = [&](int i) {
     at::get_num_threads();   // else a thread's first parallel operator takes the number that any thread has set last
@@ -24,7 +24,7 @@ void run_threads(int count, const std::string& one, const std::function<void(int
       work(i);
     } catch (const std::exception& error) {
       {
-        const std::lock_guard lock(mutex);  // the thread that failed may have stopped the others before it gets here
+        const MutexLock lock(mutex);  // the thread that failed may have stopped the others before it gets here
         if (!first) first = std::current_exception();
         if (!cause && !dynamic_cast<const StoppedError*>(&error)) cause = std::current_exception();
       }

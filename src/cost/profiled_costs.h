@@ -3,11 +3,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cost/layer_costs.h"
 #include "profile/layer_sites.h"
 #include "profile/measure_again.h"
@@ -50,16 +50,18 @@ class ProfiledCosts final : public LayerCosts {
     LayerMemory memory;
   };
 
-  const Answer& answer(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const;
-  const Sizes& sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const;  // mutex_ held
+  const Answer& answer(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const
+      TRIREME_EXCLUDES(mutex_);
+  const Sizes& sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const
+      TRIREME_REQUIRES(mutex_);
   UpdateMeasurement update_of(int contributors) const;
 
   LayerSites sites_;
   const ProfiledCostsOptions options_;
-  mutable std::mutex mutex_;
-  mutable Profile profile_;                      // guarded by mutex_
-  mutable std::vector<MeasuredGroup> measured_;  // guarded by mutex_: here, not in the profile that was given
-  mutable std::map<Question, Answer> known_;     // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable Profile profile_ TRIREME_GUARDED_BY(mutex_);
+  mutable std::vector<MeasuredGroup> measured_ TRIREME_GUARDED_BY(mutex_);  // here, not in the profile that was given
+  mutable std::map<Question, Answer> known_ TRIREME_GUARDED_BY(mutex_);
 };
 
 /// What `sizes` (not empty) say of `samples` > 0.

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "data/sampler.h"
 #include "data/text/repadded_set.h"
 #include "experiment/loader.h"
@@ -50,9 +50,9 @@ class Batches {
   BatchSampler sampler_;
   std::vector<std::vector<int64_t>> test_;  ///< samples of each evaluation batch
 
-  mutable std::mutex mutex_;
-  mutable std::map<PartLengths, std::shared_ptr<const Model>>
-      models_;  ///< guarded by mutex_: those that were asked for
+  mutable Mutex mutex_;
+  /// Those that were asked for.
+  mutable std::map<PartLengths, std::shared_ptr<const Model>> models_ TRIREME_GUARDED_BY(mutex_);
 };
 
 /// Errors (user) before anything runs: the plan, valid for the experiment's model, does not fit a shape that batches

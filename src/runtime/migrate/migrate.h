@@ -3,11 +3,11 @@
 // While that happens the process holds weights and optimizer state twice.
 #pragma once
 
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/communicator.h"
 #include "runtime/migrate/training_state.h"
 #include "runtime/replicas/parameter_store.h"
@@ -47,7 +47,7 @@ class StateGatherer {
   void add(const std::vector<HeldPart>& parts, TensorMap& tensors);
 
   const Program& program_;
-  std::mutex mutex_;  ///< of the maps in state_; workers write to disjoint regions of the tensors, or the same values
+  Mutex mutex_;  ///< of the maps in state_; workers write to disjoint regions of the tensors, or the same values
   TrainingState state_;
 };
 
