@@ -2,7 +2,7 @@
 """Clang's checks of the C++ files, without a build: clang-tidy, and whether locks are held as src/base/mutex.h's annotations say.
 
     scripts/lint.py tidy            # findings in lines that changed since the base commit
-    scripts/lint.py thread-safety   # files that changed since then, if they use annotated locks
+    scripts/lint.py thread-safety   # files of src/ that changed since then, if they use annotated locks
     scripts/lint.py tidy --all      # all files: hours; thread-safety --all: minutes
     scripts/lint.py tidy --files src/base/threads.cpp
 
@@ -260,7 +260,7 @@ def main():
     list_some("in no file that is compiled here", [name for name in wanted if not compiled[name]])
     names = list(dict.fromkeys(name for name in compiled.values() if name))
     if options.check == "thread-safety":
-        names = [name for name in names if LOCKS in sources.reached(name)]
+        names = [name for name in names if name.startswith("src/") and LOCKS in sources.reached(name)]
     left_out = names[options.most:] if options.most else []
     if options.most:
         names = names[:options.most]

@@ -4,18 +4,18 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "trireme/error.h"
 
 namespace trireme {
 
 void run_threads(int count, const std::string& one, const std::function<void(int)>& work,
                  const std::function<void(const std::string& reason)>& abort) {
-  std::mutex mutex;
+  Mutex mutex;
   std::exception_ptr first, cause;
   const auto run = [&](int i) {
     // otherwise the thread's first parallel operator takes the number that any thread has set last
@@ -26,7 +26,7 @@ void run_threads(int count, const std::string& one, const std::function<void(int
       work(i);
     } catch (const std::exception& error) {
       {
-        const std::lock_guard lock(mutex);  // the failed thread may have stopped the others before it arrives here
+        const MutexLock lock(mutex);  // the failed thread may have stopped the others before it arrives here
         if (!first) first = std::current_exception();
         if (!cause && !dynamic_cast<const StoppedError*>(&error)) cause = std::current_exception();
       }

@@ -21,7 +21,7 @@ CollectiveQueue::CollectiveQueue(std::unique_ptr<Communicator> group, int device
 
 CollectiveQueue::~CollectiveQueue() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -47,7 +47,7 @@ std::future<OperationDone> CollectiveQueue::start(std::function<void(Communicato
       });
   std::future<OperationDone> handle = task.get_future();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_.push_back(std::move(task));
   }
   changed_.notify_all();
@@ -64,7 +64,7 @@ std::future<OperationDone> CollectiveQueue::start(std::function<void(Communicato
 }
 
 std::exception_ptr CollectiveQueue::failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 
@@ -79,7 +79,7 @@ OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)
     operation(*group_);
   } catch (const std::exception& error) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       failure_ = std::current_exception();
     }
     group_->abort(first_line(error));  // the other ranks are in this operation, and this rank will join no later one
@@ -96,8 +96,8 @@ OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)
 
 /// Waits until an operation is waiting. Returns false if there is none and none will come.
 bool CollectiveQueue::await_work() {
-  std::unique_lock lock(mutex_);
-  if (!time_) changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
+  MutexLock lock(mutex_);
+  if (!time_) changed_.wait(mutex_, [&]() TRIREME_REQUIRES(mutex_) { return ending_ || !waiting_.empty(); });
   while (waiting_.empty() && !ending_) {
     lock.unlock();
     time_->wait_for(told_, ++heard_, /*waits_for=*/"");
@@ -116,7 +116,7 @@ void CollectiveQueue::work(int device, int threads) {
     while (await_work()) {
       std::packaged_task<OperationDone()> task;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         task = std::move(waiting_.front());
         waiting_.pop_front();
       }

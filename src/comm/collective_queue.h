@@ -2,17 +2,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "base/memory.h"
+#include "base/mutex.h"
 #include "comm/flight_recorder.h"
 #include "trireme/communicator.h"
 
@@ -61,11 +60,11 @@ class CollectiveQueue {
   // ended.
   std::atomic<int64_t> told_{0}, done_{0}, ended_{0};
   int64_t started_ = 0, heard_ = 0;  // used by the queue's owner and by its thread, respectively
-  mutable std::mutex mutex_;
-  std::exception_ptr failure_;  // guarded by mutex_
-  std::condition_variable changed_;
-  std::deque<std::packaged_task<OperationDone()>> waiting_;  // guarded by mutex_
-  bool ending_ = false;                                      // guarded by mutex_
+  mutable Mutex mutex_;
+  std::exception_ptr failure_ TRIREME_GUARDED_BY(mutex_);
+  ConditionVariable changed_;
+  std::deque<std::packaged_task<OperationDone()>> waiting_ TRIREME_GUARDED_BY(mutex_);
+  bool ending_ TRIREME_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/seconds.h"
 #include "trireme/error.h"
 
@@ -94,14 +95,14 @@ struct RecorderPage {
 
 namespace {
 
-class Change {
+class TRIREME_SCOPED_CAPABILITY Change {
  public:
-  Change(RecorderPage& page, std::mutex& mutex) : lock_(mutex), version_(page.version) { step(); }
-  ~Change() { step(); }
+  Change(RecorderPage& page, Mutex& mutex) TRIREME_ACQUIRE(mutex) : lock_(mutex), version_(page.version) { step(); }
+  ~Change() TRIREME_RELEASE() { step(); }
 
  private:
   void step() { version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
-  const std::lock_guard<std::mutex> lock_;
+  const MutexLock lock_;
   std::atomic<uint64_t>& version_;
 };
 
@@ -255,14 +256,14 @@ LongWork::~LongWork() {
 Heartbeat::Heartbeat(std::shared_ptr<FlightRecorder> recorder) : recorder_(std::move(recorder)) {
   recorder_->beat();
   thread_ = std::thread([this] {
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kBeat, [this] { return stopped_; })) recorder_->beat();
+    MutexLock lock(mutex_);
+    while (!changed_.wait_for(mutex_, kBeat, [this]() TRIREME_REQUIRES(mutex_) { return stopped_; })) recorder_->beat();
   });
 }
 
 Heartbeat::~Heartbeat() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopped_ = true;
   }
   changed_.notify_all();

@@ -4,14 +4,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace trireme {
 
@@ -88,7 +88,7 @@ class FlightRecorder {
  private:
   RecorderPage* page_ = nullptr;
   int file_ = -1;
-  std::mutex mutex_;  // for writers
+  Mutex mutex_;  // for writers
   std::atomic<double> beaten_{0}, longest_pause_{0};
 };
 
@@ -130,9 +130,9 @@ class Heartbeat {
 
  private:
   const std::shared_ptr<FlightRecorder> recorder_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopped_ = false;  // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool stopped_ TRIREME_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -14,7 +14,7 @@ namespace trireme {
 void Tally::add(const CommunicationCount& more) {
   std::shared_ptr<Tally> parent;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     count_.bytes_sent += more.bytes_sent;
     count_.steps += more.steps;
     count_.operations += more.operations;
@@ -25,12 +25,12 @@ void Tally::add(const CommunicationCount& more) {
 }
 
 void Tally::detach() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   parent_.reset();
 }
 
 CommunicationCount Tally::count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return count_;
 }
 

@@ -3,12 +3,12 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/flight_recorder.h"
 #include "trireme/communicator.h"
 
@@ -25,9 +25,9 @@ class Tally {
   void detach();
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<Tally> parent_;  // guarded by mutex_
-  CommunicationCount count_;       // guarded by mutex_
+  mutable Mutex mutex_;
+  std::shared_ptr<Tally> parent_ TRIREME_GUARDED_BY(mutex_);
+  CommunicationCount count_ TRIREME_GUARDED_BY(mutex_);
 };
 
 class GroupMember : public Communicator {

@@ -118,7 +118,7 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
                "extend it: trireme profile EXPERIMENT --out THE_FILE"});
   // Measures all that is missing for this tensor degree, so that layers alternate as in a step.
   std::vector<LayerRequest> requests = requests_for(sites_, {tensor}, samples);
-  std::erase_if(requests, [&](const LayerRequest& r) {
+  std::erase_if(requests, [&](const LayerRequest& r) TRIREME_REQUIRES(mutex_) {
     return profile_.find(sites_.key(r.node, r.option, r.tensor), samples) != nullptr;
   });
   const double begin = steady_seconds();
@@ -134,7 +134,7 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
 
 const ProfiledCosts::Answer& ProfiledCosts::answer(NodeId node, const ShardingOption& option, int tensor,
                                                    int64_t samples) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const Question question{node, option.name, tensor, samples};
   if (const auto known = known_.find(question); known != known_.end()) return known->second;
   const Sizes& sizes = sizes_of(node, option, tensor, samples);
@@ -160,7 +160,7 @@ LayerMemory ProfiledCosts::memory(NodeId node, const ShardingOption& option, int
 
 UpdateMeasurement ProfiledCosts::update_of(int contributors) const {
   const std::string name = update_name(options_.optimizer, options_.sites.precision);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::map<int, UpdateMeasurement> measured;
   for (const UpdateMeasurement& u : profile_.updates)
     if (u.optimizer == name) measured[u.contributors] = u;
@@ -196,7 +196,7 @@ double ProfiledCosts::update_seconds(int64_t elements, int contributors, int) co
 }
 
 bool ProfiledCosts::measure_again(double seconds) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (measured_.empty()) return false;
   trireme::measure_again(sites_, measured_, seconds, options_.threads);
   for (const MeasuredGroup& group : measured_) group.write_to(profile_, sites_);
@@ -206,7 +206,7 @@ bool ProfiledCosts::measure_again(double seconds) const {
 }
 
 Profile ProfiledCosts::profile() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return profile_;
 }
 

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cost/layer_costs.h"
 #include "profile/layer_sites.h"
 #include "profile/measure_again.h"
@@ -51,17 +51,19 @@ class ProfiledCosts final : public LayerCosts {
     LayerMemory memory;
   };
 
-  const Answer& answer(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const;
-  const Sizes& sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const;  // mutex_ held
+  const Answer& answer(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const
+      TRIREME_EXCLUDES(mutex_);
+  const Sizes& sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const
+      TRIREME_REQUIRES(mutex_);
   UpdateMeasurement update_of(int contributors) const;
 
   LayerSites sites_;
   const ProfiledCostsOptions options_;
-  mutable std::mutex mutex_;
-  mutable Profile profile_;                      // guarded by mutex_
-  mutable std::vector<MeasuredGroup> measured_;  // guarded by mutex_: measurements made by this object, not in the
-                                                 // given profile
-  mutable std::map<Question, Answer> known_;     // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable Profile profile_ TRIREME_GUARDED_BY(mutex_);
+  // measurements made by this object, not in the given profile
+  mutable std::vector<MeasuredGroup> measured_ TRIREME_GUARDED_BY(mutex_);
+  mutable std::map<Question, Answer> known_ TRIREME_GUARDED_BY(mutex_);
 };
 
 /// Interpolates the measured `sizes` (not empty) for `samples` > 0.

@@ -77,7 +77,7 @@ std::vector<int64_t> BatchSampler::batch(int64_t epoch, int64_t k) const {
 
 BatchSampler::Order BatchSampler::order_of(int64_t epoch) const {
   check_internal(epoch >= 0, "epochs count from 0");
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Kept& kept = kept_[static_cast<size_t>(epoch % 2)];
   if (kept.epoch != epoch || !kept.order)
     kept = {epoch, std::make_shared<const std::vector<int64_t>>(order_ == SampleOrder::bucketed

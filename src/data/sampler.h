@@ -5,8 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace trireme {
 
@@ -66,9 +67,9 @@ class BatchSampler {
     int64_t epoch = -1;
     Order order;
   };
-  mutable std::mutex mutex_;
-  /// By epoch parity, because workers are at most one epoch apart; guarded by mutex_.
-  mutable std::array<Kept, 2> kept_;
+  mutable Mutex mutex_;
+  /// By epoch parity, because workers are at most one epoch apart.
+  mutable std::array<Kept, 2> kept_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme

@@ -93,7 +93,7 @@ PlannedBatch Batches::in_shape(const std::shared_ptr<const Dataset>& set, std::v
 
 /// Returns the model for a shape. Training and test samples are padded in the same way, so one model serves both.
 std::shared_ptr<const Model> Batches::model_for(const RepaddedSet& set, const PartLengths& parts) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::shared_ptr<const Model>& model = models_[parts];
   if (!model) model = std::make_shared<const Model>(build_model(experiment_, set));
   return model;

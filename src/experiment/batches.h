@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "data/sampler.h"
 #include "data/text/repadded_set.h"
 #include "experiment/loader.h"
@@ -49,9 +49,9 @@ class Batches {
   BatchSampler sampler_;
   std::vector<std::vector<int64_t>> test_;  ///< samples of each evaluation batch
 
-  mutable std::mutex mutex_;
-  /// Models built so far, by shape; guarded by mutex_.
-  mutable std::map<PartLengths, std::shared_ptr<const Model>> models_;
+  mutable Mutex mutex_;
+  /// Models built so far, by shape.
+  mutable std::map<PartLengths, std::shared_ptr<const Model>> models_ TRIREME_GUARDED_BY(mutex_);
 };
 
 /// Errors (user), before anything runs: the plan is valid for the experiment's model, but not for a shape that batches

@@ -71,7 +71,7 @@ Loader::~Loader() { stop(); }
 
 void Loader::stop() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
   work_changed_.notify_all();
@@ -79,7 +79,7 @@ void Loader::stop() {
     if (thread.joinable()) thread.join();
 }
 
-/// Plans the next batch. The caller holds the lock. Returns false if there are no more.
+/// Plans the next batch. Returns false if there are no more.
 bool Loader::plan_one() {
   if (ended_) return false;
   std::optional<PlannedBatch> planned;
@@ -96,7 +96,7 @@ bool Loader::plan_one() {
 }
 
 std::shared_ptr<Loader::Loading> Loader::next_for(int reader) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const int64_t number = taken_[size_t(reader)]++;
   while (number >= first_ + int64_t(batches_.size())) {
     if (plan_one()) continue;
@@ -128,7 +128,7 @@ Batch Loader::take(int reader) {
 
 double Loader::take_load_seconds(int reader) { return std::exchange(load_seconds_[size_t(reader)], 0.0); }
 
-/// True if one more batch that no reader has requested may be started. The caller holds the lock.
+/// True if one more batch that no reader has requested may be started.
 bool Loader::may_load_ahead() const {
   int64_t waiting = 0, bytes = 0;
   for (const auto& batch : batches_) {
@@ -140,8 +140,8 @@ bool Loader::may_load_ahead() const {
   return bytes_per_sample_ > 0 && waiting < kMostAhead && bytes + bytes / waiting <= options_.ahead_bytes;
 }
 
-/// Claims the first chunk that no thread has begun, of a planned batch or of the next one. The caller holds the lock.
-/// Returns false if there is none.
+/// Claims the first chunk that no thread has begun, of a planned batch or of the next one. Returns false if there is
+/// none.
 bool Loader::claim(std::shared_ptr<Loading>& batch, size_t& chunk) {
   if (to_load_.empty() && (!may_load_ahead() || !plan_one() || to_load_.empty())) return false;
   batch = to_load_.front();
@@ -155,11 +155,11 @@ void Loader::work() {
   // does that now, before the number is set to 1.
   at::get_num_threads();
   at::set_num_threads(1);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
     std::shared_ptr<Loading> batch;
     size_t chunk = 0;
-    work_changed_.wait(lock, [&] { return stopping_ || claim(batch, chunk); });
+    work_changed_.wait(mutex_, [&]() TRIREME_REQUIRES(mutex_) { return stopping_ || claim(batch, chunk); });
     if (stopping_) return;
     const Range range = batch->chunks[chunk].samples;
     lock.unlock();
@@ -186,7 +186,7 @@ void Loader::work() {
 
 /// Waits until the chunks [first, end) are loaded.
 void Loader::await(Loading& batch, size_t first, size_t end) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto ready = [&] {
     return std::all_of(batch.chunks.begin() + std::ptrdiff_t(first), batch.chunks.begin() + std::ptrdiff_t(end),
                        [](const Chunk& chunk) { return chunk.ready; });
@@ -195,7 +195,7 @@ void Loader::await(Loading& batch, size_t first, size_t end) {
     if (batch.error) std::rethrow_exception(batch.error);
     if (const std::string reason = stop_reason_(); !reason.empty())
       throw StoppedError({"waiting for data", "stopped", reason, ""});
-    chunks_changed_.wait_for(lock, kPoll);
+    chunks_changed_.wait_for(mutex_, kPoll);
   }
 }
 

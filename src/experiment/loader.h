@@ -3,18 +3,17 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "runtime/step.h"
 #include "trireme/dataset.h"
 
@@ -71,9 +70,9 @@ class Loader {
   struct Loading;
 
   std::shared_ptr<Loading> next_for(int reader);
-  bool plan_one();
-  bool may_load_ahead() const;
-  bool claim(std::shared_ptr<Loading>& batch, size_t& chunk);
+  bool plan_one() TRIREME_REQUIRES(mutex_);
+  bool may_load_ahead() const TRIREME_REQUIRES(mutex_);
+  bool claim(std::shared_ptr<Loading>& batch, size_t& chunk) TRIREME_REQUIRES(mutex_);
   void work();
   std::vector<at::Tensor> collect(Loading& batch, Range range);
   void await(Loading& batch, size_t first, size_t end);
@@ -83,18 +82,18 @@ class Loader {
   const std::function<std::string()> stop_reason_;
   std::vector<double> load_seconds_;  ///< by reader, each written by its own thread
 
-  std::mutex mutex_;
-  std::condition_variable work_changed_;    ///< notifies the threads: a chunk to claim, or the end
-  std::condition_variable chunks_changed_;  ///< notifies readers: a chunk is loaded, or failed
-  // guarded by mutex_
-  std::deque<std::shared_ptr<Loading>> batches_;  ///< planned and not yet taken by all readers
-  std::deque<std::shared_ptr<Loading>> to_load_;  ///< with chunks that no thread has begun
-  int64_t first_ = 0;                             ///< number of batches_.front()
-  std::vector<int64_t> taken_;                    ///< by reader: number of its next batch
-  int64_t bytes_per_sample_ = 0;                  ///< of the chunk loaded last; 0: not known yet
-  bool ended_ = false;                            ///< there are no more plans
-  std::exception_ptr plan_error_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  ConditionVariable work_changed_;    ///< notifies the threads: a chunk to claim, or the end
+  ConditionVariable chunks_changed_;  ///< notifies readers: a chunk is loaded, or failed
+  /// Planned and not yet taken by all readers.
+  std::deque<std::shared_ptr<Loading>> batches_ TRIREME_GUARDED_BY(mutex_);
+  std::deque<std::shared_ptr<Loading>> to_load_ TRIREME_GUARDED_BY(mutex_);  ///< with chunks that no thread has begun
+  int64_t first_ TRIREME_GUARDED_BY(mutex_) = 0;                             ///< number of batches_.front()
+  std::vector<int64_t> taken_ TRIREME_GUARDED_BY(mutex_);                    ///< by reader: number of its next batch
+  int64_t bytes_per_sample_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< of the chunk loaded last; 0: not known yet
+  bool ended_ TRIREME_GUARDED_BY(mutex_) = false;            ///< there are no more plans
+  std::exception_ptr plan_error_ TRIREME_GUARDED_BY(mutex_);
+  bool stopping_ TRIREME_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;
 };

@@ -184,7 +184,7 @@ bool ReplicaBatches::starts_stream(int64_t step) const {
 
 /// Returns the samples of one replica in the order of an epoch.
 std::shared_ptr<const std::vector<int64_t>> ReplicaBatches::order_of(int replica, int64_t epoch) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Kept& kept = kept_[size_t(replica)];
   if (kept.epoch == epoch) return kept.order;
   const std::vector<int64_t>& mine = own(replica);

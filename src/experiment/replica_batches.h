@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "experiment/batches.h"
 #include "experiment/replica_spec.h"
 #include "experiment/run_spec.h"
@@ -66,8 +66,8 @@ class ReplicaBatches {
     int64_t epoch = -1;
     std::shared_ptr<const std::vector<int64_t>> order;
   };
-  mutable std::mutex mutex_;
-  mutable std::vector<Kept> kept_;  ///< by replica; guarded by mutex_
+  mutable Mutex mutex_;
+  mutable std::vector<Kept> kept_ TRIREME_GUARDED_BY(mutex_);  ///< by replica
 };
 
 }  // namespace trireme

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "forecast/predict_program.h"
 #include "plan/cluster_file.h"
 #include "trireme/error.h"
@@ -26,7 +26,7 @@ class PredictedSteps {
 
   double seconds(int replica, int64_t samples) const {
     const Devices devices = devices_of_replica(replica);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto [known, is_new] = known_.try_emplace({devices, samples}, 0.0);
     if (is_new) known->second = predicted(replica, samples);
     return known->second / (cluster_.devices.empty() ? speed_of(experiment_, replica) : 1);
@@ -58,8 +58,8 @@ class PredictedSteps {
   const Model& model_;
   const Plan plan_;
   Cluster cluster_;  ///< has no devices if the seconds come from a profile
-  mutable std::mutex mutex_;
-  mutable std::map<std::pair<Devices, int64_t>, double> known_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable std::map<std::pair<Devices, int64_t>, double> known_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ SynchronousSteps::SynchronousSteps(ComputeTimes times, const Program& program, S
 }
 
 double SynchronousSteps::seconds(int, int64_t step) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   while (int64_t(seconds_.size()) <= step) make_step(int64_t(seconds_.size()));
   return seconds_[size_t(step)];
 }
@@ -72,7 +72,7 @@ void SynchronousSteps::make_step(int64_t step) const {
 }
 
 std::vector<HubCounts> SynchronousSteps::counts() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return counts_;
 }
 

@@ -3,10 +3,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/local/emulated_links.h"
 #include "experiment/experiment.h"
 #include "experiment/replica_batches.h"
@@ -69,7 +69,7 @@ class SynchronousSteps final : public StepTimes {
   std::vector<HubCounts> counts() const;
 
  private:
-  void make_step(int64_t step) const;
+  void make_step(int64_t step) const TRIREME_REQUIRES(mutex_);
 
   const ComputeTimes times_;
   const Samples samples_;
@@ -77,10 +77,10 @@ class SynchronousSteps final : public StepTimes {
   std::vector<int64_t> bytes_;   ///< by worker: bytes sent in a step
   int collectives_ = 0;          ///< number per step
   double exchange_seconds_ = 0;  ///< per step
-  mutable std::mutex mutex_;
-  mutable double now_ = 0;                 ///< time at which the next step begins; guarded by mutex_
-  mutable std::vector<double> seconds_;    ///< by step; guarded by mutex_
-  mutable std::vector<HubCounts> counts_;  ///< by worker; guarded by mutex_
+  mutable Mutex mutex_;
+  mutable double now_ TRIREME_GUARDED_BY(mutex_) = 0;                 ///< time at which the next step begins
+  mutable std::vector<double> seconds_ TRIREME_GUARDED_BY(mutex_);    ///< by step
+  mutable std::vector<HubCounts> counts_ TRIREME_GUARDED_BY(mutex_);  ///< by worker
 };
 
 /// Returns the steps of the policy synchronous, whose plan is one replica of all workers. `samples`: of the global

@@ -102,7 +102,7 @@ CostSource Predictions::settled_source(const Plan& plan) {
     Model model;
     std::shared_ptr<const LayerCosts> layers;
   };
-  const auto own = std::make_shared<Own>(model_, nullptr);
+  const auto own = std::make_shared<Own>(Own{model_, nullptr});
   CostSource source;
   if (cluster_) {
     source = described_source(experiment_, own->model, *cluster_,

@@ -92,7 +92,7 @@ Progress::Bar& Progress::find(const std::string& name) {
 }
 
 void Progress::begin(const std::string& name, int64_t total) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   find(name).total = total;
   if (options_.terminal) redraw("", true);
   else
@@ -100,7 +100,7 @@ void Progress::begin(const std::string& name, int64_t total) {
 }
 
 void Progress::update(const std::string& name, const StepReport& report) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Bar& bar = find(name);
   bool first = !bar.reported;
   bar.report = report;
@@ -115,7 +115,7 @@ void Progress::update(const std::string& name, const StepReport& report) {
 }
 
 void Progress::end(const std::string& name, const RunResult& result) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(running_, [&](const Bar& b) { return b.name == name; });
   std::string line = finished_line(name, name_columns_, result);
   if (options_.terminal) redraw(cut_to(line, columns() - 1), true);
@@ -123,7 +123,7 @@ void Progress::end(const std::string& name, const RunResult& result) {
 }
 
 void Progress::say(std::string_view line) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (options_.terminal) redraw(cut_to(line, columns() - 1), true);
   else options_.write(std::string(line) + "\n");
 }

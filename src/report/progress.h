@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "train/observer.h"
 
 namespace trireme {
@@ -51,17 +51,16 @@ class Progress {
     double last_log = 0;
   };
 
-  Bar& find(const std::string& name);
-  void redraw(std::string_view above, bool force);
+  Bar& find(const std::string& name) TRIREME_REQUIRES(mutex_);
+  void redraw(std::string_view above, bool force) TRIREME_REQUIRES(mutex_);
   int columns() const;
 
   ProgressOptions options_;
-  std::mutex mutex_;
-  // guarded by mutex_
-  int name_columns_;  ///< width of the widest name so far
-  std::vector<Bar> running_;
-  int drawn_ = 0;  ///< lines on the screen that the next redraw replaces
-  double last_draw_ = -1e9;
+  Mutex mutex_;
+  int name_columns_ TRIREME_GUARDED_BY(mutex_);  ///< width of the widest name so far
+  std::vector<Bar> running_ TRIREME_GUARDED_BY(mutex_);
+  int drawn_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< lines on the screen that the next redraw replaces
+  double last_draw_ TRIREME_GUARDED_BY(mutex_) = -1e9;
 };
 
 }  // namespace trireme

@@ -156,7 +156,7 @@ void Run::begin_phase(std::unique_ptr<Phase> phase) {
   plans_.push_back(p.plan);
   memory_.resize(std::max(memory_.size(), size_t(p.plan.workers())));
   std::shared_ptr<Phase> last = std::move(phase);  // its threads end outside the lock
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (; devices_ < p.plan.workers(); ++devices_) {
     set_memory_limit(devices_, enforced_limit(p.first_step));
     reset_memory_peak(devices_);
@@ -248,7 +248,7 @@ void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
     if (!experiment.memory_changes.empty()) set_memory_limit(rank, enforced_limit(step));
     if (gate.probes_before(step)) {
       const LinkEstimate links = probe_links(worker.world());
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       measured_links_ = links;
     }
     StepOutcome outcome = worker.train(training_input(phase, phase.only_group(), rank, step));
@@ -348,7 +348,7 @@ bool Run::changes_plan(Phase& phase, int rank, Worker& worker, int64_t step) {
   if (step == steps) return false;
   worker.barrier();  // all workers have been refused
   if (rank == 0) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     phase.ends_in_change = wanted_.has_value() && gate.reopen();
     if (phase.ends_in_change) {
       change_ = {.step = step,
@@ -367,7 +367,7 @@ void Run::note_begin() {
   state_.reset();
   if (plans_.size() == 1) return;  // the previous workers were those of an earlier run
   change_.seconds = steady_seconds() - change_began_;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   changes_.push_back(change_);
 }
 
@@ -414,7 +414,7 @@ void Run::work_all() {
       }
       std::optional<PlanSwitch> wanted;
       {
-        std::lock_guard lock(mutex_);
+        MutexLock lock(mutex_);
         wanted.swap(wanted_);
       }
       validate(wanted->plan, model, experiment.batch, "plan " + wanted->plan.name);
@@ -435,14 +435,14 @@ void Run::work_all() {
 
 void Run::change_plan(PlanSwitch wanted) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     wanted_ = std::move(wanted);
   }
   gate.pause();
 }
 
 std::optional<LinkEstimate> Run::take_links() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::optional<LinkEstimate> taken;
   taken.swap(measured_links_);
   return taken;
@@ -456,7 +456,7 @@ void Run::stop(const std::string& reason) {
 void Run::abort(const std::string& reason) {
   std::shared_ptr<Phase> phase;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (abort_reason_.empty()) abort_reason_ = reason;
     phase = phase_;
   }
@@ -466,14 +466,14 @@ void Run::abort(const std::string& reason) {
 }
 
 std::string Run::abort_reason() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return abort_reason_;
 }
 
 void Run::stop_loading() {
   std::shared_ptr<Phase> phase;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     phase = phase_;
   }
   for (const auto& group : phase->groups)
@@ -481,12 +481,12 @@ void Run::stop_loading() {
 }
 
 int Run::devices() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return devices_;
 }
 
 std::vector<PlanChange> Run::changes() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return changes_;
 }
 

@@ -3,10 +3,10 @@
 
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "experiment/batches.h"
 #include "experiment/loader.h"
 #include "experiment/run_spec.h"
@@ -181,13 +181,13 @@ class Run {
   const std::shared_ptr<EmulatedLinks> links_;  ///< null: no emulated links
   const std::shared_ptr<ProcessRank> process_;  ///< null: workers are threads
 
-  mutable std::mutex mutex_;
-  std::shared_ptr<Phase> phase_;                // guarded by mutex_ while work_all runs; replaced by its thread only
-  std::string abort_reason_;                    // guarded by mutex_
-  std::optional<PlanSwitch> wanted_;            // guarded by mutex_
-  std::optional<LinkEstimate> measured_links_;  // guarded by mutex_
-  std::vector<PlanChange> changes_;             // guarded by mutex_
-  int devices_ = 0;                             // guarded by mutex_
+  mutable Mutex mutex_;
+  std::shared_ptr<Phase> phase_;  // guarded by mutex_ while work_all runs; replaced by its thread only
+  std::string abort_reason_ TRIREME_GUARDED_BY(mutex_);
+  std::optional<PlanSwitch> wanted_ TRIREME_GUARDED_BY(mutex_);
+  std::optional<LinkEstimate> measured_links_ TRIREME_GUARDED_BY(mutex_);
+  std::vector<PlanChange> changes_ TRIREME_GUARDED_BY(mutex_);
+  int devices_ TRIREME_GUARDED_BY(mutex_) = 0;
 
   /// Of the first phase, which is then the only one; null: the plan has no agreement.
   std::unique_ptr<RunAgreement> agreement_;

@@ -2,12 +2,11 @@
 // workers continue.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "base/mutex.h"
 #include "runtime/migrate/training_state.h"
 
 namespace trireme {
@@ -41,11 +40,11 @@ class StateHandover {
   void give_back(TrainingState used);
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool under_way_ = false;                 // guarded by mutex_
-  std::optional<GatheredState> gathered_;  // guarded by mutex_
-  TrainingState used_;                     // guarded by mutex_
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  bool under_way_ TRIREME_GUARDED_BY(mutex_) = false;
+  std::optional<GatheredState> gathered_ TRIREME_GUARDED_BY(mutex_);
+  TrainingState used_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme

@@ -32,7 +32,7 @@ double StepRecord::end() const {
 }
 
 void StepRecords::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto [it, fresh] = drafts_.try_emplace({step, evaluation});
   if (fresh) {
     it->second.entry.evaluation = evaluation;
@@ -49,27 +49,29 @@ void StepRecords::post(int rank, int64_t step, bool evaluation, StepOutcome outc
 }
 
 void StepRecords::post_whole(StepRecord entry) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   whole_.push_back(std::move(entry));
 }
 
 void StepRecords::change_plan(int ranks) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ranks_ = ranks;
   ++plan_;
 }
 
 void StepRecords::close() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   closed_ = true;
   changed_.notify_all();
 }
 
 std::optional<StepRecord> StepRecords::next(double seconds, bool& timed_out) {
-  std::unique_lock lock(mutex_);
-  auto complete = [&] { return next_ < order_.size() && drafts_[order_[next_]].is_complete(); };
-  timed_out = !changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                                 [&] { return closed_ || complete() || !whole_.empty(); });
+  MutexLock lock(mutex_);
+  auto complete = [&]() TRIREME_REQUIRES(mutex_) {
+    return next_ < order_.size() && drafts_[order_[next_]].is_complete();
+  };
+  timed_out = !changed_.wait_for(mutex_, std::chrono::duration<double>(seconds),
+                                 [&]() TRIREME_REQUIRES(mutex_) { return closed_ || complete() || !whole_.empty(); });
   if (!whole_.empty()) {
     timed_out = false;
     StepRecord entry = std::move(whole_.front());
@@ -84,36 +86,36 @@ std::optional<StepRecord> StepRecords::next(double seconds, bool& timed_out) {
 }
 
 bool StepGate::enter(int64_t step) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (step >= end_) return false;
   newest_ = std::max(newest_, step);
   return true;
 }
 
 void StepGate::stop() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   end_ = std::min(end_, newest_ + 1);
   stopped_ = true;
 }
 
 void StepGate::pause() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   end_ = std::min(end_, newest_ + 1);
 }
 
 bool StepGate::reopen() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!stopped_) end_ = INT64_MAX;
   return !stopped_;
 }
 
 void StepGate::request_probe() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   probe_ = newest_ + 1;
 }
 
 bool StepGate::probes_before(int64_t step) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return step == probe_;
 }
 

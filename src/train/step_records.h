@@ -1,13 +1,12 @@
 // The records to which the workers of a run post their outcomes, and which the coordinating thread reads in order.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "runtime/step.h"
 
 namespace trireme {
@@ -52,15 +51,15 @@ class StepRecords {
     StepRecord entry;
     bool is_complete() const { return posted == int(entry.outcomes.size()); }
   };
-  std::mutex mutex_;
-  int ranks_;     // guarded by mutex_
-  int plan_ = 0;  // guarded by mutex_
-  std::condition_variable changed_;
-  std::map<std::pair<int64_t, bool>, Draft> drafts_;  // guarded by mutex_
-  std::deque<StepRecord> whole_;                      // guarded by mutex_
-  std::vector<std::pair<int64_t, bool>> order_;       // in the order of the first posts; guarded by mutex_
-  size_t next_ = 0;
-  bool closed_ = false;
+  Mutex mutex_;
+  int ranks_ TRIREME_GUARDED_BY(mutex_);
+  int plan_ TRIREME_GUARDED_BY(mutex_) = 0;
+  ConditionVariable changed_;
+  std::map<std::pair<int64_t, bool>, Draft> drafts_ TRIREME_GUARDED_BY(mutex_);
+  std::deque<StepRecord> whole_ TRIREME_GUARDED_BY(mutex_);
+  std::vector<std::pair<int64_t, bool>> order_ TRIREME_GUARDED_BY(mutex_);  // in the order of the first posts
+  size_t next_ TRIREME_GUARDED_BY(mutex_) = 0;
+  bool closed_ TRIREME_GUARDED_BY(mutex_) = false;
 };
 
 /// Lets the coordinator end training after a step on which all workers agree: each worker calls enter() before each
@@ -82,11 +81,11 @@ class StepGate {
   bool probes_before(int64_t step);
 
  private:
-  std::mutex mutex_;
-  int64_t newest_ = -1;      // guarded by mutex_
-  int64_t end_ = INT64_MAX;  // guarded by mutex_
-  bool stopped_ = false;     // guarded by mutex_
-  int64_t probe_ = -1;       // guarded by mutex_: measure before this step
+  Mutex mutex_;
+  int64_t newest_ TRIREME_GUARDED_BY(mutex_) = -1;
+  int64_t end_ TRIREME_GUARDED_BY(mutex_) = INT64_MAX;
+  bool stopped_ TRIREME_GUARDED_BY(mutex_) = false;
+  int64_t probe_ TRIREME_GUARDED_BY(mutex_) = -1;  // measure before this step
 };
 
 }  // namespace trireme

@@ -12,13 +12,13 @@
 namespace trireme {
 
 void TrainedWeights::add_parameters(const ParameterStore& store) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (int p = 0; p < int(program_.parameters.size()); ++p)
     tensors_[program_.parameters[size_t(p)].spec.name] = store.full_parameter(p);
 }
 
 void TrainedWeights::add_buffers(int rank, const Worker& worker) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (OpId id = 0; id < OpId(program_.ops.size()); ++id) {
     const Op& op = program_.ops[size_t(id)];
     if (op.mesh.index_of(rank) < 0 || op.mesh.data_index(rank) != 0) continue;
@@ -43,7 +43,7 @@ void TrainedWeights::gather(int rank, Worker& worker, const ParameterStore& stor
     if (rank == 0) add_parameters(store);
     add_buffers(rank, worker);
   } catch (const std::exception& error) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     failure_ = first_line(error);
   }
   worker.barrier();

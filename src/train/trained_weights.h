@@ -1,9 +1,9 @@
 // The whole weights of a run, assembled from the parts of its workers.
 #pragma once
 
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "experiment/experiment.h"
 #include "runtime/worker.h"
 #include "trireme/tensor_map.h"
@@ -47,7 +47,7 @@ class TrainedWeights {
   const Program& program_;
   const Model& model_;
   const TensorMap none_;
-  std::mutex mutex_;
+  Mutex mutex_;
   TensorMap tensors_;    // guarded by mutex_ while workers gather
   std::string failure_;  // guarded by mutex_ while workers gather
   bool is_whole_ = false;

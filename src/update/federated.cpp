@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <cmath>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "base/random.h"
 #include "trireme/error.h"
 #include "update/cadence.h"
@@ -67,7 +67,7 @@ class FederatedServer final : public CentralServer {
   void stop() { stops_ = true; }
 
   std::vector<RoundRecord> records() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return records_;
   }
 
@@ -93,7 +93,7 @@ class FederatedServer final : public CentralServer {
     stops_ = stops && !fields.reads();  // a resumed run decides again when it is long enough
     if (fields.reads()) rounds_.reopen();
     if (fields.reads()) resumed_ = now;
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     record_fields(fields, "rounds over: ", records_);
   }
   void shard_fields(StateFields& fields, int, CentralShard& shard) override {
@@ -150,7 +150,7 @@ class FederatedServer final : public CentralServer {
     if (policy_.on_round) policy_.on_round(record, {.weights = shard.weights, .statistics = shard.statistics});
     if (stops_) rounds_.stop();
     else rounds_.next(now);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     records_.push_back(record);
   }
 
@@ -163,8 +163,8 @@ class FederatedServer final : public CentralServer {
   std::optional<double> resumed_;  ///< time on the hub's clock; null: not resumed
 
   std::atomic<bool> stops_ = false;
-  mutable std::mutex mutex_;
-  std::vector<RoundRecord> records_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<RoundRecord> records_ TRIREME_GUARDED_BY(mutex_);
 };
 
 class Client final : public CentralReplica {

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "base/mutex.h"
 #include "update/registry.h"
 #include "update/statistics.h"
 
@@ -82,12 +83,13 @@ struct Shared {
   std::vector<SharedBucket> weights;  ///< made under `made`
   std::atomic<int64_t> steps{0};      ///< number of steps added so far
 
-  std::mutex mutex;
-  std::vector<RunningStatistics> statistics;  ///< guarded by mutex
+  Mutex mutex;
+  std::vector<RunningStatistics> statistics TRIREME_GUARDED_BY(mutex);
 
   /// Makes the initial values, equal for all replicas: those of a saved state, or of the first replica that begins.
   void make(const ReplicaState& state) {
     std::vector<at::Tensor> values = state.weights;
+    MutexLock lock(mutex);
     statistics = copies_of(state.statistics);
     if (saved) {
       for (at::Tensor& bucket : values) bucket = at::empty_like(bucket);
@@ -111,7 +113,7 @@ struct Shared {
     return copies;
   }
 
-  void fields(StateFields& fields, std::vector<at::Tensor>& values) {
+  void fields(StateFields& fields, std::vector<at::Tensor>& values) TRIREME_REQUIRES(mutex) {
     int64_t added = steps.load(kRelaxed);
     fields.value("steps", added);
     steps.store(added, kRelaxed);
@@ -143,7 +145,7 @@ class HogwildReplica final : public ReplicaPolicy {
     });
     hub_.count_staleness(shared_.steps.fetch_add(1, kRelaxed) - steps_read_);
     if (state.statistics.empty()) return false;
-    std::lock_guard lock(shared_.mutex);
+    MutexLock lock(shared_.mutex);
     mix_statistics(shared_.statistics, state.statistics, 1.0 / hub_.replicas());
     return false;
   }
@@ -155,7 +157,7 @@ class HogwildReplica final : public ReplicaPolicy {
 
   ModelValues values_for_evaluation(ReplicaState&) override {
     ModelValues values{.weights = shared_.copies_of_weights(), .statistics = {}};
-    std::lock_guard lock(shared_.mutex);
+    MutexLock lock(shared_.mutex);
     values.statistics = copies_of(shared_.statistics);
     return values;
   }
@@ -211,7 +213,7 @@ class Hogwild final : public UpdatePolicy {
       return;
     }
     std::vector<at::Tensor> values = shared_.copies_of_weights();
-    std::lock_guard lock(shared_.mutex);
+    MutexLock lock(shared_.mutex);
     shared_.fields(fields, values);
   }
 

@@ -1,4 +1,5 @@
 // Whole federated runs: how long they are, what their rounds say, and what a client does whose values are no numbers.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // Whole runs under update policies, beside runs of one device.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -27,13 +27,13 @@ EmulatedLinks::EmulatedLinks(int workers, LinkSchedule schedule)
       in_free_(size_t(workers)) {}
 
 void EmulatedLinks::begin_step(int64_t step) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (; next_change_ < schedule_.changes.size() && schedule_.changes[next_change_].at_step <= step; ++next_change_)
     speed_ = schedule_.changes[next_change_].speed;
 }
 
 LinkSpeed EmulatedLinks::speed() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return speed_;
 }
 
@@ -48,7 +48,7 @@ EmulatedLinks::Time::duration EmulatedLinks::transfer(int64_t bytes) const {
 EmulatedLinks::Time EmulatedLinks::message(int from, int to, int64_t bytes) {
   const Time now = std::chrono::steady_clock::now();
   if (from == to) return now;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Time& out = out_free_.at(size_t(from));
   Time& in = in_free_.at(size_t(to));
   out = in = std::max({now, out, in}) + transfer(bytes);
@@ -57,7 +57,7 @@ EmulatedLinks::Time EmulatedLinks::message(int from, int to, int64_t bytes) {
 
 EmulatedLinks::Time EmulatedLinks::collective(std::span<const int> ranks, std::span<const int64_t> bytes, int rounds) {
   Time last = std::chrono::steady_clock::now();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (rounds == 0) return last;
   const Time begin = last;
   for (size_t i = 0; i < ranks.size(); ++i) {

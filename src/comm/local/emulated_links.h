@@ -10,10 +10,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/local/local_group.h"
 
 namespace trireme {
@@ -54,13 +54,13 @@ class EmulatedLinks {
 
  private:
   Time::duration seconds(double s) const;
-  Time::duration transfer(int64_t bytes) const;
+  Time::duration transfer(int64_t bytes) const TRIREME_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   const LinkSchedule schedule_;
-  size_t next_change_ = 0;  // guarded by mutex_, as are all following members
-  LinkSpeed speed_;
-  std::vector<Time> out_free_, in_free_;  // by worker
+  size_t next_change_ TRIREME_GUARDED_BY(mutex_) = 0;
+  LinkSpeed speed_ TRIREME_GUARDED_BY(mutex_);
+  std::vector<Time> out_free_ TRIREME_GUARDED_BY(mutex_), in_free_ TRIREME_GUARDED_BY(mutex_);  // by worker
 };
 
 }  // namespace trireme

@@ -67,20 +67,20 @@ LocalState::LocalState(int size, std::shared_ptr<EmulatedLinks> links)
 
 void LocalState::abort(const std::string& reason) {
   {
-    std::lock_guard lock(reason_mutex_);
+    MutexLock lock(reason_mutex_);
     if (aborted_) return;
     reason_ = reason;
     aborted_ = true;
   }
   if (virtual_time_) virtual_time_->abort(reason);
   for (Lot& lot : lots_) {
-    { std::lock_guard lock(lot.mutex); }  // a thread between its last check and its sleep holds the mutex
+    { MutexLock lock(lot.mutex); }  // a thread between its last check and its sleep holds the mutex
     lot.changed.notify_all();
   }
 }
 
 std::string LocalState::abort_reason() const {
-  std::lock_guard lock(reason_mutex_);
+  MutexLock lock(reason_mutex_);
   return reason_;
 }
 
@@ -154,11 +154,11 @@ bool LocalState::spin(const std::atomic<int64_t>& counter, int64_t target) const
 // sequentially consistent, so one of them sees the other.
 void LocalState::sleep(const std::atomic<int64_t>& counter, int64_t target, double until) {
   Lot& lot = lot_of(&counter);
-  std::unique_lock lock(lot.mutex);
+  MutexLock lock(lot.mutex);
   lot.sleepers.fetch_add(1);
   for (double left = until - now(); left > 0 && counter.load() < target && !aborted_.load(); left = until - now()) {
-    if (left < kFarAway) lot.changed.wait_for(lock, std::chrono::duration<double>(left));
-    else lot.changed.wait(lock);
+    if (left < kFarAway) lot.changed.wait_for(lot.mutex, std::chrono::duration<double>(left));
+    else lot.changed.wait(lot.mutex);
   }
   lot.sleepers.fetch_sub(1);
 }
@@ -168,14 +168,14 @@ void LocalState::advance(std::atomic<int64_t>& counter, int64_t by) {
   Lot& lot = lot_of(&counter);
   counter.fetch_add(by);  // from now on the owner of `counter` may destroy it
   if (lot.sleepers.load() == 0) return;
-  { std::lock_guard lock(lot.mutex); }
+  { MutexLock lock(lot.mutex); }
   lot.changed.notify_all();
 }
 
 void LocalState::post(int receiver, const Address& address, at::Tensor message, Time there) {
   Mailbox& box = mailboxes_[receiver];
   {
-    std::lock_guard lock(box.mutex);
+    MutexLock lock(box.mutex);
     box.queues[address].emplace_back(std::move(message), there);
   }
   advance(box.posted, 1);
@@ -188,7 +188,7 @@ at::Tensor LocalState::take(int receiver, const Address& address, double& waited
     const int64_t seen = box.posted.load(std::memory_order_acquire);
     std::pair<at::Tensor, Time> message;
     {
-      std::lock_guard lock(box.mutex);
+      MutexLock lock(box.mutex);
       if (auto queue = box.queues.find(address); queue != box.queues.end()) {
         message = std::move(queue->second.front());
         queue->second.pop_front();
@@ -215,7 +215,7 @@ void LocalState::sleep_until(Time time) const {
 }
 
 std::shared_ptr<LocalGroup> LocalState::group(int64_t parent, const std::vector<int>& world_ranks, int64_t occurrence) {
-  std::lock_guard lock(groups_mutex_);
+  MutexLock lock(groups_mutex_);
   const auto [place, is_new] = foundings_.try_emplace({parent, world_ranks, occurrence});
   Founding& founding = place->second;
   if (is_new)

@@ -6,16 +6,16 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace trireme {
 
@@ -77,14 +77,14 @@ class LocalState {
 
   /// Where threads sleep that wait for counters with one hash value.
   struct alignas(64) Lot {
-    std::mutex mutex;
-    std::condition_variable changed;
+    Mutex mutex;
+    ConditionVariable changed;
     std::atomic<int> sleepers{0};
   };
   struct Mailbox {
-    std::mutex mutex;
-    std::map<Address, std::deque<std::pair<at::Tensor, Time>>> queues;  // guarded by mutex
-    std::atomic<int64_t> posted{0};                                     // messages so far; advanced after the push
+    Mutex mutex;
+    std::map<Address, std::deque<std::pair<at::Tensor, Time>>> queues TRIREME_GUARDED_BY(mutex);
+    std::atomic<int64_t> posted{0};  // messages so far; advanced after the push
   };
   struct Founding {
     std::shared_ptr<LocalGroup> group;
@@ -105,12 +105,13 @@ class LocalState {
   std::vector<Mailbox> mailboxes_;  // by world rank of the receiver
 
   std::atomic<bool> aborted_{false};
-  mutable std::mutex reason_mutex_;
-  std::string reason_;  // guarded by reason_mutex_
+  mutable Mutex reason_mutex_;
+  std::string reason_ TRIREME_GUARDED_BY(reason_mutex_);
 
-  std::mutex groups_mutex_;
-  std::map<GroupKey, Founding> foundings_;  // guarded by groups_mutex_: groups that some members have not requested yet
-  int64_t next_group_ = 0;                  // guarded by groups_mutex_
+  Mutex groups_mutex_;
+  // groups that some members have not requested yet
+  std::map<GroupKey, Founding> foundings_ TRIREME_GUARDED_BY(groups_mutex_);
+  int64_t next_group_ TRIREME_GUARDED_BY(groups_mutex_) = 0;
 };
 
 }  // namespace trireme

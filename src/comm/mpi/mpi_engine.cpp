@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "comm/rendezvous/key_exchange.h"
 #include "trireme/error.h"
 
@@ -39,14 +40,18 @@ std::string text_of_error(int code) {
 }  // namespace
 
 struct MpiEngine::State {
-  std::mutex mutex;
-  std::condition_variable asked;    // work for the thread
-  std::condition_variable changed;  // `started` or `ended`
-  // guarded by mutex
-  bool started = false, ended = false, stopping = false, broken = false;
-  std::string trouble;  // why MPI did not start
-  std::vector<std::shared_ptr<MpiOperation>> to_start, to_withdraw;
-  int rank = 0, size = 1, greatest_tag = 0;
+  Mutex mutex;
+  ConditionVariable asked;    // work for the thread
+  ConditionVariable changed;  // `started` or `ended`
+  bool started TRIREME_GUARDED_BY(mutex) = false;
+  bool ended TRIREME_GUARDED_BY(mutex) = false;
+  bool stopping TRIREME_GUARDED_BY(mutex) = false;
+  bool broken TRIREME_GUARDED_BY(mutex) = false;
+  std::string trouble TRIREME_GUARDED_BY(mutex);  // why MPI did not start
+  std::vector<std::shared_ptr<MpiOperation>> to_start TRIREME_GUARDED_BY(mutex), to_withdraw TRIREME_GUARDED_BY(mutex);
+  int rank TRIREME_GUARDED_BY(mutex) = 0;
+  int size TRIREME_GUARDED_BY(mutex) = 1;
+  int greatest_tag TRIREME_GUARDED_BY(mutex) = 0;
 
   // of the thread alone: `requests[i]` is one of `owners[i]`'s pieces
   std::vector<MPI_Request> requests;
@@ -66,7 +71,7 @@ bool MpiEngine::State::open() {
   int provided = 0, running = 0, found = 0;
   MPI_Initialized(&running);
   const int error = running ? MPI_SUCCESS : MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   started = true;
   changed.notify_all();
   if (running) trouble = "other code in this process has already started MPI";
@@ -86,7 +91,7 @@ void MpiEngine::State::close() {
   for (const auto& operation : std::vector(owners)) withdraw(*operation);
   for (const Clock::time_point end = Clock::now() + kClearLimit; !requests.empty() && Clock::now() < end;) look();
   MPI_Finalize();
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   ended = true;
   changed.notify_all();
 }
@@ -149,7 +154,7 @@ bool MpiEngine::State::look() {
 void MpiEngine::State::end_piece(const std::shared_ptr<MpiOperation>& operation, int error) {
   if (operation->error == MPI_SUCCESS) operation->error = error;
   if (--operation->pieces > 0) return;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   operation->done = true;
   if (operation->error != MPI_SUCCESS) operation->trouble = text_of_error(operation->error);
   operation->changed.notify_all();
@@ -163,11 +168,13 @@ void MpiEngine::run(State& state) {
   microseconds nap = kFirstNap;
   while (true) {
     {
-      std::unique_lock lock(state.mutex);
-      const auto has_work = [&] { return state.stopping || !state.to_start.empty() || !state.to_withdraw.empty(); };
+      MutexLock lock(state.mutex);
+      const auto has_work = [&]() TRIREME_REQUIRES(state.mutex) {
+        return state.stopping || !state.to_start.empty() || !state.to_withdraw.empty();
+      };
       if (!has_work() && Clock::now() - last > kEagerly) {
-        if (state.requests.empty()) state.asked.wait(lock, has_work);
-        else if (!state.asked.wait_for(lock, nap, has_work)) nap = std::min(2 * nap, kLongestNap);
+        if (state.requests.empty()) state.asked.wait(state.mutex, has_work);
+        else if (!state.asked.wait_for(state.mutex, nap, has_work)) nap = std::min(2 * nap, kLongestNap);
       }
       if (state.stopping) break;
       begun.swap(state.to_start);
@@ -194,11 +201,11 @@ MpiEngine& MpiEngine::instance() {
 
 MpiEngine::MpiEngine() : state_(std::make_shared<State>()) {
   std::thread([state = state_] { run(*state); }).detach();
-  std::unique_lock lock(state_->mutex);
-  const auto has_started = [&] { return state_->started; };
-  if (!state_->changed.wait_for(lock, std::chrono::duration<double>(kSaysThatItWaits), has_started))
+  MutexLock lock(state_->mutex);
+  const auto has_started = [&]() TRIREME_REQUIRES(state_->mutex) { return state_->started; };
+  if (!state_->changed.wait_for(state_->mutex, std::chrono::duration<double>(kSaysThatItWaits), has_started))
     spdlog::warn("MPI has not started yet: it waits until all ranks are there");
-  state_->changed.wait(lock, has_started);
+  state_->changed.wait(state_->mutex, has_started);
   if (!state_->trouble.empty())
     fail_run({.where = "backend mpi",
               .what = "MPI does not start",
@@ -210,23 +217,23 @@ MpiEngine::MpiEngine() : state_(std::make_shared<State>()) {
 }
 
 MpiEngine::~MpiEngine() {
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   state_->stopping = true;
   state_->asked.notify_all();
-  const auto ended = [&] { return state_->ended; };
-  if (state_->broken) state_->changed.wait_for(lock, kEndLimit, ended);
-  else state_->changed.wait(lock, ended);
+  const auto ended = [&]() TRIREME_REQUIRES(state_->mutex) { return state_->ended; };
+  if (state_->broken) state_->changed.wait_for(state_->mutex, kEndLimit, ended);
+  else state_->changed.wait(state_->mutex, ended);
 }
 
 void MpiEngine::start(const std::shared_ptr<MpiOperation>& operation) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->to_start.push_back(operation);
   state_->asked.notify_all();
 }
 
 bool MpiEngine::wait(MpiOperation& operation, milliseconds limit) {
-  std::unique_lock lock(state_->mutex);
-  if (!operation.changed.wait_for(lock, limit, [&] { return operation.done || operation.cancelled; }))
+  MutexLock lock(state_->mutex);
+  if (!operation.changed.wait_for(state_->mutex, limit, [&] { return operation.done || operation.cancelled; }))
     throw std::runtime_error(
         fmt::format("no message arrived within {} s", std::chrono::duration<double>(limit).count()));
   if (!operation.done) {
@@ -238,25 +245,25 @@ bool MpiEngine::wait(MpiOperation& operation, milliseconds limit) {
 }
 
 void MpiEngine::cancel(MpiOperation& operation) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   operation.cancelled = true;
   operation.changed.notify_all();
 }
 
 void MpiEngine::let_go(const std::shared_ptr<MpiOperation>& operation) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (operation->done) return;
   state_->to_withdraw.push_back(operation);
   state_->asked.notify_all();
 }
 
 void MpiEngine::keep(std::shared_ptr<void> what) {
-  const std::lock_guard lock(keeping_);
+  const MutexLock lock(keeping_);
   kept_.push_back(std::move(what));
 }
 
 void MpiEngine::expect_no_end() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->broken = true;
 }
 

@@ -5,11 +5,11 @@
 #include <mpi.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace trireme {
 
@@ -23,9 +23,9 @@ struct MpiOperation {
 
   // guarded by the engine's mutex
   bool done = false;
-  std::string trouble;              ///< why it failed; empty: it has not failed
-  bool cancelled = false;           ///< true: one wait must return without it
-  std::condition_variable changed;  ///< done or cancelled
+  std::string trouble;        ///< why it failed; empty: it has not failed
+  bool cancelled = false;     ///< true: one wait must return without it
+  ConditionVariable changed;  ///< done or cancelled
 
   // of the engine's thread alone
   int pieces = 0;           ///< pieces that MPI has not finished, each as long as an int can count
@@ -69,8 +69,8 @@ class MpiEngine {
 
   const std::shared_ptr<State> state_;  // shared with the thread, which may outlive the engine
   int rank_ = 0, size_ = 1, greatest_tag_ = 0;
-  std::mutex keeping_;
-  std::vector<std::shared_ptr<void>> kept_;  // guarded by keeping_
+  Mutex keeping_;
+  std::vector<std::shared_ptr<void>> kept_ TRIREME_GUARDED_BY(keeping_);
 };
 
 }  // namespace trireme

@@ -6,12 +6,12 @@
 
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/machine.h"
+#include "base/mutex.h"
 #include "comm/mpi/mpi_engine.h"
 #include "comm/rendezvous/key_exchange.h"
 #include "trireme/error.h"
@@ -116,31 +116,31 @@ class OwnKeys final : public KeyStore {
  public:
   void publish(const std::string& key, const std::string& value) override {
     MpiEngine::instance().expect_no_end();  // only an abort is published
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     values_.try_emplace(key, value);
   }
   void replace(const std::string& key, const std::string& value) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     values_.insert_or_assign(key, value);
   }
   std::optional<std::string> look_up(const std::string& key) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = values_.find(key);
     return found == values_.end() ? std::nullopt : std::optional(found->second);
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, std::string> values_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, std::string> values_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
 MpiKeys share_keys(Transport& world, int rank, int size, milliseconds patience) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::weak_ptr<Meeting> met;  // the engine keeps it alive, longer than the other ranks' last world
   static int64_t worlds = 0;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const int64_t number = worlds++;
   if (size == 1) return {std::make_shared<OwnKeys>()};
   if (number == 0) {

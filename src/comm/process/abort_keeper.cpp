@@ -1,12 +1,11 @@
 #include "comm/process/abort_keeper.h"
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -22,17 +21,19 @@ const char* const kAbortKey = "trireme/abort";
 }  // namespace
 
 struct AbortKeeper::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  // guarded by mutex
+  Mutex mutex;
+  ConditionVariable changed;
+  // empty once stopped; called with the mutex held
+  std::function<void(const std::string&)> on_abort TRIREME_GUARDED_BY(mutex);
+  std::optional<std::string> proposal TRIREME_GUARDED_BY(mutex), reason TRIREME_GUARDED_BY(mutex);
+  uint64_t answers TRIREME_GUARDED_BY(mutex) = 0;
+  bool stopped TRIREME_GUARDED_BY(mutex) = false;
+  bool ended TRIREME_GUARDED_BY(mutex) = false;  // true after the thread has ended
+
+  // used by the thread alone, with the mutex free
   std::shared_ptr<KeyStore> keys;
   std::string gone;
-  std::function<void(const std::string&)> on_abort;  // empty once stopped; called with the mutex held
-  std::function<void(KeyStore&)> on_look;            // used by the thread alone, with the mutex free
-  std::optional<std::string> proposal, reason;
-  uint64_t answers = 0;
-  bool stopped = false;
-  bool ended = false;  // true after the thread has ended
+  std::function<void(KeyStore&)> on_look;
 };
 
 AbortKeeper::AbortKeeper(std::shared_ptr<KeyStore> keys, std::string gone,
@@ -48,7 +49,7 @@ AbortKeeper::AbortKeeper(std::shared_ptr<KeyStore> keys, std::string gone,
 AbortKeeper::~AbortKeeper() { stop(); }
 
 void AbortKeeper::run(const std::shared_ptr<State>& state) {
-  std::unique_lock lock(state->mutex);
+  MutexLock lock(state->mutex);
   while (!state->stopped && !state->reason) {
     const std::optional<std::string> proposal = state->proposal;
     std::optional<std::string> reason;
@@ -66,7 +67,9 @@ void AbortKeeper::run(const std::shared_ptr<State>& state) {
     state->reason = reason;
     if (reason && state->on_abort) state->on_abort(*reason);
     state->changed.notify_all();
-    if (!reason) state->changed.wait_for(lock, kAbortInterval, [&] { return state->stopped || state->proposal; });
+    if (!reason)
+      state->changed.wait_for(state->mutex, kAbortInterval,
+                              [&]() TRIREME_REQUIRES(state->mutex) { return state->stopped || state->proposal; });
   }
   state->keys.reset();
   state->ended = true;
@@ -74,24 +77,26 @@ void AbortKeeper::run(const std::shared_ptr<State>& state) {
 }
 
 std::string AbortKeeper::propose(const std::string& reason) {
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   if (!state_->proposal) state_->proposal = reason;
   state_->changed.notify_all();
-  state_->changed.wait_for(lock, kKeyPatience, [&] { return state_->reason || state_->ended; });
+  state_->changed.wait_for(state_->mutex, kKeyPatience,
+                           [&]() TRIREME_REQUIRES(state_->mutex) { return state_->reason || state_->ended; });
   return state_->reason.value_or(reason);
 }
 
 uint64_t AbortKeeper::answers() const {
-  std::lock_guard lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   return state_->answers;
 }
 
 void AbortKeeper::stop() {
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   state_->stopped = true;
   state_->on_abort = nullptr;
   state_->changed.notify_all();
-  state_->changed.wait_for(lock, kKeyPatience, [&] { return state_->ended; });
+  state_->changed.wait_for(state_->mutex, kKeyPatience,
+                           [&]() TRIREME_REQUIRES(state_->mutex) { return state_->ended; });
 }
 
 }  // namespace trireme

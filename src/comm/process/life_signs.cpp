@@ -78,7 +78,7 @@ void LifeSigns::exchange(KeyStore& keys) {
                text_of({.beats = beats_, .process = process_, .progress = progress, .standing = standing(own)}));
   std::set<int> wanted;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     wanted.swap(asked_);
   }
   for (int rank = 0; rank < options_.size; ++rank)
@@ -86,11 +86,11 @@ void LifeSigns::exchange(KeyStore& keys) {
   for (const int rank : wanted) {
     const std::optional<std::string> text = keys.look_up(key_of(rank));
     if (!text) continue;
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     heard_[size_t(rank)] = sign_from(*text);
   }
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     answered_.merge(wanted);
   }
   heard_anew_.notify_all();
@@ -99,12 +99,12 @@ void LifeSigns::exchange(KeyStore& keys) {
 /// Returns whether this rank is leaving or has left.
 bool LifeSigns::say_goodbye(KeyStore& keys) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!leaving_ || has_left_) return leaving_;
   }
   keys.replace(key_of(options_.rank), kLeft);
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     has_left_ = true;
   }
   heard_anew_.notify_all();
@@ -113,9 +113,9 @@ bool LifeSigns::say_goodbye(KeyStore& keys) {
 
 void LifeSigns::leave() {
   if (!watches_) return;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   leaving_ = true;
-  heard_anew_.wait_for(lock, kAskerPatience, [&] { return has_left_; });
+  heard_anew_.wait_for(mutex_, kAskerPatience, [&]() TRIREME_REQUIRES(mutex_) { return has_left_; });
 }
 
 std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) {
@@ -140,7 +140,7 @@ std::string LifeSigns::silence(uint64_t answers, const std::vector<bool>& gone) 
     SilenceMeter& meter = ranks_[size_t(rank)];
     double limit = kSilenceSeconds;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       const Sign& sign = heard_[size_t(rank)];
       meter.look(sign.left ? 0 : sign.beats + 1, now);
       if (sign.beats == 0) limit = kSecondsForFirstSign;
@@ -166,16 +166,16 @@ std::string LifeSigns::last_seen(int rank) const {
 }
 
 LifeSigns::Sign LifeSigns::heard(int rank) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return heard_[size_t(rank)];
 }
 
 LifeSigns::Sign LifeSigns::ask(int rank) {
   if (!watches_) return {};
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   answered_.erase(rank);
   asked_.insert(rank);
-  heard_anew_.wait_for(lock, kAskerPatience, [&] { return answered_.count(rank) > 0; });
+  heard_anew_.wait_for(mutex_, kAskerPatience, [&]() TRIREME_REQUIRES(mutex_) { return answered_.count(rank) > 0; });
   return heard_[size_t(rank)];
 }
 

@@ -1,14 +1,13 @@
 // Signs of life of the other ranks and where each rank is, through the shared keys.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/flight_recorder.h"
 #include "comm/process/world_options.h"
 #include "trireme/transport.h"
@@ -60,12 +59,11 @@ class LifeSigns {
   const std::string process_;  ///< this rank's process, for its signs
   const std::shared_ptr<const FlightRecorder> recorder_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable heard_anew_;
-  // guarded by mutex_
-  std::vector<Sign> heard_;  // by rank
-  std::set<int> asked_, answered_;
-  bool leaving_ = false, has_left_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable heard_anew_;
+  std::vector<Sign> heard_ TRIREME_GUARDED_BY(mutex_);  // by rank
+  std::set<int> asked_ TRIREME_GUARDED_BY(mutex_), answered_ TRIREME_GUARDED_BY(mutex_);
+  bool leaving_ TRIREME_GUARDED_BY(mutex_) = false, has_left_ TRIREME_GUARDED_BY(mutex_) = false;
 
   // of the thread that communicates with the keys
   double exchanged_ = 0;

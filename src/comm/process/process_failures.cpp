@@ -23,7 +23,7 @@ constexpr const char* kMatchingCalls =
 
 void ProcessWorld::set_aborted(const std::string& reason) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (aborted_) return;
     aborted_ = true;
     reason_ = reason;
@@ -36,8 +36,9 @@ void ProcessWorld::set_aborted(const std::string& reason) {
 }
 
 void ProcessWorld::watch() {
-  std::unique_lock lock(mutex_);
-  while (!watching_.wait_for(lock, kWatchInterval, [&] { return stopping_ || aborted_; })) {
+  MutexLock lock(mutex_);
+  while (
+      !watching_.wait_for(mutex_, kWatchInterval, [&]() TRIREME_REQUIRES(mutex_) { return stopping_ || aborted_; })) {
     std::vector<bool> gone;
     for (const Peer& peer : peers_) gone.push_back(peer.gone.has_value());
     lock.unlock();
@@ -67,14 +68,14 @@ void ProcessWorld::abort(const std::string& reason) {
 }
 
 std::string ProcessWorld::abort_reason() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return reason_;
 }
 
 void ProcessWorld::throw_if_aborted() const {
   std::string reason;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!aborted_) return;
     reason = reason_;
   }
@@ -117,7 +118,7 @@ void ProcessWorld::fail_mismatch(const std::string& doing, int other, const std:
 
 void ProcessWorld::mark_gone(int peer, const std::string& why) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!peers_[peer].gone) peers_[peer].gone = why;
     // The transport notifies a thread that waits for a payload only if the payload's first byte has not arrived.
     for (const auto& [transfer, of] : waited_for_)

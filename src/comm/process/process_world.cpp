@@ -65,7 +65,7 @@ ProcessWorld::~ProcessWorld() {
   else if (others_meet_here) host_until_others_left();
   keeper_->stop();
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     for (Peer& peer : peers_)
       if (peer.reading) peer.reading->cancel();
@@ -90,21 +90,22 @@ milliseconds ProcessWorld::timeout() const {
 // ---- ending ----
 
 void ProcessWorld::close_sends() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   closing_ = true;
   sending_.notify_all();
-  sending_.wait_for(lock, timeout(), [&] { return aborted_ || (sent_.empty() && !releasing_); });
+  sending_.wait_for(mutex_, timeout(),
+                    [&]() TRIREME_REQUIRES(mutex_) { return aborted_ || (sent_.empty() && !releasing_); });
 }
 
 void ProcessWorld::host_until_others_left() {
-  std::unique_lock lock(mutex_);
-  const auto all_left = [&] {
+  MutexLock lock(mutex_);
+  const auto all_left = [&]() TRIREME_REQUIRES(mutex_) {
     for (int peer = 0; peer < size(); ++peer)
       if (peer != rank() && !peers_[peer].gone) return false;
     return true;
   };
-  ending_.wait_for(lock, timeout(), [&] { return aborted_ || all_left(); });
-  if (aborted_) ending_.wait_for(lock, std::min(timeout(), kLingerAfterAbort), all_left);
+  ending_.wait_for(mutex_, timeout(), [&]() TRIREME_REQUIRES(mutex_) { return aborted_ || all_left(); });
+  if (aborted_) ending_.wait_for(mutex_, std::min(timeout(), kLingerAfterAbort), all_left);
 }
 
 void ProcessWorld::leave() {
@@ -121,7 +122,7 @@ void ProcessWorld::wake_all() {
 // ---- sending ----
 
 int ProcessWorld::next_payload_tag(int to) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return peers_[to].payloads++ % kPayloadTags + 1;
 }
 
@@ -136,7 +137,7 @@ std::unique_ptr<Transfer> ProcessWorld::post(FrameHeader header, const at::Tenso
   }
   if (!fits) header.payload_tag = next_payload_tag(to);
   if (header.kind == FrameKind::collective) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     peers_[to].given[header.group] = header.tag;
   }
   try {
@@ -155,7 +156,7 @@ void ProcessWorld::post_and_forget(FrameHeader header, const at::Tensor& data, i
   std::unique_ptr<Transfer> payload = post(header, data, to, doing);
   if (!payload) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     release_soon_ = true;  // its payload may hold much memory
   }
   keep_until_sent({std::move(payload), to, doing});
@@ -164,7 +165,7 @@ void ProcessWorld::post_and_forget(FrameHeader header, const at::Tensor& data, i
 void ProcessWorld::keep_until_sent(Sent sent) {
   bool many = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     sent_.push_back(std::move(sent));
     many = release_soon_ || sent_.size() >= kSentTogether;
   }
@@ -172,9 +173,9 @@ void ProcessWorld::keep_until_sent(Sent sent) {
 }
 
 void ProcessWorld::release_sent() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
-    sending_.wait_for(lock, kReleaseInterval, [&] {
+    sending_.wait_for(mutex_, kReleaseInterval, [&]() TRIREME_REQUIRES(mutex_) {
       return stopping_ || release_soon_ || sent_.size() >= kSentTogether || (closing_ && !sent_.empty());
     });
     release_soon_ = false;
@@ -200,7 +201,7 @@ void ProcessWorld::release(Sent sent) {
   }
   if (trouble.empty() || !sent.matters) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (closing_ || aborted_) return;
   }
   abort(fmt::format("rank {}, {}: rank {} is gone: {}", rank(), sent.doing, sent.to, trouble));
@@ -221,7 +222,7 @@ void ProcessWorld::read_frames(int from) {
 bool ProcessWorld::read_frame(int from, const at::Tensor& frame) {
   const std::unique_ptr<Transfer> transfer = transport_->receive(frame, from, kFrameTag);
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (stopping_) return false;
     peers_[from].reading = transfer.get();
   }
@@ -233,7 +234,7 @@ bool ProcessWorld::read_frame(int from, const at::Tensor& frame) {
     trouble = std::current_exception();
   }
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     peers_[from].reading = nullptr;
   }
   if (trouble) std::rethrow_exception(trouble);
@@ -246,7 +247,7 @@ bool ProcessWorld::read_frame(int from, const at::Tensor& frame) {
   }
   if (arrival.header.kind == FrameKind::waiting) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       peers_[from].heard_waiting = Clock::now();
       peers_[from].waiting = arrival.header;
     }
@@ -255,7 +256,7 @@ bool ProcessWorld::read_frame(int from, const at::Tensor& frame) {
   }
   bool early = arrival.header.kind == FrameKind::message && arrival.header.payload_tag != 0;
   if (early) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     early = unclaimed_bytes_ + arrival.header.bytes <= kUnclaimedBytes;
     if (early) unclaimed_bytes_ += arrival.header.bytes;
   }
@@ -274,7 +275,7 @@ void ProcessWorld::deliver(int from, Arrival arrival) {
   const FrameHeader& h = arrival.header;
   const Address address{h.kind, h.group, h.kind == FrameKind::message ? h.tag : 0};
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     peers_[from].queues[address].push_back(std::move(arrival));
   }
   arrived_.notify_all();
@@ -304,7 +305,7 @@ Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag,
   word.awaited = from;
   word.what = kind;
   uint64_t progress = 0;  // the peer's progress at the previous timeout
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   word.concurrent = beside_.contains(group);
   while (true) {
     if (aborted_) {
@@ -342,7 +343,7 @@ Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag,
       continue;
     }
     const auto next = std::min(next_word, end + milliseconds(1));
-    if (arrived_.wait_until(lock, Clock::now() < end ? next : next_word) == std::cv_status::no_timeout) continue;
+    if (arrived_.wait_until(mutex_, Clock::now() < end ? next : next_word) == std::cv_status::no_timeout) continue;
     if (Clock::now() < next_word) continue;
     next_word = Clock::now() + interval;
     lock.unlock();
@@ -383,7 +384,7 @@ std::unique_ptr<Transfer> ProcessWorld::fetch(const Arrival& arrival, const at::
 
 bool ProcessWorld::wait_registered(Transfer& transfer, int peer, milliseconds limit) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (aborted_ || stopping_ || peers_[peer].gone) return false;
     waited_for_[&transfer] = peer;
   }
@@ -395,7 +396,7 @@ bool ProcessWorld::wait_registered(Transfer& transfer, int peer, milliseconds li
     trouble = std::current_exception();
   }
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     waited_for_.erase(&transfer);
   }
   if (trouble) std::rethrow_exception(trouble);
@@ -419,12 +420,12 @@ void ProcessWorld::finish(std::unique_ptr<Transfer> transfer, int peer, const st
 }
 
 void ProcessWorld::work_beside(int64_t group) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   beside_.insert(group);
 }
 
 void ProcessWorld::register_group(int64_t id, const std::string& members) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto [place, is_new] = groups_.try_emplace(id, members);
   check_internal(is_new || place->second == members,
                  "two groups got the same number: " + place->second + " and " + members);

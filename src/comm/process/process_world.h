@@ -9,12 +9,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +20,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/process/abort_keeper.h"
 #include "comm/process/frame.h"
 #include "comm/process/life_signs.h"
@@ -81,7 +80,7 @@ class ProcessWorld {
   using Address = std::tuple<FrameKind, int64_t, int64_t>;  // kind, group, tag (0 for collectives)
 
   struct Peer {
-    std::map<Address, std::deque<Arrival>> queues;  // guarded by mutex_
+    std::map<Address, std::deque<Arrival>> queues;  // guarded by the world's mutex_
     std::optional<std::string> gone;                // why its connection ended
     Transfer* reading = nullptr;                    // what its reader thread waits for
     int payloads = 0;                               // number of payloads sent to it so far
@@ -127,24 +126,26 @@ class ProcessWorld {
   const bool ends_are_seen_;  // of Connections
   std::unique_ptr<AbortKeeper> keeper_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable arrived_;   // an item in a queue, or none can come any more
-  std::condition_variable sending_;   // work for the releaser, or nothing left to send
-  std::condition_variable ending_;    // a peer is gone, an abort, or the end
-  std::condition_variable watching_;  // the end
-  // all guarded by mutex_
-  bool aborted_ = false;
-  std::string reason_;
-  bool stopping_ = false;                // true: reading, watching and releasing stop
-  bool closing_ = false;                 // true after the program's last operation
-  std::vector<Peer> peers_;              // by world rank; the entry of this rank holds messages to itself
-  std::map<Transfer*, int> waited_for_;  // transfers that threads of this rank wait for, with their peers
-  std::deque<Sent> sent_;
-  bool releasing_ = false;
-  bool release_soon_ = false;
-  int64_t unclaimed_bytes_ = 0;  // bytes of payloads received before a call of take()
-  std::map<int64_t, std::string> groups_;
-  std::set<int64_t> beside_;
+  mutable Mutex mutex_;
+  ConditionVariable arrived_;   // an item in a queue, or none can come any more
+  ConditionVariable sending_;   // work for the releaser, or nothing left to send
+  ConditionVariable ending_;    // a peer is gone, an abort, or the end
+  ConditionVariable watching_;  // the end
+  bool aborted_ TRIREME_GUARDED_BY(mutex_) = false;
+  std::string reason_ TRIREME_GUARDED_BY(mutex_);
+  bool stopping_ TRIREME_GUARDED_BY(mutex_) = false;  // true: reading, watching and releasing stop
+  bool closing_ TRIREME_GUARDED_BY(mutex_) = false;   // true after the program's last operation
+  // by world rank; the entry of this rank holds messages to itself
+  std::vector<Peer> peers_ TRIREME_GUARDED_BY(mutex_);
+  // transfers that threads of this rank wait for, with their peers
+  std::map<Transfer*, int> waited_for_ TRIREME_GUARDED_BY(mutex_);
+  std::deque<Sent> sent_ TRIREME_GUARDED_BY(mutex_);
+  bool releasing_ TRIREME_GUARDED_BY(mutex_) = false;
+  bool release_soon_ TRIREME_GUARDED_BY(mutex_) = false;
+  // bytes of payloads received before a call of take()
+  int64_t unclaimed_bytes_ TRIREME_GUARDED_BY(mutex_) = 0;
+  std::map<int64_t, std::string> groups_ TRIREME_GUARDED_BY(mutex_);
+  std::set<int64_t> beside_ TRIREME_GUARDED_BY(mutex_);
 
   std::thread releaser_, watcher_;
 };

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/seconds.h"
 #include "comm/rendezvous/wire.h"
 #include "trireme/error.h"
@@ -133,9 +134,9 @@ struct KeyClient::State {
   const std::string server;
   const double patience;
   const std::string own_key;  // public key of the client; of a token, or of the empty token
-  std::mutex mutex;           // guards the following members
-  ClientWire wire;
-  bool has_answered = false;
+  Mutex mutex;
+  ClientWire wire TRIREME_GUARDED_BY(mutex);
+  bool has_answered TRIREME_GUARDED_BY(mutex) = false;
 };
 
 KeyClient::KeyClient(const std::string& server, const CurveKeys& token_keys, double patience)
@@ -145,7 +146,7 @@ KeyClient::~KeyClient() = default;
 
 std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
   State& s = *state_;
-  std::lock_guard lock(s.mutex);
+  MutexLock lock(s.mutex);
   const double began = steady_seconds();
   bool said = false;
   s.wire.send(pack(question));  // it is sent once there is a connection

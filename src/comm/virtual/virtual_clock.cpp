@@ -14,7 +14,7 @@ VirtualClock::VirtualClock(int runners, std::string kind) : kind_(std::move(kind
 }
 
 int VirtualClock::add(int by) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const int number = int(runners_.size());
   Runner& added = runners_.emplace_back();
   added.name = runners_[size_t(by)].name;
@@ -24,7 +24,7 @@ int VirtualClock::add(int by) {
 }
 
 double VirtualClock::time(int runner) const {
-  std::lock_guard lock(mutex_);  // after an abort no runner has the turn
+  MutexLock lock(mutex_);  // after an abort no runner has the turn
   return runners_[size_t(runner)].time;
 }
 
@@ -41,7 +41,7 @@ void VirtualClock::end_all(const std::string& reason) {
 }
 
 void VirtualClock::abort(const std::string& reason) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   end_all(reason);
 }
 
@@ -64,32 +64,32 @@ void VirtualClock::choose_next() {
   if (!waiting.empty()) end_all(fmt::format("no {} can continue: {}", kind_, waiting));
 }
 
-void VirtualClock::give_turn_away(int runner, std::unique_lock<std::mutex>& lock) {
+void VirtualClock::give_turn_away(int runner) {
   choose_next();
   Runner& me = runners_[size_t(runner)];
-  while (running_ != runner && !aborted_) me.turn.wait(lock);
+  while (running_ != runner && !aborted_) me.turn.wait(mutex_);
   fail_if_aborted(runner);
 }
 
 void VirtualClock::enter(int runner) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   fail_if_aborted(runner);
   Runner& me = runners_[size_t(runner)];
   check_internal(!me.entered, "a runner enters the virtual clock once");
   me.entered = true;
-  if (size_t(runner) < at_first_ && ++entered_ == at_first_) return give_turn_away(runner, lock);
-  while (running_ != runner && !aborted_) me.turn.wait(lock);
+  if (size_t(runner) < at_first_ && ++entered_ == at_first_) return give_turn_away(runner);
+  while (running_ != runner && !aborted_) me.turn.wait(mutex_);
   fail_if_aborted(runner);
 }
 
 void VirtualClock::leave(int runner) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   fail_if_aborted(runner);
   choose_next();
 }
 
 void VirtualClock::advance_to(int runner, double time) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   fail_if_aborted(runner);
   Runner& me = runners_[size_t(runner)];
   check_internal(running_ == runner, "only the runner that has the turn moves its clock");
@@ -97,11 +97,11 @@ void VirtualClock::advance_to(int runner, double time) {
   me.time = time;
   if (ready_.empty() || std::pair(time, runner) < *ready_.begin()) return;
   ready_.emplace(time, runner);
-  give_turn_away(runner, lock);
+  give_turn_away(runner);
 }
 
 void VirtualClock::block(int runner, std::string waits_for, double deadline) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   fail_if_aborted(runner);
   Runner& me = runners_[size_t(runner)];
   check_internal(running_ == runner, "only the runner that has the turn waits");
@@ -109,11 +109,11 @@ void VirtualClock::block(int runner, std::string waits_for, double deadline) {
   me.waits_for = std::move(waits_for);
   me.deadline = deadline;
   if (deadline < kNever) ready_.emplace(deadline, runner);
-  give_turn_away(runner, lock);
+  give_turn_away(runner);
 }
 
 void VirtualClock::wake(int blocked, double time) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (aborted_) return;
   Runner& other = runners_[size_t(blocked)];
   check_internal(other.blocked, "only a waiting runner is woken");

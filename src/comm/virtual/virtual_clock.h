@@ -3,13 +3,13 @@
 // machine.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <limits>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace trireme {
 
@@ -51,23 +51,22 @@ class VirtualClock {
     bool blocked = false, entered = false;
     double deadline = kNever;
     std::string waits_for;
-    std::condition_variable turn;
+    ConditionVariable turn;
   };
-  void give_turn_away(int runner, std::unique_lock<std::mutex>& lock);
-  void choose_next();
-  void fail_if_aborted(int runner) const;
-  void end_all(const std::string& reason);
+  void give_turn_away(int runner) TRIREME_REQUIRES(mutex_);
+  void choose_next() TRIREME_REQUIRES(mutex_);
+  void fail_if_aborted(int runner) const TRIREME_REQUIRES(mutex_);
+  void end_all(const std::string& reason) TRIREME_REQUIRES(mutex_);
 
   const std::string kind_;
-  mutable std::mutex mutex_;
-  // guarded by mutex_
-  std::deque<Runner> runners_;
+  mutable Mutex mutex_;
+  std::deque<Runner> runners_ TRIREME_GUARDED_BY(mutex_);
   size_t at_first_ = 0;  ///< number of runners that must enter before any runs
-  std::set<std::pair<double, int>> ready_;
-  size_t entered_ = 0;
-  int running_ = -1;  ///< -1: none
-  bool aborted_ = false;
-  std::string reason_;
+  std::set<std::pair<double, int>> ready_ TRIREME_GUARDED_BY(mutex_);
+  size_t entered_ TRIREME_GUARDED_BY(mutex_) = 0;
+  int running_ TRIREME_GUARDED_BY(mutex_) = -1;  ///< -1: none
+  bool aborted_ TRIREME_GUARDED_BY(mutex_) = false;
+  std::string reason_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme

@@ -61,12 +61,12 @@ double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target
   const double began = now();
   const int me = runner();
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     waiting_.push_back({me, &counter, target, waits_are_untimed()});
   }
   clock_.block(me, std::move(waits_for), deadline);
   if (deadline < VirtualClock::kNever) {  // the wait may have ended without a wake
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.runner == me; });
   }
   return now() - began;
@@ -75,7 +75,7 @@ double VirtualTime::wait_for(const std::atomic<int64_t>& counter, int64_t target
 void VirtualTime::advance(std::atomic<int64_t>& counter, int64_t by) {
   // the counter's owner may destroy it after others have seen the new value
   const int64_t value = counter.fetch_add(by) + by;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.counter != &counter || waiting.target > value) return false;
     const double own = clock_.time(waiting.runner);

@@ -10,12 +10,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/local/local_group.h"
 #include "comm/virtual/virtual_clock.h"
 
@@ -103,9 +103,9 @@ class VirtualTime {
 
   VirtualClock clock_;
   const std::unique_ptr<TransferTimes> transfers_;
-  std::vector<double> free_;      ///< by connection: since when, or when, it is free
-  std::mutex mutex_;              ///< needed because after an abort threads do not take turns
-  std::vector<Waiting> waiting_;  ///< guarded by mutex_
+  std::vector<double> free_;  ///< by connection: since when, or when, it is free
+  Mutex mutex_;               ///< needed because after an abort threads do not take turns
+  std::vector<Waiting> waiting_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "data/bytes.h"
 #include "data/source_words.h"
 #include "trireme/error.h"
@@ -74,14 +74,14 @@ ViewedImage load_image(const std::filesystem::path& file, int64_t channels, cons
 Checked check_samples(int64_t n, const std::function<void(int64_t)>& check) {
   std::vector<std::string> problems(static_cast<size_t>(n));
   std::atomic<int64_t> next = 0;
-  std::mutex mutex;
+  Mutex mutex;
   std::exception_ptr unexpected;
   auto work = [&] {
     for (int64_t i = next++; i < n; i = next++) {
       try {
         problems[static_cast<size_t>(i)] = user_error_of([&] { check(i); });
       } catch (...) {
-        std::lock_guard lock(mutex);
+        MutexLock lock(mutex);
         unexpected = std::current_exception();
       }
     }

@@ -113,7 +113,7 @@ void StateGatherer::add_shards(const Bucket& bucket, const std::vector<at::Tenso
     const ParameterSpec& spec = program_.parameters[size_t(shard.parameter)].spec;
     std::vector<at::Tensor> full;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       full.push_back(tensor_of(state_.weights[spec.name], spec.shape, flats[0]));
       if (flats.size() > 1) {
         std::vector<at::Tensor>& states = state_.optimizer[spec.name];
@@ -138,7 +138,7 @@ void StateGatherer::add(const HeldParts& held) {
 
 void StateGatherer::add(const std::vector<HeldPart>& parts, TensorMap& tensors) {
   for (const HeldPart& part : parts) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     part_of(tensor_of(tensors[part.name], part.shape, part.values), part.box).copy_(part.values);
   }
 }

@@ -3,11 +3,11 @@
 // tensor. During the migration the process holds weights and optimizer state twice.
 #pragma once
 
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "runtime/migrate/training_state.h"
 #include "runtime/replicas/parameter_store.h"
 #include "runtime/worker.h"
@@ -49,7 +49,7 @@ class StateGatherer {
 
   const Program& program_;
   /// Guards the maps in state_; workers write to disjoint regions of the tensors, or the same values.
-  std::mutex mutex_;
+  Mutex mutex_;
   TrainingState state_;
 };
 

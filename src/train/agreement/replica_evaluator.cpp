@@ -52,7 +52,7 @@ ReplicaEvaluator::~ReplicaEvaluator() {
 
 void ReplicaEvaluator::close() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     closed_ = true;
   }
   changed_.notify_all();
@@ -71,7 +71,7 @@ void ReplicaEvaluator::start(Stop stop) {
 
 void ReplicaEvaluator::add(ReplicaSnapshot snapshot) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     waiting_.push_back(std::move(snapshot));
   }
   changed_.notify_all();
@@ -82,10 +82,14 @@ void ReplicaEvaluator::finish(Stop stop) {
   if (thread_.joinable()) {
     thread_.join();
     if (error_) std::rethrow_exception(error_);
-  } else if (!waiting_.empty()) {
-    stop_ = std::move(stop);
-    work();
+    return;
   }
+  {
+    MutexLock lock(mutex_);
+    if (waiting_.empty()) return;
+  }
+  stop_ = std::move(stop);
+  work();
 }
 
 const TensorMap& ReplicaEvaluator::weights() const {
@@ -96,8 +100,8 @@ const TensorMap& ReplicaEvaluator::weights() const {
 /// Takes the snapshot with the fewest samples (the first of equal ones); waits for it. Returns false if no more will
 /// come.
 bool ReplicaEvaluator::next(ReplicaSnapshot& snapshot, bool& is_last) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
+  MutexLock lock(mutex_);
+  changed_.wait(mutex_, [this]() TRIREME_REQUIRES(mutex_) { return closed_ || !waiting_.empty(); });
   if (waiting_.empty()) return false;
   const auto first = std::min_element(waiting_.begin(), waiting_.end(),
                                       [](const auto& a, const auto& b) { return a.samples < b.samples; });

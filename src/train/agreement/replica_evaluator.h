@@ -2,15 +2,14 @@
 // during the run if the replicas train in other processes.
 #pragma once
 
-#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "experiment/batches.h"
 #include "experiment/experiment.h"
 #include "metrics/result.h"
@@ -76,10 +75,10 @@ class ReplicaEvaluator {
   std::optional<ReplicaSnapshot> newest_;  ///< of the snapshots that were evaluated or skipped
   std::unique_ptr<TrainedWeights> weights_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<ReplicaSnapshot> waiting_;  // guarded by mutex_, like all that follows
-  bool closed_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<ReplicaSnapshot> waiting_ TRIREME_GUARDED_BY(mutex_);
+  bool closed_ TRIREME_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace trireme

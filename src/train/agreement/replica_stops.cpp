@@ -38,7 +38,7 @@ void ReplicaStops::want_if_possible() {
 }
 
 void ReplicaStops::note(int replica, int64_t steps, int64_t samples) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   steps_[size_t(replica)] = steps;
   if (!by_samples_) return;
   if (writes() && samples >= next_samples_) {
@@ -54,7 +54,7 @@ bool ReplicaStops::end(bool decides) {
     is_refused_ = true;
     return false;
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (ends_at_exchanges()) {
     ends_ = true;
     return true;
@@ -80,7 +80,7 @@ bool ReplicaStops::come(Hub& hub, ReplicaPolicy& policy, bool is_done) {
   if (!is_done) policy.release_waiting();
   const bool all_done = int(hub.total(is_done ? 1 : 0)) == options_.replicas;
   if (hub.replica() == 0) {  // later wishes are for the next stop
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     is_wanted_ = wishes_ = false;
   }
   return all_done;
@@ -90,7 +90,7 @@ bool ReplicaStops::part(Hub& hub) {
   const Hub::Unmetered quiet(hub);
   bool ends = false;  // decided by the first replica
   if (hub.replica() == 0) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ends = ends_;
     if (!ends && !is_wanted_) update_.go_on();
   }

@@ -14,9 +14,9 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "trireme/hub.h"
 #include "trireme/policy.h"
 
@@ -80,18 +80,17 @@ class ReplicaStops {
   bool part(Hub& hub);
 
  private:
-  void want_if_possible();
+  void want_if_possible() TRIREME_REQUIRES(mutex_);
 
   UpdatePolicy& update_;
   const ReplicaStopOptions options_;
   const bool by_samples_;
   std::atomic<int64_t> last_step_{std::numeric_limits<int64_t>::max()};
   std::atomic<bool> is_wanted_{false}, ends_{false}, has_ended_{false}, is_refused_{false};
-  std::mutex mutex_;
-  // By replica, including those of an earlier run; guarded by mutex_, like all that follows.
-  std::vector<int64_t> steps_;
-  bool wishes_ = false;       // by samples: stop the replicas as soon as possible
-  int64_t next_samples_ = 0;  // samples at the next checkpoint, by samples
+  Mutex mutex_;
+  std::vector<int64_t> steps_ TRIREME_GUARDED_BY(mutex_);  // by replica, including those of an earlier run
+  bool wishes_ TRIREME_GUARDED_BY(mutex_) = false;         // by samples: stop the replicas as soon as possible
+  int64_t next_samples_ TRIREME_GUARDED_BY(mutex_) = 0;    // samples at the next checkpoint, by samples
 };
 
 }  // namespace trireme

@@ -161,7 +161,7 @@ int64_t RunAgreement::samples_of(const Length& length) const {
 }
 
 int64_t RunAgreement::samples() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return samples_;
 }
 
@@ -176,7 +176,7 @@ double RunAgreement::rate_at(int replica, int64_t step) const {
 void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
   int64_t samples = 0;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     samples = samples_ += step.facts.samples;
     samples_of_replica_[size_t(replica)] += step.facts.samples;
     ++steps_;
@@ -195,7 +195,7 @@ void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
 }
 
 int64_t RunAgreement::steps_so_far() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return begun_step_ + (begun_rest() + steps_) / plan_.replicas;
 }
 
@@ -206,14 +206,17 @@ int64_t RunAgreement::begun_rest() const {
 }
 
 int64_t RunAgreement::next_step(int replica) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return next_step_[size_t(replica)];
 }
 
 std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup& group) {
   auto part = std::make_unique<ReplicaAgreement>(training_, model_, *update_, hub);
-  if (!resumed_.empty()) part->resumed = std::move(resumed_[size_t(group.number)]);
-  if (!all_here_) resumed_.clear();
+  {
+    MutexLock lock(mutex_);
+    if (!resumed_.empty()) part->resumed = std::move(resumed_[size_t(group.number)]);
+    if (!all_here_) resumed_.clear();
+  }
   part->on_begin = [this, &hub, &group] {
     group.began = hub.now() - begun_seconds_;
     if (group.number == 0) began_ = group.began;
@@ -232,7 +235,7 @@ std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup
 
 /// Returns true if values for an evaluation must be taken now; `samples` is then the number of samples so far.
 bool RunAgreement::take_due(int64_t& samples) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (samples_ < next_evaluation_) return false;
   samples = samples_;
   next_evaluation_ = (samples / evaluate_every_ + 1) * evaluate_every_;
@@ -253,7 +256,7 @@ void RunAgreement::keep_newest() {
   if (!update_->server()) return;
   const DeviceScope uncharged(kNoDevice);
   std::optional<ModelValues> values = update_->server()->values();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (values && samples_ > 0) evaluator_.add({samples_, last_end_, std::move(*values)});
 }
 
@@ -305,7 +308,7 @@ void RunAgreement::hand_over(Hub& hub, ReplicaSnapshot snapshot) {
 void RunAgreement::end(ReplicaGroup& group) {
   Hub& hub = group.agreement->hub();
   if (hub.is_lost()) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     lost_.insert(group.number);
     samples_of_lost_ += group.samples;
   }
@@ -314,7 +317,7 @@ void RunAgreement::end(ReplicaGroup& group) {
   int64_t samples = samples_of_all(hub, group);
   bool hands_over = hub.speaks_for_all();  // if true, all replicas have the same values and this one hands them over
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     samples += samples_of_lost_;
     int first_left = 0;
     while (lost_.contains(first_left)) ++first_left;
@@ -331,7 +334,7 @@ void RunAgreement::end(ReplicaGroup& group) {
 void RunAgreement::work(const std::function<void(Hub&)>& body) {
   std::exception_ptr error;
   const auto stop = [this] {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return abort_reason_ == kInterrupted || stop_reason_ == kInterrupted;
   };
   if (world_->serves()) {
@@ -354,7 +357,7 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
   if (world_->serves()) write_server_state(/*is_last=*/true);
   bool was_aborted = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     over_ = true;
     was_aborted = !abort_reason_.empty();
   }
@@ -363,7 +366,7 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
 }
 
 bool RunAgreement::is_over() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return over_;
 }
 
@@ -374,7 +377,7 @@ void RunAgreement::lift_memory_limits() {
 
 void RunAgreement::abort(const std::string& reason) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!abort_reason_.empty()) return;
     abort_reason_ = reason;
     if (over_) return;
@@ -384,7 +387,7 @@ void RunAgreement::abort(const std::string& reason) {
 
 bool RunAgreement::stop(const std::string& reason) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (stop_reason_ == reason) return true;
     if (!stops_.end(world_->decides())) return false;
     stop_reason_ = reason;

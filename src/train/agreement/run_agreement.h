@@ -3,16 +3,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "experiment/replica_batches.h"
 #include "experiment/run_spec.h"
 #include "metrics/result.h"
@@ -148,7 +147,7 @@ class RunAgreement {
   }  ///< the run's result; none where it did not come to its end
 
  private:
-  void begin_modelled_time();
+  void begin_modelled_time() TRIREME_NO_THREAD_SAFETY_ANALYSIS;  ///< by the constructor: there is no other thread yet
   void follow_rounds();
   void note(int replica, const TrainedStep& step, bool decides);
   void keep_if_due(ReplicaGroup& group, int64_t step);
@@ -185,22 +184,22 @@ class RunAgreement {
   int64_t evaluate_every_ = 0;    ///< samples of all replicas
   std::atomic<double> began_{0};  ///< time of replica 0's first step, on its hub's clock
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string abort_reason_;  // guarded by mutex_, like all that follows
-  std::string stop_reason_;
-  bool over_ = false;
-  int64_t samples_ = 0, next_evaluation_ = 0;
-  std::set<int> lost_;  ///< replicas that have failed permanently
-  int64_t samples_of_lost_ = 0;
-  double last_end_ = 0;               ///< latest end of any step
-  std::vector<PolicyState> resumed_;  ///< by replica; empty: the run does not resume
-  TrainingState kept_;                ///< parts of a checkpoint
-  int kept_parts_ = 0;                ///< number of replicas whose part is in it
-  int64_t steps_ = 0;                 ///< of all replicas, in this run
-  int64_t next_state_ = 0;            ///< samples at the next checkpoint of a server's state
-  std::vector<int64_t> samples_of_replica_;
-  std::vector<int64_t> next_step_;  ///< by replica
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::string abort_reason_ TRIREME_GUARDED_BY(mutex_);
+  std::string stop_reason_ TRIREME_GUARDED_BY(mutex_);
+  bool over_ TRIREME_GUARDED_BY(mutex_) = false;
+  int64_t samples_ TRIREME_GUARDED_BY(mutex_) = 0, next_evaluation_ TRIREME_GUARDED_BY(mutex_) = 0;
+  std::set<int> lost_ TRIREME_GUARDED_BY(mutex_);  ///< replicas that have failed permanently
+  int64_t samples_of_lost_ TRIREME_GUARDED_BY(mutex_) = 0;
+  double last_end_ TRIREME_GUARDED_BY(mutex_) = 0;               ///< latest end of any step
+  std::vector<PolicyState> resumed_ TRIREME_GUARDED_BY(mutex_);  ///< by replica; empty: the run does not resume
+  TrainingState kept_ TRIREME_GUARDED_BY(mutex_);                ///< parts of a checkpoint
+  int kept_parts_ TRIREME_GUARDED_BY(mutex_) = 0;                ///< number of replicas whose part is in it
+  int64_t steps_ TRIREME_GUARDED_BY(mutex_) = 0;                 ///< of all replicas, in this run
+  int64_t next_state_ TRIREME_GUARDED_BY(mutex_) = 0;            ///< samples at the next checkpoint of a server's state
+  std::vector<int64_t> samples_of_replica_ TRIREME_GUARDED_BY(mutex_);
+  std::vector<int64_t> next_step_ TRIREME_GUARDED_BY(mutex_);  ///< by replica
 
   std::vector<HubCounts> counts_;
   std::vector<MemoryUse> memory_;

@@ -27,6 +27,7 @@ void RunAgreement::resume(TrainingState state, std::vector<std::unique_ptr<Repli
     groups[r]->resumed = std::move(parts.replicas[r]);
     groups[r]->samples = begun_[r].samples;
   }
+  MutexLock lock(mutex_);
   resumed_ = std::move(parts.policies);
 }
 
@@ -51,7 +52,7 @@ void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
 /// `part`: of one replica, the first or another.
 void RunAgreement::add_part(TrainingState part) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!part.weights.empty()) {
       part.agreement.merge(kept_.agreement);
       part.agreement_texts.merge(kept_.agreement_texts);
@@ -66,8 +67,9 @@ void RunAgreement::add_part(TrainingState part) {
 }
 
 TrainingState RunAgreement::take_kept() {
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kPatience, [this] { return kept_parts_ == plan_.replicas; })) {
+  MutexLock lock(mutex_);
+  while (!changed_.wait_for(mutex_, kPatience,
+                            [this]() TRIREME_REQUIRES(mutex_) { return kept_parts_ == plan_.replicas; })) {
     const std::string reason = abort_reason_.empty() ? world_->abort_reason() : abort_reason_;
     if (!reason.empty()) fail_run({"a checkpoint", "is not complete", reason, ""});
   }
@@ -110,7 +112,7 @@ void RunAgreement::take_report(int replica, Request report) {
 void RunAgreement::write_server_state(bool is_last) {
   if (!stops_.writes()) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!is_last && samples_ < next_state_) return;
     if (steps_ < plan_.replicas) return;  // the run has no step yet
   }
@@ -120,13 +122,11 @@ void RunAgreement::write_server_state(bool is_last) {
   if (!values) return;
   TrainingState state = state_of_values(training_, model_, experiment_.precision, experiment_.seed, *values);
   add_policy(kShared, parts_of(update_->state(world_->now())), state);
-  int64_t samples = 0;
   {
-    std::lock_guard lock(mutex_);
-    samples = samples_;
+    MutexLock lock(mutex_);
     for (size_t r = 0; r < next_step_.size(); ++r) add_progress(int(r), {next_step_[r], samples_of_replica_[r]}, state);
+    next_state_ = stops_.next_after(samples_);
   }
-  next_state_ = stops_.next_after(samples);
   on_server_state(std::move(state));
 }
 

@@ -55,8 +55,8 @@ void ShardHost::fail_if_ended(int replica) const {
     throw StoppedError({fmt::format("replica {}", replica), "visit to the parameter server", reason, ""});
 }
 
-void ShardHost::offer_parked(int shard) {
-  std::vector<Parked*>& queue = shards_[size_t(shard)].parked;
+void ShardHost::offer_parked(int shard, Shard& place) {
+  std::vector<Parked*>& queue = place.parked;
   for (bool again = true; again;) {
     again = false;
     for (size_t i = 0; i < queue.size();) {
@@ -74,16 +74,17 @@ void ShardHost::offer_parked(int shard) {
 }
 
 /// A request that still waits after its deadline is retried at the next visit of another replica.
-void ShardHost::wait_for_answer(int shard, Parked& parked, std::unique_lock<std::mutex>& lock) {
+void ShardHost::wait_for_answer(int shard, Shard& place, Parked& parked) {
   while (!parked.reply) {
     const double deadline = server_.deadline(shard);
     double until = deadline > now() ? deadline + start_ : kNever;
     if (ended_) until = std::min(until, world_.now() + kLookSeconds);
-    lock.unlock();
-    world_.wait_for(parked.answers, 1, until, "the parameter server");
-    lock.lock();
+    {
+      const MutexUnlock unlock(place.mutex);
+      world_.wait_for(parked.answers, 1, until, "the parameter server");
+    }
     fail_if_ended(parked.replica);
-    if (!parked.reply && now() >= deadline) offer_parked(shard);
+    if (!parked.reply && now() >= deadline) offer_parked(shard, place);
   }
 }
 
@@ -93,27 +94,23 @@ Reply ShardHost::serve(int shard, int replica, const Request& request, double& i
   check_internal(shard >= 0 && shard < int(shards_.size()), "a visit goes to a shard that there is");
   Shard& place = shards_[size_t(shard)];
   const double came = world_.now();
-  std::unique_lock lock(place.mutex);
+  MutexLock lock(place.mutex);
   fail_if_ended(replica);
   idle_seconds = world_.now() - came;
   std::optional<Reply> reply = server_.serve(shard, replica, request, now());
   if (reply) {
-    offer_parked(shard);
+    offer_parked(shard, place);
     return std::move(*reply);
   }
   Parked parked{replica, request, std::nullopt};
   place.parked.push_back(&parked);
   struct Leaving {  // leaves the queue, however this function ends
-    std::unique_lock<std::mutex>& lock;
     std::vector<Parked*>& queue;
     Parked* const me;
-    ~Leaving() {
-      if (!lock.owns_lock()) lock.lock();
-      std::erase(queue, me);
-    }
+    ~Leaving() { std::erase(queue, me); }
   };
-  const Leaving leaving{lock, place.parked, &parked};
-  wait_for_answer(shard, parked, lock);
+  const Leaving leaving{place.parked, &parked};
+  wait_for_answer(shard, place, parked);
   idle_seconds = world_.now() - came;
   return std::move(*parked.reply);
 }

@@ -5,11 +5,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/local/emulated_links.h"
 #include "comm/local/local_world.h"
 #include "update/hub/visits.h"
@@ -38,16 +38,15 @@ class ShardHost {
     std::atomic<int64_t> answers{0};
   };
   struct Shard {
-    std::mutex mutex;
-    std::vector<Parked*> parked;  // guarded by mutex, in order of arrival
+    Mutex mutex;
+    std::vector<Parked*> parked TRIREME_GUARDED_BY(mutex);  // in order of arrival
   };
 
   double now() const { return world_.now() - start_; }
   void fail_if_ended(int replica) const;
-  /// Passes the shard's waiting requests to the server again, until none is answered. The caller must hold the shard's
-  /// lock.
-  void offer_parked(int shard);
-  void wait_for_answer(int shard, Parked& parked, std::unique_lock<std::mutex>& lock);
+  /// Passes the shard's waiting requests to the server again, until none is answered.
+  void offer_parked(int shard, Shard& place) TRIREME_REQUIRES(place.mutex);
+  void wait_for_answer(int shard, Shard& place, Parked& parked) TRIREME_REQUIRES(place.mutex);
 
   ShardServer& server_;
   LocalWorld& world_;

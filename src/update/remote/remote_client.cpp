@@ -231,13 +231,13 @@ Hub& RemoteClient::hub(int replica) {
 HubCounts RemoteClient::counts(int replica) { return replica == number_ ? hub_->counts() : HubCounts{}; }
 
 void RemoteClient::abort(const std::string& reason) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (abort_reason_.empty()) abort_reason_ = reason;
 }
 
 void RemoteClient::check() const {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!abort_reason_.empty()) fail_run({client_name(number_), "has ended", abort_reason_, ""});
   }
   if (!ended_.empty()) fail_run({client_name(number_), "the server has ended the run", ended_, ""});

@@ -6,10 +6,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/rendezvous/wire.h"
 #include "trireme/error.h"
 #include "trireme/hub.h"
@@ -77,8 +77,8 @@ class RemoteClient final : public HubWorld {
   std::string ended_, refused_;          ///< reasons that the server gave
   std::unique_ptr<RemoteHub> hub_;
 
-  mutable std::mutex mutex_;
-  std::string abort_reason_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::string abort_reason_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme

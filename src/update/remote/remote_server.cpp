@@ -47,7 +47,7 @@ double RemoteServer::now() const { return steady_seconds() - began_; }
 Hub& RemoteServer::hub(int) { fail_run({"server of replicas", "a replica's end", "is in another process", ""}); }
 
 void RemoteServer::abort(const std::string& reason) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (abort_reason_.empty()) abort_reason_ = reason;
   aborted_ = true;
 }
@@ -81,7 +81,7 @@ void RemoteServer::end(const std::string& reason) {
 
 bool RemoteServer::is_over() {
   if (aborted_) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     end(abort_reason_);
   }
   if ((started_ ? 0 : count(Is::awaited)) + count(Is::joined) + count(Is::here) > 0) return false;

@@ -14,11 +14,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/rendezvous/wire.h"
 #include "trireme/policy.h"
 #include "update/remote/gathering.h"
@@ -129,8 +129,8 @@ class RemoteServer final : public HubWorld {
   std::vector<std::pair<int, std::string>> to_lose_;  ///< clients found gone during other work
 
   std::atomic<bool> aborted_ = false;
-  std::mutex mutex_;
-  std::string abort_reason_;  // guarded by mutex_
+  Mutex mutex_;
+  std::string abort_reason_ TRIREME_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme
