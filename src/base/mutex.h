@@ -5,26 +5,26 @@
 #include <mutex>
 #include <utility>
 
-// Locks whose use clang checks (scripts/lint.py thread-safety): a member says which mutex guards it, a function which
-// mutex its caller holds. Other compilers see nothing of the annotations.
+// Locks whose use clang checks (scripts/lint.py thread-safety): a member names the mutex that guards it, a function the
+// mutex that its caller holds. For other compilers the annotations are empty.
 #if defined(__clang__)
 #define TRIREME_THREAD_ANNOTATION(x) __attribute__((x))
 #else
 #define TRIREME_THREAD_ANNOTATION(x)
 #endif
 
-// Of a member: read and written only by threads that hold the mutex.
+// On a member: only threads that hold the mutex read or write it.
 #define TRIREME_GUARDED_BY(mutex) TRIREME_THREAD_ANNOTATION(guarded_by(mutex))
-// Of a function or a lambda, after its parameters: the caller holds the mutex; does not hold it; holds it from then on,
-// or no longer.
+// On a function or a lambda, after its parameters. REQUIRES: the caller holds the mutex. EXCLUDES: the caller does not
+// hold it. ACQUIRE, RELEASE: the caller holds it, or no longer holds it, when the call returns.
 #define TRIREME_REQUIRES(...) TRIREME_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define TRIREME_EXCLUDES(...) TRIREME_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define TRIREME_ACQUIRE(...) TRIREME_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define TRIREME_TRY_ACQUIRE(...) TRIREME_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
 #define TRIREME_RELEASE(...) TRIREME_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
-// Of a function that is right in a way that the analysis cannot follow. A comment says why.
+// On a function that is correct in a way that the analysis cannot follow. A comment there says why.
 #define TRIREME_NO_THREAD_SAFETY_ANALYSIS TRIREME_THREAD_ANNOTATION(no_thread_safety_analysis)
-// Of a class: a lock, and what holds one while it lives.
+// On a class: it is a lock; it holds a lock during its lifetime.
 #define TRIREME_CAPABILITY(name) TRIREME_THREAD_ANNOTATION(capability(name))
 #define TRIREME_SCOPED_CAPABILITY TRIREME_THREAD_ANNOTATION(scoped_lockable)
 
@@ -46,7 +46,7 @@ class TRIREME_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex while it lives, except between unlock() and lock().
+/// Holds a mutex during its lifetime, except between unlock() and lock().
 class TRIREME_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) TRIREME_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -70,7 +70,7 @@ class TRIREME_SCOPED_CAPABILITY MutexLock {
   bool held_ = true;
 };
 
-/// Leaves a mutex that the caller holds unlocked while it lives.
+/// Unlocks a mutex that the caller holds, and locks it again in the destructor.
 class TRIREME_SCOPED_CAPABILITY MutexUnlock {
  public:
   explicit MutexUnlock(Mutex& mutex) TRIREME_RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
@@ -110,7 +110,7 @@ class ConditionVariable {
     Borrowed lock(mutex);
     condition_.wait(lock.lock, std::move(condition));
   }
-  /// Whether the condition holds.
+  /// Returns whether the condition is true.
   template <class Rep, class Period, class Condition>
   bool wait_for(Mutex& mutex, std::chrono::duration<Rep, Period> limit, Condition condition)
       TRIREME_REQUIRES(mutex) TRIREME_NO_THREAD_SAFETY_ANALYSIS {

@@ -125,7 +125,7 @@ template <class Body>
 void run_mpi_ranks(int n, Body body) {
   const ProcessPlace place = place_in_mpi().value();
   const auto world =
-      mpi_communicator({.rank = place.rank, .size = place.size, .meeting_seconds = 600, .timeout_seconds = 120});
+      mpi_communicator({.rank = place.rank, .size = place.size, .rendezvous_seconds = 600, .timeout_seconds = 120});
   if (place.rank >= n) return;
   try {
     if (n == place.size) return body(*world);

@@ -82,7 +82,7 @@ TEST_F(Gloo, ARankThatDoesNotAnswerIsNamed) {
 TEST_F(Gloo, RanksThatDoNotComeAreNamed) {
   const MeetingFile meeting;
   EXPECT_THAT(error_of([&] {
-                gloo_communicator({.rank = 1, .size = 4, .store_file = meeting.path(), .meeting_seconds = 0.3});
+                gloo_communicator({.rank = 1, .size = 4, .store_file = meeting.path(), .rendezvous_seconds = 0.3});
               }),
               HasSubstr("rank 0, 2, 3 did not arrive"));
 }
@@ -90,8 +90,9 @@ TEST_F(Gloo, RanksThatDoNotComeAreNamed) {
 TEST_F(Gloo, ARankThatIsThereTwiceAndAnotherNumberOfRanksAreNamed) {
   const MeetingFile meeting;
   const auto come = [&](int rank, int size) {
-    return error_of(
-        [&] { gloo_communicator({.rank = rank, .size = size, .store_file = meeting.path(), .meeting_seconds = 0.3}); });
+    return error_of([&] {
+      gloo_communicator({.rank = rank, .size = size, .store_file = meeting.path(), .rendezvous_seconds = 0.3});
+    });
   };
   EXPECT_THAT(come(1, 4), HasSubstr("rank 0, 2, 3 did not arrive"));
   EXPECT_THAT(come(1, 4),
@@ -103,7 +104,7 @@ TEST_F(Gloo, AnInterfaceThatIsNotThereIsNamed) {
   const MeetingFile meeting;
   EXPECT_THAT(
       error_of([&] {
-        gloo_communicator({.size = 1, .store_file = meeting.path(), .interface = "eth77", .meeting_seconds = 1});
+        gloo_communicator({.size = 1, .store_file = meeting.path(), .interface = "eth77", .rendezvous_seconds = 1});
       }),
       HasSubstr("eth77"));
 }

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 constexpr int kEndedByError = 3;  // as expected of a survivor
 
 WorldOptions options_of(const ChildTask& task) {
-  WorldOptions options{.rank = task.rank, .size = task.size, .meeting_seconds = 20, .timeout_seconds = 20};
+  WorldOptions options{.rank = task.rank, .size = task.size, .rendezvous_seconds = 20, .timeout_seconds = 20};
   options.store_file = task.meeting();
   return options;
 }

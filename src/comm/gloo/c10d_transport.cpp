@@ -28,7 +28,7 @@ constexpr milliseconds kLookInterval{20};
 constexpr milliseconds kKeyInterval{5};
 
 milliseconds meeting_time(const WorldOptions& options) {
-  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.meeting_seconds * 1000)));
+  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.rendezvous_seconds * 1000)));
 }
 
 std::string place_of(const WorldOptions& options) {
@@ -184,7 +184,7 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
     if (waited > meeting_time(options)) {
       fail_run({.where = where,
                 .what = fmt::format("rank {} did not arrive", fmt::join(missing, ", ")),
-                .why = fmt::format("all ranks must arrive within {} s", options.meeting_seconds),
+                .why = fmt::format("all ranks must arrive within {} s", options.rendezvous_seconds),
                 .next = "look at the end of its output, and check that it was started with the same address and size"});
     }
     if (!said && waited > std::chrono::duration<double>(kSaysThatItWaits)) {

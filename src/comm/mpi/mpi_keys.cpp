@@ -42,22 +42,22 @@ std::string receive_text(Transport& world, int from, milliseconds patience) {
 }
 
 /// The connections to the keys of one process, for all its worlds.
-struct Meeting {
+struct KeyConnection {
   std::unique_ptr<KeyServer> server;  ///< on rank 0 only
   std::unique_ptr<KeyClient> client;  ///< null: not all ranks can reach rank 0
 };
 
 int port_of(const std::string& endpoint) { return std::stoi(endpoint.substr(endpoint.rfind(':') + 1)); }
 
-Meeting lead(Transport& world, int size, milliseconds patience) {
+KeyConnection host_keys(Transport& world, int size, milliseconds patience) {
   bool one_machine = true;
   for (int r = 1; r < size; ++r) one_machine &= receive_text(world, r, patience) == host_name();
   const std::string token = random_token();
   const CurveKeys keys = make_curve_keys(token);
-  Meeting meeting{
+  KeyConnection connection{
       .server = std::make_unique<KeyServer>(one_machine ? fmt::format("tcp://{}:*", kLoopback) : "tcp://*:*", keys),
       .client = nullptr};
-  const int port = port_of(meeting.server->endpoint());
+  const int port = port_of(connection.server->endpoint());
   const std::string endpoint = endpoint_of(one_machine ? kLoopback : host_name(), port);
   for (int r = 1; r < size; ++r) send_text(world, endpoint + "\n" + token, r, patience);
   std::string trouble;
@@ -65,16 +65,17 @@ Meeting lead(Transport& world, int size, milliseconds patience) {
     if (const std::string theirs = receive_text(world, r, patience); trouble.empty() && !theirs.empty())
       trouble = fmt::format("rank {}: {}", r, theirs);
   for (int r = 1; r < size; ++r) send_text(world, trouble, r, patience);
-  if (trouble.empty()) meeting.client = std::make_unique<KeyClient>(endpoint_of(kLoopback, port), keys, kAnswerSeconds);
+  if (trouble.empty())
+    connection.client = std::make_unique<KeyClient>(endpoint_of(kLoopback, port), keys, kAnswerSeconds);
   else
     spdlog::warn(
         "{} cannot be reached over TCP beside MPI: a frozen rank is detected only after 20 times the longest step, at "
         "least 120 s, without a message ({})",
         endpoint, trouble);
-  return meeting;
+  return connection;
 }
 
-Meeting run_follower_rank(Transport& world, milliseconds patience) {
+KeyConnection reach_keys(Transport& world, milliseconds patience) {
   send_text(world, host_name(), 0, patience);
   const std::string answer = receive_text(world, 0, patience);
   const size_t line = answer.find('\n');
@@ -94,20 +95,22 @@ Meeting run_follower_rank(Transport& world, milliseconds patience) {
 /// The keys of one world, hosted by rank 0.
 class SharedKeys final : public KeyStore {
  public:
-  SharedKeys(std::shared_ptr<Meeting> meeting, int64_t world)
-      : meeting_(std::move(meeting)), prefix_(fmt::format("{}/", world)) {}
+  SharedKeys(std::shared_ptr<KeyConnection> connection, int64_t world)
+      : connection_(std::move(connection)), prefix_(fmt::format("{}/", world)) {}
 
   void publish(const std::string& key, const std::string& value) override {
     MpiEngine::instance().expect_no_end();  // only an abort is published
-    if (meeting_->client->add(prefix_ + key + "/claims", 1) == 1) meeting_->client->set(prefix_ + key, value);
+    if (connection_->client->add(prefix_ + key + "/claims", 1) == 1) connection_->client->set(prefix_ + key, value);
   }
   void replace(const std::string& key, const std::string& value) override {
-    meeting_->client->set(prefix_ + key, value);
+    connection_->client->set(prefix_ + key, value);
   }
-  std::optional<std::string> look_up(const std::string& key) override { return meeting_->client->get(prefix_ + key); }
+  std::optional<std::string> look_up(const std::string& key) override {
+    return connection_->client->get(prefix_ + key);
+  }
 
  private:
-  const std::shared_ptr<Meeting> meeting_;
+  const std::shared_ptr<KeyConnection> connection_;
   const std::string prefix_;
 };
 
@@ -138,20 +141,20 @@ class OwnKeys final : public KeyStore {
 
 MpiKeys share_keys(Transport& world, int rank, int size, milliseconds patience) {
   static Mutex mutex;
-  static std::weak_ptr<Meeting> met;  // the engine keeps it alive, longer than the other ranks' last world
+  static std::weak_ptr<KeyConnection> shared;  // the engine keeps it alive, longer than the other ranks' last world
   static int64_t worlds = 0;
   const MutexLock lock(mutex);
   const int64_t number = worlds++;
   if (size == 1) return {std::make_shared<OwnKeys>()};
   if (number == 0) {
-    const auto meeting =
-        std::make_shared<Meeting>(rank == 0 ? lead(world, size, patience) : run_follower_rank(world, patience));
-    MpiEngine::instance().keep(meeting);
-    met = meeting;
+    const auto connection =
+        std::make_shared<KeyConnection>(rank == 0 ? host_keys(world, size, patience) : reach_keys(world, patience));
+    MpiEngine::instance().keep(connection);
+    shared = connection;
   }
-  const std::shared_ptr<Meeting> meeting = met.lock();
-  if (!meeting || !meeting->client) return {std::make_shared<OwnKeys>()};
-  return {std::make_shared<SharedKeys>(meeting, number), /*are_shared=*/true};
+  const std::shared_ptr<KeyConnection> connection = shared.lock();
+  if (!connection || !connection->client) return {std::make_shared<OwnKeys>()};
+  return {std::make_shared<SharedKeys>(connection, number), /*are_shared=*/true};
 }
 
 }  // namespace trireme

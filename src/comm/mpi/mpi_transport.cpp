@@ -83,13 +83,13 @@ void keep_off_the_network() {
 
 /// Connects the ranks of the next world.
 Connections meet(const WorldOptions& options) {
-  const milliseconds patience(std::max<int64_t>(1, int64_t(options.meeting_seconds * 1000)));
-  auto meeting = std::make_shared<MpiOperation>();
-  meeting->kind = MpiOperation::Kind::meet;
-  MpiEngine::instance().start(meeting);
+  const milliseconds patience(std::max<int64_t>(1, int64_t(options.rendezvous_seconds * 1000)));
+  auto rendezvous = std::make_shared<MpiOperation>();
+  rendezvous->kind = MpiOperation::Kind::meet;
+  MpiEngine::instance().start(rendezvous);
   try {
-    MpiEngine::instance().wait(*meeting, patience);
-    auto transport = std::make_unique<MpiTransport>(meeting->world);
+    MpiEngine::instance().wait(*rendezvous, patience);
+    auto transport = std::make_unique<MpiTransport>(rendezvous->world);
     MpiKeys keys = share_keys(*transport, options.rank, options.size, patience);
     return {std::move(keys.keys), std::move(transport), /*keys_show_life=*/keys.are_shared, /*ends_are_seen=*/false};
   } catch (const std::exception& error) {

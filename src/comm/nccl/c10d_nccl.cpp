@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kLookInterval{20};
 
 c10::intrusive_ptr<c10d::Store> open_store(const WorldOptions& options) {
-  const std::chrono::milliseconds limit(std::max<int64_t>(1, int64_t(options.meeting_seconds * 1000)));
+  const std::chrono::milliseconds limit(std::max<int64_t>(1, int64_t(options.rendezvous_seconds * 1000)));
   if (!options.store_file.empty()) {
     auto store = c10::make_intrusive<c10d::FileStore>(options.store_file + ".nccl", options.size);
     store->setTimeout(limit);

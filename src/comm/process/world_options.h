@@ -36,7 +36,7 @@ struct WorldOptions {
   std::string interface = "lo";
 
   /// Seconds that a rank waits for all other ranks to start and connect.
-  double meeting_seconds = 300;
+  double rendezvous_seconds = 300;
 
   /// Seconds that a rank waits later for another rank that is alive, makes no progress and does not answer, before any
   /// step has been measured. A little longer if that rank is known to be waiting itself.

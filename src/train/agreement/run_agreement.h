@@ -147,7 +147,8 @@ class RunAgreement {
   }  ///< the run's result; none where it did not come to its end
 
  private:
-  void begin_modelled_time() TRIREME_NO_THREAD_SAFETY_ANALYSIS;  ///< by the constructor: there is no other thread yet
+  /// Called by the constructor, when no other thread exists.
+  void begin_modelled_time() TRIREME_NO_THREAD_SAFETY_ANALYSIS;
   void follow_rounds();
   void note(int replica, const TrainedStep& step, bool decides);
   void keep_if_due(ReplicaGroup& group, int64_t step);
