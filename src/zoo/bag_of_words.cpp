@@ -5,8 +5,8 @@
 #include "trireme/layers/linear.h"
 #include "trireme/layers/masked_mean_sequence.h"
 #include "trireme/task.h"
-#include "zoo/builders.h"
 #include "trireme/zoo.h"
+#include "zoo/builders.h"
 #include "zoo/token_builder.h"
 
 namespace trireme {

@@ -12,8 +12,8 @@
 #include "trireme/layers/linear.h"
 #include "trireme/layers/position_embedding.h"
 #include "trireme/layers/select_position.h"
-#include "zoo/builders.h"
 #include "trireme/zoo.h"
+#include "zoo/builders.h"
 #include "zoo/token_builder.h"
 
 namespace trireme {

@@ -8,8 +8,8 @@
 #include "trireme/layers/linear.h"
 #include "trireme/layers/lstm.h"
 #include "trireme/layers/sampled_softmax.h"
-#include "zoo/builders.h"
 #include "trireme/zoo.h"
+#include "zoo/builders.h"
 #include "zoo/token_builder.h"
 
 namespace trireme {

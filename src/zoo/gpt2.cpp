@@ -13,8 +13,8 @@
 #include "trireme/layers/layer_norm.h"
 #include "trireme/layers/linear.h"
 #include "trireme/layers/position_embedding.h"
-#include "zoo/builders.h"
 #include "trireme/zoo.h"
+#include "zoo/builders.h"
 #include "zoo/token_builder.h"
 
 namespace trireme {

@@ -7,9 +7,9 @@
 #include "trireme/layers/global_avg_pool.h"
 #include "trireme/layers/softmax_cross_entropy.h"
 #include "trireme/layers/weighted_sum.h"
+#include "trireme/zoo.h"
 #include "zoo/builders.h"
 #include "zoo/image_builder.h"
-#include "trireme/zoo.h"
 
 namespace trireme {
 namespace {

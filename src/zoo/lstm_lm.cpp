@@ -7,8 +7,8 @@
 #include "trireme/layers/embedding.h"
 #include "trireme/layers/linear.h"
 #include "trireme/layers/lstm.h"
-#include "zoo/builders.h"
 #include "trireme/zoo.h"
+#include "zoo/builders.h"
 
 namespace trireme {
 namespace {

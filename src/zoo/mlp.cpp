@@ -6,8 +6,8 @@
 #include "trireme/layers/flatten.h"
 #include "trireme/layers/linear.h"
 #include "trireme/layers/relu.h"
-#include "zoo/builders.h"
 #include "trireme/zoo.h"
+#include "zoo/builders.h"
 
 namespace trireme {
 namespace {

@@ -4,8 +4,8 @@
 #include "trireme/layers/linear.h"
 #include "trireme/layers/max_pool2d.h"
 #include "trireme/layers/relu.h"
-#include "zoo/builders.h"
 #include "trireme/zoo.h"
+#include "zoo/builders.h"
 
 namespace trireme {
 namespace {

@@ -20,8 +20,8 @@
 #include "trireme/layers/linear.h"
 #include "trireme/layers/mean_sequence.h"
 #include "trireme/layers/position_embedding.h"
-#include "zoo/builders.h"
 #include "trireme/zoo.h"
+#include "zoo/builders.h"
 
 namespace trireme {
 namespace {

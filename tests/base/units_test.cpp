@@ -38,7 +38,8 @@ TEST(Units, ParsesWorkAndSpeed) {
   EXPECT_DOUBLE_EQ(parse_flops("3 FLOP", "k"), 3);
   EXPECT_DOUBLE_EQ(parse_flop_rate("15.7 TFLOP/s", "k"), 15.7e12);
   EXPECT_DOUBLE_EQ(parse_flop_rate("1PFLOP/s", "k"), 1e15);
-  expect_error(Blame::user, {"device.V100.flops", "\"15.7 TFLOP\"", "\"TFLOP\" is not one of its units", "15.7 TFLOP/s"},
+  expect_error(Blame::user,
+               {"device.V100.flops", "\"15.7 TFLOP\"", "\"TFLOP\" is not one of its units", "15.7 TFLOP/s"},
                [] { parse_flop_rate("15.7 TFLOP", "device.V100.flops"); });
   expect_error(Blame::user, {"\"GFLOP/s\" is not one of its units"}, [] { parse_flops("1 GFLOP/s", "k"); });
 }
