@@ -13,7 +13,7 @@ fi
 # ninja itself configures again when a CMakeLists.txt changed; it does not know of the presets
 options=(${TRIREME_WERROR:+"-DTRIREME_WERROR=$TRIREME_WERROR"})
 if [ ! -f build/build.ninja ] || [ CMakePresets.json -nt build/build.ninja ] || [ ${#options[@]} -gt 0 ]; then
-  cmake --preset release "${options[@]}" >&2
+  cmake --preset release --log-level=NOTICE "${options[@]}" >&2
 fi
 
 # a compiler that reads libtorch's headers takes up to 2 GiB
@@ -21,4 +21,11 @@ memory_gib=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo 2>/de
 jobs=$(nproc)
 [ "$jobs" -le $((memory_gib / 2)) ] || jobs=$((memory_gib / 2))
 [ "$jobs" -ge 1 ] || jobs=1
+# A first build takes minutes: say what it does and how long, in one line. Of one core, as measured on a Xeon (docs/speed.md).
+readonly SECONDS_PER_FILE=7
+files=$(cd build && ninja -t inputs "${1:-all}" 2>/dev/null | grep '\.o$' | while read -r file; do [ -e "$file" ] || echo "$file"; done | wc -l)
+if [ "$files" -gt 0 ]; then
+  echo "build: ${1:-program, libraries, tests and benchmarks}: $files files to compile, $jobs at a time, in about" \
+       "$(((files * SECONDS_PER_FILE / jobs + 59) / 60)) min (seconds where ccache has them)" >&2
+fi
 cmake --build --preset release --parallel "$jobs" ${1:+--target "$1"} >&2
