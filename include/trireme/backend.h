@@ -1,5 +1,5 @@
-// The registry of backends: how the ranks of a run are connected. A new backend is a folder with a descriptor and one
-// line in backend_kind.cpp.
+// A backend connects the ranks of a run that are processes. A backend of your own brings a Transport
+// (trireme/transport.h) and a BackendKind.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ class FlightRecorder;
 struct JoinOptions {
   const ProcessPlace& place;
   std::string interface = {};  ///< network interface; empty for a backend that finds_ranks
-  std::string token = {};      ///< as WorldOptions::token
-  std::shared_ptr<FlightRecorder> recorder;
+  std::string token = {};      ///< secret of the run, the same on all ranks; may be empty on one machine
+  std::shared_ptr<FlightRecorder> recorder;  ///< passed on by communicator_over; null: none
 };
 
 struct BackendKind {
@@ -42,7 +42,7 @@ struct BackendKind {
   bool can_be_chosen() const { return join || modelled_time; }
 };
 
-/// Null: unknown, or "".
+/// Returns null for "" and for an unknown name.
 const BackendKind* look_up_backend(std::string_view name);
 
 /// Adds a backend of your own, which outlives the program's use of Trireme, to those that --backend takes. By static
