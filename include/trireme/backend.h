@@ -18,8 +18,8 @@ class FlightRecorder;
 /// What a process that a launcher started needs in order to join the other ranks.
 struct JoinOptions {
   const ProcessPlace& place;
-  std::string interface = {};  ///< network interface; empty for a backend that finds_ranks
-  std::string token = {};      ///< secret of the run, the same on all ranks; may be empty on one machine
+  std::string interface = {};                ///< network interface; empty for a backend that finds_ranks
+  std::string token = {};                    ///< secret of the run, the same on all ranks; may be empty on one machine
   std::shared_ptr<FlightRecorder> recorder;  ///< passed on by communicator_over; null: none
 };
 
