@@ -31,6 +31,8 @@ FOLDERS = ("src", "include", "tests", "bench", "examples")
 VERSION = "14"  # of clang-tidy: others have other checks
 COMMITS = 20  # of main that are looked at
 TOGETHER = 8  # files at most that are compiled together
+LONGEST_ARGUMENT = 100_000  # of a command; the system takes 128 KiB
+NAMED = 10  # of a list of files
 LOCKS = "src/base/mutex.h"
 IGNORED = ROOT / ".git-blame-ignore-revs"
 
@@ -101,10 +103,10 @@ def changed_lines(name, base):
 def includes_of(name):
     """The project's files that a file includes, directly."""
     found = []
-    for header in re.findall(r'^\s*#\s*include\s*"([^"]+)"', (ROOT / name).read_text(), re.MULTILINE):
+    for header in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', (ROOT / name).read_text(), re.MULTILINE):
         for folder in (*FOLDERS, str(pathlib.PurePosixPath(name).parent)):
             if (ROOT / folder / header).is_file():
-                found.append(f"{folder}/{header}")
+                found.append(os.path.normpath(f"{folder}/{header}"))
                 break
     return found
 
@@ -118,7 +120,8 @@ class Sources:
                 print(f"lint: {tool} was not found (scripts/packages-check.txt, scripts/packages.txt): skipped")
                 sys.exit(0)
         reports = ROOT / "src" / "report"
-        for command in (["cmake", "--preset", "check"],
+        for command in (["cmake", "--preset", "check"],  # the others make headers that the build would make
+                        ["cmake", "--build", BUILD, "--target", "trireme_library_facts"],
                         ["protoc", f"--cpp_out={BUILD / 'src'}", f"--proto_path={reports}", reports / "tensorboard_event.proto"]):
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
             if done.returncode != 0:
@@ -197,12 +200,23 @@ class Tidy(Check):
     def __init__(self, sources, seconds, tool, lines):
         super().__init__(sources, seconds)
         self.tool = tool
-        self.lines = json.dumps([{"name": str(ROOT / name), "lines": ranges} for name, ranges in lines.items()]) if lines else ""
+        self.lines = lines
+
+    def filter(self, group):
+        """The option that limits findings to the lines that changed; nothing where all lines count."""
+        if not self.lines:
+            return []
+        read = set().union(*(self.sources.reached(name) for name in group))
+        lines = [{"name": str(ROOT / name), "lines": ranges} for name, ranges in self.lines.items() if name in read]
+        text = json.dumps(lines)
+        if len(text) > LONGEST_ARGUMENT:  # then all lines of these files
+            text = json.dumps([{"name": file["name"]} for file in lines])
+        return [f"--line-filter={text}"]
 
     def check(self, file, group):
         done = run([self.tool, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", "--warnings-as-errors=*",
                     f"--header-filter=^{ROOT}/({'|'.join(FOLDERS)})/", "--checks=-bugprone-suspicious-include",
-                    *([f"--line-filter={self.lines}"] if self.lines else []), file, "--", *self.sources.options[group[0]]])
+                    *self.filter(group), file, "--", *self.sources.options[group[0]]])
         return "" if done.ok else done.text
 
 
@@ -228,9 +242,9 @@ def jobs():
 
 
 def list_some(what, names):
-    shown = 8
     if names:
-        print(f"lint: {what}: {', '.join(names[:shown])}" + (f" and {len(names) - shown} more" if len(names) > shown else ""))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        print(f"lint: {what}: {', '.join(names[:NAMED])}{more}")
 
 
 def main():
