@@ -14,7 +14,7 @@ struct OfferedValues {
   std::string files;  ///< "toml": folders and files with this ending; "*": all files; "/": folders only; "": no files
   bool is_list = false;  ///< the value is a list with commas; its last item is completed
 
-  auto operator<=>(const OfferedValues&) const = default;
+  auto operator<=>(const OfferedValues&) const = default;  // NOLINT(modernize-use-nullptr): of clang 14, by mistake
 };
 
 /// Gives the values of all options of the verb, and of the verbs below it, names for the help texts: FILE instead of

@@ -162,7 +162,7 @@ TEST(PlanAdapter, ASlowLinkChangesThePlanOnce) {
   EXPECT_GE(world.changes[0], 200);
   EXPECT_LE(world.changes[0], 220);
   EXPECT_EQ(world.plan, "computing");
-  EXPECT_THAT(world.switches[0].reason, HasSubstr("thinker is expected to take"));
+  EXPECT_THAT(world.switches[0].reason, HasSubstr("computing is expected to take"));
 }
 
 TEST(PlanAdapter, ALinkThatRecoversIsSeenByAPlanThatCommunicates) {
@@ -382,7 +382,7 @@ TEST(PlanAdapter, WhereNothingFitsOneLineSaysWhatIsMissing) {
   ASSERT_EQ(world.warnings.size(), 1u);
   EXPECT_THAT(
       world.warnings[0],
-      HasSubstr("after step 100 no plan fits 150 B per worker: thinker, the nearest, lacks 50 B; the run continues "
+      HasSubstr("after step 100 no plan fits 150 B per worker: computing, the nearest, lacks 50 B; the run continues "
                 "under communicating, which lacks 150 B"));
 }
 
