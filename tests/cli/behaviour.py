@@ -54,7 +54,7 @@ class Profile(CliTest):
         self.write("other.json", json.dumps(profile))
         self.refused("profile", "e.toml", "--out", "other.json", says=["other.json", "another machine", "cores 1000, here"])
         self.write("none.json", "{}")
-        self.refused("profile", "e.toml", "--out", "none.json", says=["none.json", "no profile"])
+        self.refused("profile", "e.toml", "--out", "none.json", says=["none.json", "not a profile"])
         self.refused("profile", "e.toml", "--out", "nowhere/p.json", says=["--out", "nowhere"])
         self.refused("profile", "e.toml", "--budget", "soon", says=["--budget", "soon"])
 

@@ -37,7 +37,7 @@ class Checkpoints(CliTest):
         for words in ("accuracy", "test loss", "data 2", "complete"):
             self.assertIn(words, out)
         out, _ = self.trireme("checkpoints", "verify", "a", data=False)
-        self.assertEqual(out.count("whole"), 3, out)
+        self.assertEqual(out.count(": complete"), 3, out)
         checkpoint = os.path.join("a", "checkpoints", "step-00000004")
         out, _ = self.trireme("train", "e.toml", "--resume", checkpoint, "--out", "b")
         self.assertIn("resumes after step 4", out)
@@ -61,7 +61,7 @@ class Checkpoints(CliTest):
         newest = self.path("a", "checkpoints", "step-00000006")
         flip_last_byte(os.path.join(newest, "model-00001-of-00001.safetensors"))
         out, _ = self.trireme("checkpoints", "verify", "a", data=False, code=1)
-        self.assertEqual((out.count(": whole"), out.count("damaged")), (2, 1), out)
+        self.assertEqual((out.count(": complete"), out.count("damaged")), (2, 1), out)
         self.assertIn(os.path.join("step-00000006", "model-00001-of-00001.safetensors"), out)
         self.assertEqual(out.splitlines()[-1], "the newest complete one: resume it with --resume a/checkpoints/step-00000004")
         self.assertNotIn("checkpoints verify", out)

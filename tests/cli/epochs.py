@@ -26,7 +26,7 @@ class Epochs(CliTest):
         second = self.json("m.json")
         self.assertEqual(second["batches"][:2], first["batches"])  # times too: nothing was trained again
         self.assertEqual(second["batches"][2]["micro_batches"], 4)
-        self.refused(*arguments, "--batches", "16", "--rate", "sqrt", says=["m.json", "another way", "rate_rule", "--out"])
+        self.refused(*arguments, "--batches", "16", "--rate", "sqrt", says=["m.json", "other settings", "rate_rule", "--out"])
         self.refused(*arguments, "--batches", "512", says=["--batches", "512", "256 training samples"])
 
     def test_what_is_not_reached_is_said(self):
@@ -128,7 +128,7 @@ class Projection(CliTest):
         self.refused(*accuracy, says=["--epochs"])
         self.refused(*accuracy, "--epochs", "sixty-four", says=["--epochs", "sixty-four", "noise=2000"])
         self.refused(*accuracy, "--epochs", "noise=100", "--explain", says=["--explain", "trireme plan project --help"])
-        self.refused(*accuracy, "--epochs", "256:4,256:8", says=["--epochs", "256:8", "already"])
+        self.refused(*accuracy, "--epochs", "256:4,256:8", says=["--epochs", "256:8", "given twice"])
         self.refused(*accuracy, "--epochs", "noise=100", "--devices", "4..2", says=["--devices", "4..2"])
         self.refused(*accuracy, "--epochs", "noise=100", "--devices", "1..8", says=["4"])
         self.refused("plan", "best", "e.toml", "--devices", "1..4", says=["--devices", "1..4", "whole number"])

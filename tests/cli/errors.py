@@ -169,7 +169,7 @@ class Plans(CliTest):
                 (["--plan", "data=2,tensor=2", "--devices", "2"], ["data 2 x tensor 2", "= 4", "2 devices"]),
                 (["--plan", "data=2,tensro=2"], ["tensro=2", "degree"]),
                 (["--plan", "data,recompute=everything"], ["--plan", "recompute=everything", "known: none, all, except_last"]),
-                (["--plan", "data,tensor=2"], ["--plan", "data already says", "spell out all degrees"]),
+                (["--plan", "data,tensor=2"], ["--plan", "data already determines", "spell out all degrees"]),
                 (["--plan", "data=300"], ["--plan data=300", "300 devices", "at most 256", "plan show"]),
                 (["--plan", "something-else"], ["something-else", "neither a plan, an update policy nor an existing file", "as in data=2,tensor=2", "zero3", "(synchronous, local-sgd"]),
                 (["--plan", "pipedream,micro_batches=2"], ["pipedream", "2 micro-batches"]),

@@ -51,7 +51,7 @@ class PlanGraph(CliTest):
     def test_a_file_cut_between_lines_is_suspected(self):
         self.write("cut.txt", PROFILE[:PROFILE.rindex("\t")])
         _, err = self.trireme("plan", "graph", "cut.txt", "--devices", "2", "--bandwidth", "1 GB/s", data=False)
-        self.assertIn("cut.txt: 1 of 5 layers have no edge, n3", err)
+        self.assertIn("cut.txt: 1 of 5 layers have no edge, for example n3", err)
 
     def test_a_search_ended_by_its_limit_says_so(self):
         # 14 operators side by side: 16,384 order ideals
