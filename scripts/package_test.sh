@@ -104,7 +104,7 @@ has() { [ -e "$root$1" ]; }
 page() { [ -e "$root/usr/share/man/man1/$1.1" ] || [ -e "$root/usr/share/man/man1/$1.1.gz" ]; }
 
 version=$(dpkg-deb -f "${debs[0]}" Version)
-is_of_version() { [ "$(inside trireme --version)" = "trireme ${version%-*}" ]; }
+is_of_version() { [[ "$(inside trireme --version)" == "trireme ${version%-*}"* ]]; }
 check "trireme --version says ${version%-*}" is_of_version
 check "trireme doctor" inside trireme doctor
 
