@@ -45,7 +45,7 @@ class Processes(CliTest):
             if "rounds" in policy:
                 self.assertEqual(len(rest["replicas"]["rounds"]), 6, "those before the checkpoint, and the rest")
             self.trireme("train", "e.toml", "--plan", policy, "--set", "length=12 steps", *every[4:], "--resume", checkpoint, "--out", f"t{k}")
-        self.refused("serve", "e.toml", "--plan", "local-sgd", "--spawn", "2", *every, says=["local-sgd", "no server"])
+        self.refused("serve", "e.toml", "--plan", "local-sgd", "--spawn", "2", *every, says=["local-sgd", "no parameter server"])
 
     def serve(self, *arguments):
         """A server and its address."""
