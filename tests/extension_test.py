@@ -67,8 +67,16 @@ class Extension(unittest.TestCase):
         self.assertRegex(said, r"^trireme \d+\.\d+\.\d+( \(commit \w+(-dirty)?\))?\nlibtorch \d+\.\d+\.\d+\nbackends .*local")
 
     def test_installs_both_libraries(self):
-        self.assertIn("trireme ", run(self.build / "own_static", "--version"))
+        self.assertIn("fifo", run(self.build / "own_static", "train", "--help"))
         self.assertIn("folder", self.own("--version"))
+
+    def test_the_library_example_builds_against_it(self):
+        example, build = SOURCE.parent.parent / "examples/library", self.root / "example"
+        for static in ("OFF", "ON"):
+            run("cmake", "-S", example, "-B", f"{build}-{static}", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                "-DCMAKE_BUILD_TYPE=Release", f"-Dtrireme_USE_STATIC={static}")
+            run("cmake", "--build", f"{build}-{static}")
+            self.assertIn("data 2, ok", run(f"{build}-{static}/library_example", cwd=self.root))
 
     def test_lists_the_kinds(self):
         said = self.own("train", "--help")
@@ -103,8 +111,8 @@ class Extension(unittest.TestCase):
             self.expect_learned(row)
         self.assertIn("mean-every", mean["name"] + mean["strategy"])
 
-    def test_simulates_the_schedule(self):
-        said = self.own("simulate", "rings.toml", "--strategies", "fifo,gpipe", "--devices", "2", "--json", "simulated.json")
+    def test_simulates_schedule_and_policy(self):
+        said = self.own("simulate", "rings.toml", "--strategies", "fifo", "--strategies", "mean-every,steps=4", "--devices", "2", "--json", "simulated.json")
         rows = json.loads((self.root / "simulated.json").read_text())["rows"]
         self.assertEqual([row["status"] for row in rows], ["ok", "ok"], said)
 
@@ -116,7 +124,7 @@ class Extension(unittest.TestCase):
 
     def test_trains_over_the_backend(self):
         messages = self.root / "messages"
-        messages.mkdir()
+        messages.mkdir()  # a new folder for each run
         self.own("launch", "-n", "2", "train", "rings.toml", "--plan", "data", "--backend", "folder", "--steps", "6", "--out", "far",
                  environment={"FOLDER_BACKEND": str(messages)})
         self.own("train", "rings.toml", "--plan", "single", "--steps", "6", "--out", "near", "--devices", "1")

@@ -82,7 +82,8 @@ int run_simulate(const SimulateOptions& options);
 struct VerifyOptions {
   ExperimentOptions experiment;
   std::string plan = usual_strategy();
-  std::string precision = "fp64";  ///< other precisions differ by rounding, which training amplifies
+  /// Empty: fp64, unless --set gives a precision. Others differ by rounding, which training amplifies.
+  std::string precision;
   int64_t steps = 3;
 };
 int run_verify(const VerifyOptions& options);

@@ -154,8 +154,7 @@ void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   o.experiment.add_devices(*verb, false);
   verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
   verb->add_option("--precision", o.precision,
-                   "fp64 to find errors of the plan; fp32 and bf16 add rounding, which grows")
-      ->capture_default_str();
+                   "fp64 to find errors of the plan; fp32 and bf16 add rounding, which grows (default: fp64)");
   verb->add_option("--steps", o.steps, "number of steps to compare")
       ->capture_default_str()
       ->check(trireme::whole_number(1));

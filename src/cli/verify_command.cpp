@@ -10,12 +10,27 @@
 #include "experiment/run_spec.h"
 #include "plan/strategy.h"
 #include "train/verify.h"
+#include "trireme/error.h"
 
 namespace trireme {
+namespace {
+
+/// `read`: of the experiment with its --set. Errors (user): an unknown precision; one in --set and one in --precision.
+Precision precision_of(const VerifyOptions& options, Precision read) {
+  const std::vector<std::string>& set = options.experiment.set;
+  const bool is_set =
+      std::any_of(set.begin(), set.end(), [](const std::string& s) { return s.starts_with("precision="); });
+  if (is_set && !options.precision.empty())
+    fail_user({"--precision", options.precision, "--set gives a precision too", "leave one of the two out"});
+  if (is_set) return read;
+  return options.precision.empty() ? Precision::fp64 : parse_precision(options.precision, "--precision");
+}
+
+}  // namespace
 
 int run_verify(const VerifyOptions& options) {
   RunSpec experiment{options.experiment.read()};
-  experiment.precision = parse_precision(options.precision, "--precision");
+  experiment.precision = precision_of(options, experiment.precision);
   const TaskData data = open_data(experiment.data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
   install_memory_accounting();

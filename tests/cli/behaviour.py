@@ -230,6 +230,13 @@ class Train(CliTest):
         for name in ("fc1.weight", "fc3.bias", "loss", "equal"):
             self.assertIn(name, out)
 
+    def test_verify_takes_its_precision_from_either_flag_and_not_from_both(self):
+        arguments = ["verify", "e.toml", "--plan", "data", "--devices", "2", "--steps", "1"]
+        for flags, precision in (([], "fp64"), (["--set", "precision=fp32"], "fp32"), (["--precision", "fp32"], "fp32")):
+            out, _ = self.trireme(*arguments, *flags)
+            self.assertTrue(out.splitlines()[0].endswith(", " + precision), out)
+        self.refused(*arguments, "--set", "precision=fp32", "--precision", "fp64", says=["--precision", "--set gives a precision too"])
+
     def test_one_weird_trick(self):
         arguments = [os.path.join(support.EXAMPLES, "mnist.toml"), "--plan", os.path.join(support.EXAMPLES, "one-weird-trick.json")]
         out, _ = self.trireme("verify", *arguments, "--set", "precision=fp64")

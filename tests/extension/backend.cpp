@@ -1,5 +1,5 @@
-// A backend: "folder", processes that communicate through files of a folder which all of them see (FOLDER_BACKEND).
-// Slow, and useful where nothing but a shared file system connects two machines.
+// A backend: "folder", processes of one machine that communicate through files of a folder (FOLDER_BACKEND), which must
+// be new for each run. An example of a Transport: slow.
 //
 // A message is the file "FROM-TO-TAG-NUMBER", written under another name and then renamed, so that it is there whole or
 // not at all; its receiver removes it. A key is the file "key-NAME".
@@ -43,10 +43,14 @@ std::optional<std::string> read_whole(const fs::path& file) {
   return std::move(text).str();
 }
 
+/// The file is written before this exists.
 class Sent final : public Transfer {
  public:
-  bool wait(std::chrono::milliseconds) override { return true; }
-  void cancel() override {}
+  bool wait(std::chrono::milliseconds) override { return !cancelled_.exchange(false); }
+  void cancel() override { cancelled_ = true; }
+
+ private:
+  std::atomic<bool> cancelled_ = false;
 };
 
 class Received final : public Transfer {
@@ -55,8 +59,9 @@ class Received final : public Transfer {
 
   bool wait(std::chrono::milliseconds limit) override {
     const auto end = std::chrono::steady_clock::now() + limit;
-    while (!fs::exists(file_)) {
+    while (true) {
       if (cancelled_.exchange(false)) return false;
+      if (fs::exists(file_)) break;
       if (std::chrono::steady_clock::now() > end) throw std::runtime_error(file_.string() + " does not come");
       std::this_thread::sleep_for(kPoll);
     }
