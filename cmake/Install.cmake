@@ -44,7 +44,7 @@ if(TRIREME_ONNX_LIBRARY)
 endif()
 set(TRIREME_LINKED "${linked}")
 
-set(TRIREME_PAGES README.md CHANGELOG.md SECURITY.md LICENSE)
+set(TRIREME_PAGES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/trireme")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/triremeConfig.cmake.in" "${PROJECT_BINARY_DIR}/package/triremeConfig.cmake.in"
                               INSTALL_DESTINATION "${package_folder}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)

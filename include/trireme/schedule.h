@@ -80,7 +80,8 @@ struct Schedule {
   bool is_plain() const { return step_rule && !splits_backward && !chunked; }
 };
 
-/// Adds a schedule of your own to those that plans may name. It must outlive the program's use of Trireme. By static
+/// Adds a schedule of your own to those that plans may name. It is copied; what its
+/// members point to must outlive the program's use of Trireme. By static
 /// initialisation or at the start of main: `static const bool registered = register_schedule(kMine);`. Returns true.
 /// Errors (user): the schedules have been listed already; when they are listed, also a name that exists.
 bool register_schedule(const Schedule& schedule);

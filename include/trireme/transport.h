@@ -23,8 +23,8 @@ class Transfer {
   virtual void cancel() = 0;
 };
 
-/// Thread-safe. Sends and receives of one pair and tag match in order. A receive must have room for what was sent. Data
-/// move after both sides have called. Every function may throw std::exception.
+/// Thread-safe. Sends and receives of one pair and tag match in order. A receive must have room for what was sent.
+/// A send may wait until the receiver has called. Every function may throw std::exception.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -107,7 +107,7 @@ class Workload {
   /// the plan in the file of that name, for `devices` workers of this machine.
   Plan plan(const std::string& name, int devices) const;
   /// The best plan for at most `devices` workers of this machine, found by the exact planner and the simulator. Layers
-  /// are measured here first, which takes seconds to minutes.
+  /// are measured here first, which takes seconds to minutes. The search ends after 60 s with the best plan found.
   Plan find_plan(int devices, SearchGoal goal = SearchGoal::time) const;
   /// Likewise, for a described cluster (docs/clusters.md); nothing is measured.
   Plan find_plan(const Cluster& cluster, SearchGoal goal = SearchGoal::time) const;
