@@ -13,6 +13,12 @@ namespace {
 
 constexpr double kSecondsForWriter = 10;
 
+/// Returns what the replica's leader decides, on all its workers.
+template <class Decide>
+bool decide(ReplicaGroup& group, int rank, Worker& worker, const Decide& by_leader) {
+  return group.decision.take(rank, by_leader, [&] { worker.barrier(); });
+}
+
 }  // namespace
 
 StepInput Run::replica_input(const Phase& phase, ReplicaGroup& group, int rank, int64_t step) const {
@@ -64,52 +70,44 @@ bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& work
   if (!stops.by_samples()) {
     bool ends = stops.ends_after(step);
     if (stops.ends_at_exchanges()) {
-      if (rank == 0) group.run_ends = group.agreement->has_exchanged() && stops.agrees_to_end(group.agreement->hub());
-      worker.barrier();
-      ends = group.run_ends;
+      ends = decide(group, rank, worker,
+                    [&] { return group.agreement->has_exchanged() && stops.agrees_to_end(group.agreement->hub()); });
     }
     if (stops.writes_after(step) || (stops.writes() && (ends || step == agreement_->steps_of_replica(group.number))))
       hand_over_replica(phase, group, rank, worker, store, step);
     return ends;
   }
   if (!stops.meets()) return false;
-  if (rank == 0) group.comes = stops.is_due(held);
-  worker.barrier();
-  return group.comes && meet_replicas(phase, group, rank, worker, store);
+  return decide(group, rank, worker, [&] { return stops.is_due(held); }) &&
+         meet_replicas(phase, group, rank, worker, store);
 }
 
 /// Returns true if the final state of replicas that have all finished must still be handed over. The first replica
 /// decides.
 bool Run::hands_over_end(ReplicaGroup& group, int rank, Worker& worker) {
   if (!agreement_->stops().writes()) return false;
-  if (rank == 0) {
+  return decide(group, rank, worker, [&] {
     const bool is_new = group.number == 0 && agreement_->steps_so_far() != handed_over_;
-    Hub::Unmetered quiet(group.agreement->hub());
-    group.comes = group.agreement->hub().total(is_new ? 1 : 0) > 0;
-  }
-  worker.barrier();
-  return group.comes;
+    const Hub::Unmetered quiet(group.agreement->hub());
+    return group.agreement->hub().total(is_new ? 1 : 0) > 0;
+  });
 }
 
 /// Stops the replicas wherever they are: all come, also those that make no more steps. Returns true if the run ends
 /// here.
 bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store) {
   ReplicaStops& stops = agreement_->stops();
-  if (rank == 0) {
+  const bool all_done = decide(group, rank, worker, [&] {
     if (group.is_done) group.agreement->settle();
-    group.run_ends = stops.come(group.agreement->hub(), group.agreement->policy(), group.is_done);
-  }
-  worker.barrier();
-  if (group.run_ends) {
+    return stops.come(group.agreement->hub(), group.agreement->policy(), group.is_done);
+  });
+  if (all_done) {
     if (hands_over_end(group, rank, worker))
       hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
     return true;
   }
   if (stops.writes()) hand_over_replica(phase, group, rank, worker, store, agreement_->steps_so_far());
-  else worker.barrier();  // all have read run_ends
-  if (rank == 0) group.run_ends = stops.part(group.agreement->hub());
-  worker.barrier();
-  return group.run_ends;
+  return decide(group, rank, worker, [&] { return stops.part(group.agreement->hub()); });
 }
 
 /// All replicas must call it together.

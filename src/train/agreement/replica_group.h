@@ -9,6 +9,7 @@
 #include "experiment/loader.h"
 #include "runtime/agreement.h"
 #include "runtime/migrate/migrate.h"
+#include "train/agreement/group_decision.h"
 
 namespace trireme {
 
@@ -16,7 +17,7 @@ struct ReplicaGroup {
   /// `training` must outlive this object. `make_world` returns the LocalWorld of the replica's workers.
   template <class MakeWorld>
   ReplicaGroup(int n, int first, const Program& training, const MakeWorld& make_world)
-      : number(n), first_rank(first), world(make_world()), gatherer(training) {}
+      : number(n), first_rank(first), world(make_world()), decision(world.size()), gatherer(training) {}
 
   const int number;
   const int first_rank;  ///< rank of its first worker, among the run's workers that are threads
@@ -25,10 +26,8 @@ struct ReplicaGroup {
   int64_t next_test = 0;  ///< number of the loader's next evaluation batch
   std::unique_ptr<Loader> loader;
   ReplicaAgreement* agreement = nullptr;  ///< set while the replica trains in this process under an agreement
-  /// The replica stops at the common stop (replica_stops.h); written by the leader between two barriers, like run_ends.
-  bool comes = false;
-  bool run_ends = false;   ///< the run ends at that stop
-  bool is_done = false;    ///< leader: the replica makes no more steps
+  GroupDecision decision;                 ///< of the leader: to stop (replica_stops.h), to end, to hand over a state
+  bool is_done = false;                   ///< leader: the replica makes no more steps
   double began = 0;        ///< leader: time of its first step on the hub's clock; times of the run count from it
   int64_t samples = 0;     ///< leader: samples of its steps, including those of an earlier run
   StateGatherer gatherer;  ///< for checkpoints
