@@ -25,10 +25,11 @@ endif()
 
 include(Precompiled)
 
-# trireme_room(name [DEPENDS room...] [LIBRARIES target...] [BATCH n]): sources are all .cpp files below src/<name>, compiled n at a time (1: each by
-# itself, for a room whose files use the same names for the same things).
+# trireme_room(name [COORDINATES] [DEPENDS room...] [LIBRARIES target...] [BATCH n]): sources are all .cpp files below src/<name>, compiled n at a
+# time (1: each by itself, for a room whose files use the same names for the same things). COORDINATES: the room reads, prints, or tells other rooms
+# what to compute. It is compiled at -O1, in a quarter less time.
 function(trireme_room name)
-  cmake_parse_arguments(ROOM "" "BATCH" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ROOM "COORDINATES" "BATCH" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
   if(NOT ROOM_BATCH)
     set(ROOM_BATCH 10)
   endif()
@@ -40,6 +41,9 @@ function(trireme_room name)
   foreach(room ${ROOM_DEPENDS})
     target_link_libraries(trireme_${name} PUBLIC trireme_${room})
   endforeach()
+  if(ROOM_COORDINATES)
+    target_compile_options(trireme_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
   trireme_compiled(trireme_${name} pch BATCH ${ROOM_BATCH} SOURCES ${sources})
 endfunction()
 
@@ -63,7 +67,7 @@ function(trireme_program name)
     target_link_libraries(${name} PRIVATE trireme_${room})
   endforeach()
   target_link_libraries(${name} PRIVATE trireme_torch fmt::fmt nlohmann_json::nlohmann_json)
-  trireme_compiled(${name} test_pch GROUPS 6 SOURCES ${T_SOURCES})
+  trireme_compiled(${name} test_pch GROUPS 10 SOURCES ${T_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
 

@@ -1,4 +1,7 @@
-"""Runs the program as a user would. Usage: cli_test.py PROGRAM EXAMPLES_FOLDER [unittest's arguments]"""
+"""Runs the program as a user would: the tests of one module of this folder.
+Usage: cli_test.py PROGRAM EXAMPLES_FOLDER MODULE [unittest's arguments]"""
+import importlib
+import inspect
 import os
 import sys
 import unittest
@@ -6,18 +9,10 @@ import unittest
 import support
 
 support.PROGRAM, support.EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-
-from checkpoints import *  # noqa: E402,F401,F403
-from errors import *      # noqa: E402,F401,F403
-from behaviour import *   # noqa: E402,F401,F403
-from endings import *     # noqa: E402,F401,F403
-from export import *      # noqa: E402,F401,F403
-from graphs import *      # noqa: E402,F401,F403
-from plan_spellings import *  # noqa: E402,F401,F403
-from predictions import *  # noqa: E402,F401,F403
-from epochs import *       # noqa: E402,F401,F403
-from policies import *     # noqa: E402,F401,F403
-from virtual import *      # noqa: E402,F401,F403
+module = importlib.import_module(sys.argv[3])
+for name, case in inspect.getmembers(module, inspect.isclass):
+    if case.__module__ == module.__name__:  # the module may use classes of others, whose tests run elsewhere
+        globals()[name] = case
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

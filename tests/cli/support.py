@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-PROGRAM = ""  # set by cli_test.py and its sister
+PROGRAM = ""  # set by cli_test.py and models_test.py
 EXAMPLES = ""
 
 TRAIN, TEST = 256, 64
