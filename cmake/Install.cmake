@@ -81,5 +81,8 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/src")
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libopenblas0-openmp")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, g++, libtorch-dev, nlohmann-json3-dev, openmpi-bin")
+# for projects that use the library: all but the first line are what libtrireme.a is linked with
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, g++, libtorch-dev, nlohmann-json3-dev, openmpi-bin, \
+coinor-libcbc-dev, libarchive-dev, libcurl4-openssl-dev, libfmt-dev, libgoogle-perftools-dev, libhwloc-dev, libjpeg-dev, libonnx-dev, libopenmpi-dev, \
+libpng-dev, libprotobuf-dev, libsodium-dev, libspdlog-dev, libssl-dev, libtomlplusplus-dev, libzmq3-dev, zlib1g-dev")
 include(CPack)

@@ -143,11 +143,13 @@ if has /usr/include/trireme; then
   say "apt-get install of a compiler and what the package suggests: ${suggested[*]}"
   apt install --yes --no-install-recommends cmake g++ make "${suggested[@]}"
   check "/usr/lib/.../cmake/trireme/triremeConfig.cmake" inside sh -c 'ls /usr/lib/*/cmake/trireme/triremeConfig.cmake /usr/lib/cmake/trireme/triremeConfig.cmake 2>/dev/null | grep -q .'
-  compiles() {
-    inside sh -ec "cmake -S $documents/examples/library -B /tmp/example -DCMAKE_BUILD_TYPE=Release && cmake --build /tmp/example" &&
-      inside timeout 300 /tmp/example/library_example
+  compiles() {  # ON or OFF: with libtrireme.a
+    inside sh -ec "cmake -S $documents/examples/library -B /tmp/example-$1 -DCMAKE_BUILD_TYPE=Release -Dtrireme_USE_STATIC=$1 &&
+                   cmake --build /tmp/example-$1" &&
+      inside timeout 300 "/tmp/example-$1/library_example"
   }
-  check "a project with find_package(trireme) compiles and runs" compiles
+  check "a project with find_package(trireme) compiles and runs" compiles OFF
+  check "the same with trireme_USE_STATIC" compiles ON
 else
   say "no headers in ${names[*]}: find_package(trireme) is not tested"
 fi
