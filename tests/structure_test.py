@@ -22,17 +22,17 @@ LISTS = {  # folders that list things of one kind may have more
 KNOWN_LARGE = set()
 # include/trireme/: which room a public header belongs to; those of layers/ belong to model.
 PUBLIC = {
-    "base": ("config", "error", "units"),
-    "comm": ("backend", "communicator", "process_place", "transport"),
+    "base": ("config", "error"),
+    "comm": ("backend", "communicator"),
     "tensor": ("placement",),
-    "model": ("attributes", "layer", "layer_facts", "layers", "model", "task", "tensor_map"),
+    "model": ("layer", "layers", "model"),
     "zoo": ("zoo",),
     "data": ("dataset",),
     "schedule": ("schedule",),
-    "update": ("hub", "policy", "policy_state", "replica_state", "run_facts"),
+    "update": ("hub", "policy"),
     "plan": ("cluster", "plan"),
-    "library": ("version", "workload"),
-    "cli": ("program", "trireme"),
+    "library": ("program", "workload"),
+    "cli": ("trireme",),
 }
 REPEATED_HEADER = "No include guard on purpose"  # the words by which a header exempts itself
 ENGLISH_WORDS = ("digits", "folder", "csv", "tensors", "text")  # names of data sets, and of other things

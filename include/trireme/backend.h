@@ -1,19 +1,82 @@
-// A backend connects the ranks of a run that are processes. A backend of your own brings a Transport
-// (trireme/transport.h) and a BackendKind.
+// A backend connects the ranks of a run that are processes. A backend of your own brings a Transport, a
+// KeyStore and a BackendKind.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "trireme/communicator.h"
-#include "trireme/process_place.h"
-#include "trireme/transport.h"
 
 namespace trireme {
 
 class FlightRecorder;
+
+// -- what a backend of processes provides: bytes between ranks and a few shared keys
+
+/// A send or receive in progress. Keeps its tensor alive.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+
+  /// Returns true when done, false when cancelled. Throws std::exception if the connection failed or `limit` has
+  /// passed; the latter closes this rank's connections.
+  virtual bool wait(std::chrono::milliseconds limit) = 0;
+
+  /// Makes one wait return false: the current one, or else the next one. Thread-safe.
+  virtual void cancel() = 0;
+};
+
+/// Thread-safe. Sends and receives of one pair and tag match in order. A receive must have room for what was sent.
+/// A send may wait until the receiver has called. Every function may throw std::exception.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) = 0;
+  virtual std::unique_ptr<Transfer> receive(const at::Tensor& contiguous, int from, int tag) = 0;
+};
+
+/// Keys that all ranks see. Thread-safe. A call may block as long as the rank that hosts the keys does not answer, and
+/// may throw std::exception.
+class KeyStore {
+ public:
+  virtual ~KeyStore() = default;
+  virtual void publish(const std::string& key, const std::string& value) = 0;  ///< the first value remains
+  virtual void replace(const std::string& key, const std::string& value) = 0;  ///< the last value remains
+  virtual std::optional<std::string> look_up(const std::string& key) = 0;
+};
+
+struct Connections {
+  std::shared_ptr<KeyStore> keys;
+  std::unique_ptr<Transport> transport;
+  /// True if all ranks can read and write the keys at any time over separate connections. Ranks then show signs of life
+  /// through them.
+  bool keys_show_life = false;
+  /// True if a rank notices when another rank closes its connections. Otherwise the keys exist longer than any rank
+  /// uses them, and a rank that leaves says so there.
+  bool ends_are_seen = true;
+};
+
+// -- how a process joins
+
+/// This process's rank and the number of ranks, as its launcher gives them in the environment.
+struct ProcessPlace {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;        ///< rank among the ranks of its machine
+  std::string address = "";  ///< host or address where rank 0 listens, reachable by all ranks
+  int port = 0;
+  /// True if the launcher hosts the store at address:port itself (torchrun's static rendezvous); then rank 0 must not
+  /// listen there.
+  bool store_is_kept = false;
+  /// prefix of keys in such a store; a restarted run must not find the earlier run's keys
+  std::string store_prefix = "";
+  std::string said_by = "";  ///< "torchrun's variables", for messages
+};
 
 /// What a process that a launcher started needs in order to join the other ranks.
 struct JoinOptions {

@@ -13,9 +13,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "trireme/units.h"
-
 namespace trireme {
+
+/// The length of training: a number of optimizer steps or of epochs (passes over the training set).
+struct Length {
+  enum class Unit { steps, epochs };
+  double count = 0;
+  Unit unit = Unit::epochs;
+};
 
 /// A table of a document, or a table inside it. Copies and sub-tables share the document and its record of keys read.
 /// Keys may be dotted ("optimizer.rate"). Not thread-safe.

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "trireme/model.h"
 #include "trireme/placement.h"
-#include "trireme/task.h"
 
 namespace trireme {
 

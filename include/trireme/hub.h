@@ -21,16 +21,57 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "trireme/replica_state.h"
-
 namespace trireme {
+
+// -- what a policy exchanges. A replica is a group of workers that runs a plan on its own share of the samples, with
+// weights of its own. A policy sees flat tensors; the plan inside does not matter. All replicas of a run are cut in the
+// same way.
+
+/// A batch norm's running statistics, both [channels], in the dtype in which the layer keeps them.
+struct RunningStatistics {
+  at::Tensor mean, variance;
+};
+
+/// Weights [rows, width], for example of an embedding, of which a step reads and changes only the rows in
+/// StepFacts::rows.
+struct RowTable {
+  size_t bucket = 0;   ///< index in ReplicaState::weights
+  int64_t offset = 0;  ///< position of row 0 in the bucket
+  int64_t rows = 0, width = 0;
+};
+
+/// Tensors are the replica's own memory, shared with the creator of this object. Policies write in place, between two
+/// steps, on the thread that calls them, and never replace a tensor. Contiguous, float or double.
+struct ReplicaState {
+  /// master values, flat, by bucket: the contents of ReplicaPiece::master
+  std::vector<at::Tensor> weights;
+  /// by bucket: the optimizer's state tensors, each as long as the bucket's weights; none if the optimizer has none
+  /// (yet)
+  std::vector<std::vector<at::Tensor>> moments;
+  std::vector<RunningStatistics> statistics;  ///< by batch norm
+  std::vector<RowTable> tables = {};          ///< sorted by bucket and offset; none unless UpdatePolicy::takes_rows
+};
+
+/// The values for an evaluation: memory of its own, cut like the ReplicaState that was passed.
+struct ModelValues {
+  std::vector<at::Tensor> weights;
+  std::vector<RunningStatistics> statistics;
+};
+
+ModelValues copy_of(const ModelValues& values);
+/// Returns copies of the state's weights and running statistics.
+ModelValues values_of(const ReplicaState& state);
+/// Writes the values into the state. Weights may be cut differently from the state's; only the order of elements
+/// matters.
+void write_values(const ModelValues& values, ReplicaState& state);
+
+// -- how replicas exchange it
 
 /// A replica's request to a shard, and the reply. Tensors of a request are read only during the visit. Tensors of a
 /// reply are the replica's own memory.
@@ -186,37 +227,6 @@ class Hub {
  private:
   const int replica_, replicas_;
   bool metered_ = true;
-};
-
-int64_t bytes_of(std::span<const at::Tensor> tensors);
-
-class HubWorld;
-
-/// Runs `body` for every replica, each on its own thread, between enter and leave. Waits for all, then rethrows the
-/// first failure. Each thread runs its operators alone (one operator thread).
-void run_replicas(HubWorld& world, const std::function<void(Hub&)>& body);
-
-/// The hubs of all replicas. Thread-safe.
-class HubWorld {
- public:
-  virtual ~HubWorld() = default;
-  virtual int replicas() const = 0;
-  virtual Hub& hub(int replica) = 0;
-  /// True if this process is the server and all replicas are in other processes.
-  virtual bool serves() const { return false; }
-  /// True if the first replica is in this process.
-  virtual bool decides() const { return true; }
-  /// Seconds on the replicas' clock, in a process that serves.
-  virtual double now() const { return 0; }
-  /// Ends every pending and later operation of every replica with an error that contains `reason`. The first reason is
-  /// kept.
-  virtual void abort(const std::string& reason) = 0;
-  /// Why replicas in other processes can no longer work. Empty while they can, and if there are none.
-  virtual std::string abort_reason() const { return ""; }
-  /// As run_replicas, for the replicas in this process. Returns when no replica works any more.
-  virtual void run(const std::function<void(Hub&)>& body) { run_replicas(*this, body); }
-  /// After run() has returned: the counts of the replica's exchanges, as far as this process knows them.
-  virtual HubCounts counts(int replica) { return hub(replica).counts(); }
 };
 
 }  // namespace trireme

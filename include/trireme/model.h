@@ -1,15 +1,34 @@
 // A model: an immutable DAG of named layers in topological order. It knows nothing of parallelism.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/layer.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
+
+/// Tensors by name, as in weight files.
+using TensorMap = std::map<std::string, at::Tensor>;
+
+/// What a model learns. The task determines the loss at the model's end and the metrics of an evaluation.
+enum class LearningTask {
+  classification,  ///< logits [n, classes], target int64 [n] (mixed samples: float32 [n, classes], a share per class)
+  segmentation,    ///< logits [n, classes, h, w], target int64 [n, h, w]
+  language,        ///< logits [n, t, vocabulary], target int64 [n, t]: the next token
+  translation,     ///< logits [n, t, vocabulary], target int64 [n, t], kPadding after the end of a sentence
+  regression,      ///< output [n, values], target float32 [n, values]
+};
+
+/// "classification", ...
+const char* name_of(LearningTask task);
 
 /// Index of a vertex. Inputs come first, then layers in topological order.
 using NodeId = int;

@@ -1,5 +1,8 @@
-// The program `trireme` with kinds of your own.
+// The program `trireme` with kinds of your own, and the version of the library.
 #pragma once
+
+#include <string>
+#include <vector>
 
 namespace trireme {
 
@@ -11,5 +14,16 @@ namespace trireme {
 /// Call it once, from main. It may end the process itself, with the same exit codes: 0 done, 1 a run failed, 2 bad
 /// input.
 int run_program(int argc, char** argv);
+
+struct Version {
+  std::string number;  ///< "0.1.0"
+  std::string
+      commit;  ///< of the sources, shortened; "-dirty" follows where files had changed; "" where git was not used
+  std::string libtorch;
+  std::vector<std::string> backends;  ///< that this build has
+};
+
+/// Of the library that is linked. Thread-safe.
+Version version();
 
 }  // namespace trireme

@@ -14,7 +14,6 @@
 #include "trireme/dataset.h"
 #include "trireme/model.h"
 #include "trireme/plan.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
 

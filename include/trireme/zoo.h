@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "trireme/model.h"
-#include "trireme/task.h"
 
 namespace trireme {
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/seconds.h"
+#include "base/text.h"
 #include "update/hub/hub_counts.h"
 
 namespace trireme {

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "trireme/config.h"
+
 namespace trireme {
 
 /// Each parser throws a user error that names `key`, the text and the accepted units.
@@ -24,12 +26,6 @@ double parse_flop_rate(std::string_view text, std::string_view key);
 /// Seconds: ns, us, ms, s, min, h.
 double parse_seconds(std::string_view text, std::string_view key);
 
-/// The length of training: a number of optimizer steps or of epochs (passes over the training set).
-struct Length {
-  enum class Unit { steps, epochs };
-  double count = 0;
-  Unit unit = Unit::epochs;
-};
 /// "10 epochs", "0.5 epochs", "500 steps".
 Length parse_length(std::string_view text, std::string_view key);
 
