@@ -1,6 +1,5 @@
-// How replicas exchange data. One interface for replicas on threads (hub/thread_world.h), on the ranks of any
-// Communicator including processes (hub/rank_world.h), on a modelled clock (hub/virtual_world.h) and as clients that
-// join and leave (remote/).
+// How replicas exchange data. One interface for replicas on threads, on the ranks of any Communicator including
+// processes, on a modelled clock, and as clients that join and leave.
 //
 // There are two kinds of exchange. Collectives: all replicas of a set call, and none returns before the last has
 // called. Visits: a single replica sends a request to a shard of a parameter server, one visitor at a time per shard,
@@ -11,8 +10,8 @@
 // whatever the timing and the kind of hub.
 //
 // Counted bytes are those of tensors that leave and reach this replica; numbers sent with them are not counted.
-// Collectives count the bytes of comm/formulas.h. Between processes collectives go through the server and count the
-// bytes that are really sent and received.
+// Collectives count the bytes that CommunicationCount (communicator.h) defines. Between processes collectives go
+// through the server and count the bytes that are really sent and received.
 //
 // Between processes a replica can be lost in the middle. If the policy can continue without it
 // (UpdatePolicy::when_lost), the other replicas do, and it is no longer a member of collectives.
@@ -49,10 +48,10 @@ struct RowTable {
 /// Tensors are the replica's own memory, shared with the creator of this object. Policies write in place, between two
 /// steps, on the thread that calls them, and never replace a tensor. Contiguous, float or double.
 struct ReplicaState {
-  /// master values, flat, by bucket: the contents of ReplicaPiece::master
+  /// Master values, flat, by bucket (a flat buffer of parameters, or a worker's slice of one).
   std::vector<at::Tensor> weights;
-  /// by bucket: the optimizer's state tensors, each as long as the bucket's weights; none if the optimizer has none
-  /// (yet)
+  /// By bucket: the optimizer's state tensors, each as long as the bucket's weights. None if the optimizer has none
+  /// (yet).
   std::vector<std::vector<at::Tensor>> moments;
   std::vector<RunningStatistics> statistics;  ///< by batch norm
   std::vector<RowTable> tables = {};          ///< sorted by bucket and offset; none unless UpdatePolicy::takes_rows
@@ -151,7 +150,7 @@ class Hub {
   /// same operation and without tensors may arrive as one report.
   virtual void report(Request request) {}
 
-  /// Call these first and last: on the virtual clock a replica runs only in between. See run_replicas.
+  /// The first and the last call on a hub, made by the run. On a modelled clock a replica runs only in between.
   virtual void enter() = 0;
   virtual void leave() = 0;
 
@@ -187,7 +186,7 @@ class Hub {
   // -- the clock
 
   virtual double now() const = 0;  ///< seconds since the hub's start
-  /// Call them around each step's computation. The virtual clock advances in end_step.
+  /// Call them around each step's computation. A modelled clock advances in end_step.
   virtual void begin_step() = 0;
   virtual void end_step() = 0;
   /// True if this replica has failed for good in the last step: that step was not made, and there will be no more. Its
@@ -197,7 +196,7 @@ class Hub {
   const HubCounts& counts() const { return counts_; }
   void count_staleness(int64_t updates);
 
-  /// While it exists, this replica's exchanges take no time on the virtual or emulated links and count nothing. For
+  /// While it exists, this replica's exchanges take no time on modelled or emulated links and count nothing. For
   /// evaluations and for distributing initial weights. In a collective, all members must use it or none.
   class Unmetered {
    public:

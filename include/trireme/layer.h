@@ -224,7 +224,8 @@ struct LayerMemory {
 /// One communication among the workers of a group, or several equal ones, one after the other.
 struct Exchange {
   RedistributionKind kind = RedistributionKind::none;
-  /// As in Links::collective. send_receive: bytes over the boundary between two neighbours, both directions together.
+  /// Of the whole tensor: before a reduce_scatter, after an all_gather or all_reduce. all_to_all: what one worker
+  /// holds. send_receive: bytes over the boundary between two neighbours, both directions together.
   double bytes = 0;
   double times = 1;
   bool over_data = false;  ///< true: over the data group; false: over the tensor group

@@ -84,7 +84,7 @@ struct Layout {
 
 std::string to_string(const Layout& layout);  ///< "[Shard(0), Replicate] on 4x2"
 
-/// The standard name of what turns a tensor of one layout into one of another (tensor/redistribute.h). `send_receive`:
+/// The standard name of the communication that turns a tensor of one layout into one of another. `send_receive`:
 /// between different workers (a stage boundary).
 enum class RedistributionKind { none, slice, all_gather, reduce_scatter, all_reduce, all_to_all, send_receive };
 const char* name_of(RedistributionKind kind);

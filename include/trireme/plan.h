@@ -69,7 +69,7 @@ struct Plan {
   std::vector<LayerPlan> layers;  ///< by node id; entries of model inputs are unused
   /// Each replica has `devices` workers and weights of its own. Replica r has the ranks from r * devices on.
   int replicas = 1;
-  /// An update policy with its options (update/registry.h): "local-sgd,every=16 steps". Empty: none.
+  /// An update policy with its options (docs/updates.md): "local-sgd,every=16 steps". Empty: none.
   std::string agreement;
 
   /// Returns the number of workers of all replicas.
@@ -89,8 +89,7 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// Largest number of devices of a plan. It is larger than what a run on this machine can have (kMaxDevices of
-/// base/memory.h).
+/// Largest number of devices of a plan. A run on this machine can have fewer.
 constexpr int kMaxPlanDevices = 1 << 16;
 
 /// Returns the sharding option that the plan names for a layer. The plan must be validated.

@@ -1,7 +1,7 @@
 // When and how replicas agree on weights. docs/updates.md describes each policy, its source and its cost.
 //
-// True synchronous training (a gradient of all samples in every step) is a plan's data axis, with any optimizer.
-// synchronous.h is its name on the modelled clock.
+// Synchronous training (a gradient of all samples in every step) needs no policy: it is a plan's data axis, with any
+// optimizer.
 //
 // What a replica does, on one thread (its first worker's, while its other workers wait):
 //
