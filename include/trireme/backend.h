@@ -50,14 +50,15 @@ class KeyStore {
   virtual std::optional<std::string> look_up(const std::string& key) = 0;
 };
 
+/// What the ranks communicate through.
 struct Connections {
   std::shared_ptr<KeyStore> keys;
   std::unique_ptr<Transport> transport;
   /// True if all ranks can read and write the keys at any time over separate connections. Ranks then show signs of life
   /// through them.
   bool keys_show_life = false;
-  /// True if a rank notices when another rank closes its connections. Otherwise the keys exist longer than any rank
-  /// uses them, and a rank that leaves says so there.
+  /// True if a rank notices when another rank closes its connections. If false, and with keys_show_life, a rank that
+  /// leaves publishes this through the keys. These must then stay readable until the last rank has left.
   bool ends_are_seen = true;
 };
 
@@ -80,23 +81,29 @@ struct ProcessPlace {
 
 /// What a process that a launcher started needs in order to join the other ranks.
 struct JoinOptions {
+  /// Must live until BackendKind::join has returned. `join` copies what the communicator needs later.
   const ProcessPlace& place;
-  std::string interface = {};                ///< network interface; empty for a backend that finds_ranks
-  std::string token = {};                    ///< secret of the run, the same on all ranks; may be empty on one machine
-  std::shared_ptr<FlightRecorder> recorder;  ///< passed on by communicator_over; null: none
+  std::string interface = {};  ///< network interface; empty for a backend that finds_ranks
+  std::string token = {};      ///< secret of the run, the same on all ranks; may be empty on one machine
+  /// Records what the rank does, for messages about failures (FlightRecorder is not public). communicator_over takes it
+  /// from here. Null: the communicator has one of its own.
+  std::shared_ptr<FlightRecorder> recorder;
 };
 
+/// What Trireme knows about a backend. All texts outlive the program's use of Trireme.
 struct BackendKind {
   const char* name;
-  const char* help;                 ///< printed after the name in help texts
-  const char* purpose;              ///< one line
-  bool processes = false;           ///< true if workers are processes; false if they are threads of one process
-  bool modelled_time = false;       ///< true if a run's times come from a model
-  bool finds_ranks = false;         ///< true if ranks find each other without address, interface or token
-  const char* start = "";           ///< the command that starts several processes
-  const char* interface_why = "";   ///< with finds_ranks: why no interface can be chosen
-  const char* interface_next = "";  ///< with finds_ranks: how to choose an interface; its name is appended
-  bool (*available)() = nullptr;    ///< true if this build has the backend; null: every build has it
+  const char* help;                ///< printed after the name in help texts
+  const char* purpose;             ///< one line
+  bool processes = false;          ///< true if workers are processes; false if they are threads of one process
+  bool modelled_time = false;      ///< true if a run's times come from a model
+  bool finds_ranks = false;        ///< true if ranks find each other without address, interface or token
+  const char* start = "";          ///< the command that starts several processes
+  const char* interface_why = "";  ///< with finds_ranks, for errors: why Trireme cannot choose the network interface
+  /// With finds_ranks, for the same errors: the user's command or setting that chooses the interface. It ends where the
+  /// interface's name follows: "mpirun --mca btl_tcp_if_include ".
+  const char* interface_next = "";
+  bool (*available)() = nullptr;  ///< true if this build has the backend; null: every build has it
   /// Connects this process to the other ranks. Null: the processes of a run cannot use this backend.
   std::unique_ptr<Communicator> (*join)(const JoinOptions& options) = nullptr;
 

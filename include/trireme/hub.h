@@ -97,12 +97,13 @@ class ShardServer {
   /// Returns the time at which a waiting request is passed again even without a visit; infinity: never.
   virtual double deadline(int shard) const;
 
-  // The following are called between processes only, and never during a visit.
+  // The following are called between processes only, and never during a visit. `now` as above.
 
-  /// The replicas begin. Replicas that are not present yet count as lost.
+  /// Called once, when the replicas begin. Replicas that are not present yet count as lost.
   virtual void start(double now) {}
-  /// The replica is lost: nothing will arrive from it until take_back.
+  /// Called when a replica is lost. Nothing arrives from it until take_back.
   virtual void lose(int replica, double now) {}
+  /// Called when a lost replica has returned.
   virtual void take_back(int replica, double now) {}
   /// Returns copies of the newest values, in the order of the state's elements, cut in any way; nullopt if there are
   /// none (yet).
@@ -137,10 +138,10 @@ class Hub {
   int replica() const { return replica_; }
   int replicas() const { return replicas_; }
 
-  /// True if the other replicas had already begun when this replica arrived (again): then it takes no part in their
-  /// common start.
+  /// True if this replica joined, or returned, after the other replicas had begun. It then skips what all replicas do
+  /// together at the start.
   virtual bool came_late() const { return false; }
-  /// True on the replica that reports values that are equal on all replicas (after a total over all).
+  /// True on one replica: the one that reports values which are equal on all replicas (after a total over all).
   virtual bool speaks_for_all() const { return replica_ == 0; }
   /// Number of the first step that this replica makes: more than 0 if it has returned after a loss.
   virtual int64_t first_step() const { return 0; }

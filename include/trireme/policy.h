@@ -57,9 +57,9 @@ struct StepFacts {
   int64_t step = 0;          ///< 0-based number among the replica's own steps
   int64_t samples = 0;       ///< number of samples in the step
   double learning_rate = 0;  ///< the local optimizer's learning rate in the step
-  /// with this step the replica completes a pass over its share of the samples
+  /// True if the replica completes a pass over its share of the samples with this step.
   bool ends_epoch = false;
-  /// by table of the state: the rows that the step reads, each once, in any order
+  /// By ReplicaState::tables: the rows that the step reads, each once, in any order.
   std::vector<std::vector<int64_t>> rows = {};
 };
 
@@ -72,8 +72,8 @@ struct PolicyState {
   std::string policy;                                    ///< UpdatePolicy::description(); empty for a replica's part
   std::map<std::string, std::vector<int64_t>> integers;  ///< one number or a list
   std::map<std::string, std::vector<double>> reals;      ///< finite
-  std::map<std::string, at::Tensor>
-      weights;  ///< flat: a value per element of ReplicaState::weights, bucket after bucket; float or double
+  /// Flat: a value per element of ReplicaState::weights, bucket after bucket. float or double.
+  std::map<std::string, at::Tensor> weights;
   std::map<std::string, std::vector<RunningStatistics>> statistics;  ///< like ReplicaState::statistics
 };
 
@@ -139,8 +139,8 @@ class ReplicaPolicy {
   explicit ReplicaPolicy(Hub& hub) : hub_(hub) {}
   virtual ~ReplicaPolicy() = default;
 
-  /// Called before the first step by all replicas. They begin with the first replica's weights and statistics, which
-  /// are already equal on all.
+  /// Called by all replicas before the first step. All then have the same weights and statistics, those of the first
+  /// replica.
   virtual void begin(ReplicaState& state) {}
 
   struct Before {

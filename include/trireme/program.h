@@ -15,15 +15,16 @@ namespace trireme {
 /// input.
 int run_program(int argc, char** argv);
 
+/// A version of the library.
 struct Version {
   std::string number;  ///< "0.1.0"
-  std::string
-      commit;  ///< of the sources, shortened; "-dirty" follows where files had changed; "" where git was not used
-  std::string libtorch;
+  /// Of the sources, shortened. "-dirty" follows if files had changed. Empty if the sources were not in a git checkout.
+  std::string commit;
+  std::string libtorch;               ///< version of libtorch
   std::vector<std::string> backends;  ///< that this build has
 };
 
-/// Of the library that is linked. Thread-safe.
+/// Returns the version of the library that is linked. Thread-safe.
 Version version();
 
 }  // namespace trireme

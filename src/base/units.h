@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-/// Each parser throws a user error that names `key`, the text and the accepted units.
+// Errors (user) of each parser: the text is not a number with one of the units. They name `key`, the text and the
+// accepted units.
 
 /// Bytes: B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024).
 int64_t parse_bytes(std::string_view text, std::string_view key);
