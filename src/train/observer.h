@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "metrics/result.h"
-#include "trireme/model.h"
+#include "model/weights/weights.h"
 
 namespace trireme {
 
