@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "model/layers/common.h"
 #include "plan/named.h"
 #include "profile/measure_layers.h"

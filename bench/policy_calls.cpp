@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/seconds.h"
+#include "base/text.h"
 #include "trireme/error.h"
 #include "update/hub/thread_world.h"
 #include "update/registry.h"

@@ -3,8 +3,8 @@
 #include "comm/gloo/gloo.h"
 #include "comm/mpi/mpi.h"
 #include "comm/rendezvous/interfaces.h"
+#include "comm/rendezvous/process_place.h"
 #include "comm/rendezvous/token.h"
-#include "trireme/process_place.h"
 
 namespace trireme {
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/json_file.h"
+#include "base/text.h"
 #include "chart.h"
 #include "cost/cluster_links.h"
 #include "cost/datasheet_costs.h"

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "comm/rendezvous/text_messages.h"
 #include "plan/named.h"
 #include "profile/layer_times.h"

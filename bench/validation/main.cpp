@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/json_file.h"
+#include "base/text.h"
 #include "trireme/error.h"
 #include "validation/tables.h"
 

@@ -1,5 +1,5 @@
 // The devices that a plan may use: those of a run on this machine, or those that a cluster file describes
-// (plan/cluster_file.h).
+// (docs/clusters.md).
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,8 @@ class VirtualTime;
 enum class ReduceOp { sum, max };
 
 /// What one rank has done so far through a communicator and the groups made from it. Bytes are those that leave this
-/// rank by the formulas in comm/formulas.h (ring all-reduce of S bytes over n ranks: 2(n-1)/n S), whether or not the
-/// backend shares memory. Steps are rounds of messages by the same formulas.
+/// rank, by one formula per operation that all backends use, whether or not the backend shares memory (all-reduce of S
+/// bytes over n ranks, by a ring: 2(n-1)/n S). Steps are rounds of messages, by the same formulas (2(n-1)).
 struct CommunicationCount {
   int64_t bytes_sent = 0;
   int64_t steps = 0;
@@ -78,11 +78,11 @@ class Communicator {
 
   virtual CommunicationCount count() const = 0;
 
-  /// True if bytes move while this rank computes, so that an operation on another thread (comm/collective_queue.h)
+  /// True if bytes move while this rank computes, so that an operation on another thread
   /// overlaps with its work. False for threads of one process, which move bytes by computing.
   virtual bool moves_beside_computing() const { return false; }
 
-  /// The clocks of a world in modelled time (comm/virtual/virtual_time.h). Null in real time.
+  /// The clocks of a world in modelled time, for Trireme's own use (VirtualTime is not public). Null in real time.
   virtual VirtualTime* virtual_time() const { return nullptr; }
   /// Seconds on the clock of this rank's world, which is the steady clock in real time. Only differences have a
   /// meaning.

@@ -13,9 +13,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "trireme/units.h"
-
 namespace trireme {
+
+/// The length of training: a number of optimizer steps or of epochs (passes over the training set).
+struct Length {
+  enum class Unit { steps, epochs };
+  double count = 0;
+  Unit unit = Unit::epochs;
+};
 
 /// A table of a document, or a table inside it. Copies and sub-tables share the document and its record of keys read.
 /// Keys may be dotted ("optimizer.rate"). Not thread-safe.
@@ -54,7 +59,12 @@ class ConfigTable {
   std::vector<double> get_doubles(std::string_view key, std::vector<double> fallback) const;
   std::vector<std::string> get_strings(std::string_view key, std::vector<std::string> fallback) const;
 
-  /// Strings with units; see trireme/units.h.
+  /// Strings of a number and a unit, returned in bytes, bytes/s, FLOPs, FLOP/s and seconds. Units:
+  /// - bytes: B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024): "2 GiB";
+  /// - bandwidth: bit/s, kbit/s to Tbit/s (powers of 1000), B/s to TiB/s: "25 Gbit/s";
+  /// - work: FLOP, kFLOP to PFLOP (powers of 1000); a rate: the same with "/s": "15.7 TFLOP/s";
+  /// - time: ns, us, ms, s, min, h: "0.5 ms";
+  /// - length: steps, epochs: "10 epochs".
   int64_t get_bytes(std::string_view key, int64_t fallback) const;
   double get_bandwidth(std::string_view key, double fallback) const;
   double get_flops(std::string_view key, double fallback) const;

@@ -12,15 +12,15 @@
 #include <string>
 #include <vector>
 
+#include "trireme/model.h"
 #include "trireme/placement.h"
-#include "trireme/task.h"
 
 namespace trireme {
 
 /// Samples stacked along dim 0.
 struct Samples {
   at::Tensor data;  ///< [n, ...sample shape]: float32, NCHW and channels_last for images; int64 token ids for text
-  /// int64 [n, ...target shape]: [n] for classification; for segmentation one class per pixel, with -1 (kIgnoredPixel)
+  /// int64 [n, ...target shape]: [n] for classification; for segmentation one class per pixel, with -1
   /// for pixels that count neither in the loss nor in a metric. float32 for regression, and [n, classes] for
   /// classification with mixup: shares that add up to 1.
   at::Tensor target;
@@ -46,7 +46,8 @@ class Dataset {
   /// Size of the vocabulary: token ids in `data` are 0 .. vocabulary - 1, with kPadding after a sample's end. 0: `data`
   /// holds no tokens.
   virtual int64_t vocabulary() const { return 0; }
-  /// True if sample i + 1 continues sample i (windows of one text), so that batches use SampleOrder::stream.
+  /// True if sample i + 1 continues sample i (windows of one text). Row r of a batch then continues row r of
+  /// the batch before.
   virtual bool is_stream() const { return false; }
   /// True if `get` reads or decodes files, so that loading ahead of training is worthwhile.
   virtual bool decodes() const { return false; }

@@ -48,7 +48,4 @@ class StoppedError : public Error {
 /// Throws an internal error if `condition` is false. `promise` states what must hold for every user input.
 void check_internal(bool condition, std::string_view promise);
 
-/// Returns the first line of an exception's text, without libtorch's C++ stack trace.
-std::string first_line(const std::exception& error);
-
 }  // namespace trireme

@@ -1,6 +1,5 @@
-// How replicas exchange data. One interface for replicas on threads (hub/thread_world.h), on the ranks of any
-// Communicator including processes (hub/rank_world.h), on a modelled clock (hub/virtual_world.h) and as clients that
-// join and leave (remote/).
+// How replicas exchange data. One interface for replicas on threads, on the ranks of any Communicator including
+// processes, on a modelled clock, and as clients that join and leave.
 //
 // There are two kinds of exchange. Collectives: all replicas of a set call, and none returns before the last has
 // called. Visits: a single replica sends a request to a shard of a parameter server, one visitor at a time per shard,
@@ -11,8 +10,8 @@
 // whatever the timing and the kind of hub.
 //
 // Counted bytes are those of tensors that leave and reach this replica; numbers sent with them are not counted.
-// Collectives count the bytes of comm/formulas.h. Between processes collectives go through the server and count the
-// bytes that are really sent and received.
+// Collectives count the bytes that CommunicationCount (communicator.h) defines. Between processes collectives go
+// through the server and count the bytes that are really sent and received.
 //
 // Between processes a replica can be lost in the middle. If the policy can continue without it
 // (UpdatePolicy::when_lost), the other replicas do, and it is no longer a member of collectives.
@@ -21,16 +20,57 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "trireme/replica_state.h"
-
 namespace trireme {
+
+// -- what a policy exchanges. A replica is a group of workers that runs a plan on its own share of the samples, with
+// weights of its own. A policy sees flat tensors; the plan inside does not matter. All replicas of a run are cut in the
+// same way.
+
+/// A batch norm's running statistics, both [channels], in the dtype in which the layer keeps them.
+struct RunningStatistics {
+  at::Tensor mean, variance;
+};
+
+/// Weights [rows, width], for example of an embedding, of which a step reads and changes only the rows in
+/// StepFacts::rows.
+struct RowTable {
+  size_t bucket = 0;   ///< index in ReplicaState::weights
+  int64_t offset = 0;  ///< position of row 0 in the bucket
+  int64_t rows = 0, width = 0;
+};
+
+/// Tensors are the replica's own memory, shared with the creator of this object. Policies write in place, between two
+/// steps, on the thread that calls them, and never replace a tensor. Contiguous, float or double.
+struct ReplicaState {
+  /// Master values, flat, by bucket (a flat buffer of parameters, or a worker's slice of one).
+  std::vector<at::Tensor> weights;
+  /// By bucket: the optimizer's state tensors, each as long as the bucket's weights. None if the optimizer has none
+  /// (yet).
+  std::vector<std::vector<at::Tensor>> moments;
+  std::vector<RunningStatistics> statistics;  ///< by batch norm
+  std::vector<RowTable> tables = {};          ///< sorted by bucket and offset; none unless UpdatePolicy::takes_rows
+};
+
+/// The values for an evaluation: memory of its own, cut like the ReplicaState that was passed.
+struct ModelValues {
+  std::vector<at::Tensor> weights;
+  std::vector<RunningStatistics> statistics;
+};
+
+ModelValues copy_of(const ModelValues& values);
+/// Returns copies of the state's weights and running statistics.
+ModelValues values_of(const ReplicaState& state);
+/// Writes the values into the state. Weights may be cut differently from the state's; only the order of elements
+/// matters.
+void write_values(const ModelValues& values, ReplicaState& state);
+
+// -- how replicas exchange it
 
 /// A replica's request to a shard, and the reply. Tensors of a request are read only during the visit. Tensors of a
 /// reply are the replica's own memory.
@@ -57,12 +97,13 @@ class ShardServer {
   /// Returns the time at which a waiting request is passed again even without a visit; infinity: never.
   virtual double deadline(int shard) const;
 
-  // The following are called between processes only, and never during a visit.
+  // The following are called between processes only, and never during a visit. `now` as above.
 
-  /// The replicas begin. Replicas that are not present yet count as lost.
+  /// Called once, when the replicas begin. Replicas that are not present yet count as lost.
   virtual void start(double now) {}
-  /// The replica is lost: nothing will arrive from it until take_back.
+  /// Called when a replica is lost. Nothing arrives from it until take_back.
   virtual void lose(int replica, double now) {}
+  /// Called when a lost replica has returned.
   virtual void take_back(int replica, double now) {}
   /// Returns copies of the newest values, in the order of the state's elements, cut in any way; nullopt if there are
   /// none (yet).
@@ -97,10 +138,10 @@ class Hub {
   int replica() const { return replica_; }
   int replicas() const { return replicas_; }
 
-  /// True if the other replicas had already begun when this replica arrived (again): then it takes no part in their
-  /// common start.
+  /// True if this replica joined, or returned, after the other replicas had begun. It then skips what all replicas do
+  /// together at the start.
   virtual bool came_late() const { return false; }
-  /// True on the replica that reports values that are equal on all replicas (after a total over all).
+  /// True on one replica: the one that reports values which are equal on all replicas (after a total over all).
   virtual bool speaks_for_all() const { return replica_ == 0; }
   /// Number of the first step that this replica makes: more than 0 if it has returned after a loss.
   virtual int64_t first_step() const { return 0; }
@@ -110,7 +151,7 @@ class Hub {
   /// same operation and without tensors may arrive as one report.
   virtual void report(Request request) {}
 
-  /// Call these first and last: on the virtual clock a replica runs only in between. See run_replicas.
+  /// The first and the last call on a hub, made by the run. On a modelled clock a replica runs only in between.
   virtual void enter() = 0;
   virtual void leave() = 0;
 
@@ -146,7 +187,7 @@ class Hub {
   // -- the clock
 
   virtual double now() const = 0;  ///< seconds since the hub's start
-  /// Call them around each step's computation. The virtual clock advances in end_step.
+  /// Call them around each step's computation. A modelled clock advances in end_step.
   virtual void begin_step() = 0;
   virtual void end_step() = 0;
   /// True if this replica has failed for good in the last step: that step was not made, and there will be no more. Its
@@ -156,7 +197,7 @@ class Hub {
   const HubCounts& counts() const { return counts_; }
   void count_staleness(int64_t updates);
 
-  /// While it exists, this replica's exchanges take no time on the virtual or emulated links and count nothing. For
+  /// While it exists, this replica's exchanges take no time on modelled or emulated links and count nothing. For
   /// evaluations and for distributing initial weights. In a collective, all members must use it or none.
   class Unmetered {
    public:
@@ -186,37 +227,6 @@ class Hub {
  private:
   const int replica_, replicas_;
   bool metered_ = true;
-};
-
-int64_t bytes_of(std::span<const at::Tensor> tensors);
-
-class HubWorld;
-
-/// Runs `body` for every replica, each on its own thread, between enter and leave. Waits for all, then rethrows the
-/// first failure. Each thread runs its operators alone (one operator thread).
-void run_replicas(HubWorld& world, const std::function<void(Hub&)>& body);
-
-/// The hubs of all replicas. Thread-safe.
-class HubWorld {
- public:
-  virtual ~HubWorld() = default;
-  virtual int replicas() const = 0;
-  virtual Hub& hub(int replica) = 0;
-  /// True if this process is the server and all replicas are in other processes.
-  virtual bool serves() const { return false; }
-  /// True if the first replica is in this process.
-  virtual bool decides() const { return true; }
-  /// Seconds on the replicas' clock, in a process that serves.
-  virtual double now() const { return 0; }
-  /// Ends every pending and later operation of every replica with an error that contains `reason`. The first reason is
-  /// kept.
-  virtual void abort(const std::string& reason) = 0;
-  /// Why replicas in other processes can no longer work. Empty while they can, and if there are none.
-  virtual std::string abort_reason() const { return ""; }
-  /// As run_replicas, for the replicas in this process. Returns when no replica works any more.
-  virtual void run(const std::function<void(Hub&)>& body) { run_replicas(*this, body); }
-  /// After run() has returned: the counts of the replica's exchanges, as far as this process knows them.
-  virtual HubCounts counts(int replica) { return hub(replica).counts(); }
 };
 
 }  // namespace trireme

@@ -20,7 +20,6 @@
 #include "trireme/layers/flatten.h"
 #include "trireme/layers/global_avg_pool.h"
 #include "trireme/layers/group_norm.h"
-#include "trireme/layers/halo.h"
 #include "trireme/layers/image_tokens.h"
 #include "trireme/layers/layer_norm.h"
 #include "trireme/layers/linear.h"

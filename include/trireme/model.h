@@ -1,15 +1,34 @@
 // A model: an immutable DAG of named layers in topological order. It knows nothing of parallelism.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/layer.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
+
+/// Tensors by name, as in weight files.
+using TensorMap = std::map<std::string, at::Tensor>;
+
+/// What a model learns. The task determines the loss at the model's end and the metrics of an evaluation.
+enum class LearningTask {
+  classification,  ///< logits [n, classes], target int64 [n] (mixed samples: float32 [n, classes], a share per class)
+  segmentation,    ///< logits [n, classes, h, w], target int64 [n, h, w]
+  language,        ///< logits [n, t, vocabulary], target int64 [n, t]: the next token
+  translation,     ///< logits [n, t, vocabulary], target int64 [n, t], kPadding after the end of a sentence
+  regression,      ///< output [n, values], target float32 [n, values]
+};
+
+/// "classification", ...
+const char* name_of(LearningTask task);
 
 /// Index of a vertex. Inputs come first, then layers in topological order.
 using NodeId = int;
@@ -39,8 +58,11 @@ struct InitialValues {
 /// Without such a part: the first word ("Mixed_5b.branch1x1.conv" -> "Mixed_5b"). A name without a dot: "".
 std::string block_of(std::string_view layer_name);
 
+/// Immutable, so thread-safe. Copies share the layers. Made by a ModelBuilder.
 class Model {
  public:
+  // `id`, here and below: 0 to nodes().size() - 1; not checked
+
   const std::string& name() const { return name_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return nodes_[size_t(id)]; }
@@ -48,6 +70,7 @@ class Model {
   NodeId loss() const { return loss_; }        ///< this layer outputs one loss per sample
   NodeId output() const { return output_; }    ///< the node that the loss reads: logits
 
+  /// The layers that read a node's output, ascending.
   const std::vector<NodeId>& consumers(NodeId id) const { return consumers_[size_t(id)]; }
   /// Returns -1 if no node has that name.
   NodeId find(std::string_view name) const;
@@ -79,20 +102,27 @@ class Model {
   std::shared_ptr<const InitialValues> initial_values_;
 };
 
-/// Builds a Model vertex by vertex. Names must be unique; shapes are inferred and checked at each `add`.
+/// Builds a Model vertex by vertex. Shapes are inferred at each `add`. Not thread-safe. Errors (user), with the model's
+/// name and the vertex: a name that exists; besides those that each function states.
 class ModelBuilder {
  public:
   explicit ModelBuilder(std::string name);
-  /// All inputs must be added before the first layer.
+  /// Adds an input. Errors (user): a layer was added before.
   NodeId input(std::string name, Shape sample_shape);
+  /// Adds a layer that reads the outputs of `inputs`. Errors (user): a node that does not exist; the layer's errors
+  /// about the shapes of its inputs.
   NodeId add(std::shared_ptr<const Layer> layer, std::vector<NodeId> inputs);
+  /// Makes a layer of type L and adds it. Errors: also those of L's constructor.
   template <class L, class... Args>
   NodeId layer(std::vector<NodeId> inputs, Args&&... args) {
     return add(std::make_shared<const L>(std::forward<Args>(args)...), std::move(inputs));
   }
+  /// Sample shape of a node's output. `id`: a node that was added; not checked.
   const Shape& shape(NodeId id) const { return model_.nodes_[size_t(id)].sample_shape; }
-  /// `loss` must be the last layer added, `output` the node that the loss reads. Checks that tied parameters have equal
-  /// shapes. Layers that the loss does not depend on are computed but not trained: their parameters keep their values.
+  /// Returns the model; call it once, as the last function. `loss` is the last layer added, `output` the node that the
+  /// loss reads. Layers that the loss does not depend on are computed but not trained: their parameters keep their
+  /// values. Errors (user): another loss node; an output that is not before it; a loss with more than one number per
+  /// sample; tied parameters of different shapes.
   Model finish(NodeId output, NodeId loss);
 
  private:

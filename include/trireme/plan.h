@@ -69,15 +69,15 @@ struct Plan {
   std::vector<LayerPlan> layers;  ///< by node id; entries of model inputs are unused
   /// Each replica has `devices` workers and weights of its own. Replica r has the ranks from r * devices on.
   int replicas = 1;
-  /// An update policy with its options (update/registry.h): "local-sgd,every=16 steps". Empty: none.
+  /// An update policy with its options (docs/updates.md): "local-sgd,every=16 steps". Empty: none.
   std::string agreement;
 
   /// Returns the number of workers of all replicas.
   int workers() const { return replicas * devices; }
   /// Returns the plan of one replica, without the agreement.
   Plan inner() const;
-  /// Returns the mesh of a layer: the stage's workers, data-major, tensor fastest. Its shares are the summed speeds of
-  /// each data index's tensor group; empty if these are equal.
+  /// Returns the mesh of a layer, `node`, not of an input: the stage's workers, data-major, tensor fastest. Its shares
+  /// are the summed speeds of each data index's tensor group; empty if these are equal.
   Mesh mesh_of(NodeId node) const;
   /// Returns the number of distinct worker sets among the stages. It is less than the number of stages if workers have
   /// chunks. It is more than the pipeline's depth if stages need each other (branches).
@@ -89,11 +89,11 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// Largest number of devices of a plan. It is larger than what a run on this machine can have (kMaxDevices of
-/// base/memory.h).
+/// Largest number of devices of a plan. A run on this machine can have fewer.
 constexpr int kMaxPlanDevices = 1 << 16;
 
-/// Returns the sharding option that the plan names for a layer. The plan must be validated.
+/// Returns the sharding option that the plan names for a layer. `node`: a layer, not an input. The plan must be
+/// validated. Errors: internal, if the layer has no such option.
 ShardingOption option_of(const Plan& plan, const Model& model, NodeId node);
 
 /// Returns the placement in which a layer needs the gradient of its output. It is the output's placement, except that
@@ -112,8 +112,10 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
 
 /// Fields that equal the default of a new Plan are omitted, except those that every plan has.
 nlohmann::json to_json(const Plan& plan, const Model& model);
-/// Errors name `where`. The result must still be validated.
+/// The result must still be validated. Errors (user), with `where`: not a plan; a missing or unknown key; a value of a
+/// wrong type or out of range; an unknown layer. A plan of another model is no error here: validate() reports it.
 Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::string& where);
+/// As plan_from_json, with the file's path as `where`. Errors (user): also a file that cannot be read or is not JSON.
 Plan read_plan(const std::filesystem::path& file, const Model& model);
 
 }  // namespace trireme

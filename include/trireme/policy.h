@@ -1,7 +1,7 @@
 // When and how replicas agree on weights. docs/updates.md describes each policy, its source and its cost.
 //
-// True synchronous training (a gradient of all samples in every step) is a plan's data axis, with any optimizer.
-// synchronous.h is its name on the modelled clock.
+// Synchronous training (a gradient of all samples in every step) needs no policy: it is a plan's data axis, with any
+// optimizer.
 //
 // What a replica does, on one thread (its first worker's, while its other workers wait):
 //
@@ -26,18 +26,111 @@
 // resumed has no state of its own: it begins with the server's weights.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "trireme/hub.h"
-#include "trireme/policy_state.h"
-#include "trireme/replica_state.h"
-#include "trireme/run_facts.h"
 
 namespace trireme {
 
 class ConfigTable;
+
+/// What policies must know about a run to accept it.
+struct RunFacts {
+  int replicas = 1;
+  uint64_t seed = 0;
+  /// True if the local optimizer is w -= learning rate * g (g may include weight decay): no momentum, no moments.
+  bool plain_sgd = false;
+};
+
+/// One step of a replica.
+struct StepFacts {
+  int64_t step = 0;          ///< 0-based number among the replica's own steps
+  int64_t samples = 0;       ///< number of samples in the step
+  double learning_rate = 0;  ///< the local optimizer's learning rate in the step
+  /// True if the replica completes a pass over its share of the samples with this step.
+  bool ends_epoch = false;
+  /// By ReplicaState::tables: the rows that the step reads, each once, in any order.
+  std::vector<std::vector<int64_t>> rows = {};
+};
+
+// -- the state of a policy as plain values, for checkpoints: counters, and tensors whose meaning does not depend on how
+// a plan, a server's shards or a policy's fragments cut the weights
+
+/// What all replicas share of a policy, or one replica's part. Tensors are its own memory. Random numbers are drawn by
+/// counter, so the integers here are the only random state.
+struct PolicyState {
+  std::string policy;                                    ///< UpdatePolicy::description(); empty for a replica's part
+  std::map<std::string, std::vector<int64_t>> integers;  ///< one number or a list
+  std::map<std::string, std::vector<double>> reals;      ///< finite
+  /// Flat: a value per element of ReplicaState::weights, bucket after bucket. float or double.
+  std::map<std::string, at::Tensor> weights;
+  std::map<std::string, std::vector<RunningStatistics>> statistics;  ///< like ReplicaState::statistics
+};
+
+/// Saves the values of a policy to a PolicyState, or restores them from one, so that a policy names each value only
+/// once. Errors (user) when restoring: the state lacks the value, or it has another length or dtype.
+class StateFields {
+ public:
+  /// Saves. `state` must outlive this object; it has its tensors after done().
+  explicit StateFields(PolicyState& state) : out_(&state), state_(state) {}
+  /// Restores. `where` names the state in messages. `first_element` is the first element of the weights to be read.
+  StateFields(const PolicyState& state, std::string where, int64_t first_element = 0)
+      : state_(state), where_(std::move(where)), first_element_(first_element) {}
+
+  bool reads() const { return out_ == nullptr; }
+  const PolicyState& state() const { return state_; }
+
+  void value(const std::string& name, int64_t& value);
+  void value(const std::string& name, int& value);
+  void value(const std::string& name, bool& value);
+  void value(const std::string& name, double& value);
+  /// When restoring, a non-empty list must have as many elements as the state's.
+  void value(const std::string& name, std::vector<int64_t>& values);
+  void value(const std::string& name, std::vector<double>& values);
+
+  /// Parts of the weights' elements, in their order. A later call with the same name continues where the last one
+  /// ended.
+  void weights(const std::string& name, std::span<at::Tensor> parts);
+  /// Optional parts: none, or as many as `like`. When restoring, new parts are made like those of `like`, except for
+  /// `dtype`.
+  void weights_if_any(const std::string& name, std::vector<at::Tensor>& parts, std::span<const at::Tensor> like,
+                      std::optional<at::ScalarType> dtype = std::nullopt);
+  /// When restoring, replaces the present statistics.
+  void statistics(const std::string& name, std::vector<RunningStatistics>& statistics);
+  /// As statistics(), but the state's must have the shapes of the present ones.
+  void statistics_like(const std::string& name, std::vector<RunningStatistics>& statistics);
+
+  /// Call it after the last value. Errors (user) when restoring: the state has values that were not requested.
+  void done();
+
+  /// Throws a user error: value `what` of the state does not fit, for the reason `why`.
+  [[noreturn]] void refuse(const std::string& what, std::string why) const;
+
+ private:
+  template <class T>
+  void list(std::map<std::string, std::vector<T>>* out, const std::map<std::string, std::vector<T>>& in,
+            const std::string& name, std::vector<T>& values);
+
+  PolicyState* const out_ = nullptr;
+  const PolicyState& state_;
+  const std::string where_;
+  const int64_t first_element_ = 0;
+  std::map<std::string, std::vector<at::Tensor>> written_;  ///< weights to be saved, until done()
+  std::map<std::string, int64_t> next_element_;             ///< by name: next element of the weights that are read
+  std::set<std::string> used_;                              ///< names of other values that were read
+};
+
+// -- the policy
 
 /// One replica's part of a policy. Used by the replica's thread only, like its hub, which must outlive it. Calls throw
 /// the hub's errors.
@@ -46,8 +139,8 @@ class ReplicaPolicy {
   explicit ReplicaPolicy(Hub& hub) : hub_(hub) {}
   virtual ~ReplicaPolicy() = default;
 
-  /// Called before the first step by all replicas. They begin with the first replica's weights and statistics, which
-  /// are already equal on all.
+  /// Called by all replicas before the first step. All then have the same weights and statistics, those of the first
+  /// replica.
   virtual void begin(ReplicaState& state) {}
 
   struct Before {

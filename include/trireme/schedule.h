@@ -34,15 +34,18 @@ struct PipelinePlace {
   int micro_batches = 1;  ///< m
 };
 
-/// How often a stage does its work in one step, for the planner's closed step model (planner/exact/step_rule.h). The
-/// factors `..._compute` multiply the time for which other stages wait; the factors `..._weight` multiply the weights'
-/// part of backward.
+/// How often a stage does its work in one step, for the planner's closed step model. The work of one micro-batch has
+/// two parts: c seconds for which other stages wait (forward, backward of the inputs, messages), and w seconds that
+/// they do not wait for (backward of the weights; 0 unless the schedule splits backward). With u seconds of work done
+/// once per step (exposed sums, the update):
+///    step = sum over stages of (fill_compute * c + fill_weight * w)
+///         + max over stages of (main_compute * c + main_weight * w + once * u).
 struct StepRule {
-  double fill_compute = 0, fill_weight = 0;  ///< terms that add up over the stages
+  double fill_compute = 0, fill_weight = 0;
   double main_compute = 0, main_weight = 0;
-  double once = 1;  ///< factor of the work done once per step, and of what a worker holds for each of its stages
-  /// Lower bound of the number of weights' parts during which a stage is busy. For the other part of the work, the
-  /// bound is micro_batches.
+  double once = 1;  ///< also the factor of what a worker holds for each of its stages
+  /// A stage is busy for at least micro_batches * c + least_weight * w seconds. The planner skips plans whose bound is
+  /// worse than the best plan found.
   double least_weight = 0;
 };
 

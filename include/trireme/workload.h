@@ -14,7 +14,6 @@
 #include "trireme/dataset.h"
 #include "trireme/model.h"
 #include "trireme/plan.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
 
@@ -90,7 +89,7 @@ struct Verification {
 /// A model, its data and how to train it. Copies share the model and the data. Thread-safe for const calls, but train()
 /// and verify() use all the cores they are given.
 ///
-/// All member functions throw Error (trireme/error.h) for bad input; train() reports a run that fails in its result.
+/// All member functions throw Error for bad input; train() reports a run that fails in its result.
 class Workload {
  public:
   /// Reads an experiment file (docs/experiments.md); `overrides` are assignments as of --set: "batch=64".

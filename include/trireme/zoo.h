@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "trireme/model.h"
-#include "trireme/task.h"
 
 namespace trireme {
 
@@ -75,11 +74,13 @@ NodeId add_loss(ModelBuilder& builder, NodeId output, NodeId target, const Model
 /// Calls add_loss and finishes the model.
 Model finish_with_loss(ModelBuilder& builder, NodeId output, NodeId target, const ModelSpec& spec);
 
-/// Builds a named model. Errors (user): unknown names or options, with the known ones; shapes that do not fit.
+/// Builds a named model. Errors (user): an unknown name or option, with the known ones; an option's value out of its
+/// range; no classes; shapes that do not fit.
 Model make_model(const ModelSpec& spec);
 
+/// Names of the built-in models, then of those that were registered.
 std::vector<std::string> model_names();
-/// Options of a named model with their defaults.
+/// Options of a named model with their defaults. Errors (user): an unknown name, with the known ones.
 ModelOptions model_options(const std::string& name);
 
 /// Adds a model of your own to those that an experiment's `model` names. By static initialisation or at the start of

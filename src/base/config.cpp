@@ -12,6 +12,7 @@
 
 #include "base/json_file.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "base/unknown_key.h"
 #include "trireme/error.h"
 

@@ -33,9 +33,4 @@ void check_internal(bool condition, std::string_view promise) {
             .next = "this is a defect in Trireme: please report it with the command that led here"});
 }
 
-std::string first_line(const std::exception& error) {
-  std::string text = error.what();
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace trireme

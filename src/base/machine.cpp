@@ -20,7 +20,7 @@
 #include "base/cgroup.h"
 #include "base/cores.h"
 #include "base/seconds.h"
-#include "trireme/units.h"
+#include "base/units.h"
 
 namespace trireme {
 namespace {

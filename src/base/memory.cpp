@@ -9,8 +9,8 @@
 #include <c10/core/CPUAllocator.h>
 #include <fmt/format.h>
 
+#include "base/units.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

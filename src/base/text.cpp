@@ -54,4 +54,9 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
+std::string first_line(const std::exception& error) {
+  std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 }  // namespace trireme

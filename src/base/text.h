@@ -1,6 +1,7 @@
 // Small helpers for the texts of messages.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,5 +20,8 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
 
 /// Returns the non-empty lines of a text, without line ends.
 std::vector<std::string> lines_of(std::string_view text);
+
+/// Returns the first line of an exception's text, without libtorch's C++ stack trace.
+std::string first_line(const std::exception& error);
 
 }  // namespace trireme

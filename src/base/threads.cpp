@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/text.h"
 #include "trireme/error.h"
 
 namespace trireme {

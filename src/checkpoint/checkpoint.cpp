@@ -14,6 +14,7 @@
 #include "checkpoint/state_tensors.h"
 #include "model/weights/file_shapes.h"
 #include "model/weights/safetensors.h"
+#include "model/weights/weights.h"
 #include "trireme/error.h"
 
 namespace trireme {

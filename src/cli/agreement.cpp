@@ -11,7 +11,7 @@
 
 #include "base/machine.h"
 #include "trireme/config.h"
-#include "trireme/version.h"
+#include "trireme/program.h"
 
 namespace trireme {
 namespace {

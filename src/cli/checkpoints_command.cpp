@@ -4,11 +4,11 @@
 
 #include <ostream>
 
+#include "base/units.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "cli/launch_hosts.h"
 #include "cli/text_table.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_file.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "cli/child.h"
 #include "cli/commands.h"
 #include "cli/experiment_header.h"

@@ -8,11 +8,11 @@
 #include <iostream>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "data/catalogue.h"
 #include "data/open.h"
 #include "data/search_folders.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/machine.h"
+#include "base/units.h"
 #include "comm/backend_list.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

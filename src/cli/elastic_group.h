@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/process_place.h"
+#include "comm/rendezvous/process_place.h"
 
 namespace trireme {
 

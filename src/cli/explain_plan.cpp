@@ -6,9 +6,9 @@
 #include <set>
 #include <span>
 
+#include "base/units.h"
 #include "cli/text_table.h"
 #include "cost/money.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "experiment/initial_weights.h"
 #include "model/export/onnx.h"
@@ -18,7 +19,6 @@
 #include "runtime/replicas/replicas.h"
 #include "train/trained_weights.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 #include "zoo/spec_text.h"
 
 namespace trireme {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/text.h"
 #include "cli/plan_choice.h"
 #include "experiment/make_plan.h"
 #include "plan/named.h"

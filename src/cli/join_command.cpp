@@ -9,6 +9,8 @@
 
 #include "base/memory.h"
 #include "base/seconds.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "cli/agreement.h"
 #include "cli/commands.h"
 #include "experiment/initial_weights.h"
@@ -16,7 +18,6 @@
 #include "forecast/agreement_plan.h"
 #include "train/run.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 #include "update/remote/remote_client.h"
 
 namespace trireme {

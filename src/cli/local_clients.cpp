@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/seconds.h"
+#include "base/text.h"
 #include "cli/child.h"
 #include "cli/options.h"
 #include "trireme/error.h"

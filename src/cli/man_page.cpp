@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/exit_codes.h"
 #include "comm/rendezvous/token.h"
-#include "trireme/version.h"
+#include "trireme/program.h"
 
 namespace trireme {
 namespace {

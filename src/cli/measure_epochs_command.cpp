@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/text_table.h"
 #include "experiment/run_spec.h"
 #include "report/progress.h"
 #include "train/measure_epochs.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -10,10 +10,10 @@
 #include <system_error>
 
 #include "base/memory.h"
+#include "base/units.h"
 #include "experiment/read_experiment.h"
 #include "plan/strategy.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

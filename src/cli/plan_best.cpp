@@ -12,7 +12,6 @@
 #include "cost/money.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

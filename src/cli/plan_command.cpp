@@ -6,6 +6,7 @@
 
 #include "cli/launch_hosts.h"
 #include "cli/train_process.h"
+#include "comm/rendezvous/process_place.h"
 #include "plan/strategies.h"
 
 namespace trireme {

@@ -10,13 +10,13 @@
 
 #include "base/json_file.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/plan_command.h"
 #include "planner/graph_files/latency.h"
 #include "planner/graph_files/max_load.h"
 #include "planner/graph_files/pipedream.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

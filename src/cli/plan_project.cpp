@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_file.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
 #include "cli/plan_choice.h"
@@ -20,7 +21,6 @@
 #include "report/run_json.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

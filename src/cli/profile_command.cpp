@@ -9,13 +9,13 @@
 #include <set>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/text_table.h"
 #include "forecast/cost_source.h"
 #include "profile/measure_layers.h"
 #include "profile/measure_profile.h"
 #include "profile/profile.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

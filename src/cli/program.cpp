@@ -23,9 +23,9 @@
 #include "cli/printed_pages.h"
 #include "cli/train_process.h"
 #include "comm/backend_list.h"
+#include "comm/rendezvous/process_place.h"
 #include "plan/strategy.h"
 #include "trireme/error.h"
-#include "trireme/version.h"
 #include "update/registry.h"
 
 namespace {

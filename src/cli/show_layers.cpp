@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/units.h"
 #include "cli/text_table.h"
 #include "cli/usual_models.h"
 #include "experiment/read_experiment.h"
 #include "experiment/run_spec.h"
 #include "model/import/describe.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 #include "zoo/imported.h"
 
 namespace trireme {

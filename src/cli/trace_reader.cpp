@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "base/text.h"
 #include "trireme/error.h"
 
 namespace trireme {

@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checkpoint_use.h"
 #include "cli/launch_hosts.h"
 #include "comm/backend_list.h"
+#include "comm/rendezvous/process_place.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "trireme/error.h"
-#include "trireme/process_place.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -11,6 +11,7 @@
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
 #include "comm/backend_list.h"
+#include "comm/rendezvous/process_place.h"
 #include "experiment/batches.h"
 #include "experiment/read_emulation.h"
 #include "experiment/run_spec.h"

@@ -10,6 +10,7 @@
 
 #include "base/json_file.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/experiment_header.h"
 #include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
@@ -21,7 +22,6 @@
 #include "report/table.h"
 #include "train/compare.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "base/cores.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/agreement.h"
 #include "cli/exit_codes.h"
 #include "cli/left_behind.h"
@@ -24,6 +25,7 @@
 #include "comm/backend_list.h"
 #include "comm/flight_recorder.h"
 #include "comm/rendezvous/interfaces.h"
+#include "comm/rendezvous/process_place.h"
 #include "comm/rendezvous/text_messages.h"
 #include "comm/rendezvous/token.h"
 #include "experiment/batches.h"

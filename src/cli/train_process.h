@@ -6,7 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/elastic_group.h"
-#include "trireme/process_place.h"
+#include "comm/rendezvous/process_place.h"
 
 namespace trireme {
 

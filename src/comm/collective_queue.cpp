@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/text.h"
 #include "comm/group_member.h"
 #include "comm/virtual/virtual_time.h"
 #include "trireme/error.h"

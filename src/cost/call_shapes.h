@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/precision.h"
-#include "trireme/layer_facts.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/json_file.h"
+#include "base/text.h"
 #include "trireme/error.h"
 
 namespace trireme {

@@ -11,7 +11,7 @@
 #include "program/program.h"
 #include "runtime/precision.h"
 #include "trireme/cluster.h"
-#include "trireme/layer_facts.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

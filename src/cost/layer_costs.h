@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "trireme/layer_facts.h"
+#include "trireme/layer.h"
 #include "trireme/model.h"
 
 namespace trireme {

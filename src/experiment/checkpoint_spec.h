@@ -4,7 +4,6 @@
 #include <string>
 
 #include "trireme/config.h"
-#include "trireme/units.h"
 
 namespace trireme {
 

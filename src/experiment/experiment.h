@@ -18,8 +18,8 @@
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
 #include "trireme/cluster.h"
+#include "trireme/config.h"
 #include "trireme/model.h"
-#include "trireme/units.h"
 #include "zoo/zoo.h"
 
 namespace trireme {

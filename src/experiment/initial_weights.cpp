@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/weights/read_weights.h"
+#include "model/weights/weights.h"
 #include "trireme/error.h"
 
 namespace trireme {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/units.h"
 #include "experiment/own_keys.h"
 #include "trireme/error.h"
 

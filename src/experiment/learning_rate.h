@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "trireme/config.h"
-#include "trireme/units.h"
 
 namespace trireme {
 

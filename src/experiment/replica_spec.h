@@ -14,7 +14,6 @@
 #include "plan/strategies.h"
 #include "trireme/config.h"
 #include "trireme/policy.h"
-#include "trireme/run_facts.h"
 #include "update/failures.h"
 
 namespace trireme {

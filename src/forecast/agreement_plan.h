@@ -8,7 +8,6 @@
 #include "experiment/run_spec.h"
 #include "trireme/plan.h"
 #include "trireme/policy.h"
-#include "trireme/run_facts.h"
 
 namespace trireme {
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "planner/asa.h"
@@ -14,7 +15,6 @@
 #include "runtime/optimizer.h"
 #include "schedule/kinds.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

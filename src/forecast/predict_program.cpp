@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/units.h"
 #include "cost/instruction_costs.h"
 #include "cost/memory.h"
 #include "cost/money.h"

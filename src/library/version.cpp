@@ -1,4 +1,4 @@
-#include "trireme/version.h"
+#include "trireme/program.h"
 
 #include "base/machine.h"
 #include "comm/backend_list.h"

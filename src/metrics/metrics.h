@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/task.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -11,7 +11,6 @@
 #include "runtime/precision.h"
 #include "trireme/communicator.h"
 #include "trireme/model.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
 

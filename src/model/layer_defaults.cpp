@@ -4,7 +4,7 @@
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "trireme/error.h"
-#include "trireme/layer_facts.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "trireme/task.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

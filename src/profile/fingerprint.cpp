@@ -7,8 +7,8 @@
 
 #include "base/machine.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "profile/layer_site.h"
-#include "trireme/layer_facts.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_file.h"
+#include "base/text.h"
 #include "trireme/error.h"
 
 namespace trireme {

@@ -14,7 +14,7 @@
 #include "profile/fingerprint.h"
 #include "runtime/precision.h"
 #include "tensor/redistribute.h"
-#include "trireme/layer_facts.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

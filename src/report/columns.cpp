@@ -8,9 +8,9 @@
 #include <numeric>
 #include <optional>
 
+#include "base/units.h"
 #include "plan/strategy.h"
 #include "report/quantities.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 #include "base/seconds.h"
+#include "base/units.h"
 #include "report/width.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_file.h"
+#include "base/text.h"
 #include "report/columns.h"
 #include "trireme/error.h"
 

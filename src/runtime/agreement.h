@@ -11,7 +11,6 @@
 #include "runtime/replica_view.h"
 #include "trireme/hub.h"
 #include "trireme/policy.h"
-#include "trireme/policy_state.h"
 
 namespace trireme {
 

@@ -9,8 +9,8 @@
 #include "program/program.h"
 #include "runtime/replicas/replicas.h"
 #include "runtime/row_set.h"
+#include "trireme/hub.h"
 #include "trireme/model.h"
-#include "trireme/replica_state.h"
 
 namespace trireme {
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/text.h"
 #include "comm/flight_recorder.h"
 #include "runtime/gradient_norms.h"
 #include "runtime/migrate/training_state.h"

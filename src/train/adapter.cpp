@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/units.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/seconds.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/resume.h"
 #include "trireme/error.h"

@@ -8,7 +8,7 @@
 
 #include "experiment/experiment.h"
 #include "metrics/metrics.h"
-#include "trireme/tensor_map.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "metrics/result.h"
-#include "trireme/tensor_map.h"
+#include "model/weights/weights.h"
 
 namespace trireme {
 

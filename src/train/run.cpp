@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/seconds.h"
+#include "base/text.h"
 #include "comm/flight_recorder.h"
 #include "cost/virtual_costs.h"
 #include "experiment/make_plan.h"

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "model/weights/file_shapes.h"
 #include "runtime/migrate/collect.h"
 #include "runtime/replicas/flat_shard.h"

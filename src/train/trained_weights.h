@@ -6,7 +6,7 @@
 #include "base/mutex.h"
 #include "experiment/experiment.h"
 #include "runtime/worker.h"
-#include "trireme/tensor_map.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -6,9 +6,7 @@
 #include <string_view>
 
 #include "trireme/config.h"
-#include "trireme/policy_state.h"
-#include "trireme/replica_state.h"
-#include "trireme/units.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

@@ -14,7 +14,6 @@
 #include "trireme/config.h"
 #include "trireme/hub.h"
 #include "trireme/policy.h"
-#include "trireme/replica_state.h"
 
 namespace trireme {
 

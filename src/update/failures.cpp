@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/units.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 

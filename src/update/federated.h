@@ -16,8 +16,8 @@
 #include <memory>
 #include <vector>
 
+#include "trireme/config.h"
 #include "trireme/policy.h"
-#include "trireme/units.h"
 #include "update/federated_rounds.h"
 #include "update/local_sgd.h"
 #include "update/server_optimizer.h"

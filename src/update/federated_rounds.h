@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/policy_state.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

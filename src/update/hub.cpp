@@ -8,19 +8,11 @@
 #include <limits>
 #include <numeric>
 
-#include "base/threads.h"
 #include "trireme/error.h"
 
 namespace trireme {
 
 double ShardServer::deadline(int) const { return std::numeric_limits<double>::infinity(); }
-
-int64_t bytes_of(std::span<const at::Tensor> tensors) {
-  int64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors)
-    if (tensor.defined()) bytes += int64_t(tensor.nbytes());
-  return bytes;
-}
 
 std::vector<int> Hub::checked(std::span<const int> members) const {
   std::vector<int> list(members.begin(), members.end());
@@ -69,14 +61,35 @@ void Hub::count_staleness(int64_t updates) {
   ++counts_.staleness[size_t(updates)];
 }
 
-void run_replicas(HubWorld& world, const std::function<void(Hub&)>& body) {
-  const auto work = [&](int replica) {
-    Hub& hub = world.hub(replica);
-    hub.enter();
-    body(hub);
-    hub.leave();
-  };
-  run_threads(world.replicas(), "replica", work, [&](const std::string& reason) { world.abort(reason); });
+ModelValues copy_of(const ModelValues& values) {
+  return values_of({.weights = values.weights, .moments = {}, .statistics = values.statistics});
+}
+
+ModelValues values_of(const ReplicaState& state) {
+  ModelValues values;
+  for (const at::Tensor& w : state.weights) values.weights.push_back(w.clone());
+  for (const RunningStatistics& s : state.statistics) values.statistics.push_back({s.mean.clone(), s.variance.clone()});
+  return values;
+}
+
+void write_values(const ModelValues& values, ReplicaState& state) {
+  size_t bucket = 0;
+  int64_t written = 0;  // elements of the bucket
+  for (const at::Tensor& part : values.weights)
+    for (int64_t taken = 0; taken < part.numel();) {
+      check_internal(bucket < state.weights.size(), "values have as many elements as the state's weights");
+      const int64_t count = std::min(part.numel() - taken, state.weights[bucket].numel() - written);
+      state.weights[bucket].narrow(0, written, count).copy_(part.narrow(0, taken, count));
+      taken += count;
+      written += count;
+      if (written < state.weights[bucket].numel()) continue;
+      ++bucket;
+      written = 0;
+    }
+  for (size_t s = 0; s < values.statistics.size(); ++s) {
+    state.statistics[s].mean.copy_(values.statistics[s].mean);
+    state.statistics[s].variance.copy_(values.statistics[s].variance);
+  }
 }
 
 }  // namespace trireme

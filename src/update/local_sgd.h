@@ -13,7 +13,6 @@
 
 #include "trireme/config.h"
 #include "trireme/policy.h"
-#include "trireme/units.h"
 
 namespace trireme {
 

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "trireme/config.h"
 #include "trireme/policy.h"
-#include "trireme/units.h"
 
 namespace trireme {
 

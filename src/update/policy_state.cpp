@@ -1,4 +1,4 @@
-#include "trireme/policy_state.h"
+#include "update/policy_state.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

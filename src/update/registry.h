@@ -7,7 +7,6 @@
 
 #include "trireme/config.h"
 #include "trireme/policy.h"
-#include "trireme/run_facts.h"
 
 namespace trireme {
 

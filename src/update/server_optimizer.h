@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "trireme/policy_state.h"
+#include "trireme/policy.h"
 
 namespace trireme {
 

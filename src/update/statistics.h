@@ -8,7 +8,6 @@
 #include <span>
 
 #include "trireme/hub.h"
-#include "trireme/replica_state.h"
 
 namespace trireme {
 

@@ -4,7 +4,7 @@
 #include "trireme/layers/embedding.h"
 #include "trireme/layers/linear.h"
 #include "trireme/layers/masked_mean_sequence.h"
-#include "trireme/task.h"
+#include "trireme/model.h"
 #include "trireme/zoo.h"
 #include "zoo/builders.h"
 #include "zoo/token_builder.h"

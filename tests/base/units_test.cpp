@@ -1,4 +1,5 @@
-#include "trireme/units.h"
+#include "base/units.h"
+#include "trireme/config.h"
 
 #include <cmath>
 #include <random>

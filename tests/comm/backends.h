@@ -22,10 +22,10 @@
 #include "comm/gloo/gloo.h"
 #include "comm/mpi/mpi.h"
 #include "comm/nccl/nccl.h"
+#include "comm/rendezvous/process_place.h"
 #include "comm/through_gpu.h"
 #include "comm/virtual/virtual_time.h"
 #include "support/ranks.h"
-#include "trireme/process_place.h"
 
 namespace trireme::test_support {
 

@@ -1,5 +1,5 @@
 // Where a process stands among others, from the environments that launchers make, and the interfaces of this machine.
-#include "trireme/process_place.h"
+#include "comm/rendezvous/process_place.h"
 
 #include <gtest/gtest.h>
 

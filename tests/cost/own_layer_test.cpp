@@ -11,7 +11,7 @@
 #include "model/export/writers.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "trireme/layer_facts.h"
+#include "trireme/layer.h"
 #include "trireme/layers/mean_squared_error.h"
 
 namespace trireme {

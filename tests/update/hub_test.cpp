@@ -1,6 +1,6 @@
 // Hubs: what collectives and visits compute and count, on threads, on the virtual clock and over TCP, and what they
 // take on the virtual clock.
-#include "trireme/hub.h"
+#include "update/hub/hub_world.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

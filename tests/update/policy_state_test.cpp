@@ -1,5 +1,5 @@
 // Update policies that are stopped and go on from their state: as the undisturbed run, bit for bit.
-#include "trireme/policy_state.h"
+#include "update/policy_state.h"
 #include "update/hub/thread_world.h"
 
 #include <gtest/gtest.h>

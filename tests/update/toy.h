@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "trireme/policy.h"
+#include "update/hub/hub_world.h"
 
 namespace trireme {
 

@@ -16,9 +16,9 @@ struct AvgPool2dOptions {
   bool count_include_pad = true;  ///< padding counts as zeros; false: the mean is over the image's own pixels
 };
 
-/// [n, c, h, w]; sharded by channels, or by rows. With overlapping windows the split by rows uses a halo (halo.h). The
-/// split by rows requires that the divisor of every mean is the kernel's area: no ceil_mode, and no padding that does
-/// not count.
+/// [n, c, h, w]; sharded by channels, or by rows. With overlapping windows the split by rows uses a halo (rows of the
+/// neighbours). The split by rows requires that the divisor of every mean is the kernel's area: no ceil_mode, and no
+/// padding that does not count.
 class AvgPool2d : public Pool2d {
  public:
   explicit AvgPool2d(std::string name, AvgPool2dOptions options = {});

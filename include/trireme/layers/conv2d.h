@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "trireme/layer.h"
-#include "trireme/layers/halo.h"
 #include "trireme/layers/size2d.h"
 
 namespace trireme {
 
 class ConvolutionProduct;
+struct Halo;
+struct Window;
 
 struct Conv2dOptions {
   int64_t in = 1, out = 1;
@@ -30,7 +31,7 @@ struct Conv2dOptions {
 ///
 /// Sharded by output channels (the input's gradient is a sum over workers), by input channels (the output is a sum) or,
 /// if there are groups, by whole groups (no sums). Also by rows of the images, for images too large for one device:
-/// workers exchange the rows that windows extend into (halo.h); every worker holds the whole weight and computes a
+/// workers exchange the rows that windows extend into; every worker holds the whole weight and computes a
 /// summand of its gradient.
 class Conv2d : public Layer {
  public:
@@ -57,7 +58,7 @@ class Conv2d : public Layer {
   Window columns() const;  ///< along its width
   int64_t local_groups(const LayerCall& call) const;
   Size2d padding(const LayerCall& call) const;  ///< the padding that the halo does not replace
-  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
+  Halo halo(const LayerCall& call) const;       ///< rows that the call borrows from its neighbours
   /// The convolution as a matrix product, if that is possible and faster; else nullopt.
   std::optional<ConvolutionProduct> as_product(LayerCall& call, const at::Tensor& input,
                                                const at::Tensor& weight) const;

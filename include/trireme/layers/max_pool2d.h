@@ -15,7 +15,8 @@ struct MaxPool2dOptions {
   bool ceil_mode = false;  ///< output sizes are rounded up: the last windows may extend beyond the padding
 };
 
-/// [n, c, h, w]; sharded by channels, or by rows, with a halo if windows overlap (halo.h).
+/// [n, c, h, w]; sharded by channels, or by rows, with a halo (rows of the neighbours) if
+/// windows overlap.
 class MaxPool2d : public Pool2d {
  public:
   explicit MaxPool2d(std::string name, MaxPool2dOptions options = {});

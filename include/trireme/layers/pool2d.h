@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "trireme/layer.h"
-#include "trireme/layers/halo.h"
 #include "trireme/layers/size2d.h"
 
 namespace trireme {
+
+struct Halo;
+struct Window;
 
 class Pool2d : public Layer {
  public:
@@ -23,17 +25,10 @@ class Pool2d : public Layer {
   /// Throws a user error for sizes that no window can have. For constructors: the message names the kind.
   void check_sizes() const;
 
-  Window rows() const {
-    return {.kernel = kernel_.height, .stride = stride_.height, .padding = padding_.height, .ceil = ceil_mode_};
-  }
-  Window columns() const {
-    return {.kernel = kernel_.width, .stride = stride_.width, .padding = padding_.width, .ceil = ceil_mode_};
-  }
-  Halo halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
-  /// The padding that the halo does not replace.
-  Size2d padding(const LayerCall& call) const {
-    return {is_split_by_height(call) ? 0 : padding_.height, padding_.width};
-  }
+  Window rows() const;                          ///< along an image's height
+  Window columns() const;                       ///< along its width
+  Halo halo(const LayerCall& call) const;       ///< rows that the call borrows from its neighbours
+  Size2d padding(const LayerCall& call) const;  ///< the padding that the halo does not replace
   /// Options by channels and, if `by_height`, by rows, with a halo if windows overlap.
   std::vector<ShardingOption> pool_options(const Shape& input, int degree, bool by_height) const;
   /// Returns the output for zero samples. `input`: the layer's input; `extended`: the input with its halo.

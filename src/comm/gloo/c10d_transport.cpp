@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "comm/gloo/gloo_transport.h"
 #include "comm/process/frame.h"
 #include "comm/rendezvous/key_exchange.h"

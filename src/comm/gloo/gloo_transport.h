@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/gloo/gloo.h"
-#include "trireme/transport.h"
+#include "trireme/backend.h"
 
 namespace trireme {
 

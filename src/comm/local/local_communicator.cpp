@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/text.h"
 #include "comm/formulas.h"
 #include "comm/local/reduce_kernels.h"
 #include "comm/virtual/virtual_time.h"

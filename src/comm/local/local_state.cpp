@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/seconds.h"
+#include "base/text.h"
 #include "comm/group_member.h"
 #include "comm/local/emulated_links.h"
 #include "comm/local/local_group.h"

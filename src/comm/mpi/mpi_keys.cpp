@@ -12,6 +12,7 @@
 
 #include "base/machine.h"
 #include "base/mutex.h"
+#include "base/text.h"
 #include "comm/mpi/mpi_engine.h"
 #include "comm/rendezvous/key_exchange.h"
 #include "trireme/error.h"

@@ -1,11 +1,11 @@
-// Keys that the ranks of a run over MPI share (KeyStore of trireme/transport.h), over connections separate from
+// Keys that the ranks of a run over MPI share (KeyStore of trireme/backend.h), over connections separate from
 // MPI's. Otherwise signs of life would queue behind the very messages whose absence they must explain.
 #pragma once
 
 #include <chrono>
 #include <memory>
 
-#include "trireme/transport.h"
+#include "trireme/backend.h"
 
 namespace trireme {
 

@@ -8,10 +8,11 @@
 #include <iterator>
 #include <utility>
 
+#include "base/text.h"
 #include "comm/mpi/mpi_engine.h"
 #include "comm/mpi/mpi_keys.h"
+#include "comm/rendezvous/process_place.h"
 #include "trireme/error.h"
-#include "trireme/process_place.h"
 
 namespace trireme {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/mpi/mpi.h"
-#include "trireme/transport.h"
+#include "trireme/backend.h"
 
 namespace trireme {
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "comm/formulas.h"
 #include "comm/group_member.h"
 #include "comm/local/reduce_kernels.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/text.h"
 #include "trireme/error.h"
 
 namespace trireme {

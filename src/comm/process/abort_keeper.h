@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "trireme/transport.h"
+#include "trireme/backend.h"
 
 namespace trireme {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/transport.h"
+#include "trireme/backend.h"
 
 namespace trireme {
 

@@ -10,7 +10,7 @@
 #include "base/mutex.h"
 #include "comm/flight_recorder.h"
 #include "comm/process/world_options.h"
-#include "trireme/transport.h"
+#include "trireme/backend.h"
 
 namespace trireme {
 

@@ -8,6 +8,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/text.h"
 #include "trireme/error.h"
 
 namespace trireme {

@@ -25,7 +25,7 @@
 #include "comm/process/frame.h"
 #include "comm/process/life_signs.h"
 #include "comm/process/world_options.h"
-#include "trireme/transport.h"
+#include "trireme/backend.h"
 
 namespace trireme {
 

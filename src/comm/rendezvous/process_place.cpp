@@ -1,4 +1,4 @@
-#include "trireme/process_place.h"
+#include "comm/rendezvous/process_place.h"
 
 #include <fmt/format.h>
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "data/tables/csv.h"
-#include "trireme/task.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

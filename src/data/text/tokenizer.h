@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/task.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

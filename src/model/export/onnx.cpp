@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/units.h"
 #include "model/export/onnx_graph.h"
 #include "model/weights/file_shapes.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "comm/single.h"
 #include "model/import/script_layer.h"
 #include "model/layers/common.h"

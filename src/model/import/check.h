@@ -6,7 +6,6 @@
 #include <string>
 
 #include "trireme/model.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme::torchscript {
 

@@ -14,6 +14,7 @@
 #include "model/import/interpreter.h"
 #include "model/import/merge.h"
 #include "model/import/script_file.h"
+#include "model/weights/weights.h"
 #include "trireme/error.h"
 
 namespace trireme {

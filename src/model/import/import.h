@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "trireme/model.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "base/text.h"
 #include "model/import/interpreter_state.h"
 
 namespace trireme::torchscript {

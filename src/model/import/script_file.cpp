@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "model/weights/torch_archive.h"
 #include "model/weights/zip_checksums.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trireme/error.h"
-#include "trireme/tensor_map.h"
+#include "trireme/model.h"
 
 namespace torch::jit {
 struct Module;

@@ -11,7 +11,7 @@
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/keep_mask.h"
-#include "trireme/task.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 namespace {

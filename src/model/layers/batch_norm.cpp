@@ -9,8 +9,8 @@
 #include "model/kernels/norm.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
+#include "model/layers/halo.h"
 #include "trireme/error.h"
-#include "trireme/layers/halo.h"
 
 namespace trireme {
 namespace {

@@ -1,11 +1,11 @@
-// Helpers with which layers state facts about their calls (trireme/layer_facts.h).
+// Helpers with which layers state facts about their calls.
 #pragma once
 
 #include <initializer_list>
 #include <vector>
 
-#include "trireme/layer_facts.h"
-#include "trireme/layers/halo.h"
+#include "model/layers/halo.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 

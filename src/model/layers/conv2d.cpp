@@ -10,6 +10,7 @@
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/conv2d_product.h"
+#include "model/layers/halo.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -49,6 +50,8 @@ Window Conv2d::columns() const {
   const Conv2dOptions& o = options_;
   return {o.kernel.width, o.stride.width, o.padding.width, o.dilation.width};
 }
+
+Halo Conv2d::halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
 
 Attributes Conv2d::attributes() const {
   return {{"stride", options_.stride.list()},

@@ -1,4 +1,4 @@
-#include "trireme/layers/halo.h"
+#include "model/layers/halo.h"
 
 #include <ATen/ATen.h>
 

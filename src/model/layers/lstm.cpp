@@ -9,7 +9,7 @@
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
-#include "trireme/task.h"
+#include "trireme/layer.h"
 
 namespace trireme {
 namespace {

@@ -7,7 +7,7 @@
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
-#include "trireme/layers/halo.h"
+#include "model/layers/halo.h"
 
 namespace trireme {
 namespace {

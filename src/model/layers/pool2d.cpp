@@ -4,8 +4,23 @@
 
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
+#include "model/layers/halo.h"
 
 namespace trireme {
+
+Window Pool2d::rows() const {
+  return {.kernel = kernel_.height, .stride = stride_.height, .padding = padding_.height, .ceil = ceil_mode_};
+}
+
+Window Pool2d::columns() const {
+  return {.kernel = kernel_.width, .stride = stride_.width, .padding = padding_.width, .ceil = ceil_mode_};
+}
+
+Halo Pool2d::halo(const LayerCall& call) const { return is_split_by_height(call) ? halo_of(rows()) : Halo{}; }
+
+Size2d Pool2d::padding(const LayerCall& call) const {
+  return {is_split_by_height(call) ? 0 : padding_.height, padding_.width};
+}
 
 void Pool2d::check_sizes() const {
   const bool is_positive = kernel_.at_least(1) && stride_.at_least(1) && padding_.at_least(0);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "trireme/model.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
 

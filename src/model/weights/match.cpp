@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/units.h"
+#include "model/weights/weights.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

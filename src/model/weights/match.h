@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "model/weights/weights.h"
 #include "trireme/model.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
 

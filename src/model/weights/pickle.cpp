@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "trireme/error.h"
-#include "trireme/tensor_map.h"
+#include "trireme/model.h"
 
 namespace trireme {
 namespace {

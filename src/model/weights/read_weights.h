@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "trireme/tensor_map.h"
+#include "model/weights/weights.h"
 
 namespace trireme {
 

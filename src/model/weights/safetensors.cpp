@@ -15,8 +15,9 @@
 
 #include "base/json_file.h"
 #include "base/text.h"
+#include "base/units.h"
+#include "model/weights/weights.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

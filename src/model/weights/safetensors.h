@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "model/weights/safetensors_header.h"
-#include "trireme/tensor_map.h"
+#include "model/weights/weights.h"
 
 namespace trireme {
 

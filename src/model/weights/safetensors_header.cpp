@@ -13,8 +13,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/weights/weights.h"
 #include "trireme/error.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
 namespace {

@@ -8,8 +8,8 @@
 #include <set>
 #include <string_view>
 
+#include "model/weights/weights.h"
 #include "trireme/error.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
 namespace {

@@ -9,10 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "model/weights/pickle.h"
 #include "model/weights/safetensors_header.h"
 #include "model/weights/script_attributes.h"
 #include "model/weights/torch_archive.h"
+#include "model/weights/weights.h"
 #include "trireme/error.h"
 
 namespace trireme {

@@ -11,9 +11,10 @@
 #include <tuple>
 
 #include "base/file.h"
+#include "base/text.h"
+#include "model/weights/weights.h"
 #include "model/weights/zip_checksums.h"
 #include "trireme/error.h"
-#include "trireme/tensor_map.h"
 
 namespace trireme {
 namespace {

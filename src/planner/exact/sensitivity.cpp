@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/units.h"
 #include "planner/exact/least_memory.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

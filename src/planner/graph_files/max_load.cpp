@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "base/infinity.h"
+#include "base/units.h"
 #include "planner/graph_files/bound_ladder.h"
 #include "planner/graph_files/max_load_search.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 
 namespace trireme {
 namespace {

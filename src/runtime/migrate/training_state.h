@@ -10,7 +10,7 @@
 
 #include "program/program.h"
 #include "runtime/replicas/replicas.h"
-#include "trireme/tensor_map.h"
+#include "trireme/model.h"
 
 namespace trireme {
 
@@ -28,7 +28,7 @@ struct TrainingState {
 
   /// Only for a run whose replicas agree; the other members then hold the first replica's state. Tensors by
   /// "replica/1/weights/NAME" (as in the maps above), "policy/shared/NAME", "policy/0/NAME"; texts by "shared", "0",
-  /// "1" (trireme/policy_state.h).
+  /// "1" (trireme/policy.h).
   TensorMap agreement;
   std::map<std::string, std::string> agreement_texts;
 

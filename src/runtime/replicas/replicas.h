@@ -13,7 +13,7 @@
 #include "program/program.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
-#include "trireme/tensor_map.h"
+#include "trireme/model.h"
 
 namespace trireme {
 

@@ -8,6 +8,7 @@
 
 #include "checkpoint/state_tensors.h"
 #include "trireme/error.h"
+#include "update/policy_state.h"
 
 namespace trireme {
 namespace {

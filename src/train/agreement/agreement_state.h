@@ -7,7 +7,7 @@
 
 #include "runtime/migrate/training_state.h"
 #include "trireme/plan.h"
-#include "trireme/policy_state.h"
+#include "update/policy_state.h"
 
 namespace trireme {
 

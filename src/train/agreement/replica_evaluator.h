@@ -16,8 +16,8 @@
 #include "program/program.h"
 #include "train/step_records.h"
 #include "train/trained_weights.h"
+#include "trireme/hub.h"
 #include "trireme/plan.h"
-#include "trireme/replica_state.h"
 
 namespace trireme {
 

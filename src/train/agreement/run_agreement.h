@@ -22,9 +22,9 @@
 #include "train/agreement/replica_evaluator.h"
 #include "train/agreement/replica_stops.h"
 #include "train/step_records.h"
-#include "trireme/hub.h"
 #include "trireme/plan.h"
 #include "trireme/policy.h"
+#include "update/hub/hub_world.h"
 #include "update/step_times.h"
 
 namespace trireme {

@@ -12,6 +12,7 @@
 #include "train/agreement/run_agreement.h"
 #include "train/agreement/server_state.h"
 #include "trireme/error.h"
+#include "update/policy_state.h"
 
 namespace trireme {
 namespace {

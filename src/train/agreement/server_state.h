@@ -7,8 +7,8 @@
 #include "program/program.h"
 #include "runtime/migrate/migrate.h"
 #include "runtime/precision.h"
+#include "trireme/hub.h"
 #include "trireme/model.h"
-#include "trireme/replica_state.h"
 
 namespace trireme {
 

@@ -11,6 +11,8 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/seconds.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "cost/money.h"
 #include "experiment/batches.h"
 #include "forecast/cost_source.h"
@@ -19,8 +21,8 @@
 #include "schedule/kinds.h"
 #include "train/final_metrics.h"
 #include "train/verify.h"
+#include "trireme/config.h"
 #include "trireme/error.h"
-#include "trireme/units.h"
 #include "update/federated.h"
 
 namespace trireme {

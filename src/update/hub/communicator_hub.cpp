@@ -11,6 +11,7 @@
 #include "comm/formulas.h"
 #include "comm/virtual/virtual_time.h"
 #include "trireme/error.h"
+#include "update/hub/hub_world.h"
 
 namespace trireme {
 

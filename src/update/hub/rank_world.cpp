@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.h"
 #include "comm/flight_recorder.h"
 #include "comm/group_member.h"
 #include "comm/virtual/virtual_time.h"

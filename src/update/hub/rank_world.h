@@ -16,6 +16,7 @@
 
 #include "comm/local/local_world.h"
 #include "trireme/communicator.h"
+#include "update/hub/hub_world.h"
 #include "update/hub/shard_host.h"
 
 namespace trireme {

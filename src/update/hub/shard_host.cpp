@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "trireme/error.h"
+#include "update/hub/hub_world.h"
 
 namespace trireme {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "comm/local/emulated_links.h"
 #include "comm/local/local_world.h"
+#include "update/hub/hub_world.h"
 #include "update/hub/shard_host.h"
 
 namespace trireme {

@@ -18,6 +18,7 @@
 #include "comm/local/local_world.h"
 #include "comm/virtual/attendance.h"
 #include "update/failures.h"
+#include "update/hub/hub_world.h"
 #include "update/hub/shard_host.h"
 #include "update/step_times.h"
 

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/seconds.h"
+#include "base/text.h"
 #include "update/hub/hub_counts.h"
+#include "update/hub/hub_world.h"
 
 namespace trireme {
 namespace {

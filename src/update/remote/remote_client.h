@@ -12,7 +12,7 @@
 #include "base/mutex.h"
 #include "comm/rendezvous/wire.h"
 #include "trireme/error.h"
-#include "trireme/hub.h"
+#include "update/hub/hub_world.h"
 #include "update/remote/message.h"
 
 namespace trireme {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/seconds.h"
+#include "base/text.h"
 #include "trireme/error.h"
 #include "update/hub/hub_counts.h"
 

@@ -21,6 +21,7 @@
 #include "base/mutex.h"
 #include "comm/rendezvous/wire.h"
 #include "trireme/policy.h"
+#include "update/hub/hub_world.h"
 #include "update/remote/gathering.h"
 
 namespace trireme {

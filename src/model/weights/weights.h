@@ -1,16 +1,14 @@
-// Tensors by name, as in weight files.
+// The content of a weight file, and how messages about such files show its texts.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace trireme {
+#include "trireme/model.h"
 
-using TensorMap = std::map<std::string, at::Tensor>;
+namespace trireme {
 
 /// The content of a weight file.
 struct Weights {

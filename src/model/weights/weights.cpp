@@ -1,4 +1,4 @@
-#include "trireme/tensor_map.h"
+#include "model/weights/weights.h"
 
 #include <fmt/format.h>
 

@@ -5,9 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "trireme/config.h"
+
 namespace trireme {
 
-/// Each parser throws a user error that names `key`, the text and the accepted units.
+// Errors (user) of each parser: the text is not a number with one of the units. They name `key`, the text and the
+// accepted units.
 
 /// Bytes: B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024).
 int64_t parse_bytes(std::string_view text, std::string_view key);
@@ -24,12 +27,6 @@ double parse_flop_rate(std::string_view text, std::string_view key);
 /// Seconds: ns, us, ms, s, min, h.
 double parse_seconds(std::string_view text, std::string_view key);
 
-/// The length of training: a number of optimizer steps or of epochs (passes over the training set).
-struct Length {
-  enum class Unit { steps, epochs };
-  double count = 0;
-  Unit unit = Unit::epochs;
-};
 /// "10 epochs", "0.5 epochs", "500 steps".
 Length parse_length(std::string_view text, std::string_view key);
 

@@ -1,25 +1,13 @@
-// This process's rank and the number of ranks, as its launcher gives them in the environment.
+// The place of this process among the ranks, read from the variables of its launcher.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
 
-namespace trireme {
+#include "trireme/backend.h"
 
-struct ProcessPlace {
-  int rank = 0;
-  int size = 1;
-  int local_rank = 0;        ///< rank among the ranks of its machine
-  std::string address = "";  ///< host or address where rank 0 listens, reachable by all ranks
-  int port = 0;
-  /// True if the launcher hosts the store at address:port itself (torchrun's static rendezvous); then rank 0 must not
-  /// listen there.
-  bool store_is_kept = false;
-  /// prefix of keys in such a store; a restarted run must not find the earlier run's keys
-  std::string store_prefix = "";
-  std::string said_by = "";  ///< "torchrun's variables", for messages
-};
+namespace trireme {
 
 /// Returns the value of an environment variable, or nullopt if it is not set.
 using Variables = std::function<std::optional<std::string>(const std::string& name)>;
