@@ -61,9 +61,9 @@ class ShardServer {
 
   /// The replicas begin. Replicas that are not present yet count as lost.
   virtual void start(double now) {}
-  /// The replica is lost: nothing will arrive from it until take_back.
+  /// The replica is lost: nothing will arrive from it until `readmit` is called.
   virtual void lose(int replica, double now) {}
-  virtual void take_back(int replica, double now) {}
+  virtual void readmit(int replica, double now) {}
   /// Returns copies of the newest values, in the order of the state's elements, cut in any way; nullopt if there are
   /// none (yet).
   virtual std::optional<ModelValues> values() const { return std::nullopt; }
@@ -99,9 +99,9 @@ class Hub {
 
   /// True if the other replicas had already begun when this replica arrived (again): then it takes no part in their
   /// common start.
-  virtual bool came_late() const { return false; }
+  virtual bool joined_late() const { return false; }
   /// True on the replica that reports values that are equal on all replicas (after a total over all).
-  virtual bool speaks_for_all() const { return replica_ == 0; }
+  virtual bool reports_for_all() const { return replica_ == 0; }
   /// Number of the first step that this replica makes: more than 0 if it has returned after a loss.
   virtual int64_t first_step() const { return 0; }
   /// True if the run's owner is in another process and must be told of events.

@@ -18,7 +18,7 @@ struct ProcessPlace {
   bool store_is_kept = false;
   /// prefix of keys in such a store; a restarted run must not find the earlier run's keys
   std::string store_prefix = "";
-  std::string said_by = "";  ///< "torchrun's variables", for messages
+  std::string launcher = "";  ///< "torchrun's variables", for messages
 };
 
 /// Returns the value of an environment variable, or nullopt if it is not set.
@@ -40,7 +40,7 @@ std::optional<ProcessPlace> process_place(const Variables& variables = environme
 /// True on the process that reports for all processes that a launcher started with the same command: rank 0, or under
 /// torchrun (which is started on each machine) local rank 0. Also true if the number is invalid. Never throws, because
 /// it is called before any check.
-bool speaks_for_command(const Variables& variables = environment());
+bool reports_for_command(const Variables& variables = environment());
 
 /// Returns the first host of a Slurm list: "n1" of "n[1-3,7],m2". Leading zeros of a number are kept.
 std::string first_host(const std::string& node_list);
