@@ -76,7 +76,7 @@ struct ProcessPlace {
   bool store_is_kept = false;
   /// prefix of keys in such a store; a restarted run must not find the earlier run's keys
   std::string store_prefix = "";
-  std::string said_by = "";  ///< "torchrun's variables", for messages
+  std::string launcher = "";  ///< "torchrun's variables", for messages
 };
 
 /// What a process that a launcher started needs in order to join the other ranks.

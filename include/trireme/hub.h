@@ -101,10 +101,10 @@ class ShardServer {
 
   /// Called once, when the replicas begin. Replicas that are not present yet count as lost.
   virtual void start(double now) {}
-  /// Called when a replica is lost. Nothing arrives from it until take_back.
+  /// Called when a replica is lost. Nothing arrives from it until readmit.
   virtual void lose(int replica, double now) {}
   /// Called when a lost replica has returned.
-  virtual void take_back(int replica, double now) {}
+  virtual void readmit(int replica, double now) {}
   /// Returns copies of the newest values, in the order of the state's elements, cut in any way; nullopt if there are
   /// none (yet).
   virtual std::optional<ModelValues> values() const { return std::nullopt; }
@@ -140,9 +140,9 @@ class Hub {
 
   /// True if this replica joined, or returned, after the other replicas had begun. It then skips what all replicas do
   /// together at the start.
-  virtual bool came_late() const { return false; }
+  virtual bool joined_late() const { return false; }
   /// True on one replica: the one that reports values which are equal on all replicas (after a total over all).
-  virtual bool speaks_for_all() const { return replica_ == 0; }
+  virtual bool reports_for_all() const { return replica_ == 0; }
   /// Number of the first step that this replica makes: more than 0 if it has returned after a loss.
   virtual int64_t first_step() const { return 0; }
   /// True if the run's owner is in another process and must be told of events.

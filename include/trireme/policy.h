@@ -182,8 +182,8 @@ class ReplicaPolicy {
   /// normal time.
   PolicyState state(const ReplicaState& state);
   /// Call it instead of begin, with the contents of `state` at the time of the checkpoint, on all replicas. A replica
-  /// that came late (Hub::came_late) begins without a saved part. Errors (user): the part is of another replica, policy
-  /// or number of replicas, or of weights of another size.
+  /// that joined late (Hub::joined_late) begins without a saved part. Errors (user): the part is of another replica,
+  /// policy or number of replicas, or of weights of another size.
   void resume(const PolicyState& saved, ReplicaState& state);
 
  protected:

@@ -63,7 +63,7 @@ std::vector<std::string> with_plan_verb(std::vector<std::string> words) {
     rest.insert(rest.end(), {"--json", "-"});
   }
   now.insert(now.end(), rest.begin(), rest.end());
-  if (speaks_for_command())
+  if (reports_for_command())
     std::cerr << "trireme: trireme plan has verbs now; write: trireme " << shell_line(now) << "\n";
   return now;
 }

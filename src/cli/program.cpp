@@ -391,7 +391,7 @@ int trireme::run_program(int argc, char** argv) {
   trireme::name_values(app);
 
   if (const std::string empty = empty_argument(argc, argv); !empty.empty()) {
-    if (trireme::speaks_for_command())
+    if (trireme::reports_for_command())
       std::cerr << "trireme: " << empty << ": no value is given; give one, or leave the flag out\n";
     return kUserError;
   }
@@ -406,7 +406,7 @@ int trireme::run_program(int argc, char** argv) {
     if (parses_only) return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return trireme::speaks_for_command() ? report_usage_error(app, error) : kUserError;
+    return trireme::reports_for_command() ? report_usage_error(app, error) : kUserError;
   }
   // If the reader of the output ends (head, a closed terminal), the training continues.
   std::signal(SIGPIPE, SIG_IGN);
@@ -432,7 +432,7 @@ int trireme::run_program(int argc, char** argv) {
     if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
     return data.run();
   } catch (const trireme::Error& error) {
-    if (!is_alike || trireme::speaks_for_command()) std::cerr << "trireme: " << error.what() << "\n";
+    if (!is_alike || trireme::reports_for_command()) std::cerr << "trireme: " << error.what() << "\n";
     return error.blame() == trireme::Blame::user ? kUserError : kRunFailed;
   } catch (const std::exception& error) {
     std::cerr << "trireme: " << trireme::first_line(error) << "\n";

@@ -31,8 +31,8 @@ constexpr double kSecondsToEnd = 3;     // after SIGTERM
 constexpr double kSuspiciousSeconds = 2;
 // Of an agent, whose reports go through ssh; if suspicious: kSilenceSeconds.
 constexpr double kAgentSilenceSeconds = 10;
-constexpr double kAgentSpeaksEvery = 1;  // seconds
-constexpr int kNotStarted = 127;         // the exit code that shells use for it
+constexpr double kAgentReportsEvery = 1;  // seconds
+constexpr int kNotStarted = 127;          // the exit code that shells use for it
 // Messages between an agent and the launch that started it; both run the same program.
 constexpr const char* kLives = "\x06trireme: lives";
 constexpr const char* kTrains = "\x06trireme: trains";
@@ -175,8 +175,8 @@ void RankGroup::look_for_training(double now) {
 
 /// For an agent: reports that it is alive.
 void RankGroup::say_that_it_lives(double now) {
-  if (!is_agent_ || now - said_at_ < kAgentSpeaksEvery) return;
-  said_at_ = now;
+  if (!is_agent_ || now - reported_at_ < kAgentReportsEvery) return;
+  reported_at_ = now;
   std::cerr << (training_since_ > 0 ? kTrains : kLives) << "\n" << std::flush;
 }
 

@@ -131,7 +131,7 @@ class RankGroup {
   bool makes_room_ = false;
   std::optional<double> room_after_;
   double training_since_ = 0;  ///< on the steady clock; 0: no member trains yet
-  double said_at_ = 0;         ///< an agent: when it last reported that it is alive
+  double reported_at_ = 0;     ///< an agent: when it last reported that it is alive
   double seconds_to_finish_ = kSecondsToFinish;
 };
 

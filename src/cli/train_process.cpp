@@ -193,7 +193,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   const std::vector<int>& devices = options.experiment.devices;
   if (!devices.empty() && devices.front() != place.size)
     fail_user({"--devices", std::to_string(devices.front()),
-               fmt::format("there are {1} processes (by {0}), each of them one worker", place.said_by, place.size),
+               fmt::format("there are {1} processes (by {0}), each of them one worker", place.launcher, place.size),
                "leave --devices out"});
   if (place.rank == 0) check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
@@ -314,8 +314,8 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   }
   EarlierRun earlier;
   if (show.goes_on)
-    earlier = take_back_to(elastic_group->folder, begun_at,
-                           metric_names(subject.data.train->task(), subject.data.train->classes()));
+    earlier = rewind_metrics(elastic_group->folder, begun_at,
+                             metric_names(subject.data.train->task(), subject.data.train->classes()));
   show.on_folder = [&](const std::filesystem::path& folder) {
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
@@ -437,7 +437,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
 void check_started_once(const std::string& verb) {
   const std::optional<ProcessPlace> place = process_place(environment(), {.needs_address = false});
   if (!place) return;
-  fail_user({"trireme " + verb, fmt::format("was started as {} processes, says {}", place->size, place->said_by),
+  fail_user({"trireme " + verb, fmt::format("was started as {} processes, says {}", place->size, place->launcher),
              "only train shares its work between processes",
              "start it once; if no launcher is used, unset those variables"});
 }

@@ -19,7 +19,7 @@ LayerExchanges InstructionCosts::communication_of(const Op& op, int64_t share) c
 }
 
 /// True on the rank that charges its group's demand on shared links: the first representative in the group.
-bool InstructionCosts::speaks_for(int rank, std::span<const int> group) const {
+bool InstructionCosts::charges_for(int rank, std::span<const int> group) const {
   const std::vector<int>& chosen = options_.representatives;
   if (chosen.empty()) return rank == group.front();
   const auto first = std::find_if(group.begin(), group.end(),
@@ -42,7 +42,7 @@ Demand InstructionCosts::demand_of(int rank, const Op& op, const Exchange& excha
   Demand demand = links_.collective(exchange.kind, exchange.bytes, group, alike(group, op.mesh.workers));
   if (cores >= 0 && !demand.shares.empty() && demand.shares.front().pool == cores)
     demand.shares = {demand.shares.at(place)};
-  else if (cores < 0 && !speaks_for(rank, group)) demand.shares.clear();
+  else if (cores < 0 && !charges_for(rank, group)) demand.shares.clear();
   return seen_by_representatives(std::move(demand));
 }
 

@@ -74,7 +74,7 @@ class InstructionCosts final : public ProgramCosts {
   InstructionCost bucket_cost(int rank, const Instruction& instruction);
   Demand collective(RedistributionKind kind, double bytes, const Bucket& bucket) const;
   std::vector<int> users_of(const Bucket& bucket) const;
-  bool speaks_for(int rank, std::span<const int> group) const;
+  bool charges_for(int rank, std::span<const int> group) const;
   Demand seen_by_representatives(Demand demand) const;
   int alike(std::span<const int> group, const std::vector<int>& workers) const;
   Demand computing(int rank, double seconds, double crowding) const;

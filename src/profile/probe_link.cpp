@@ -54,14 +54,14 @@ void answer(Communicator& world, int other) {
 
 LinkEstimate probe_links(Communicator& world) {
   if (world.size() < 2) return {};
-  const bool asks = world.rank() % 2 == 0;
-  const int other = world.rank() + (asks ? 1 : -1);
+  const bool measures = world.rank() % 2 == 0;
+  const int other = world.rank() + (measures ? 1 : -1);
   at::Tensor worst = at::zeros({2}, at::kDouble);  // latency, seconds per byte
-  if (asks && other < world.size()) {
+  if (measures && other < world.size()) {
     const LinkEstimate link = measure(world, other);
     worst.data_ptr<double>()[0] = link.latency;
     worst.data_ptr<double>()[1] = 1 / link.bandwidth;
-  } else if (!asks) {
+  } else if (!measures) {
     answer(world, other);
   }
   world.all_reduce(worst, ReduceOp::max);

@@ -43,7 +43,7 @@ EvaluationPoint evaluation_from(const json& line, const std::vector<std::string>
 
 }  // namespace
 
-EarlierRun take_back_to(const fs::path& run_folder, const GoesOnFrom& from, const std::vector<std::string>& metrics) {
+EarlierRun rewind_metrics(const fs::path& run_folder, const GoesOnFrom& from, const std::vector<std::string>& metrics) {
   EarlierRun earlier;
   const fs::path file = run_folder / "metrics.jsonl";
   if (!fs::exists(file)) return earlier;

@@ -23,8 +23,8 @@ struct GoesOnFrom {
 /// Removes from the folder's metrics.jsonl the lines that will be written again, and an incomplete last line. Returns
 /// what is left. `metrics`: names of the evaluations' metrics in their order; other metrics follow. Errors: those of
 /// reading and writing.
-EarlierRun take_back_to(const std::filesystem::path& run_folder, const GoesOnFrom& from,
-                        const std::vector<std::string>& metrics);
+EarlierRun rewind_metrics(const std::filesystem::path& run_folder, const GoesOnFrom& from,
+                          const std::vector<std::string>& metrics);
 
 /// Inserts the earlier results before those of the run's last process: curve, evaluations, and when the target was
 /// reached.

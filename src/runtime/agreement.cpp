@@ -22,7 +22,7 @@ void ReplicaAgreement::begin() {
   else policy_->begin(state_);
   resumed.reset();
   view_.renew();  // a replica that joined late begins with the server's weights
-  if (!hub_.came_late()) hub_.barrier();
+  if (!hub_.joined_late()) hub_.barrier();
   if (on_begin) on_begin();
 }
 

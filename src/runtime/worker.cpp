@@ -333,7 +333,7 @@ std::optional<WholeSteps> Worker::return_to_whole_step() {
   const c10::InferenceMode inference;
   if (s.kept_steps.updates()) return std::nullopt;
   s.averages.hide_alone(s.trainable());
-  s.kept_steps.take_back();
+  s.kept_steps.restore_statistics();
   s.batches.return_to(s.kept_steps.steps().done);
   return s.kept_steps.steps();
 }

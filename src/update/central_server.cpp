@@ -186,12 +186,12 @@ void CentralClient::begin(ReplicaState& state, bool resumes) {
       offset = 0;
     }
   Hub::Unmetered start(hub_);
-  if (hub_.came_late()) {
+  if (hub_.joined_late()) {
     fetch(state.weights);
     return write_values(read(state), state);
   }
   double goes_on = 0;
-  if (hub_.speaks_for_all())
+  if (hub_.reports_for_all())
     goes_on =
         exchange({.operation = CentralServer::kStart, .tensors = state.weights, .statistics = state.statistics}, {}, {})
             .front()

@@ -62,7 +62,7 @@ class FederatedServer final : public CentralServer {
     else rounds_.start(now);
   }
   void lose(int client, double) override { rounds_.lose(client); }
-  void take_back(int client, double now) override { rounds_.take_back(client, now); }
+  void readmit(int client, double now) override { rounds_.readmit(client, now); }
 
   void stop() { stops_ = true; }
 

@@ -66,12 +66,12 @@ void FederatedRounds::come_back(int client, double now) {
   work_[size_t(client)] = Work::lost;
   --gone_;
   ++lost_;
-  take_back(client, now);
+  readmit(client, now);
 }
 
-void FederatedRounds::take_back(int client, double now) {
+void FederatedRounds::readmit(int client, double now) {
   if (work_[size_t(client)] != Work::lost) return;
-  const bool alone = !is_anybody_here();
+  const bool alone = !has_present_client();
   work_[size_t(client)] = Work::idle;
   --lost_;
   if (alone && !is_over()) select(now);
@@ -112,7 +112,7 @@ void FederatedRounds::fields(StateFields& fields, double now) {
     gone_ += work_[client] == Work::gone ? 1 : 0;
     lost_ += work_[client] == Work::lost ? 1 : 0;
   }
-  for (int client = 0; client < options_.clients; ++client) take_back(client, now);
+  for (int client = 0; client < options_.clients; ++client) readmit(client, now);
 }
 
 void record_fields(StateFields& fields, const std::string& prefix, std::vector<RoundRecord>& records) {

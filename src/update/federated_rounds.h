@@ -61,13 +61,15 @@ class FederatedRounds {
   void leave(int client);
   /// A client that has left takes part again from the next round on; from the open one if no other client is present.
   void come_back(int client, double now);
-  /// As leave, until take_back. While all clients that have not left are lost, no round ends.
+  /// As leave, until `readmit` is called. While all clients that have not left are lost, no round ends.
   void lose(int client);
   /// The client may be selected again from the next round on; for the open one if no other client is present.
-  void take_back(int client, double now);
+  void readmit(int client, double now);
 
   /// True if no answer is missing or the time is up.
-  bool is_complete(double now) const { return !is_over() && is_anybody_here() && (missing_ == 0 || now >= deadline_); }
+  bool is_complete(double now) const {
+    return !is_over() && has_present_client() && (missing_ == 0 || now >= deadline_);
+  }
   /// Ends the open round and selects the next one's clients.
   void next(double now);
   /// Ends the open round. There are no further rounds.
@@ -92,7 +94,7 @@ class FederatedRounds {
  private:
   enum class Work { idle, selected, begun, gone, lost };
   bool is_out(int client) const { return work_[size_t(client)] == Work::gone || work_[size_t(client)] == Work::lost; }
-  bool is_anybody_here() const { return lost_ + gone_ < options_.clients; }
+  bool has_present_client() const { return lost_ + gone_ < options_.clients; }
   void select(double now);
 
   const RoundOptions options_;

@@ -17,7 +17,7 @@ PolicyState ReplicaPolicy::state(const ReplicaState& state) {
 }
 
 void ReplicaPolicy::resume(const PolicyState& saved, ReplicaState& state) {
-  if (hub_.came_late()) return begin(state);
+  if (hub_.joined_late()) return begin(state);
   StateFields in(saved, fmt::format("update policy's state of replica {}", hub_.replica()));
   std::vector<int64_t> place(2);
   in.value("replica", place);

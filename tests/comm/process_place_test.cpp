@@ -109,7 +109,7 @@ TEST(ProcessPlace, RefusesNumbersThatCannotBe) {
 
 TEST(ProcessPlace, OneProcessSpeaksForACommand) {
   const auto speaks = [](const Environment& environment) {
-    return speaks_for_command([&](const std::string& name) -> std::optional<std::string> {
+    return reports_for_command([&](const std::string& name) -> std::optional<std::string> {
       const auto found = environment.find(name);
       return found == environment.end() ? std::nullopt : std::optional(found->second);
     });

@@ -46,7 +46,7 @@ TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
   }
   std::ofstream(path / "metrics.jsonl", std::ios::app)
       << "{\"kind\": \"final\", \"step\": 3, \"auc\": 1}\n{\"kind\": \"step\", \"step\": 8, \"lo";
-  const EarlierRun earlier = take_back_to(path, {.step = 5}, {"mean_iou", "pixel_accuracy"});
+  const EarlierRun earlier = rewind_metrics(path, {.step = 5}, {"mean_iou", "pixel_accuracy"});
   ASSERT_EQ(earlier.curve.size(), 5u);
   for (int64_t step = 1; step <= 5; ++step) {
     const CurvePoint& point = earlier.curve[size_t(step - 1)];
@@ -66,16 +66,16 @@ TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
   RunFolder folder(path, IfExists::go_on);
   EXPECT_EQ(folder.path(), path);
   write_steps(folder, 6, 8);
-  const EarlierRun all = take_back_to(path, {.step = 100}, {"mean_iou"});
+  const EarlierRun all = rewind_metrics(path, {.step = 100}, {"mean_iou"});
   ASSERT_EQ(all.curve.size(), 8u);
   for (int64_t step = 1; step <= 8; ++step) EXPECT_EQ(all.curve[size_t(step - 1)].step, step);
   EXPECT_EQ(all.evaluations.size(), 4u);
   const std::string text = read_text(path / "metrics.jsonl");
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 12);
-  const EarlierRun unfinished = take_back_to(path, {.step = 6, .awaits_evaluation = true}, {"mean_iou"});
+  const EarlierRun unfinished = rewind_metrics(path, {.step = 6, .awaits_evaluation = true}, {"mean_iou"});
   EXPECT_EQ(unfinished.curve.size(), 6u);
   EXPECT_EQ(unfinished.evaluations.size(), 2u);
-  EXPECT_TRUE(take_back_to(path, {}, {}).curve.empty());
+  EXPECT_TRUE(rewind_metrics(path, {}, {}).curve.empty());
   EXPECT_EQ(read_text(path / "metrics.jsonl"), "");
 }
 
@@ -108,7 +108,7 @@ TEST(EarlierRun, ARowHasAllOfTheRun) {
 
 TEST(EarlierRun, AFolderWithoutMetricsHasNone) {
   TemporaryFolder root;
-  EXPECT_TRUE(take_back_to(root.path(), {.step = 5}, {}).curve.empty());
+  EXPECT_TRUE(rewind_metrics(root.path(), {.step = 5}, {}).curve.empty());
   EXPECT_FALSE(fs::exists(root.path() / "metrics.jsonl"));
 }
 

@@ -314,7 +314,7 @@ TEST(FederatedRounds, LostOnesMayComeBack) {
   EXPECT_TRUE(rounds.is_complete(1));
   rounds.next(1);
   EXPECT_EQ(rounds.record().selected, 1);
-  rounds.take_back(1, 2);
+  rounds.readmit(1, 2);
   EXPECT_FALSE(rounds.may_begin(1)) << "the round goes on without it";
   rounds.begin(0);
   rounds.lose(0);
@@ -324,11 +324,11 @@ TEST(FederatedRounds, LostOnesMayComeBack) {
   rounds.lose(1);
   EXPECT_FALSE(rounds.is_complete(1e9)) << "nobody is there";
   EXPECT_FALSE(rounds.is_over());
-  rounds.take_back(0, 3);
+  rounds.readmit(0, 3);
   EXPECT_EQ(rounds.round(), 2);
   EXPECT_TRUE(rounds.may_begin(0));
   rounds.leave(1);
-  rounds.take_back(1, 4);
+  rounds.readmit(1, 4);
   EXPECT_FALSE(rounds.is_over());
   rounds.leave(0);
   EXPECT_TRUE(rounds.is_over());

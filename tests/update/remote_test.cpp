@@ -182,8 +182,8 @@ TEST(RemoteServer, TheOthersGoOnWhereTheyCanAndMeetWithoutIt) {
   meet(*a.hub, 4);
   other.join();
   EXPECT_EQ(server.join(), "");
-  EXPECT_TRUE(a.hub->speaks_for_all()) << "client 0 is gone";
-  EXPECT_FALSE(b.hub->speaks_for_all());
+  EXPECT_TRUE(a.hub->reports_for_all()) << "client 0 is gone";
+  EXPECT_FALSE(b.hub->reports_for_all());
   EXPECT_TRUE(told.has("client 0 was lost"));
   EXPECT_EQ(server->counts(1).bytes_sent, 16);
 }
@@ -322,7 +322,7 @@ TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
     RemoteClient client(test_client_options(*server, number));
     Hub& hub = client.hub(number);
     hub.enter();
-    if (!hub.came_late()) hub.report({.operation = 0, .numbers = {1}});
+    if (!hub.joined_late()) hub.report({.operation = 0, .numbers = {1}});
     if (dies) {
       ReplicaState state = toy_state(problem.initial());
       auto replica = policy->for_replica(hub);
@@ -371,8 +371,8 @@ TEST(RemoteFederated, BeginsWithEnoughAndTakesInWhoComesLater) {
   const auto live = [&](int number) {
     Hub& hub = clients[size_t(number)]->hub(number);
     hub.enter();
-    EXPECT_EQ(hub.came_late(), number == 0);
-    if (!hub.came_late()) hub.report({.operation = 0, .numbers = {1}});
+    EXPECT_EQ(hub.joined_late(), number == 0);
+    if (!hub.joined_late()) hub.report({.operation = 0, .numbers = {1}});
     toy_replica(hub, *policy, problem, toy);
     hub.leave();
   };
@@ -408,7 +408,7 @@ TEST(RemoteFederated, WhoNeverComesIsNotWaitedFor) {
   RemoteClient client(test_client_options(*server, 1));
   Hub& hub = client.hub(1);
   hub.enter();
-  EXPECT_TRUE(hub.speaks_for_all());
+  EXPECT_TRUE(hub.reports_for_all());
   toy_replica(hub, *policy, problem, {.steps = {10000000}});
   hub.leave();
   EXPECT_EQ(server.join(), "");

@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLookInterval{20};
 constexpr milliseconds kKeyInterval{5};
 
-milliseconds meeting_time(const WorldOptions& options) {
+milliseconds rendezvous_time(const WorldOptions& options) {
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.rendezvous_seconds * 1000)));
 }
 
@@ -137,15 +137,15 @@ class TokenStore final : public c10d::Store {
 c10::intrusive_ptr<c10d::Store> open_store(const WorldOptions& options) {
   if (!options.store_file.empty()) {
     auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
-    store->setTimeout(meeting_time(options));
+    store->setTimeout(rendezvous_time(options));
     return store;
   }
-  if (!options.store_is_kept) return c10::make_intrusive<TokenStore>(options, meeting_time(options));
+  if (!options.store_is_kept) return c10::make_intrusive<TokenStore>(options, rendezvous_time(options));
   c10d::TCPStoreOptions tcp;
   tcp.port = static_cast<uint16_t>(options.port);
   tcp.isServer = false;
   tcp.waitWorkers = false;
-  tcp.timeout = meeting_time(options);
+  tcp.timeout = rendezvous_time(options);
   auto store = c10::make_intrusive<c10d::TCPStore>(options.address, tcp);
   if (options.store_prefix.empty()) return store;
   return c10::make_intrusive<c10d::PrefixStore>(options.store_prefix, store);
@@ -165,7 +165,7 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
   const std::string size = std::to_string(options.size);
   store.set(arrival_key(options.rank), std::vector<uint8_t>(size.begin(), size.end()));
   const Clock::time_point began = Clock::now();
-  bool said = false;
+  bool has_reported = false;
   std::vector<int> missing;
   for (int r = 0; r < options.size; ++r) missing.push_back(r);
   const auto has_come = [&](int r) {
@@ -182,14 +182,14 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
     std::erase_if(missing, has_come);
     if (missing.empty()) return;
     const auto waited = Clock::now() - began;
-    if (waited > meeting_time(options)) {
+    if (waited > rendezvous_time(options)) {
       fail_run({.where = where,
                 .what = fmt::format("rank {} did not arrive", fmt::join(missing, ", ")),
                 .why = fmt::format("all ranks must arrive within {} s", options.rendezvous_seconds),
                 .next = "look at the end of its output, and check that it was started with the same address and size"});
     }
-    if (!said && waited > std::chrono::duration<double>(kSaysThatItWaits)) {
-      said = true;
+    if (!has_reported && waited > std::chrono::duration<double>(kReportsWaitAfter)) {
+      has_reported = true;
       spdlog::warn("{}: waiting for rank {}", where, fmt::join(missing, ", "));
     }
     std::this_thread::sleep_for(kLookInterval);
@@ -218,7 +218,7 @@ Connections connect_ranks(const WorldOptions& options) {
     const auto store = open_store(options);
     wait_for_all(*store, options);
     step = "the connection to the other ranks";
-    auto group_options = c10d::ProcessGroupGloo::Options::create(meeting_time(options));
+    auto group_options = c10d::ProcessGroupGloo::Options::create(rendezvous_time(options));
     group_options->devices.push_back(open_device(options));
     group_options->threads = 1;  // for c10d's own collectives, which are not used
     const auto connect = [&](const char* prefix) {

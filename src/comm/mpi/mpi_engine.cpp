@@ -203,7 +203,7 @@ MpiEngine::MpiEngine() : state_(std::make_shared<State>()) {
   std::thread([state = state_] { run(*state); }).detach();
   MutexLock lock(state_->mutex);
   const auto has_started = [&]() TRIREME_REQUIRES(state_->mutex) { return state_->started; };
-  if (!state_->changed.wait_for(state_->mutex, std::chrono::duration<double>(kSaysThatItWaits), has_started))
+  if (!state_->changed.wait_for(state_->mutex, std::chrono::duration<double>(kReportsWaitAfter), has_started))
     spdlog::warn("MPI has not started yet: it waits until all ranks are there");
   state_->changed.wait(state_->mutex, has_started);
   if (!state_->trouble.empty())

@@ -148,7 +148,7 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
   State& s = *state_;
   MutexLock lock(s.mutex);
   const double began = steady_seconds();
-  bool said = false;
+  bool has_reported = false;
   s.wire.send(pack(question));  // it is sent once there is a connection
   while (true) {
     for (const std::string& bytes : s.wire.receive(kLook)) {
@@ -167,9 +167,9 @@ std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
       case ClientWire::State::connected: break;
     }
     const double waited = steady_seconds() - began;
-    if (!said && !s.has_answered &&
-        waited > kSaysThatItWaits) {  // later failures are reported elsewhere, with what to do
-      said = true;
+    if (!has_reported && !s.has_answered &&
+        waited > kReportsWaitAfter) {  // later failures are reported elsewhere, with what to do
+      has_reported = true;
       spdlog::warn("{}: waiting for rank 0, which has not answered yet", s.server);
     }
     if (waited > s.patience)

@@ -14,7 +14,7 @@
 namespace trireme {
 
 /// Seconds after which a rank that still waits for another one logs this.
-inline constexpr double kSaysThatItWaits = 10;
+inline constexpr double kReportsWaitAfter = 10;
 
 /// Keeps the keys in memory, and serves them on a thread of its own until it is destroyed.
 class KeyServer {

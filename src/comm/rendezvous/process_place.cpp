@@ -105,7 +105,7 @@ std::optional<ProcessPlace> process_place(const Variables& variables, const Plac
     place.rank = number_of(variables, launcher.rank, 0, place.size - 1);
     if (place.size == 1 && !options.even_alone) return std::nullopt;
     if (variables(launcher.local_rank)) place.local_rank = number_of(variables, launcher.local_rank, 0, place.size - 1);
-    place.said_by = launcher.name;
+    place.launcher = launcher.name;
     if (!options.needs_address) return place;
     place.store_is_kept = variables("TORCHELASTIC_USE_AGENT_STORE") == "True";
     place.address = address_of(launcher, variables, place.size, place.store_is_kept);
@@ -117,7 +117,7 @@ std::optional<ProcessPlace> process_place(const Variables& variables, const Plac
   return std::nullopt;
 }
 
-bool speaks_for_command(const Variables& variables) {
+bool reports_for_command(const Variables& variables) {
   for (const Launcher& launcher : kLaunchers) {
     if (!variables(launcher.rank) || !variables(launcher.size)) continue;
     const bool by_machine = &launcher == &kLaunchers[0] && variables(launcher.local_rank);

@@ -28,7 +28,7 @@ std::optional<ProcessPlace> process_place(const Variables& variables = environme
 /// True on the process that reports for all processes that a launcher started with the same command: rank 0, or under
 /// torchrun (which is started on each machine) local rank 0. Also true if the number is invalid. Never throws, because
 /// it is called before any check.
-bool speaks_for_command(const Variables& variables = environment());
+bool reports_for_command(const Variables& variables = environment());
 
 /// Returns the first host of a Slurm list: "n1" of "n[1-3,7],m2". Leading zeros of a number are kept.
 std::string first_host(const std::string& node_list);

@@ -114,9 +114,9 @@ double StageCosts::communication_seconds(NodeId node, const Candidate& candidate
   const LayerExchanges exchanges =
       exchanges_of(call_shapes(*model.node(node).layer, inputs, *candidate.option, t, degree(t).samples, precision));
   const LinkCost& ring = redistribution_costs_.tensor_ring(t);
-  const auto seconds_of = [&](const std::vector<Exchange>& said) {
+  const auto seconds_of = [&](const std::vector<Exchange>& list) {
     double seconds = 0;
-    for (const Exchange& one : said) switch (one.kind) {
+    for (const Exchange& one : list) switch (one.kind) {
         case RedistributionKind::send_receive:
           seconds += one.times * (ring.latency + one.bytes * ring.seconds_per_byte);
           break;

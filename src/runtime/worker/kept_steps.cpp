@@ -39,7 +39,7 @@ void KeptSteps::end(int64_t step) {
   std::erase_if(steps_.losses, [step](const auto& entry) { return entry.first < step - 1; });
 }
 
-void KeptSteps::take_back() {
+void KeptSteps::restore_statistics() {
   steps_.losses.erase(steps_.done + 1);
   if (!std::exchange(in_step_, false)) return;
   for (const auto& [node, tensors] : buffers_.all())

@@ -28,7 +28,7 @@ class KeptSteps {
   const WholeSteps& steps() const { return steps_; }
   /// Call it on rank 0 after a failure, unless updates(). Restores the running statistics to those before the failed
   /// step, which is not in steps().
-  void take_back();
+  void restore_statistics();
 
  private:
   const WorkerContext& context_;

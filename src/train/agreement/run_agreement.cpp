@@ -315,7 +315,7 @@ void RunAgreement::end(ReplicaGroup& group) {
   group.agreement->finish();
   if (hub.is_lost()) return;
   int64_t samples = samples_of_all(hub, group);
-  bool hands_over = hub.speaks_for_all();  // if true, all replicas have the same values and this one hands them over
+  bool hands_over = hub.reports_for_all();  // if true, all replicas have the same values and this one hands them over
   {
     MutexLock lock(mutex_);
     samples += samples_of_lost_;

@@ -25,14 +25,14 @@ class RemoteHub final : public Hub {
  public:
   RemoteHub(RemoteClient& client) : Hub(client.number_, client.replicas_), client_(client) {}
 
-  bool came_late() const override { return client_.came_late_; }
-  bool speaks_for_all() const override { return speaks_; }
+  bool joined_late() const override { return client_.joined_late_; }
+  bool reports_for_all() const override { return reports_for_all_; }
   int64_t first_step() const override { return client_.first_step_; }
   bool reports() const override { return true; }
 
   void enter() override {
     client_.wait_for_start();
-    speaks_ = client_.is_first_;
+    reports_for_all_ = client_.is_first_;
   }
   void leave() override {
     flush();
@@ -59,7 +59,7 @@ class RemoteHub final : public Hub {
     for (const int member : listed(members)) message.numbers.push_back(member);
     const Message answer = ask(std::move(message));
     if (metered()) counts_.idle_seconds += answer.numbers.at(kWaited);
-    if (members.empty()) speaks_ = int(answer.numbers.at(kFirst)) == replica();
+    if (members.empty()) reports_for_all_ = int(answer.numbers.at(kFirst)) == replica();
     return answer.numbers.at(kTotal);
   }
 
@@ -190,7 +190,7 @@ class RemoteHub final : public Hub {
 
   RemoteClient& client_;
   uint64_t tickets_ = 0;
-  bool speaks_ = false;
+  bool reports_for_all_ = false;
   double step_began_ = 0;
   Request report_;
   bool has_report_ = false;
@@ -261,7 +261,7 @@ void RemoteClient::take(double seconds) {
       case Verb::start:
         has_started_ = true;
         clock_ = message.numbers.at(0) - steady_seconds();
-        came_late_ = message.numbers.at(1) != 0;
+        joined_late_ = message.numbers.at(1) != 0;
         first_step_ = int64_t(message.numbers.at(2));
         is_first_ = message.numbers.at(3) != 0;
         break;

@@ -70,7 +70,7 @@ class RemoteClient final : public HubWorld {
   ClientWire wire_;
   int number_ = -1, replicas_ = 0;
   std::string welcome_;
-  bool has_started_ = false, came_late_ = false, is_first_ = false;
+  bool has_started_ = false, joined_late_ = false, is_first_ = false;
   int64_t first_step_ = 0;
   double clock_ = 0;                     ///< value of the server's clock when the steady clock was 0
   std::map<uint64_t, Message> answers_;  ///< by ticket

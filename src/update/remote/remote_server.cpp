@@ -170,7 +170,7 @@ void RemoteServer::start_if_enough_are_here() {
   if (server_) server_->start(now());
   const std::vector<Client>::iterator first =
       std::find_if(clients_.begin(), clients_.end(), [](const Client& c) { return c.is == Is::joined; });
-  speaks_ = int(first - clients_.begin());
+  reporter_ = int(first - clients_.begin());
   for (int client = 0; client < replicas(); ++client)
     if (clients_[size_t(client)].is == Is::joined) start(client);
   started_ = true;
@@ -180,10 +180,10 @@ void RemoteServer::start(int client) {
   const bool late = started_;
   clients_[size_t(client)].is = Is::here;
   clients_[size_t(client)].has_begun |= late;
-  if (late && server_) server_->take_back(client, now());
+  if (late && server_) server_->readmit(client, now());
   const int64_t first = options_.first_step ? options_.first_step(client) : 0;
   send(client, {.verb = Verb::start,
-                .numbers = {now(), late ? 1.0 : 0.0, double(first), client == speaks_ && !late ? 1.0 : 0.0}});
+                .numbers = {now(), late ? 1.0 : 0.0, double(first), client == reporter_ && !late ? 1.0 : 0.0}});
   for (size_t s = 0; late && s < parked_.size(); ++s) offer_parked(int(s));
 }
 
@@ -266,9 +266,9 @@ void RemoteServer::leave(int client, const Message& message) {
     to_lose_.emplace_back(client, message.text);
     return;
   }
-  HubCounts said = counts_from(message.numbers);
-  add_lost(entry.counts, said);
-  entry.counts = std::move(said);
+  HubCounts reported = counts_from(message.numbers);
+  add_lost(entry.counts, reported);
+  entry.counts = std::move(reported);
   entry.is = Is::left;
   wire_.ignore(std::exchange(entry.peer, {}));
   tell(fmt::format("client {} has finished", client));

@@ -125,7 +125,7 @@ class RemoteServer final : public HubWorld {
   std::vector<std::vector<Parked>> parked_;  ///< by shard, in order of arrival
   const double began_;                       ///< on the steady clock
   bool started_ = false;
-  int speaks_ = 0;                                    ///< number of the first of the clients that began the run
+  int reporter_ = 0;                                  ///< number of the first of the clients that began the run
   double looked_ = 0;                                 ///< time of the last check
   std::vector<std::pair<int, std::string>> to_lose_;  ///< clients found gone during other work
 
