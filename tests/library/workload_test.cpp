@@ -29,10 +29,11 @@ Model mlp() {
   return builder.finish(logits, builder.layer<SoftmaxCrossEntropy>({logits, target}, "loss"));
 }
 
-Workload workload(const std::string& more = "") {
+Workload workload(const std::string& more = "", const std::string& length = "1 epochs") {
   return Workload::of(mlp(), digits(),
-                      "batch = 64\nlength = \"1 epochs\"\n"
-                      "optimizer = { kind = \"sgd\", learning_rate = 0.1 }\n" +
+                      "batch = 64\nlength = \"" + length +
+                          "\"\n"
+                          "optimizer = { kind = \"sgd\", learning_rate = 0.1 }\n" +
                           more);
 }
 
@@ -76,9 +77,10 @@ TEST(Workload, ReportsWhileItTrainsAndStopsWhenAsked) {
   EXPECT_EQ(steps, kSteps);
   EXPECT_EQ(evaluations, 1);
 
-  stop = true;
   hooks.stop = &stop;
-  const TrainingResult stopped = w.train(w.plan("single", 1), hooks);
+  hooks.on_step = [&](const TrainingStep&) { stop = true; };
+  const Workload endless = workload("", "100000000 steps");
+  const TrainingResult stopped = endless.train(endless.plan("single", 1), hooks);
   EXPECT_FALSE(stopped.ok);
   EXPECT_EQ(stopped.status, "interrupted");
   EXPECT_TRUE(stopped.weights.empty());
