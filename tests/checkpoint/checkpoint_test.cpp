@@ -130,7 +130,7 @@ TEST_F(Checkpoints, WhatIsWrittenIsRead) {
     EXPECT_EQ(std::tuple(index.experiment, index.plan, index.best), std::tuple("tést", "data 2", "accuracy"));
     EXPECT_EQ(index.settings, (std::map<std::string, std::string>{{"batch", "10"}}));
     EXPECT_EQ(index.bytes(), written.bytes());
-    // a checkpoint's weights are weights for anybody
+    // read_weights reads a checkpoint's weights like any other file of weights
     EXPECT_EQ(read_weights(at_step(12) / "model.safetensors.index.json").tensors.size(),
               state.weights.size() + state.buffers.size());
     fs::remove_all(at_step(12));

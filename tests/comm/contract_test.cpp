@@ -538,7 +538,7 @@ TEST_P(Contract, CallsThatDoNotMatchAreAnErrorThatNamesBoth) {
 }
 
 /// With mpirun -n 4 ranks 2 and 3 leave at once, and wait at the next test.
-TEST_P(Contract, WhoHasLeftIsNotMissed) {
+TEST_P(Contract, RanksThatHaveLeftAreNotReportedLost) {
   if (backend != Backend::mpi) GTEST_SKIP() << "connections that end are seen";
   run_ranks(backend, 2, [&](Communicator& c) {
     std::this_thread::sleep_for(std::chrono::duration<double>(kSilenceSeconds + 1.5));

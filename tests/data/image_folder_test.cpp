@@ -216,7 +216,7 @@ TEST_F(ImageFolders, FailOrSkipBrokenFiles) {
   EXPECT_THAT(error_of([&] { data.train->get(first(4), {}); }),
               AllOf(HasSubstr((folder_ / "train/b/1.png").string() + ": damaged JPEG at byte"),
                     HasSubstr("Premature end of JPEG file"), HasSubstr("data.on_error = \"skip\"")))
-      << "only whoever decodes it all can tell";
+      << "only decoding the whole file finds it";
   write_file(folder_ / "train/b/3.png", "no image at all");
   data = open_data({.name = "folder", .path = folder_.path(), .image_size = {8, 8}, .on_error = OnError::skip});
   EXPECT_EQ(data.train->size(), 3);

@@ -364,7 +364,7 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"schedule", "stairs", "cosine"}, "", "schedule = \"stairs\"");
 }
 
-TEST_F(ExperimentFile, KeysOfOtherDataSetsSayWhoTakesThem) {
+TEST_F(ExperimentFile, KeysOfOtherDataSetsNameTheSetsThatTakeThem) {
   ExperimentOverrides o;
   for (const auto& [set, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"data.tokenizer=word",

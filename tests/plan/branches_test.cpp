@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-/// Relus and additions whose inputs are drawn at random; now and then nobody reads one.
+/// Relus and additions whose inputs are drawn at random; some outputs are read by no layer.
 Model random_graph(std::mt19937_64& random) {
   ModelBuilder b("random");
   std::vector<NodeId> nodes{b.input("data", {4})};

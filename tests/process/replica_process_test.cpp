@@ -46,7 +46,7 @@ std::string in_words(const ToyResult& result, const HubCounts& counts) {
 
 std::unique_ptr<Communicator> connect(const ChildTask& task) {
   WorldOptions options{.rank = task.rank, .size = task.size, .rendezvous_seconds = 20, .timeout_seconds = 20};
-  options.store_file = task.meeting();
+  options.store_file = task.rendezvous_file();
   return gloo_communicator(options);
 }
 

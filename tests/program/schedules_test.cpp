@@ -248,8 +248,8 @@ TEST(ZeroBubble, KeepsNoMoreUntilTheWeightGradientThanTheFirstPositionOf1f1b) {
   });
 }
 
-/// Walks a worker's tasks: batch t must find the version max(0, t - delay) made, and at most `versions` are alive, from
-/// it to the newest.
+/// Goes through a worker's tasks: batch t must find the version max(0, t - delay) made, and at most `versions` are
+/// alive, from it to the newest.
 void expect_versions(const Schedule& schedule, const PipelinePlace& place, int delay, int versions) {
   int newest = 0, most = 0;
   for (const Deed& deed : deeds_of(schedule, place, 15)) {

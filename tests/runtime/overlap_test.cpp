@@ -123,7 +123,7 @@ TEST(Overlap, TheBackwardGoesOnWhileGradientsTravel) {
   int64_t bytes = 0;
   for (const Event& event : early.events) bytes += event.bytes;
   EXPECT_EQ(bytes, early.bytes_sent);
-  EXPECT_LT(ran.outcomes[1].waiting_seconds, kLate / 2) << "who comes late does not wait";
+  EXPECT_LT(ran.outcomes[1].waiting_seconds, kLate / 2) << "the late rank does not wait";
 }
 
 TEST(Overlap, GivesTheSameWeightsAndBytes) {

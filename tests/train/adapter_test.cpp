@@ -170,8 +170,8 @@ TEST(PlanAdapter, ALinkThatRecoversIsSeenByAPlanThatCommunicates) {
   world.bandwidth = [](int64_t step) { return step < 200 ? kFast : kSlow; };
   world.run(400);
   ASSERT_EQ(world.plan, "computing");
-  // the computing plan's steps hardly change: nobody notices, and nothing is lost by it but what the communicating plan
-  // would save
+  // the computing plan's steps hardly change, so the adapter does not notice; only the time that the communicating plan
+  // would save is lost
   World back;
   back.bandwidth = [](int64_t step) { return step < 100 ? kFast : step < 160 ? kFast / 4 : kFast; };
   back.run(400);

@@ -198,11 +198,11 @@ TEST(FinalMetrics, AucOfTwoClassesAfterTraining) {
   experiment.length = {2, Length::Unit::epochs};
   experiment.optimizer = {.learning_rate = 0.1, .momentum = 0.9};
   const Model model = build_model(experiment, data);
-  TrainObserver nobody;
+  TrainObserver ignored;
   std::vector<double> found;
   for (const auto& [plan, devices] :
        std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"tensor", 2}}) {
-    const RunResult r = train(experiment, model, data, make_plan(plan, experiment, model, devices), nobody, {false});
+    const RunResult r = train(experiment, model, data, make_plan(plan, experiment, model, devices), ignored, {false});
     ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
     EXPECT_TRUE(r.warnings.empty() || r.oversubscribed);
     ASSERT_EQ(r.final_metrics.size(), 1u);

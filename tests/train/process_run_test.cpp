@@ -150,7 +150,7 @@ TEST_F(ProcessRun, AveragedWeightsAndNormsAreTheSame) {
   EXPECT_EQ(processes.row.noise_scale, threads.row.noise_scale);
 }
 
-TEST_F(ProcessRun, WhoFailsIsNamed) {
+TEST_F(ProcessRun, TheFailedRankIsNamed) {
   auto broken = std::make_shared<MemoryDataset>(210, 1);
   broken->fail_after = 12;
   TaskData bad = data;

@@ -178,7 +178,7 @@ TEST_F(Replicas, TheModelledClockIsDeterministic) {
   }
 }
 
-TEST_F(Replicas, ASlowReplicaDelaysNobodyWhereNobodyWaits) {
+TEST_F(Replicas, ASlowReplicaDelaysNoOtherWithoutWaiting) {
   modelled(0.01);
   experiment.device_speeds = {1, 1, 0.25};
   const int64_t steps = 11 * 3;

@@ -91,8 +91,8 @@ void expect_same_bits(const Outcome& a, const Outcome& b) {
   for (const auto& [name, tensor] : a.weights) EXPECT_TRUE(tensor.equal(b.weights.at(name))) << name;
 }
 
-/// `within`: of the simulator's step. It divides a connection among those who use it at once, and lets divided weights
-/// come beside computing, where a worker asks for them when it needs them.
+/// `within`: of the simulator's step. It divides a connection among the transfers that use it at once, and gathers
+/// divided weights beside computing, where a worker requests them when it needs them.
 struct Case {
   std::string plan;
   int devices;

@@ -389,7 +389,7 @@ TEST(AsyncAverage, EqualReplicasAreAFixedPoint) {
   }
 }
 
-TEST(AsyncAverage, ASlowReplicaDelaysNobody) {
+TEST(AsyncAverage, ASlowReplicaDelaysNoOther) {
   const ToyProblem problem;  // 3 steps an epoch
   auto policy = async_average({});
   const auto results = train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, 3, {1, 1, 30});

@@ -200,7 +200,7 @@ TEST(Federated, LargeUpdatesAreScaledDown) {
   EXPECT_EQ(policy->rounds()[0].clipped, 1);
 }
 
-TEST(Federated, RoundsEndWithoutThoseWhoAreLate) {
+TEST(Federated, RoundsEndWithoutLateClients) {
   const ToyProblem problem{.seed = 81};  // 3 steps a round
   auto policy = federated({.rounds = {.clients = 3, .rounds = 4, .timeout = 5}});
   const auto results =
@@ -322,7 +322,7 @@ TEST(FederatedRounds, LostOnesMayComeBack) {
   rounds.next(2);
   EXPECT_TRUE(rounds.may_begin(1));
   rounds.lose(1);
-  EXPECT_FALSE(rounds.is_complete(1e9)) << "nobody is there";
+  EXPECT_FALSE(rounds.is_complete(1e9)) << "no client is present";
   EXPECT_FALSE(rounds.is_over());
   rounds.readmit(0, 3);
   EXPECT_EQ(rounds.round(), 2);

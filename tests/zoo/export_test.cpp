@@ -72,7 +72,7 @@ TEST(ScriptSource, NamesPartsThatAreNoIdentifiers) {
   EXPECT_EQ(script_path("layer1.0.conv1.weight"), "getattr(self.layer1, \"0\").conv1.weight");
 }
 
-/// Of a kind that nobody knows.
+/// Of a kind that no exporter knows.
 class Strange final : public Layer {
  public:
   using Layer::Layer;
