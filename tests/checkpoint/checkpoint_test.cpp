@@ -102,7 +102,7 @@ class Checkpoints : public ::testing::Test {
   int runs_ = 0;
 };
 
-TEST_F(Checkpoints, WhatIsWrittenIsRead) {
+TEST_F(Checkpoints, AreReadAsTheyWereWritten) {
   for (const Model& model : {mlp(), with_statistics()}) {
     const TrainingState state = state_of(model, 12);
     const CheckpointIndex written = write_checkpoint(real_file_system(), folder_,
@@ -208,7 +208,7 @@ TEST_F(Checkpoints, ACrashAtAnyOperationLeavesTheOldOneOrTheNewOne) {
   }
 }
 
-TEST_F(Checkpoints, OnceWrittenACrashTakesNothingOfIt) {
+TEST_F(Checkpoints, AWrittenOneSurvivesACrash) {
   const Model model = mlp();
   for (const Loss loss : {Loss::nothing, Loss::bytes, Loss::bytes_to_zeros, Loss::names, Loss::bytes_and_names}) {
     FaultyFileSystem files(fresh_removed());
@@ -336,7 +336,7 @@ TEST_F(Checkpoints, WhatIsNotFiniteIsFound) {
   EXPECT_EQ(not_finite(state), "");
 }
 
-TEST_F(Checkpoints, PathsThatHoldNone) {
+TEST_F(Checkpoints, PathsWithoutCheckpoints) {
   expect_error(Blame::user, {"no checkpoints", "no such folder"}, [&] { checkpoint_folder_of(root_ / "nowhere"); });
   expect_error(Blame::user, {"no checkpoints", "neither the folder of a run"}, [&] { checkpoint_folder_of(removed_); });
   write(10);

@@ -171,7 +171,7 @@ TEST(FlightRecorder, RanksThatAreThreadsHaveNone) {
   EXPECT_EQ(flight_recorder(*world.communicator(0)), nullptr);
 }
 
-TEST(Heartbeat, BeatsWhateverTheProgramDoes) {
+TEST(Heartbeat, BeatsWhileTheProgramIsBusy) {
   const auto recorder = std::make_shared<FlightRecorder>();
   {
     const Heartbeat heartbeat(recorder);
@@ -183,7 +183,7 @@ TEST(Heartbeat, BeatsWhateverTheProgramDoes) {
   EXPECT_EQ(recorder->heartbeats(), 0u) << "a recorder that has ended is not waited for";
 }
 
-TEST(SilenceMeter, CountsWhatItWasAwakeFor) {
+TEST(SilenceMeter, CountsOnlyTimeInWhichItWasAwake) {
   SilenceMeter meter;
   double now = 100;
   for (int i = 0; i < 20; ++i) meter.look(0, now += 0.25);

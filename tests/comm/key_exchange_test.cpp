@@ -163,7 +163,7 @@ TEST(KeyExchange, StrangersBytesGetNoFurther) {
   EXPECT_EQ(client.count(), 1);
 }
 
-TEST(KeyExchange, WhatWasHeardCannotBeSaidAgain) {
+TEST(KeyExchange, RecordedBytesCannotBeReplayed) {
   KeyServer server(kLocal, make_curve_keys(kToken));
   // a relay that writes down what a client says
   const int listening = ::socket(AF_INET, SOCK_STREAM, 0);

@@ -103,7 +103,7 @@ TEST(VirtualTime, BytesAreThoseOfTheWholeTensor) {
   });
 }
 
-TEST(VirtualTime, WhatWasStartedGoesOnBesideComputing) {
+TEST(VirtualTime, StartedOperationsRunBesideComputing) {
   in_virtual_time(2, [](Communicator& c, VirtualTime& time) {
     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
     at::Tensor first = bytes(4), second = bytes(4);

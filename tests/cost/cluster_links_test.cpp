@@ -112,7 +112,7 @@ TEST(ClusterLinks, MessagesTakeTheNetworkBetweenNodesOnly) {
 
 /// Several groups at once on one connection take as long as their bytes together, simulated one by one or as one that
 /// stands for all.
-TEST(ClusterLinks, OneGroupStandsForSeveral) {
+TEST(ClusterLinks, OneGroupRepresentsSeveral) {
   const ClusterLinks links(cluster_of(4, 4));
   const std::vector<int> group{0, 4, 8, 12};
   const double bytes = 1e7;
@@ -122,7 +122,7 @@ TEST(ClusterLinks, OneGroupStandsForSeveral) {
 }
 
 /// What all members give away one by one is what the collective moves.
-TEST(ClusterLinks, GivingIsEveryMembersPart) {
+TEST(ClusterLinks, EachMemberIsChargedItsPart) {
   for (const bool shared : {false, true}) {
     const ClusterLinks links(cluster_of(2, 3, shared));
     const double bytes = 6e6;

@@ -131,7 +131,7 @@ std::vector<LayerCase> all_cases() {
   return cases;
 }
 
-TEST(StatedExchanges, IsWhatCallsSay) {
+TEST(StatedExchanges, EqualsTheExchangesOfCalls) {
   std::set<std::string> heard;
   for (const LayerCase& c : all_cases())
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {

@@ -110,7 +110,7 @@ class StatedMemory : public ::testing::TestWithParam<LayerCase> {
   void SetUp() override { install_memory_accounting(); }
 };
 
-TEST_P(StatedMemory, IsWhatACallHolds) {
+TEST_P(StatedMemory, EqualsTheMemoryOfCalls) {
   const LayerCase& c = GetParam();
   for (Precision precision : {Precision::fp32, Precision::bf16}) {
     const CallInputs inputs = inputs_of(c, precision);

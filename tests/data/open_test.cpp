@@ -102,7 +102,7 @@ TEST_F(OpenData, ListsTheFoldersSearchedForAMissingSet) {
                     HasSubstr("trireme data get cifar10")));
 }
 
-TEST_F(OpenData, RefusesWhatCannotBeMeant) {
+TEST_F(OpenData, RefusesContradictorySettings) {
   EXPECT_THAT(error_of([] { open_data({.name = "minst"}); }),
               AllOf(HasSubstr("\"minst\""), HasSubstr("mnist, cifar10, digits, ptb, generated-text")));
   EXPECT_THAT(error_of([] { open_data({.name = "digits", .augment = true}); }), HasSubstr("data.augment"));

@@ -213,7 +213,7 @@ TEST_F(Loading, SamplesAreChargedToTheWorkerThatReadsThem) {
 }
 
 /// What a process of several reads of each batch: the middle, here.
-TEST_F(Loading, OnlyWhatIsWantedIsLoadedAhead) {
+TEST_F(Loading, OnlyNeededBatchesAreLoadedAhead) {
   const auto wanted = [](int64_t samples) { return std::vector<Range>{{samples / 2, samples / 2 + 1}}; };
   Loader loader(plan(), {.threads = 2, .readers = 1, .wanted = wanted}, never);
   int64_t most = 0;

@@ -105,7 +105,7 @@ std::vector<BranchRegion> by_definition(const Model& model) {
   return regions;
 }
 
-TEST(FindBranches, AsTheDefinitionSays) {
+TEST(FindBranches, AgreesWithTheDefinition) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);

@@ -297,7 +297,7 @@ TEST_F(GlooProcesses, LongWorkIsWaitedForWhereItIsSaid) {
   }
 }
 
-TEST_F(GlooProcesses, ARankThatWasStoppedForAMomentGoesOn) {
+TEST_F(GlooProcesses, ARankThatWasStoppedBrieflyContinues) {
   for (const int stopped : {1, 0}) {
     Children children("loop", 3, {"all_reduce", "300", std::to_string(free_port())});
     for (const int rank : {0, 1, 2}) ASSERT_TRUE(children.wait_for_output(rank, "ready", 20));
@@ -311,7 +311,7 @@ TEST_F(GlooProcesses, ARankThatWasStoppedForAMomentGoesOn) {
   }
 }
 
-TEST_F(GlooProcesses, CallsThatDoNotMatchAreShownWithWhatCameBefore) {
+TEST_F(GlooProcesses, MismatchedCallsAreShownWithEarlierOperations) {
   Children children("mismatch", 3);
   const std::vector<ChildEnd> ends = children.wait(20);
   for (int rank = 0; rank < 3; ++rank) {

@@ -82,7 +82,7 @@ class ReplicaProcesses : public ::testing::Test {
   }
 };
 
-TEST_F(ReplicaProcesses, ComeToWhatThreadsComeTo) {
+TEST_F(ReplicaProcesses, GiveTheResultsOfThreads) {
   for (const std::string name : {"local-sgd", "fedavg"}) {
     Children children("train", kReplicas, {name});
     const auto policy = policy_named(name);

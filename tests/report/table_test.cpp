@@ -141,7 +141,7 @@ TEST(Table, NamesTheFastestOfEachClock) {
       << summary(result)[3];
 }
 
-TEST(Table, IsPlainAsciiWhereAsked) {
+TEST(Table, IsPlainAsciiIfSet) {
   for (char c : comparison_table(sample_result(), {.width = 90, .utf8 = false}))
     EXPECT_LT(static_cast<unsigned char>(c), 128);
 }

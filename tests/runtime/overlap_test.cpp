@@ -108,7 +108,7 @@ TEST(Overlap, AnExchangeBeginsBeforeTheLastGradientIsThere) {
   EXPECT_TRUE(has_begun);
 }
 
-TEST(Overlap, TheBackwardGoesOnWhileGradientsTravel) {
+TEST(Overlap, BackwardContinuesWhileGradientsAreSent) {
   const Training training("data=2");
   ASSERT_GE(training.program.buckets.size(), 2u);
   const Ran ran = training.run(true, kLate);

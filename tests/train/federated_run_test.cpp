@@ -120,7 +120,7 @@ TEST_F(FederatedRun, MemoryOfEvaluationsIsChargedToNoWorker) {
   }
 }
 
-TEST_F(FederatedRun, ARunThatIsStoppedSaysHowGoodItsWeightsAre) {
+TEST_F(FederatedRun, AStoppedRunReportsTheMetricsOfItsWeights) {
   struct Stopping : Keeping {
     explicit Stopping(std::atomic<bool>& flag) : stop(flag) {}
     void on_step(const StepReport& report) override { stop = report.point.step >= 20; }

@@ -73,7 +73,7 @@ Trained train_briefly(const Model& model, const std::string& name, int devices, 
 }
 
 /// Batch norm, residuals and pooling: running statistics are needed, and dims of weights that are split.
-TEST(Predictor, SaysWhatTheWorkersWouldUnderAnyPlan) {
+TEST(Predictor, GivesTheWorkersOutputsUnderAnyPlan) {
   const Model model =
       make_model({.name = "cifar-resnet18", .sample_shape = {3, 8, 8}, .classes = 4, .options = {{"width", 4}}});
   const at::Tensor data = images(kBatch, 0), targets = at::arange(kBatch, at::kLong).remainder(4);
@@ -257,7 +257,7 @@ struct Recited {
   TensorMap weights;
 };
 
-TEST(FinalMetrics, BleuOfWhatTheModelWritesItself) {
+TEST(FinalMetrics, BleuOfGeneratedSentences) {
   const auto never = [] { return false; };
   const std::vector<std::string> said(300, "a b c d e");  // several batches
   for (int64_t beam : {1, 3}) {

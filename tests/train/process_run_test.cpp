@@ -105,7 +105,7 @@ class ProcessRun : public TinyTraining {
   std::map<std::pair<std::string, int>, std::optional<Plan>> plans_;
 };
 
-TEST_F(ProcessRun, TrainsWhatThreadsDo) {
+TEST_F(ProcessRun, TrainsAsThreadsDo) {
   for (const auto& [strategy, devices] :
        std::vector<std::pair<std::string, int>>{{"data", 2},
                                                 {"data", 3},

@@ -218,7 +218,7 @@ TEST_F(Replicas, AStepThatIsNoNumberEndsTheRun) {
   EXPECT_THAT(outcome.row.reason, HasSubstr("diverged"));
 }
 
-TEST_F(Replicas, OptionsOfTheFileHoldWhereTheStrategySaysNothing) {
+TEST_F(Replicas, OptionsOfTheFileAreDefaultsOfTheStrategy) {
   const ConfigTable file = ConfigTable::from_string(
       "[update]\nshares = \"samples\"\n[update.local-sgd]\nevery = \"1 steps\"\n[update.virtual]\n"
       "step_seconds = \"10 ms\"\n[update.virtual.link]\nbandwidth = \"1 MB/s\"\n",

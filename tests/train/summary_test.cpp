@@ -23,7 +23,7 @@ StepOutcome outcome(double begin, double end, double loss = 0) {
   return o;
 }
 
-TEST(StepRecords, EntriesComeCompleteAndInOrder) {
+TEST(StepRecords, EntriesAreCompleteAndInOrder) {
   StepRecords records(2);
   bool timed_out = false;
   EXPECT_FALSE(records.next(0.01, timed_out));
@@ -102,7 +102,7 @@ TEST(StepGate, EndsAfterTheNewestBegunStep) {
   EXPECT_FALSE(gate.enter(2));
 }
 
-TEST(StepGate, GoesOnAfterAPauseButNotAfterAStop) {
+TEST(StepGate, ContinuesAfterAPauseButNotAfterAStop) {
   StepGate gate;
   EXPECT_TRUE(gate.enter(0));
   gate.request_probe();

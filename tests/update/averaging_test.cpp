@@ -456,7 +456,7 @@ TEST(LocalSgd, OverlapHidesAsManySteps) {
   EXPECT_EQ(seconds(3), 12);
 }
 
-TEST(AsyncAverage, StalenessIsWhatOthersMergedInBetween) {
+TEST(AsyncAverage, StalenessCountsTheMergesOfOthers) {
   const ToyProblem problem;
   auto policy = async_average({});
   const auto results = train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, 4);

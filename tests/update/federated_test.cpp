@@ -237,7 +237,7 @@ TEST(Federated, ClientsThatDropOutAreNotCounted) {
   EXPECT_EQ(results[0].weights, results[3].weights);
 }
 
-TEST(Federated, RoundsAreToldAsTheyEnd) {
+TEST(Federated, RoundsAreReportedAsTheyEnd) {
   const ToyProblem problem{.seed = 84};
   auto policy = federated({.rounds = {.clients = 2, .rounds = 3}});
   std::vector<Vector> models;
@@ -302,7 +302,7 @@ TEST(FederatedRounds, OnesThatLeaveAreNotAwaited) {
   EXPECT_TRUE(rounds.is_over());
 }
 
-TEST(FederatedRounds, LostOnesMayComeBack) {
+TEST(FederatedRounds, LostClientsMayReturn) {
   FederatedRounds rounds({.clients = 2, .rounds = 5});
   rounds.begin(0);
   rounds.begin(1);

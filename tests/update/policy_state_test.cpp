@@ -338,7 +338,7 @@ TEST(PolicyStates, Federated) {
                                   federated(options)->description() + (threads ? ", threads" : ", modelled clock"));
 }
 
-TEST(PolicyStates, AClientGoesOnInTheMiddleOfARound) {
+TEST(PolicyStates, AClientContinuesInTheMiddleOfARound) {
   // client 1 has its second step of the round's three to make; no other client is selected
   const FederatedOptions options{.rounds = {.clients = 1, .rounds = 3}, .local = steps(3), .proximal = 0.5};
   ToyRun run{.make = with(federated, options), .seconds = {1}, .steps = {kMoreThanEnough}, .momentum = 0.5};

@@ -45,7 +45,7 @@ Message some_message() {
                       at::full({}, 2.5, at::kBFloat16)}};
 }
 
-TEST(RemoteMessage, ComesOutAsItWentIn) {
+TEST(RemoteMessage, IsDecodedAsItWasEncoded) {
   const Message sent = some_message(), got = decode(encode(sent));
   EXPECT_EQ(got.verb, sent.verb);
   EXPECT_EQ(got.ticket, 77u);
@@ -62,7 +62,7 @@ TEST(RemoteMessage, ComesOutAsItWentIn) {
   EXPECT_TRUE(at::equal(decode(encode({.tensors = {columns}})).tensors[0], columns));
 }
 
-TEST(RemoteMessage, WhatIsNoneIsRefused) {
+TEST(RemoteMessage, InvalidBytesAreRefused) {
   const std::string whole = encode(some_message());
   for (size_t length = 0; length < whole.size(); ++length)
     expect_error(Blame::run, {"cannot be read"}, [&] { decode(whole.substr(0, length)); });
@@ -145,7 +145,7 @@ struct LostSoon {
   Hub* hub;
 };
 
-TEST(RemoteServer, OneLostEndsAllWhereAllMustMeet) {
+TEST(RemoteServer, ALostClientEndsPoliciesThatNeedAll) {
   RunningServer server(2, nullptr, test_server_options());
   auto lost = std::make_unique<LostSoon>(test_client_options(*server, 1));
   LostSoon stays(test_client_options(*server, 0));
@@ -159,7 +159,7 @@ TEST(RemoteServer, OneLostEndsAllWhereAllMustMeet) {
   EXPECT_THAT(server.join(), HasSubstr("client 1 was lost"));
 }
 
-TEST(RemoteServer, TheOthersGoOnWhereTheyCanAndMeetWithoutIt) {
+TEST(RemoteServer, TheOthersContinueWithoutALostClient) {
   Told told;
   RemoteServerOptions options = test_server_options(WhenLost::goes_on);
   options.on_event = [&](const std::string& line) { told.add(line); };
@@ -188,7 +188,7 @@ TEST(RemoteServer, TheOthersGoOnWhereTheyCanAndMeetWithoutIt) {
   EXPECT_EQ(server->counts(1).bytes_sent, 16);
 }
 
-TEST(RemoteServer, CountsWhatALostClientSentAndGot) {
+TEST(RemoteServer, CountsTheBytesOfALostClient) {
   RunningServer server(2, nullptr, test_server_options(WhenLost::goes_on));
   auto lost = std::make_unique<LostSoon>(test_client_options(*server, 0));
   LostSoon stays(test_client_options(*server, 1));
@@ -305,7 +305,7 @@ TEST(RemotePolicies, GiveTheBitsOfThreads) {
       []() -> std::unique_ptr<UpdatePolicy> { return federated({.rounds = {.clients = 3, .rounds = 4}}); }, rounds);
 }
 
-TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
+TEST(RemoteFederated, ARoundContinuesWithoutALostClientWhichReturns) {
   const ToyProblem problem{.seed = 43, .samples = {12, 12}};
   auto policy = federated({.rounds = {.clients = 2, .rounds = 1000000}});
   RemoteServerOptions options = test_server_options(WhenLost::may_return);

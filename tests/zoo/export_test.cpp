@@ -39,7 +39,7 @@ std::vector<ModelSpec> all_specs() {
   return specs;
 }
 
-TEST(SpecText, ComesBackWithAllOptions) {
+TEST(SpecText, IsReadBackWithAllOptions) {
   for (const ModelSpec& spec : all_specs()) {
     const ModelSpec read = spec_from_text(to_text(spec), "x.safetensors");
     EXPECT_EQ(make_model(read).fingerprint(), make_model(spec).fingerprint()) << spec.name;
