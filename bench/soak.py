@@ -46,7 +46,7 @@ def marked(mark):
 
 
 def listening():
-    """Ports that somebody on this machine listens at."""
+    """Ports at which a process of this machine listens."""
     ports = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         if os.path.exists(table):

@@ -122,7 +122,7 @@ void run_in_threads(const Options& o, const Model& model, const Program& program
   run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, options);
     run_steps(o, worker, batch, rank, measured);
-    worker.barrier();  // before anybody's memory is freed
+    worker.barrier();  // no worker frees memory that another one still reads
   });
 }
 

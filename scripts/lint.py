@@ -8,7 +8,7 @@
 
 The base is the environment's CHECK_BASE; where that is not set, the commit at which HEAD left main; on main itself, the commit 20
 before HEAD. Changes by commits of .git-blame-ignore-revs do not count. The newest changes come first, and what does not fit into --most files
-and --seconds is left out, which is said. A changed header is checked in one file that includes it.
+and --seconds is left out and reported. A changed header is checked in one file that includes it.
 
 Most of the time goes into libtorch's headers, so files that can be are compiled together. The exit status is 1 where something was found.
 """
@@ -113,7 +113,7 @@ def includes_of(name):
 
 
 class Sources:
-    """The files that are compiled, with their compilers' options, and who includes what."""
+    """The files that are compiled, with their compilers' options and the headers that each file includes."""
 
     def __init__(self):
         for tool in ("clang++", "cmake", "ninja", "protoc"):

@@ -145,7 +145,7 @@ def kinds_of_layers(source):
 
 
 def kinds_by_name(source, files):
-    """What is true of a kind of layer its own file says (model/layer.h); nobody else asks which kind a layer is."""
+    """Comparisons of a layer's kind outside its own file. That file states all facts about the kind (trireme/layer.h)."""
     kinds = kinds_of_layers(source) - COMMON_WORDS
     asks = re.compile(r'kind\(\)\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*kind\(\)|kind\(\)\.(find|starts_with|ends_with|contains)\b')
     found = []

@@ -95,7 +95,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--port", type=int, default=29571)
     args = parser.parse_args()
-    if "RANK" in os.environ:  # one of several processes that somebody else started
+    if "RANK" in os.environ:  # one of several processes that a launcher started
         args.processes = int(os.environ["WORLD_SIZE"])
         return train(int(os.environ["RANK"]), args, None)
     context = mp.get_context("spawn")

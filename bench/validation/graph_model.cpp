@@ -32,7 +32,7 @@ class ChainCut {
       const LayerProfile& layer = graph.layers[size_t(order[i])];
       seconds_[i + 1] = seconds_[i] + layer.forward + layer.backward;
       weights_[i + 1] = weights_[i] + layer.parameter_bytes;
-      size_t last = i;  // who reads it
+      size_t last = i;  // place of the last layer that reads the output
       for (int next : graph.edges.successors[size_t(order[i])]) last = std::max(last, place[size_t(next)]);
       for (size_t cut = i + 1; cut <= last; ++cut) open_[cut] += layer.activation_bytes;
     }

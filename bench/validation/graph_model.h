@@ -15,7 +15,7 @@ struct GraphModel {
 };
 
 /// `batch`: samples that the profile was taken with. The layers that have no predecessor read the data; the loss reads
-/// the sink that takes longest (the others are results that nobody reads).
+/// the sink that takes longest (no layer reads the results of the others).
 GraphModel make_graph_model(const LayerGraph& graph, int64_t batch);
 
 /// The profile's seconds, in proportion to samples. Updates: bytes over memory bandwidth, for SGD with momentum.

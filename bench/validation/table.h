@@ -27,7 +27,7 @@ struct Claim {
 
 struct Table {
   std::string title;
-  std::string source;      ///< who published it, where
+  std::string source;      ///< the publication
   std::string quantity;    ///< what the numbers are
   std::string setup;       ///< how it was simulated: model, plan, machine, what had to be supposed
   std::string calibrated;  ///< which number on which row; or that there is none

@@ -115,7 +115,7 @@ TEST(Config, UnknownKeysAreReportedWithTheNearest) {
                [&] { c.finish(); });
 }
 
-TEST(Config, AMisspeltKeyBelowAnotherTableIsFound) {
+TEST(Config, AMisspeltKeyInAnotherTableIsFound) {
   ConfigTable c = ConfigTable::from_string("batch = 3\n[price]\nper_hour = 1\noverlps = false\n", "x.toml");
   c.get_int("batch", 1);
   c.get_bool("overlaps", true);
@@ -125,7 +125,7 @@ TEST(Config, AMisspeltKeyBelowAnotherTableIsFound) {
                [&] { c.finish(); });
 }
 
-TEST(Config, AnElementOfAListIsNotToBeSet) {
+TEST(Config, ElementsOfAListCannotBeSet) {
   const ConfigTable c = ConfigTable::from_string("[[node]]\na = 1\n", "x.toml");
   try {
     c.tables("node").front().require_string("b");

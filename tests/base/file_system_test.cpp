@@ -22,7 +22,7 @@ class FileSystemTest : public ::testing::Test {
   const fs::path folder_ = fs::path(::testing::TempDir()) / ("file_system_test." + std::to_string(::getpid()));
 };
 
-TEST_F(FileSystemTest, DoesWhatItSays) {
+TEST_F(FileSystemTest, BehavesAsDocumented) {
   FileSystem& files = real_file_system();
   files.create_folder(folder_ / "a");
   files.create_folder(folder_ / "a");
@@ -57,7 +57,7 @@ TEST_F(FileSystemTest, ErrorsNameThePath) {
 }
 
 /// What tests of crashes rely on.
-TEST_F(FileSystemTest, AFaultyOneLosesWhatWasNotSynced) {
+TEST_F(FileSystemTest, AFaultyOneLosesUnsyncedData) {
   Faulty files(folder_ / "removed");
   const auto write = [&](const std::string& name, bool syncs) {
     const auto file = files.create(folder_ / name);
@@ -92,7 +92,7 @@ TEST_F(FileSystemTest, AFaultyOneKnowsEachFoldersNames) {
   }
 }
 
-TEST_F(FileSystemTest, AFaultyOneBringsBackWhatWasRemoved) {
+TEST_F(FileSystemTest, AFaultyOneUndoesUnsyncedRemovals) {
   Faulty files(folder_ / "removed");
   files.create_folder(folder_ / "a");
   files.create(folder_ / "a" / "x")->append("text");

@@ -120,7 +120,7 @@ TEST_F(Memory, ConcurrentUseLosesNothing) {
   EXPECT_LE(memory_use(device).peak, kThreads * (64 + kRounds));
 }
 
-TEST_F(Memory, LimitRefusesTheAllocationAndSaysWhatIsHeld) {
+TEST_F(Memory, LimitRefusesTheAllocationAndDescribesHeldMemory) {
   const int device = new_device();
   set_memory_limit(device, 8 * kMiB);
   {
@@ -141,7 +141,7 @@ TEST_F(Memory, LimitRefusesTheAllocationAndSaysWhatIsHeld) {
   EXPECT_EQ(memory_use(device).total(), 0);
 }
 
-TEST_F(Memory, ErrorOfTheLimitComesThroughBackward) {
+TEST_F(Memory, ErrorOfTheLimitPassesThroughBackward) {
   const int device = new_device();
   DeviceScope scope(device);
   at::AutoGradMode grad(true);
@@ -192,7 +192,7 @@ TEST_F(Memory, UnknownDevicesAreRefused) {
   expect_error(Blame::run, {"device -2"}, [] { DeviceScope scope(-2); });
 }
 
-TEST(MemoryText, DescribesWhatIsHeld) {
+TEST(MemoryText, DescribesHeldMemory) {
   MemoryUse use;
   EXPECT_EQ(describe_memory(use), "nothing");
   use.current[size_t(MemoryCategory::weights)] = 2 * kMiB;

@@ -102,7 +102,7 @@ class Checkpoints : public ::testing::Test {
   int runs_ = 0;
 };
 
-TEST_F(Checkpoints, WhatIsWrittenIsRead) {
+TEST_F(Checkpoints, AreReadAsTheyWereWritten) {
   for (const Model& model : {mlp(), with_statistics()}) {
     const TrainingState state = state_of(model, 12);
     const CheckpointIndex written = write_checkpoint(real_file_system(), folder_,
@@ -130,7 +130,7 @@ TEST_F(Checkpoints, WhatIsWrittenIsRead) {
     EXPECT_EQ(std::tuple(index.experiment, index.plan, index.best), std::tuple("tést", "data 2", "accuracy"));
     EXPECT_EQ(index.settings, (std::map<std::string, std::string>{{"batch", "10"}}));
     EXPECT_EQ(index.bytes(), written.bytes());
-    // a checkpoint's weights are weights for anybody
+    // read_weights reads a checkpoint's weights like any other file of weights
     EXPECT_EQ(read_weights(at_step(12) / "model.safetensors.index.json").tensors.size(),
               state.weights.size() + state.buffers.size());
     fs::remove_all(at_step(12));
@@ -208,7 +208,7 @@ TEST_F(Checkpoints, ACrashAtAnyOperationLeavesTheOldOneOrTheNewOne) {
   }
 }
 
-TEST_F(Checkpoints, OnceWrittenACrashTakesNothingOfIt) {
+TEST_F(Checkpoints, AWrittenOneSurvivesACrash) {
   const Model model = mlp();
   for (const Loss loss : {Loss::nothing, Loss::bytes, Loss::bytes_to_zeros, Loss::names, Loss::bytes_and_names}) {
     FaultyFileSystem files(fresh_removed());
@@ -336,7 +336,7 @@ TEST_F(Checkpoints, WhatIsNotFiniteIsFound) {
   EXPECT_EQ(not_finite(state), "");
 }
 
-TEST_F(Checkpoints, PathsThatHoldNone) {
+TEST_F(Checkpoints, PathsWithoutCheckpoints) {
   expect_error(Blame::user, {"no checkpoints", "no such folder"}, [&] { checkpoint_folder_of(root_ / "nowhere"); });
   expect_error(Blame::user, {"no checkpoints", "neither the folder of a run"}, [&] { checkpoint_folder_of(removed_); });
   write(10);

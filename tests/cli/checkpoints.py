@@ -127,7 +127,7 @@ class Checkpoints(CliTest):
         self.refused("train", "e.toml", "--plan", "local-sgd,every=3 steps", "--devices", "4", "--resume", os.path.join("w0", "checkpoints", "step-00000002"),
                      "--out", "x", says=["a state of 2 replicas", "the plan has 4"])
 
-    def test_replicas_that_wait_for_nobody_go_on(self):
+    def test_policies_without_waiting_resume(self):
         for k, policy in enumerate(("async-average", "easgd,period=2", "eamsgd,period=2", "hogwild", "downpour,shards=2", "shat,period=2")):
             train = ["train", "e.toml", "--plan", policy, "--set", "optimizer.momentum=0"]
             self.trireme(*train, *EVERY_2, "--set", "checkpoint.keep=0", "--out", f"w{k}")
@@ -138,8 +138,8 @@ class Checkpoints(CliTest):
             row = self.json(f"r{k}", "run.json")["rows"][0]
             self.assertEqual((row["status"], [point["step"] for point in row["curve"]]), ("ok", list(range(written[0] + 1, 7))), policy)
 
-    def test_checkpoints_hold_nobody_back(self):
-        """A slow replica's fast neighbour makes as many steps with checkpoints as without."""
+    def test_checkpoints_delay_no_replica(self):
+        """The fast replica beside a slow one makes as many steps with checkpoints as without."""
         clock = ["--set", "update.virtual.step_seconds=10 ms", "--set", "device_speeds=[1,0.1]", "--set", "optimizer.momentum=0", "--steps", "30",
                  "--set", "optimizer.schedule=constant"]
         for k, policy in enumerate(("easgd,period=2", "async-average")):
@@ -150,8 +150,8 @@ class Checkpoints(CliTest):
             self.assertEqual(without["replicas"]["idle_share"], with_them["replicas"]["idle_share"], policy)
             self.assertEqual(self.weights(f"u{k}"), self.weights(f"w{k}"), policy)
 
-    def test_replicas_that_wait_for_rounds_go_on(self):
-        """They are stopped wherever they are, and come to the same end, bit for bit where a round has all of them."""
+    def test_policies_with_rounds_resume(self):
+        """Replicas are stopped at any step. The resumed run has the same result, bit for bit where a round has all replicas."""
         clock = ["--set", "update.virtual.sample_seconds=1 ms", "--set", "update.virtual.jitter=0.3"]
         for k, (policy, extra) in enumerate((("fedavg,rounds=4,local=2 steps", []), ("fedprox,rounds=4,local=2 steps", clock), ("fedadam,rounds=4,local=2 steps", []),
                                              ("fedavg,rounds=4,local=2 steps,inner=pipeline=2", ["--devices", "4"]), ("partial,every=2 steps", []),
@@ -168,7 +168,7 @@ class Checkpoints(CliTest):
             self.assertEqual(whole["evaluations"][-1]["samples"], rest["evaluations"][-1]["samples"], policy)
             self.assertEqual(self.weights(f"w{k}"), self.weights(f"r{k}"), policy)
 
-    def test_replicas_with_unequal_shares_go_on(self):
+    def test_replicas_with_unequal_shares_resume(self):
         shares = ["--set", "update.shares=dirichlet", "--set", "optimizer.momentum=0", "--set", "length=3 epochs"]
         for k, policy in enumerate(("async-average", "easgd,period=2", "partial,every=2 steps")):
             self.trireme("train", "e.toml", "--plan", policy, *shares, *EVERY_2, "--set", "checkpoint.keep=0", "--out", f"w{k}")
@@ -178,8 +178,8 @@ class Checkpoints(CliTest):
             whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
             self.assertEqual((rest["status"], whole["evaluations"][-1]["samples"]), ("ok", rest["evaluations"][-1]["samples"]), policy)
 
-    def test_a_replica_that_is_through_keeps_nobody_waiting(self):
-        """Its last weights are in a round that is open while all are stopped; a longer run has it back."""
+    def test_a_replica_that_has_finished_delays_no_round(self):
+        """All replicas are stopped while its last weights are in an open round. In a longer run it takes part again."""
         shares = ["--set", "update.shares=dirichlet", "--set", "update.alpha=0.2", "--set", "optimizer.momentum=0", "--set", "update.virtual.sample_seconds=1 ms",
                   "--set", "update.virtual.jitter=0.6", "--set", "optimizer.schedule=constant"]
         for seed in ("4", "6"):

@@ -120,7 +120,7 @@ class Elastic(LaunchTest):
         self.assertIn("one process continues", process.said())
 
     def test_frozen_ranks(self):
-        """One is replaced, rank 0 after it is not; nobody ever wakes them."""
+        """The first frozen rank is replaced. Rank 0, which freezes later, is not. No frozen rank is continued."""
         self.undisturbed("data", 3, *EXACT)
         process = self.launch("-n", "3", "--restarts", "1", "train", "e.toml", *RUN, *EXACT, "--plan", "data", "--out", "o")
         for groups, (frozen, step) in enumerate([(1, 40), (0, 160)]):

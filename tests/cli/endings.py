@@ -16,7 +16,7 @@ class Endings(CliTest):
         return process
 
     def training(self, *folders):
-        """True once metrics.jsonl of that run folder tells of a step."""
+        """True once metrics.jsonl of that run folder has a step."""
         file = self.path(*folders, "metrics.jsonl")
         return os.path.exists(file) and os.path.getsize(file) > 0
 

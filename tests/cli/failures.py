@@ -1,4 +1,4 @@
-"""What becomes of a run whose workers are processes when one of them freezes, is cut off or computes nonsense."""
+"""How a run in processes ends when one process freezes, is cut off or computes values that are not finite."""
 import json
 import os
 import re

@@ -113,7 +113,7 @@ class Launch(LaunchTest):
             self.assertEqual(row["status"], "ok", row["reason"])
             self.assertGreater(row["curve"][-1]["seconds"], 2, "else nothing waited for long")
 
-    def test_replicas_that_wait_for_nobody_may_be_processes(self):
+    def test_policies_without_waiting_run_in_processes(self):
         for k, policy in enumerate(("async-average,shards=2", "partial,quorum=1", "easgd,period=2", "eamsgd,period=2", "downpour,shards=2", "shat,period=2",
                                     "streaming-diloco,every_steps=4,fragments=2", "fedprox,rounds=2", "fedadam,rounds=2")):
             self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--json", f"{k}.json")
@@ -222,7 +222,7 @@ class Launch(LaunchTest):
         self.gone(ranks.values(), 1)
         self.assertTrue(process.said().splitlines()[-1].startswith("trireme: rank 0 was ended by signal 9"), process.said())
 
-    def test_ctrl_c_and_the_launchers_death_leave_nobody(self):
+    def test_ctrl_c_and_the_launchers_death_end_all_ranks(self):
         process = self.launch("-n", "2", "train", "e.toml", "--out", "o", *LONG)
         ranks = self.training(process)
         process.send_signal(signal.SIGINT)

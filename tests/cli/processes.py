@@ -1,4 +1,4 @@
-"""Replicas that are processes: serve and join, who may join, and what becomes of a run whose processes die or freeze."""
+"""Replicas that are processes: serve and join, who may join, and how a run ends if its processes die or freeze."""
 import array
 import os
 import re
@@ -142,7 +142,7 @@ class Processes(CliTest):
 
     def test_own_data_counts_by_its_samples_and_clients_may_come_later(self):
         def train(out, *clients):
-            """One round of the clients (number, samples); who is not among them has not come."""
+            """One round of the given clients (number, samples). The other clients do not join."""
             server, address = self.serve("--clients", "2", "--clients-at-least", str(len(clients)), "--own-data", "--plan", "fedavg,rounds=1",
                                          "--set", "seed=3", "--out", out, "--json", out + ".json")
             joined = [self.join(address, number, "--own-data", "--set", f"data.train_limit={samples}") for number, samples in clients]
@@ -171,7 +171,7 @@ class Processes(CliTest):
         self.ends(self.join(address, 0, "--own-data"), 0, ["has finished"], 20)
         self.assertEqual(server.wait(10 * BUSY), 0, server.said())
 
-    def test_who_must_meet_ends_when_one_is_lost(self):
+    def test_a_lost_client_ends_a_policy_that_needs_all(self):
         server, address = self.serve("--clients", "2", "--plan", LOCAL, "--out", "o", *LONG)
         clients = [self.join(address, number, *LONG) for number in (0, 1)]
         wait_until(lambda: self.rounds("o") > 4)

@@ -1,4 +1,4 @@
-"""Who may join a run of processes, and what others can do at its ports."""
+"""Processes without the token: refused by a run, and harmless at its ports."""
 import os
 import random
 import signal
@@ -80,7 +80,7 @@ class Strangers(LaunchTest):
         other = self.start(1, 2, **place, TRIREME_TOKEN="fedcba9876543210fedcba9876543210")
         self.assertNotEqual(other.wait(30 * BUSY), 0)
         self.assertIn("does not accept this rank's token", other.said())
-        self.assertIsNone(first.poll(), "it waits for who has the token")
+        self.assertIsNone(first.poll(), "it waits for a rank that has the token")
         stop(first)
         again = self.start(0, 2, **place, TRIREME_TOKEN="0123456789abcdef0123456789abcdef")
         other = self.start(1, 2, **place, TRIREME_TOKEN="0123456789abcdef0123456789abcdef")
@@ -92,7 +92,7 @@ class Strangers(LaunchTest):
         process = self.launch("-n", "2", "train", "e.toml", "--out", "o", *LONG)
         ranks = self.training(process)
         ports = {port for _, port in listening_ports(ranks.values())}
-        self.assertTrue(ports, "the meeting place; gloo has closed its own when all have met")
+        self.assertTrue(ports, "the rendezvous's port; gloo closes its own port when all ranks are connected")
         slow = []
         for port in ports:
             for i in range(20):

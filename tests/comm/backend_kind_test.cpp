@@ -22,7 +22,7 @@ TEST(Backends, AreFoundByName) {
   EXPECT_EQ(look_up_backend("gloom"), nullptr);
 }
 
-TEST(Backends, ThatARunCanBeAskedToUse) {
+TEST(Backends, ThatARunCanUse) {
   EXPECT_EQ(backend_choices(), (std::vector<std::string>{"gloo", "mpi", "virtual"}));
   EXPECT_EQ(&usual_process_backend(), &kGlooBackend);
   for (const BackendKind* kind : backend_kinds()) {
@@ -38,7 +38,7 @@ TEST(Backends, ThatARunCanBeAskedToUse) {
   }
 }
 
-TEST(Backends, AreThereAsTheBuildSays) {
+TEST(Backends, AreAvailableAsBuilt) {
   EXPECT_TRUE(kLocalBackend.is_available());
   EXPECT_TRUE(kVirtualBackend.is_available());
   EXPECT_EQ(kGlooBackend.is_available(), gloo_available());

@@ -53,21 +53,21 @@ inline std::string obstacle_to(Backend backend, int ranks) {
   return place->size < ranks ? "mpirun started fewer processes" : "";
 }
 
-/// Where the ranks of one gloo world meet; removed with the object.
-class MeetingFile {
+/// The store file of one gloo world's rendezvous; removed with the object.
+class RendezvousFile {
  public:
-  MeetingFile() {
+  RendezvousFile() {
     static std::atomic<int> count = 0;
     path_ = std::filesystem::temp_directory_path() /
-            ("trireme_meeting_" + std::to_string(getpid()) + "_" + std::to_string(count++));
+            ("trireme_rendezvous_" + std::to_string(getpid()) + "_" + std::to_string(count++));
     std::filesystem::remove(path_);
   }
-  ~MeetingFile() {
+  ~RendezvousFile() {
     std::filesystem::remove(path_);
     std::filesystem::remove(path_.string() + ".nccl");
   }
-  MeetingFile(const MeetingFile&) = delete;
-  MeetingFile& operator=(const MeetingFile&) = delete;
+  RendezvousFile(const RendezvousFile&) = delete;
+  RendezvousFile& operator=(const RendezvousFile&) = delete;
   std::string path() const { return path_.string(); }
 
  private:
@@ -75,12 +75,12 @@ class MeetingFile {
 };
 
 /// As run_ranks(n, body): a rank that throws aborts the world; the exception that came first is thrown again. `connect`
-/// makes a rank's communicator. No body begins before all ranks are connected: who leaves at once would end the
-/// connecting of others.
+/// makes a rank's communicator. No body begins before all ranks are connected: a rank that ends at once would
+/// break the connecting of the others.
 template <class Body>
 void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
                     std::unique_ptr<Communicator> (*connect)(const WorldOptions&) = &gloo_communicator) {
-  const MeetingFile meeting;
+  const RendezvousFile rendezvous;
   std::mutex mutex;
   std::exception_ptr first;
   std::barrier<> connected(n);
@@ -90,7 +90,7 @@ void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
       std::unique_ptr<Communicator> communicator;
       try {
         communicator =
-            connect({.rank = rank, .size = n, .store_file = meeting.path(), .timeout_seconds = timeout_seconds});
+            connect({.rank = rank, .size = n, .store_file = rendezvous.path(), .timeout_seconds = timeout_seconds});
         connected.arrive_and_wait();
         body(*communicator);
       } catch (const std::exception& error) {

@@ -368,7 +368,7 @@ TEST_P(Collectives, BroadcastBytesLeaveAllButTheEndOfTheChain) {
   });
 }
 
-TEST_P(Collectives, StartedCollectivesGoOnBesideOthers) {
+TEST_P(Collectives, StartedCollectivesRunBesideOthers) {
   run_ranks(backend, n, [&](Communicator& c) {
     std::vector<int> everyone(n);
     std::iota(everyone.begin(), everyone.end(), 0);
@@ -453,7 +453,7 @@ TEST_P(Contract, AnAbortReachesEveryWaitWithItsReason) {
   }
 }
 
-TEST_P(Contract, AnAbortReachesWhatWasStarted) {
+TEST_P(Contract, AnAbortReachesStartedCollectives) {
   run_ranks(backend, 2, [&](Communicator& c) {
     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
     at::Tensor tensor = at::ones({1000}), next = at::ones({1000});
@@ -467,7 +467,7 @@ TEST_P(Contract, AnAbortReachesWhatWasStarted) {
   });
 }
 
-TEST_P(Contract, AStartedCollectiveThatFailsEndsWhatComesAfterIt) {
+TEST_P(Contract, AStartedCollectiveThatFailsEndsLaterOnes) {
   run_ranks(backend, 2, [&](Communicator& c) {
     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
     at::Tensor tensor = at::ones({1000}), next = at::ones({1000});
@@ -538,7 +538,7 @@ TEST_P(Contract, CallsThatDoNotMatchAreAnErrorThatNamesBoth) {
 }
 
 /// With mpirun -n 4 ranks 2 and 3 leave at once, and wait at the next test.
-TEST_P(Contract, WhoHasLeftIsNotMissed) {
+TEST_P(Contract, RanksThatHaveLeftAreNotReportedLost) {
   if (backend != Backend::mpi) GTEST_SKIP() << "connections that end are seen";
   run_ranks(backend, 2, [&](Communicator& c) {
     std::this_thread::sleep_for(std::chrono::duration<double>(kSilenceSeconds + 1.5));

@@ -86,7 +86,7 @@ TEST(FlightRecorder, KnowsWhatAnOperationIsFor) {
   rank.end_operation(own);
 }
 
-TEST(FlightRecorder, TellsOfLongWork) {
+TEST(FlightRecorder, ReportsLongWork) {
   FlightRecorder rank;
   {
     const LongWork planning(&rank, "planning");
@@ -94,7 +94,7 @@ TEST(FlightRecorder, TellsOfLongWork) {
     EXPECT_EQ(where_of(standing(rank.read())), "before the first step, planning");
   }
   EXPECT_EQ(standing(rank.read()), "before the first step");
-  const LongWork of_nobody(nullptr, "planning");
+  const LongWork without_recorder(nullptr, "planning");
 }
 
 TEST(FlightRecorder, CutsLongTexts) {
@@ -171,7 +171,7 @@ TEST(FlightRecorder, RanksThatAreThreadsHaveNone) {
   EXPECT_EQ(flight_recorder(*world.communicator(0)), nullptr);
 }
 
-TEST(Heartbeat, BeatsWhateverTheProgramDoes) {
+TEST(Heartbeat, BeatsWhileTheProgramIsBusy) {
   const auto recorder = std::make_shared<FlightRecorder>();
   {
     const Heartbeat heartbeat(recorder);
@@ -180,14 +180,14 @@ TEST(Heartbeat, BeatsWhateverTheProgramDoes) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1000));
     EXPECT_GE(recorder->heartbeats(), before + 3);
   }
-  EXPECT_EQ(recorder->heartbeats(), 0u) << "nobody waits for one that has ended";
+  EXPECT_EQ(recorder->heartbeats(), 0u) << "a recorder that has ended is not waited for";
 }
 
-TEST(SilenceMeter, CountsWhatItWasAwakeFor) {
+TEST(SilenceMeter, CountsOnlyTimeInWhichItWasAwake) {
   SilenceMeter meter;
   double now = 100;
   for (int i = 0; i < 20; ++i) meter.look(0, now += 0.25);
-  EXPECT_EQ(meter.seconds(), 0) << "who has not begun is not missed";
+  EXPECT_EQ(meter.seconds(), 0) << "a rank that has not begun is not missed";
   meter.look(5, now += 0.25);
   EXPECT_EQ(meter.seconds(), 0);
   for (int i = 0; i < 8; ++i) meter.look(5, now += 0.25);

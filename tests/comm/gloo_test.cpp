@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-using test_support::MeetingFile;
+using test_support::RendezvousFile;
 using test_support::run_gloo_ranks;
 using test_support::start_all_reduce;
 using ::testing::HasSubstr;
@@ -80,31 +80,31 @@ TEST_F(Gloo, ARankThatDoesNotAnswerIsNamed) {
 }
 
 TEST_F(Gloo, RanksThatDoNotComeAreNamed) {
-  const MeetingFile meeting;
+  const RendezvousFile rendezvous;
   EXPECT_THAT(error_of([&] {
-                gloo_communicator({.rank = 1, .size = 4, .store_file = meeting.path(), .rendezvous_seconds = 0.3});
+                gloo_communicator({.rank = 1, .size = 4, .store_file = rendezvous.path(), .rendezvous_seconds = 0.3});
               }),
               HasSubstr("rank 0, 2, 3 did not arrive"));
 }
 
 TEST_F(Gloo, ARankThatIsThereTwiceAndAnotherNumberOfRanksAreNamed) {
-  const MeetingFile meeting;
+  const RendezvousFile rendezvous;
   const auto come = [&](int rank, int size) {
     return error_of([&] {
-      gloo_communicator({.rank = rank, .size = size, .store_file = meeting.path(), .rendezvous_seconds = 0.3});
+      gloo_communicator({.rank = rank, .size = size, .store_file = rendezvous.path(), .rendezvous_seconds = 0.3});
     });
   };
   EXPECT_THAT(come(1, 4), HasSubstr("rank 0, 2, 3 did not arrive"));
   EXPECT_THAT(come(1, 4),
-              HasSubstr("rank 1 of 4, rendezvous at " + meeting.path() + ": another process has the same rank"));
+              HasSubstr("rank 1 of 4, rendezvous at " + rendezvous.path() + ": another process has the same rank"));
   EXPECT_THAT(come(2, 3), HasSubstr("rank 1 was started as one of 4 ranks"));
 }
 
 TEST_F(Gloo, AnInterfaceThatIsNotThereIsNamed) {
-  const MeetingFile meeting;
+  const RendezvousFile rendezvous;
   EXPECT_THAT(
       error_of([&] {
-        gloo_communicator({.size = 1, .store_file = meeting.path(), .interface = "eth77", .rendezvous_seconds = 1});
+        gloo_communicator({.size = 1, .store_file = rendezvous.path(), .interface = "eth77", .rendezvous_seconds = 1});
       }),
       HasSubstr("eth77"));
 }
@@ -218,7 +218,7 @@ TEST_F(Gloo, EveryRankHasARecorder) {
     at::Tensor tensor = at::ones({4});
     c.all_reduce(tensor);
     const std::unique_ptr<Communicator> alone = c.group(std::vector<int>{c.rank()});
-    alone->all_reduce(tensor);  // with nobody: no operation
+    alone->all_reduce(tensor);  // a group of one: no operation
     c.send(tensor, 1 - c.rank(), 5);
     c.receive(1 - c.rank(), 5);
     const std::string other = std::to_string(1 - c.rank());

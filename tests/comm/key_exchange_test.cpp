@@ -1,4 +1,4 @@
-// The ranks' meeting place behind a token, and what strangers can do at it: nothing.
+// The ranks' rendezvous behind a token: clients without the token change nothing at it.
 #include "comm/rendezvous/key_exchange.h"
 
 #include <arpa/inet.h>
@@ -144,7 +144,7 @@ TEST(KeyExchange, StrangersBytesGetNoFurther) {
   KeyClient client(server.endpoint(), make_curve_keys(kToken), 30);
   client.set("a", "kept");
   const int port = port_of(server.endpoint());
-  std::vector<std::unique_ptr<Stranger>> slow;  // who connects and says a byte, and no more
+  std::vector<std::unique_ptr<Stranger>> slow;  // each connects and sends one byte
   for (int i = 0; i < 30; ++i) {
     slow.push_back(std::make_unique<Stranger>(port));
     ASSERT_TRUE(slow.back()->connected());
@@ -163,7 +163,7 @@ TEST(KeyExchange, StrangersBytesGetNoFurther) {
   EXPECT_EQ(client.count(), 1);
 }
 
-TEST(KeyExchange, WhatWasHeardCannotBeSaidAgain) {
+TEST(KeyExchange, RecordedBytesCannotBeReplayed) {
   KeyServer server(kLocal, make_curve_keys(kToken));
   // a relay that writes down what a client says
   const int listening = ::socket(AF_INET, SOCK_STREAM, 0);

@@ -159,7 +159,7 @@ TEST(WaitFor, SeesEveryAdvance) {
   EXPECT_EQ(counter, kThreads * kRounds);
 }
 
-TEST(Barrier, NobodyLeavesBeforeAllHaveCome) {
+TEST(Barrier, NoRankLeavesBeforeAllHaveArrived) {
   std::atomic<int> arrived = 0;
   run_ranks(5, [&](Communicator& c) {
     for (int round = 1; round <= 100; ++round) {

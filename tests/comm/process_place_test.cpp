@@ -27,7 +27,7 @@ TEST(ProcessPlace, OneOfAnUnknownNumberIsAnError) {
   });
 }
 
-TEST(ProcessPlace, NobodyOrOneProcessIsNone) {
+TEST(ProcessPlace, IsNoneWithoutLauncherOrForOneProcess) {
   EXPECT_FALSE(place_in({}));
   EXPECT_FALSE(place_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
   EXPECT_FALSE(place_in({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}));
@@ -107,24 +107,24 @@ TEST(ProcessPlace, RefusesNumbersThatCannotBe) {
   });
 }
 
-TEST(ProcessPlace, OneProcessSpeaksForACommand) {
-  const auto speaks = [](const Environment& environment) {
+TEST(ProcessPlace, OneProcessReportsForACommand) {
+  const auto reports = [](const Environment& environment) {
     return reports_for_command([&](const std::string& name) -> std::optional<std::string> {
       const auto found = environment.find(name);
       return found == environment.end() ? std::nullopt : std::optional(found->second);
     });
   };
-  EXPECT_TRUE(speaks({}));
-  EXPECT_TRUE(speaks({{"RANK", "3"}})) << "not a launcher's";
-  EXPECT_TRUE(speaks({{"RANK", "0"}, {"WORLD_SIZE", "4"}}));
-  EXPECT_FALSE(speaks({{"RANK", "3"}, {"WORLD_SIZE", "4"}}));
+  EXPECT_TRUE(reports({}));
+  EXPECT_TRUE(reports({{"RANK", "3"}})) << "not a launcher's";
+  EXPECT_TRUE(reports({{"RANK", "0"}, {"WORLD_SIZE", "4"}}));
+  EXPECT_FALSE(reports({{"RANK", "3"}, {"WORLD_SIZE", "4"}}));
   // torchrun is started on each machine, perhaps with another command
-  EXPECT_TRUE(speaks({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}}));
-  EXPECT_FALSE(speaks({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}}));
+  EXPECT_TRUE(reports({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}}));
+  EXPECT_FALSE(reports({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}}));
   EXPECT_FALSE(
-      speaks({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}));
-  EXPECT_FALSE(speaks({{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_LOCALID", "0"}}));
-  EXPECT_TRUE(speaks({{"PMI_RANK", "x"}, {"PMI_SIZE", "4"}})) << "nobody else would say that it is no number";
+      reports({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}));
+  EXPECT_FALSE(reports({{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_LOCALID", "0"}}));
+  EXPECT_TRUE(reports({{"PMI_RANK", "x"}, {"PMI_SIZE", "4"}})) << "no other process would report that it is no number";
 }
 
 TEST(ProcessPlace, FirstHostOfALargeList) {

@@ -25,7 +25,7 @@ TEST(Token, ComeFromTheToken) {
   EXPECT_NE(random_token(), random_token());
 }
 
-TEST(Token, TokensAreReadAndNotTold) {
+TEST(Token, TokensAreReadAndNotPrinted) {
   const std::string file = ::testing::TempDir() + "/trireme-token";
   std::ofstream(file) << "0123456789abcdef\nmore\n";
   EXPECT_EQ(read_token(file), "0123456789abcdef");

@@ -103,7 +103,7 @@ TEST(VirtualTime, BytesAreThoseOfTheWholeTensor) {
   });
 }
 
-TEST(VirtualTime, WhatWasStartedGoesOnBesideComputing) {
+TEST(VirtualTime, StartedOperationsRunBesideComputing) {
   in_virtual_time(2, [](Communicator& c, VirtualTime& time) {
     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
     at::Tensor first = bytes(4), second = bytes(4);
@@ -128,7 +128,7 @@ TEST(VirtualTime, RanksRunInTheOrderOfTheirClocks) {
   in_virtual_time(64, [&](Communicator& c, VirtualTime& time) {
     for (int turn = 0; turn < 3; ++turn) {
       time.advance_to(time.now() + double((c.rank() * 37) % 64 + 1));
-      order.push_back(c.rank());  // nobody else runs
+      order.push_back(c.rank());  // no other rank runs
     }
     at::Tensor sum = at::ones({1});
     c.all_reduce(sum);
@@ -142,7 +142,7 @@ TEST(VirtualTime, RanksRunInTheOrderOfTheirClocks) {
   for (size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], expected[i].second) << i;
 }
 
-TEST(VirtualTime, WhoWaitsForEachOtherIsAnErrorForAll) {
+TEST(VirtualTime, RanksThatWaitForEachOtherAreAnErrorForAll) {
   std::string message;
   try {
     in_virtual_time(2, [](Communicator& c, VirtualTime&) { c.receive(1 - c.rank(), 0); });
@@ -152,7 +152,7 @@ TEST(VirtualTime, WhoWaitsForEachOtherIsAnErrorForAll) {
   EXPECT_THAT(message, HasSubstr("no rank can continue: rank 0 waits for the others, rank 1 waits for the others"));
 }
 
-TEST(VirtualTime, WhoLeavesIsNotWaitedFor) {
+TEST(VirtualTime, RanksThatLeaveAreNotWaitedFor) {
   in_virtual_time(3, [](Communicator& c, VirtualTime& time) {
     if (c.rank() == 0) return;
     time.advance_to(2);

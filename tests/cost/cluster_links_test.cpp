@@ -80,14 +80,14 @@ TEST(ClusterLinks, ARingIsNoFasterThanItsConnection) {
     EXPECT_NE(std::find(pools.begin(), pools.end(), share.pool), pools.end());
 }
 
-TEST(ClusterLinks, OneOrNobodySendsNothing) {
+TEST(ClusterLinks, GroupsOfOneOrNoneSendNothing) {
   const ClusterLinks links(cluster_of(2, 2));
   EXPECT_TRUE(links.collective(RedistributionKind::all_reduce, 1e6, first(1), 1).is_nothing());
   EXPECT_TRUE(links.collective(RedistributionKind::all_reduce, 1e6, {}, 1).is_nothing());
   EXPECT_TRUE(links.message(3, 3, 1e6, 1).is_nothing());
 }
 
-TEST(ClusterLinks, ASharedLinkCarriesEverybodysBytes) {
+TEST(ClusterLinks, ASharedLinkCarriesTheBytesOfAllRanks) {
   const ClusterLinks own(cluster_of(1, 4)), shared(cluster_of(1, 4, true));
   const double bytes = 1e8;
   const double by_own = alone(own.collective(RedistributionKind::all_reduce, bytes, first(4), 1), own);
@@ -112,7 +112,7 @@ TEST(ClusterLinks, MessagesTakeTheNetworkBetweenNodesOnly) {
 
 /// Several groups at once on one connection take as long as their bytes together, simulated one by one or as one that
 /// stands for all.
-TEST(ClusterLinks, OneGroupStandsForSeveral) {
+TEST(ClusterLinks, OneGroupRepresentsSeveral) {
   const ClusterLinks links(cluster_of(4, 4));
   const std::vector<int> group{0, 4, 8, 12};
   const double bytes = 1e7;
@@ -122,7 +122,7 @@ TEST(ClusterLinks, OneGroupStandsForSeveral) {
 }
 
 /// What all members give away one by one is what the collective moves.
-TEST(ClusterLinks, GivingIsEveryMembersPart) {
+TEST(ClusterLinks, EachMemberIsChargedItsPart) {
   for (const bool shared : {false, true}) {
     const ClusterLinks links(cluster_of(2, 3, shared));
     const double bytes = 6e6;

@@ -19,15 +19,17 @@ namespace trireme::test_support {
 namespace {
 
 constexpr int64_t kSamples = 4;
-constexpr int kDevice = 78;  ///< of the accounting; nobody else's
+constexpr int kDevice = 78;  ///< of the accounting; used only here
 
-struct Said {
+struct ExchangedBytes {
   RedistributionKind kind;
   double bytes;
-  friend bool operator==(const Said&, const Said&) = default;
+  friend bool operator==(const ExchangedBytes&, const ExchangedBytes&) = default;
 };
 
-std::ostream& operator<<(std::ostream& out, const Said& said) { return out << name_of(said.kind) << ' ' << said.bytes; }
+std::ostream& operator<<(std::ostream& out, const ExchangedBytes& exchanged) {
+  return out << name_of(exchanged.kind) << ' ' << exchanged.bytes;
+}
 
 /// Another communicator, and what went through it: of messages those that were sent.
 class Recorder final : public Communicator {
@@ -64,11 +66,11 @@ class Recorder final : public Communicator {
   void abort(const std::string& reason) override { group_.abort(reason); }
   std::string abort_reason() const override { return group_.abort_reason(); }
 
-  std::vector<Said> said;
+  std::vector<ExchangedBytes> exchanged;
 
  private:
   void note(RedistributionKind kind, const at::Tensor& tensor, int times) {
-    said.push_back({kind, double(tensor.numel() * int64_t(tensor.element_size()) * times)});
+    exchanged.push_back({kind, double(tensor.numel() * int64_t(tensor.element_size()) * times)});
   }
 
   Communicator& group_;
@@ -85,8 +87,8 @@ CallInputs inputs_of(const LayerCase& c, Precision precision) {
 }
 
 /// One after the other; messages are counted by the sum over all ranks, as those at the ends send less.
-std::vector<Said> spelled_out(const LayerExchanges& exchanges, double& messages, int ranks) {
-  std::vector<Said> all;
+std::vector<ExchangedBytes> spelled_out(const LayerExchanges& exchanges, double& messages, int ranks) {
+  std::vector<ExchangedBytes> all;
   for (const std::vector<Exchange>* part : {&exchanges.forward, &exchanges.backward})
     for (const Exchange& t : *part) {
       EXPECT_FALSE(t.over_data);
@@ -98,17 +100,18 @@ std::vector<Said> spelled_out(const LayerExchanges& exchanges, double& messages,
 
 void compare(const CallShapes& call, const CallInputs& inputs) {
   double declared_messages = 0;
-  const std::vector<Said> declared = spelled_out(exchanges_of(call), declared_messages, call.tensor);
+  const std::vector<ExchangedBytes> declared = spelled_out(exchanges_of(call), declared_messages, call.tensor);
   std::mutex mutex;
   double messages = 0;
   run_ranks(call.tensor, [&](Communicator& group) {
     Recorder recorder(group);
     measure_call(call, inputs, &recorder, kDevice + group.rank());
     const std::lock_guard lock(mutex);
-    for (const Said& said : recorder.said)
-      if (said.kind == RedistributionKind::send_receive) messages += said.bytes;
-    std::erase_if(recorder.said, [](const Said& said) { return said.kind == RedistributionKind::send_receive; });
-    EXPECT_EQ(recorder.said, declared) << "rank " << group.rank();
+    for (const ExchangedBytes& exchanged : recorder.exchanged)
+      if (exchanged.kind == RedistributionKind::send_receive) messages += exchanged.bytes;
+    std::erase_if(recorder.exchanged,
+                  [](const ExchangedBytes& exchanged) { return exchanged.kind == RedistributionKind::send_receive; });
+    EXPECT_EQ(recorder.exchanged, declared) << "rank " << group.rank();
   });
   EXPECT_EQ(messages, declared_messages);
 }
@@ -128,7 +131,7 @@ std::vector<LayerCase> all_cases() {
   return cases;
 }
 
-TEST(StatedExchanges, IsWhatCallsSay) {
+TEST(StatedExchanges, EqualsTheExchangesOfCalls) {
   std::set<std::string> heard;
   for (const LayerCase& c : all_cases())
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {
@@ -150,7 +153,7 @@ TEST(StatedExchanges, IsWhatCallsSay) {
     EXPECT_TRUE(heard.contains(kind)) << kind << " was not heard";
 }
 
-TEST(StatedExchanges, GlobalBatchNormSpeaksToTheDataGroup) {
+TEST(StatedExchanges, GlobalBatchNormCommunicatesInTheDataGroup) {
   const BatchNorm norm("norm", 6);
   const std::vector<Shape> shapes{{6, 5, 5}};
   const ShardingOption option = norm.sharding_options(shapes, 1).front();
@@ -172,9 +175,9 @@ TEST(StatedExchanges, GlobalBatchNormSpeaksToTheDataGroup) {
     const std::vector<at::Tensor> inputs{channels_last(at::ones({kSamples, 6, 5, 5}))};
     const at::Tensor output = norm.forward(call, inputs);
     norm.backward(call, at::ones_like(output));
-    const std::vector<Said> expected{{declared.forward[0].kind, declared.forward[0].bytes},
-                                     {declared.backward[0].kind, declared.backward[0].bytes}};
-    EXPECT_EQ(recorder.said, expected);
+    const std::vector<ExchangedBytes> expected{{declared.forward[0].kind, declared.forward[0].bytes},
+                                               {declared.backward[0].kind, declared.backward[0].bytes}};
+    EXPECT_EQ(recorder.exchanged, expected);
   });
   EXPECT_TRUE(declared.forward[0].over_data && declared.backward[0].over_data);
   shard.data = 1;

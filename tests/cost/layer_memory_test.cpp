@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kSamples = 48;
 constexpr double kTolerance = 0.05;
-constexpr int kDevice = 77;       ///< of the accounting; nobody else's
+constexpr int kDevice = 77;       ///< of the accounting; used only here
 constexpr int64_t kScalars = 64;  ///< bytes of numbers that ATen wraps in tensors
 
 void expect_near(int64_t declared, int64_t measured, const char* what) {
@@ -110,7 +110,7 @@ class StatedMemory : public ::testing::TestWithParam<LayerCase> {
   void SetUp() override { install_memory_accounting(); }
 };
 
-TEST_P(StatedMemory, IsWhatACallHolds) {
+TEST_P(StatedMemory, EqualsTheMemoryOfCalls) {
   const LayerCase& c = GetParam();
   for (Precision precision : {Precision::fp32, Precision::bf16}) {
     const CallInputs inputs = inputs_of(c, precision);

@@ -38,7 +38,7 @@ inline at::Tensor drawn(const CallTensor& tensor, uint64_t seed, double low, dou
   return channels_last(values.to(float_type(tensor.element)));
 }
 
-/// Runs forward and backward on a device of the accounting that nobody else uses.
+/// Runs forward and backward on a device of the accounting that no other code uses.
 inline MeasuredCall measure_call(const CallShapes& shapes, const CallInputs& inputs, Communicator* group, int device) {
   const c10::InferenceMode mode;
   const Layer& layer = *shapes.layer;

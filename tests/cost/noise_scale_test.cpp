@@ -140,7 +140,7 @@ TEST(GradientNorms, AreThoseOfTheSamplesOfEachPiece) {
     }
 }
 
-TEST(GradientNorms, AreRefusedWherePiecesCannotBeToldApart) {
+TEST(GradientNorms, AreRefusedWherePiecesAreIndistinguishable) {
   const Model model = regression();
   const auto obstacle = [&](const char* strategy, int devices, bool keeps = true) {
     const Plan plan = named_plan(strategy, model, Cluster::uniform(devices), 8, {});

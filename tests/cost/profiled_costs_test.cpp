@@ -84,7 +84,7 @@ class Costs : public ::testing::Test {
   }
 };
 
-TEST_F(Costs, AreFoundByWhatTheLayerIs) {
+TEST_F(Costs, AreFoundByTheLayersFacts) {
   const LayerSites sites(model, {});
   NodeId node = model.input_count();
   while (model.node(node).layer->kind() != "linear") ++node;

@@ -30,7 +30,7 @@ std::vector<float> rendered(const Image& image, const SampleView& view, ImageSiz
 }
 
 /// What these draws were before there was any other augmentation: they must not change.
-TEST(PadAndCrop, DrawsWhatItAlwaysDrew) {
+TEST(PadAndCrop, DrawsStayTheSame) {
   struct Shift {
     int64_t dy, dx;
     bool flip;

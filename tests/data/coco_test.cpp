@@ -62,7 +62,7 @@ TEST(RunLengths, AreReadAsWorkedOutByHand) {
   EXPECT_THAT(parse_run_lengths("", "a"), ElementsAre());
 }
 
-TEST(RunLengths, ComeBackFromEitherFormat) {
+TEST(RunLengths, AreReadBackFromEitherFormat) {
   const uint32_t seed = 11;
   std::mt19937 random(seed);
   for (int round = 0; round < 200; ++round) {
@@ -82,7 +82,7 @@ TEST(RunLengths, ComeBackFromEitherFormat) {
   }
 }
 
-TEST(RunLengths, RefuseWhatIsNone) {
+TEST(RunLengths, RefuseInvalidText) {
   EXPECT_THAT(error_of([] { parse_run_lengths("5T3!", "f: annotations[2]"); }),
               AllOf(HasSubstr("f: annotations[2]: an invalid character at character 3"), HasSubstr("on_error")));
   EXPECT_THAT(error_of([] { parse_run_lengths("5T", "f"); }), HasSubstr("the end at character 2"));
@@ -227,7 +227,7 @@ TEST(Coco, JoinsThePolygonsOfAnObject) {
   EXPECT_EQ(mask[5 * 8 + 5], 1);
 }
 
-TEST(Coco, GivesThePlaceOfWhatIsWrong) {
+TEST(Coco, NamesThePlaceOfAnError) {
   const json good = polygon_annotation(1768, 7, 3, {0, 0, 2, 0, 2, 2}, 2);
   auto message = [&](auto change) {
     json set = tiny_set();
@@ -277,7 +277,7 @@ TEST(Coco, GivesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(error_of([] { parse_coco("", "i.json"); }), HasSubstr("not valid JSON"));
 }
 
-TEST(Coco, BrokenAnnotationsTakeTheirImageOutWhenAsked) {
+TEST(Coco, BrokenAnnotationsSkipTheirImageIfSet) {
   json set = tiny_set();
   set["annotations"] = {polygon_annotation(1, 7, 3, {0, 0, 2, 0}, 2),
                         polygon_annotation(2, 42, 3, {0, 0, 2, 0, 2, 2}, 2),

@@ -64,7 +64,7 @@ TEST(DataCommand, ListsTheNamesWhenASetIsUnknown) {
   EXPECT_EQ(data_get("digits", {}, out), 0);
 }
 
-TEST(Catalogue, EverySetSaysHowItIsFoundAndOpened) {
+TEST(Catalogue, EverySetDescribesItsFilesAndOpening) {
   std::set<std::string> names;
   for (const KnownSet& set : known_sets()) {
     EXPECT_TRUE(names.insert(set.name).second) << set.name;

@@ -197,7 +197,7 @@ TEST_F(Download, StopsAtABodyThatIsTooLong) {
   EXPECT_FALSE(part_exists());
 }
 
-TEST_F(Download, SaysThatNobodyAnswers) {
+TEST_F(Download, ReportsThatNoServerAnswers) {
   std::string dead;
   {
     LocalServer server(whole_);

@@ -75,7 +75,7 @@ TEST_F(ImageFolders, MayListTheirClassesInAFile) {
               HasSubstr("val_annotations.txt:1: no tab"));
 }
 
-TEST_F(ImageFolders, NameWhatIsMissing) {
+TEST_F(ImageFolders, NameMissingFoldersAndImages) {
   EXPECT_THAT(error_of([&] { list_image_folder(folder_ / "none"); }),
               AllOf(HasSubstr("none: no such folder"), HasSubstr("train/<class>")));
   EXPECT_THAT(error_of([&] { list_image_folder(folder_.path()); }), HasSubstr("no folders in it"));
@@ -182,7 +182,7 @@ TEST_F(ImageFolders, DecodeLargeImagesSmallWithoutBeingFarOff) {
   }
 }
 
-TEST_F(ImageFolders, HeadersTellSizesHoweverLongTheyAre) {
+TEST_F(ImageFolders, SizesAreReadBehindLongHeaders) {
   const std::string jpeg = jpeg_bytes({.width = 70, .height = 50, .pixels = random_bytes(70 * 50 * 3, 1)});
   const std::string thumbnail =
       std::string("\xff\xe1\xff\xff", 4) + std::string(65533, 'x');  // a segment with its length
@@ -216,7 +216,7 @@ TEST_F(ImageFolders, FailOrSkipBrokenFiles) {
   EXPECT_THAT(error_of([&] { data.train->get(first(4), {}); }),
               AllOf(HasSubstr((folder_ / "train/b/1.png").string() + ": damaged JPEG at byte"),
                     HasSubstr("Premature end of JPEG file"), HasSubstr("data.on_error = \"skip\"")))
-      << "only whoever decodes it all can tell";
+      << "only decoding the whole file finds it";
   write_file(folder_ / "train/b/3.png", "no image at all");
   data = open_data({.name = "folder", .path = folder_.path(), .image_size = {8, 8}, .on_error = OnError::skip});
   EXPECT_EQ(data.train->size(), 3);

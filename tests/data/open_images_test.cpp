@@ -65,7 +65,7 @@ TEST_F(OpenImages, FindsFoldersOfClassesByNameOrPath) {
   EXPECT_EQ(open_data({.name = "folder", .path = root}).test->size(), 4);
 }
 
-TEST_F(OpenImages, AugmentsAsTheSetOrTheSpecSays) {
+TEST_F(OpenImages, AugmentsByTheSetOrTheSpec) {
   std::string record(3074, '\1');
   for (size_t i = 2; i < record.size(); ++i) record[i] = static_cast<char>(i * i >> 3);
   write_file(folder_ / "cache/cifar-100-binary/train.bin", record + record);
@@ -93,7 +93,7 @@ TEST_F(OpenImages, AugmentsAsTheSetOrTheSpecSays) {
               AllOf(HasSubstr("CIFAR-100, "), HasSubstr("2 of 50,000 training images, 1 of 10,000 test images")));
 }
 
-TEST_F(OpenImages, RefusesWhatCannotBeMeant) {
+TEST_F(OpenImages, RefusesContradictorySettings) {
   write_classes("set", "train");
   const std::filesystem::path set = folder_ / "set";
   auto message = [](const DataSpec& spec) { return error_of([&] { open_data(spec); }); };

@@ -102,7 +102,7 @@ TEST_F(OpenData, ListsTheFoldersSearchedForAMissingSet) {
                     HasSubstr("trireme data get cifar10")));
 }
 
-TEST_F(OpenData, RefusesWhatCannotBeMeant) {
+TEST_F(OpenData, RefusesContradictorySettings) {
   EXPECT_THAT(error_of([] { open_data({.name = "minst"}); }),
               AllOf(HasSubstr("\"minst\""), HasSubstr("mnist, cifar10, digits, ptb, generated-text")));
   EXPECT_THAT(error_of([] { open_data({.name = "digits", .augment = true}); }), HasSubstr("data.augment"));
@@ -142,7 +142,7 @@ TEST_F(OpenData, WritesATextOfItsOwn) {
   TaskData task = open_data({.name = "generated-text", .train_limit = 100, .sequence = 20});
   EXPECT_TRUE(task.generated);
   EXPECT_EQ(task.train->size(), 100);
-  EXPECT_EQ(task.test->size(), 999);  // the last token is nobody's input
+  EXPECT_EQ(task.test->size(), 999);  // the last token is only a target
   EXPECT_EQ(task.train->sample_shape(), Shape{20});
   EXPECT_EQ(task.train->target_shape(), Shape{20});
   EXPECT_EQ(

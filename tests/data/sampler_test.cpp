@@ -67,7 +67,7 @@ TEST(BatchSampler, ServesManyThreads) {
   for (const auto& one : got) EXPECT_EQ(one, got[0]);
 }
 
-TEST(BatchSampler, StreamRowsGoOnFromStepToStep) {
+TEST(BatchSampler, StreamRowsContinueFromStepToStep) {
   for (auto [n, rows] : {std::pair<int64_t, int64_t>{1, 1}, {10, 3}, {12, 4}, {1000, 128}, {7, 7}}) {
     BatchSampler sampler(n, rows, 5, false, SampleOrder::stream);
     ASSERT_EQ(sampler.steps_per_epoch(), n / rows);

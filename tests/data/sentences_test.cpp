@@ -30,7 +30,7 @@ TEST(Utf8, FindsTheFirstInvalidByte) {
     EXPECT_EQ(find_invalid_utf8("ab" + bad), 2u) << bad;
 }
 
-TEST(Utf8, EncodesWhatItDecodes) {
+TEST(Utf8, EncodedTextDecodesToTheSameCodePoints) {
   std::string text;
   const std::vector<char32_t> points{0x24, 0x7f, 0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff};
   for (const char32_t c : points) append_utf8(text, c);

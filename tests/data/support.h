@@ -80,7 +80,7 @@ inline std::string idx_labels(const std::string& labels) {
   return big_endian(0x801) + big_endian(static_cast<uint32_t>(labels.size())) + labels;
 }
 
-/// One message line of the Error that `act` throws; fails the test when it throws none or blames someone else.
+/// One message line of the Error that `act` throws; fails the test when it throws none or blames another party.
 template <class Act>
 std::string error_of(Act act, Blame blame = Blame::user) {
   try {

@@ -74,7 +74,7 @@ TEST(TextStream, InStreamOrderRowsReadOnAndEveryTokenIsPredictedOnce) {
   }
 }
 
-TEST(Words, AreNumberedAsTheyComeWithLinesEnded) {
+TEST(Words, AreNumberedInOrderWithLinesEnded) {
   TemporaryFolder folder;
   write_file(folder / "train.txt", "  to be  or\tnot to be\n\n be\r\nthe end");
   Vocabulary vocabulary;

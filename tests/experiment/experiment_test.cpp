@@ -364,7 +364,7 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"schedule", "stairs", "cosine"}, "", "schedule = \"stairs\"");
 }
 
-TEST_F(ExperimentFile, KeysOfOtherDataSetsSayWhoTakesThem) {
+TEST_F(ExperimentFile, KeysOfOtherDataSetsNameTheSetsThatTakeThem) {
   ExperimentOverrides o;
   for (const auto& [set, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"data.tokenizer=word",
@@ -394,7 +394,7 @@ TEST_F(ExperimentFile, NumbersFarTooLargeAreRefused) {
   refuse({"data.image_size", "at least 1 pixel"}, "", "", o);
 }
 
-TEST_F(ExperimentFile, WhatIsMissing) {
+TEST_F(ExperimentFile, NamesMissingKeys) {
   std::ofstream(file_) << "[data]\nname = \"digits\"\n";
   expect_error(Blame::user, {file_.string(), "model.name"}, [&] { read_experiment(file_, {}); });
   std::filesystem::remove(file_);

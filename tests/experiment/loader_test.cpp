@@ -1,5 +1,5 @@
-// Batches loaded ahead: what they hold does not depend on who loads them, errors reach the workers, and nothing stays
-// behind.
+// Batches loaded ahead: what they hold does not depend on the thread that loads them, errors reach the workers, and
+// nothing stays behind.
 #include "experiment/loader.h"
 
 #include <ATen/ATen.h>
@@ -72,7 +72,7 @@ class Loading : public ::testing::Test {
   const std::shared_ptr<Recorded> set = std::make_shared<Recorded>();
 };
 
-TEST_F(Loading, GivesTheSameWhoeverLoads) {
+TEST_F(Loading, BatchesDoNotDependOnTheLoadingThread) {
   Loader direct(plan(), {.threads = 0}, never);
   const std::vector<at::Tensor> expected = read_all(direct, 0);
   EXPECT_EQ(set->threads, std::set{std::this_thread::get_id()});
@@ -198,7 +198,7 @@ TEST_F(Loading, CountsTheTimeSpentInLoad) {
   }
 }
 
-TEST_F(Loading, SamplesBelongToWhoeverAsks) {
+TEST_F(Loading, SamplesAreChargedToTheWorkerThatReadsThem) {
   install_memory_accounting();
   for (int threads : {0, 1}) {
     Loader loader(plan(), {.threads = threads}, never);
@@ -213,7 +213,7 @@ TEST_F(Loading, SamplesBelongToWhoeverAsks) {
 }
 
 /// What a process of several reads of each batch: the middle, here.
-TEST_F(Loading, OnlyWhatIsWantedIsLoadedAhead) {
+TEST_F(Loading, OnlyNeededBatchesAreLoadedAhead) {
   const auto wanted = [](int64_t samples) { return std::vector<Range>{{samples / 2, samples / 2 + 1}}; };
   Loader loader(plan(), {.threads = 2, .readers = 1, .wanted = wanted}, never);
   int64_t most = 0;

@@ -27,7 +27,7 @@ class BestPlans : public TinyTraining {
   }
 };
 
-TEST_F(BestPlans, OfMeasuredTimesTheSimplestOfThoseThatCannotBeToldApart) {
+TEST_F(BestPlans, OfEquallyFastPlansTheSimplest) {
   const Finalist pipeline = finalist("pipeline", 2, 1), zero1 = finalist("zero1", 2, 1.05),
                  slow_tensor = finalist("tensor", 2, 1.19);
   EXPECT_EQ(chosen({pipeline, zero1}), "zero1 2");

@@ -66,7 +66,7 @@ TEST(Workload, TrainsAlongOneCurveUnderEveryPlan) {
   for (size_t i = 0; i < single.steps.size(); ++i) EXPECT_NEAR(single.steps[i].loss, data.steps[i].loss, 1e-10) << i;
 }
 
-TEST(Workload, ReportsWhileItTrainsAndStopsWhenAsked) {
+TEST(Workload, ReportsWhileItTrainsAndStopsOnRequest) {
   const Workload w = workload();
   std::atomic<bool> stop = false;
   int64_t steps = 0, evaluations = 0;

@@ -204,7 +204,7 @@ TEST(BeamSearch, OfOneIsGreedy) {
   }
 }
 
-/// The likeliest first token leads nowhere good: greedy search walks into it, a beam of two does not.
+/// The likeliest first token has only unlikely successors: greedy search chooses it, a beam of two does not.
 TEST(BeamSearch, SeesFurtherThanGreedy) {
   const NextToken next = [](const at::Tensor& prefixes) {
     at::Tensor p = at::full({prefixes.size(0), kVocabulary}, 1e-6, at::kDouble);

@@ -126,7 +126,7 @@ TEST(AutogradLayer, LowPrecision) {
   }
 }
 
-TEST(AutogradLayer, GivesOnlyWhatIsWanted) {
+TEST(AutogradLayer, ReturnsOnlyWantedGradients) {
   struct Call : TestCall {
     bool wants_gradient(int) override { return false; }
   } call;

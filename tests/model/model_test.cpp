@@ -44,7 +44,7 @@ TEST(Model, KnowsItsGraph) {
   Model m = chain(5);
   EXPECT_EQ(m.input_count(), 2);
   EXPECT_EQ(m.find("b"), 4);
-  EXPECT_EQ(m.find("nobody"), -1);
+  EXPECT_EQ(m.find("unknown"), -1);
   EXPECT_EQ(m.consumers(m.find("a")), std::vector<NodeId>{m.find("r")});
   EXPECT_EQ(m.consumers(1), std::vector<NodeId>{m.loss()});
   EXPECT_EQ(m.input_shapes(m.loss()), (std::vector<Shape>{{4}, {}}));

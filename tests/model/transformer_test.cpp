@@ -102,7 +102,7 @@ TEST(Transformer, OptionsCarryTheFieldsNames) {
   EXPECT_THAT(option_names("cross_entropy_sequence", 8), ElementsAre("replicate", "vocabulary", "sequence"));
 }
 
-TEST(Transformer, AttentionDropsTheAskedShareAndNothingInEvaluation) {
+TEST(Transformer, AttentionDropsTheGivenShareAndNothingInEvaluation) {
   constexpr double kDrop = 0.3;
   constexpr int64_t kPositions = 40, kSamples = 8;
   Attention layer("layer", {.heads = 2, .dropout = kDrop});

@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-/// Relus and additions whose inputs are drawn at random; now and then nobody reads one.
+/// Relus and additions whose inputs are drawn at random; some outputs are read by no layer.
 Model random_graph(std::mt19937_64& random) {
   ModelBuilder b("random");
   std::vector<NodeId> nodes{b.input("data", {4})};
@@ -105,7 +105,7 @@ std::vector<BranchRegion> by_definition(const Model& model) {
   return regions;
 }
 
-TEST(FindBranches, AsTheDefinitionSays) {
+TEST(FindBranches, AgreesWithTheDefinition) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);

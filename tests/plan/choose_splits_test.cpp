@@ -149,7 +149,7 @@ TEST(ChooseSplits, DegreeOneReplicates) {
   for (const std::string& split : choose_splits(model, 1, 64)) EXPECT_EQ(split, "replicate");
 }
 
-/// Who names a split wants it, whatever the nominal costs say: images too large for one device.
+/// A split that the user names is used whatever the nominal costs say: images may be too large for one device.
 TEST(ChooseSplits, HeightWhereverRowsDivide) {
   const Model model = make_model({"cifar-resnet18", {3, 24, 24}, 10, {{"width", 8}}});  // rows 24, 12, 6, 3
   for (int degree : {2, 4}) {

@@ -42,7 +42,7 @@ TEST(DeviceOrders, NodesOfAnotherPriceAreOfAnotherSort) {
   EXPECT_EQ(device_orders(cluster, 2), (Orders{{0, 1}, {2, 0}}));
 }
 
-TEST(DeviceOrders, ManySortsAreTakenByWhatTheyCanDo) {
+TEST(DeviceOrders, ManyKindsOfDevicesAreChosenByMemorySpeedAndPrice) {
   Cluster cluster = cluster_of({{3}, {2}, {1}, {0}, {4}});
   cluster.devices[0].memory = 1 << 30;     // the roomiest
   cluster.nodes[1].price_per_hour = 0.01;  // the cheapest for its speed

@@ -182,7 +182,7 @@ TEST(PlanJson, RoundTrip) {
     EXPECT_EQ(back.layers[size_t(id)], plan.layers[size_t(id)]) << model.node(id).name;
 }
 
-TEST(PlanJson, WhatIsUsualIsNotWritten) {
+TEST(PlanJson, UsualSettingsAreNotWritten) {
   const Model model = mlp();
   const nlohmann::json json = to_json(hybrid(model), model);
   std::vector<std::string> keys;

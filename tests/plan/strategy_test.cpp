@@ -115,7 +115,7 @@ TEST(FamilyOf, LeavesVariantsAndKeysAway) {
   EXPECT_EQ(family_of("one weird trick"), "one weird trick");
 }
 
-TEST(JoinStrategies, KeysBelongToWhatStandsBefore) {
+TEST(JoinStrategies, KeysBelongToThePrecedingName) {
   const auto join = [](const Texts& items) { return join_strategies(items); };
   EXPECT_EQ(join({}), Texts{});
   EXPECT_EQ(join({"data=2", "tensor=2", "single", "mine.json", "data", "data"}),

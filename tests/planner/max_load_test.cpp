@@ -92,7 +92,7 @@ TEST(MaxLoad, KnownCases) {
   EXPECT_GE(plan_max_load(problem, "file").objective, largest * (1 - 1e-12));
 }
 
-TEST(MaxLoad, SaysHowManyBytesAreMissing) {
+TEST(MaxLoad, ReportsHowManyBytesAreMissing) {
   PlacementProblem problem;
   for (int v = 0; v < 3; ++v) {
     PlacementNode node;

@@ -17,7 +17,7 @@ struct ChildTask {
   int size = 1;
   std::string folder;  ///< shared by the children of one test, removed afterwards
   std::vector<std::string> words;
-  std::string meeting() const { return folder + "/meeting"; }
+  std::string rendezvous_file() const { return folder + "/rendezvous"; }
 };
 
 using Role = std::function<int(const ChildTask&)>;
@@ -34,7 +34,7 @@ struct ChildEnd {
   std::string output;  ///< stdout and stderr
 };
 
-/// Children of one role, ranks 0 to size - 1. Whoever still runs at the end is killed.
+/// Children of one role, ranks 0 to size - 1. A child that still runs at the end is killed.
 class Children {
  public:
   Children(const std::string& role, int size, const std::vector<std::string>& words = {});

@@ -28,11 +28,11 @@ constexpr int kEndedByError = 3;  // as expected of a survivor
 
 WorldOptions options_of(const ChildTask& task) {
   WorldOptions options{.rank = task.rank, .size = task.size, .rendezvous_seconds = 20, .timeout_seconds = 20};
-  options.store_file = task.meeting();
+  options.store_file = task.rendezvous_file();
   return options;
 }
 
-/// words: the port of a meeting place, or none for a file.
+/// words: the port of the rendezvous, or none for a file.
 int sum_role(const ChildTask& task) {
   WorldOptions options = options_of(task);
   if (!task.words.empty()) {
@@ -65,7 +65,7 @@ int until_error(Body body) {
   }
 }
 
-/// words: what everybody does: "all_reduce", "large" (all_reduce of 40 MB), "receive" (from rank 1), and the timeout.
+/// words: what every rank does: "all_reduce", "large" (all_reduce of 40 MB), "receive" (from rank 1), and the timeout.
 int loop_role(const ChildTask& task) {
   WorldOptions options = options_of(task);
   options.timeout_seconds = std::stod(task.words[1]);
@@ -99,8 +99,8 @@ int slow_role(const ChildTask& task) {
   return tensor[0].item<float>() == float(task.size * task.size) ? 0 : 1;
 }
 
-/// words: a port, and whether rank 1 says that what it does may take any time: longer than who lives and does nothing
-/// is waited for.
+/// words: a port, and whether rank 1 announces that its work may take any time. It takes longer than a silent rank is
+/// waited for.
 int long_role(const ChildTask& task) {
   WorldOptions options = options_of(task);
   options.store_file.clear();
@@ -130,7 +130,7 @@ int mismatch_role(const ChildTask& task) {
   return until_error([&] {
     if (++call <= 12 || task.rank != 2) world->all_reduce(tensor);
     else world->broadcast(tensor, 0);
-    if (call > 20) throw std::runtime_error("nobody noticed");
+    if (call > 20) throw std::runtime_error("no rank noticed");
   });
 }
 
@@ -149,7 +149,7 @@ int abort_role(const ChildTask& task) {
   });
 }
 
-/// One rank's own error, which nobody reports.
+/// One rank's own error, which is reported to no other rank.
 int throw_role(const ChildTask& task) {
   const auto world = gloo_communicator(options_of(task));
   if (task.rank == 0) {
@@ -227,7 +227,7 @@ TEST_P(KilledRank, IsNamedByTheOthersWithinSeconds) {
       continue;
     }
     EXPECT_EQ(end.exit_code, kEndedByError) << end.output << " signal " << end.signal << " late " << end.out_of_time;
-    // whoever holds the meeting place may be missed there first
+    // the rank that hosts the rendezvous may be missed there first
     if (through_port && victim == 0) {
       EXPECT_THAT(end.output, HasSubstr("rank 0"));
     } else {
@@ -240,7 +240,7 @@ TEST_P(KilledRank, IsNamedByTheOthersWithinSeconds) {
 }
 
 TEST_F(GlooProcesses, AFrozenRankIsNamedAfterTheTimeout) {
-  // The second time the rank that keeps the meeting place is the frozen one.
+  // The second time the rank that hosts the rendezvous is the frozen one.
   for (const int frozen : {1, 0}) {
     std::vector<std::string> words{"all_reduce", "1"};
     if (frozen == 0) words.push_back(std::to_string(free_port()));
@@ -261,14 +261,14 @@ TEST_F(GlooProcesses, AFrozenRankIsNamedAfterTheTimeout) {
 }
 
 TEST_F(GlooProcesses, AFrozenRankIsNamedWithinSecondsWhateverTheTimeout) {
-  for (const int frozen : {1, 0}) {  // 0 keeps the meeting place
+  for (const int frozen : {1, 0}) {  // rank 0 hosts the rendezvous
     Children children("loop", 3, {"all_reduce", "300", std::to_string(free_port())});
     const auto started = std::chrono::steady_clock::now();
     for (const int rank : {0, 1, 2}) ASSERT_TRUE(children.wait_for_output(rank, "ready", 20));
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     const double frozen_at = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     children.signal(frozen, SIGSTOP);
-    const std::vector<ChildEnd> ends = children.wait(12);  // who still runs then is killed
+    const std::vector<ChildEnd> ends = children.wait(12);  // ranks that still run then are killed
     for (int rank = 0; rank < 3; ++rank) {
       const ChildEnd& end = ends[size_t(rank)];
       EXPECT_EQ(end.out_of_time, rank == frozen) << end.output;
@@ -297,21 +297,21 @@ TEST_F(GlooProcesses, LongWorkIsWaitedForWhereItIsSaid) {
   }
 }
 
-TEST_F(GlooProcesses, ARankThatWasStoppedForAMomentGoesOn) {
+TEST_F(GlooProcesses, ARankThatWasStoppedBrieflyContinues) {
   for (const int stopped : {1, 0}) {
     Children children("loop", 3, {"all_reduce", "300", std::to_string(free_port())});
     for (const int rank : {0, 1, 2}) ASSERT_TRUE(children.wait_for_output(rank, "ready", 20));
     children.signal(stopped, SIGSTOP);
     std::this_thread::sleep_for(std::chrono::duration<double>(kSilenceSeconds / 2));
     children.signal(stopped, SIGCONT);
-    std::this_thread::sleep_for(std::chrono::seconds(4));  // whoever took it for frozen would have ended by now
+    std::this_thread::sleep_for(std::chrono::seconds(4));  // a rank that took it for frozen would have ended by now
     children.signal(2, SIGKILL);
     const std::vector<ChildEnd> ends = children.wait(10);
     for (const int rank : {0, 1}) EXPECT_THAT(ends[size_t(rank)].output, HasSubstr("rank 2 is gone"));
   }
 }
 
-TEST_F(GlooProcesses, CallsThatDoNotMatchAreShownWithWhatCameBefore) {
+TEST_F(GlooProcesses, MismatchedCallsAreShownWithEarlierOperations) {
   Children children("mismatch", 3);
   const std::vector<ChildEnd> ends = children.wait(20);
   for (int rank = 0; rank < 3; ++rank) {
@@ -342,7 +342,7 @@ TEST_F(GlooProcesses, AnAbortReachesTheOthers) {
   }
 }
 
-TEST_F(GlooProcesses, AnErrorThatNobodyReportsEndsTheOthers) {
+TEST_F(GlooProcesses, AnErrorThatIsNotReportedEndsTheOthers) {
   Children children("throw", 3);
   const std::vector<ChildEnd> ends = children.wait(20);
   EXPECT_THAT(ends[0].output, HasSubstr("no more memory"));

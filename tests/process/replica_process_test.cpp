@@ -46,7 +46,7 @@ std::string in_words(const ToyResult& result, const HubCounts& counts) {
 
 std::unique_ptr<Communicator> connect(const ChildTask& task) {
   WorldOptions options{.rank = task.rank, .size = task.size, .rendezvous_seconds = 20, .timeout_seconds = 20};
-  options.store_file = task.meeting();
+  options.store_file = task.rendezvous_file();
   return gloo_communicator(options);
 }
 
@@ -82,7 +82,7 @@ class ReplicaProcesses : public ::testing::Test {
   }
 };
 
-TEST_F(ReplicaProcesses, ComeToWhatThreadsComeTo) {
+TEST_F(ReplicaProcesses, GiveTheResultsOfThreads) {
   for (const std::string name : {"local-sgd", "fedavg"}) {
     Children children("train", kReplicas, {name});
     const auto policy = policy_named(name);

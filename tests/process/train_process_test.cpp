@@ -50,7 +50,7 @@ Program program_of(const Model& model, const std::string& strategy, int devices)
 std::unique_ptr<Communicator> world_of(const ChildTask& task) {
   return gloo_communicator({.rank = task.rank,
                             .size = task.size,
-                            .store_file = task.meeting(),
+                            .store_file = task.rendezvous_file(),
                             .timeout_seconds = kTimeLimit,
                             .device = task.rank});
 }
@@ -162,7 +162,7 @@ class Buckets {
     }
     snapshot.gradients.resize(snapshot.names.size());
     for (size_t b = 0; b < program_.buckets.size(); ++b) {
-      EXPECT_TRUE(known_[b].all().item<bool>()) << "nobody holds a part of bucket " << b;
+      EXPECT_TRUE(known_[b].all().item<bool>()) << "no rank holds a part of bucket " << b;
       for (const ParameterShard& shard : program_.buckets[b].shards) {
         at::Tensor place = snapshot.parameters[size_t(shard.parameter)];
         for (size_t dim = 0; dim < shard.box.size(); ++dim)

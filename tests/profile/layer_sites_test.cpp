@@ -32,7 +32,7 @@ ShardingOption option_of(const LayerSites& sites, NodeId node, int tensor, const
   throw std::logic_error("no option " + name);
 }
 
-TEST(LayerSites, TellEqualLayersToBeEqual) {
+TEST(LayerSites, EqualLayersHaveEqualKeys) {
   const Model model = three_linear();
   const LayerSites sites(model, {});
   auto key = [&](const char* layer, int tensor, const char* option) {
@@ -63,7 +63,7 @@ TEST(LayerSites, AskForEqualCallsOnce) {
   EXPECT_EQ(requests.size(), 10u);
 }
 
-TEST(LayerSites, KnowWhichGradientsAreAsked) {
+TEST(LayerSites, KnowWhichGradientsAreNeeded) {
   const Model model = three_linear();
   const LayerSites sites(model, {});
   EXPECT_EQ(sites.site(model.find("a")).wants_inputs, (std::vector<bool>{false}));
@@ -76,7 +76,7 @@ TEST(LayerSites, KnowWhichGradientsAreAsked) {
   EXPECT_EQ(frozen.site(model.find("b")).wants_parameters, (std::vector<bool>{true, true}));
 }
 
-TEST(LayerSites, KnowWhatInputsHold) {
+TEST(LayerSites, KnowTheContentsOfInputs) {
   const Model model = three_linear();
   const LayerSites sites(model, {.precision = Precision::bf16});
   EXPECT_EQ(sites.value(0).type, at::kBFloat16);

@@ -45,7 +45,7 @@ Profile sample_profile() {
   return profile;
 }
 
-TEST(ProfileFile, ComesBackAsItWas) {
+TEST(ProfileFile, IsReadBackUnchanged) {
   const Profile profile = sample_profile();
   const auto file = std::filesystem::temp_directory_path() / "trireme_profile_file_test.json";
   write_profile(profile, file);
@@ -97,7 +97,7 @@ TEST(ProfileFile, RefusesWhatIsNone) {
   expect_error(Blame::user, {"x.json", "damaged"}, [&] { profile_from_json(damaged, "x.json"); });
 }
 
-TEST(Fingerprint, NamesWhatDiffers) {
+TEST(Fingerprint, NamesTheDifference) {
   const Fingerprint here = sample_profile().machine;
   EXPECT_EQ(difference(here, here), "");
   Fingerprint other = here;

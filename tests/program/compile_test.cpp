@@ -127,8 +127,7 @@ std::vector<RedistributionKind> kinds(const Program& program, bool adjoint) {
 /// columns).
 TEST(Redistributions, MegatronsPair) {
   using enum RedistributionKind;
-  const Model small =
-      mlp();  // fc1 reads the data: nobody needs its input's gradient, so its backward all-reduce falls away
+  const Model small = mlp();  // fc1 reads the data: its input needs no gradient, so its backward all-reduce falls away
   const Program first = compile(small, megatron(small, 2), {});
   EXPECT_EQ(kinds(first, false), (std::vector{all_reduce, all_gather}));
   // backward: fc3's input gradient is summed; a gathered value's gradient is sliced without traffic

@@ -1,5 +1,5 @@
-// Executing a program without tensors: who waits for whom, when things begin, what is left over. Expected times are
-// worked out by hand.
+// Executing a program without tensors: which rank waits for which, when instructions begin, what is left over. Expected
+// times are worked out by hand.
 #include "program/engine.h"
 
 #include <gmock/gmock.h>
@@ -90,9 +90,9 @@ TEST(Engine, RedistributionJoinsThoseThatExchange) {
   EXPECT_THAT(second_forwards(redistributing(sum, whole, samples, samples)), ElementsAre(4, 4, 6, 6));
   // along the data axis: 0 with 2, 1 with 3
   EXPECT_THAT(second_forwards(redistributing(columns, columns, samples, whole)), ElementsAre(3.5, 6, 3.5, 6));
-  // along both: everybody
+  // along both: all ranks
   EXPECT_THAT(second_forwards(redistributing(columns, whole, samples, whole)), ElementsAre(6, 6, 6, 6));
-  // a slice of what one has: nobody
+  // a slice of what each rank has: no rank waits
   EXPECT_THAT(second_forwards(redistributing(whole, columns, samples, samples)), ElementsAre(1.5, 4, 3.5, 6));
 }
 
@@ -257,7 +257,7 @@ TEST(Engine, BatchesThatShowStartUpAndDraining) {
 
 // -- what does not come out
 
-TEST(Engine, NamesWhoIsMissing) {
+TEST(Engine, NamesTheMissingRank) {
   HandMade made = test_support::pipeline({"F0 B0 U"}, 3);
   made.program.lists.push_back(made.program.lists[0]);
   made.program.lists[1].erase(made.program.lists[1].begin() + 2);  // rank 1 never announces
@@ -268,7 +268,7 @@ TEST(Engine, NamesWhoIsMissing) {
   for (const Standstill& standstill : end.standstills) EXPECT_THAT(standstill.absent, ElementsAre(1));
 }
 
-TEST(Engine, FindsMessagesThatNobodyTakes) {
+TEST(Engine, FindsMessagesThatNoRankTakes) {
   HandMade made = test_support::pipeline({"F0 F1", "F0"});
   Recorder clock(2);
   const EngineEnd end = clock.run(made);
@@ -306,7 +306,7 @@ TEST(Engine, StepsThatDoNotDrain) {
   };
   Count count(made.program);
   Program alone = made.program;
-  alone.private_replicas = true;  // nobody waits for updates
+  alone.private_replicas = true;  // no worker waits for the update of another
   complete(alone, made.model);
   execute(alone, count, {.batches = 3, .steps = 3});
   EXPECT_EQ(count.ended[OpCode::forward], 3);

@@ -20,7 +20,7 @@ TEST(OpCodes, EachHasARowOfItsOwn) {
   EXPECT_EQ(int(names.size()), kCodes);
 }
 
-TEST(OpCodes, WhatIsTakenIsPosted) {
+TEST(OpCodes, EveryTakenMessageIsPosted) {
   for (int c = 0; c < kCodes; ++c) {
     const OpCodeDescription& code = description_of(OpCode(c));
     if (!code.takes) continue;
@@ -31,7 +31,7 @@ TEST(OpCodes, WhatIsTakenIsPosted) {
   }
 }
 
-TEST(OpCodes, WhatIsDrawnIsASegmentsComputing) {
+TEST(OpCodes, OnlySegmentsAreDrawn) {
   for (int c = 0; c < kCodes; ++c) {
     const OpCodeDescription& code = description_of(OpCode(c));
     if (code.drawing.units <= 0) continue;

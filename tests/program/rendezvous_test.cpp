@@ -1,4 +1,4 @@
-// Who meets whom, against the transfers that a redistribution really makes.
+// The ranks of each rendezvous, compared with the transfers that a redistribution makes.
 #include "program/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ const Channel& channel_of(const test_support::HandMade& made, const Role& role) 
   return made.program.channels[size_t(role.channel)];
 }
 
-TEST(Rendezvous, WhoExchangesWithinAStageJoins) {
+TEST(Rendezvous, RanksThatExchangeWithinAStageJoin) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Layouts layouts(seed);
@@ -82,7 +82,7 @@ TEST(Rendezvous, WhoExchangesWithinAStageJoins) {
       ASSERT_EQ(a.channel, b.channel) << to_string(from) << " -> " << to_string(to);
       ASSERT_EQ(channel_of(made, a).members[size_t(a.index)], t.source);
     }
-    // and where nothing can move, nobody waits
+    // where nothing can move, no worker waits
     if (from.mesh == to.mesh && classify(from, to) <= RedistributionKind::slice) {
       for (int worker : mesh.workers)
         EXPECT_EQ(int(role_in(made, worker, redistributes).part), int(Part::alone))
@@ -137,7 +137,7 @@ TEST(Rendezvous, LikeStagesSendOneToOne) {
   }
 }
 
-TEST(Rendezvous, UnequalSharesOfTheBatchMeetEverybody) {
+TEST(Rendezvous, UnequalSharesOfTheBatchNeedAllRanks) {
   Layout from{{{0, 1}, 2, 1}, Placement::shard(0), {}}, to{{{2, 3}, 2, 1, {1, 3}}, Placement::shard(0), {}};
   const test_support::HandMade made = moving(from, to);
   EXPECT_EQ(channel_of(made, role_in(made, 2, receives)).members.size(), 2u);

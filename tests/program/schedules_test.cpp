@@ -228,7 +228,7 @@ TEST(Schedules, KeepAsManyMicroBatchesInFlightAsPublished) {
   for (int s = 0; s < 4; ++s) EXPECT_EQ(at_most(kInterleaved, {s, 4, 2, 8}), interleaved[size_t(s)]);
 }
 
-TEST(Schedules, AreInFlightAsThePlannerIsTold) {
+TEST(Schedules, AreInFlightAsTheSchedulesFormulaStates) {
   for (const Schedule& schedule : known_schedules()) {
     if (!schedule.in_flight) continue;
     const TaskKind closes = schedule.splits_backward ? TaskKind::backward_weight : TaskKind::backward;
@@ -248,8 +248,8 @@ TEST(ZeroBubble, KeepsNoMoreUntilTheWeightGradientThanTheFirstPositionOf1f1b) {
   });
 }
 
-/// Walks a worker's tasks: batch t must find the version max(0, t - delay) made, and at most `versions` are alive, from
-/// it to the newest.
+/// Goes through a worker's tasks: batch t must find the version max(0, t - delay) made, and at most `versions` are
+/// alive, from it to the newest.
 void expect_versions(const Schedule& schedule, const PipelinePlace& place, int delay, int versions) {
   int newest = 0, most = 0;
   for (const Deed& deed : deeds_of(schedule, place, 15)) {
@@ -318,7 +318,7 @@ TEST(ZeroBubble, TakesThePublishedTime) {
       }
 }
 
-TEST(ZeroBubble, IsFasterThan1f1bWhateverTheTimes) {
+TEST(ZeroBubble, IsFasterThan1f1bForAllTimes) {
   for (int64_t forward : {1, 2, 5})
     for (int64_t input : {1, 2, 5})
       for (int64_t weight : {1, 2, 5, 9})

@@ -79,7 +79,7 @@ TEST(SharedResources, ACrowdedMachineIsSlower) {
   }
 }
 
-/// What goes through a link in all does not depend on who shares it with whom.
+/// The bytes that go through a link do not depend on which transfers share it.
 TEST(SharedResources, NoBytesAreLost) {
   SharedResources clock({link(7), cores(2)});
   double bytes = 0;

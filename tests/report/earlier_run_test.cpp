@@ -62,7 +62,7 @@ TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
   EXPECT_EQ(last.metrics[1].value, loss_of(4));
   EXPECT_TRUE(std::isnan(last.metrics[3].value));
 
-  // whoever goes on writes behind that
+  // the process that continues the run appends its lines
   RunFolder folder(path, IfExists::go_on);
   EXPECT_EQ(folder.path(), path);
   write_steps(folder, 6, 8);

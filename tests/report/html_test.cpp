@@ -155,7 +155,7 @@ TEST(Html, CarriesSchedulesAsListsOfBoxes) {
                                                                             [3, 5, "backward", 1, 1, 0], [5, 7, "backward", 1, 0, 0]])"));
 }
 
-TEST(Html, CarriesWhatReplicasTook) {
+TEST(Html, HasTheCountsOfReplicas) {
   const std::string html = html_report(test_support::policies_sample());
   const nlohmann::json rows = data_of(html).at("rows");
   EXPECT_EQ(rows.at(4).at("replicas").at("staleness"), nlohmann::json(std::vector<int>(8, 10)));

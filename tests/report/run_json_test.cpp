@@ -65,7 +65,7 @@ TEST(RunJson, WritesNullForWhatWasNotMeasured) {
   EXPECT_TRUE(row.at("memory_bytes").empty());
 }
 
-TEST(RunJson, RowsComeBackWhole) {
+TEST(RunJson, RowsAreReadBackComplete) {
   for (const RunResult& row : sample_result().rows) {
     json there = row_to_json(row);
     RunResult back = row_from_json(json::parse(json_text(there)));
@@ -85,7 +85,7 @@ TEST(RunJson, RowsComeBackWhole) {
   }
 }
 
-TEST(RunJson, ExperimentsComeBackWhole) {
+TEST(RunJson, ExperimentsAreReadBackComplete) {
   ExperimentResult result = sample_result();
   ExperimentResult back = from_json(json::parse(json_text(to_json(result), 1)));
   EXPECT_EQ(to_json(back), to_json(result));
@@ -159,7 +159,7 @@ TEST(RunJson, ReadsTheSchemaBefore) {
   EXPECT_EQ(to_json(back).at("schema"), 2);
 }
 
-TEST(RunJson, SchedulesComeBackWholeAndMayBeAbsent) {
+TEST(RunJson, SchedulesAreReadBackCompleteAndMayBeAbsent) {
   const ExperimentResult result = sample_result();
   json j = json::parse(json_text(to_json(result), 1));
   EXPECT_EQ(j.at("rows").at(2).at("schedule").at("rows").at(0).at("boxes").at(2).at("kind"), "backward");

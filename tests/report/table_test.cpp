@@ -94,7 +94,7 @@ TEST(Table, ShowsTheMetricsOfTheTask) {
   EXPECT_TRUE(begin[5].starts_with("    1          –        –")) << begin[5];
 }
 
-TEST(Table, NamesWhoFirstReachedTheTarget) {
+TEST(Table, NamesTheFirstRowAtTheTarget) {
   EXPECT_NE(summary(sample_result())[2].find("First at a test accuracy of 98.0 %: data on 2 devices"),
             std::string::npos);
   EXPECT_NE(summary(segmentation_sample())[2].find("First at a test mean IoU of 30.0 %"), std::string::npos);
@@ -141,7 +141,7 @@ TEST(Table, NamesTheFastestOfEachClock) {
       << summary(result)[3];
 }
 
-TEST(Table, IsPlainAsciiWhereAsked) {
+TEST(Table, IsPlainAsciiIfSet) {
   for (char c : comparison_table(sample_result(), {.width = 90, .utf8 = false}))
     EXPECT_LT(static_cast<unsigned char>(c), 128);
 }

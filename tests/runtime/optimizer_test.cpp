@@ -215,7 +215,7 @@ TEST(Optimizer, GradientOffset) {
   EXPECT_TRUE(at::equal(a, b));
 }
 
-/// (1e8 + 1) - 1e8 is 0 in float, 1 in any other order: replicas agree because everybody adds in the same order.
+/// (1e8 + 1) - 1e8 is 0 in float, 1 in any other order: replicas agree because all workers add in the same order.
 TEST(SumGradients, InOrder) {
   for (int64_t n : {1, 15, 2048, 3001}) {
     std::vector<at::Tensor> parts{at::full({n + 3}, 1e8f), at::full({n + 3}, 1.0f), at::full({n + 3}, -1e8f)};

@@ -108,7 +108,7 @@ TEST(Overlap, AnExchangeBeginsBeforeTheLastGradientIsThere) {
   EXPECT_TRUE(has_begun);
 }
 
-TEST(Overlap, TheBackwardGoesOnWhileGradientsTravel) {
+TEST(Overlap, BackwardContinuesWhileGradientsAreSent) {
   const Training training("data=2");
   ASSERT_GE(training.program.buckets.size(), 2u);
   const Ran ran = training.run(true, kLate);
@@ -123,7 +123,7 @@ TEST(Overlap, TheBackwardGoesOnWhileGradientsTravel) {
   int64_t bytes = 0;
   for (const Event& event : early.events) bytes += event.bytes;
   EXPECT_EQ(bytes, early.bytes_sent);
-  EXPECT_LT(ran.outcomes[1].waiting_seconds, kLate / 2) << "who comes late does not wait";
+  EXPECT_LT(ran.outcomes[1].waiting_seconds, kLate / 2) << "the late rank does not wait";
 }
 
 TEST(Overlap, GivesTheSameWeightsAndBytes) {

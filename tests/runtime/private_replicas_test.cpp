@@ -161,7 +161,7 @@ at::Tensor assemble(const Program& program, BucketId b, const std::vector<std::u
   return whole;
 }
 
-/// Sets every piece that there is, as whoever restores weights does.
+/// Sets every piece, as the code that restores weights does.
 void set_weights(const Program& program, BucketId b, const std::vector<std::unique_ptr<Replicas>>& replicas,
                  const at::Tensor& flat) {
   for (const auto& worker : replicas)

@@ -77,7 +77,7 @@ TEST(ReplicaMemory, AsTheFormulasSay) {
       }
 }
 
-TEST(ReplicaMemory, WhoContributesNothingKeepsNoGradient) {
+TEST(ReplicaMemory, WorkersThatContributeNothingKeepNoGradient) {
   install_memory_accounting();
   const Program program = make_program(2, Level::none, {{{0, 1}, {1}, {{100, 100}}}});
   test_support::run_ranks(2, [&](Communicator& world) {

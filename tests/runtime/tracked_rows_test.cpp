@@ -119,7 +119,7 @@ TEST(TrackedRows, SameBitsAsUpdatesOfTheWhole) {
     }
 }
 
-TEST(TrackedRows, WhatNoBatchNamesIsNotEvenRead) {
+TEST(TrackedRows, RowsThatNoBatchNamesAreNotRead) {
   constexpr int64_t kBelow = 10, kWidth = 7;
   const Model model = bag_of_words();
   const Trained plain = run(model, "data=1", 1, {}, false, kBelow);

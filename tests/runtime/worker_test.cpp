@@ -1,4 +1,4 @@
-// Workers: memory by category, memory limits, failures that end everybody, measurements of a step, layer profiles.
+// Workers: memory by category, memory limits, failures that end all workers, measurements of a step, layer profiles.
 #include "runtime/worker.h"
 
 #include <ATen/ATen.h>

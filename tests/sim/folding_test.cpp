@@ -52,9 +52,9 @@ TEST(Folding, GivesTheSameStepTime) {
     }
 }
 
-/// Steps of a split LSTM, global batch norm over the data axis: what layers say is counted once, whoever stands for
-/// whom.
-TEST(Folding, KeepsWhatLayersSay) {
+/// Steps of a split LSTM, global batch norm over the data axis: the layers' exchanges are counted once, whichever
+/// rank represents the others.
+TEST(Folding, KeepsTheLayersExchanges) {
   ModelSpec words{.name = "lstm-lm",
                   .sample_shape = {6},
                   .classes = 16,

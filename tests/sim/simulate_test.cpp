@@ -138,7 +138,7 @@ TEST(Simulate, SlowWorkers) {
 }
 
 /// finish_i = max(finish_(i-1), ready_i) + t_i over the buckets, in the order in which they become ready (PyTorch DDP).
-TEST(Simulate, ReductionsGoOnBesideBackward) {
+TEST(Simulate, ReductionsRunBesideBackward) {
   Model model = mlp(64);
   const Plan plan = named_plan("data", model, Cluster::uniform(2), 8, {});
   const Program program =
@@ -228,7 +228,7 @@ struct SplitLstm {
   OpId lstm = -1;
 };
 
-TEST(Simulate, ChargesWhatSplitLayersSay) {
+TEST(Simulate, ChargesExchangesOfSplitLayers) {
   const SplitLstm split;
   ASSERT_EQ(split.program.ops[size_t(split.lstm)].option.name, "hidden");
   Cluster cluster = Cluster::uniform(2);
@@ -268,7 +268,7 @@ TEST(Simulate, ChargesWhatSplitLayersSay) {
 }
 
 /// On a machine's cores every worker moves its own part, and all wait for the same latency.
-TEST(Simulate, ChargesCoresForWhatSplitLayersSay) {
+TEST(Simulate, ChargesCoresForExchangesOfSplitLayers) {
   const SplitLstm split;
   LinkMeasurement measured;
   measured.groups.push_back({.workers = 2, .lines = {}, .barrier = 0});

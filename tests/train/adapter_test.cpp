@@ -170,8 +170,8 @@ TEST(PlanAdapter, ALinkThatRecoversIsSeenByAPlanThatCommunicates) {
   world.bandwidth = [](int64_t step) { return step < 200 ? kFast : kSlow; };
   world.run(400);
   ASSERT_EQ(world.plan, "computing");
-  // the computing plan's steps hardly change: nobody notices, and nothing is lost by it but what the communicating plan
-  // would save
+  // the computing plan's steps hardly change, so the adapter does not notice; only the time that the communicating plan
+  // would save is lost
   World back;
   back.bandwidth = [](int64_t step) { return step < 100 ? kFast : step < 160 ? kFast / 4 : kFast; };
   back.run(400);
@@ -277,7 +277,7 @@ TEST(PlanAdapter, AMachineThatSlowsDownChangesNothing) {
 
 // ---------------------------------------------------------------------------------------------- workers
 
-TEST(PlanAdapter, ASlowWorkerGetsLess) {
+TEST(PlanAdapter, ASlowWorkerGetsASmallerShare) {
   World world(ways_to_share(), "equal");
   world.slowness = [](int64_t step) { return std::vector<double>{1, step < 200 ? 1.0 : 3.0}; };
   world.run(1000);
@@ -355,7 +355,7 @@ TEST(PlanAdapter, NoiseOfWorkersDoesNotMakeItFlap) {
 
 // ----------------------------------------------------------------------------------------------- memory
 
-TEST(PlanAdapter, LessMemoryChangesThePlanWhateverItGains) {
+TEST(PlanAdapter, LessMemoryChangesThePlanEvenAtALoss) {
   World world;
   world.memory = [](int64_t step) { return step < 195 ? 1000 : 250; };
   world.forecaster.bytes_to_move = int64_t(100e6);
@@ -373,7 +373,7 @@ TEST(PlanAdapter, MemoryThatSufficesChangesNothing) {
   EXPECT_TRUE(world.changes.empty());
 }
 
-TEST(PlanAdapter, WhereNothingFitsOneLineSaysWhatIsMissing) {
+TEST(PlanAdapter, WhereNothingFitsOneLineHasTheMissingBytes) {
   World world;
   world.memory = [](int64_t step) { return step < 100 ? 0 : 150; };
   world.bandwidth = [](int64_t step) { return step < 300 ? kFast : kFast / 4; };  // asked again

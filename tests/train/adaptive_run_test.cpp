@@ -261,7 +261,7 @@ TEST_F(ChangingPlans, ForecastsFollowWorkersAndMemory) {
 }
 
 /// Unequal shares, fewer workers and others: the curve is that of one device.
-TEST_F(ChangingPlans, WhichWorkersGoOnDoesNotMatterToTheCurve) {
+TEST_F(ChangingPlans, TheCurveDoesNotDependOnTheRemainingWorkers) {
   Losses expected, actual;
   run(plan("single", 1), expected, nullptr);
   experiment.worker_changes = {{.worker = 1, .at_step = 10, .slower = 3}, {.worker = 1, .at_step = 45, .slower = 1}};

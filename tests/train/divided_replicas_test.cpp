@@ -203,7 +203,7 @@ class DividedResuming : public DividedReplicas {
   const fs::path root_ = fs::path(::testing::TempDir()) / ("divided_replicas_test." + std::to_string(::getpid()));
 };
 
-TEST_F(DividedResuming, GoOnBitForBit) {
+TEST_F(DividedResuming, ResumeBitForBit) {
   use(kAdam);
   experiment.length = {8, Length::Unit::steps};
   experiment.checkpoint = {

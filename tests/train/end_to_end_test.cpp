@@ -58,7 +58,7 @@ TEST_F(MeasuredEpochs, AreThoseOfTheWholeBatch) {
   }
 }
 
-TEST_F(MeasuredEpochs, SayWhatDidNotGetThere) {
+TEST_F(MeasuredEpochs, ReportTargetsThatWereNotReached) {
   experiment.length = {1, Length::Unit::epochs};
   experiment.target = 0.9999;
   const auto short_run = measure(40);
@@ -165,7 +165,7 @@ TEST(Projection, SaysWhereDataParallelismIsQuickerAgain) {
   EXPECT_TRUE(data_quicker_again({row(1, 1, 2)}).empty());
 }
 
-TEST(Projection, WhatDoesNotGetThereLoses) {
+TEST(Projection, StrategiesThatMissTheTargetLose) {
   const auto epochs = EpochsToTarget::table({{128, 1.0}, {4096, 1.0}, {8192, std::nullopt}}, "assumed");
   const World world{.tensor = {{2, 1.22}}, .pipeline = {}, .waiting = 0};
   const ProjectionRequest request{.devices = doubling_devices(1, 64), .batch = 128, .epoch_samples = 128 * 64};

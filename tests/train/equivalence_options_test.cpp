@@ -24,7 +24,7 @@
 namespace trireme::test_support {
 namespace {
 
-/// An mlp of two hidden layers, and beside it a branch of two linear layers that nobody reads.
+/// An mlp of two hidden layers, and beside it a branch of two linear layers whose output is not read.
 Model with_unused(bool unused) {
   ModelBuilder b("unused");
   NodeId x = b.input("data", {6}), target = b.input("target", {});

@@ -52,7 +52,7 @@ TEST(Splits, EveryOptionOfEveryLayer) {
 }
 
 /// Truncated back-propagation through time: the state of every row is carried from step to step wherever the row lies.
-TEST(State, GoesOnUnderEveryPlan) {
+TEST(State, ResumesUnderEveryPlan) {
   const Model model = small_model("lstm-lm");
   size_t turn = 0;
   for (const char* degrees :

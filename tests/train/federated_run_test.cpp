@@ -108,8 +108,8 @@ TEST_F(FederatedRun, ARunWithoutReplicasHasFailed) {
   }
 }
 
-TEST_F(FederatedRun, WhatIsKeptForEvaluationsIsNobodysMemory) {
-  modelled(0.01);  // in real time it is chance whose thread does the server's work
+TEST_F(FederatedRun, MemoryOfEvaluationsIsChargedToNoWorker) {
+  modelled(0.01);  // in real time chance decides which thread does the server's work
   for (const char* strategy : {"fedavg,rounds=6", "local-sgd,every=2 steps", "easgd,period=2"}) {
     std::vector<int64_t> peaks;
     for (const Length every : {Length{100, Length::Unit::epochs}, Length{1, Length::Unit::steps}}) {
@@ -120,7 +120,7 @@ TEST_F(FederatedRun, WhatIsKeptForEvaluationsIsNobodysMemory) {
   }
 }
 
-TEST_F(FederatedRun, ARunThatIsStoppedSaysHowGoodItsWeightsAre) {
+TEST_F(FederatedRun, AStoppedRunReportsTheMetricsOfItsWeights) {
   struct Stopping : Keeping {
     explicit Stopping(std::atomic<bool>& flag) : stop(flag) {}
     void on_step(const StepReport& report) override { stop = report.point.step >= 20; }

@@ -155,7 +155,7 @@ TEST_F(ModelledRun, AllWaitForAWorkerThatFails) {
   }
 }
 
-TEST_F(ModelledRun, OthersGoOnWithoutAReplicaThatIsLost) {
+TEST_F(ModelledRun, OthersContinueWithoutALostReplica) {
   for (const int lost : {0, 2})
     for (const char* strategy : {"async-average", "partial", "easgd", "downpour", "shat", "fedavg,rounds=4"}) {
       clock().failures = {{.replica = lost, .at = 0.1}};

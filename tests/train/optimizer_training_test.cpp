@@ -42,8 +42,8 @@ TEST_P(EveryOptimizer, Learns) {
   const Model model = build_model(experiment, data);
   const std::atomic<bool> interrupted{false};
   auto run = [&](const char* plan, int devices) {
-    TrainObserver nobody;
-    return train(experiment, model, data, make_plan(plan, experiment, model, devices), nobody, interrupted);
+    TrainObserver ignored;
+    return train(experiment, model, data, make_plan(plan, experiment, model, devices), ignored, interrupted);
   };
   const RunResult one = run("single", 1), two = run("data", 2);
   for (const RunResult& result : {one, two}) {

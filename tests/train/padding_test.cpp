@@ -92,8 +92,8 @@ class Padding : public ::testing::TestWithParam<std::string> {
 
   RunResult run(const std::string& plan, int devices) {
     const Model model = build_model(experiment, data);
-    TrainObserver nobody;
-    return train(experiment, model, data, plan_of(plan, model, devices), nobody, {false});
+    TrainObserver ignored;
+    return train(experiment, model, data, plan_of(plan, model, devices), ignored, {false});
   }
 
   const uint32_t seed = std::random_device{}();

@@ -73,7 +73,7 @@ Trained train_briefly(const Model& model, const std::string& name, int devices, 
 }
 
 /// Batch norm, residuals and pooling: running statistics are needed, and dims of weights that are split.
-TEST(Predictor, SaysWhatTheWorkersWouldUnderAnyPlan) {
+TEST(Predictor, GivesTheWorkersOutputsUnderAnyPlan) {
   const Model model =
       make_model({.name = "cifar-resnet18", .sample_shape = {3, 8, 8}, .classes = 4, .options = {{"width", 4}}});
   const at::Tensor data = images(kBatch, 0), targets = at::arange(kBatch, at::kLong).remainder(4);
@@ -198,11 +198,11 @@ TEST(FinalMetrics, AucOfTwoClassesAfterTraining) {
   experiment.length = {2, Length::Unit::epochs};
   experiment.optimizer = {.learning_rate = 0.1, .momentum = 0.9};
   const Model model = build_model(experiment, data);
-  TrainObserver nobody;
+  TrainObserver ignored;
   std::vector<double> found;
   for (const auto& [plan, devices] :
        std::vector<std::pair<std::string, int>>{{"single", 1}, {"data", 2}, {"tensor", 2}}) {
-    const RunResult r = train(experiment, model, data, make_plan(plan, experiment, model, devices), nobody, {false});
+    const RunResult r = train(experiment, model, data, make_plan(plan, experiment, model, devices), ignored, {false});
     ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
     EXPECT_TRUE(r.warnings.empty() || r.oversubscribed);
     ASSERT_EQ(r.final_metrics.size(), 1u);
@@ -257,7 +257,7 @@ struct Recited {
   TensorMap weights;
 };
 
-TEST(FinalMetrics, BleuOfWhatTheModelWritesItself) {
+TEST(FinalMetrics, BleuOfGeneratedSentences) {
   const auto never = [] { return false; };
   const std::vector<std::string> said(300, "a b c d e");  // several batches
   for (int64_t beam : {1, 3}) {

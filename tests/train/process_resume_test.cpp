@@ -248,7 +248,7 @@ TEST_F(ProcessResume, UnderTheSamePlanIsBitForBitTheUninterruptedRun) {
   }
 }
 
-TEST_F(ProcessResume, UnderOtherPlansTheCurveGoesOn) {
+TEST_F(ProcessResume, UnderOtherPlansTheCurveContinues) {
   experiment.precision = Precision::fp64;
   experiment.model_options = {{"hidden", 16}, {"depth", 4}};
   const Outcome whole = as_processes({"data", 2}, folder("data")), sliced = as_processes({"zero3", 3}, folder("zero3"));
@@ -265,7 +265,7 @@ TEST_F(ProcessResume, UnderOtherPlansTheCurveGoesOn) {
 }
 
 /// State of layers, averages of it, bfloat16 beside master weights.
-TEST_F(ProcessResume, AllThatARunCarriesComesAlong) {
+TEST_F(ProcessResume, TheWholeStateOfARunMigrates) {
   use_text();
   for (const Way& way : {Way{"data", 2}, {"pipeline=2,micro_batches=2", 2}, {"tensor", 2}}) {
     SCOPED_TRACE(way.plan);
@@ -347,7 +347,7 @@ TEST_F(ProcessResume, AnEvaluationThatARankDidNotFinishIsDoneAnew) {
 }
 
 /// What no rank has whole is not to be had without the others.
-TEST_F(ProcessResume, OtherRunsGoOnFromTheLastCheckpoint) {
+TEST_F(ProcessResume, OtherRunsResumeFromTheLastCheckpoint) {
   auto broken = std::make_shared<MemoryDataset>(210, 1);
   broken->fail_after = 9;
   for (const auto& [plan, elastic, step] : {std::tuple{"data", false, kEvery},

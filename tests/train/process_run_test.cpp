@@ -105,7 +105,7 @@ class ProcessRun : public TinyTraining {
   std::map<std::pair<std::string, int>, std::optional<Plan>> plans_;
 };
 
-TEST_F(ProcessRun, TrainsWhatThreadsDo) {
+TEST_F(ProcessRun, TrainsAsThreadsDo) {
   for (const auto& [strategy, devices] :
        std::vector<std::pair<std::string, int>>{{"data", 2},
                                                 {"data", 3},
@@ -150,7 +150,7 @@ TEST_F(ProcessRun, AveragedWeightsAndNormsAreTheSame) {
   EXPECT_EQ(processes.row.noise_scale, threads.row.noise_scale);
 }
 
-TEST_F(ProcessRun, WhoFailsIsNamed) {
+TEST_F(ProcessRun, TheFailedRankIsNamed) {
   auto broken = std::make_shared<MemoryDataset>(210, 1);
   broken->fail_after = 12;
   TaskData bad = data;

@@ -178,7 +178,7 @@ TEST_F(Replicas, TheModelledClockIsDeterministic) {
   }
 }
 
-TEST_F(Replicas, ASlowReplicaDelaysNobodyWhereNobodyWaits) {
+TEST_F(Replicas, ASlowReplicaDelaysNoOtherWithoutWaiting) {
   modelled(0.01);
   experiment.device_speeds = {1, 1, 0.25};
   const int64_t steps = 11 * 3;
@@ -218,7 +218,7 @@ TEST_F(Replicas, AStepThatIsNoNumberEndsTheRun) {
   EXPECT_THAT(outcome.row.reason, HasSubstr("diverged"));
 }
 
-TEST_F(Replicas, OptionsOfTheFileHoldWhereTheStrategySaysNothing) {
+TEST_F(Replicas, OptionsOfTheFileAreDefaultsOfTheStrategy) {
   const ConfigTable file = ConfigTable::from_string(
       "[update]\nshares = \"samples\"\n[update.local-sgd]\nevery = \"1 steps\"\n[update.virtual]\n"
       "step_seconds = \"10 ms\"\n[update.virtual.link]\nbandwidth = \"1 MB/s\"\n",

@@ -210,7 +210,7 @@ TEST_F(Resuming, CheckpointsOfAResumedRunAreThoseOfTheUninterruptedOne) {
 }
 
 /// From one plan to another, with another number of workers, in double precision.
-TEST_F(Resuming, UnderOtherPlansTheCurveGoesOn) {
+TEST_F(Resuming, UnderOtherPlansTheCurveContinues) {
   experiment.precision = Precision::fp64;
   experiment.batch_norm = BatchNormScope::global;
   const auto check = [&](const Way& from, const std::vector<Way>& ways) {

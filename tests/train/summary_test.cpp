@@ -23,7 +23,7 @@ StepOutcome outcome(double begin, double end, double loss = 0) {
   return o;
 }
 
-TEST(StepRecords, EntriesComeCompleteAndInOrder) {
+TEST(StepRecords, EntriesAreCompleteAndInOrder) {
   StepRecords records(2);
   bool timed_out = false;
   EXPECT_FALSE(records.next(0.01, timed_out));
@@ -90,7 +90,7 @@ TEST(StepRecords, KeepsEachRanksTimeForLoading) {
   EXPECT_EQ(records.next(1, timed_out)->load_seconds, (std::vector<double>{0, 0.25}));
 }
 
-TEST(StepGate, EndsAfterTheNewestStepThatAnyoneBegan) {
+TEST(StepGate, EndsAfterTheNewestBegunStep) {
   StepGate gate;
   EXPECT_TRUE(gate.enter(0));
   EXPECT_TRUE(gate.enter(1));
@@ -102,7 +102,7 @@ TEST(StepGate, EndsAfterTheNewestStepThatAnyoneBegan) {
   EXPECT_FALSE(gate.enter(2));
 }
 
-TEST(StepGate, GoesOnAfterAPauseButNotAfterAStop) {
+TEST(StepGate, ContinuesAfterAPauseButNotAfterAStop) {
   StepGate gate;
   EXPECT_TRUE(gate.enter(0));
   gate.request_probe();
@@ -110,7 +110,7 @@ TEST(StepGate, GoesOnAfterAPauseButNotAfterAStop) {
   EXPECT_FALSE(gate.enter(1));
   EXPECT_TRUE(gate.reopen());
   EXPECT_TRUE(gate.enter(1));
-  EXPECT_TRUE(gate.probes_before(1)) << "the first step that nobody had begun";
+  EXPECT_TRUE(gate.probes_before(1)) << "the first step that no worker had begun";
   EXPECT_FALSE(gate.probes_before(0));
   EXPECT_FALSE(gate.probes_before(2));
   gate.pause();

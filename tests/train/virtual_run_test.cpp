@@ -91,8 +91,8 @@ void expect_same_bits(const Outcome& a, const Outcome& b) {
   for (const auto& [name, tensor] : a.weights) EXPECT_TRUE(tensor.equal(b.weights.at(name))) << name;
 }
 
-/// `within`: of the simulator's step. It divides a connection among those who use it at once, and lets divided weights
-/// come beside computing, where a worker asks for them when it needs them.
+/// `within`: of the simulator's step. It divides a connection among the transfers that use it at once, and gathers
+/// divided weights beside computing, where a worker requests them when it needs them.
 struct Case {
   std::string plan;
   int devices;
@@ -101,7 +101,7 @@ struct Case {
 
 class VirtualPlans : public VirtualRun, public ::testing::WithParamInterface<Case> {};
 
-TEST_P(VirtualPlans, LearnWhatTheyDoInRealTimeAndTakeWhatTheSimulatorSays) {
+TEST_P(VirtualPlans, LearnAsInRealTimeAndTakeTheSimulatedTime) {
   const auto& [name, devices, within] = GetParam();
   experiment.batch = std::max<int64_t>(experiment.batch, devices);
   const Model model = build_model(experiment, data);
@@ -166,7 +166,7 @@ TEST_F(VirtualRun, OptionsAreThoseOfRealTime) {
   }
 }
 
-TEST_F(VirtualRun, TheCauseIsSaidNotWhatItDidToOthers) {
+TEST_F(VirtualRun, TheCauseIsReportedNotItsConsequences) {
   const Model model = build_model(experiment, data);
   const std::pair<const char*, int64_t> cases[] = {
       {"data", 100}, {"data", 20}, {"1f1b", 30}, {"1f1b", 10}, {"zero3", 100}};  // KiB: in a step, at its start
@@ -194,7 +194,7 @@ TEST_F(VirtualRun, AWorkerThatFailsEndsTheOthers) {
   EXPECT_THAT(row.reason, HasSubstr("disk on fire"));
 }
 
-TEST_F(VirtualRun, CostsWhatTheMachinesCost) {
+TEST_F(VirtualRun, CostsThePriceOfTheMachines) {
   cluster.nodes.front().price_per_hour = 3600;
   const Model model = build_model(experiment, data);
   const Outcome two = run(model, make_plan("data", experiment, model, 2), true);

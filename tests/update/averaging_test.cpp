@@ -389,7 +389,7 @@ TEST(AsyncAverage, EqualReplicasAreAFixedPoint) {
   }
 }
 
-TEST(AsyncAverage, ASlowReplicaDelaysNobody) {
+TEST(AsyncAverage, ASlowReplicaDelaysNoOther) {
   const ToyProblem problem;  // 3 steps an epoch
   auto policy = async_average({});
   const auto results = train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, 3, {1, 1, 30});
@@ -456,7 +456,7 @@ TEST(LocalSgd, OverlapHidesAsManySteps) {
   EXPECT_EQ(seconds(3), 12);
 }
 
-TEST(AsyncAverage, StalenessIsWhatOthersMergedInBetween) {
+TEST(AsyncAverage, StalenessCountsTheMergesOfOthers) {
   const ToyProblem problem;
   auto policy = async_average({});
   const auto results = train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, 4);

@@ -234,7 +234,7 @@ TEST(E3m0, KeepsWhatItCanHold) {
   for (int i = 0; i < 15; ++i) EXPECT_EQ(sum[i].item<float>() - 8, values[i].item<double>());
 }
 
-TEST(E3m0, ZerosStayZerosAndWhatIsNoNumberStaysNone) {
+TEST(E3m0, ZerosStayZerosAndInfinitiesBecomeNan) {
   for (const int64_t n : {0, 1, 3}) {
     at::Tensor sum = at::zeros({n}, at::kFloat);
     add_e3m0(encode_e3m0(at::zeros({n})), sum);

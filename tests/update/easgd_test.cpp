@@ -75,7 +75,7 @@ TEST(Easgd, AlphaZeroIsIndependentSgd) {
   };
   const auto results = train_virtually(*policy, problem, options, {1, 2, 3});
   for (int r = 0; r < 3; ++r) EXPECT_EQ(own[size_t(r)], serial_sgd(problem, r, 9, kRate, 0.7));
-  EXPECT_EQ(results[0].weights, problem.initial()) << "the centre, which nobody has moved";
+  EXPECT_EQ(results[0].weights, problem.initial()) << "the centre, which no replica has moved";
 }
 
 TEST(Easgd, EqualReplicasAreAFixedPoint) {
@@ -147,7 +147,7 @@ TEST(Easgd, OneReplicaOfEamsgdWithoutPullIsNesterovsMomentum) {
   EXPECT_LT(largest_difference(trained, x), 1e-13);
 }
 
-TEST(Easgd, ASlowReplicaDelaysNobody) {
+TEST(Easgd, ASlowReplicaDelaysNoOther) {
   const ToyProblem problem;
   auto policy = easgd({.period = 1}, 3);
   const auto results = train_virtually(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 40, 1});

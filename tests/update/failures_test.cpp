@@ -53,7 +53,7 @@ TEST(Failures, WorkThatIsHitBeginsAnew) {
   EXPECT_EQ(end(1, 50, 1), 50) << "failed before it began";
 }
 
-TEST(Failures, WhereAllMeetTheyWait) {
+TEST(Failures, PoliciesThatNeedAllWait) {
   const ToyProblem problem{.seed = 81};
   const ToyOptions options{.steps = {6}, .learning_rate = kRate};
   const auto run = [&](std::vector<Failure> failures) {
@@ -70,7 +70,7 @@ TEST(Failures, WhereAllMeetTheyWait) {
   }
 }
 
-TEST(Failures, WhereAllMeetOneThatNeverComesBackEndsTheRun) {
+TEST(Failures, ALostReplicaEndsPoliciesThatNeedAll) {
   const ToyProblem problem{.seed = 82};
   for (const auto& policy : {local_sgd({.every = {2, Length::Unit::steps}}), diloco({.every = 2})})
     expect_error(Blame::run, {"replica 1", "2.50 s", "never returns", "back_after"}, [&] {
@@ -78,7 +78,7 @@ TEST(Failures, WhereAllMeetOneThatNeverComesBackEndsTheRun) {
     });
 }
 
-TEST(Failures, AsynchronousReplicasGoOnWithoutTheLost) {
+TEST(Failures, AsynchronousReplicasContinueWithoutLostOnes) {
   const ToyProblem problem{.seed = 83};
   // one that is lost in its fourth step leaves what one leaves that makes three
   const auto run = [&](std::vector<int64_t> steps, std::vector<Failure> failures) {

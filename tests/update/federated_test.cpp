@@ -200,7 +200,7 @@ TEST(Federated, LargeUpdatesAreScaledDown) {
   EXPECT_EQ(policy->rounds()[0].clipped, 1);
 }
 
-TEST(Federated, RoundsEndWithoutThoseWhoAreLate) {
+TEST(Federated, RoundsEndWithoutLateClients) {
   const ToyProblem problem{.seed = 81};  // 3 steps a round
   auto policy = federated({.rounds = {.clients = 3, .rounds = 4, .timeout = 5}});
   const auto results =
@@ -237,7 +237,7 @@ TEST(Federated, ClientsThatDropOutAreNotCounted) {
   EXPECT_EQ(results[0].weights, results[3].weights);
 }
 
-TEST(Federated, RoundsAreToldAsTheyEnd) {
+TEST(Federated, RoundsAreReportedAsTheyEnd) {
   const ToyProblem problem{.seed = 84};
   auto policy = federated({.rounds = {.clients = 2, .rounds = 3}});
   std::vector<Vector> models;
@@ -302,7 +302,7 @@ TEST(FederatedRounds, OnesThatLeaveAreNotAwaited) {
   EXPECT_TRUE(rounds.is_over());
 }
 
-TEST(FederatedRounds, LostOnesMayComeBack) {
+TEST(FederatedRounds, LostClientsMayReturn) {
   FederatedRounds rounds({.clients = 2, .rounds = 5});
   rounds.begin(0);
   rounds.begin(1);
@@ -322,7 +322,7 @@ TEST(FederatedRounds, LostOnesMayComeBack) {
   rounds.next(2);
   EXPECT_TRUE(rounds.may_begin(1));
   rounds.lose(1);
-  EXPECT_FALSE(rounds.is_complete(1e9)) << "nobody is there";
+  EXPECT_FALSE(rounds.is_complete(1e9)) << "no client is present";
   EXPECT_FALSE(rounds.is_over());
   rounds.readmit(0, 3);
   EXPECT_EQ(rounds.round(), 2);

@@ -88,7 +88,7 @@ TEST(Hogwild, StalenessOfEqualReplicasIsAllTheOthers) {
   }
 }
 
-TEST(Hogwild, ASlowReplicaDelaysNobody) {
+TEST(Hogwild, ASlowReplicaDelaysNoOther) {
   const auto results = train_virtually({}, {.steps = {10, 2, 10}, .learning_rate = kRate}, {1, 40, 1});
   EXPECT_DOUBLE_EQ(results[0].seconds, 10);
   EXPECT_DOUBLE_EQ(results[2].seconds, 10);
@@ -138,7 +138,7 @@ TEST(Hogwild, NoIncrementIsLost) {
 }
 
 TEST(Hogwild, AConvexProblemReachesTheSerialObjective) {
-  // more samples than unknowns: gradients are not zero at the optimum. Whoever makes a step draws from all samples
+  // more samples than unknowns: gradients are not zero at the optimum. Each step draws from all samples
   const ToyProblem problem{.seed = 73, .dims = 8, .samples = {30}};
   constexpr int64_t kSteps = 600, kBatch = 10;
   const auto step_on = [&](int replica, int64_t step, Vector& w) {
@@ -159,7 +159,7 @@ TEST(Hogwild, AConvexProblemReachesTheSerialObjective) {
 
 TEST(Hogwild, DisjointSupportsAreSerialBitForBit) {
   constexpr int64_t kSteps = 300, kElements = 12;
-  // element d belongs to replica d % replicas; whoever it is makes the same steps on it
+  // element d belongs to replica d % replicas; any replica makes the same steps on it
   const auto run = [&](int replicas) {
     ThreadWorld world(replicas);
     return change_shared(world, kElements, kSteps, at::kFloat, [&](int replica, int64_t step, Vector& w) {
@@ -196,7 +196,7 @@ TEST(Hogwild, OfATableOnlyTheRowsOfTheStepAreReadAndWritten) {
     const std::vector<std::vector<int64_t>> touched{{2, 5}, {5}, {}, {0, 6, 3}};
     std::vector<double> expected(kRows, 1);
     for (size_t k = 0; k < touched.size(); ++k) {
-      // what is not read stays as it is, and what is not written reaches nobody
+      // what is not read stays as it is, and what is not written reaches no replica
       for (at::Tensor& w : state.weights) w.fill_(-50);
       const StepFacts facts{.step = int64_t(k), .samples = 1, .rows = {touched[k]}};
       replica->before_step(facts, state);
@@ -222,7 +222,7 @@ TEST(Hogwild, OfATableOnlyTheRowsOfTheStepAreReadAndWritten) {
   });
 }
 
-TEST(LockFree, TakesBitsWhereNobodyElseHasWritten) {
+TEST(LockFree, TakesBitsThatNoOtherReplicaHasWritten) {
   // 1e8 + (1 - 1e8) is not 1 in float
   const std::vector<float> first{1e8f, 1e8f, -0.0f, 0.0f, 3.0f};
   LockFree<float> shared(first.data(), 5);

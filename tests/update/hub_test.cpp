@@ -77,7 +77,7 @@ TEST_P(Hubs, AverageIsTheMeanOfTheMembers) {
   });
 }
 
-TEST_P(Hubs, WeightsCountAndWhatComesWithoutWeightDoesNot) {
+TEST_P(Hubs, AveragesAreWeightedAndSkipZeroWeights) {
   auto world = make_world(GetParam(), 4);
   run_replicas(*world, [&](Hub& hub) {
     const double weights[] = {3, 0, 1, 4};
@@ -102,7 +102,7 @@ TEST_P(Hubs, SubsetsAverageAmongThemselves) {
   });
 }
 
-TEST_P(Hubs, ExchangesGoOnMeanwhile) {
+TEST_P(Hubs, ExchangesRunBesideOtherWork) {
   auto world = make_world(GetParam(), 3);
   run_replicas(*world, [&](Hub& hub) {
     at::Tensor mine = tensor_of(5, hub.replica(), 4);
@@ -156,7 +156,7 @@ TEST_P(Hubs, VisitsExcludeEachOtherAndMayBePutOff) {
   });
 }
 
-TEST_P(Hubs, OneThatFailsEndsAllAndTheRestSaysWhy) {
+TEST_P(Hubs, AReplicaThatFailsEndsAllWithItsReason) {
   Adder adder(1, 1000);
   for (const int where : {0, 1, 2}) {
     auto world = make_world(GetParam(), 3, &adder);
@@ -218,7 +218,7 @@ TEST(VirtualHub, CollectivesTakeTheirLinks) {
   });
 }
 
-TEST(VirtualHub, WhatGoesOnMeanwhileIsHidden) {
+TEST(VirtualHub, StartedExchangesAreHidden) {
   VirtualWorld world(2, kOneSecond, {.replicas = {{.bandwidth = 1e6, .latency = 0}}});
   run_replicas(world, [&](Hub& hub) {
     auto pending = hub.begin_average({at::ones({625000}, at::kFloat)});  // 2.5 s
@@ -238,7 +238,7 @@ TEST(VirtualHub, WhatGoesOnMeanwhileIsHidden) {
   });
 }
 
-TEST(VirtualHub, WaitingForOthersInWhatGoesOnMeanwhileIsIdle) {
+TEST(VirtualHub, WaitingForOthersInAStartedExchangeIsIdle) {
   const FixedTimes times({1, 4});
   VirtualWorld world(2, times, {.replicas = {{.bandwidth = 1e6, .latency = 0}}});
   run_replicas(world, [&](Hub& hub) {
@@ -251,7 +251,7 @@ TEST(VirtualHub, WaitingForOthersInWhatGoesOnMeanwhileIsIdle) {
   });
 }
 
-TEST(HubsInRealTime, WaitingForOthersInWhatGoesOnMeanwhileIsIdle) {
+TEST(HubsInRealTime, WaitingForOthersInAStartedExchangeIsIdle) {
   constexpr double kLate = 0.2;
   for (const Kind kind : {Kind::threads, Kind::remote, Kind::ranks, Kind::gloo}) {
     auto world = make_world(kind, 2);

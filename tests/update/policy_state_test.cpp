@@ -139,7 +139,7 @@ int64_t staleness_counted(const std::vector<ToyResult>& results, size_t at) {
 }
 
 /// Stops each replica after `stop_after(replica)` steps and goes on in another world. The undisturbed run's replicas
-/// meet there: a stop is a meeting, and what exchanges wait for may depend on it.
+/// stop there too, because what exchanges wait for may depend on the common stop.
 void expect_resumes(const ToyRun& run, const std::function<int64_t(int replica)>& stop_after, const std::string& what) {
   const auto stops = [&](int replica, int64_t step) { return step == stop_after(replica); };
   auto policy = run.make(run.replicas());
@@ -158,7 +158,7 @@ void expect_resumes(const ToyRun& run, const std::function<int64_t(int replica)>
         << what << ": staleness " << s;
 }
 
-/// After any number of equally many steps, and, where nobody waits, of different ones.
+/// After equally many steps of all replicas; where replicas do not wait, also after different numbers of steps.
 void expect_resumes_anywhere(const ToyRun& run, const std::string& what, int64_t first = 1) {
   const bool together = run.make(run.replicas())->stops() != UpdatePolicy::Stops::anywhere;
   for (int64_t k = first; k < run.steps.back(); ++k) {
@@ -244,7 +244,7 @@ TEST(PolicyStates, PartialWithARoundThatIsOpen) {
   run.has_statistics = false;  // they would change between the end of the step and that of the round
   const auto stops = [](int replica, int64_t step) { return replica < 2 && step == 1; };
   auto policy = run.make(3), first = run.make(3), second = run.make(3);
-  const ToyRun::Outcome undisturbed = run.train(*policy, {.stops = stops, .meets = {0, 1}});
+  const ToyRun::Outcome undisturbed = run.train(*policy, {.stops = stops, .stop_together = {0, 1}});
   ToyCheckpoint checkpoint;
   run.train(*first, {.stops = stops, .checkpoint = &checkpoint});
   EXPECT_EQ(checkpoint.policy.integers.at("round sum replicas"), std::vector<int64_t>{1});
@@ -338,8 +338,8 @@ TEST(PolicyStates, Federated) {
                                   federated(options)->description() + (threads ? ", threads" : ", modelled clock"));
 }
 
-TEST(PolicyStates, AClientGoesOnInTheMiddleOfARound) {
-  // client 1 has its second step of the round's three to make; nobody else is selected
+TEST(PolicyStates, AClientContinuesInTheMiddleOfARound) {
+  // client 1 has its second step of the round's three to make; no other client is selected
   const FederatedOptions options{.rounds = {.clients = 1, .rounds = 3}, .local = steps(3), .proximal = 0.5};
   ToyRun run{.make = with(federated, options), .seconds = {1}, .steps = {kMoreThanEnough}, .momentum = 0.5};
   for (int64_t k = 1; k < 9; ++k) {

@@ -77,7 +77,7 @@ TEST_P(RankWorldOver, PoliciesThatDoNotDependOnArrivalGiveTheBitsAndCountsOfThre
       rounds);
 }
 
-TEST_P(RankWorldOver, EveryPolicyWithAServerComesToOneResultWithTheCountsOfThreads) {
+TEST_P(RankWorldOver, EveryServerPolicyGivesOneResultWithTheCountsOfThreads) {
   const std::vector<Make> all = {
       [] { return easgd({.period = 2, .shards = 2}, 3); },
       [] { return downpour({.shards = 3, .push_every = 2, .warm_start = 3}, 3); },
@@ -163,7 +163,7 @@ TEST(RankWorld, OneThatEndsBeforeItsWorkIsDoneEndsTheOthers) {
   });
 }
 
-TEST(RankWorld, RunsInVirtualTimeWhereWhatIsNotMeteredTakesNone) {
+TEST(RankWorld, InVirtualTimeUnmeteredExchangesTakeNoTime) {
   test_support::run_ranks_in_virtual_time(3, [](Communicator& leaders) {
     const auto policy = easgd({.period = 2}, 3);  // only rank 0's has the centre
     const ToyProblem problem{.seed = 43};

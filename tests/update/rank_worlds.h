@@ -21,8 +21,8 @@ class RankWorlds final : public HubWorld {
       End& end = ends_[r];
       if (backend == test_support::Backend::local) end.communicator = local_.communicator(int(r));
       else
-        end.communicator =
-            gloo_communicator({.rank = int(r), .size = replicas, .store_file = meeting_.path(), .timeout_seconds = 30});
+        end.communicator = gloo_communicator(
+            {.rank = int(r), .size = replicas, .store_file = rendezvous_.path(), .timeout_seconds = 30});
       end.world = std::make_unique<RankWorld>(*end.communicator, server);
     });
   }
@@ -50,7 +50,7 @@ class RankWorlds final : public HubWorld {
     for (std::thread& thread : threads) thread.join();
   }
 
-  const test_support::MeetingFile meeting_;
+  const test_support::RendezvousFile rendezvous_;
   LocalWorld local_;
   std::vector<End> ends_;
 };

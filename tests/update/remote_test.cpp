@@ -1,4 +1,4 @@
-// Replicas that are processes: what travels, who may join, what becomes of those that are lost. Here they are threads
+// Replicas that are processes: messages, the token, lost clients. Here they are threads
 // that communicate over TCP.
 #include "update/remote/remote_server.h"
 
@@ -45,7 +45,7 @@ Message some_message() {
                       at::full({}, 2.5, at::kBFloat16)}};
 }
 
-TEST(RemoteMessage, ComesOutAsItWentIn) {
+TEST(RemoteMessage, IsDecodedAsItWasEncoded) {
   const Message sent = some_message(), got = decode(encode(sent));
   EXPECT_EQ(got.verb, sent.verb);
   EXPECT_EQ(got.ticket, 77u);
@@ -62,7 +62,7 @@ TEST(RemoteMessage, ComesOutAsItWentIn) {
   EXPECT_TRUE(at::equal(decode(encode({.tensors = {columns}})).tensors[0], columns));
 }
 
-TEST(RemoteMessage, WhatIsNoneIsRefused) {
+TEST(RemoteMessage, InvalidBytesAreRefused) {
   const std::string whole = encode(some_message());
   for (size_t length = 0; length < whole.size(); ++length)
     expect_error(Blame::run, {"cannot be read"}, [&] { decode(whole.substr(0, length)); });
@@ -92,7 +92,7 @@ TEST(RemoteMessage, AnyBytesAreAMessageOrRefused) {
   EXPECT_GT(refused, 500) << "seed " << kSeed;
 }
 
-TEST(RemoteServer, TakesOnlyWhoHasTheTokenAndTrainsTheSame) {
+TEST(RemoteServer, NeedsTheTokenAndTrainsTheSame) {
   RemoteServerOptions options = test_server_options();
   options.differs = [](const std::string& theirs) {
     return theirs == "mnist" ? "" : "batch: 32 at the server, 64 at the client";
@@ -105,7 +105,7 @@ TEST(RemoteServer, TakesOnlyWhoHasTheTokenAndTrainsTheSame) {
     return RemoteClient(client).number();
   };
   expect_error(Blame::user, {"does not accept this token"},
-               [&] { join([](auto& c) { c.token = "a token of somebody"; }); });
+               [&] { join([](auto& c) { c.token = "a token of another run"; }); });
   expect_error(Blame::user, {"batch: 32 at the server"}, [&] { join([](auto& c) { c.about = "cifar"; }); });
   expect_error(Blame::user, {"no client 2"}, [&] { join([](auto& c) { c.wanted = 2; }); });
   RemoteClientOptions first = test_client_options(*server, 1);
@@ -145,7 +145,7 @@ struct LostSoon {
   Hub* hub;
 };
 
-TEST(RemoteServer, OneLostEndsAllWhereAllMustMeet) {
+TEST(RemoteServer, ALostClientEndsPoliciesThatNeedAll) {
   RunningServer server(2, nullptr, test_server_options());
   auto lost = std::make_unique<LostSoon>(test_client_options(*server, 1));
   LostSoon stays(test_client_options(*server, 0));
@@ -159,7 +159,7 @@ TEST(RemoteServer, OneLostEndsAllWhereAllMustMeet) {
   EXPECT_THAT(server.join(), HasSubstr("client 1 was lost"));
 }
 
-TEST(RemoteServer, TheOthersGoOnWhereTheyCanAndMeetWithoutIt) {
+TEST(RemoteServer, TheOthersContinueWithoutALostClient) {
   Told told;
   RemoteServerOptions options = test_server_options(WhenLost::goes_on);
   options.on_event = [&](const std::string& line) { told.add(line); };
@@ -173,7 +173,7 @@ TEST(RemoteServer, TheOthersGoOnWhereTheyCanAndMeetWithoutIt) {
   const auto meet = [](Hub& hub, double value) {
     std::vector<at::Tensor> tensors = {at::full({2}, value, at::kDouble)};
     hub.average(tensors);
-    EXPECT_EQ(tensors[0][1].item<double>(), 6) << "the mean of those who are left";
+    EXPECT_EQ(tensors[0][1].item<double>(), 6) << "the mean of the remaining clients";
     EXPECT_EQ(hub.total(1), 2);
     hub.leave();
   };
@@ -188,7 +188,7 @@ TEST(RemoteServer, TheOthersGoOnWhereTheyCanAndMeetWithoutIt) {
   EXPECT_EQ(server->counts(1).bytes_sent, 16);
 }
 
-TEST(RemoteServer, CountsWhatALostClientSentAndGot) {
+TEST(RemoteServer, CountsTheBytesOfALostClient) {
   RunningServer server(2, nullptr, test_server_options(WhenLost::goes_on));
   auto lost = std::make_unique<LostSoon>(test_client_options(*server, 0));
   LostSoon stays(test_client_options(*server, 1));
@@ -249,7 +249,7 @@ TEST(RemoteServer, AnAbortReachesAllAtOnce) {
   server->abort("stopped by the user");
   const double began = steady_seconds();
   expect_error(Blame::run, {"stopped by the user"}, [&] { a.hub->barrier(); });
-  // who computes learns it with its next step
+  // a client that computes gets the error at its next step
   expect_error(Blame::run, {"stopped by the user"}, [&] {
     while (steady_seconds() - began < 2) b.hub->begin_step();
   });
@@ -261,18 +261,18 @@ TEST(RemoteClient, SaysThatTheServerIsGone) {
   auto server = std::make_unique<RunningServer>(1, nullptr, test_server_options());
   LostSoon client(test_client_options(**server));
   client.hub->enter();
-  client.hub->barrier();  // alone: asks nobody
+  client.hub->barrier();  // alone: sends no message
   server.reset();
   EXPECT_THROW(
       {
         for (const double began = steady_seconds(); steady_seconds() - began < 5;) client.hub->begin_step();
       },
       Error);
-  RemoteClientOptions nobody;
-  nobody.server = "tcp://127.0.0.1:1";
-  nobody.token = kTestToken;
-  nobody.patience = 0.3;
-  expect_error(Blame::run, {"no server answered", "tcp://127.0.0.1:1"}, [&] { RemoteClient late(nobody); });
+  RemoteClientOptions without_server;
+  without_server.server = "tcp://127.0.0.1:1";
+  without_server.token = kTestToken;
+  without_server.patience = 0.3;
+  expect_error(Blame::run, {"no server answered", "tcp://127.0.0.1:1"}, [&] { RemoteClient late(without_server); });
 }
 
 // -- policies
@@ -305,7 +305,7 @@ TEST(RemotePolicies, GiveTheBitsOfThreads) {
       []() -> std::unique_ptr<UpdatePolicy> { return federated({.rounds = {.clients = 3, .rounds = 4}}); }, rounds);
 }
 
-TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
+TEST(RemoteFederated, ARoundContinuesWithoutALostClientWhichReturns) {
   const ToyProblem problem{.seed = 43, .samples = {12, 12}};
   auto policy = federated({.rounds = {.clients = 2, .rounds = 1000000}});
   RemoteServerOptions options = test_server_options(WhenLost::may_return);
@@ -353,7 +353,7 @@ TEST(RemoteFederated, ARoundGoesOnWithoutALostClientWhichComesBack) {
   EXPECT_GT(server->counts(1).visits, visits_of_second_life) << "its first life counts";
 }
 
-TEST(RemoteFederated, BeginsWithEnoughAndTakesInWhoComesLater) {
+TEST(RemoteFederated, BeginsWithEnoughClientsAndAdmitsLaterOnes) {
   const ToyProblem problem{.seed = 44, .samples = {12, 12, 12}};
   auto policy = federated({.rounds = {.clients = 3, .rounds = 1000000}});
   RemoteServerOptions options = test_server_options(WhenLost::may_return);
@@ -399,7 +399,7 @@ TEST(RemoteFederated, BeginsWithEnoughAndTakesInWhoComesLater) {
   EXPECT_FALSE(told.has("was lost"));
 }
 
-TEST(RemoteFederated, WhoNeverComesIsNotWaitedFor) {
+TEST(RemoteFederated, ClientsThatNeverJoinAreNotWaitedFor) {
   const ToyProblem problem{.seed = 45, .samples = {12, 12}};
   auto policy = federated({.rounds = {.clients = 2, .rounds = 3}});
   RemoteServerOptions options = test_server_options(WhenLost::may_return);

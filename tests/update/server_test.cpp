@@ -80,7 +80,7 @@ TEST(Downpour, FollowsTheReferenceShardedOrNot) {
   for (const bool adagrad : {false, true})
     for (const auto& [fetch, push] : {std::pair(1, 1), std::pair(1, 3), std::pair(4, 2), std::pair(5, 5)})
       for (const int shards : {1, 3}) {
-        // all end at different times, the slowest last: nobody's last push comes between two steps of another
+        // all end at different times, the slowest last: no replica's last push comes between two steps of another
         const DownpourOptions options{.shards = shards, .fetch_every = fetch, .push_every = push, .adagrad = adagrad};
         const DownpourReference reference{problem, {1, 1.01, 1.02}, options};
         auto policy = downpour(options, 3);
@@ -151,7 +151,7 @@ TEST(Downpour, WarmStartIsReplicaZeroAlone) {
   EXPECT_EQ(first_step, (std::vector<double>{1, 6, 6}));
 }
 
-TEST(Downpour, ASlowReplicaDelaysNobodyAndAddsStaleness) {
+TEST(Downpour, ASlowReplicaDelaysNoOtherAndAddsStaleness) {
   const ToyProblem problem;
   auto policy = downpour({}, 3);
   const auto results = train_virtually(*policy, problem, {.steps = {20, 20, 2}, .learning_rate = kRate}, {1, 1, 8});
@@ -250,7 +250,7 @@ TEST(Shat, ReplicasDifferLessThanUnderThePlainAsynchronousServerAndEasgd) {
   }
 }
 
-TEST(Shat, ASlowReplicaDelaysNobody) {
+TEST(Shat, ASlowReplicaDelaysNoOther) {
   const ToyProblem problem;
   auto policy = shat({.period = 1}, 3);
   const auto results = train_virtually(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 40, 1});

@@ -117,11 +117,11 @@ struct ToyOptions {
   /// Called on the replica's thread after the policy's after_step, or its finish (step = steps made).
   std::function<void(int replica, int64_t step, ReplicaState& state, ReplicaPolicy& policy, Hub& hub)> watch = {};
 
-  /// Whether the replica is to stop here, before that step. All stop and their states are kept in `checkpoint`; null:
-  /// they meet and go on.
+  /// True if the replica stops before that step. `checkpoint` receives the states of all replicas; null: they exchange
+  /// nothing, wait for each other and continue.
   std::function<bool(int replica, int64_t step)> stops = {};
   ToyCheckpoint* checkpoint = nullptr;
-  std::vector<int> meets = {};          ///< who meets; empty: all
+  std::vector<int> stop_together = {};  ///< replicas that wait for each other; empty: all
   const ToyCheckpoint* from = nullptr;  ///< null: the run begins anew
 };
 
@@ -179,7 +179,7 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
     if (!options.stops || !options.stops(r, step)) return false;
     if (step == steps) policy->settle(state);
     if (!options.checkpoint) {
-      hub.barrier(options.meets);
+      hub.barrier(options.stop_together);
       return false;
     }
     update.hold();

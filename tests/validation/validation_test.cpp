@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(Validation, GPipeWithManyMicroBatchesComesOut) { EXPECT_THAT(broken({gpipe_tpu(), gpipe_p100()}), IsEmpty()); }
+TEST(Validation, GPipeWithManyMicroBatchesIsReproduced) { EXPECT_THAT(broken({gpipe_tpu(), gpipe_p100()}), IsEmpty()); }
 
 TEST(Validation, SmallImagesAreFasterInDataParallelAndSlowerInAPipeline) {
   const Table table = small_images();
@@ -79,7 +79,7 @@ TEST(Validation, ARowThatLeavesItsGateIsNamed) {
   EXPECT_THAT(page({table}), HasSubstr("| above | 2.00 | 2.21 | +10.5 % | 10 % **left** |"));
 }
 
-TEST(Validation, SolveFindsWhereAFunctionComesToATarget) {
+TEST(Validation, SolveFindsWhereAFunctionReachesATarget) {
   EXPECT_NEAR(solve(0, 10, 9, [](double x) { return x * x; }), 3, 1e-9);
   EXPECT_NEAR(solve(1, 10, 0.25, [](double x) { return 1 / x; }), 4, 1e-9);
   EXPECT_NEAR(solve(0, 10, 200, [](double x) { return x * x; }), 10, 1e-9);  // out of reach: the nearer end

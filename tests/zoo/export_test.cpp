@@ -39,7 +39,7 @@ std::vector<ModelSpec> all_specs() {
   return specs;
 }
 
-TEST(SpecText, ComesBackWithAllOptions) {
+TEST(SpecText, IsReadBackWithAllOptions) {
   for (const ModelSpec& spec : all_specs()) {
     const ModelSpec read = spec_from_text(to_text(spec), "x.safetensors");
     EXPECT_EQ(make_model(read).fingerprint(), make_model(spec).fingerprint()) << spec.name;
@@ -72,7 +72,7 @@ TEST(ScriptSource, NamesPartsThatAreNoIdentifiers) {
   EXPECT_EQ(script_path("layer1.0.conv1.weight"), "getattr(self.layer1, \"0\").conv1.weight");
 }
 
-/// Of a kind that nobody knows.
+/// Of a kind that no exporter knows.
 class Strange final : public Layer {
  public:
   using Layer::Layer;

@@ -54,7 +54,7 @@ class PlainRun {
     std::map<std::string, at::Tensor> result;
     for (size_t id = nodes.size(); id-- > size_t(model_.input_count());) {
       const Node& node = nodes[id];
-      if (!gradients[id].defined()) continue;  // nobody asks for it: token ids, indices
+      if (!gradients[id].defined()) continue;  // no gradient is needed: token ids, indices
       auto input_gradients = node.layer->backward(*calls[id], gradients[id]);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         at::Tensor& sum = gradients[size_t(node.inputs[i])];

@@ -212,7 +212,7 @@ TEST(Zoo, UnetTakesImagesOfAnySize) {
   }
 }
 
-TEST(Zoo, NamesWhatItDoesNotKnow) {
+TEST(Zoo, NamesUnknownValues) {
   auto message = [](ModelSpec spec) {
     try {
       make_model(spec);

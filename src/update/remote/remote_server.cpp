@@ -67,7 +67,7 @@ int RemoteServer::client_of(const std::string& peer) const {
   return found == clients_.end() ? -1 : int(found - clients_.begin());
 }
 
-std::vector<bool> RemoteServer::who_is_here() const {
+std::vector<bool> RemoteServer::present_clients() const {
   std::vector<bool> here;
   for (const Client& client : clients_)
     here.push_back(client.is == Is::joined || client.is == Is::here || (client.is == Is::awaited && !started_));
@@ -195,7 +195,7 @@ void RemoteServer::handle(int client, Message message) {
     case Verb::sum:
     case Verb::total:
     case Verb::sum_meanwhile:
-    case Verb::gather: return send_all(gathering_.add(client, std::move(message), now(), who_is_here()));
+    case Verb::gather: return send_all(gathering_.add(client, std::move(message), now(), present_clients()));
     case Verb::visit: return visit(client, std::move(message));
     case Verb::report:
       clients_[size_t(client)].has_begun = true;
@@ -295,7 +295,7 @@ void RemoteServer::lose(int client, const std::string& why) {
   gathering_.forget(client);
   if (server_) server_->lose(client, now());
   for (size_t s = 0; s < parked_.size(); ++s) offer_parked(int(s));
-  send_all(gathering_.without(who_is_here(), now()));
+  send_all(gathering_.without(present_clients(), now()));
 }
 
 void RemoteServer::look_after() {

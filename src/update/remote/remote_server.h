@@ -111,7 +111,7 @@ class RemoteServer final : public HubWorld {
   /// Sends to a client that is present. A client that is gone becomes lost.
   void send(int client, const Message& message);
   void send_all(const std::vector<Gathering::Answer>& answers);
-  std::vector<bool> who_is_here() const;
+  std::vector<bool> present_clients() const;
   int count(Is is) const;
   int client_of(const std::string& peer) const;
   /// Notifies all clients and throws.

@@ -227,7 +227,7 @@ TEST(Import, BatchNormOfSequencesIsTheSameLayer) {
   expect_same_as_module(script, /*training=*/false);
 }
 
-TEST(Import, DropoutBecomesALayerAndSaysWhenTracingHasSwitchedItOff) {
+TEST(Import, DropoutBecomesALayerAndWarnsIfTracingDisabledIt) {
   const Script on{
       make_module("def forward(self, x: Tensor):\n  return torch.dropout(x * self.weight, 0.5, self.training)\n",
                   {{"weight", {6}}}),
@@ -439,7 +439,7 @@ TEST(Import, ACausalMaskIsRecognised) {
   EXPECT_THAT(kinds_of(expect_same_as_module(fused_attention(mask)).model), ElementsAre("linear", "attention"));
 }
 
-TEST(Import, WhatIsNotQuiteAttentionStaysItsOperators) {
+TEST(Import, AlmostAttentionStaysItsOperators) {
   const ImportedModel imported = expect_same_as_module(fused_attention("scores = scores * 1.5"));
   EXPECT_THAT(kinds_of(imported.model), Contains("softmax"));
   EXPECT_THAT(kinds_of(imported.model), ::testing::Not(Contains("attention")));

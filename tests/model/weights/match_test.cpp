@@ -211,7 +211,7 @@ TEST(MatchWeights, IntegersAreNoParameters) {
   EXPECT_EQ(match_weights(small_model(), file, {}, "x.pt").tensors.at("fc1.bias").scalar_type(), at::kBFloat16);
 }
 
-TEST(MatchWeights, WhatPyTorchDerivesIsNotMissedAndNotUnexpected) {
+TEST(MatchWeights, DerivedValuesOfPyTorchAreOptional) {
   TensorMap file{{"wte.weight", at::randn({10, 4})},
                  {"h.0.attn.bias", at::ones({1, 1, 8, 8})},
                  {"h.0.attn.masked_bias", at::scalar_tensor(-1e4)},

@@ -70,7 +70,7 @@ TEST_F(Safetensors, AnEmptyFileHoldsNothing) {
   EXPECT_TRUE(read_safetensors(folder_ / "y").tensors.empty());
 }
 
-TEST_F(Safetensors, WhatIsWrittenFollowsTheDescription) {
+TEST_F(Safetensors, WrittenFilesFollowTheDescription) {
   const at::Tensor matrix = at::arange(12, at::kFloat).view({3, 4});
   const TensorMap tensors{{"byte", at::tensor({1, 2, 3}, at::kByte)},
                           {"long", at::tensor({int64_t{-5}})},

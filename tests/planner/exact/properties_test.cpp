@@ -233,7 +233,7 @@ TEST(FindPlan, SaysWhatIsMissingAndWhatWouldFit) {
   EXPECT_TRUE(answer.shortfall->is_least);
 }
 
-TEST(FindPlan, SaysTheLeastThatIsKnownToBeMissingWhenTheTimeIsUp) {
+TEST(FindPlan, ReportsTheLeastMissingBytesAtTheTimeLimit) {
   const Model model = zoo_model(1);
   Cluster cluster = Cluster::uniform(2);
   const FakeCosts costs(model, 1);
@@ -286,7 +286,7 @@ TEST(WhatIf, AnswersForTheChangedCluster) {
   EXPECT_GT(tighter, 0);
 }
 
-TEST(WhatIf, BeginsWithWhatIsKnownAndSaysWhenTheTimeIsUp) {
+TEST(WhatIf, BeginsWithTheKnownPlanAndReportsTheTimeLimit) {
   Random random(3);
   const Model model = random_model(random, 6, 8, true, false);
   Cluster cluster = random_cluster(random, 4);
