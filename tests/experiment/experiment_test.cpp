@@ -1,11 +1,9 @@
-// Experiment files: what they may say, and how mistakes are answered; learning-rate schedules.
+// Experiment files: their keys, defaults and overrides, and the errors of wrong ones.
 #include "experiment/read_experiment.h"
 #include "experiment/run_spec.h"
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <numbers>
 
 #include "../base/expect_error.h"
 
@@ -455,44 +453,6 @@ TEST_F(ExperimentFile, Overrides) {
   refuse({"--set bacth=3", "bacth"}, "", "", o);
   o.set = {"batch=0"};
   refuse({"--set batch=0", "at least 1"}, "", "", o);
-}
-
-TEST(Steps, OfALength) {
-  EXPECT_EQ(steps_of({2, Length::Unit::epochs}, 7), 14);
-  EXPECT_EQ(steps_of({0.25, Length::Unit::epochs}, 10), 3);   // rounded
-  EXPECT_EQ(steps_of({0.001, Length::Unit::epochs}, 10), 1);  // at least one
-  EXPECT_EQ(steps_of({5, Length::Unit::steps}, 7), 5);
-  EXPECT_GT(steps_of({1e300, Length::Unit::steps}, 7), int64_t{1} << 60);  // never, and not 1
-  EXPECT_GT(steps_of({1e18, Length::Unit::epochs}, 1000), int64_t{1} << 60);
-}
-
-TEST(LearningRate, Constant) {
-  Experiment e;
-  e.optimizer.learning_rate = 0.4;
-  for (int64_t step : {0, 5, 99}) EXPECT_DOUBLE_EQ(learning_rate_at(e, step, 100, 10), 0.4);
-}
-
-TEST(LearningRate, WarmsUpThenFollowsTheCosine) {
-  Experiment e;
-  e.optimizer.learning_rate = 0.4;
-  e.schedule.kind = LearningRateSchedule::Kind::cosine;
-  e.schedule.warmup = {0.4, Length::Unit::epochs};  // 4 of 10 steps
-  const double expected[] = {0.1, 0.2, 0.3, 0.4};
-  for (int64_t step = 0; step < 4; ++step) EXPECT_DOUBLE_EQ(learning_rate_at(e, step, 104, 10), expected[step]);
-  EXPECT_DOUBLE_EQ(learning_rate_at(e, 4, 104, 10), 0.4);
-  EXPECT_DOUBLE_EQ(learning_rate_at(e, 54, 104, 10), 0.2);
-  EXPECT_NEAR(learning_rate_at(e, 29, 104, 10), 0.2 * (1 + std::cos(std::numbers::pi / 4)), 1e-15);
-  EXPECT_GT(learning_rate_at(e, 103, 104, 10), 0);
-  EXPECT_LT(learning_rate_at(e, 103, 104, 10), 0.001);
-}
-
-TEST(LearningRate, WarmUpAlone) {
-  Experiment e;
-  e.optimizer.learning_rate = 1;
-  e.schedule.warmup = {10, Length::Unit::steps};
-  EXPECT_DOUBLE_EQ(learning_rate_at(e, 0, 20, 5), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate_at(e, 9, 20, 5), 1);
-  EXPECT_DOUBLE_EQ(learning_rate_at(e, 15, 20, 5), 1);
 }
 
 TEST_F(ExperimentFile, Weights) {

@@ -1,4 +1,4 @@
-// [optimizer] tables: learning-rate schedules step by step, what each kind takes, and how mistakes are answered.
+// [optimizer] tables: learning-rate schedules step by step, the keys of each kind, the errors of wrong ones.
 #include "experiment/learning_rate.h"
 
 #include <cmath>
@@ -156,6 +156,44 @@ TEST(Kinds, ValuesOutOfRange) {
   refuse({"minimum_learning_rate", "above learning_rate"},
          "schedule = \"cosine\"\nlearning_rate = 0.1\nminimum_learning_rate = 0.2");
   refuse({"reference_batch", "at least 0"}, "reference_batch = -1");
+}
+
+TEST(Steps, OfALength) {
+  EXPECT_EQ(steps_of({2, Length::Unit::epochs}, 7), 14);
+  EXPECT_EQ(steps_of({0.25, Length::Unit::epochs}, 10), 3);   // rounded
+  EXPECT_EQ(steps_of({0.001, Length::Unit::epochs}, 10), 1);  // at least one
+  EXPECT_EQ(steps_of({5, Length::Unit::steps}, 7), 5);
+  EXPECT_GT(steps_of({1e300, Length::Unit::steps}, 7), int64_t{1} << 60);  // never, and not 1
+  EXPECT_GT(steps_of({1e18, Length::Unit::epochs}, 1000), int64_t{1} << 60);
+}
+
+TEST(LearningRate, Constant) {
+  Experiment e;
+  e.optimizer.learning_rate = 0.4;
+  for (int64_t step : {0, 5, 99}) EXPECT_DOUBLE_EQ(learning_rate_at(e, step, 100, 10), 0.4);
+}
+
+TEST(LearningRate, WarmsUpThenFollowsTheCosine) {
+  Experiment e;
+  e.optimizer.learning_rate = 0.4;
+  e.schedule.kind = LearningRateSchedule::Kind::cosine;
+  e.schedule.warmup = {0.4, Length::Unit::epochs};  // 4 of 10 steps
+  const double expected[] = {0.1, 0.2, 0.3, 0.4};
+  for (int64_t step = 0; step < 4; ++step) EXPECT_DOUBLE_EQ(learning_rate_at(e, step, 104, 10), expected[step]);
+  EXPECT_DOUBLE_EQ(learning_rate_at(e, 4, 104, 10), 0.4);
+  EXPECT_DOUBLE_EQ(learning_rate_at(e, 54, 104, 10), 0.2);
+  EXPECT_NEAR(learning_rate_at(e, 29, 104, 10), 0.2 * (1 + std::cos(std::numbers::pi / 4)), 1e-15);
+  EXPECT_GT(learning_rate_at(e, 103, 104, 10), 0);
+  EXPECT_LT(learning_rate_at(e, 103, 104, 10), 0.001);
+}
+
+TEST(LearningRate, WarmUpAlone) {
+  Experiment e;
+  e.optimizer.learning_rate = 1;
+  e.schedule.warmup = {10, Length::Unit::steps};
+  EXPECT_DOUBLE_EQ(learning_rate_at(e, 0, 20, 5), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate_at(e, 9, 20, 5), 1);
+  EXPECT_DOUBLE_EQ(learning_rate_at(e, 15, 20, 5), 1);
 }
 
 }  // namespace

@@ -1,32 +1,26 @@
-// Update policies that are stopped and go on from their state: as the undisturbed run, bit for bit.
+// Update policies that are stopped and resumed from their state: equal to the undisturbed run, bit for bit.
 #include "update/policy_state.h"
-#include "update/hub/thread_world.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstring>
-#include <memory>
 
-#include "../base/expect_error.h"
-#include "toy.h"
+#include "toy_run.h"
 #include "update/async_average.h"
 #include "update/diloco.h"
 #include "update/downpour.h"
 #include "update/easgd.h"
 #include "update/federated.h"
 #include "update/hogwild.h"
-#include "update/hub/virtual_world.h"
 #include "update/local_sgd.h"
 #include "update/partial.h"
 #include "update/shat.h"
 #include "update/synchronous.h"
-#include "worlds.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kRate = 0.05;
 constexpr int64_t kMoreThanEnough = 100000;  // steps: clients stop when there are no more rounds
 const Length kEachEpoch{1, Length::Unit::epochs};
 Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
@@ -56,57 +50,6 @@ PolicyState through_bytes(const PolicyState& state) {
   }
   return policy_state_from(read, "policy.json");
 }
-
-// -- runs
-
-struct ToyRun {
-  std::function<std::unique_ptr<UpdatePolicy>(int replicas)> make;
-  std::vector<double> seconds = {1, 1.5, 0.75};
-  std::vector<int64_t> steps = {12};
-  double momentum = 0;
-  at::ScalarType dtype = at::kDouble;
-  bool threads = false;
-  std::function<double(int64_t)> schedule = {};
-  bool has_statistics = true;
-  VirtualLinks links = {.replicas = {{.bandwidth = 64, .latency = 0.25}}, .server = {.bandwidth = 256}};
-
-  int replicas() const { return int(seconds.size()); }
-
-  struct Outcome {
-    std::vector<ToyResult> results;
-    std::vector<std::vector<Vector>> trace;  ///< by replica: its weights after each step
-  };
-  /// Running statistics change with every step.
-  Outcome train(UpdatePolicy& policy, ToyOptions options) const {
-    const ToyProblem problem{.seed = 5, .samples = {12, 8, 9}};
-    Outcome outcome;
-    outcome.trace.resize(seconds.size());
-    options.steps = steps;
-    options.momentum = momentum;
-    options.dtype = dtype;
-    options.schedule = schedule;
-    options.learning_rate = kRate;
-    if (has_statistics)
-      options.statistics = [&](int r) {
-        return std::vector<RunningStatistics>{{at::full({3}, 0.5 * r, dtype), at::full({3}, 1.0 + r, dtype)}};
-      };
-    options.watch = [&](int r, int64_t step, ReplicaState& state, ReplicaPolicy&, Hub&) {
-      outcome.trace[size_t(r)].push_back(to_vector(state.weights));
-      if (step >= steps.back() || !has_statistics) return;  // after finish
-      state.statistics[0].mean.mul_(0.9).add_(0.1 * r + 0.01 * double(step));
-      state.statistics[0].variance.mul_(0.8).add_(0.3 + 0.05 * double(step));
-    };
-    if (threads) {
-      ThreadWorld world(replicas(), policy.server());
-      outcome.results = train_toy(world, policy, problem, options);
-    } else {
-      const FixedTimes times(seconds);
-      VirtualWorld world(replicas(), times, links, policy.server());
-      outcome.results = train_toy(world, policy, problem, options);
-    }
-    return outcome;
-  }
-};
 
 ToyCheckpoint through_bytes(const ToyCheckpoint& checkpoint) {
   ToyCheckpoint read{through_bytes(checkpoint.policy), {}, checkpoint.replicas, checkpoint.steps};
@@ -171,15 +114,6 @@ void expect_resumes_anywhere(const ToyRun& run, const std::string& what, int64_t
                                                                      : k / 2); },
           what + " apart, after " + std::to_string(k));
   }
-}
-
-template <class Policy, class Options>
-auto with(Policy make, Options options) {
-  return [=](int) { return make(options); };
-}
-template <class Policy, class Options>
-auto with_replicas(Policy make, Options options) {
-  return [=](int replicas) { return make(options, replicas); };
 }
 
 /// On the modelled clock with three replicas, on threads with as many or, where the order of arrival matters, with one.
@@ -273,7 +207,7 @@ TEST(PolicyStates, Downpour) {
                                          {.shards = 2, .push_every = 2, .adagrad = true},
                                          {.fetch_every = 3, .push_every = 4, .warm_start = 3}}) {
     ToyRun run{.make = with_replicas(downpour, options)};
-    run.schedule = [](int64_t step) { return kRate / double(1 + step / 4); };
+    run.schedule = [](int64_t step) { return ToyRun::learning_rate / double(1 + step / 4); };
     expect_resumes_everywhere(run, options.description(), true, options.warm_start + 2);
   }
 }
@@ -376,131 +310,6 @@ TEST(FederatedRoundsState, TheOpenRoundHasAsLongLeft) {
   EXPECT_TRUE(other.is_complete(105)) << "client 2 has left, client 3 is back, but not in this round";
   other.next(105);
   EXPECT_EQ(other.record().selected, 3);
-}
-
-// -- what does not fit
-
-const ToyRun kElastic{.make = with_replicas(easgd, EasgdOptions{.period = 2, .shards = 2})};
-
-ToyCheckpoint checkpoint_of(const ToyRun& run) {
-  ToyCheckpoint checkpoint;
-  auto policy = run.make(run.replicas());
-  run.train(*policy, {.stops = [](int, int64_t step) { return step == 5; }, .checkpoint = &checkpoint});
-  return checkpoint;
-}
-
-void expect_refused(const ToyRun& run, const ToyCheckpoint& checkpoint, const std::vector<std::string>& parts) {
-  expect_error(Blame::user, parts, [&] {
-    auto policy = run.make(run.replicas());
-    run.train(*policy, {.from = &checkpoint});
-  });
-}
-
-TEST(PolicyStates, OfAnotherPolicyOrOtherOptionsAreRefused) {
-  const ToyCheckpoint checkpoint = checkpoint_of(kElastic);
-  ToyRun other = kElastic;
-  other.make = with_replicas(easgd, EasgdOptions{.period = 4, .shards = 2});
-  expect_refused(other, checkpoint,
-                 {"easgd,period=2", "this run's policy is \"easgd,period=4", "resume with the policy and options"});
-  other.make = with(local_sgd, LocalSgdOptions{});
-  expect_refused(other, checkpoint, {"\"easgd,period=2", "this run's policy is \"local-sgd,every=1 epochs"});
-}
-
-TEST(PolicyStates, OfOtherReplicasAreRefused) {
-  ToyCheckpoint checkpoint = checkpoint_of(kElastic);
-  std::swap(checkpoint.parts[0], checkpoint.parts[1]);
-  expect_refused(kElastic, checkpoint,
-                 {"update policy's state of replica", "it belongs to replica 1 of 3, this is replica 0 of 3"});
-  ToyRun fewer = kElastic;
-  fewer.seconds = {1, 1};
-  expect_refused(fewer, checkpoint_of(kElastic),
-                 {"it belongs to replica 0 of 3, this is replica 0 of 2", "resume with the experiment"});
-}
-
-TEST(PolicyStates, OfOtherSizesOrKindsAreRefused) {
-  const ToyCheckpoint good = checkpoint_of(kElastic);
-  ToyCheckpoint bad = good;
-  bad.policy.weights["server"] = at::zeros({12}, at::kDouble);
-  expect_refused(kElastic, bad, {"update policy's state, server: \"server\"", "elements of the state"});
-  bad.policy.weights["server"] = at::zeros({11}, at::kFloat);
-  expect_refused(kElastic, bad, {"\"server\"", "type Float, this run of type Double"});
-  bad = good;
-  bad.policy.statistics["server"].clear();
-  expect_refused(kElastic, bad, {"\"server\"", "other batch norms"});
-  bad = good;
-  bad.policy.integers.erase("server versions");
-  expect_refused(kElastic, bad, {"\"server versions\"", "no such value"});
-  bad = good;
-  bad.parts[0].integers["versions read"] = {1, 2, 3};
-  expect_refused(kElastic, bad, {"state of replica 0", "\"versions read\"", "3 numbers, this run 2"});
-  bad = good;
-  bad.parts[0].reals["something"] = {1};
-  expect_refused(kElastic, bad, {"\"something\"", "has no such value"});
-  const ToyRun outer{.make = with(diloco, DilocoOptions{.every = 4})};
-  bad = checkpoint_of(outer);
-  bad.parts[0].weights["outer momentum"] = at::zeros({12}, at::kDouble);
-  expect_refused(outer, bad, {"\"outer momentum\"", "12 elements, this run 11"});
-}
-
-TEST(PolicyStates, TextsAndTensorsOfAnotherKindAreRefused) {
-  PolicyStateParts parts = parts_of(checkpoint_of(kElastic).policy);
-  parts.tensors.emplace_back("optimizer/m", at::zeros({1}));
-  expect_error(Blame::user, {"policy.json", "\"optimizer/m\"", "not a tensor of an update policy"},
-               [&] { policy_state_from(parts, "policy.json"); });
-  parts.tensors.clear();
-  expect_error(Blame::user, {"\"statistics/server/0/mean\"", "missing"},
-               [&] { policy_state_from(parts, "policy.json"); });
-  parts.text = "{";
-  expect_error(Blame::user, {"policy.json", "cannot be read"}, [&] { policy_state_from(parts, "policy.json"); });
-}
-
-// -- beside a server that goes on
-
-TEST(PolicyStates, WithoutTheServersThoseOfReplicasAreRefused) {
-  const ToyCheckpoint checkpoint = checkpoint_of(kElastic);
-  auto policy = kElastic.make(3);
-  ThreadWorld world(3, policy->server());
-  expect_error(Blame::run, {"the replica was resumed, but the server was not"}, [&] {
-    run_replicas(world, [&](Hub& hub) {
-      ReplicaState state = copy_of(checkpoint.replicas[size_t(hub.replica())]);
-      policy->for_replica(hub)->resume(checkpoint.parts[size_t(hub.replica())], state);
-    });
-  });
-}
-
-TEST(PolicyStates, ReplicasWithoutAnyBeginWithTheServersWeights) {
-  const ToyCheckpoint checkpoint = checkpoint_of(kElastic);
-  auto policy = kElastic.make(3);
-  policy->resume(checkpoint.policy, 0);
-  ThreadWorld world(3, policy->server());
-  run_replicas(world, [&](Hub& hub) {
-    ReplicaState state = copy_of(checkpoint.replicas[size_t(hub.replica())]);
-    for (at::Tensor& w : state.weights) w.zero_();
-    auto replica = policy->for_replica(hub);
-    if (hub.replica() == 1) {  // the only one that has kept its part
-      replica->resume(checkpoint.parts[1], state);
-      EXPECT_EQ(to_vector(state.weights), Vector(11)) << "the caller's";
-      return;
-    }
-    replica->begin(state);
-    EXPECT_EQ(to_vector(state.weights), to_vector({checkpoint.policy.weights.at("server")}));
-    EXPECT_TRUE(at::equal(state.statistics[0].mean, checkpoint.policy.statistics.at("server")[0].mean));
-    EXPECT_EQ(hub.counts().visits, 0);
-  });
-}
-
-TEST(PolicyStates, AClientWithoutAnyBeginsItsRoundAgain) {
-  const FederatedOptions options{.rounds = {.clients = 2, .rounds = 2}, .local = steps(3)};
-  const ToyRun run{.make = with(federated, options), .seconds = {1, 1}, .steps = {kMoreThanEnough}};
-  ToyCheckpoint checkpoint;
-  auto first = federated(options);
-  run.train(*first, {.stops = [](int, int64_t step) { return step == 2; }, .checkpoint = &checkpoint});
-  auto second = federated(options);
-  second->resume(checkpoint.policy, 0);
-  const Vector all_over =
-      run.train(*second, {}).results[0].weights;  // from step 0, with the server's weights, which are the first ones
-  auto third = federated(options);
-  EXPECT_EQ(all_over, run.train(*third, {}).results[0].weights);
 }
 
 }  // namespace
