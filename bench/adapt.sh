@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs in which something changes half-way: links that become 20 times slower (examples/adapt.toml), or a worker that computes for three times as
-# long (examples/adapt-worker.toml). Seconds of training under plans that stay, and of the run that begins under "data" and adapts, changes of
-# plan included. Alternately. Below the table what each adaptive run changed.
+# Runs in which something changes half-way: links that become 20 times slower (examples/adapt.toml), or a worker that
+# computes for three times as long (examples/adapt-worker.toml). Seconds of training under plans that stay, and of the
+# run that begins under "data" and adapts, changes of plan included. Alternately. Below the table what each adaptive
+# run changed.
 #
 # Usage: bench/adapt.sh [BUILD_FOLDER] [ROUNDS] [links|worker]   (default: build, 3 rounds, links)
 set -eu

@@ -1,6 +1,7 @@
 #!/bin/sh
-# How much checkpoints cost a run: the same training with checkpoints every so many steps and without any, alternately. Per round: milliseconds that
-# training stood still for one checkpoint, as a share of the run's time, and seconds of training with checkpoints over those without. Aim: below 5 %.
+# How much checkpoints cost a run: the same training with checkpoints every so many steps and without any,
+# alternately. Per round: milliseconds that training stood still for one checkpoint, as a share of the run's time, and
+# seconds of training with checkpoints over those without. Aim: below 5 %.
 #
 # Usage: bench/checkpoint_stall.sh [BUILD_FOLDER] [EXPERIMENT] [EVERY] [STEPS] [ROUNDS] [PLAN] [PROCESSES]
 #   (default: build, examples/mnist.toml, 50 steps, 600, 3, data, workers that are threads)
@@ -21,7 +22,8 @@ use_folder
 run() {
   name=$1
   shift
-  "$build/trireme" ${processes:+launch -n "$processes"} train "$experiment" --plan "$plan" --steps "$steps" --set "evaluate_every=$steps steps" --set time_limit="1 h" \
+  "$build/trireme" ${processes:+launch -n "$processes"} train "$experiment" --plan "$plan" --steps "$steps" \
+    --set "evaluate_every=$steps steps" --set time_limit="1 h" \
     --set save_weights=false --out "$work/$name" --json "$work/$name.json" "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 }
 

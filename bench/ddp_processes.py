@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Two processes over gloo: Trireme's data plan beside PyTorch's DistributedDataParallel, both through the same two cores and the same network,
-run alternately: a ResNet-18 on 32x32 images (resnet18, torchvision's, is bound by its weights; cifar-resnet18 by arithmetic), batch 128, channels_last,
-one thread per process and tcmalloc in both. First over this machine's loopback, then, where root and network namespaces are to be had, between two
-hosts with a connection of 1 Gbit/s each (tests/cli/emulated_hosts.py).
+"""Two processes over gloo: Trireme's data plan beside PyTorch's DistributedDataParallel, both through the same two
+cores and the same network, run alternately: a ResNet-18 on 32x32 images (resnet18, torchvision's, is bound by its
+weights; cifar-resnet18 by arithmetic), batch 128, channels_last, one thread per process and tcmalloc in both. First
+over this machine's loopback, then, where root and network namespaces are to be had, between two hosts with a
+connection of 1 Gbit/s each (tests/cli/emulated_hosts.py).
 
-Exposed communication is what a step takes longer than the step of processes that do not communicate: two of them side by side, each with half the
-batch. Prints a table for docs/backends.md.
+Exposed communication is what a step takes longer than the step of processes that do not communicate: two of them side
+by side, each with half the batch. Prints a table for docs/backends.md.
 
 Usage: bench/ddp_processes.py BUILD [ROUNDS] [MODEL]   (3 rounds, resnet18; needs train_step and Debian's python3-torch)"""
 import glob
@@ -53,10 +54,11 @@ class Bench:
         environment = dict(os.environ, LD_PRELOAD=MALLOC if command is self.pytorch else "", TRIREME_TOKEN=self.token,
                            GLOO_SOCKET_IFNAME=network.interface, OMP_NUM_THREADS="1")
         if together:
-            environment.update(RANK=str(rank), WORLD_SIZE=str(PROCESSES), LOCAL_RANK="0", MASTER_ADDR=network.address(0), MASTER_PORT=str(self.port))
+            environment.update(RANK=str(rank), WORLD_SIZE=str(PROCESSES), LOCAL_RANK="0", MASTER_ADDR=network.address(0),
+                               MASTER_PORT=str(self.port))
         extra = ["--processes", "1"] if command is self.pytorch and not together else ["--plan", "single"] if not together else []
-        return subprocess.Popen(network.inside(rank, on_core(rank, [*command, *self.flags, "--batch", str(batch), *extra])), env=environment,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(network.inside(rank, on_core(rank, [*command, *self.flags, "--batch", str(batch), *extra])),
+                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def rate(self, network, command, together):
         """Images per second of both processes: of one run of both, or of two that do not know of each other."""
@@ -85,7 +87,8 @@ def measure(bench, network, rounds):
         rows.append((*together, together[0] / together[1], *exposed))
         print(network.name, number, *(f"{x:.1f}" for x in (*alone, *rows[-1])), file=sys.stderr, flush=True)
     columns = list(zip(*rows))
-    print(f"| {network.name} | {spread(columns[0], 1)} | {spread(columns[1], 1)} | {spread(columns[2], 2)} | {spread(columns[3], 0)} | {spread(columns[4], 0)} |",
+    print(f"| {network.name} | {spread(columns[0], 1)} | {spread(columns[1], 1)} | {spread(columns[2], 2)} | {spread(columns[3], 0)} | "
+          f"{spread(columns[4], 0)} |",
           flush=True)
 
 

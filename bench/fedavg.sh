@@ -1,6 +1,6 @@
 #!/bin/sh
-# Rounds of federated averaging to 97 % on MNIST beside the published ones (examples/fedavg.toml), and what unequal clients, dropouts and late
-# answers cost. Prints tables. About 40 minutes of an idle core.
+# Rounds of federated averaging to 97 % on MNIST beside the published ones (examples/fedavg.toml), and what unequal
+# clients, dropouts and late answers cost. Prints tables. About 40 minutes of an idle core.
 #
 # Usage: bench/fedavg.sh [BUILD_FOLDER] [RUNS_FOLDER]   (default: build, a temporary one; runs that a folder has already are not made again)
 set -eu

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Plans on four hosts: network namespaces of this machine, each with a connection of 1 Gbit/s (tests/cli/emulated_hosts.py). Trains ResNet-18 on
-CIFAR-10 under several plans, one process on each host, and sets measured steps beside those that `trireme simulate` gives for that network from a
-profile of this machine. Writes a table for docs/launch.md to the standard output. Needs root; a kernel without netem adds no delay.
+"""Plans on four hosts: network namespaces of this machine, each with a connection of 1 Gbit/s
+(tests/cli/emulated_hosts.py). Trains ResNet-18 on CIFAR-10 under several plans, one process on each host, and sets
+measured steps beside those that `trireme simulate` gives for that network from a profile of this machine. Writes a
+table for docs/launch.md to the standard output. Needs root; a kernel without netem adds no delay.
 
 Usage: bench/four_hosts.py TRIREME OUT [STEPS]   (STEPS: 12; TRIREME_DATA: the folder with CIFAR-10. OUT keeps the profile and the runs)"""
 import json
@@ -17,7 +18,8 @@ from emulated_hosts import EmulatedHosts, missing  # noqa: E402
 HOSTS, BANDWIDTH, ONE_WAY = 4, 1e9 / 8, 0.1e-3
 # name in the table, strategy
 PLANS = [("data", "data"), ("data, gradients in bf16", "data,compression=bf16"), ("GPipe", "gpipe"), ("1F1B", "1f1b"),
-         ("hybrid: data 2 x pipeline 2", "data=2,pipeline=2"), ("hybrid: data 2 x tensor 2", "data=2,tensor=2"), ("found by the planner", "exact")]
+         ("hybrid: data 2 x pipeline 2", "data=2,pipeline=2"), ("hybrid: data 2 x tensor 2", "data=2,tensor=2"),
+         ("found by the planner", "exact")]
 EXPERIMENT = """
 name = "four-hosts"
 seed = 1
@@ -59,14 +61,15 @@ class Bench:
         return done.stdout
 
     def predict(self, files, links):
-        self.run("simulate", self.experiment, "--devices", HOSTS, "--strategies", ",".join(files), "--profile", "profile.json", *links, "--json", "simulated.json")
+        self.run("simulate", self.experiment, "--devices", HOSTS, "--strategies", ",".join(files), "--profile", "profile.json", *links,
+                 "--json", "simulated.json")
         rows = json.loads((self.out / "simulated.json").read_text())["rows"]
         return {row["name"]: row for row in rows}
 
     def measure(self, network, file, devices):
         result = f"{file}.measured"
-        self.run("launch", "--hosts", network.hosts(devices), "--ssh", network.instead_of_ssh(), "--no-bind", "train", self.experiment, "--plan", file,
-                 "--out", f"run-{file}", "--json", result)
+        self.run("launch", "--hosts", network.hosts(devices), "--ssh", network.instead_of_ssh(), "--no-bind", "train", self.experiment,
+                 "--plan", file, "--out", f"run-{file}", "--json", result)
         row = json.loads((self.out / result).read_text())["rows"][0]
         if row["status"] != "ok":
             sys.exit(f"four_hosts.py: {file}: {row['reason']}")
@@ -79,7 +82,8 @@ def ranks(times):
 
 def rightly_ranked(predicted, measured, least=1.1):
     """Pairs of plans whose measured steps differ by more than a tenth, and those of them whose order was predicted."""
-    pairs = [(a, b) for a in range(len(measured)) for b in range(a) if max(measured[a], measured[b]) > least * min(measured[a], measured[b])]
+    pairs = [(a, b) for a in range(len(measured)) for b in range(a)
+             if max(measured[a], measured[b]) > least * min(measured[a], measured[b])]
     return sum((predicted[a] < predicted[b]) == (measured[a] < measured[b]) for a, b in pairs), len(pairs)
 
 
@@ -92,20 +96,24 @@ def main():
     bench.run("profile", bench.experiment, "--devices", 2, "--budget", "90 s", "--out", "profile.json")
     with EmulatedHosts(HOSTS, "1gbit", ONE_WAY) as network:
         trip, speed = network.measure()
-        links = ["--set", f'cluster.link.bandwidth="{BANDWIDTH * 8 / 1e9} Gbit/s"', "--set", f'cluster.link.latency="{trip / 2 * 1e6:.0f} us"']
+        links = ["--set", f'cluster.link.bandwidth="{BANDWIDTH * 8 / 1e9} Gbit/s"',
+                 "--set", f'cluster.link.latency="{trip / 2 * 1e6:.0f} us"']
         files = {}
         for number, (name, strategy) in enumerate(PLANS):
             file = f"{number}.json"
-            plan = bench.run("plan", "show", strategy, bench.experiment, "--json", "-", "--devices", HOSTS, *(["--profile", "profile.json", *links] if strategy == "exact" else []))
+            plan = bench.run("plan", "show", strategy, bench.experiment, "--json", "-", "--devices", HOSTS,
+                             *(["--profile", "profile.json", *links] if strategy == "exact" else []))
             (bench.out / file).write_text(plan)
             files[name] = file, json.loads(plan)["devices"]
         predicted = bench.predict([file for file, devices in files.values() if devices == HOSTS], links)
-        rows = [(name, predicted[file.removesuffix(".json")], bench.measure(network, file, devices)) for name, (file, devices) in files.items() if devices == HOSTS]
+        rows = [(name, predicted[file.removesuffix(".json")], bench.measure(network, file, devices))
+                for name, (file, devices) in files.items() if devices == HOSTS]
         fewer = [f"{name}: {devices} devices" for name, (_, devices) in files.items() if devices != HOSTS]
     times = [[row["step_seconds"]["median"] for row in of] for of in ([p for _, p, _ in rows], [m for _, _, m in rows])]
     print(f"Four hosts, each with one connection: {speed * 8 / 1e9:.2f} Gbit/s between two as measured, round trip {trip * 1e3:.2f} ms"
           f"{'' if network.delayed else ' (no delay was added: this kernel has no netem)'}; {os.cpu_count()} cores for all.\n")
-    print("| plan | sent, MiB per step | predicted step, ms | measured step, ms | measured over predicted | place predicted | place measured |")
+    print("| plan | sent, MiB per step | predicted step, ms | measured step, ms | measured over predicted | place predicted | place "
+          "measured |")
     print("|---|---|---|---|---|---|---|")
     for (name, _, m), p_time, m_time, p_rank, m_rank in zip(rows, *times, *map(ranks, times)):
         sent = (m["communication"]["bytes_per_step"] or 0) / 2**20

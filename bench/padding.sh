@@ -29,4 +29,5 @@ while [ "$round" -lt "$rounds" ]; do
   echo "$(basename "$experiment") $(speed 0) $(speed "$multiple")" >>"$work/lines"
 done
 echo
-/usr/bin/python3 -B "$here/peers/ratio_table.py" "$work/lines" "experiment" "all padding, samples/s;multiple of $multiple" "little / all=2/1"
+/usr/bin/python3 -B "$here/peers/ratio_table.py" "$work/lines" "experiment" \
+  "all padding, samples/s;multiple of $multiple" "little / all=2/1"

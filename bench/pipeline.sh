@@ -39,6 +39,8 @@ for precision in fp32 bf16; do
     echo "$precision $one $two $balanced $peer1 $peer2 $split $zero" >>"$work/lines"
   done
 done
-/usr/bin/python3 -B "$here/peers/ratio_table.py" "$work/lines" "precision" \
-  "1 worker, images/s;1f1b, cut before layer3;1f1b, balanced by profile;torchgpipe, 1 thread;torchgpipe, 2 threads;1 worker, 8 micro-batches;zero-bubble, balanced" \
-  "1f1b / 1 worker=2/1;balanced / 1 worker=3/1;1f1b / torchgpipe 1 thread=2/4;1f1b / torchgpipe 2 threads=2/5;balanced / 1 worker, 8 micro-batches=3/6;zero-bubble / 1 worker=7/1"
+columns="1 worker, images/s;1f1b, cut before layer3;1f1b, balanced by profile;torchgpipe, 1 thread;torchgpipe, 2 threads"
+columns="$columns;1 worker, 8 micro-batches;zero-bubble, balanced"
+ratios="1f1b / 1 worker=2/1;balanced / 1 worker=3/1;1f1b / torchgpipe 1 thread=2/4;1f1b / torchgpipe 2 threads=2/5"
+ratios="$ratios;balanced / 1 worker, 8 micro-batches=3/6;zero-bubble / 1 worker=7/1"
+/usr/bin/python3 -B "$here/peers/ratio_table.py" "$work/lines" "precision" "$columns" "$ratios"

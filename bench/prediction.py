@@ -3,12 +3,14 @@ predictions are worth. Writes the table to stdout and, with --json, every case t
 
     bench/prediction.py [--rounds 3] [--steps 20] [--models mlp,lstm] [--json matrix.json]
 
-A machine that others use too is now fast, now slow, for seconds or minutes at a time. So the strategies of a model take turns, in rounds, each with a
-profile of its own made just before; what counts as measured is the least of the rounds' median steps, as predicted the least of their
-predictions: both are what the machine takes when it is least disturbed.
+A machine that others use too is now fast, now slow, for seconds or minutes at a time. So the strategies of a model
+take turns, in rounds, each with a profile of its own made just before; what counts as measured is the least of the
+rounds' median steps, as predicted the least of their predictions: both are what the machine takes when it is least
+disturbed.
 
-`compare` refits: it keeps the median of measured over predicted per model, for the next time. So a second figure says how far the last round's
-predictions were off when scaled by the median of the rounds before it, which have seen none of it."""
+`compare` refits: it keeps the median of measured over predicted per model, for the next time. So a second figure says
+how far the last round's predictions were off when scaled by the median of the rounds before it, which have seen none
+of it."""
 import argparse
 import json
 import os
@@ -81,7 +83,8 @@ def compare(args, name, workers, folder, number):
     with open(stem + ".toml", "w", encoding="utf-8") as file:
         file.write(COMMON.format(name=name, strategies=json.dumps(strategies)) + MODELS[name][0])
     out = f"{stem}-{number}.json"
-    profile = os.path.join(args.profiles, name + ".profile.json") if args.profiles else os.path.join(folder, f"{name}-{number}.profile.json")
+    profile = (os.path.join(args.profiles, name + ".profile.json") if args.profiles
+               else os.path.join(folder, f"{name}-{number}.profile.json"))
     forget_refits(profile)
     command = [args.trireme, "compare", stem + ".toml", "--devices", str(workers), "--steps", str(args.steps or MODELS[name][1]),
                "--profile", profile, "--json", out, "--out", f"{stem}-run-{number}"]

@@ -23,8 +23,8 @@ LEAST_ACCURACY = 0.96
 SECONDS_BETWEEN = (2, 12)             # of two disturbances
 SECONDS_FROZEN = (0.2, 3)
 MOST_GROWTH = 20 << 20                # of the launcher's memory, in bytes
-EXPERIMENT_FLAGS = ["--set", "elastic=true", "--set", "length=1 epochs", "--set", "evaluate_every=0.5 epochs", "--set", "checkpoint.every=50 steps",
-                    "--set", "target=0.97"]
+EXPERIMENT_FLAGS = ["--set", "elastic=true", "--set", "length=1 epochs", "--set", "evaluate_every=0.5 epochs",
+                    "--set", "checkpoint.every=50 steps", "--set", "target=0.97"]
 
 
 def marked(mark):
@@ -106,7 +106,8 @@ class Soak:
         with open(out + ".log", "w", encoding="utf-8") as log:
             example = os.path.join(HERE, "..", "examples", "mnist.toml")
             plan = self.draw.choice(["data", "zero1", "1f1b"])
-            command = [self.program, "launch", "-n", str(PROCESSES), *restarts, "train", example, "--plan", plan, *EXPERIMENT_FLAGS, "--out", out]
+            command = [self.program, "launch", "-n", str(PROCESSES), *restarts, "train", example, "--plan", plan, *EXPERIMENT_FLAGS,
+                       "--out", out]
             process = subprocess.Popen(command, env={**os.environ, MARK: self.mark}, stdout=log, stderr=log)
         use, settled, seen = [], time.monotonic() + 10, 0
         next_at = time.monotonic() + self.draw.uniform(*SECONDS_BETWEEN)
@@ -157,7 +158,8 @@ class Soak:
         self.check(not strangers, f"files are left: {strangers}")
         seconds = [change["seconds"] for change in row["changes"]] if "changes" in row else []
         print(f"run {self.counts['runs']}: {row['plan']}, {groups} groups, accuracy {accuracy:.4f}"
-              + (f", {sum(seconds) / len(seconds):.1f} s (at most {max(seconds):.1f} s) until training went on" if seconds else ""), flush=True)
+              + (f", {sum(seconds) / len(seconds):.1f} s (at most {max(seconds):.1f} s) until training went on" if seconds else ""),
+              flush=True)
 
     def soak(self):
         while time.monotonic() < self.end:

@@ -3,11 +3,12 @@
 #
 # 1. The policies' calls by themselves, in a step in which nothing is exchanged (policy_calls).
 # 2. A step of one worker under each policy, told to exchange after a million steps, beside a step of the plan `single`, run in turns.
-# 3. Two replicas on threads that average after every 16 steps over links of 100 Mbit/s, beside the same two without links and averages. Times
+# 3. Two replicas on threads that average after every 16 steps over links of 100 Mbit/s, beside the same two without
+#    links and averages. Times
 #    are between the ends of two steps: the last average and evaluations are not in them.
 #
-# Usage: bench/updates.sh [BUILD_FOLDER] [ROUNDS]   (default: build, 5 rounds). On a quiet machine with two cores. TRIREME_DATA: the folder with
-# MNIST and CIFAR-10.
+# Usage: bench/updates.sh [BUILD_FOLDER] [ROUNDS]   (default: build, 5 rounds). On a quiet machine with two cores.
+# TRIREME_DATA: the folder with MNIST and CIFAR-10.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What it costs an elastic run to lose no step with a rank: the same training with elastic = true and without, alternately, in processes. Per round: median
-# milliseconds of a step with and without, and their ratio.
+# What it costs an elastic run to lose no step with a rank: the same training with elastic = true and without,
+# alternately, in processes. Per round: median milliseconds of a step with and without, and their ratio.
 #
 # Usage: bench/whole_steps.sh [BUILD_FOLDER] [EXPERIMENT] [STEPS] [ROUNDS] [PROCESSES]
 #   (default: build, examples/mnist.toml, 600, 5, 2)
@@ -20,7 +20,8 @@ run() {
   name=$1
   shift
   "$build/trireme" launch -n "$processes" train "$experiment" --plan data --steps "$steps" --set "evaluate_every=$steps steps" \
-    --set time_limit="1 h" --set save_weights=false --set "checkpoint.every=$steps steps" --out "$work/$name" --json "$work/$name.json" "$@" \
+    --set time_limit="1 h" --set save_weights=false --set "checkpoint.every=$steps steps" \
+    --out "$work/$name" --json "$work/$name.json" "$@" \
     >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 }
 

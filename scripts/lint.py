@@ -6,9 +6,10 @@
     scripts/lint.py tidy --all      # all files: hours; thread-safety --all: minutes
     scripts/lint.py tidy --files src/base/threads.cpp
 
-The base is the environment's CHECK_BASE; where that is not set, the commit at which HEAD left main; on main itself, the commit 20
-before HEAD. Changes by commits of .git-blame-ignore-revs do not count. The newest changes come first, and what does not fit into --most files
-and --seconds is left out and reported. A changed header is checked in one file that includes it.
+The base is the environment's CHECK_BASE; where that is not set, the commit at which HEAD left main; on main itself,
+the commit 20 before HEAD. Changes by commits of .git-blame-ignore-revs do not count. The newest changes come first,
+and what does not fit into --most files and --seconds is left out and reported. A changed header is checked in one
+file that includes it.
 
 Most of the time goes into libtorch's headers, so files that can be are compiled together. The exit status is 1 where something was found.
 """

@@ -66,8 +66,15 @@ chmod +x "$root/usr/sbin/policy-rc.d"
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 apt-config dump | grep '^Acquire::\(http\|https\)::' >"$root/etc/apt/apt.conf.d/01machine" || true  # proxies
 
-inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
-apt() { inside apt-get -qq -o Dpkg::Use-Pty=0 "$@" >"$root/tmp/apt.log" 2>&1 || { tail -20 "$root/tmp/apt.log" >&2; fail "apt-get $* failed"; }; }
+inside() {
+  chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
+}
+apt() {
+  inside apt-get -qq -o Dpkg::Use-Pty=0 "$@" >"$root/tmp/apt.log" 2>&1 || {
+    tail -20 "$root/tmp/apt.log" >&2
+    fail "apt-get $* failed"
+  }
+}
 
 # -- the packages
 
@@ -142,7 +149,8 @@ check "every library is found" resolves
 if has /usr/include/trireme; then
   say "apt-get install of a compiler and what the package suggests: ${suggested[*]}"
   apt install --yes --no-install-recommends cmake g++ make "${suggested[@]}"
-  check "/usr/lib/.../cmake/trireme/triremeConfig.cmake" inside sh -c 'ls /usr/lib/*/cmake/trireme/triremeConfig.cmake /usr/lib/cmake/trireme/triremeConfig.cmake 2>/dev/null | grep -q .'
+  check "/usr/lib/.../cmake/trireme/triremeConfig.cmake" inside \
+    sh -c 'ls /usr/lib/*/cmake/trireme/triremeConfig.cmake /usr/lib/cmake/trireme/triremeConfig.cmake 2>/dev/null | grep -q .'
   compiles() {  # ON or OFF: with libtrireme.a
     inside sh -ec "cmake -S $documents/examples/library -B /tmp/example-$1 -DCMAKE_BUILD_TYPE=Release -Dtrireme_USE_STATIC=$1 &&
                    cmake --build /tmp/example-$1" &&

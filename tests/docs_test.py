@@ -91,7 +91,8 @@ def anchors(text):
 def links(text):
     """Every link's line number and target."""
     plain = without_code(text)
-    for match in re.finditer(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href)=\"([^\"]+)\"|^\[[^\]]+\]:\s*(\S+)", plain, re.MULTILINE):
+    for match in re.finditer(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href)=\"([^\"]+)\"|^\[[^\]]+\]:\s*(\S+)", plain,
+                             re.MULTILINE):
         yield plain.count("\n", 0, match.start()) + 1, next(group for group in match.groups() if group)
 
 
@@ -272,7 +273,8 @@ def commands():
             words = words_of(line)
             if words:
                 found.append(Command(page, number, line, words))
-        plain = re.sub(r"^(```+|~~~+).*?^\1|^    .*?$", lambda block: "\n" * block.group().count("\n"), text, flags=re.MULTILINE | re.DOTALL)
+        plain = re.sub(r"^(```+|~~~+).*?^\1|^    .*?$", lambda block: "\n" * block.group().count("\n"), text,
+                       flags=re.MULTILINE | re.DOTALL)
         for span in re.finditer(r"`((?:\./)?(?:build/)?trireme [^`]+)`", plain):
             line = " ".join(span.group(1).split())
             words = words_of(line)
@@ -375,8 +377,8 @@ class Commands(unittest.TestCase):
 def unknown_names(command):
     """Of a command in a sentence that leaves out what is required: which of its verbs and options there are not."""
     verbs = [word for word in command.words if re.fullmatch(r"[a-z-]+", word) and not word.startswith("-")]
-    ran = subprocess.run([PROGRAM, *verbs[:2 if verbs[0] in ("plan", "data", "checkpoints") else 1], "--help"], capture_output=True, text=True,
-                         timeout=60, cwd=ROOT)
+    ran = subprocess.run([PROGRAM, *verbs[:2 if verbs[0] in ("plan", "data", "checkpoints") else 1], "--help"], capture_output=True,
+                         text=True, timeout=60, cwd=ROOT)
     options = [word.partition("=")[0] for word in command.words if word.startswith("-")]
     missing = [option for option in options if not re.search(rf"^  (-\w,)?{re.escape(option)}\b", ran.stdout, re.MULTILINE)]
     return ran.stderr.strip() or ", ".join(f"{option}: unknown flag" for option in missing)

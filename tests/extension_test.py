@@ -1,5 +1,6 @@
-"""What a project outside Trireme can do with an installed one: find_package(trireme), and a schedule, a layer, a model, an update policy, a data
-set and a backend in one file each (tests/extension/). They are listed, trained, simulated, checked and drawn by the project's own program.
+"""What a project outside Trireme can do with an installed one: find_package(trireme), and a schedule, a layer, a
+model, an update policy, a data set and a backend in one file each (tests/extension/). They are listed, trained,
+simulated, checked and drawn by the project's own program.
 Usage: extension_test.py BUILD_FOLDER [unittest's arguments]"""
 
 import json
@@ -112,7 +113,8 @@ class Extension(unittest.TestCase):
         self.assertIn("mean-every", mean["name"] + mean["strategy"])
 
     def test_simulates_schedule_and_policy(self):
-        said = self.own("simulate", "rings.toml", "--strategies", "fifo", "--strategies", "mean-every,steps=4", "--devices", "2", "--json", "simulated.json")
+        said = self.own("simulate", "rings.toml", "--strategies", "fifo", "--strategies", "mean-every,steps=4", "--devices", "2",
+                        "--json", "simulated.json")
         rows = json.loads((self.root / "simulated.json").read_text())["rows"]
         self.assertEqual([row["status"] for row in rows], ["ok", "ok"], said)
 

@@ -1,5 +1,6 @@
-"""Names have one place: a schedule, strategy, backend, optimizer, model or update policy is a string literal in its own file (or registry) and
-nowhere else in the sources, alone or with keys after it ("zero3,recompute=all"). The names are read from where they are declared.
+"""Names have one place: a schedule, strategy, backend, optimizer, model or update policy is a string literal in its
+own file (or registry) and nowhere else in the sources, alone or with keys after it ("zero3,recompute=all"). The names
+are read from where they are declared.
 Usage: names_test.py SOURCE_FOLDER"""
 
 import pathlib
@@ -116,14 +117,17 @@ class TheCheck(unittest.TestCase):
         return [line.split(": ")[0] for line in violations(self.sources(files), other_meanings)]
 
     def test_finds_names_alone_and_with_keys(self):
-        self.assertEqual(self.places({"cli/a.cpp": '\nf("zig-zag");\n', "cli/b.h": 'x = "zig-zag,chunks=2";\n', "comm/tcp/c.cpp": 'f("tcp")'}),
+        self.assertEqual(self.places({"cli/a.cpp": '\nf("zig-zag");\n', "cli/b.h": 'x = "zig-zag,chunks=2";\n',
+                                      "comm/tcp/c.cpp": 'f("tcp")'}),
                          ["cli/a.cpp:2", "cli/b.h:1"])
 
     def test_lets_comments_includes_and_sentences_pass(self):
-        self.assertEqual(self.places({"cli/a.cpp": '// "zig-zag"\n#include "single"\n/* "tcp"\n"tcp" */ f("not zig-zag, \\"tcp\\"");\n'}), [])
+        self.assertEqual(self.places({"cli/a.cpp": '// "zig-zag"\n#include "single"\n/* "tcp"\n"tcp" */ f("not zig-zag, \\"tcp\\"");\n'}),
+                         [])
 
     def test_knows_ordinary_words_by_their_line(self):
-        self.assertEqual(self.places({"cli/a.cpp": 'b.input("data");\nnamed_plan("data", m);\nplan == "data";\n'}), ["cli/a.cpp:2", "cli/a.cpp:3"])
+        self.assertEqual(self.places({"cli/a.cpp": 'b.input("data");\nnamed_plan("data", m);\nplan == "data";\n'}),
+                         ["cli/a.cpp:2", "cli/a.cpp:3"])
 
     def test_other_meanings_must_be_there(self):
         files = {"cli/a.cpp": 'f("single");'}

@@ -93,7 +93,8 @@ def private_mentions(folder, path, lines):
             continue
         for named in re.findall(r"[\w./-]*\w\.h\b", line.split("//", 1)[1]):
             if not any((root / named).is_file() for root in (folder, folder / "trireme", path.parent)):
-                found.append(f"include/{path.relative_to(folder).as_posix()}:{number}: its comment names {named}, which is not a public header")
+                found.append(f"include/{path.relative_to(folder).as_posix()}:{number}: its comment names {named}, "
+                             "which is not a public header")
     return found
 
 
@@ -133,7 +134,8 @@ def defined_twice(source, files):
                 namespace = opened.group(1)
             if defined := re.match(r"(?:struct|class) (?:alignas\(\d+\) )?(\w+)(?: final)?(?: : [^{;]*)? \{", line):
                 places[namespace, defined.group(1)].append(path.relative_to(source.parent if path in public else source).as_posix())
-    return [f"{files[0]}: {name} is defined in {files[1]} too: rename one" for (_, name), files in sorted(places.items()) if len(set(files)) > 1]
+    return [f"{files[0]}: {name} is defined in {files[1]} too: rename one"
+            for (_, name), files in sorted(places.items()) if len(set(files)) > 1]
 
 
 def kinds_of_layers(source):
@@ -220,8 +222,8 @@ def data_set_names(source):
 
 
 def named_data_sets(source):
-    """Literals that are a data set's name outside its own file. Names that are English words have other meanings too: they count as the value
-    of something called name, and beside another data set's name."""
+    """Literals that are a data set's name outside its own file. Names that are English words have other meanings too:
+    they count as the value of something called name, and beside another data set's name."""
     names = data_set_names(source)
     found = [f"{path.relative_to(source)}: not one data set" for path, name in names.items() if name is None]
     for path in sorted(path for path in source.rglob("*") if path.suffix in (".h", ".cpp", ".cu")):
@@ -231,7 +233,8 @@ def named_data_sets(source):
             words = [word for word in re.findall(r'"([^"]*)"', line.split("//")[0]) if word in names.values() and word != names.get(path)]
             of_a_name = re.search(r'\bname\w*(\(\))?\s*[!=]?=\s*"', line)
             if words and (of_a_name or len(words) > 1 or words[0] not in ENGLISH_WORDS):
-                found.append(f"{path.relative_to(source)}:{number}: the data set {words[0]} by its name: let its description say what is asked")
+                found.append(f"{path.relative_to(source)}:{number}: the data set {words[0]} by its name: "
+                             "its description states what is needed")
     return found
 
 
@@ -306,12 +309,14 @@ class TheCheck(unittest.TestCase):
         source = self.house({"src/CMakeLists.txt": "trireme_room(base LIBRARIES x)\n",
                              "src/base/secret.h": "#pragma once\n",
                              "include/trireme/error.h": "// As config.h, trireme/config.h and docs/errors.html say.\n#pragma once\n",
-                             "include/trireme/config.h": "#pragma once\n#include <x.h>  // for y\nint x;  ///< see base/secret.h\n"}) / "src"
+                             "include/trireme/config.h": "#pragma once\n#include <x.h>  // for y\n"
+                                                         "int x;  ///< see base/secret.h\n"}) / "src"
         self.assertEqual(violations(source),
                          ["include/trireme/config.h:3: its comment names base/secret.h, which is not a public header"])
 
     def test_finds_types_that_are_defined_twice(self):
-        one, other = "#pragma once\nnamespace trireme {\nstruct Part {\n", "#pragma once\nnamespace trireme {\nclass Part final : public Whole {\n"
+        one = "#pragma once\nnamespace trireme {\nstruct Part {\n"
+        other = "#pragma once\nnamespace trireme {\nclass Part final : public Whole {\n"
         source = self.house({"base/a.h": one, "base/b.h": other, "comm/c.h": one.replace("trireme", "trireme::torchscript")})
         self.assertEqual(violations(source), ["base/a.h: Part is defined in base/b.h too: rename one"])
 

@@ -1,5 +1,6 @@
-"""The part of docs/adaptive.md about why `exact` gains so little over fixed plans: the same step simulated with slower links, without overlap
-and with fewer samples on each device. Usage: adaptive_causes.py TRIREME CLUSTER FOLDER (for bench/adaptive.sh)"""
+"""The part of docs/adaptive.md about why `exact` gains so little over fixed plans: the same step simulated with
+slower links, without overlap and with fewer samples on each device. Usage: adaptive_causes.py TRIREME CLUSTER FOLDER
+(for bench/adaptive.sh)"""
 import json
 import os
 import re
@@ -80,7 +81,8 @@ class Case:
         plan = exact["plan"] if len(exact["plan"]) <= LONGEST_PLAN else exact["plan"][:LONGEST_PLAN - 1].rsplit(",", 1)[0] + ", …"
         gain = lambda value: number(value, "**{:.2f}**" if value and value >= AIM else "{:.2f}")
         return [self.links, "yes" if self.overlaps else "no", str(self.batch // DEVICES), f"{1000 * seconds(self.rows['data']):.1f}",
-                f"{100 * self.data_exposed():.0f}", f"{self.sent('data')} / {self.sent('hybrid:tensor')}", f"`{self.fixed['name']}`: {1000 * seconds(self.fixed):.1f}",
+                f"{100 * self.data_exposed():.0f}", f"{self.sent('data')} / {self.sent('hybrid:tensor')}",
+                f"`{self.fixed['name']}`: {1000 * seconds(self.fixed):.1f}",
                 f"{plan}: {1000 * seconds(exact):.1f}", f"{100 * exposed:.0f}", f"{100 * max(0.0, 1 - busy - exposed):.0f}",
                 gain(self.over_static), gain(self.over_fixed)]
 
@@ -96,7 +98,8 @@ def main():
             for overlaps in (True, False):
                 for links, link in LINKS.items():
                     mine.append(Case(links, overlaps, batch, simulate(experiment, write_cluster(link, overlaps))))
-        table(["links", "overlap", "samples a device", "`data`, ms", "exposed, %", "`data` / `hybrid:tensor` send, MiB", "best fixed plan, ms", "`exact`, ms", "exposed, %", "waiting, %",
+        table(["links", "overlap", "samples a device", "`data`, ms", "exposed, %", "`data` / `hybrid:tensor` send, MiB",
+               "best fixed plan, ms", "`exact`, ms", "exposed, %", "waiting, %",
                "exact over hybrid-static", "over the best fixed plan"], [c.cells() for c in mine], 1)
         cases += [(name, c) for c in mine]
     print(verdict(cases))
@@ -116,8 +119,10 @@ def verdict(cases):
     little = [c for _, c in cases if c.data_exposed() < 1 - 1 / AIM]
     most = max((c.over_fixed for c in little), default=None)
     return (f"### What decides\n\nGain of `exact` over the best fixed plan, by links ({'; '.join(LINKS)}):\n\n" + "\n".join(lines) +
-            "\n\n" + wrapped(f"{len(there)} of {len(cases)} cases reach {AIM}. Where data parallelism exposes less than {100 * (1 - 1 / AIM):.0f} % of its step, "
-                             f"{len(little)} cases, even hiding all of it cannot gain {AIM}; the greatest gain there is {number(most, '{:.2f}')}.") +
+            "\n\n" + wrapped(f"{len(there)} of {len(cases)} cases reach {AIM}. Where data parallelism exposes less than "
+                             f"{100 * (1 - 1 / AIM):.0f} % of its step, "
+                             f"{len(little)} cases, even hiding all of it cannot gain {AIM}; the greatest gain there is "
+                             f"{number(most, '{:.2f}')}.") +
             "\n\n" + READING)
 
 

@@ -32,10 +32,10 @@ def times(rows):
         percent = lambda share: number(share if share is None else 100 * share, "{:.0f}")
         memory = max((use["peak"] for use in r["memory_bytes"]), default=None)
         cells.append([title(r), ROWS.get(r["name"], ""), r["plan"], f"{1000 * step:.1f}", number(predicted and 1000 * predicted, "{:.1f}"),
-                      f"{single['step_seconds']['median'] / step:.2f}" if single else "-", percent(busy), percent(exposed), percent(waiting),
-                      number(memory and memory / 2**20, "{:.1f}")])
-    table(["strategy, workers", "what it is", "plan", "ms a step", "predicted", "speedup", "computing, %", "exposed communication, %", "waiting, %",
-           "fullest worker, MiB"], cells, 3)
+                      f"{single['step_seconds']['median'] / step:.2f}" if single else "-", percent(busy), percent(exposed),
+                      percent(waiting), number(memory and memory / 2**20, "{:.1f}")])
+    table(["strategy, workers", "what it is", "plan", "ms a step", "predicted", "speedup", "computing, %", "exposed communication, %",
+           "waiting, %", "fullest worker, MiB"], cells, 3)
 
 
 def accuracies(rows):

@@ -1,4 +1,5 @@
-"""What the tables of bench/adaptive.sh and bench/adaptive_real.sh share: the strategies, experiments of zeros, rows and tables in Markdown."""
+"""What the tables of bench/adaptive.sh and bench/adaptive_real.sh share: the strategies, experiments of zeros, rows
+and tables in Markdown."""
 import os
 import struct
 import textwrap

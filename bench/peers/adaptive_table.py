@@ -1,5 +1,5 @@
-"""docs/adaptive.md for bench/adaptive.sh: simulates every row and lays the numbers out as the figures of Baligodugula and Amsaad (2025) have
-them. Usage: adaptive_table.py TRIREME CLUSTER FOLDER"""
+"""docs/adaptive.md for bench/adaptive.sh: simulates every row and lays the numbers out as the figures of Baligodugula
+and Amsaad (2025) have them. Usage: adaptive_table.py TRIREME CLUSTER FOLDER"""
 import contextlib
 import io
 import json
@@ -29,7 +29,8 @@ def simulate(experiment, devices):
 
 
 class Base:
-    """What speedups are over: one device, or where the model does not fit on one, the quickest plan on the fewest devices on which any fits."""
+    """What speedups are over: one device, or where the model does not fit on one, the quickest plan on the fewest
+    devices on which any fits."""
 
     def __init__(self, all_rows):
         fitting = {d: {n: seconds(row) for n, row in all_rows[d].items() if seconds(row) is not None} for d in DEVICES}
@@ -49,8 +50,8 @@ def one_device_in_words(row, base):
     hours = lambda step: f"{step * EPOCH / BATCH * 100 / 3600:.2f} hours, {1000 * step:.1f} ms a step"
     if base.devices == 1:
         return f"One device: {hours(base.seconds)}."
-    return (f"The model does not fit on one device: {row['reason']}. So speedups are relative to {base.words} ({hours(base.seconds)}); with "
-            f"{DEVICES[-1]} devices the speedup can be at most about {DEVICES[-1] // base.devices}.")
+    return (f"The model does not fit on one device: {row['reason']}. So speedups are relative to {base.words} "
+            f"({hours(base.seconds)}); with {DEVICES[-1]} devices the speedup can be at most about {DEVICES[-1] // base.devices}.")
 
 
 def figures(name, all_rows, base):
@@ -77,8 +78,8 @@ def figures(name, all_rows, base):
         busy = sum(row["busy_share"]) / len(row["busy_share"])
         moved = row["communication"]["exposed_share"] or 0
         memory = row["predicted"]["peak_memory_bytes"]
-        cells.append([f"`{n}`", f"{1000 * seconds(row):.1f}", f"{100 * busy:.0f}", f"{100 * moved:.0f}", f"{max(0, 100 * (1 - busy - moved)):.0f}",
-                      "-" if memory is None else f"{memory / 2**30:.2f}"])
+        cells.append([f"`{n}`", f"{1000 * seconds(row):.1f}", f"{100 * busy:.0f}", f"{100 * moved:.0f}",
+                      f"{max(0, 100 * (1 - busy - moved)):.0f}", "-" if memory is None else f"{memory / 2**30:.2f}"])
     table(["strategy", "ms a step", "computing, %", "exposed communication, %", "waiting, %", "fullest device, GiB"], cells)
     print("### What each block got")
     for n in ("hybrid-static", "asa", "exact"):
@@ -124,9 +125,10 @@ def main():
             times = figures(name, rows, base)
         body.append(text.getvalue())
         summary += verdict(name, times, base)
-    print(wrapped(f"Simulated on {machine}. Batch {BATCH} on all devices together, float32, images of 224 pixels, 100 classes.") + "\n\n## Results")
-    table(["model", "speedups are over", "devices", "exact over asa", "exact over hybrid-static", "asa over hybrid-static", "exact over the best fixed hybrid",
-           "speedup of that hybrid", "exact: efficiency"], summary, 2)
+    print(wrapped(f"Simulated on {machine}. Batch {BATCH} on all devices together, float32, images of 224 pixels, 100 classes.")
+          + "\n\n## Results")
+    table(["model", "speedups are over", "devices", "exact over asa", "exact over hybrid-static", "asa over hybrid-static",
+           "exact over the best fixed hybrid", "speedup of that hybrid", "exact: efficiency"], summary, 2)
     print(SEEN)
     print("\n".join(body).rstrip())
 

@@ -1,5 +1,5 @@
-"""Images per second of PyTorch's DistributedDataParallel on random images in memory: the counterpart of train_step.cpp. Starts its processes
-itself, or is one of them where RANK and WORLD_SIZE are set; rank 0 prints."""
+"""Images per second of PyTorch's DistributedDataParallel on random images in memory: the counterpart of
+train_step.cpp. Starts its processes itself, or is one of them where RANK and WORLD_SIZE are set; rank 0 prints."""
 import argparse
 import os
 import sys

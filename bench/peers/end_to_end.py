@@ -1,7 +1,7 @@
 """For bench/end_to_end.sh: writes the last section of docs/end-to-end.md. Usage: end_to_end.py TRIREME CLUSTERS WORK_FOLDER DOCUMENT
 
-Makes small replacements of the data sets (a prediction needs only their shapes and vocabularies), predicts with trireme, and writes the results
-beside the published numbers, which are known second-hand, as tables in Markdown."""
+Makes small replacements of the data sets (a prediction needs only their shapes and vocabularies), predicts with
+trireme, and writes the results beside the published numbers, which are known second-hand, as tables in Markdown."""
 import json
 import os
 import re
@@ -73,7 +73,8 @@ learning_rate = 0.2
 NETWORKS = {
     "Inception-V3": dict(text=INCEPTION, batch=64, samples=1281167, speedup=1.32, gain=26.5,
                          epochs={1: 4, 32: 4, 64: 7, 128: 16, 256: 23},
-                         source="the paper's figure, in its normalised units: constant up to 32 GPUs, about 7, 16 and 23 at 64, 128 and 256"),
+                         source="the paper's figure, in its normalised units: constant up to 32 GPUs, "
+                                "about 7, 16 and 23 at 64, 128 and 256"),
     "GNMT": dict(text=GNMT, batch=128, samples=4500000, speedup=1.15, gain=8, epochs={1: 1, 128: 1, 256: None},
                  source="constant up to 128 workers; the epochs for 256 are not known, only that the crossover is at about 256 GPUs"),
     "BigLSTM": dict(text=BIG_LSTM, batch=128, samples=38400000, speedup=1.22, gain=22, epochs={1: 1, 32: 1, 64: None},
@@ -120,8 +121,8 @@ def step_speedups(trireme, clusters, folder, experiment):
     rows = {}
     for strategy in strategies.split(";"):
         out = os.path.join(folder, "s.json")
-        done = subprocess.run([trireme, "simulate", experiment, "--cluster", os.path.join(clusters, NODE), "--devices", "2", "--strategies", strategy,
-                               "--json", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([trireme, "simulate", experiment, "--cluster", os.path.join(clusters, NODE), "--devices", "2",
+                               "--strategies", strategy, "--json", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
             continue
         with open(out) as f:
@@ -132,8 +133,8 @@ def step_speedups(trireme, clusters, folder, experiment):
 
 
 def published_projection(network):
-    """Of the published step speedup and the assumed epochs, with SE_MN = SE_N: the gain of the best hybrid over the best data parallelism on
-    up to 256 devices, both in units of one device's epoch."""
+    """Of the published step speedup and the assumed epochs, with SE_MN = SE_N: the gain of the best hybrid over the
+    best data parallelism on up to 256 devices, both in units of one device's epoch."""
     data = [(e / n, n) for n, e in network["epochs"].items() if e is not None]
     hybrid = [(e / (n * network["speedup"]), n) for n, e in network["epochs"].items() if e is not None and 2 * n <= 256]
     (best_data, n), (best_hybrid, workers) = min(data), min(hybrid)
@@ -147,29 +148,30 @@ def wrapped(text, indent=""):
 def section(summary, speedups, projections):
     """The last section of the document. `summary`, `speedups`: rows of tables; `projections`: text."""
     text = ["\n", wrapped(
-        "These tables compare the published gains of hybrid over data parallelism (Pal et al., 2019) with predictions. The paper's text was not "
-        "available: its numbers are second-hand and **unverified**, and the epochs are taken from a description of its figures. Nothing is "
-        "tuned to these numbers."), "\n",
+        "These tables compare the published gains of hybrid over data parallelism (Pal et al., 2019) with predictions. "
+        "The paper's text was not available: its numbers are second-hand and **unverified**, and the epochs are taken from a "
+        "description of its figures. Nothing is tuned to these numbers."), "\n",
             table(["", "published gain over the best data parallelism", "growth of the epochs that this gain needs with the published SU^2",
-                   "gain by the published SU^2, epochs below, equal efficiencies", "gain predicted here, epochs below", "crossover here, GPUs",
-                   "best SU^2 here"], summary), "\n", wrapped(
-        "If both use the same devices, a gain g needs epochs that grow by E_MN/E_N = 2 (1 + g)/SU^2. Where data parallelism no longer reaches the "
-        "target on so many devices, the best hybrid is compared with the largest data parallelism that reaches it. Then the gain is SU^2 "
-        "itself, as in the published 22 % of BigLSTM."), "\n", wrapped(
+                   "gain by the published SU^2, epochs below, equal efficiencies", "gain predicted here, epochs below",
+                   "crossover here, GPUs", "best SU^2 here"], summary), "\n", wrapped(
+        "If both use the same devices, a gain g needs epochs that grow by E_MN/E_N = 2 (1 + g)/SU^2. Where data parallelism no "
+        "longer reaches the target on so many devices, the best hybrid is compared with the largest data parallelism that reaches "
+        "it. Then the gain is SU^2 itself, as in the published 22 % of BigLSTM."), "\n", wrapped(
         "The next table has the speedup of a step of two devices as one worker over the step of one device (one DGX-1, fp32):"), "\n",
             table(["", "published, unverified", "tensor", "1f1b, 4 micro-batches", "1f1b, 8", "branches"], speedups), "\n", wrapped(
-        "An LSTM whose hidden units are split exchanges its state at every step; each exchange is charged a launch, the link's latency and its "
-        "bytes ([simulation.md](simulation.md), \"Inside layers\")."),
+        "An LSTM whose hidden units are split exchanges its state at every step; each exchange is charged a launch, the link's latency "
+        "and its bytes ([simulation.md](simulation.md), \"Inside layers\")."),
             *projections, "\nThese inputs are all assumptions:\n\n", wrapped(
-        "- **Steps** are predicted by the simulator from a datasheet (`examples/clusters/32xdgx1-v100.cluster.toml`, fp32, 400 Gbit/s between "
-        "machines): an approximation. Which precision and which network the paper used is not known here.", "  ")]
+        "- **Steps** are predicted by the simulator from a datasheet (`examples/clusters/32xdgx1-v100.cluster.toml`, fp32, 400 Gbit/s "
+        "between machines): an approximation. Which precision and which network the paper used is not known here.", "  ")]
     for name, network in NETWORKS.items():
         epochs = ", ".join(f"{n}: {'not reached' if e is None else e}" for n, e in network["epochs"].items())
-        text.append(wrapped(f"- **{name}**: {network['batch']} samples per worker; {network['samples']:,} samples per epoch; published SU^2 "
-                            f"{network['speedup']} and gain {network['gain']:g} %; epochs by workers {{{epochs}}}: {network['source']}.", "  "))
+        text.append(wrapped(f"- **{name}**: {network['batch']} samples per worker; {network['samples']:,} samples per epoch; "
+                            f"published SU^2 {network['speedup']} and gain {network['gain']:g} %; epochs by workers {{{epochs}}}: "
+                            f"{network['source']}.", "  "))
     text.append(wrapped(
-        "- **Models**: Inception-V3 with its auxiliary head at 299 pixels and 1000 classes; GNMT with 4 + 4 layers of 1024, 32,000 words, sentences "
-        "of 50; BigLSTM with 2 layers of 8192 projected to 1024, 793,470 words, 8192 of them sampled, 20 steps.", "  "))
+        "- **Models**: Inception-V3 with its auxiliary head at 299 pixels and 1000 classes; GNMT with 4 + 4 layers of 1024, 32,000 words, "
+        "sentences of 50; BigLSTM with 2 layers of 8192 projected to 1024, 793,470 words, 8192 of them sampled, 20 steps.", "  "))
     return "".join(text)
 
 
@@ -184,7 +186,8 @@ def main():
         found = step_speedups(trireme, clusters, folder, experiment)
         best = max((value, key) for key, value in found.items() if key != "single")
         speedups.append([name, f"{network['speedup']:.2f}"] + [f"{found[s]:.2f}" if s in found else "–"
-                                                             for s in ("tensor", "1f1b,micro_batches=4", "1f1b,micro_batches=8", "branches")])
+                                                             for s in ("tensor", "1f1b,micro_batches=4", "1f1b,micro_batches=8",
+                                                                       "branches")])
         result = os.path.join(folder, "a.json")
         run(trireme, "plan", "project", experiment, "--devices", "1..256", "--cluster", os.path.join(clusters, LARGE),
             "--epochs", epochs_flag(network), "--batch-per-worker", str(network["batch"]), "--epoch-samples", str(network["samples"]),
@@ -197,7 +200,8 @@ def main():
         replay, data_devices, hybrid_devices = published_projection(network)
         summary.append([name, f"{network['gain']:g} %", f"{2 * (1 + network['gain'] / 100) / network['speedup']:.3f}",
                         f"{replay:+.1f} % ({hybrid_devices} over {data_devices} GPUs)",
-                        f"{100 * (data['seconds'] / hybrid['seconds'] - 1):+.1f} % ({hybrid['devices']} over {data['devices']} GPUs, `{hybrid['strategy']}`)",
+                        f"{100 * (data['seconds'] / hybrid['seconds'] - 1):+.1f} % ({hybrid['devices']} over {data['devices']} GPUs, "
+                        f"`{hybrid['strategy']}`)",
                         str(projection["crossover"] or "–"), f"{best[0]:.2f}"])
         cell = lambda p, key: "–" if p is None else key(p)
         projections.append(f"\n**{name}**, {network['batch']} samples for every data-parallel worker\n\n" + table(
@@ -205,7 +209,8 @@ def main():
             [[str(row["devices"])] + [text for kind in ("data", "hybrid") for text in (
                 ([cell(row[kind], lambda p: f"`{p['strategy']}`")] if kind == "hybrid" else []) +
                 [cell(row[kind], lambda p: f"{1000 * p['step_seconds']:.0f} ms"),
-                 cell(row[kind], lambda p: f"{p['epochs']:.3g}" if p["epochs"] else "–"), cell(row[kind], lambda p: seconds(p["seconds"]))])]
+                 cell(row[kind], lambda p: f"{p['epochs']:.3g}" if p["epochs"] else "–"),
+                 cell(row[kind], lambda p: seconds(p["seconds"]))])]
              for row in rows]))
     text = section(summary, speedups, projections)
     with open(document) as f:

@@ -51,8 +51,8 @@ def time_table(rows):
     cells = []
     for name, words in NAMES.items():
         one = seconds(rows[name, 1])
-        cells.append([words] + [duration(seconds(rows[name, d])) + ("" if d == 1 else f" ({100 * (1 - seconds(rows[name, d]) / one):.1f} %)")
-                                for d in counts])
+        times = {d: seconds(rows[name, d]) for d in counts}
+        cells.append([words] + [duration(times[d]) + ("" if d == 1 else f" ({100 * (1 - times[d] / one):.1f} %)") for d in counts])
     table(["workers"] + [str(d) for d in counts], cells)
 
 
@@ -76,7 +76,8 @@ def chart(study, metric, by_network):
     scale = 100 if metric == "accuracy" else 1
     panels = [(f"modelled training time over {NETWORKS[0]}, s", True,
                {words: [(d, seconds(rows[name, d])) for d in counts_of(rows)] for name, words in NAMES.items()}),
-              (title, True, {words: [(d, scale * (1 - final(rows[name, d], metric))) for d in counts_of(rows)] for name, words in NAMES.items()})]
+              (title, True,
+               {words: [(d, scale * (1 - final(rows[name, d], metric))) for d in counts_of(rows)] for name, words in NAMES.items()})]
     draw(os.path.join(BUILD, "bench", "draw_chart"), os.path.join(DOCS, study + ".svg"), panels)
 
 
@@ -88,8 +89,8 @@ def verdict(metric, by_network):
             one, many = by_network[NETWORKS[0]][name, 1], rows[name, MOST]
             saved = 1 - seconds(many) / seconds(one)
             lost = final(one, metric) - final(many, metric)
-            lines.append([network, words, f"{100 * saved:.1f} %", f"{seconds(one) / seconds(many):.1f}", "yes" if saved >= CLAIMED else "no",
-                          quality(final(one, metric), metric), quality(final(many, metric), metric),
+            lines.append([network, words, f"{100 * saved:.1f} %", f"{seconds(one) / seconds(many):.1f}", "yes" if saved >= CLAIMED
+                          else "no", quality(final(one, metric), metric), quality(final(many, metric), metric),
                           f"{100 * lost:+.2f} points" if metric == "accuracy" else f"{lost:+.3f}"])
     return lines
 
@@ -102,7 +103,8 @@ def longer(study, metric, level):
         row = rows[name, MOST]
         reached = first_at(row, metric, level["quality"])
         best = max(value(e, metric) for e in row["evaluations"])
-        cells.append([words, duration(reached["seconds"]) if reached else "never", f"{100 * (1 - reached['seconds'] / level['seconds']):.1f} %" if reached else "-",
+        cells.append([words, duration(reached["seconds"]) if reached else "never",
+                      f"{100 * (1 - reached['seconds'] / level['seconds']):.1f} %" if reached else "-",
                       f"{reached['epoch']:.0f}" if reached else "-", quality(best, metric), duration(seconds(row))])
     print(f"{MOST} workers over {NETWORKS[0]} with {times} times the epochs, {times * EPOCHS[study]}: the time until they reach "
           f"{quality(level['quality'], metric)}, the result of one worker after {EPOCHS[study]} epochs and {duration(level['seconds'])}.")
@@ -177,8 +179,10 @@ steps, and their quality is lower. For the data sets that were also trained with
 whether 64 workers reach the quality of one worker, and how much time they then save."""
 ABOUT = {
     "epoch-averaging": "A multilayer perceptron (784-200-200-10, 199,210 weights), SGD with momentum, 4 epochs; 20 µs a sample.",
-    "epoch-averaging-cifar10": "A small convolutional network (two convolutions, two linear layers), SGD with momentum, 4 epochs; 0.2 ms a sample.",
-    "epoch-averaging-housing": "Regression: a multilayer perceptron with two hidden layers of 64, SGD with momentum, 20 epochs; 2 µs a sample.",
+    "epoch-averaging-cifar10": "A small convolutional network (two convolutions, two linear layers), SGD with momentum, 4 epochs; 0.2 ms "
+                               "a sample.",
+    "epoch-averaging-housing": "Regression: a multilayer perceptron with two hidden layers of 64, SGD with momentum, 20 epochs; 2 µs a "
+                               "sample.",
 }
 if __name__ == "__main__":
     main()

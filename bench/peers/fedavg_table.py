@@ -44,7 +44,8 @@ def harder():
         reached = first_at(row, "accuracy", TARGET)
         rows.append([name, f"{reached['epoch']:.1f}" if reached else "not reached", f"{100 * final(row, 'accuracy'):.2f} %",
                      size(row["replicas"]["bytes_sent"]), duration(row["evaluations"][-1]["seconds"])])
-    table([f"100 clients, {HARDER_ROUNDS} rounds", "epochs of all data to 97 %", "accuracy at the end", "sent by clients", "modelled time"], rows)
+    table([f"100 clients, {HARDER_ROUNDS} rounds", "epochs of all data to 97 %", "accuracy at the end", "sent by clients",
+           "modelled time"], rows)
 
 
 published()

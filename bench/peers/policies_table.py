@@ -17,7 +17,9 @@ cells = []
 for row in rows:
     replicas, reached = row["replicas"], row["to_target"]
     stale = staleness(row) if replicas else None
-    cells.append([f"`{row['name']}`", duration(seconds(row)), duration(reached["seconds"]) if reached else "never", quality(row["test_at_equal_samples"]),
+    cells.append([f"`{row['name']}`", duration(seconds(row)), duration(reached["seconds"]) if reached else "never",
+                  quality(row["test_at_equal_samples"]),
                   quality(row["test_at_equal_time"]), f"{100 * replicas['idle_share']:.0f} %" if replicas else "-",
                   size(replicas["bytes_sent"]) if replicas else "-", f"{stale[0]} / {stale[1]}" if stale else "-"])
-table(["strategy", "time", f"to {100 * target:g} %", "accuracy at equal samples", "at equal time", "waiting", "sent", "staleness, median / most"], cells)
+table(["strategy", "time", f"to {100 * target:g} %", "accuracy at equal samples", "at equal time", "waiting", "sent",
+       "staleness, median / most"], cells)

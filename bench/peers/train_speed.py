@@ -19,8 +19,8 @@ def run(steps):
         row = os.path.join(folder, "row.json")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         # metrics of the test set are no part of what is measured: one test sentence
-        done = subprocess.run([program, "train", experiment, "--plan", "single", "--steps", str(steps), "--set", "data.test_limit=1", "--set",
-                               f"data.pad_to_multiple_of={multiple}", "--out", os.path.join(folder, "run"), "--json", row],
+        done = subprocess.run([program, "train", experiment, "--plan", "single", "--steps", str(steps), "--set", "data.test_limit=1",
+                               "--set", f"data.pad_to_multiple_of={multiple}", "--out", os.path.join(folder, "run"), "--json", row],
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
             sys.exit(done.stderr)

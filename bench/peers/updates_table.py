@@ -64,8 +64,8 @@ def overheads(bench, rounds):
             seconds = {plan: median_step(bench.ends("mnist.toml", plan, 1, STEPS, PLAIN_SGD)) for plan in order}
             singles.append(seconds["single"])
             ratios[policy].append(seconds[policy] / seconds["single"])
-    print(f"A step of mnist-convnet, batch 128, one worker: `single` {statistics.median(singles) * 1e3:.2f} ms; under a policy that does not communicate, "
-          f"median (least to greatest) of {rounds} rounds:\n")
+    print(f"A step of mnist-convnet, batch 128, one worker: `single` {statistics.median(singles) * 1e3:.2f} ms; under a policy that does "
+          f"not communicate, median (least to greatest) of {rounds} rounds:\n")
     print("| policy | step / step of `single` |\n|---|---|")
     for policy in POLICIES:
         print(f"| `{policy.split(',')[0]}` | {spread(ratios[policy], 3)} |")
@@ -73,8 +73,10 @@ def overheads(bench, rounds):
 
 def slow_links(bench, rounds):
     print(f"\nTwo replicas, averages after every {H} steps over 100 Mbit/s, beside no averages and no links:\n")
-    print("| model, batch of each replica | alone, ms a step | local-sgd: ratio | with an overlap of so many steps: ratio |\n|---|---|---|---|")
-    for name, example, batch, exchanges, overlap in (("mnist-convnet", "mnist.toml", 128, 12, 4), ("mnist-convnet", "mnist.toml", 256, 12, 4),
+    print("| model, batch of each replica | alone, ms a step | local-sgd: ratio | with an overlap of so many steps: ratio "
+          "|\n|---|---|---|---|")
+    for name, example, batch, exchanges, overlap in (("mnist-convnet", "mnist.toml", 128, 12, 4),
+                                                     ("mnist-convnet", "mnist.toml", 256, 12, 4),
                                                      ("resnet18, half its width", "cifar10-resnet18.toml", 64, 2, 15)):
         steps = H * (exchanges + 1)
         link = "cluster.link.bandwidth=100 Mbit/s"

@@ -49,8 +49,8 @@ class Checkpoints(CliTest):
             self.assertAlmostEqual(loss, other, places=4)
 
     def test_best_and_another_folder(self):
-        out, _ = self.trireme("train", "e.toml", "--set", "checkpoint.every=3 steps", "--set", "checkpoint.keep=1", "--set", "checkpoint.best=loss",
-                              "--set", "checkpoint.folder=elsewhere", "--out", "a")
+        out, _ = self.trireme("train", "e.toml", "--set", "checkpoint.every=3 steps", "--set", "checkpoint.keep=1",
+                              "--set", "checkpoint.best=loss", "--set", "checkpoint.folder=elsewhere", "--out", "a")
         self.assertEqual(os.listdir(self.path("elsewhere")), ["a"])
         self.assertTrue(os.path.islink(self.path("a", "checkpoints")))
         out, _ = self.trireme("checkpoints", "list", "a", data=False)
@@ -81,11 +81,13 @@ class Checkpoints(CliTest):
         self.assertIn("checkpoint.json: ends too early, after byte 1", out)
         self.assertEqual(out.splitlines()[-1], "none is complete: the run cannot be resumed; start a new one without --resume")
         self.assertNotIn("checkpoints verify", out)
-        said = self.refused("train", "e.toml", "--steps", "8", "--resume", "a", "--out", "d", says=["none of 3 checkpoints is undamaged", "start a new run"])
+        said = self.refused("train", "e.toml", "--steps", "8", "--resume", "a", "--out", "d",
+                            says=["none of 3 checkpoints is undamaged", "start a new run"])
         self.assertNotIn("checkpoints verify", said)
 
     def test_interrupted(self):
-        process = self.start("train", "e.toml", *ENDLESS, "--set", "checkpoint.every=100000 steps", "--set", "optimizer.schedule=constant", "--out", "a")
+        process = self.start("train", "e.toml", *ENDLESS, "--set", "checkpoint.every=100000 steps", "--set", "optimizer.schedule=constant",
+                             "--out", "a")
         self.addCleanup(stop, process)
         metrics = self.path("a", "metrics.jsonl")
         wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
@@ -101,15 +103,19 @@ class Checkpoints(CliTest):
         self.assertEqual(len(command), 1, out)
         words = command[0].split()
         self.assertEqual((words[2:5], words[-2:]), (["trireme", "train", "e.toml"], ["--resume", "a"]), out)
-        out, _ = self.trireme("train", "e.toml", "--set", "optimizer.schedule=constant", "--steps", str(last + 2), "--resume", "a", "--out", "b")
+        out, _ = self.trireme("train", "e.toml", "--set", "optimizer.schedule=constant", "--steps", str(last + 2), "--resume", "a",
+                              "--out", "b")
         self.assertEqual([step for step, _ in self.curve("b")], [last + 1, last + 2])
 
     def test_replicas_that_agree_go_on_bit_for_bit(self):
-        for k, (policy, extra) in enumerate((("local-sgd,every=3 steps", []), ("local-sgd,every=3 steps,overlap=2", []), ("diloco,every_steps=3", []),
-                                             ("streaming-diloco,every_steps=4,fragments=2", []), ("local-sgd,every=3 steps,inner=pipeline=2", ["--devices", "4"]),
+        for k, (policy, extra) in enumerate((("local-sgd,every=3 steps", []), ("local-sgd,every=3 steps,overlap=2", []),
+                                             ("diloco,every_steps=3", []),
+                                             ("streaming-diloco,every_steps=4,fragments=2", []),
+                                             ("local-sgd,every=3 steps,inner=pipeline=2", ["--devices", "4"]),
                                              ("diloco,every_steps=3,inner=data=2,sharding=zero2", ["--devices", "4"]),
-                                             ("local-sgd,every=3 steps", ["--set", "update.shares=samples", "--set", "update.virtual.sample_seconds=1 ms",
-                                                                          "--set", "update.virtual.jitter=0.5"]))):
+                                             ("local-sgd,every=3 steps",
+                                              ["--set", "update.shares=samples", "--set", "update.virtual.sample_seconds=1 ms",
+                                               "--set", "update.virtual.jitter=0.5"]))):
             train = ["train", "e.toml", *extra]
             self.trireme(*train, "--plan", policy, *EVERY_2, "--out", f"w{k}")
             self.assertEqual(sorted(os.listdir(self.path(f"w{k}", "checkpoints"))), ["step-00000002", "step-00000004", "step-00000006"])
@@ -122,9 +128,10 @@ class Checkpoints(CliTest):
                 self.assertEqual(a.read(), b.read(), policy)
         self.refused("train", "e.toml", "--plan", "data", "--resume", os.path.join("w0", "checkpoints", "step-00000002"), "--out", "x",
                      says=["the state of replicas that agree"])
-        self.refused("train", "e.toml", "--plan", "diloco,every_steps=3", "--resume", os.path.join("w0", "checkpoints", "step-00000002"), "--out", "x",
-                     says=["local-sgd", "diloco"])
-        self.refused("train", "e.toml", "--plan", "local-sgd,every=3 steps", "--devices", "4", "--resume", os.path.join("w0", "checkpoints", "step-00000002"),
+        self.refused("train", "e.toml", "--plan", "diloco,every_steps=3", "--resume", os.path.join("w0", "checkpoints", "step-00000002"),
+                     "--out", "x", says=["local-sgd", "diloco"])
+        self.refused("train", "e.toml", "--plan", "local-sgd,every=3 steps", "--devices", "4",
+                     "--resume", os.path.join("w0", "checkpoints", "step-00000002"),
                      "--out", "x", says=["a state of 2 replicas", "the plan has 4"])
 
     def test_policies_without_waiting_resume(self):
@@ -140,8 +147,8 @@ class Checkpoints(CliTest):
 
     def test_checkpoints_delay_no_replica(self):
         """The fast replica beside a slow one makes as many steps with checkpoints as without."""
-        clock = ["--set", "update.virtual.step_seconds=10 ms", "--set", "device_speeds=[1,0.1]", "--set", "optimizer.momentum=0", "--steps", "30",
-                 "--set", "optimizer.schedule=constant"]
+        clock = ["--set", "update.virtual.step_seconds=10 ms", "--set", "device_speeds=[1,0.1]", "--set", "optimizer.momentum=0",
+                 "--steps", "30", "--set", "optimizer.schedule=constant"]
         for k, policy in enumerate(("easgd,period=2", "async-average")):
             self.trireme("train", "e.toml", "--plan", policy, *clock, "--out", f"u{k}")
             self.trireme("train", "e.toml", "--plan", policy, *clock, "--set", "checkpoint.every=3 steps", "--out", f"w{k}")
@@ -153,9 +160,12 @@ class Checkpoints(CliTest):
     def test_policies_with_rounds_resume(self):
         """Replicas are stopped at any step. The resumed run has the same result, bit for bit where a round has all replicas."""
         clock = ["--set", "update.virtual.sample_seconds=1 ms", "--set", "update.virtual.jitter=0.3"]
-        for k, (policy, extra) in enumerate((("fedavg,rounds=4,local=2 steps", []), ("fedprox,rounds=4,local=2 steps", clock), ("fedadam,rounds=4,local=2 steps", []),
-                                             ("fedavg,rounds=4,local=2 steps,inner=pipeline=2", ["--devices", "4"]), ("partial,every=2 steps", []),
-                                             ("fedavg,rounds=5,fraction=0.5,local=1 epochs", ["--set", "update.shares=dirichlet", "--devices", "4", *clock]))):
+        for k, (policy, extra) in enumerate((("fedavg,rounds=4,local=2 steps", []), ("fedprox,rounds=4,local=2 steps", clock),
+                                             ("fedadam,rounds=4,local=2 steps", []),
+                                             ("fedavg,rounds=4,local=2 steps,inner=pipeline=2", ["--devices", "4"]),
+                                             ("partial,every=2 steps", []),
+                                             ("fedavg,rounds=5,fraction=0.5,local=1 epochs",
+                                              ["--set", "update.shares=dirichlet", "--devices", "4", *clock]))):
             train = ["train", "e.toml", "--set", "length=8 steps", *extra]
             out, _ = self.trireme(*train, "--plan", policy, *EVERY_2, "--set", "checkpoint.keep=0", "--out", f"w{k}")
             written = sorted(os.listdir(self.path(f"w{k}", "checkpoints")))
@@ -174,36 +184,43 @@ class Checkpoints(CliTest):
             self.trireme("train", "e.toml", "--plan", policy, *shares, *EVERY_2, "--set", "checkpoint.keep=0", "--out", f"w{k}")
             written = sorted(os.listdir(self.path(f"w{k}", "checkpoints")))
             self.assertGreaterEqual(len(written), 2, policy)
-            self.trireme("train", "e.toml", "--plan", policy, *shares, "--resume", os.path.join(f"w{k}", "checkpoints", written[1]), "--out", f"r{k}")
+            self.trireme("train", "e.toml", "--plan", policy, *shares, "--resume", os.path.join(f"w{k}", "checkpoints", written[1]),
+                         "--out", f"r{k}")
             whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
             self.assertEqual((rest["status"], whole["evaluations"][-1]["samples"]), ("ok", rest["evaluations"][-1]["samples"]), policy)
 
     def test_a_replica_that_has_finished_delays_no_round(self):
         """All replicas are stopped while its last weights are in an open round. In a longer run it takes part again."""
-        shares = ["--set", "update.shares=dirichlet", "--set", "update.alpha=0.2", "--set", "optimizer.momentum=0", "--set", "update.virtual.sample_seconds=1 ms",
+        shares = ["--set", "update.shares=dirichlet", "--set", "update.alpha=0.2", "--set", "optimizer.momentum=0",
+                  "--set", "update.virtual.sample_seconds=1 ms",
                   "--set", "update.virtual.jitter=0.6", "--set", "optimizer.schedule=constant"]
         for seed in ("4", "6"):
             train = ["train", "e.toml", "--plan", "partial,every=2 steps", "--seed", seed, *shares]
-            self.trireme(*train, "--set", "length=3 epochs", "--set", "checkpoint.every=1 steps", "--set", "checkpoint.keep=0", "--out", f"w{seed}")
+            self.trireme(*train, "--set", "length=3 epochs", "--set", "checkpoint.every=1 steps", "--set", "checkpoint.keep=0",
+                         "--out", f"w{seed}")
             self.trireme(*train, "--set", "length=3 epochs", "--out", f"u{seed}")
             self.assertEqual(self.weights(f"w{seed}"), self.weights(f"u{seed}"), "checkpoints change nothing")
             last = sorted(os.listdir(self.path(f"w{seed}", "checkpoints")))[-2:]
-            self.trireme(*train, "--set", "length=3 epochs", "--resume", os.path.join(f"w{seed}", "checkpoints", last[0]), "--out", f"r{seed}")
+            self.trireme(*train, "--set", "length=3 epochs", "--resume", os.path.join(f"w{seed}", "checkpoints", last[0]),
+                         "--out", f"r{seed}")
             self.assertEqual(self.weights(f"w{seed}"), self.weights(f"r{seed}"))
-            self.trireme(*train, "--set", "length=6 epochs", "--resume", os.path.join(f"w{seed}", "checkpoints", last[-1]), "--out", f"l{seed}")
+            self.trireme(*train, "--set", "length=6 epochs", "--resume", os.path.join(f"w{seed}", "checkpoints", last[-1]),
+                         "--out", f"l{seed}")
             stale = self.json(f"l{seed}", "run.json")["rows"][0]["replicas"]["staleness"]
             self.assertLessEqual(sum(stale[1:]), 1, "all are in every round, from the first one after the return on")
 
     def test_a_time_limit_in_a_warm_start(self):
-        self.trireme("train", "e.toml", "--plan", "downpour,warm_start_steps=100000", "--set", "update.shares=dirichlet", "--set", "length=30000 epochs",
-                     "--set", "optimizer.momentum=0", "--set", "optimizer.schedule=constant", "--set", "time_limit=1 s", "--set", "evaluate_every=30000 epochs",
-                     "--out", "a", seconds=60)
+        self.trireme("train", "e.toml", "--plan", "downpour,warm_start_steps=100000", "--set", "update.shares=dirichlet",
+                     "--set", "length=30000 epochs", "--set", "optimizer.momentum=0", "--set", "optimizer.schedule=constant",
+                     "--set", "time_limit=1 s", "--set", "evaluate_every=30000 epochs", "--out", "a", seconds=60)
         self.assertEqual(self.json("a", "run.json")["rows"][0]["status"], "timed out")
 
     def test_replicas_that_agree_are_interrupted(self):
-        for k, policy in enumerate(("local-sgd,every=3 steps", "easgd,period=2", "fedavg,local=2 steps", "local-sgd,every=3 steps,inner=pipeline=2")):
+        for k, policy in enumerate(("local-sgd,every=3 steps", "easgd,period=2", "fedavg,local=2 steps",
+                                    "local-sgd,every=3 steps,inner=pipeline=2")):
             devices = "4" if "inner" in policy else "2"
-            arguments = ["train", "e.toml", "--plan", policy, "--devices", devices, "--set", "optimizer.schedule=constant", "--set", "optimizer.momentum=0"]
+            arguments = ["train", "e.toml", "--plan", policy, "--devices", devices, "--set", "optimizer.schedule=constant",
+                         "--set", "optimizer.momentum=0"]
             process = self.start(*arguments, *ENDLESS, "--set", "checkpoint.every=100000 steps", "--out", f"a{k}")
             self.addCleanup(stop, process)
             metrics = self.path(f"a{k}", "metrics.jsonl")
@@ -231,11 +248,13 @@ class Checkpoints(CliTest):
             ([*fresh, "--resume", "a", "--steps", "9", "--seed", "5"], ["seed = 1", "has 5"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--set", "model.options.hidden=16"], ["of model mlp", "other layers"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--plan", "fedavg"], ["a plan without an agreement"]),
-            ([*fresh, *EVERY_2, "--plan", "downpour,warm_start_steps=3", "--set", "optimizer.momentum=0"], ["checkpoint.every", "no checkpoint is possible before step 4"]),
+            ([*fresh, *EVERY_2, "--plan", "downpour,warm_start_steps=3", "--set", "optimizer.momentum=0"],
+             ["checkpoint.every", "no checkpoint is possible before step 4"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--plan", "local-sgd"], ["a plan without an agreement"]),
             ([*fresh, *EVERY_2, "--plan", "data,compression=powersgd:1", "--set", "replicas=private"], ["checkpoint.every", "powersgd"]),
             ([*fresh, *EVERY_2, "--set", "checkpoint.best=accuracy"], ["best = accuracy", "multiple of evaluate_every"]),
             ([*fresh, "--set", "checkpoint.keep=2"], ["checkpoint.every", "is missing"]),
         ])
-        self.all_refused([(["checkpoints", "list", "e.toml"], ["no checkpoints"]), (["checkpoints", "verify", "nowhere"], ["no checkpoints"])], data=False)
+        self.all_refused([(["checkpoints", "list", "e.toml"], ["no checkpoints"]),
+                          (["checkpoints", "verify", "nowhere"], ["no checkpoints"])], data=False)
         self.assertFalse(os.path.exists(self.path("b")))

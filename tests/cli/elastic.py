@@ -19,7 +19,8 @@ class Elastic(LaunchTest):
         return [line for line in json_lines(self.path(folder, "metrics.jsonl")) if line["kind"] == kind]
 
     def undisturbed(self, plan, devices, *flags):
-        self.trireme("train", "e.toml", "--plan", plan, "--devices", str(devices), "--set", "replicas=private", *RUN, *flags, "--out", "whole")
+        self.trireme("train", "e.toml", "--plan", plan, "--devices", str(devices), "--set", "replicas=private", *RUN, *flags,
+                     "--out", "whole")
 
     def group(self, process, size):
         """The ranks of the group that trains now, once all of them are there."""
@@ -37,7 +38,8 @@ class Elastic(LaunchTest):
     def trains_to(self, process, step, folder="o"):
         """Waits until the run has a checkpoint of `step` or later."""
         path = self.path(folder, "checkpoints")
-        self.wait_for(process, lambda: os.path.isdir(path) and any(name[5:].isdigit() and int(name[5:]) >= step for name in os.listdir(path)))
+        self.wait_for(process, lambda: os.path.isdir(path)
+                      and any(name[5:].isdigit() and int(name[5:]) >= step for name in os.listdir(path)))
 
     def steps_shown(self, folder="o"):
         path = self.path(folder, "metrics.jsonl")
@@ -59,7 +61,8 @@ class Elastic(LaunchTest):
                 self.assertLessEqual(abs(point["loss"] - other["loss"]), tolerance * abs(other["loss"]), (key, point["step"]))
         self.assertEqual([e["metrics"][0]["name"] for e in row["evaluations"]], [e["metrics"][0]["name"] for e in whole["evaluations"]])
         for kind, key in (("step", "curve"), ("test", "evaluations")):
-            self.assertEqual([(line["step"], line["loss"]) for line in self.lines(folder, kind)], [(p["step"], p["loss"]) for p in row[key]])
+            self.assertEqual([(line["step"], line["loss"]) for line in self.lines(folder, kind)],
+                             [(p["step"], p["loss"]) for p in row[key]])
         if tolerance == 0:
             self.assertEqual(self.weights(folder), self.weights("whole"))
             self.assertEqual(row["to_target"] and row["to_target"]["steps"], whole["to_target"] and whole["to_target"]["steps"])
@@ -188,8 +191,8 @@ class Elastic(LaunchTest):
 
     def test_the_wait_for_others_begins_with_training(self):
         """A group takes longer to start than --restart-after, and trains nevertheless before it makes room."""
-        process = self.launch("-n", "3", "--restarts", "1", "--restart-after", "0.1 s", "train", "e.toml", *RUN, "--set", "length=100000 steps",
-                              "--plan", "data", "--out", "o")
+        process = self.launch("-n", "3", "--restarts", "1", "--restart-after", "0.1 s", "train", "e.toml", *RUN,
+                              "--set", "length=100000 steps", "--plan", "data", "--out", "o")
         self.trains_to(process, 40)
         os.kill(self.group(process, 3)[2], signal.SIGKILL)
         self.wait_for(process, lambda: len(self.records()) == 3)
@@ -201,7 +204,8 @@ class Elastic(LaunchTest):
 
     def test_groups_that_begin_nothing_have_their_line(self):
         """Ranks are killed as soon as they are there, of the last group too."""
-        process = self.launch("-n", "2", "--restarts", "2", "train", "e.toml", *RUN, "--set", "length=100000 steps", "--plan", "tensor=2", "--out", "o")
+        process = self.launch("-n", "2", "--restarts", "2", "train", "e.toml", *RUN, "--set", "length=100000 steps", "--plan", "tensor=2",
+                              "--out", "o")
         self.trains_to(process, 40)
         old = []
         for _ in range(3):

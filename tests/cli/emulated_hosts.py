@@ -1,5 +1,5 @@
-"""Hosts on this machine: network namespaces on one switch, each with a connection of a given speed in both directions. Needs root and iproute2.
-By hand: emulated_hosts.py prints what the network does."""
+"""Hosts on this machine: network namespaces on one switch, each with a connection of a given speed in both
+directions. Needs root and iproute2. By hand: emulated_hosts.py prints what the network does."""
 import os
 import shutil
 import signal
@@ -91,7 +91,8 @@ class EmulatedHosts:
         tc = ["tc", "-n", namespace, "qdisc", "add", "dev", device]
         subprocess.run([*tc, "root", "handle", "1:", "tbf", "rate", self.bandwidth, "burst", "256kb", "latency", "10ms"], check=True)
         if self.one_way > 0:  # half at each end
-            done = subprocess.run([*tc, "parent", "1:1", "netem", "delay", f"{self.one_way / 2 * 1e6:.0f}us", "limit", "10000"], capture_output=True)
+            done = subprocess.run([*tc, "parent", "1:1", "netem", "delay", f"{self.one_way / 2 * 1e6:.0f}us", "limit", "10000"],
+                                  capture_output=True)
             self.delayed = done.returncode == 0
 
     def ip(self, *words):
@@ -121,7 +122,8 @@ class EmulatedHosts:
         server = subprocess.Popen(self.inside(0, ["/usr/bin/python3", "-c", SERVER.format(**words)]), stdout=subprocess.PIPE, text=True)
         try:
             server.stdout.readline()
-            client = subprocess.run(self.inside(1, ["/usr/bin/python3", "-c", CLIENT.format(**words)]), capture_output=True, text=True, check=True, timeout=60)
+            client = subprocess.run(self.inside(1, ["/usr/bin/python3", "-c", CLIENT.format(**words)]), capture_output=True, text=True,
+                                    check=True, timeout=60)
         finally:
             server.kill()
             server.communicate()
@@ -154,5 +156,6 @@ if __name__ == "__main__":
         sys.exit(f"emulated_hosts.py: {missing()}")
     with EmulatedHosts(one_way=1e-4) as network:
         trip, rate = network.measure()
-        print(f"{network.count} hosts, {network.bandwidth}, {'0.1 ms one way' if network.delayed else 'no delay (this kernel has no netem)'}: "
+        print(f"{network.count} hosts, {network.bandwidth}, "
+              f"{'0.1 ms one way' if network.delayed else 'no delay (this kernel has no netem)'}: "
               f"round trip {trip * 1e3:.3f} ms, {rate / 1e6:.1f} MB/s")

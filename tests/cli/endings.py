@@ -81,7 +81,8 @@ class Endings(CliTest):
         self.assertFalse(alive(child))
         result = self.json("o", "run.json")
         self.assertEqual(result["status"], "interrupted")
-        self.assertEqual([(r["strategy"], r["status"]) for r in result["rows"]], [("single", "timed out"), ("data", "interrupted"), ("tensor", "interrupted")])
+        self.assertEqual([(r["strategy"], r["status"]) for r in result["rows"]],
+                         [("single", "timed out"), ("data", "interrupted"), ("tensor", "interrupted")])
         self.check_metrics("o", "single")
         self.check_metrics("o", "data-x2")
         self.assertIn("run folder: o", process.stdout.read())

@@ -30,7 +30,8 @@ class Epochs(CliTest):
         self.refused(*arguments, "--batches", "512", says=["--batches", "512", "256 training samples"])
 
     def test_what_is_not_reached_is_said(self):
-        out, _ = self.trireme("measure-epochs", "e.toml", "--set", "target=0.999", "--set", "length=2 steps", "--batches", "32", "--rate", "fixed")
+        out, _ = self.trireme("measure-epochs", "e.toml", "--set", "target=0.999", "--set", "length=2 steps", "--batches", "32",
+                              "--rate", "fixed")
         self.assertIn("not reached", out)
         point = self.json("small.epochs.json")["batches"][0]
         self.assertFalse(point["reached"])
@@ -40,7 +41,8 @@ class Epochs(CliTest):
         with open(self.path("e.toml"), encoding="utf-8") as f:
             self.write("none.toml", f.read().replace("target = 0.2\n", ""))
         self.refused("measure-epochs", "none.toml", "--batches", "32", says=["none.toml", "no target"])
-        self.refused("measure-epochs", "e.toml", "--batches", "32,512", "--out", "late.json", says=["--batches", "512", "256 training samples"])
+        self.refused("measure-epochs", "e.toml", "--batches", "32,512", "--out", "late.json",
+                     says=["--batches", "512", "256 training samples"])
         self.assertFalse(os.path.exists(self.path("late.json")), "the first batch was trained before the second was refused")
 
     def test_the_noise_scale_of_a_run(self):
@@ -65,7 +67,8 @@ class Projection(CliTest):
     def test_times_to_the_target(self):
         out, err = self.trireme("plan", "project", "e.toml", "--devices", "1..4", "--cluster", "c.toml", "--json", "a.json",
                                 "--epochs", "32:4,64:5,128:20", "--epoch-samples", "12800")
-        for word in ("assumed", "approximation", "made up, 2026-01", "32 samples for every data-parallel worker", "32 samples in every global batch"):
+        for word in ("assumed", "approximation", "made up, 2026-01", "32 samples for every data-parallel worker",
+                     "32 samples in every global batch"):
             self.assertIn(word, err)
         per_worker, whole = self.json("a.json")["projections"]
         found = [row[kind] for rows in (per_worker["rows"], whole["rows"]) for row in rows for kind in ("data", "hybrid") if row[kind]]

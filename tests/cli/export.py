@@ -51,7 +51,8 @@ class Weights(CliTest):
     def test_another_number_of_classes(self):
         self.trireme("train", "e.toml", "--steps", "1", "--set", "model.options.hidden=16", "--out", "small")
         weights = ["--set", "model.weights=" + self.path("small")]
-        self.refused("train", "e.toml", *weights, says=["weights.safetensors", "not everything fits model \"mlp\"", "weights_match = \"partial\""])
+        self.refused("train", "e.toml", *weights,
+                     says=["weights.safetensors", "not everything fits model \"mlp\"", "weights_match = \"partial\""])
         out, _ = self.trireme("train", "e.toml", "--steps", "1", *weights, "--set", "model.weights_match=partial", "--out", "o")
         self.assertIn("left at their initial values, of another shape in the file", out)
         out, _ = self.trireme("compare", "e.toml", "--steps", "1", *weights, "--set", "model.weights_match=partial",

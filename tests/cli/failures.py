@@ -21,7 +21,8 @@ def npy(file, shape, values, kind):
     header = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"
     with open(file, "wb") as f:
-        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{ {'f4': 'f', 'i8': 'q'}[kind] }", *values))
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+                + struct.pack(f"<{len(values)}{ {'f4': 'f', 'i8': 'q'}[kind] }", *values))
 
 
 class Failures(CliTest):
@@ -52,7 +53,9 @@ class Failures(CliTest):
             said = process.said()
             culprit = [line for line in said.splitlines() if line.startswith("trireme: rank")]
             self.assertEqual(len(culprit), 1, said)
-            self.assertRegex(culprit[0], rf"^trireme: rank {frozen} has shown no sign of life for \d s, stopped by a signal, and was killed; it stood in step \d+")
+            self.assertRegex(culprit[0],
+                             rf"^trireme: rank {frozen} has shown no sign of life for \d s, stopped by a signal, and was killed; "
+                             r"it stood in step \d+")
             self.assertEqual(len(re.findall(r"^trireme: last operations: step \d+, ", said, re.M)), 10, said)
             if frozen == 1:
                 row = self.json(folder, "run.json")["rows"][0]
@@ -93,7 +96,8 @@ class Failures(CliTest):
         """A folder with 4 MiB of its own."""
         folder = self.path("disk")
         os.mkdir(folder)
-        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True).returncode != 0:
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder],
+                                               capture_output=True).returncode != 0:
             self.skipTest("no file system can be mounted")
         self.addCleanup(subprocess.run, ["umount", "-l", folder], check=True)
         return os.path.join(folder, "filler")
@@ -102,7 +106,8 @@ class Failures(CliTest):
         """A run that has written checkpoints there."""
         name = self.path("said")
         with open(name, "w", encoding="utf-8") as said:
-            process = subprocess.Popen([support.PROGRAM, "launch", "-n", "2", "train", "e.toml", "--data-dir", self.data, "--out", "disk/o", *LONG, *CHECKPOINTS,
+            process = subprocess.Popen([support.PROGRAM, "launch", "-n", "2", "train", "e.toml", "--data-dir", self.data,
+                                        "--out", "disk/o", *LONG, *CHECKPOINTS,
                                         *flags], cwd=self.folder, env=self.environment, stdout=said, stderr=said)
         process.said = lambda: text_of(name)
         self.addCleanup(stop, process)
@@ -141,7 +146,8 @@ class Failures(CliTest):
         process = self.on_the_disk("--set", "checkpoint.on_failure=end")
         self.fill(filler)
         self.assertEqual(process.wait(20 * BUSY), 1, process.said())
-        for text in ("No space left on device", "run.json: cannot be written", "failed", "was not written", "to resume: trireme launch -n 2 train e.toml"):
+        for text in ("No space left on device", "run.json: cannot be written", "failed", "was not written",
+                     "to resume: trireme launch -n 2 train e.toml"):
             self.assertIn(text, process.said())
         os.remove(filler)
         self.trireme("checkpoints", "verify", "disk/o", data=False)
@@ -152,7 +158,8 @@ class Failures(CliTest):
         os.chmod(reach, 0o755)
         for ctrl_c in (False, True):
             folder = f"o{ctrl_c:d}"
-            process = self.launch("--hosts", "127.0.0.1:1,127.0.0.2:2", "--ssh", "./reach", "train", "e.toml", "--out", folder, *LONG, *CHECKPOINTS)
+            process = self.launch("--hosts", "127.0.0.1:1,127.0.0.2:2", "--ssh", "./reach", "train", "e.toml", "--out", folder, *LONG,
+                                  *CHECKPOINTS)
             metrics = self.path(folder, "metrics.jsonl")
             self.wait_for(process, lambda metrics=metrics: os.path.exists(metrics) and text_of(metrics).count("\n") > 4)
             agents = [agent for ssh in children_of(process.pid) for agent in children_of(ssh)]
@@ -198,7 +205,8 @@ class Failures(CliTest):
             folder = f"o{frozen}"
             log = self.path(f"mpirun-{frozen}.log")
             with open(log, "w", encoding="utf-8") as said:
-                process = subprocess.Popen([mpirun, "--oversubscribe", "-n", "3", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", folder, *LONG],
+                process = subprocess.Popen([mpirun, "--oversubscribe", "-n", "3", support.PROGRAM, "train", "e.toml",
+                                            "--data-dir", self.data, "--out", folder, *LONG],
                                            cwd=self.folder, env=self.environment, stdout=said, stderr=said)
             process.said = lambda log=log: text_of(log)
             self.addCleanup(stop, process)
@@ -251,8 +259,8 @@ learning_rate = 1e-6
             npy(os.path.join(folder, "data.npy"), (32, 200), ([value] + [1.0] * 199) * 32, "f4")
             npy(os.path.join(folder, "target.npy"), (32,), [0.5] * 32, "f4")
             variables = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            process = subprocess.Popen([support.PROGRAM, "train", "e.toml", "--out", "o", *flags], cwd=folder, env={**self.environment, **variables},
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen([support.PROGRAM, "train", "e.toml", "--out", "o", *flags], cwd=folder,
+                                       env={**self.environment, **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.addCleanup(stop, process)
             ranks.append(process)
         said = [process.communicate(timeout=60) for process in ranks]
@@ -270,7 +278,9 @@ learning_rate = 1e-6
         # the loss of so large a value is finite, its gradient is not
         codes, said, row = self.as_ranks([1.0, 6e20])
         self.assertEqual(row["status"], "failed", said)
-        self.assertRegex(row["reason"], r"^diverged: rank 1's gradient of fc[12]\.(weight|bias) is not finite in step 1; lower the learning rate or set clip_norm$")
+        self.assertRegex(row["reason"],
+                         r"^diverged: rank 1's gradient of fc[12]\.(weight|bias) is not finite in step 1; "
+                         r"lower the learning rate or set clip_norm$")
         self.assertEqual(codes[0], 1, said)
 
     def network(self, *command):
@@ -317,7 +327,8 @@ learning_rate = 1e-6
         # each side says what it misses and where itself stood
         self.assertRegex(process.said(), rf"rank [12]: rank 0 {SILENT}.*this rank is in step \d+")
         reason = self.json("o", "run.json")["rows"][0]["reason"]
-        self.assertRegex(reason, rf"rank 0: rank [12] {SILENT}: its process is frozen, or the network in between is cut; last seen in step \d+")
+        self.assertRegex(
+            reason, rf"rank 0: rank [12] {SILENT}: its process is frozen, or the network in between is cut; last seen in step \d+")
 
 
 def environment_of(pid):

@@ -13,8 +13,8 @@ class FourHosts(CliTest):
         with EmulatedHosts(4) as network:
             for number, plan in enumerate(("data", "gpipe", "data=2,tensor=2")):
                 self.in_threads(f"t{number}", plan, 4)
-                out, _ = self.trireme("launch", "--hosts", network.hosts(), "--ssh", network.instead_of_ssh(), "train", "e.toml", "--plan", plan,
-                                      "--out", f"p{number}", "--json", f"p{number}.json")
+                out, _ = self.trireme("launch", "--hosts", network.hosts(), "--ssh", network.instead_of_ssh(), "train", "e.toml",
+                                      "--plan", plan, "--out", f"p{number}", "--json", f"p{number}.json")
                 self.assertIn("backend gloo through eth0", out)
                 self.assertEqual(self.curve(f"p{number}.json"), self.curve(f"t{number}.json"), plan)
                 self.assertEqual(self.weights(f"p{number}"), self.weights(f"t{number}"), plan)

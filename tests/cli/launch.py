@@ -92,7 +92,8 @@ class Launch(LaunchTest):
     def test_replicas_that_agree_may_be_processes(self):
         """Each process is a replica; the workers of its inner plan are threads."""
         for k, (policy, devices) in enumerate((("local-sgd,every=2 steps", 2), ("diloco,every_steps=3", 2), ("fedavg,rounds=2", 2),
-                                               ("local-sgd,every=2 steps,inner=pipeline=2", 4), ("local-sgd,every=3 steps,inner=tensor=2", 4),
+                                               ("local-sgd,every=2 steps,inner=pipeline=2", 4),
+                                               ("local-sgd,every=3 steps,inner=tensor=2", 4),
                                                ("local-sgd,every=3 steps,inner=data=2,sharding=zero3", 4))):
             self.trireme("train", "e.toml", "--plan", policy, "--devices", str(devices), "--out", f"t{k}")
             self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", os.path.join(f"t{k}", "plan.json"), "--out", f"p{k}")
@@ -108,14 +109,15 @@ class Launch(LaunchTest):
         """Rank 0 is also the server, whose threads wait for what the other one sends; the other one visits while rank 0 waits for it."""
         for slow, policy in ((0, "local-sgd,every=2 steps"), (1, "easgd,period=1")):
             self.write("slow.toml", support.EXPERIMENT + f"\n[[cluster.worker.change]]\nat_step = 0\nworker = {slow}\nslower = 3000\n")
-            self.trireme("launch", "-n", "2", "train", "slow.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--steps", "3", "--json", "row.json")
+            self.trireme("launch", "-n", "2", "train", "slow.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--steps", "3",
+                         "--json", "row.json")
             row = self.json("row.json")["rows"][0]
             self.assertEqual(row["status"], "ok", row["reason"])
             self.assertGreater(row["curve"][-1]["seconds"], 2, "else nothing waited for long")
 
     def test_policies_without_waiting_run_in_processes(self):
-        for k, policy in enumerate(("async-average,shards=2", "partial,quorum=1", "easgd,period=2", "eamsgd,period=2", "downpour,shards=2", "shat,period=2",
-                                    "streaming-diloco,every_steps=4,fragments=2", "fedprox,rounds=2", "fedadam,rounds=2")):
+        for k, policy in enumerate(("async-average,shards=2", "partial,quorum=1", "easgd,period=2", "eamsgd,period=2", "downpour,shards=2",
+                                    "shat,period=2", "streaming-diloco,every_steps=4,fragments=2", "fedprox,rounds=2", "fedadam,rounds=2")):
             self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--json", f"{k}.json")
             row = self.json(f"{k}.json")["rows"][0]
             self.assertEqual((row["status"], row["replicas"]["count"]), ("ok", 2), (policy, row["reason"]))
@@ -159,7 +161,8 @@ class Launch(LaunchTest):
     def test_one_rank(self):
         """Another launcher may start a single process, whatever the backend."""
         self.in_threads("t", "data", 1)
-        rank = self.rank({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}, "--backend", "gloo", "--json", "g.json")
+        rank = self.rank({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())},
+                         "--backend", "gloo", "--json", "g.json")
         said = rank.communicate(timeout=60)
         self.assertEqual(rank.returncode, 0, said)
         self.assertEqual(self.curve("g.json"), self.curve("t.json"))
@@ -171,13 +174,15 @@ class Launch(LaunchTest):
                 self.assertEqual(self.json("m.json")["rows"][0]["backend"], "mpi")
 
     def test_what_all_ranks_would_say_is_said_once(self):
-        open_mpi = [{"OMPI_COMM_WORLD_RANK": str(r), "OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_LOCAL_RANK": str(r), "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}
+        open_mpi = [{"OMPI_COMM_WORLD_RANK": str(r), "OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_LOCAL_RANK": str(r),
+                     "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}
                     for r in range(3)]
-        slurm = [{"SLURM_PROCID": str(r), "SLURM_STEP_NUM_TASKS": "3", "SLURM_LOCALID": str(r), "SLURM_STEP_NUM_NODES": "1", "SLURM_JOB_ID": "1"}
+        slurm = [{"SLURM_PROCID": str(r), "SLURM_STEP_NUM_TASKS": "3", "SLURM_LOCALID": str(r), "SLURM_STEP_NUM_NODES": "1",
+                  "SLURM_JOB_ID": "1"}
                  for r in range(3)]
         for variables in (open_mpi, slurm):
-            for flags, more, says in ((["--nosuch"], {}, "--nosuch"), (["--set="], {}, "--set"), ([], {"TRIREME_LOG": "loud"}, "TRIREME_LOG"),
-                                      ([], {"TRIREME_INTERFACE": "nosuch0"}, "nosuch0")):
+            for flags, more, says in ((["--nosuch"], {}, "--nosuch"), (["--set="], {}, "--set"),
+                                      ([], {"TRIREME_LOG": "loud"}, "TRIREME_LOG"), ([], {"TRIREME_INTERFACE": "nosuch0"}, "nosuch0")):
                 ranks = [self.rank({**one, **more}, *flags) for one in variables]
                 said = [rank.communicate(timeout=60)[1] for rank in ranks]
                 self.assertEqual([rank.returncode for rank in ranks], [2, 2, 2], said)
@@ -297,18 +302,22 @@ class Launch(LaunchTest):
             (["launch", "-n", "2", "--print", "pbs", "train", "e.toml"], ["pbs"]),
             (["launch", "-n", "2", "train", "e.toml", "--backend", "mpi"], ["--backend", "mpirun"]),
             (["launch", "-n", "2", "--print", "torchrun", "train", "e.toml", "--backend", "mpi"], ["--backend", "torchrun"]),
-            (["launch", "-n", "2", "--interface", "lo", "--print", "mpi", "train", "e.toml", "--backend", "mpi"], ["--interface", "btl_tcp_if_include"]),
+            (["launch", "-n", "2", "--interface", "lo", "--print", "mpi", "train", "e.toml", "--backend", "mpi"],
+             ["--interface", "btl_tcp_if_include"]),
             (["train", "e.toml", "--backend", "mpi"], ["--backend", "threads", "mpirun -n 4"]),
             (["train", "e.toml", "--backend", "gloo"], ["--backend", "threads", "trireme launch"]),
             (["train", "e.toml", "--backend", "pvm"], ["--backend", "pvm"]),
             (["launch", "-n", "2", "train", "nowhere.toml"], ["nowhere.toml"]),
-            (["launch", "-n", "2", "train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0"], ["hogwild", "replicas share memory"]),
-            (["launch", "-n", "2", "train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.step_seconds=1 s"], ["update.virtual", "processes run in real time"]),
+            (["launch", "-n", "2", "train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0"],
+             ["hogwild", "replicas share memory"]),
+            (["launch", "-n", "2", "train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.step_seconds=1 s"],
+             ["update.virtual", "processes run in real time"]),
             (["launch", "-n", "3", "train", "e.toml", "--plan", "two.json"], ["two.json", "2 workers", "3 processes"]),
             (["launch", "-n", "2", "train", "e.toml", "--set", "adapt=true"], ["adapt"]),
         ])
         self.refused("launch", "--ssh", "false", "--hosts", "x:1,y:1", "train", "e.toml", says=["host x ended with exit code 1"], code=1)
-        self.refused("launch", "--ssh", "nosuch", "--hosts", "x:1,y:1", "train", "e.toml", says=["host x", '"nosuch" is not a program on this machine'], code=127)
+        self.refused("launch", "--ssh", "nosuch", "--hosts", "x:1,y:1", "train", "e.toml",
+                     says=["host x", '"nosuch" is not a program on this machine'], code=127)
         self.environment.update(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="29777", TRIREME_INTERFACE="nosuch0")
         self.refused("train", "e.toml", says=["TRIREME_INTERFACE", "nosuch0", "lo (127.0.0.1"])
         self.refused("train", "e.toml", "--backend", "mpi", says=["TRIREME_INTERFACE", "MPI chooses"])
@@ -324,7 +333,8 @@ class Launch(LaunchTest):
         if not mpirun:
             self.skipTest("no mpirun on this machine")
         environment = {**self.environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        command = [mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(processes), support.PROGRAM, "train", "e.toml", "--data-dir", self.data, *arguments]
+        command = [mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(processes), support.PROGRAM, "train", "e.toml",
+                   "--data-dir", self.data, *arguments]
         process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(stop, process)
         return process
@@ -332,7 +342,8 @@ class Launch(LaunchTest):
     def test_mpirun(self):
         self.in_threads("t", "data", 4)
         for backend in ("gloo", "mpi"):
-            out, err = (process := self.mpirun("--backend", backend, "--out", backend, "--json", f"{backend}.json")).communicate(timeout=120)
+            out, err = (process := self.mpirun("--backend", backend, "--out", backend,
+                                               "--json", f"{backend}.json")).communicate(timeout=120)
             if backend == "mpi" and "has no MPI" in err:
                 self.skipTest("this build has no MPI")
             self.assertEqual(process.returncode, 0, out + err)
@@ -340,7 +351,8 @@ class Launch(LaunchTest):
             self.assertEqual(self.weights(backend), self.weights("t"), backend)
             self.assertEqual(self.json(f"{backend}.json")["rows"][0]["backend"], backend)
             self.assertIn(f"4 processes on 1 machine, backend {backend}", out)
-            out, err = (process := self.mpirun("--backend", backend, "--plan", "downpour", "--set", "optimizer.momentum=0", "--json", "d.json")).communicate(timeout=120)
+            out, err = (process := self.mpirun("--backend", backend, "--plan", "downpour", "--set", "optimizer.momentum=0",
+                                               "--json", "d.json")).communicate(timeout=120)
             self.assertEqual(process.returncode, 0, out + err)
             self.assertEqual(self.json("d.json")["rows"][0]["replicas"]["count"], 4)
 
@@ -380,7 +392,8 @@ class Launch(LaunchTest):
         self.assertIn("signal 9", out + err)
         self.assertIn("rank 2 is gone: its process has ended", " ".join((out + err).split()))
         self.assertIn("to resume: start all ranks again with --resume o", out)
-        self.assertIn(self.json("o", "run.json")["rows"][0]["status"], ("failed", "interrupted"), "mpirun asks rank 0 to end, which still writes its folder")
+        self.assertIn(self.json("o", "run.json")["rows"][0]["status"], ("failed", "interrupted"),
+                      "mpirun asks rank 0 to end, which still writes its folder")
 
     def test_torchrun(self):
         if subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed.run"], capture_output=True).returncode != 0:
@@ -388,7 +401,8 @@ class Launch(LaunchTest):
         self.in_threads("t", "data", 2)
         # the last two flags: torch 1.13's own default for them fails on Python 3.11
         done = subprocess.run(["/usr/bin/python3", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--no_python",
-                               "--redirects=1", "--tee=1", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", "p", "--json", "p.json"],
+                               "--redirects=1", "--tee=1", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", "p",
+                               "--json", "p.json"],
                               cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(self.curve("p.json"), self.curve("t.json"))

@@ -42,7 +42,8 @@ class LaunchCheckpoints(LaunchTest):
         for step in ("step-00000002", "step-00000006"):
             for name in os.listdir(self.path("a", "checkpoints", step)):
                 if name.endswith(".safetensors"):
-                    with open(self.path("a", "checkpoints", step, name), "rb") as a, open(self.path("t", "checkpoints", step, name), "rb") as b:
+                    with (open(self.path("a", "checkpoints", step, name), "rb") as a,
+                          open(self.path("t", "checkpoints", step, name), "rb") as b):
                         self.assertEqual(a.read(), b.read(), (step, name))
         checkpoint = os.path.join("a", "checkpoints", "step-00000004")
         out, _ = self.trireme("launch", "-n", "2", "train", "e.toml", "--resume", checkpoint, "--out", "b")
@@ -51,16 +52,19 @@ class LaunchCheckpoints(LaunchTest):
         self.trireme("train", "e.toml", *private, "--resume", checkpoint, "--out", "c")
         self.assertEqual(self.goes_on("c", "a"), 5)
         for name, arguments in {"d": ["launch", "-n", "4", "train", "e.toml", "--plan", "data=2,tensor=2"],
-                                "e": ["launch", "-n", "3", "train", "e.toml", "--plan", "zero3"], "f": ["train", "e.toml", "--plan", "single"]}.items():
+                                "e": ["launch", "-n", "3", "train", "e.toml", "--plan", "zero3"],
+                                "f": ["train", "e.toml", "--plan", "single"]}.items():
             self.trireme(*arguments, "--resume", checkpoint, "--out", name)
             whole = self.losses("a")[0]
             for step, loss in self.losses(name)[0].items():
                 self.assertAlmostEqual(loss, whole[step], places=4)
 
     def test_replicas_that_are_processes_go_on_bit_for_bit(self):
-        for k, (policy, devices) in enumerate((("local-sgd,every=3 steps", 2), ("diloco,every_steps=3", 2), ("local-sgd,every=3 steps,inner=pipeline=2", 4),
+        for k, (policy, devices) in enumerate((("local-sgd,every=3 steps", 2), ("diloco,every_steps=3", 2),
+                                               ("local-sgd,every=3 steps,inner=pipeline=2", 4),
                                                ("fedavg,rounds=4,local=2 steps", 2), ("easgd,period=2", 2))):
-            self.trireme("train", "e.toml", "--plan", policy, "--devices", str(devices), "--set", "optimizer.momentum=0", *EVERY_2, "--out", f"t{k}")
+            self.trireme("train", "e.toml", "--plan", policy, "--devices", str(devices), "--set", "optimizer.momentum=0", *EVERY_2,
+                         "--out", f"t{k}")
             train = ["launch", "-n", "2", "train", "e.toml", "--set", "optimizer.momentum=0", "--plan", os.path.join(f"t{k}", "plan.json")]
             self.trireme(*train, *EVERY_2, "--out", f"w{k}")
             written = self.steps_in(f"w{k}")
@@ -77,7 +81,8 @@ class LaunchCheckpoints(LaunchTest):
         """The launcher hands Ctrl-C on to all; a single rank that is asked to end ends all."""
         endless = ["--set", "length=1000000 steps", "--set", "evaluate_every=1000000 steps", "--set", "checkpoint.every=100000 steps",
                    "--set", "optimizer.schedule=constant"]
-        for k, (policy, single) in enumerate((("local-sgd,every=3 steps", False), ("diloco,every_steps=4", True), ("fedavg,local=2 steps", False))):
+        for k, (policy, single) in enumerate((("local-sgd,every=3 steps", False), ("diloco,every_steps=4", True),
+                                              ("fedavg,local=2 steps", False))):
             process = self.launch("-n", "2", "train", "e.toml", "--plan", policy, *endless, "--out", f"a{k}")
             metrics = self.path(f"a{k}", "metrics.jsonl")
             wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
@@ -93,8 +98,8 @@ class LaunchCheckpoints(LaunchTest):
             self.assertTrue(os.path.exists(self.path(f"a{k}", "weights.safetensors")), policy)
             last = row["checkpoints"]["newest_step"]
             self.assertEqual(self.steps_in(f"a{k}"), [last], policy)
-            self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", policy, "--set", "optimizer.schedule=constant", "--steps", str(last + 6),
-                         "--resume", f"a{k}", "--out", f"b{k}")
+            self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", policy, "--set", "optimizer.schedule=constant",
+                         "--steps", str(last + 6), "--resume", f"a{k}", "--out", f"b{k}")
             row = self.json(f"b{k}", "run.json")["rows"][0]
             self.assertEqual((row["status"], row["curve"][0]["step"]), ("ok", last + 1), policy)
 
@@ -124,7 +129,8 @@ class LaunchCheckpoints(LaunchTest):
         self.assertEqual(row["status"], "interrupted")
         last = row["curve"][-1]["step"]
         self.assertEqual(self.steps_in("o"), [last])
-        self.trireme("launch", "-n", "2", "train", "e.toml", "--set", "optimizer.schedule=constant", "--steps", str(last + 2), "--resume", "o", "--out", "b")
+        self.trireme("launch", "-n", "2", "train", "e.toml", "--set", "optimizer.schedule=constant", "--steps", str(last + 2),
+                     "--resume", "o", "--out", "b")
         self.assertEqual(sorted(self.losses("b")[0]), [last + 1, last + 2])
 
     def test_refuses(self):

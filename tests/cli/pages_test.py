@@ -60,8 +60,9 @@ class Bash(Folder):
         leader, follower = pty.openpty()
         self.leader = leader
         self.addCleanup(os.close, leader)
-        self.shell = subprocess.Popen(["bash", "--norc", "--noprofile", "-i"], stdin=follower, stdout=follower, stderr=follower, cwd=self.folder,
-                                      start_new_session=True, env={**os.environ, "TERM": "dumb", "PS1": "", "HISTFILE": "", "INPUTRC": os.devnull})
+        self.shell = subprocess.Popen(["bash", "--norc", "--noprofile", "-i"], stdin=follower, stdout=follower, stderr=follower,
+                                      cwd=self.folder, start_new_session=True,
+                                      env={**os.environ, "TERM": "dumb", "PS1": "", "HISTFILE": "", "INPUTRC": os.devnull})
         os.close(follower)
         self.addCleanup(self.shell.wait)
         self.addCleanup(self.shell.kill)
@@ -93,7 +94,8 @@ class Bash(Folder):
         self.assertEqual(self.complete("trireme launch -n 4 t"), ["launch", "-n", "4", "train"])
 
     def test_options(self):
-        self.assertEqual(set(self.complete("trireme train --")[1:]), {name for name in options_of(output("train", "--help")) if name.startswith("--")})
+        self.assertEqual(set(self.complete("trireme train --")[1:]),
+                         {name for name in options_of(output("train", "--help")) if name.startswith("--")})
         self.assertIn("--objective", self.complete("trireme plan best own.toml --"))
         self.assertEqual(self.complete("trireme launch -n 2 train own.toml --dev")[-1], "--devices")
         self.assertEqual(self.complete("trireme plan best --explain --obj")[-1], "--objective")
@@ -147,7 +149,8 @@ class Scripts(Folder):
 
         script = self.script("fish")
         self.assertEqual(complete("trireme com"), ["compare"])
-        self.assertEqual(set(complete("trireme train --")), {name for name in options_of(output("train", "--help")) if name.startswith("--")})
+        self.assertEqual(set(complete("trireme train --")),
+                         {name for name in options_of(output("train", "--help")) if name.startswith("--")})
         self.assertEqual(complete("trireme launch -n 4 t"), ["train"])
         self.assertEqual(complete("trireme plan best own.toml --objective m"), ["memory"])
         self.assertEqual(complete("trireme compare own.toml --strategies single,zero3"), ["single,zero3"])

@@ -22,7 +22,8 @@ class OldSpellingsOfPlan(CliTest):
         self.own = ["e.toml", "--data-dir", self.data]
 
     def test_a_named_plan(self):
-        for given, name in (([], "data"), (["--plan", "tensor=2"], "tensor=2"), (["--plan=single"], "single")):  # none is cut by measured layers
+        for given, name in (([], "data"), (["--plan", "tensor=2"], "tensor=2"),
+                            (["--plan=single"], "single")):  # none is cut by measured layers
             out, again, _, _ = self.check([*self.own, *given], ["show", name, *self.own, "--json", "-"])
             self.assertEqual(json.loads(out), json.loads(again))
             self.assertEqual(json.loads(out)["model"], "mlp")

@@ -33,7 +33,8 @@ class Policies(CliTest):
 
     def test_the_modelled_clock(self):
         self.modelled()
-        self.trireme("train", "e.toml", "--plan", "local-sgd,every=6 steps", "--devices", "4", "--json", "a.json", "--set", "device_speeds=1,1,1,0.5")
+        self.trireme("train", "e.toml", "--plan", "local-sgd,every=6 steps", "--devices", "4", "--json", "a.json",
+                     "--set", "device_speeds=1,1,1,0.5")
         row = self.json("a.json")["rows"][0]
         # the slow one of four: 10 ms and 8 samples of 1 ms, at half the speed, six times; an exchange takes no time without links
         self.assertAlmostEqual(row["evaluations"][-1]["seconds"], 6 * 0.018 * 2, 9)
@@ -73,8 +74,8 @@ class Policies(CliTest):
         self.assertTrue(any("64xcpu-1g" in warning for warning in row["warnings"]), row["warnings"])
 
     def test_hogwild(self):
-        out, _ = self.trireme("compare", "e.toml", "--no-predict", "--strategies", "single,hogwild", "--set", "optimizer.momentum=0", "--json",
-                              "c.json", "--out", "run")
+        out, _ = self.trireme("compare", "e.toml", "--no-predict", "--strategies", "single,hogwild", "--set", "optimizer.momentum=0",
+                              "--json", "c.json", "--out", "run")
         rows = {row["name"]: row for row in self.json("c.json")["rows"]}
         self.assertEqual([row["status"] for row in rows.values()], ["ok", "ok"])
         replicas = rows["hogwild"]["replicas"]
@@ -126,10 +127,12 @@ class Policies(CliTest):
 
     def test_every_policy_is_predicted(self):
         cluster = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "clusters", "64xcpu-1g.cluster.toml")
-        policies = ["local-sgd,every=2 steps", "async-average", "partial", "easgd", "eamsgd", "downpour", "shat", "hogwild", "diloco,every_steps=2",
-                    "streaming-diloco,every_steps=4", "fedavg,rounds=2", "fedprox,rounds=2", "fedadam,rounds=2", "local-sgd,every=2 steps,inner=tensor=2",
-                    "local-sgd,every=2 steps,inner=data=2,sharding=zero3"]
-        self.trireme("simulate", "e.toml", "--cluster", cluster, "--devices", "4", "--set", "optimizer.momentum=0", "--strategies", ",".join(policies), "--json", "s.json")
+        policies = ["local-sgd,every=2 steps", "async-average", "partial", "easgd", "eamsgd", "downpour", "shat", "hogwild",
+                    "diloco,every_steps=2",
+                    "streaming-diloco,every_steps=4", "fedavg,rounds=2", "fedprox,rounds=2", "fedadam,rounds=2",
+                    "local-sgd,every=2 steps,inner=tensor=2", "local-sgd,every=2 steps,inner=data=2,sharding=zero3"]
+        self.trireme("simulate", "e.toml", "--cluster", cluster, "--devices", "4", "--set", "optimizer.momentum=0",
+                     "--strategies", ",".join(policies), "--json", "s.json")
         rows = {row["name"]: row for row in self.json("s.json")["rows"]}
         self.assertEqual(list(rows), policies)
         for name, row in rows.items():
@@ -138,12 +141,14 @@ class Policies(CliTest):
         # a ring of 4 moves 3/2 of the weights over 1 Gbit/s in every second step, in 4 rounds of 50 us
         weights = 4 * (784 * 32 + 32 + 32 * 32 + 32 + 32 * 10 + 10)
         alone = rows["local-sgd,every=2 steps"]["step_seconds"]["median"] * rows["local-sgd,every=2 steps"]["busy_share"][0]
-        self.assertAlmostEqual(rows["local-sgd,every=2 steps"]["step_seconds"]["median"] / (alone + (1.5 * weights / 125e6 + 4 * 50e-6) / 2), 1, delta=0.01)
+        self.assertAlmostEqual(
+            rows["local-sgd,every=2 steps"]["step_seconds"]["median"] / (alone + (1.5 * weights / 125e6 + 4 * 50e-6) / 2), 1, delta=0.01)
 
     def test_predicted_beside_what_the_modelled_clock_measured(self):
         self.modelled('link.bandwidth = "10 MB/s"\nlink.latency = "1 ms"\n')
         self.predicts = True
-        self.trireme("compare", "e.toml", "--strategies", "local-sgd,every=2 steps,diloco,every_steps=3,synchronous", "--devices", "2", "--json", "c.json", "--out", "run")
+        self.trireme("compare", "e.toml", "--strategies", "local-sgd,every=2 steps,diloco,every_steps=3,synchronous", "--devices", "2",
+                     "--json", "c.json", "--out", "run")
         for row in self.json("c.json")["rows"]:
             seconds = row["evaluations"][-1]["seconds"] / 6
             self.assertAlmostEqual(row["predicted"]["step_seconds"] / seconds, 1, delta=0.02, msg=row["name"])
@@ -154,12 +159,16 @@ class Policies(CliTest):
             (["train", "e.toml", "--plan", "local-sgd,every=3 parsecs"], ["local-sgd", "every"]),
             (["train", "e.toml", "--plan", "local-sgd,evry=3 steps"], ["evry", "every"]),
             (["train", "e.toml", "--plan", "local-sgd,inner=pipelin=2"], ["local-sgd,inner=pipelin=2", "pipelin"]),
-            (["train", "e.toml", "--plan", "local-sgd,inner=pipeline=2", "--devices", "3"], ["3 workers", "not a whole number of replicas"]),
-            (["train", "e.toml", "--plan", "local-sgd,inner=data=2,compression=bf16"], ["compression=bf16", "the whole weights and moments"]),
-            (["train", "e.toml", "--plan", "hogwild,inner=data=2,sharding=zero1", "--set", "optimizer.momentum=0"], ["zero1", "write to one memory"]),
+            (["train", "e.toml", "--plan", "local-sgd,inner=pipeline=2", "--devices", "3"],
+             ["3 workers", "not a whole number of replicas"]),
+            (["train", "e.toml", "--plan", "local-sgd,inner=data=2,compression=bf16"],
+             ["compression=bf16", "the whole weights and moments"]),
+            (["train", "e.toml", "--plan", "hogwild,inner=data=2,sharding=zero1", "--set", "optimizer.momentum=0"],
+             ["zero1", "write to one memory"]),
             (["train", "e.toml", "--plan", "downpour", "--set", "optimizer.momentum=0.9"], ["downpour", "momentum"]),
             (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0.9"], ["hogwild", "momentum"]),
-            (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0", "--set", "cluster.link.bandwidth=1 MB/s"], ["cluster.link", "hogwild"]),
+            (["train", "e.toml", "--plan", "hogwild", "--set", "optimizer.momentum=0", "--set", "cluster.link.bandwidth=1 MB/s"],
+             ["cluster.link", "hogwild"]),
             (["train", "e.toml", "--plan", "hogwild,every=1 steps"], ["every"]),
             (["train", "e.toml", "--plan", "local-sgd", "--set", "batch=1"], ["2 replicas", "batch of 1"]),
             (["train", "e.toml", "--plan", "local-sgd", "--set", "update.shares=lables"], ["update.shares", '"labels"']),

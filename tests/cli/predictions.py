@@ -46,8 +46,8 @@ class Predictions(CliTest):
 
     def test_simulate_on_a_described_cluster(self):
         strategies = "single,data,tensor,pipeline,1f1b"
-        out, _ = self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--devices", "2,4", "--strategies", strategies, "--json", "s.json",
-                              "--out", "run", "--set", "model.options.depth=4")
+        out, _ = self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--devices", "2,4", "--strategies", strategies,
+                              "--json", "s.json", "--out", "run", "--set", "model.options.depth=4")
         for word in ("predicted", "datasheet", "prices: made up, 2026-01"):
             self.assertIn(word, out)
         result = self.json("s.json")
@@ -107,8 +107,10 @@ class Predictions(CliTest):
         self.assertAlmostEqual(refit["factor"], statistics.median(ratios), delta=1e-9 * refit["factor"])
         out, _ = self.trireme("simulate", "e.toml", "--profile", "p.json")
         self.assertEqual(self.json("p.json")["layers"], before["layers"])  # nothing had to be measured again
-        own = ("plan", "best", "e.toml", "--objective", "cost", "--profile", "p.json", "--set", "price.per_hour=7.2", "--set", "price.note=a bill")
-        self.assertRegex(self.trireme(*own)[1], r"USD an epoch; prices: 7.2 USD an hour for this machine, as the experiment says \(a bill\)")
+        own = ("plan", "best", "e.toml", "--objective", "cost", "--profile", "p.json", "--set", "price.per_hour=7.2",
+               "--set", "price.note=a bill")
+        self.assertRegex(self.trireme(*own)[1],
+                         r"USD an epoch; prices: 7.2 USD an hour for this machine, as the experiment says \(a bill\)")
         before["machine"]["cores"] = 1000
         self.write("other.json", json.dumps(before))
         self.refused("simulate", "e.toml", "--profile", "other.json", says=["other.json", "another machine"])
@@ -117,7 +119,8 @@ class Predictions(CliTest):
         out, err = self.trireme("plan", "best", "e.toml", "--objective", "time", "--cluster", "c.toml", "--devices", "2", "--explain")
         plan = json.loads(out)
         self.assertLessEqual(plan["devices"], 2)
-        for word in ("optimal under the step model", "simulated", "by formula", "if links were twice as fast: ", "if devices had half the memory: "):
+        for word in ("optimal under the step model", "simulated", "by formula", "if links were twice as fast: ",
+                     "if devices had half the memory: "):
             self.assertIn(word, err)
         table = [line for line in err.splitlines() if line[:2].strip().isdigit() and line[2:3] == " "]
         self.assertEqual(len({line[2:] for line in table}), len(table), err)  # each once
@@ -135,14 +138,18 @@ class Predictions(CliTest):
     def test_a_gap_and_a_time_limit(self):
         plan = ("plan", "best", "e.toml", "--objective", "time", "--cluster", "c.toml", "--devices", "4")
         _, err = self.trireme(*plan)
-        self.assertRegex(err, r"by the formula, (the least there is|less than any plan that was searched, .*|at most .* in the simulator it is faster than .*) \(optimal under")
+        self.assertRegex(
+            err, r"by the formula, (the least there is|less than any plan that was searched, .*|"
+                 r"at most .* in the simulator it is faster than .*) \(optimal under")
         _, err = self.trireme(*plan, "--gap", "50 %", "--time-limit", "30")
-        self.assertRegex(err, r"by the formula, (the least there is|less than any plan that was searched, .*|at most [0-9.]+ % from the least there is)")
+        self.assertRegex(
+            err, r"by the formula, (the least there is|less than any plan that was searched, .*|at most [0-9.]+ % from the least there is)")
         out, err = self.trireme(*plan, "--time-limit", "1 us")  # named plans are there before the search
         self.assertRegex(err, r"by the formula, at most .* \(at most .*: the time limit ended the search\)")
         self.assertEqual(json.loads(out)["name"], "exact")
         for arguments, says in ((("--gap", "1"), ["--gap", "percent"]), (("--gap", "-1%"), ["--gap"]), (("--gap", "100%"), ["--gap"]),
-                                (("--time-limit", "soon"), ["--time-limit", "soon"]), (("--time-limit", "0"), ["--time-limit", "more than 0"])):
+                                (("--time-limit", "soon"), ["--time-limit", "soon"]),
+                                (("--time-limit", "0"), ["--time-limit", "more than 0"])):
             self.refused(*plan, *arguments, says=says)
         self.refused("plan", "show", "data", "e.toml", "--gap", "1%", says=["--gap", "trireme plan show --help"])
 
@@ -157,12 +164,14 @@ class Predictions(CliTest):
         self.assertLessEqual(json.loads(out)["devices"], 2)
         self.write("free.toml", CLUSTER.replace("MEMORY", "8 GiB").replace("price_per_hour = 3.6\n", ""))
         self.refused(*plan, "free.toml", says=["--objective cost", "not known", "price_per_hour", "price.per_hour"])
-        self.refused("plan", "best", "e.toml", "--objective", "cost", says=["--objective cost", "no price", "--set price.per_hour", "--cluster"])
+        self.refused("plan", "best", "e.toml", "--objective", "cost",
+                     says=["--objective cost", "no price", "--set price.per_hour", "--cluster"])
 
     def test_devices_in_another_order_than_the_files(self):
         node = re.search(r"\[\[node\]\].*?3\.6\n", CLUSTER, re.S)[0].replace("count = 2\n", "")
         head, tail = CLUSTER.replace("MEMORY", "8 GiB").replace("count = 2\n", "").split(node)
-        slow = head[head.index("[device.toy]"):].replace("device.toy", "device.slow").replace("1 TFLOP/s", "0.05 TFLOP/s").replace("100 GB/s", "5 GB/s")
+        slow = head[head.index("[device.toy]"):].replace("device.toy", "device.slow").replace("1 TFLOP/s", "0.05 TFLOP/s")
+        slow = slow.replace("100 GB/s", "5 GB/s")
         self.write("quick.toml", head + node + tail)
         self.write("mixed.toml", head + slow + node.replace('"toy"', '"slow"') + node + tail)
         flags = ("--objective", "time", "--devices", "2", "--explain")
@@ -175,13 +184,15 @@ class Predictions(CliTest):
         self.write("mixed.json", mixed)
         seconds = []
         for name in ("quick", "mixed"):
-            self.trireme("simulate", "e.toml", "--cluster", f"{name}.toml", "--devices", "2", "--strategies", f"data,{name}.json,exact", "--json", "s.json")
+            self.trireme("simulate", "e.toml", "--cluster", f"{name}.toml", "--devices", "2", "--strategies", f"data,{name}.json,exact",
+                         "--json", "s.json")
             rows = {row["name"]: row for row in self.json("s.json")["rows"]}
             self.assertEqual(rows["exact"]["step_seconds"], rows[name]["step_seconds"])
             seconds.append([rows[name]["step_seconds"]["median"], rows["data"]["step_seconds"]["median"]])
         self.assertAlmostEqual(seconds[1][0] / seconds[0][0], 1, 9)
         self.assertGreater(seconds[1][1], 2 * seconds[0][1])  # named plans take the first ones
-        self.refused("simulate", "e.toml", "--cluster", "quick.toml", "--strategies", "mixed.json", says=["device ", "its devices are 0 to 1"])
+        self.refused("simulate", "e.toml", "--cluster", "quick.toml", "--strategies", "mixed.json",
+                     says=["device ", "its devices are 0 to 1"])
         # half the price for the last node
         self.write("cheap.toml", head + node + node.replace("3.6", "1.8") + tail)
         out, _ = self.trireme("plan", "best", "e.toml", "--objective", "cost", "--devices", "4", "--cluster", "cheap.toml")
@@ -196,10 +207,11 @@ class Predictions(CliTest):
 
     def test_strategies_that_planners_find(self):
         strategies = "single,data,tensor,hybrid-static,asa,exact"
-        out, _ = self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--devices", "2,4", "--strategies", strategies, "--json", "s.json",
-                              "--set", "model.options.depth=4", "--out", "run")
+        out, _ = self.trireme("simulate", "e.toml", "--cluster", "c.toml", "--devices", "2,4", "--strategies", strategies,
+                              "--json", "s.json", "--set", "model.options.depth=4", "--out", "run")
         with open(self.path("run", "report.html"), encoding="utf-8") as report:
-            for text, times in ((out, 1), (self.trireme("report", "run", data=False)[0], 1), (report.read(), 2)):  # in the report's data too
+            for text, times in ((out, 1), (self.trireme("report", "run", data=False)[0], 1),
+                                (report.read(), 2)):  # in the report's data too
                 self.assertEqual(text.count("asa: a reconstruction of a published strategy"), times)
         self.assertEqual(len(self.json("s.json")["notes"]), 1)
         rows = self.json("s.json")["rows"]
@@ -234,9 +246,11 @@ class Predictions(CliTest):
         self.assertIn("asa: a reconstruction", err)
         self.write("asa.json", out)
         self.assertIn("asa: a reconstruction", self.trireme("plan", "show", "asa.json", "e.toml")[0])
-        self.assertIn("asa (a reconstruction)", self.trireme("simulate", "--help", data=False)[0] + self.trireme("compare", "--help", data=False)[0])
+        self.assertIn("asa (a reconstruction)",
+                      self.trireme("simulate", "--help", data=False)[0] + self.trireme("compare", "--help", data=False)[0])
         self.refused("verify", "e.toml", "--plan", "exact", says=["exact", "found by a planner", "trireme plan"])
-        self.refused("plan", "show", "data", "e.toml", "--json", "-", "--cluster", "c.toml", says=["--cluster", "only for a planner's plan", "trireme plan best"])
+        self.refused("plan", "show", "data", "e.toml", "--json", "-", "--cluster", "c.toml",
+                     says=["--cluster", "only for a planner's plan", "trireme plan best"])
         self.refused("simulate", "e.toml", "--strategies", "exakt", says=["exakt", 'did you mean "exact"'])
 
     def test_a_plan_of_least_memory_and_none_that_fits(self):
@@ -245,6 +259,7 @@ class Predictions(CliTest):
             return err
         self.assertRegex(fullest("memory"), r"KiB by the formula.*\(at most .* from the least memory")
         self.assertNotIn("if links", fullest("memory"))
-        self.refused("plan", "best", "e.toml", "--objective", "time", "--cluster", "small.toml", "--devices", "2", "--set", "model.options.hidden=4096",
+        self.refused("plan", "best", "e.toml", "--objective", "time", "--cluster", "small.toml", "--devices", "2",
+                     "--set", "model.options.hidden=4096",
                      says=["no plan fits", "lacks", "weights", "what would fit: ", "times the memory"])
         self.refused("plan", "best", "e.toml", "--objective", "speed", says=["--objective"])

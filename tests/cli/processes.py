@@ -44,13 +44,15 @@ class Processes(CliTest):
             self.assertEqual((rest["status"], rest["curve"][0]["step"]), ("ok", int(written[0][5:]) + 1), policy)
             if "rounds" in policy:
                 self.assertEqual(len(rest["replicas"]["rounds"]), 6, "those before the checkpoint, and the rest")
-            self.trireme("train", "e.toml", "--plan", policy, "--set", "length=12 steps", *every[4:], "--resume", checkpoint, "--out", f"t{k}")
+            self.trireme("train", "e.toml", "--plan", policy, "--set", "length=12 steps", *every[4:], "--resume", checkpoint,
+                         "--out", f"t{k}")
         self.refused("serve", "e.toml", "--plan", "local-sgd", "--spawn", "2", *every, says=["local-sgd", "no parameter server"])
 
     def serve(self, *arguments):
         """A server and its address."""
         server = self.launch("serve", "e.toml", "--listen", "tcp://127.0.0.1:*", *arguments)
-        said = wait_until(lambda: re.search(r"listening on (\S+)", server.said()) or (server.poll() is not None and self.fail(server.said())))
+        said = wait_until(lambda: re.search(r"listening on (\S+)", server.said())
+                          or (server.poll() is not None and self.fail(server.said())))
         return server, said.group(1)
 
     def join(self, address, number, *arguments):
@@ -132,7 +134,8 @@ class Processes(CliTest):
 
     def test_the_federated_example(self):
         example = os.path.join(support.EXAMPLES, "federated.toml")
-        out, _ = self.trireme("serve", example, "--spawn", "4", "--set", "update.fedavg.rounds=3", "--set", "batch=32", "--out", "o", "--json", "o.json")
+        out, _ = self.trireme("serve", example, "--spawn", "4", "--set", "update.fedavg.rounds=3", "--set", "batch=32", "--out", "o",
+                              "--json", "o.json")
         row = self.json("o.json")["rows"][0]
         self.assertEqual(row["status"], "ok", row["reason"])
         # half of the clients, with 64 samples each, in each of three rounds; the last of them is the result
@@ -143,8 +146,8 @@ class Processes(CliTest):
     def test_own_data_counts_by_its_samples_and_clients_may_come_later(self):
         def train(out, *clients):
             """One round of the given clients (number, samples). The other clients do not join."""
-            server, address = self.serve("--clients", "2", "--clients-at-least", str(len(clients)), "--own-data", "--plan", "fedavg,rounds=1",
-                                         "--set", "seed=3", "--out", out, "--json", out + ".json")
+            server, address = self.serve("--clients", "2", "--clients-at-least", str(len(clients)), "--own-data",
+                                         "--plan", "fedavg,rounds=1", "--set", "seed=3", "--out", out, "--json", out + ".json")
             joined = [self.join(address, number, "--own-data", "--set", f"data.train_limit={samples}") for number, samples in clients]
             for process in (*joined, server):
                 self.ends(process, 0, [], 30)

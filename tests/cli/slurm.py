@@ -12,8 +12,8 @@ class Slurm(CliTest):
 
     def submit(self, cluster, name, *arguments):
         """Runs a job to its end. Its exit code and what it wrote."""
-        script, _ = self.trireme("launch", "--print", "slurm", "--hosts", ",".join(f"{node}:1" for node in NODES), "train", "e.toml", "--out", name,
-                                 "--json", f"{name}.json", *arguments)
+        script, _ = self.trireme("launch", "--print", "slurm", "--hosts", ",".join(f"{node}:1" for node in NODES), "train", "e.toml",
+                                 "--out", name, "--json", f"{name}.json", *arguments)
         self.assertIn("#SBATCH --nodes=2", script)
         self.write(f"{name}.sh", script)
         environment = {**cluster.environment, **self.environment, "SLURM_CONF": cluster.environment["SLURM_CONF"]}

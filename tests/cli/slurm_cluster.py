@@ -117,8 +117,8 @@ class SlurmCluster:
 
     def daemon(self, *command, node=None):
         with open(self.path(os.path.basename(command[0]) + ".out"), "ab") as out:
-            self.daemons.append(subprocess.Popen(self.inside(command, node), env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                                 start_new_session=True))
+            self.daemons.append(subprocess.Popen(self.inside(command, node), env=self.environment, stdin=subprocess.DEVNULL, stdout=out,
+                                                 stderr=out, start_new_session=True))
 
     def start(self):
         self.daemon("munged", "--foreground", "--force", "--num-threads=2", f"--key-file={self.path('munge.key')}",
@@ -128,7 +128,8 @@ class SlurmCluster:
         self.daemon("slurmctld", "-D", "-f", self.path("slurm.conf"))
         for node in NODES:
             self.daemon("slurmd", "-D", "-N", node, "-f", self.path("slurm.conf"), node=node)
-        self.wait_until(lambda: self.run("sinfo", "--noheader", "--format=%T %D").stdout.split() == ["idle", str(len(NODES))], "two idle nodes")
+        self.wait_until(lambda: self.run("sinfo", "--noheader", "--format=%T %D").stdout.split() == ["idle", str(len(NODES))],
+                        "two idle nodes")
 
     def wait_until(self, condition, what, seconds=30):
         end = time.monotonic() + seconds
@@ -146,7 +147,8 @@ class SlurmCluster:
         return text
 
     def run(self, *command, **how):
-        return subprocess.run(self.inside(command), **{"env": self.environment, "capture_output": True, "text": True, "timeout": 120, **how})
+        return subprocess.run(self.inside(command),
+                              **{"env": self.environment, "capture_output": True, "text": True, "timeout": 120, **how})
 
     def stop(self):
         self.run("scancel", "--user=root", "--quiet", timeout=20)

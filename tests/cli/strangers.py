@@ -37,7 +37,8 @@ class Strangers(LaunchTest):
     def start(self, rank, size, **variables):
         name = self.path(f"rank-{rank}.txt")
         with open(name, "w", encoding="utf-8") as log:
-            process = subprocess.Popen([support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", "o"], cwd=self.folder, stdout=log, stderr=log,
+            process = subprocess.Popen([support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", "o"], cwd=self.folder,
+                                       stdout=log, stderr=log,
                                        env={**self.environment, "RANK": str(rank), "WORLD_SIZE": str(size), **variables})
         process.said = lambda: text_of(name)
         self.addCleanup(stop, process)
@@ -67,8 +68,10 @@ class Strangers(LaunchTest):
         self.gone([*agents, *ranks], 2)
 
     def test_other_machines_need_a_token(self):
-        for variables, says in (({"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"}, ["TRIREME_TOKEN", "192.0.2.1", "openssl rand -hex 16"]),
-                                ({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TRIREME_TOKEN": "short"}, ["TRIREME_TOKEN", "too short"])):
+        for variables, says in (({"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"},
+                                 ["TRIREME_TOKEN", "192.0.2.1", "openssl rand -hex 16"]),
+                                ({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TRIREME_TOKEN": "short"},
+                                 ["TRIREME_TOKEN", "too short"])):
             process = self.start(1, 2, **variables)
             self.assertEqual(process.wait(30 * BUSY), 2, process.said())
             for text in says:
@@ -98,7 +101,8 @@ class Strangers(LaunchTest):
             for i in range(20):
                 s = socket.create_connection(("127.0.0.1", port), timeout=5)
                 try:
-                    s.sendall(draw.choice([draw.randbytes(draw.choice([1, 4, 8, 100, 20000])), b"\xff" * 64, bytes(64), b"GET / HTTP/1.1\r\n\r\n"]))
+                    s.sendall(draw.choice([draw.randbytes(draw.choice([1, 4, 8, 100, 20000])), b"\xff" * 64, bytes(64),
+                                           b"GET / HTTP/1.1\r\n\r\n"]))
                 except OSError:
                     pass  # it hung up, which is its right
                 if i % 4 == 0:

@@ -48,7 +48,8 @@ class VirtualTime(CliTest):
                                   "--set", f'cluster.link.bandwidth="{bandwidth}"', "--out", bandwidth[:2].strip(), seconds=120)
             self.assertIn("this machine, as its layers were measured", " ".join(out.split()))
             times.append(self.row(bandwidth[:2].strip())["step_seconds"]["median"])
-        again = ["train", "e.toml", "--plan", "data", "--devices", "2", "--backend", "virtual", "--profile", "p.json", "--set", 'cluster.link.bandwidth="10 Mbit/s"']
+        again = ["train", "e.toml", "--plan", "data", "--devices", "2", "--backend", "virtual", "--profile", "p.json",
+                 "--set", 'cluster.link.bandwidth="10 Mbit/s"']
         self.trireme(*again, "--out", "again", seconds=120)
         self.assertEqual(self.row("again")["curve"], self.row("10")["curve"], "the profile keeps what was measured")
         bytes_sent = self.row("10")["communication"]["bytes_per_step"]
@@ -72,7 +73,8 @@ class VirtualTime(CliTest):
         self.all_refused([
             ([*train, "--backend", "virtual"], ["the links between the machines are not given", "--cluster", "cluster.link"]),
             ([*train, "--cluster", self.cluster[-1]], ["--cluster", "--backend virtual"]),
-            ([*train, "--plan", "local-sgd", *self.cluster, "--set", "update.virtual.step_seconds=1 s"], ["update.virtual", "already describes the machines"]),
+            ([*train, "--plan", "local-sgd", *self.cluster, "--set", "update.virtual.step_seconds=1 s"],
+             ["update.virtual", "already describes the machines"]),
             ([*train, *self.cluster, "--set", "adapt=true"], ["adapt", "real time"]),
             ([*train, *self.cluster, "--set", 'cluster.link.bandwidth="1 Gbit/s"'], ["cluster.link", "64xcpu-1g", "leave out one"]),
             ([*train, "--backend", "virtual", "--set", 'cluster.link={bandwidth="1 Gbit/s", change=[{at_step=1, bandwidth="1 Mbit/s"}]}'],

@@ -1,5 +1,6 @@
-"""The configurations of the fixed point: small trainings and simulations that between them run every kind of plan, schedule, sharding, precision,
-optimizer, update policy and backend. A configuration is a name and the arguments of one call of `trireme`.
+"""The configurations of the fixed point: small trainings and simulations that between them run every kind of plan,
+schedule, sharding, precision, optimizer, update policy and backend. A configuration is a name and the arguments of
+one call of `trireme`.
 
 Names are stable: digests of two versions of the program are compared by them. `portable` marks what no processor changes: losses in double
 precision, counted bytes, seconds of modelled clocks."""
@@ -65,7 +66,8 @@ def train(name, plan, devices=1, portable=False, processes=1, seconds_count=Fals
     if "update.plan" in settings and settings["update.plan"] in PIPELINES:
         balanced = ["--plan", settings["update.plan"], "--devices", str(settings["update.plan_devices"]), *modelled_machines()]
         settings["update.plan"] = "planned/plan.json"
-    return Configuration(name, [*arguments, *extra], portable, processes, seconds_count, in_order=in_order, balanced=balanced, settings=settings)
+    return Configuration(name, [*arguments, *extra], portable, processes, seconds_count, in_order=in_order, balanced=balanced,
+                         settings=settings)
 
 
 MODELS = {
@@ -92,7 +94,8 @@ PLANS = [  # name, devices
     ("single,recompute=all", 1), ("1f1b,recompute=all,micro_batches=4", 2), ("gpipe,recompute=except_last,micro_batches=4", 2),
     ("data,speeds=2:1", 2), ("zero1", 2), ("zero2", 2), ("zero3", 2), ("zero3", 3), ("data=2,tensor=2,sharding=zero1", 4),
     ("data=2,tensor=2,sharding=zero3", 4), ("data=2,pipeline=2,schedule=1f1b,micro_batches=4,sharding=zero1", 4),
-    ("data=2,pipeline=2,schedule=1f1b,micro_batches=4,sharding=zero2", 4), ("data=2,pipeline=2,schedule=gpipe,micro_batches=4,sharding=zero3", 4),
+    ("data=2,pipeline=2,schedule=1f1b,micro_batches=4,sharding=zero2", 4),
+    ("data=2,pipeline=2,schedule=gpipe,micro_batches=4,sharding=zero3", 4),
     ("data,compression=bf16", 2), ("data,compression=powersgd:2", 2), ("data=2,pipeline=2,compression=bf16,micro_batches=2", 4),
     ("zero1,micro_batches=2", 2), ("zero3,recompute=all", 2),
 ]
@@ -102,18 +105,20 @@ POLICIES = {  # name: settings that it needs
     "local-sgd,every=2 steps,overlap=1": {}, "local-sgd,every=2 steps,weights=samples,moments=reset": {},
     "async-average": {}, "async-average,share=samples": {}, "partial,quorum=2": {}, "easgd,period=2": {}, "easgd,period=1,shards=2": {},
     "eamsgd,period=2": {"optimizer__momentum": 0}, "hogwild": {"optimizer__momentum": 0},
-    "downpour": {"optimizer__momentum": 0}, "downpour,fetch_every=2,push_every=2,shards=2,server_optimizer=adagrad": {"optimizer__momentum": 0},
+    "downpour": {"optimizer__momentum": 0},
+    "downpour,fetch_every=2,push_every=2,shards=2,server_optimizer=adagrad": {"optimizer__momentum": 0},
     "shat,period=2": {}, "diloco,every_steps=2": {}, "streaming-diloco,every_steps=4,fragments=2": {},
     "fedavg,rounds=2,local=1 epochs": {}, "fedavg,rounds=3,local=2 steps,fraction=0.5": {}, "fedprox,rounds=2,local=2 steps": {},
     "fedadam,rounds=2,local=2 steps": {}, "fedadam,rounds=2,local=2 steps,server_optimizer=yogi": {},
 }
 # whose result in real time does not depend on the order of arrival
-ORDERLY = ["local-sgd,every=2 steps", "local-sgd,every=1 steps,moments=averaged", "local-sgd,every=2 steps,overlap=1", "diloco,every_steps=2",
-           "streaming-diloco,every_steps=4,fragments=2", "fedavg,rounds=2,local=1 epochs"]
+ORDERLY = ["local-sgd,every=2 steps", "local-sgd,every=1 steps,moments=averaged", "local-sgd,every=2 steps,overlap=1",
+           "diloco,every_steps=2", "streaming-diloco,every_steps=4,fragments=2", "fedavg,rounds=2,local=1 epochs"]
 
 OPTIMIZERS = {
     "sgd": {"momentum": 0}, "momentum": {"momentum": 0.9, "weight_decay": 0.01}, "nesterov": {"momentum": 0.9, "nesterov": "true"},
-    "adam": {"kind": "adam"}, "adamw": {"kind": "adamw", "weight_decay": 0.1}, "adagrad": {"kind": "adagrad"}, "rmsprop": {"kind": "rmsprop"},
+    "adam": {"kind": "adam"}, "adamw": {"kind": "adamw", "weight_decay": 0.1}, "adagrad": {"kind": "adagrad"},
+    "rmsprop": {"kind": "rmsprop"},
     "lars": {"kind": "lars"}, "lamb": {"kind": "lamb"}, "clipped": {"kind": "adam", "clip_norm": 0.1}, "ema": {"kind": "adam", "ema": 0.9},
 }
 
@@ -158,20 +163,22 @@ def policies():
         if policy == "hogwild":
             modelled = {key: value for key, value in clock.items() if "link" not in key}
         yield train(f"policy/modelled/{policy}", policy, 3, portable=True, seconds_count=True, precision="fp64", **settings, **modelled)
-        yield train(f"policy/modelled/own-samples/{policy}", policy, 4, portable=True, seconds_count=True, precision="fp64", update__shares="samples",
-                    **settings, **modelled)
+        yield train(f"policy/modelled/own-samples/{policy}", policy, 4, portable=True, seconds_count=True, precision="fp64",
+                    update__shares="samples", **settings, **modelled)
     for policy in ORDERLY:
         for inner, devices in (("single", 1), ("pipeline", 2), ("tensor", 2)):
             inner_settings = {"update__plan": inner, "update__plan_devices": devices} if devices > 1 else {}
             yield train(f"policy/threads/{inner}/{policy}", policy, 2 * devices, portable=True, precision="fp64", **inner_settings)
     for policy in ("local-sgd,every=2 steps", "diloco,every_steps=2", "fedavg,rounds=2,local=1 epochs"):
         for inner in ("zero1", "zero3"):
-            yield train(f"policy/threads/{inner}/{policy}", policy, 4, portable=True, precision="fp64", update__plan=inner, update__plan_devices=2)
+            yield train(f"policy/threads/{inner}/{policy}", policy, 4, portable=True, precision="fp64", update__plan=inner,
+                        update__plan_devices=2)
     yield train("policy/threads/bf16/local-sgd", "local-sgd,every=2 steps", 2, precision="bf16")
     yield train("policy/threads/resnet/local-sgd", "local-sgd,every=2 steps", 2, portable=True, precision="fp64", **MODELS["resnet"])
     yield train("policy/threads/lstm/local-sgd", "local-sgd,every=2 steps", 2, portable=True, precision="fp64", **MODELS["lstm"])
     for plan in ("synchronous", "synchronous,shares=speed"):
-        yield train(f"policy/modelled/{plan}", plan, 3, portable=True, seconds_count=True, precision="fp64", device_speeds="1,1,0.5", **clock)
+        yield train(f"policy/modelled/{plan}", plan, 3, portable=True, seconds_count=True, precision="fp64", device_speeds="1,1,0.5",
+                    **clock)
 
 
 def processes():
@@ -181,8 +188,8 @@ def processes():
 
 
 def modelled_time():
-    for plan, devices in (("data", 4), ("tensor", 2), ("1f1b,micro_batches=4", 2), ("zero1", 4), ("zero3", 2), ("hybrid:pipeline", 4), ("data", 16),
-                          ("pipedream", 2), ("zero-bubble,micro_batches=4", 3), ("interleaved,micro_batches=4", 2)):
+    for plan, devices in (("data", 4), ("tensor", 2), ("1f1b,micro_batches=4", 2), ("zero1", 4), ("zero3", 2), ("hybrid:pipeline", 4),
+                          ("data", 16), ("pipedream", 2), ("zero-bubble,micro_batches=4", 3), ("interleaved,micro_batches=4", 2)):
         extra = modelled_machines()
         yield train(f"virtual/{devices}/{plan}", plan, devices, portable=True, seconds_count=True, extra=extra, precision="fp64")
 
@@ -197,9 +204,11 @@ def simulations():
             if devices == 3 and cluster == CLUSTER:
                 continue
             for model in ("mlp", "convnet", "resnet", "vit", "lstm", "gpt"):
-                arguments = ["simulate", "e.toml", "--cluster", f"{CLUSTERS}/{cluster}", "--devices", str(devices), "--strategies", *strategies]
+                arguments = ["simulate", "e.toml", "--cluster", f"{CLUSTERS}/{cluster}", "--devices", str(devices),
+                             "--strategies", *strategies]
                 settings = {key.replace("__", "."): value for key, value in MODELS[model].items()}
-                yield Configuration(f"simulate/{cluster.split('.')[0]}/{model}/{devices}", arguments, portable=True, is_simulation=True, settings=settings)
+                yield Configuration(f"simulate/{cluster.split('.')[0]}/{model}/{devices}", arguments, portable=True, is_simulation=True,
+                                    settings=settings)
 
 
 def all_configurations(clusters):

@@ -4,8 +4,9 @@
     fixed_point.py PROGRAM EXAMPLES --check FILE   runs the portable ones, compares losses and seconds to 1e-12 and bytes exactly
     fixed_point.py --compare OLD NEW               lists the configurations whose digests differ
 
-Digests of final weights and losses are equal between two versions of the program on one machine only: another processor adds in another order.
-Portable are losses in double precision, counted bytes and seconds of modelled clocks."""
+Digests of final weights and losses are equal between two versions of the program on one machine only: another
+processor adds in another order. Portable are losses in double precision, counted bytes and seconds of modelled
+clocks."""
 
 import argparse
 import concurrent.futures
@@ -63,8 +64,8 @@ def of_simulation(rows):
 
 
 def call(arguments, folder):
-    return subprocess.run(arguments, cwd=folder, env=environment(str(folder / "home")), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=SECONDS, check=False)
+    return subprocess.run(arguments, cwd=folder, env=environment(str(folder / "home")), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=SECONDS, check=False)
 
 
 def run(program, configuration, data, folder):
@@ -76,7 +77,8 @@ def run(program, configuration, data, folder):
     try:
         if configuration.balanced:
             kept = {k: v for k, v in configuration.settings.items() if not k.startswith(("update.", "replicas", "precision"))}
-            call([program, "train", "e.toml", *configuration.balanced, *set_arguments({**kept, "length": "1 steps"}), "--data-dir", data, "--out", "planned"],
+            call([program, "train", "e.toml", *configuration.balanced, *set_arguments({**kept, "length": "1 steps"}), "--data-dir", data,
+                  "--out", "planned"],
                  folder)
         process = call([program, *configuration.arguments, *settings, *out], folder)
     except subprocess.TimeoutExpired:
@@ -120,7 +122,8 @@ def check(program, configurations, file):
         before, now = expected.get(configuration.name, {}), portable(configuration, found)
         wrong = [key for key in sorted(set(before) | set(now)) if differs(before.get(key), now.get(key))]
         if wrong:
-            failures.append("\n  ".join([f"{configuration.name}: {', '.join(wrong)}"] + [f"{k}: {before.get(k)} is now {now.get(k)}" for k in wrong]))
+            failures.append("\n  ".join([f"{configuration.name}: {', '.join(wrong)}"] + [f"{k}: {before.get(k)} is now {now.get(k)}"
+                                                                                         for k in wrong]))
 
     run_all(program, wanted, each)
     for failure in failures:
@@ -170,7 +173,8 @@ def main():
     if arguments.compare:
         return compare(*arguments.compare)
     program = os.path.abspath(arguments.program)
-    configurations = [c for c in all_configurations(os.path.join(os.path.abspath(arguments.examples), "clusters")) if re.search(arguments.only, c.name)]
+    configurations = [c for c in all_configurations(os.path.join(os.path.abspath(arguments.examples), "clusters"))
+                      if re.search(arguments.only, c.name)]
     if arguments.check:
         return check(program, configurations[::arguments.every], arguments.check)
     return write(program, configurations, arguments.out, arguments.portable)

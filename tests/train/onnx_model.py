@@ -203,12 +203,14 @@ def pad(x, pads):
 
 
 OPERATORS = {
-    "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "MatMul": torch.matmul, "Equal": torch.eq, "Not": torch.logical_not,
+    "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "MatMul": torch.matmul, "Equal": torch.eq,
+    "Not": torch.logical_not,
     "Where": torch.where, "Max": torch.maximum, "Erf": torch.erf, "Tanh": torch.tanh, "Sqrt": torch.sqrt, "Sigmoid": torch.sigmoid,
     "Relu": torch.relu, "Identity": lambda x: x, "Transpose": lambda x, perm: x.permute(perm), "Reshape": reshape, "Unsqueeze": unsqueeze,
     "Squeeze": squeeze, "Slice": slices, "Gather": gather, "ReduceSum": reduce_sum,
     "Concat": lambda *x, axis: torch.cat(x, axis), "Flatten": lambda x, axis: x.flatten(axis),
-    "Shape": lambda x, start, end: torch.tensor(x.shape[start:end]), "Expand": lambda x, sizes: x.expand(torch.broadcast_shapes(x.shape, sizes.tolist())),
+    "Shape": lambda x, start, end: torch.tensor(x.shape[start:end]),
+    "Expand": lambda x, sizes: x.expand(torch.broadcast_shapes(x.shape, sizes.tolist())),
     "Cast": lambda x, to: {FLOAT: x.double}[to](), "Clip": lambda x, low, high: x.clamp(low.item(), high.item()),
     "HardSigmoid": lambda x, alpha, beta: (alpha * x + beta).clamp(0, 1), "HardSwish": lambda x: x * (x / 6 + 0.5).clamp(0, 1),
     "ReduceMean": lambda x, axes, keepdims: x.mean(axes, keepdim=bool(keepdims)), "Softmax": lambda x, axis: x.softmax(axis),

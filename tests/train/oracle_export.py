@@ -80,7 +80,8 @@ class Export:
         state = {key: value for key, value in net.state_dict().items() if not key.endswith("num_batches_tracked")}
         exported = self.script.state_dict()
         for what, names in (("safetensors", self.tensors), ("TorchScript", exported)):
-            wrong = {key for key in state.keys() | names.keys() if key not in state or key not in names or state[key].shape != names[key].shape}
+            wrong = {key for key in state.keys() | names.keys() if key not in state or key not in names
+                     or state[key].shape != names[key].shape}
             if wrong:
                 self.failures.append(f"{self.name}: names or shapes of {what} differ: {sorted(wrong)[:5]}")
         net.load_state_dict(self.tensors, strict=True)
@@ -140,7 +141,8 @@ def exports(make):
     yield make("resnet50", image, 10).check_module(models.resnet50(num_classes=10))
     yield make("vgg11", image, 10, [OFF, "hidden=64"]).check_module(without_dropout(small_vgg(models.vgg11(), 64, 10)))
     yield make("densenet121", image, 10).check_module(models.densenet121(num_classes=10))
-    yield make("inception-v3", (3, 299, 299), 10, [OFF]).check_module(without_dropout(models.inception_v3(num_classes=10, init_weights=False)), training=False)
+    module = without_dropout(models.inception_v3(num_classes=10, init_weights=False))
+    yield make("inception-v3", (3, 299, 299), 10, [OFF]).check_module(module, training=False)
     yield make("vit-tiny", image, 10, vit).check_module(
         models.VisionTransformer(image_size=64, patch_size=16, num_layers=2, num_heads=4, hidden_dim=64, mlp_dim=96, num_classes=10))
     yield make("lstm-lm", (6,), 20, ["width=12"], tokens=20).check_module(WordModel(20, 12, 2))

@@ -48,7 +48,8 @@ def losses_of(net, data, target):
     output = net(data)
     if isinstance(output, torch.Tensor):
         return F.cross_entropy(output, target, reduction="none")
-    return F.cross_entropy(output.logits, target, reduction="none") + AUXILIARY * F.cross_entropy(output.aux_logits, target, reduction="none")
+    auxiliary = F.cross_entropy(output.aux_logits, target, reduction="none")
+    return F.cross_entropy(output.logits, target, reduction="none") + AUXILIARY * auxiliary
 
 
 def listed(step, name, size, classes, options=()):
