@@ -68,7 +68,7 @@ class Soak:
         self.draw = random.Random(seed)
         self.folder = tempfile.mkdtemp(prefix="trireme-soak-")
         self.mark = os.path.basename(self.folder)
-        self.ports = set()                # where ranks met
+        self.ports = set()                # ports of the rendezvous
         self.faults, self.counts = [], {"runs": 0, "killed": 0, "frozen": 0, "groups": 0}
 
     def check(self, holds, fault):

@@ -2,7 +2,7 @@
 # What update policies cost where they do not communicate, and local SGD over slow links.
 #
 # 1. The policies' calls by themselves, in a step in which nothing is exchanged (policy_calls).
-# 2. A step of one worker under each policy, told to exchange after a million steps, beside a step of the plan `single`, run in turns.
+# 2. A step of one worker under each policy, set to exchange after a million steps, beside a step of the plan `single`, run in turns.
 # 3. Two replicas on threads that average after every 16 steps over links of 100 Mbit/s, beside the same two without
 #    links and averages. Times
 #    are between the ends of two steps: the last average and evaluations are not in them.

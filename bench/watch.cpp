@@ -66,8 +66,8 @@ double record_seconds() {
   return seconds_since(start) / (100 * kCalls);
 }
 
-/// Seconds of an all_reduce between two ranks. `watched`: they meet at a port and show signs of life there; else in a
-/// file, without.
+/// Seconds of an all_reduce between two ranks. `watched`: their rendezvous is at a port, where they also show signs of
+/// life; else in a file, without.
 double all_reduce_seconds(bool watched, int64_t elements, int calls) {
   const auto file = std::filesystem::temp_directory_path() / fmt::format("trireme_bench_{}", ::getpid());
   std::filesystem::remove(file);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What it costs an elastic run to lose no step with a rank: the same training with elastic = true and without,
+# The cost of whole steps, by which an elastic run loses no step with a rank: the same training with elastic = true and without,
 # alternately, in processes. Per round: median milliseconds of a step with and without, and their ratio.
 #
 # Usage: bench/whole_steps.sh [BUILD_FOLDER] [EXPERIMENT] [STEPS] [ROUNDS] [PROCESSES]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the examples with real data and checks the level that each one says it reaches (its key `target`).
+"""Trains the examples with real data and checks that each one reaches its `target`.
 
     scripts/levels.py                  # all of them, about an hour and a half on 2 cores
     scripts/levels.py adult sst2-bert  # some

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages of packages.txt that are missing. Changes nothing, and asks the network nothing, when all are there.
+# Installs the packages of packages.txt that are missing. Changes nothing and uses no network if all are installed.
 # Usage: setup.sh [LIST...], lists of packages in this folder, default packages.txt.
 set -euo pipefail
 

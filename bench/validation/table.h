@@ -1,4 +1,4 @@
-// Rows of published measurements beside what the simulator says, and the page that shows them.
+// Rows of published and simulated numbers, and the page that shows them.
 #pragma once
 
 #include <optional>

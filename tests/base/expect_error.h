@@ -1,4 +1,4 @@
-// Checks that something fails with Trireme's error, whose fault it is and what its one line says.
+// Checks that a call fails with Trireme's error: the party to blame, and the words of its one line.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Checkpoints as files: what is written is what is read, whatever stops the writing; damage is found and named.
+// Checkpoints as files: they are read as they were written, also after writing was cut off; damage is found and named.
 #include "checkpoint/checkpoint.h"
 
 #include <ATen/ATen.h>
@@ -169,7 +169,7 @@ int64_t newest_whole(const fs::path& folder) {
 }
 
 /// The machine stops at each operation of writing a checkpoint and removing the older one, and loses what it may lose:
-/// then there is the old one or the new one, every byte of it, and the next one is written as if nothing had been.
+/// then there is the old one or the new one, every byte of it, and the next one is written normally.
 TEST_F(Checkpoints, ACrashAtAnyOperationLeavesTheOldOneOrTheNewOne) {
   const Model model = mlp();
   const CheckpointSpec keep_one{.every = {1, Length::Unit::steps}, .keep = 1, .best = {}, .folder = {}, .where = {}};

@@ -1,4 +1,4 @@
-"""Checkpoints as a user meets them: written, listed, verified, damaged, gone on from."""
+"""Checkpoints from the command line: written, listed, verified, damaged, resumed."""
 import os
 import signal
 

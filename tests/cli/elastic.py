@@ -1,4 +1,4 @@
-"""Elastic runs: ranks are killed, others go on or take their place, and the curve is that of the undisturbed run."""
+"""Elastic runs: ranks are killed, others continue or replace them, and the curve is that of the undisturbed run."""
 import os
 import signal
 

@@ -1,4 +1,4 @@
-"""`trireme plan` as it was written before it had verbs: it does what it did, and a line says how it is written now."""
+"""`trireme plan` without a verb, as in earlier versions: it still works, and prints the command with its verb."""
 import json
 
 from graphs import PROFILE

@@ -1,4 +1,4 @@
-"""Training in virtual time, as a user asks for it."""
+"""Training in virtual time from the command line."""
 import os
 
 import support

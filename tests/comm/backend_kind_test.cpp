@@ -1,4 +1,4 @@
-// The registry of backends: what a command line may ask for, and what each descriptor has to say for itself.
+// The registry of backends: names on the command line, and what each descriptor states.
 #include "comm/backend_list.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Where a process stands among others, from the environments that launchers make, and the interfaces of this machine.
+// A process's rank among others, from the environments that launchers make; the interfaces of this machine.
 #include "comm/rendezvous/process_place.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(ProcessPlace, OfOpenMpi) {
   EXPECT_GE(place->port, 20000);
   EXPECT_LT(place->port, 32000);
   environment["PMIX_NAMESPACE"] = "3894214658";
-  EXPECT_NE(place_in(environment)->port, place->port) << "two jobs of one machine do not meet";
+  EXPECT_NE(place_in(environment)->port, place->port) << "two jobs of one machine have different ports";
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
   expect_error(Blame::user, {"MASTER_ADDR", "mpirun -x"}, [&] { place_in(environment); });
   environment["MASTER_ADDR"] = "head";

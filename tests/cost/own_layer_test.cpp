@@ -1,4 +1,4 @@
-// A layer that src/ knows nothing of: what it states of itself is what predictions are made of.
+// A layer that only this test defines: predictions use the facts that it states.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -159,7 +159,7 @@ TEST(Cutout, IsASquareAroundAPixelCutOffAtTheEdge) {
     ASSERT_TRUE(cut.y >= 0 && cut.x >= 0 && cut.y + cut.height <= 10 && cut.x + cut.width <= 12);
     ASSERT_TRUE(cut.height >= 2 && cut.width >= 2 && cut.height <= 4 && cut.width <= 4);
     ASSERT_TRUE(cut.height == 4 || cut.y == 0 || cut.y + cut.height == 10);
-    ++seen[{cut.y + cut.height, cut.x + cut.width}];  // tells centres apart, except at the far edges
+    ++seen[{cut.y + cut.height, cut.x + cut.width}];  // distinguishes centres, except at the far edges
   }
   const double even = double(kDraws) / 120;
   EXPECT_NEAR(double(seen[{2, 2}]), even, 5 * std::sqrt(even));

@@ -1,4 +1,5 @@
-// Decodes and resizes as told on standard input, for oracle_images.py to compare. A line is KIND HEIGHT WIDTH PATH:
+// Decodes and resizes the images named on standard input; oracle_images.py compares them. A line is KIND HEIGHT WIDTH
+// PATH:
 //   rgb, grey     the decoded pixels (height and width are not looked at)
 //   crop, stretch a sample of that size, as an evaluation sees it
 //   list          the files of a folder of classes, to standard output as LABEL PATH

@@ -129,7 +129,7 @@ TEST_F(Masks, ThatDoNotFitAreNamed) {
   const std::string masks = (folder_ / "trainannot/").string();
   EXPECT_THAT(error_of([&] { open_data(spec()); }), AllOf(HasSubstr(masks + "c.png: a mask of 6x8 pixels"),
                                                           HasSubstr("has 8x6, the first of 3 broken samples;")));
-  for (int64_t i : {0, 1}) EXPECT_NO_THROW(whole->check_headers(i)) << "a header tells nothing of pixels";
+  for (int64_t i : {0, 1}) EXPECT_NO_THROW(whole->check_headers(i)) << "a header has no pixels";
   auto without_advice = [](const std::string& line) { return line.substr(0, line.find(';')); };
   for (int64_t i : {2, 3, 4}) EXPECT_EQ(without_advice(by_header(i)), without_advice(message(i)));
   EXPECT_THAT(message(1), AllOf(HasSubstr(masks + "b.png: number 12 in row 2, column 5"),

@@ -118,7 +118,7 @@ TEST(GeneratedText, DependsOnSeedAndSplitAndIsAPrefixOfALongerOne) {
   for (int32_t token : text) ASSERT_TRUE(token >= 0 && token < kTextVocabulary);
 }
 
-/// Entropy of what follows in nats, counted. `before` tells what is known of the past.
+/// Entropy of the next token in nats, by counting. `before` returns the known part of the past.
 template <class Key, class Before>
 double entropy(const std::vector<int32_t>& text, Before before) {
   std::map<Key, std::map<int32_t, double>> counts;

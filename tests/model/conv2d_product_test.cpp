@@ -73,7 +73,7 @@ TEST(ConvolutionProduct, taps_that_only_see_padding_are_left_out_and_have_no_gra
   at::Tensor input = layout(at::randn({c.n, c.in, 1, 1})), weight = layout(at::randn({c.out, c.in, 3, 3}));
   ConvolutionProduct product(input, weight, 1, 1, 1);
   EXPECT_TRUE(product.pays());
-  // only the centre of the kernel meets the single pixel
+  // only the centre of the kernel lies on the single pixel
   at::Tensor by_hand = at::einsum("nc,oc->no", {input.view({c.n, c.in}), weight.select(3, 1).select(2, 1)});
   EXPECT_LT((product.forward({}).view({c.n, c.out}) - by_hand).abs().max().item<double>(), 1e-5);
 }

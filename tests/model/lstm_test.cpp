@@ -100,7 +100,7 @@ TEST_P(LstmTest, BackwardSplitsInTwo) {
   for (auto& [i, gradient] : whole.gradients) EXPECT_TRUE(at::equal(split.gradients.at(i), gradient)) << i;
 }
 
-/// Each worker's own state lives on through two calls.
+/// Each worker's own state is kept over two calls.
 TEST_P(LstmTest, WorkersByHiddenUnitEqualTheWholeLayer) {
   const bool stateful = GetParam();
   const Lstm layer = make(stateful);
@@ -201,7 +201,7 @@ TEST(Lstm, KeepsItsCellInFloatUnderBfloat16) {
   EXPECT_EQ(call.next_states.at(kC).scalar_type(), at::kFloat);
 }
 
-/// With a projection h is whole on every worker and c by unit; both live on through two calls.
+/// With a projection h is whole on every worker and c by unit; both are kept over two calls.
 TEST(Lstm, AProjectingLayersWorkersCarryTheWholeH) {
   constexpr int64_t kProjection = 3;
   const Lstm layer("lstm", kIn, kHidden, {.stateful = true, .projection = kProjection});

@@ -1,4 +1,4 @@
-// Parallel branches: found as the definition says, placed by longest processing time.
+// Parallel branches: found by their definition, placed by longest processing time.
 #include "plan/branches.h"
 #include "plan/named.h"
 

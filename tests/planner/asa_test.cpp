@@ -1,4 +1,4 @@
-// ASA (a reconstruction) and the best uniform plan: what must hold of them whatever layers cost.
+// ASA (a reconstruction) and the best uniform plan: what must hold for any costs of layers.
 #include "planner/asa.h"
 
 #include <gtest/gtest.h>

@@ -144,7 +144,7 @@ inline std::string one_forward_one_backward_order(int ahead, int micro_batches) 
   return order + "U";
 }
 
-/// Keeps what the engine tells; durations as asked, of ranks that join the longest.
+/// Keeps the engine's calls. Durations are given per rank; where ranks join, the longest one counts.
 class Recorder : public EngineCosts {
  public:
   struct Event {

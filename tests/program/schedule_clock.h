@@ -1,4 +1,4 @@
-// A pipeline on a clock: what every worker does under a schedule, and when, if nothing but the order of its tasks and
+// A pipeline on a clock: the times of every worker's tasks under a schedule, if nothing but the order of its tasks and
 // what they need from each other holds it up.
 #pragma once
 

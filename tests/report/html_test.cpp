@@ -160,7 +160,7 @@ TEST(Html, HasTheCountsOfReplicas) {
   const nlohmann::json rows = data_of(html).at("rows");
   EXPECT_EQ(rows.at(4).at("replicas").at("staleness"), nlohmann::json(std::vector<int>(8, 10)));
   EXPECT_EQ(rows.at(4).at("replicas").at("clock"), "modelled");
-  EXPECT_EQ(rows.at(0).at("name"), "local-sgd") << "lines over workers are told apart by it";
+  EXPECT_EQ(rows.at(0).at("name"), "local-sgd") << "lines over workers are labelled by it";
   for (const char* id : {"workers-section", "workers-time", "workers-metric", "workers-shared", "h-workers-metric",
                          "staleness-section", "staleness"}) {
     EXPECT_EQ(count(html, fmt::format(" id=\"{}\"", id)), 1u) << id;

@@ -1,4 +1,4 @@
-// Compressed reductions: against the paper's algorithm written out in loops, and by what they promise.
+// Compressed reductions: compared with the paper's algorithm in loops, and by their stated properties.
 #include "runtime/replicas/compression.h"
 
 #include <ATen/ATen.h>

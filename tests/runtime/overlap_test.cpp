@@ -1,4 +1,4 @@
-// Gradients that travel while the backward goes on, between workers that stand for processes.
+// Gradients that are sent while the backward continues, between workers in the place of processes.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -299,7 +299,7 @@ TEST(PlanAdapter, ASlowWorkerIsLeftOut) {
   EXPECT_EQ(world.known.slowness, (std::vector<double>{4, 1}));
 }
 
-/// A worker that has little to do does not hold up the step: only what it computes tells that it has recovered.
+/// A worker that has little to do does not hold up the step: only its computing time shows that it has recovered.
 TEST(PlanAdapter, AWorkerThatRecoversIsSeen) {
   World world(ways_to_share(), "equal");
   world.slowness = [](int64_t step) { return std::vector<double>{1, step < 200 || step > 500 ? 1.0 : 3.0}; };

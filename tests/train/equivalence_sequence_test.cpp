@@ -1,4 +1,4 @@
-// Language models under every kind of plan, and state that goes on from step to step.
+// Language models under every kind of plan, and state that is kept from step to step.
 #include <map>
 
 #include "equivalence.h"

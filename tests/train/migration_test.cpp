@@ -1,4 +1,4 @@
-// A run that goes on under another plan: nothing is lost or changed on the way, and its curve is that of one device.
+// A run that continues under another plan: no state is lost or changed, and its curve is that of one device.
 #include "runtime/migrate/migrate.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Whole runs with every kind of optimizer, as an experiment's text asks for it: it learns a tiny task, on one worker as
+// Whole runs with every kind of optimizer, named in an experiment's text: it learns a tiny task, on one worker as
 // on two.
 #include <cmath>
 

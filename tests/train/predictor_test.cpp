@@ -1,4 +1,4 @@
-// What a model says after training: the weights put together from any plan's workers, run on one device.
+// Outputs of a trained model: the weights are assembled from any plan's workers and run on one device.
 #include "metrics/predictor.h"
 
 #include <ATen/ATen.h>

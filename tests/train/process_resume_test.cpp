@@ -1,6 +1,6 @@
-// Checkpoints of runs whose workers are processes, each rank here on a thread with a communicator of its own: what is
-// written is what threads write, bit for bit, under any plan, and runs of threads and of processes go on from each
-// other's.
+// Checkpoints of runs whose workers are processes, each rank here on a thread with a communicator of its own. They
+// are equal to those of threads, bit for bit, under any plan. Runs of threads resume from those of processes and vice
+// versa.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -346,7 +346,7 @@ TEST_F(ProcessResume, AnEvaluationThatARankDidNotFinishIsDoneAnew) {
   EXPECT_THAT(kept, ElementsAre(4, 8, 12));
 }
 
-/// What no rank has whole is not to be had without the others.
+/// Without the other ranks, rank 0 cannot write a state of which it holds only a part.
 TEST_F(ProcessResume, OtherRunsResumeFromTheLastCheckpoint) {
   auto broken = std::make_shared<MemoryDataset>(210, 1);
   broken->fail_after = 9;

@@ -185,7 +185,7 @@ TEST_F(Replicas, ASlowReplicaDelaysNoOtherWithoutWaiting) {
   const Outcome synchronous = run("local-sgd,every=1 steps", 3), free = run("async-average", 3);
   EXPECT_NEAR(synchronous.row.curve.back().seconds, double(steps) * 0.04, 1e-9);
   EXPECT_NEAR(synchronous.row.replicas->idle_share, 0.5, 1e-6);  // two of three wait three quarters of the time
-  // the quick ones are through with their steps after a quarter of the time
+  // the fast replicas end their steps after a quarter of the time
   const auto quick = std::count_if(free.row.curve.begin(), free.row.curve.end(),
                                    [&](const CurvePoint& p) { return p.seconds < double(steps) * 0.01 + 1e-9; });
   EXPECT_GE(quick, steps * 2 / 3);

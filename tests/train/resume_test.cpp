@@ -1,4 +1,4 @@
-// Runs that go on from a checkpoint: bit for bit the uninterrupted run under the same plan, its curve under any other.
+// Runs that resume from a checkpoint: bit for bit the uninterrupted run under the same plan, its curve under any other.
 #include "checkpoint/resume.h"
 
 #include <ATen/ATen.h>

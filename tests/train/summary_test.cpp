@@ -1,4 +1,4 @@
-// What becomes of measurements: records, step gate, summary of a run, comparison of rows.
+// Measurements of a run: records, step gate, summary, comparison of rows.
 #include "train/summary.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Whole runs on a tiny task: every way to end, and what has been measured until then.
+// Whole runs on a tiny task: every way to end, and the measurements until then.
 #include "train/trainer.h"
 
 #include <gmock/gmock.h>

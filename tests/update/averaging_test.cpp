@@ -26,7 +26,7 @@ std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& p
   return train_toy(world, policy, problem, options);
 }
 
-/// Local SGD of n replicas, written down plainly: `average_after(k)` tells after which steps weights are averaged.
+/// Local SGD of n replicas, written down plainly: `average_after(k)`: true if weights are averaged after step k.
 struct LocalSgdReference {
   ToyProblem problem;
   int n;

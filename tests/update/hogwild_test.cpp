@@ -246,7 +246,7 @@ TEST(LockFree, TakesBitsThatNoOtherReplicaHasWritten) {
   EXPECT_TRUE(std::isnan(now[0]));
 }
 
-/// Threads on stretches that begin and end within a word, and meet others there.
+/// Threads on stretches that begin and end within a word that another thread also writes.
 TEST(LockFree, NothingIsLostWhereStretchesShareAWord) {
   constexpr int64_t kElements = 11, kAdditions = 20000;
   const auto additions_lost = []<class T>(T) {

@@ -275,7 +275,7 @@ TEST(VirtualHub, SlowVisitorsHoldAFastServerForTheirShareOnly) {
     hub.visit(0, {.operation = 0, .tensors = {at::ones({1}, at::kDouble), at::ones({124999}, at::kDouble)}});  // 1 MB
     back[size_t(hub.replica())] = hub.now();
   });
-  // 1 s over each one's own link, of the server's 0.25 s each: four are through by then, the others queue
+  // 1 s over each one's own link, of the server's 0.25 s each: four have ended by then, the others queue
   EXPECT_EQ(back, (std::vector<double>{1, 1, 1, 1, 1.25, 1.5}));
 }
 

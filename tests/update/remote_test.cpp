@@ -116,7 +116,7 @@ TEST(RemoteServer, NeedsTheTokenAndTrainsTheSame) {
   EXPECT_EQ(join([](auto&) {}), 0);
 }
 
-// -- what is told and lost
+// -- events and lost clients
 
 struct Told {
   std::mutex mutex;

@@ -160,7 +160,7 @@ TEST(Import, EmbeddingBagsAreEmbeddingsAndSums) {
   expect_same_as_module(bags(1, "None", "torch.arange(0, x.numel() + 1, x.size(1))", "True"));
 }
 
-/// nn.LSTM of 5 features, 3 hidden, over 4 positions. `mode`: what it is told of training.
+/// nn.LSTM of 5 features, 3 hidden, over 4 positions. `mode`: its argument `training`.
 Script lstm(int layers, int directions, double dropout, const std::string& mode) {
   constexpr int64_t kFeatures = 5, kHidden = 3, kPositions = 4;
   Shapes shapes;

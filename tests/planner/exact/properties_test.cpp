@@ -1,4 +1,4 @@
-// What must hold of the exact planner's answers whatever layers cost.
+// Properties of the exact planner's answers for any costs of layers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -112,7 +112,7 @@ TEST(FindPlan, LeastMemoryAndLeastMoneyEqualBruteForce) {
   }
 }
 
-/// Blocks that repeat are searched once; told apart, they give the same answer.
+/// Equal blocks are searched once. Searched one by one they give the same answer.
 TEST(FindPlan, EqualBlocksAreRecognised) {
   ModelBuilder b("blocks");
   NodeId x = b.input("data", {8});

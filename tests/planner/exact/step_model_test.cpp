@@ -159,7 +159,8 @@ TEST(StepModel, TensorParallelPairsOfLinearLayersAllReduce) {
   plan.layers[3].split = "rows";
   plan.layers[4].split = "replicate";
   const Prediction p = s.step.predict(plan);
-  // forward: rows' sum all-reduced; backward: columns' gradient goes nowhere (the batch). 4 samples x 16 bytes
+  // forward: rows' sum all-reduced; backward: the columns' gradient is not needed (input is the batch). 4 samples x 16
+  // bytes
   EXPECT_DOUBLE_EQ(p.communication, 2 * 0.5 + 64.0 / 64);
   EXPECT_DOUBLE_EQ(p.compute, 2 * 3 * 2 + 3 * 4);
   EXPECT_DOUBLE_EQ(p.reduction, 0);
