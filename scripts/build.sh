@@ -22,7 +22,7 @@ jobs=$(nproc)
 [ "$jobs" -le $((memory_gib / 2)) ] || jobs=$((memory_gib / 2))
 [ "$jobs" -ge 1 ] || jobs=1
 # A first build takes minutes: say what it does and how long, in one line. Of one core, as measured on a Xeon (docs/speed.md).
-readonly SECONDS_PER_FILE=7
+readonly SECONDS_PER_FILE=6
 files=$(cd build && ninja -t inputs "${1:-all}" 2>/dev/null | grep '\.o$' |
   while read -r file; do [ -e "$file" ] || echo "$file"; done | wc -l)
 if [ "$files" -gt 0 ]; then
