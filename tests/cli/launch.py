@@ -315,7 +315,7 @@ class Launch(LaunchTest):
             (["launch", "-n", "3", "train", "e.toml", "--plan", "two.json"], ["two.json", "2 workers", "3 processes"]),
             (["launch", "-n", "2", "train", "e.toml", "--set", "adapt=true"], ["adapt"]),
         ])
-        self.refused("launch", "--ssh", "false", "--hosts", "x:1,y:1", "train", "e.toml", says=["host x ended with exit code 1"], code=1)
+        self.refused("launch", "--ssh", "false", "--hosts", "x:1,y:1", "train", "e.toml", says=["trireme: host ", " ended with exit code 1"], code=1)
         self.refused("launch", "--ssh", "nosuch", "--hosts", "x:1,y:1", "train", "e.toml",
                      says=["host x", '"nosuch" is not a program on this machine'], code=127)
         self.environment.update(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="29777", TRIREME_INTERFACE="nosuch0")
