@@ -216,7 +216,8 @@ TEST(Lstm, AProjectingLayersWorkersCarryTheWholeH) {
   std::vector<at::Tensor> matrices;
   for (const at::Tensor& p : parameters) matrices.push_back(p.dim() == 3 || p.size(0) == 4 ? p.flatten(0, 1) : p);
   const std::vector<at::Tensor> first{states[kH].unsqueeze(0), states[kC].unsqueeze(0)};
-  auto [whole, h, c] = at::lstm(at::cat({inputs[0], inputs[1]}, 1), first, matrices, true, 1, 0, true, false, true);
+  const auto expected = at::lstm(at::cat({inputs[0], inputs[1]}, 1), first, matrices, true, 1, 0, true, false, true);
+  const at::Tensor &whole = std::get<0>(expected), &h = std::get<1>(expected), &c = std::get<2>(expected);
 
   const Shape sample{kSteps, kIn};
   TestCall single;

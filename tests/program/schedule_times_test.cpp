@@ -101,7 +101,7 @@ TEST(Schedules, WithoutFlushGoAsFastAsTheSlowestStage) {
     SCOPED_TRACE(::testing::Message() << "p=" << p << " m=" << m);
     const Clock one_by_one(kPipedream, p, 1, 1, 60 + p, times), batches(kTwoBufferedWeights, p, 1, m, 41, times);
     EXPECT_EQ(time_of_update(one_by_one, 59) - time_of_update(one_by_one, 39), 20 * slowest);
-    EXPECT_EQ(time_of_update(batches, 39) - time_of_update(batches, 19), 20 * m * slowest);
+    EXPECT_EQ(time_of_update(batches, 39) - time_of_update(batches, 19), int64_t{20} * m * slowest);
   }
 }
 
@@ -114,6 +114,7 @@ TEST(Schedules, NeverWaitForEachOther) {
   for (int trial = 0; trial < 400; ++trial) {
     const int p = draw(1, 10), v = draw(1, 4), m = draw(0, 1) ? draw(1, 24) : p * draw(1, 3);
     std::vector<StageTime> times;
+    times.reserve(size_t(p) * size_t(v));
     for (int g = 0; g < p * v; ++g) times.push_back({draw(1, 9), draw(1, 9), draw(0, 9)});
     for (const Schedule& schedule : known_schedules()) {
       const bool whole = schedule.name == "pipedream";  // one micro-batch only
