@@ -1,4 +1,4 @@
-// Checks that a call fails with Trireme's error: the party to blame, and the words of its one line.
+// Checks of calls that fail with Trireme's error: the party to blame, and the words of its one line.
 #pragma once
 
 #include <functional>
@@ -24,6 +24,18 @@ inline void expect_error(Blame blame, const std::vector<std::string>& parts, con
     return;
   }
   FAIL() << "nothing was thrown; expected an error with: " << (parts.empty() ? "" : parts.front());
+}
+
+/// Returns the message of the error that `action` throws, "no error" if it throws none. Fails the test if the error
+/// blames another party.
+inline std::string message_of(Blame blame, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(int(error.blame()), int(blame)) << error.what();
+    return error.what();
+  }
+  return "no error";
 }
 
 }  // namespace trireme

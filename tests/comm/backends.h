@@ -36,6 +36,23 @@ inline std::string name_of(Backend backend) {
   return kNames[static_cast<int>(backend)];
 }
 
+/// Fixture of tests that need a number of ranks of their own.
+class OnBackend : public ::testing::TestWithParam<Backend> {
+ protected:
+  const Backend backend = GetParam();
+};
+
+// Runs the tests of a fixture over every backend. Their names begin with the backend's: "Gloo/".
+#define TRIREME_ON_BACKEND(Prefix, Suite, backend)                                                      \
+  INSTANTIATE_TEST_SUITE_P(Prefix, Suite, ::testing::Values(::trireme::test_support::Backend::backend), \
+                           [](const auto& info) { return ::trireme::test_support::name_of(info.param); })
+#define TRIREME_ON_EVERY_BACKEND(Suite)             \
+  TRIREME_ON_BACKEND(Local, Suite, local);          \
+  TRIREME_ON_BACKEND(Gloo, Suite, gloo);            \
+  TRIREME_ON_BACKEND(Virtual, Suite, virtual_time); \
+  TRIREME_ON_BACKEND(Nccl, Suite, nccl);            \
+  TRIREME_ON_BACKEND(Mpi, Suite, mpi)
+
 /// This process among those that mpirun started; nullopt: it did not.
 inline std::optional<ProcessPlace> place_in_mpi() {
   return std::getenv("OMPI_COMM_WORLD_RANK") ? process_place(environment(), {.needs_address = false}) : std::nullopt;
@@ -119,8 +136,8 @@ void run_ranks_in_virtual_time(int n, Body body) {
   run_ranks(world, body);
 }
 
-/// This process' part: a world of all processes for each call; those that are no ranks of it look on, and wait for the
-/// others at the next.
+/// This process's part: a world of all processes for each call. Processes that are no ranks of it wait for the others
+/// at the next call. A body may begin before the others are connected.
 template <class Body>
 void run_mpi_ranks(int n, Body body) {
   const ProcessPlace place = place_in_mpi().value();

@@ -9,11 +9,11 @@
 #include <future>
 #include <thread>
 
+#include "../base/expect_error.h"
 #include "comm/backends.h"
 #include "comm/collective_queue.h"
 #include "comm/flight_recorder.h"
 #include "support/start_all_reduce.h"
-#include "trireme/error.h"
 
 namespace trireme {
 namespace {
@@ -23,27 +23,8 @@ using test_support::run_ranks;
 using test_support::start_all_reduce;
 using ::testing::HasSubstr;
 
-class ContractOfFailures : public ::testing::TestWithParam<Backend> {
- protected:
-  const Backend backend = GetParam();
-};
-const auto failures_name = [](const auto& info) { return test_support::name_of(info.param); };
-INSTANTIATE_TEST_SUITE_P(Local, ContractOfFailures, ::testing::Values(Backend::local), failures_name);
-INSTANTIATE_TEST_SUITE_P(Gloo, ContractOfFailures, ::testing::Values(Backend::gloo), failures_name);
-INSTANTIATE_TEST_SUITE_P(Virtual, ContractOfFailures, ::testing::Values(Backend::virtual_time), failures_name);
-INSTANTIATE_TEST_SUITE_P(Nccl, ContractOfFailures, ::testing::Values(Backend::nccl), failures_name);
-INSTANTIATE_TEST_SUITE_P(Mpi, ContractOfFailures, ::testing::Values(Backend::mpi), failures_name);
-
-template <class Body>
-std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.blame(), Blame::run);
-    return error.what();
-  }
-  return "no error";
-}
+class ContractOfFailures : public test_support::OnBackend {};
+TRIREME_ON_EVERY_BACKEND(ContractOfFailures);
 
 TEST_P(ContractOfFailures, AnAbortReachesEveryWaitWithItsReason) {
   for (const int operation : {0, 1, 2, 3}) {
@@ -54,14 +35,14 @@ TEST_P(ContractOfFailures, AnAbortReachesEveryWaitWithItsReason) {
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
         return c.abort("the disk is full");
       }
-      const std::string message = error_of([&] {
+      const std::string message = message_of(Blame::run, [&] {
         if (operation <= 1) c.all_reduce(tensor);
         if (operation == 2) c.receive(2, 7);
         if (operation == 3) c.barrier();
       });
       EXPECT_THAT(message, HasSubstr("the disk is full"));
       EXPECT_EQ(c.abort_reason(), "the disk is full");
-      EXPECT_THAT(error_of([&] { c.send(tensor, 0, 0); }), HasSubstr("the disk is full"));
+      EXPECT_THAT(message_of(Blame::run, [&] { c.send(tensor, 0, 0); }), HasSubstr("the disk is full"));
     });
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   }
@@ -76,8 +57,8 @@ TEST_P(ContractOfFailures, AnAbortReachesStartedCollectives) {
       return c.abort("the disk is full");
     }
     std::future<OperationDone> handle = start_all_reduce(queue, tensor), never = start_all_reduce(queue, next);
-    EXPECT_THAT(error_of([&] { handle.get(); }), HasSubstr("the disk is full"));
-    EXPECT_THAT(error_of([&] { never.get(); }), HasSubstr("the disk is full"));
+    EXPECT_THAT(message_of(Blame::run, [&] { handle.get(); }), HasSubstr("the disk is full"));
+    EXPECT_THAT(message_of(Blame::run, [&] { never.get(); }), HasSubstr("the disk is full"));
   });
 }
 
@@ -88,15 +69,16 @@ TEST_P(ContractOfFailures, AStartedCollectiveThatFailsEndsLaterOnes) {
     if (c.rank() == 0) c.receive(1, 0);  // else it might abort before rank 1 has its queue
     if (c.rank() == 1) {
       c.send(at::ones({1}), 0, 0);
-      EXPECT_THAT(error_of([&] { start_all_reduce(queue, tensor).get(); }), HasSubstr("the memory is full"));
+      EXPECT_THAT(message_of(Blame::run, [&] { start_all_reduce(queue, tensor).get(); }),
+                  HasSubstr("the memory is full"));
       return;
     }
     std::future<OperationDone> failing = queue.start([](Communicator&) {
       fail_run({"rank 0", "the memory is full", "", ""});
     });
     std::future<OperationDone> after = start_all_reduce(queue, next);
-    EXPECT_THAT(error_of([&] { failing.get(); }), HasSubstr("the memory is full"));
-    EXPECT_THAT(error_of([&] { after.get(); }), HasSubstr("the memory is full"));
+    EXPECT_THAT(message_of(Blame::run, [&] { failing.get(); }), HasSubstr("the memory is full"));
+    EXPECT_THAT(message_of(Blame::run, [&] { after.get(); }), HasSubstr("the memory is full"));
     EXPECT_NE(queue.failure(), nullptr);
     EXPECT_THAT(c.abort_reason(), HasSubstr("the memory is full"));
   });
@@ -141,7 +123,7 @@ TEST_P(ContractOfFailures, CallsThatDoNotMatchAreAnErrorThatNamesBoth) {
   for (const Mismatch& mismatch : mismatches) {
     run_ranks(backend, mismatch.ranks, [&](Communicator& c) {
       // a rank whose part was complete may return, and learns of it at its next operation
-      const std::string message = error_of([&] {
+      const std::string message = message_of(Blame::run, [&] {
         mismatch.body(c);
         c.barrier();
       });
@@ -163,7 +145,7 @@ TEST_P(ContractOfFailures, RanksThatHaveLeftAreNotReportedLost) {
 TEST_P(ContractOfFailures, WhatCannotBeReducedIsAnErrorForAll) {
   run_ranks(backend, 2, [&](Communicator& c) {
     at::Tensor tensor = at::ones({4}, at::kHalf);
-    EXPECT_THAT(error_of([&] { c.all_reduce(tensor); }), HasSubstr("Half"));
+    EXPECT_THAT(message_of(Blame::run, [&] { c.all_reduce(tensor); }), HasSubstr("Half"));
   });
 }
 

@@ -63,16 +63,8 @@ INSTANTIATE_TEST_SUITE_P(Nccl, Collectives,
                          ::testing::Combine(::testing::Values(Backend::nccl), ::testing::Values(1, 2, 4)), case_name);
 
 /// For tests that need a number of ranks of their own.
-class Contract : public ::testing::TestWithParam<Backend> {
- protected:
-  const Backend backend = GetParam();
-};
-const auto contract_name = [](const auto& info) { return test_support::name_of(info.param); };
-INSTANTIATE_TEST_SUITE_P(Local, Contract, ::testing::Values(Backend::local), contract_name);
-INSTANTIATE_TEST_SUITE_P(Gloo, Contract, ::testing::Values(Backend::gloo), contract_name);
-INSTANTIATE_TEST_SUITE_P(Virtual, Contract, ::testing::Values(Backend::virtual_time), contract_name);
-INSTANTIATE_TEST_SUITE_P(Nccl, Contract, ::testing::Values(Backend::nccl), contract_name);
-INSTANTIATE_TEST_SUITE_P(Mpi, Contract, ::testing::Values(Backend::mpi), contract_name);
+class Contract : public test_support::OnBackend {};
+TRIREME_ON_EVERY_BACKEND(Contract);
 
 const int64_t kLengths[] = {0, 1, 3, 5, 64, 1001, 40'013};
 const at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kLong, at::kInt};

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "../base/expect_error.h"
 #include "comm/backends.h"
 #include "comm/collective_queue.h"
 #include "comm/flight_recorder.h"
@@ -28,17 +29,6 @@ class Gloo : public ::testing::Test {
   }
 };
 
-template <class Body>
-std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.blame(), Blame::run);
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST_F(Gloo, WaitingIsCountedAndScalarsKeepTheirShape) {
   run_gloo_ranks(2, [&](Communicator& c) {
     if (c.rank() == 0) {
@@ -58,7 +48,7 @@ TEST_F(Gloo, WaitingIsCountedAndScalarsKeepTheirShape) {
 TEST_F(Gloo, ARankThatLeftIsNamed) {
   run_gloo_ranks(3, [&](Communicator& c) {
     if (c.rank() == 2) return;
-    const std::string message = error_of([&] { c.barrier(); });
+    const std::string message = message_of(Blame::run, [&] { c.barrier(); });
     EXPECT_THAT(message, HasSubstr("rank 2 is gone"));
     EXPECT_THAT(message, HasSubstr("barrier"));
   });
@@ -70,9 +60,9 @@ TEST_F(Gloo, ARankThatDoesNotAnswerIsNamed) {
       [&](Communicator& c) {
         if (c.rank() == 1) {
           std::this_thread::sleep_for(std::chrono::milliseconds(1800));
-          EXPECT_THAT(error_of([&] { c.receive(0, 0); }), HasSubstr("rank 1 did not answer for 1"));
+          EXPECT_THAT(message_of(Blame::run, [&] { c.receive(0, 0); }), HasSubstr("rank 1 did not answer for 1"));
         } else {
-          EXPECT_THAT(error_of([&] { c.receive(1, 4); }),
+          EXPECT_THAT(message_of(Blame::run, [&] { c.receive(1, 4); }),
                       HasSubstr("receive from rank 1, tag 4: rank 1 did not answer for 1"));
         }
       },
@@ -81,16 +71,18 @@ TEST_F(Gloo, ARankThatDoesNotAnswerIsNamed) {
 
 TEST_F(Gloo, RanksThatDoNotComeAreNamed) {
   const RendezvousFile rendezvous;
-  EXPECT_THAT(error_of([&] {
-                gloo_communicator({.rank = 1, .size = 4, .store_file = rendezvous.path(), .rendezvous_seconds = 0.3});
-              }),
+  EXPECT_THAT(message_of(Blame::run,
+                         [&] {
+                           gloo_communicator(
+                               {.rank = 1, .size = 4, .store_file = rendezvous.path(), .rendezvous_seconds = 0.3});
+                         }),
               HasSubstr("rank 0, 2, 3 did not arrive"));
 }
 
 TEST_F(Gloo, ARankThatIsThereTwiceAndAnotherNumberOfRanksAreNamed) {
   const RendezvousFile rendezvous;
   const auto come = [&](int rank, int size) {
-    return error_of([&] {
+    return message_of(Blame::run, [&] {
       gloo_communicator({.rank = rank, .size = size, .store_file = rendezvous.path(), .rendezvous_seconds = 0.3});
     });
   };
@@ -103,9 +95,11 @@ TEST_F(Gloo, ARankThatIsThereTwiceAndAnotherNumberOfRanksAreNamed) {
 TEST_F(Gloo, AnInterfaceThatIsNotThereIsNamed) {
   const RendezvousFile rendezvous;
   EXPECT_THAT(
-      error_of([&] {
-        gloo_communicator({.size = 1, .store_file = rendezvous.path(), .interface = "eth77", .rendezvous_seconds = 1});
-      }),
+      message_of(Blame::run,
+                 [&] {
+                   gloo_communicator(
+                       {.size = 1, .store_file = rendezvous.path(), .interface = "eth77", .rendezvous_seconds = 1});
+                 }),
       HasSubstr("eth77"));
 }
 
@@ -123,7 +117,7 @@ TEST_F(Gloo, ABadRankIsTheUsersError) {
 template <class Body>
 void expect_mismatch(int n, const std::string& a, const std::string& b, Body body) {
   run_gloo_ranks(n, [&](Communicator& c) {
-    const std::string message = error_of([&] {
+    const std::string message = message_of(Blame::run, [&] {
       body(c);
       c.barrier();
     });
@@ -200,7 +194,7 @@ TEST_F(Gloo, CallsInDifferentGroupsAreFoundWhileBothWait) {
 
 /// Ranks of sub-groups have two numbers: messages have the world's.
 TEST_F(Gloo, MessagesNameRanksOfTheWorld) {
-  const std::string message = error_of([] {
+  const std::string message = message_of(Blame::run, [] {
     run_gloo_ranks(3, [](Communicator& c) {
       if (c.rank() == 0) return;
       const std::unique_ptr<Communicator> pair = c.group(std::vector<int>{1, 2});
@@ -231,7 +225,7 @@ TEST_F(Gloo, EveryRankHasARecorder) {
 }
 
 TEST_F(Gloo, ErrorsInOneRankEndTheOthers) {
-  const std::string message = error_of([] {
+  const std::string message = message_of(Blame::run, [] {
     run_gloo_ranks(3, [](Communicator& c) {
       if (c.rank() == 0) fail_run({.where = "rank 0", .what = "out of luck", .why = "", .next = ""});
       c.barrier();

@@ -7,25 +7,14 @@
 #include <chrono>
 #include <thread>
 
+#include "../base/expect_error.h"
 #include "support/ranks.h"
-#include "trireme/error.h"
 
 namespace trireme {
 namespace {
 
 using test_support::run_ranks;
 using ::testing::HasSubstr;
-
-template <class Body>
-std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.blame(), Blame::run);
-    return error.what();
-  }
-  return "no error";
-}
 
 class AbortedWait : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Operations, AbortedWait, ::testing::Range(0, 5));
@@ -39,14 +28,14 @@ TEST_P(AbortedWait, WakesSleepersWithTheReason) {
     threads.emplace_back([&, rank] {
       const auto c = world.communicator(rank);
       at::Tensor tensor = at::ones({GetParam() == 1 ? 100'000 : 10});
-      const std::string message = error_of([&] {
+      const std::string message = message_of(Blame::run, [&] {
         if (GetParam() <= 1) c->all_reduce(tensor);
         if (GetParam() == 2) c->receive(2, 7);
         if (GetParam() == 3) c->barrier();
         if (GetParam() == 4) world.wait_for(never, 1);
       });
       EXPECT_THAT(message, HasSubstr("worker 2 has died"));
-      EXPECT_THAT(error_of([&] { c->send(tensor, 0, 0); }), HasSubstr("worker 2 has died"));
+      EXPECT_THAT(message_of(Blame::run, [&] { c->send(tensor, 0, 0); }), HasSubstr("worker 2 has died"));
       ++failed;
     });
   }
@@ -65,7 +54,7 @@ template <class Body>
 void expect_mismatch(int n, const std::string& a, const std::string& b, Body body) {
   std::atomic<int> failed = 0;
   run_ranks(n, [&](Communicator& c) {
-    const std::string message = error_of([&] { body(c); });
+    const std::string message = message_of(Blame::run, [&] { body(c); });
     EXPECT_THAT(message, HasSubstr(a));
     EXPECT_THAT(message, HasSubstr(b));
     ++failed;
@@ -128,17 +117,19 @@ TEST(WrongUse, IsAnErrorForAll) {
   });
   run_ranks(2, [](Communicator& c) {
     const std::vector<int> without_me{1 - c.rank()};
-    EXPECT_NE(error_of([&] { c.group(without_me); }), "no error");
+    EXPECT_NE(message_of(Blame::run, [&] { c.group(without_me); }), "no error");
   });
 }
 
 TEST(RunRanks, ThrowsAgainWhatARankThrew) {
-  EXPECT_THAT(error_of([] {
-                run_ranks(3, [](Communicator& c) {
-                  if (c.rank() == 1) fail_run({.where = "rank 1", .what = "out of luck", .why = "", .next = ""});
-                  c.barrier();
-                });
-              }),
+  EXPECT_THAT(message_of(Blame::run,
+                         [] {
+                           run_ranks(3, [](Communicator& c) {
+                             if (c.rank() == 1)
+                               fail_run({.where = "rank 1", .what = "out of luck", .why = "", .next = ""});
+                             c.barrier();
+                           });
+                         }),
               HasSubstr("out of luck"));
 }
 

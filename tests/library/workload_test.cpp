@@ -1,5 +1,6 @@
 // Workload: what a program outside does with a model, its data and plans.
 #include "trireme/workload.h"
+#include "../base/expect_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +9,6 @@
 #include <atomic>
 #include <functional>
 
-#include "trireme/error.h"
 #include "trireme/layers.h"
 
 namespace trireme {
@@ -35,15 +35,6 @@ Workload workload(const std::string& more = "", const std::string& length = "1 e
                           "\"\n"
                           "optimizer = { kind = \"sgd\", learning_rate = 0.1 }\n" +
                           more);
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Workload, TrainsAlongOneCurveUnderEveryPlan) {
@@ -106,7 +97,7 @@ TEST(Workload, PredictsAndPlansForADescribedCluster) {
 
   Cluster tiny = cluster;
   for (Device& device : tiny.devices) device.memory = 1000;
-  EXPECT_THAT(message_of([&] { w.find_plan(tiny); }), HasSubstr("no plan fits"));
+  EXPECT_THAT(message_of(Blame::user, [&] { w.find_plan(tiny); }), HasSubstr("no plan fits"));
   const StepPrediction full = w.simulate(w.plan("data=2", 2), tiny);
   EXPECT_FALSE(full.fits);
   EXPECT_FALSE(full.reason.empty());
@@ -144,11 +135,11 @@ TEST(Workload, TakesAnUpdatePolicyAsPlan) {
 }
 
 TEST(Workload, BadInputIsOneLine) {
-  EXPECT_THAT(message_of([] { workload("batsch = 3"); }), HasSubstr("batsch"));
-  EXPECT_THAT(message_of([] { workload("model = \"vgg\""); }), HasSubstr("leave it out"));
-  EXPECT_THAT(message_of([] { workload().plan("dat", 2); }), HasSubstr("dat"));
-  EXPECT_THAT(message_of([] { open_data_set("name = \"digts\""); }), HasSubstr("digits"));
-  EXPECT_THAT(message_of([] { read_cluster("nowhere.cluster.toml"); }), HasSubstr("nowhere.cluster.toml"));
+  EXPECT_THAT(message_of(Blame::user, [] { workload("batsch = 3"); }), HasSubstr("batsch"));
+  EXPECT_THAT(message_of(Blame::user, [] { workload("model = \"vgg\""); }), HasSubstr("leave it out"));
+  EXPECT_THAT(message_of(Blame::user, [] { workload().plan("dat", 2); }), HasSubstr("dat"));
+  EXPECT_THAT(message_of(Blame::user, [] { open_data_set("name = \"digts\""); }), HasSubstr("digits"));
+  EXPECT_THAT(message_of(Blame::user, [] { read_cluster("nowhere.cluster.toml"); }), HasSubstr("nowhere.cluster.toml"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "../base/expect_error.h"
 #include "layer_cases.h"
 #include "support/ranks.h"
 #include "trireme/error.h"
@@ -331,39 +332,32 @@ TEST(SampledSoftmax, DrawsAsTheLogUniformDistributionDoes) {
   EXPECT_LT(((drawn / kRounds - expected) / deviation).abs().max().item<double>(), 4.5);
 }
 
-template <class Body>
-std::string message_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.blame(), Blame::user);
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Losses, WrongUseIsNamed) {
   auto shape = [](const Layer& layer, std::vector<Shape> inputs) {
-    return message_of([&] { layer.output_shape(inputs); });
+    return message_of(Blame::user, [&] { layer.output_shape(inputs); });
   };
   const PixelCrossEntropy pixels("pixels");
   EXPECT_THAT(shape(pixels, {{3, 4, 4}, {4, 5}}), HasSubstr("one number per pixel"));
   TestCall call;
-  EXPECT_THAT(message_of([&] {
-                pixels.forward(call, std::vector{at::zeros({1, 3, 2, 2}), at::full({1, 2, 2}, 3, at::kLong)});
-              }),
-              ::testing::AllOf(HasSubstr("\"pixels\""), HasSubstr("label 3"), HasSubstr("0 to 2")));
+  EXPECT_THAT(
+      message_of(Blame::user,
+                 [&] {
+                   pixels.forward(call, std::vector{at::zeros({1, 3, 2, 2}), at::full({1, 2, 2}, 3, at::kLong)});
+                 }),
+      ::testing::AllOf(HasSubstr("\"pixels\""), HasSubstr("label 3"), HasSubstr("0 to 2")));
   EXPECT_THAT(shape(MeanSquaredError("mse"), {{3}, {2}}), HasSubstr("as many outputs"));
-  EXPECT_THAT(message_of([] { WeightedSum("sum", {1, 2}, {1}); }), HasSubstr("one of each per input"));
-  EXPECT_THAT(message_of([] { SampledSoftmax("loss", {.width = 4, .classes = 8, .samples = 8}); }),
+  EXPECT_THAT(message_of(Blame::user, [] { WeightedSum("sum", {1, 2}, {1}); }), HasSubstr("one of each per input"));
+  EXPECT_THAT(message_of(Blame::user, [] { SampledSoftmax("loss", {.width = 4, .classes = 8, .samples = 8}); }),
               HasSubstr("fewer than the classes"));
   EXPECT_THAT(shape(SampledSoftmax("loss", {.width = 4, .classes = 8, .samples = 2}), {{5, 3}, {5}}),
               HasSubstr("[positions, 4]"));
-  EXPECT_THAT(message_of([] { SoftmaxCrossEntropy("loss", {.label_smoothing = 1}); }), HasSubstr("label_smoothing 1"));
+  EXPECT_THAT(message_of(Blame::user, [] { SoftmaxCrossEntropy("loss", {.label_smoothing = 1}); }),
+              HasSubstr("label_smoothing 1"));
   EXPECT_THAT(shape(SoftmaxCrossEntropy("loss"), {{5, 8}, {8}}), HasSubstr("one per class of it"));
   Sampling s;
   s.labels.fill_(60);
-  EXPECT_THAT(message_of([&] { s.losses(call); }), ::testing::AllOf(HasSubstr("label 60"), HasSubstr("0 to 59")));
+  EXPECT_THAT(message_of(Blame::user, [&] { s.losses(call); }),
+              ::testing::AllOf(HasSubstr("label 60"), HasSubstr("0 to 59")));
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "../base/expect_error.h"
 #include "layer_cases.h"
 #include "model/layers/common.h"
 #include "oracle.h"
 #include "support/ranks.h"
-#include "trireme/error.h"
 #include "trireme/layers/attention.h"
 #include "trireme/layers/embedding.h"
 #include "trireme/layers/group_norm.h"
@@ -168,27 +168,17 @@ TEST(Transformer, AWorkerWithIgnoredPositionsOnlyDividesByTheWholeSequencesCount
   });
 }
 
-template <class Body>
-std::string message_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.blame(), Blame::user);
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Transformer, WrongUseIsNamed) {
   TestCall call;
   call.parameters = {at::zeros({4, 2})};
   Embedding embedding("tokens", 4, 2);
-  EXPECT_THAT(message_of([&] {
-                embedding.forward(call, std::vector{at::full({1, 3}, 4, at::kLong)});
-              }),
+  EXPECT_THAT(message_of(Blame::user,
+                         [&] {
+                           embedding.forward(call, std::vector{at::full({1, 3}, 4, at::kLong)});
+                         }),
               ::testing::AllOf(HasSubstr("\"tokens\""), HasSubstr("index 4"), HasSubstr("rows 0 to 3")));
   auto shapes = [](AttentionOptions options, std::vector<Shape> inputs) {
-    return message_of([&] { Attention("layer", options).output_shape(inputs); });
+    return message_of(Blame::user, [&] { Attention("layer", options).output_shape(inputs); });
   };
   EXPECT_THAT(shapes({.heads = 3}, {{5, 8}, {5, 8}, {5, 8}}), HasSubstr("8 features for 3 heads"));
   EXPECT_THAT(shapes({.heads = 2, .causal = true}, {{5, 8}, {6, 8}, {6, 8}}), HasSubstr("causal"));
@@ -196,11 +186,13 @@ TEST(Transformer, WrongUseIsNamed) {
   EXPECT_THAT(shapes({.heads = 2}, {{8}, {8}, {8}}), HasSubstr("[positions, features]"));
   EXPECT_THAT(shapes({.heads = 2, .fused = true}, {{5, 2, 8}}), HasSubstr("[positions, 3, features]"));
   EXPECT_THAT(shapes({.heads = 2, .padding = true}, {{5, 8}, {6, 8}, {6, 8}, {5}}), HasSubstr("one token per key"));
-  EXPECT_THAT(message_of([] { Attention("layer", {.heads = 2, .dropout = 1}); }), HasSubstr("dropout 1"));
-  EXPECT_THAT(message_of([] { GroupNorm("layer", 10, {.groups = 4}); }), HasSubstr("4 groups of 10 channels"));
-  EXPECT_THAT(message_of([] {
-                SoftmaxCrossEntropy("loss").output_shape(std::vector<Shape>{{6, 10}, {5}});
-              }),
+  EXPECT_THAT(message_of(Blame::user, [] { Attention("layer", {.heads = 2, .dropout = 1}); }), HasSubstr("dropout 1"));
+  EXPECT_THAT(message_of(Blame::user, [] { GroupNorm("layer", 10, {.groups = 4}); }),
+              HasSubstr("4 groups of 10 channels"));
+  EXPECT_THAT(message_of(Blame::user,
+                         [] {
+                           SoftmaxCrossEntropy("loss").output_shape(std::vector<Shape>{{6, 10}, {5}});
+                         }),
               HasSubstr("one number per position"));
 }
 

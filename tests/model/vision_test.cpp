@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../base/expect_error.h"
 #include "layer_cases.h"
-#include "trireme/error.h"
 #include "trireme/layers/adaptive_avg_pool2d.h"
 #include "trireme/layers/avg_pool2d.h"
 #include "trireme/layers/conv2d.h"
@@ -109,43 +109,35 @@ TEST(Vision, OptionsCarryTheFieldsNames) {
   EXPECT_THAT(option_names("pixel_cross_entropy", 4), ElementsAre("replicate", "height"));
 }
 
-template <class Body>
-std::string message_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.blame(), Blame::user);
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Vision, WrongUseIsNamed) {
   auto shape = [](const Layer& layer, std::vector<Shape> inputs) {
-    return message_of([&] { layer.output_shape(inputs); });
+    return message_of(Blame::user, [&] { layer.output_shape(inputs); });
   };
-  EXPECT_THAT(message_of([] { ConvTranspose2d("up", {.in = 4, .out = 4, .output_padding = 2}); }),
+  EXPECT_THAT(message_of(Blame::user, [] { ConvTranspose2d("up", {.in = 4, .out = 4, .output_padding = 2}); }),
               HasSubstr("less than the stride"));
-  EXPECT_THAT(message_of([] { ConvTranspose2d("up", {.in = 4, .out = 6, .groups = 4}); }), HasSubstr("\"up\""));
+  EXPECT_THAT(message_of(Blame::user, [] { ConvTranspose2d("up", {.in = 4, .out = 6, .groups = 4}); }),
+              HasSubstr("\"up\""));
   EXPECT_THAT(shape(ConvTranspose2d("up", {.in = 4, .out = 4}), {{3, 2, 2}}), HasSubstr("the 4 input channels"));
   EXPECT_THAT(shape(ConvTranspose2d("up", {.in = 4, .out = 4, .padding = 4}), {{4, 2, 2}}),
               HasSubstr("removes the whole output"));
   EXPECT_THAT(shape(Conv2d("conv", {.in = 3, .out = 4, .kernel = {1, 3}, .dilation = {1, 3}}), {{3, 9, 6}}),
               HasSubstr("1x7 pixels"));
-  EXPECT_THAT(message_of([] {
-                MaxPool2d("pool", {.kernel = {3, 2}, .padding = {1, 2}});
-              }),
+  EXPECT_THAT(message_of(Blame::user,
+                         [] {
+                           MaxPool2d("pool", {.kernel = {3, 2}, .padding = {1, 2}});
+                         }),
               HasSubstr("at most half the kernel"));
   EXPECT_THAT(shape(AvgPool2d("pool", {.kernel = {2, 5}}), {{3, 9, 4}}), HasSubstr("2x5 window"));
-  EXPECT_THAT(message_of([] { Upsample2d("up", {.align_corners = true}); }), HasSubstr("only bilinear"));
-  EXPECT_THAT(message_of([] { Upsample2d("up", {.size = {3, 0}}); }), HasSubstr("must be positive"));
-  EXPECT_THAT(message_of([] { MaxPoolIndices("indices", 17); }), HasSubstr("1 to 256 pixels"));
+  EXPECT_THAT(message_of(Blame::user, [] { Upsample2d("up", {.align_corners = true}); }), HasSubstr("only bilinear"));
+  EXPECT_THAT(message_of(Blame::user, [] { Upsample2d("up", {.size = {3, 0}}); }), HasSubstr("must be positive"));
+  EXPECT_THAT(message_of(Blame::user, [] { MaxPoolIndices("indices", 17); }), HasSubstr("1 to 256 pixels"));
   EXPECT_THAT(shape(MaxPoolIndices("indices", 3), {{4, 2, 9}}), HasSubstr("smaller than the window"));
   EXPECT_THAT(shape(MaxUnpool2d("unpool"), {{4, 2, 2}, {4, 2, 3}}), HasSubstr("both must be equal"));
   EXPECT_THAT(shape(MaxUnpool2d("unpool", {.size = {3, 4}}), {{4, 2, 2}, {4, 2, 2}}), HasSubstr("at least 4x4"));
-  EXPECT_THAT(message_of([] {
-                run(MaxUnpool2d("unpool"), {at::zeros({1, 1, 2, 2}), at::full({1, 1, 2, 2}, 4, at::kByte)});
-              }),
+  EXPECT_THAT(message_of(Blame::user,
+                         [] {
+                           run(MaxUnpool2d("unpool"), {at::zeros({1, 1, 2, 2}), at::full({1, 1, 2, 2}, 4, at::kByte)});
+                         }),
               HasSubstr("positions 0 to 3"));
   EXPECT_THAT(shape(Slice("part", {.begin = 2, .end = 6}), {{5, 3}}), HasSubstr("within 0 to 5"));
   EXPECT_THAT(shape(Slice("part", {.begin = 0, .end = 1, .dim = 3}), {{5, 3}}), HasSubstr("1 to 2"));

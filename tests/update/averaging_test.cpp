@@ -9,22 +9,13 @@
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
 #include "update/local_sgd.h"
+#include "virtual_toy.h"
 #include "worlds.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kRate = 0.05;
 const Length kEachEpoch{1, Length::Unit::epochs};
-Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
-
-std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options,
-                                       int replicas, std::vector<double> seconds = {1},
-                                       const VirtualLinks& links = {}) {
-  const FixedTimes times(std::move(seconds));
-  VirtualWorld world(replicas, times, links, policy.server());
-  return train_toy(world, policy, problem, options);
-}
 
 /// Local SGD of n replicas, written down plainly: `average_after(k)`: true if weights are averaged after step k.
 struct LocalSgdReference {

@@ -9,19 +9,11 @@
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
 #include "update/local_sgd.h"
+#include "virtual_toy.h"
 #include "worlds.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kRate = 0.05;
-
-std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options,
-                                       int replicas, const VirtualLinks& links = {}) {
-  const FixedTimes times({1});
-  VirtualWorld world(replicas, times, links, policy.server());
-  return train_toy(world, policy, problem, options);
-}
 
 struct DilocoReference {
   ToyProblem problem;
@@ -141,7 +133,7 @@ TEST(Diloco, OverlapHidesTheExchange) {
   const VirtualLinks links{.replicas = {{.bandwidth = 44, .latency = 0}}};
   const auto seconds = [&](int64_t overlap) {
     auto policy = diloco({.every = 5, .overlap = overlap});
-    return train_virtually(*policy, problem, {.steps = {10}, .learning_rate = kRate}, 2, links)[0].counts;
+    return train_virtually(*policy, problem, {.steps = {10}, .learning_rate = kRate}, 2, {1}, links)[0].counts;
   };
   const HubCounts blocking = seconds(0), half = seconds(1), hidden = seconds(2);
   EXPECT_DOUBLE_EQ(blocking.exchange_seconds, 4);

@@ -7,19 +7,11 @@
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
 #include "update/registry.h"
+#include "virtual_toy.h"
 #include "worlds.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kRate = 0.05;
-
-std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options,
-                                       std::vector<double> seconds) {
-  const FixedTimes times(seconds);
-  VirtualWorld world(int(seconds.size()), times, {}, policy.server());
-  return train_toy(world, policy, problem, options);
-}
 
 /// One replica whose weights are set by hand: weights and centre before and after the exchange before step 0.
 struct Exchange {
@@ -73,7 +65,7 @@ TEST(Easgd, AlphaZeroIsIndependentSgd) {
   options.watch = [&](int r, int64_t k, ReplicaState& state, ReplicaPolicy&, Hub&) {
     if (k == 8) own[size_t(r)] = to_vector(state.weights);
   };
-  const auto results = train_virtually(*policy, problem, options, {1, 2, 3});
+  const auto results = train_with_times(*policy, problem, options, {1, 2, 3});
   for (int r = 0; r < 3; ++r) EXPECT_EQ(own[size_t(r)], serial_sgd(problem, r, 9, kRate, 0.7));
   EXPECT_EQ(results[0].weights, problem.initial()) << "the centre, which no replica has moved";
 }
@@ -81,7 +73,7 @@ TEST(Easgd, AlphaZeroIsIndependentSgd) {
 TEST(Easgd, EqualReplicasAreAFixedPoint) {
   const ToyProblem problem{.seed = 4};
   auto policy = easgd({.period = 1}, 4);
-  for (const ToyResult& result : train_virtually(*policy, problem, {.steps = {5}, .learning_rate = 0}, {1, 2, 3, 4}))
+  for (const ToyResult& result : train_with_times(*policy, problem, {.steps = {5}, .learning_rate = 0}, {1, 2, 3, 4}))
     EXPECT_EQ(result.weights, problem.initial());
 }
 
@@ -121,7 +113,7 @@ TEST(Easgd, FollowsTheReferenceWithAndWithoutMomentum) {
   for (const double momentum : {0.0, 0.9})
     for (const int shards : {1, 3}) {
       auto policy = easgd({.period = 3, .momentum = momentum, .shards = shards}, 3);
-      const auto results = train_virtually(*policy, problem, {.steps = {14}, .learning_rate = kRate}, seconds);
+      const auto results = train_with_times(*policy, problem, {.steps = {14}, .learning_rate = kRate}, seconds);
       const Vector centre = reference_centre(problem, seconds, 14, 3, 0.9, momentum);
       for (const ToyResult& result : results) EXPECT_LT(largest_difference(result.weights, centre), 1e-13);
       EXPECT_EQ(results[0].counts.bytes_sent, 5 * 11 * 8) << "at steps 0, 3, 6, 9, 12";
@@ -136,7 +128,7 @@ TEST(Easgd, OneReplicaOfEamsgdWithoutPullIsNesterovsMomentum) {
   options.watch = [&](int, int64_t k, ReplicaState& state, ReplicaPolicy&, Hub&) {
     if (k == 9) trained = to_vector(state.weights);
   };
-  train_virtually(*policy, problem, options, {1});
+  train_with_times(*policy, problem, options, {1});
   Vector x = problem.initial(), v(x.size());
   for (int64_t k = 0; k < 10; ++k) {
     Vector ahead = x;
@@ -150,7 +142,7 @@ TEST(Easgd, OneReplicaOfEamsgdWithoutPullIsNesterovsMomentum) {
 TEST(Easgd, ASlowReplicaDelaysNoOther) {
   const ToyProblem problem;
   auto policy = easgd({.period = 1}, 3);
-  const auto results = train_virtually(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 40, 1});
+  const auto results = train_with_times(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 40, 1});
   EXPECT_DOUBLE_EQ(results[0].seconds, 10);
   EXPECT_DOUBLE_EQ(results[2].seconds, 10);
 }

@@ -20,7 +20,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kRate = 0.05;
 const Length kEachStep{1, Length::Unit::steps};
 
 std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options,

@@ -18,7 +18,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kRate = 0.05;
 constexpr int64_t kMoreThanEnough = 100000;  // steps: clients stop when there are no more rounds
 
 std::vector<ToyResult> train_virtually(FederatedPolicy& policy, const ToyProblem& problem, ToyOptions options,

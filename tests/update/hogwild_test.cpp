@@ -21,8 +21,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kRate = 0.05;
-
 std::vector<ToyResult> train_virtually(const ToyProblem& problem, const ToyOptions& options,
                                        const std::vector<double>& seconds) {
   const FixedTimes times(seconds);

@@ -13,7 +13,6 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kMoreThanEnough = 100000;  // steps: clients stop when there are no more rounds
-Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
 
 const ToyRun kElastic{.make = with_replicas(easgd, EasgdOptions{.period = 2, .shards = 2})};
 

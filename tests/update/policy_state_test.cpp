@@ -23,7 +23,6 @@ namespace {
 
 constexpr int64_t kMoreThanEnough = 100000;  // steps: clients stop when there are no more rounds
 const Length kEachEpoch{1, Length::Unit::epochs};
-Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
 
 // -- through bytes
 

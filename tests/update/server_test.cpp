@@ -11,19 +11,11 @@
 #include "update/hub/virtual_world.h"
 #include "update/partial.h"
 #include "update/shat.h"
+#include "virtual_toy.h"
 #include "worlds.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kRate = 0.05;
-
-std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem, const ToyOptions& options,
-                                       std::vector<double> seconds, const VirtualLinks& links = {}) {
-  const FixedTimes times(seconds);
-  VirtualWorld world(int(seconds.size()), times, links, policy.server());
-  return train_toy(world, policy, problem, options);
-}
 
 // -- downpour
 
@@ -31,7 +23,7 @@ TEST(Downpour, OneReplicaThatFetchesAndPushesEachStepIsSerialSgd) {
   const ToyProblem problem{.seed = 41};
   for (const int shards : {1, 4}) {
     auto policy = downpour({.shards = shards}, 1);
-    const auto results = train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, {1});
+    const auto results = train_with_times(*policy, problem, {.steps = {12}, .learning_rate = kRate}, {1});
     EXPECT_LT(largest_difference(results[0].weights, serial_sgd(problem, 0, 12, kRate)), 1e-13);
     EXPECT_EQ(results[0].counts.staleness, std::vector<int64_t>{12});
   }
@@ -85,7 +77,7 @@ TEST(Downpour, FollowsTheReferenceShardedOrNot) {
         const DownpourReference reference{problem, {1, 1.01, 1.02}, options};
         auto policy = downpour(options, 3);
         const auto results =
-            train_virtually(*policy, problem, {.steps = {9}, .learning_rate = kRate}, reference.seconds);
+            train_with_times(*policy, problem, {.steps = {9}, .learning_rate = kRate}, reference.seconds);
         for (const ToyResult& result : results)
           EXPECT_LT(largest_difference(result.weights, reference.run(9)), 1e-11)
               << adagrad << " " << fetch << " " << push << " " << shards;
@@ -110,7 +102,7 @@ TEST(Downpour, GathersUnderALearningRateThatChanges) {
   const ToyProblem problem{.seed = 44};
   const auto schedule = [](int64_t k) { return kRate / double(1 + k); };
   auto policy = downpour({.fetch_every = 6, .push_every = 4, .adagrad = true}, 1);
-  const auto results = train_virtually(*policy, problem, {.steps = {10}, .schedule = schedule}, {1});
+  const auto results = train_with_times(*policy, problem, {.steps = {10}, .schedule = schedule}, {1});
   DownpourReference reference{problem, {1}, {.fetch_every = 6, .push_every = 4, .adagrad = true}, schedule};
   EXPECT_LT(largest_difference(results[0].weights, reference.run(10)), 1e-11);
 }
@@ -118,7 +110,7 @@ TEST(Downpour, GathersUnderALearningRateThatChanges) {
 TEST(Downpour, TheFirstStepOfAdagradHasTheSizeOfGamma) {
   const ToyProblem problem{.seed = 45};
   auto policy = downpour({.adagrad = true, .gamma = 0.25}, 1);
-  const auto results = train_virtually(*policy, problem, {.steps = {1}, .learning_rate = kRate}, {1});
+  const auto results = train_with_times(*policy, problem, {.steps = {1}, .learning_rate = kRate}, {1});
   for (size_t d = 0; d < results[0].weights.size(); ++d)
     EXPECT_NEAR(results[0].weights[d], problem.initial()[d] - 0.25 * (results[0].gradients[d] > 0 ? 1 : -1), 1e-6);
 }
@@ -126,7 +118,7 @@ TEST(Downpour, TheFirstStepOfAdagradHasTheSizeOfGamma) {
 TEST(Downpour, StalenessOfEqualReplicasIsAllTheOthers) {
   const ToyProblem problem;
   auto policy = downpour({}, 4);
-  const auto results = train_virtually(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 1, 1, 1});
+  const auto results = train_with_times(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 1, 1, 1});
   // pushes and fetches come in the order of the replicas: those below have pushed since the fetch, those above between
   // it and the next
   for (int r = 0; r < 4; ++r) {
@@ -146,7 +138,7 @@ TEST(Downpour, WarmStartIsReplicaZeroAlone) {
     if (k == 0) first_step[size_t(r)] = hub.now();
     if (r == 0 && k == 4) after_warm_start = to_vector(replica.values_for_evaluation(state).weights);
   };
-  train_virtually(*policy, problem, options, {1, 1, 1});
+  train_with_times(*policy, problem, options, {1, 1, 1});
   EXPECT_LT(largest_difference(after_warm_start, serial_sgd(problem, 0, 5, kRate)), 1e-13);
   EXPECT_EQ(first_step, (std::vector<double>{1, 6, 6}));
 }
@@ -154,7 +146,7 @@ TEST(Downpour, WarmStartIsReplicaZeroAlone) {
 TEST(Downpour, ASlowReplicaDelaysNoOtherAndAddsStaleness) {
   const ToyProblem problem;
   auto policy = downpour({}, 3);
-  const auto results = train_virtually(*policy, problem, {.steps = {20, 20, 2}, .learning_rate = kRate}, {1, 1, 8});
+  const auto results = train_with_times(*policy, problem, {.steps = {20, 20, 2}, .learning_rate = kRate}, {1, 1, 8});
   EXPECT_DOUBLE_EQ(results[0].seconds, 20);
   EXPECT_DOUBLE_EQ(results[2].seconds, 16);
   EXPECT_EQ(results[2].counts.staleness.size(), 17u) << "8 pushes of each of the two others";
@@ -165,7 +157,7 @@ TEST(Downpour, ASlowReplicaDelaysNoOtherAndAddsStaleness) {
 TEST(Partial, WithAllReplicasIsTheMeanOfEachRound) {
   const ToyProblem problem{.seed = 51, .samples = {12, 8, 20}};
   auto policy = partial_average({}, 3);
-  const auto results = train_virtually(*policy, problem, {.steps = {9, 6, 15}, .learning_rate = kRate}, {1, 2, 0.1});
+  const auto results = train_with_times(*policy, problem, {.steps = {9, 6, 15}, .learning_rate = kRate}, {1, 2, 0.1});
   std::vector<Vector> w(3, problem.initial());
   for (int round = 0; round < 3; ++round) {
     Vector mean(w[0].size());
@@ -185,7 +177,7 @@ TEST(Partial, WithAllReplicasIsTheMeanOfEachRound) {
 TEST(Partial, AQuorumDoesNotWaitForTheRest) {
   const ToyProblem problem;  // 3 steps an epoch
   auto policy = partial_average({.quorum = 2}, 3);
-  const auto results = train_virtually(*policy, problem, {.steps = {12, 12, 3}, .learning_rate = kRate}, {1, 1, 4});
+  const auto results = train_with_times(*policy, problem, {.steps = {12, 12, 3}, .learning_rate = kRate}, {1, 1, 4});
   EXPECT_DOUBLE_EQ(results[0].seconds, 12);
   EXPECT_DOUBLE_EQ(results[1].seconds, 12);
   EXPECT_EQ(results[0].weights, results[2].weights);
@@ -206,8 +198,8 @@ TEST(Shat, WithoutHeterogeneityAndWithItsPullIsEasgd) {
   const ToyProblem problem{.seed = 61};
   const ToyOptions toy{.steps = {13}, .learning_rate = kRate, .momentum = 0.5};
   auto elastic = easgd({.period = 2}, 3), scaled = shat({.period = 2, .pull = 0.9 / 3, .heterogeneity = 0}, 3);
-  EXPECT_LT(largest_difference(train_virtually(*elastic, problem, toy, {1, 1.7, 4})[0].weights,
-                               train_virtually(*scaled, problem, toy, {1, 1.7, 4})[0].weights),
+  EXPECT_LT(largest_difference(train_with_times(*elastic, problem, toy, {1, 1.7, 4})[0].weights,
+                               train_with_times(*scaled, problem, toy, {1, 1.7, 4})[0].weights),
             1e-13);
 }
 
@@ -215,8 +207,8 @@ TEST(Shat, EqualSpeedsHaveTheFactorsOfEasgd) {
   const ToyProblem problem{.seed = 62};
   const ToyOptions toy{.steps = {13}, .learning_rate = kRate};
   auto elastic = easgd({.period = 2}, 3), scaled = shat({.period = 2, .pull = 0.9 / 3, .heterogeneity = 1}, 3);
-  EXPECT_LT(largest_difference(train_virtually(*elastic, problem, toy, {1, 1, 1})[0].weights,
-                               train_virtually(*scaled, problem, toy, {1, 1, 1})[0].weights),
+  EXPECT_LT(largest_difference(train_with_times(*elastic, problem, toy, {1, 1, 1})[0].weights,
+                               train_with_times(*scaled, problem, toy, {1, 1, 1})[0].weights),
             1e-13);
 }
 
@@ -233,7 +225,7 @@ double spread(UpdatePolicy& policy, uint64_t seed) {
     sum += std::sqrt(squares);
     ++steps;
   };
-  train_virtually(policy, problem, toy, {1, 1, 1, 5});
+  train_with_times(policy, problem, toy, {1, 1, 1, 5});
   return sum / double(steps);
 }
 
@@ -253,7 +245,7 @@ TEST(Shat, ReplicasDifferLessThanUnderThePlainAsynchronousServerAndEasgd) {
 TEST(Shat, ASlowReplicaDelaysNoOther) {
   const ToyProblem problem;
   auto policy = shat({.period = 1}, 3);
-  const auto results = train_virtually(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 40, 1});
+  const auto results = train_with_times(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 40, 1});
   EXPECT_DOUBLE_EQ(results[0].seconds, 10);
   EXPECT_DOUBLE_EQ(results[2].seconds, 10);
 }

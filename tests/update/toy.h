@@ -13,12 +13,17 @@
 #include <vector>
 
 #include "base/random.h"
+#include "trireme/config.h"
 #include "trireme/policy.h"
 #include "update/hub/hub_world.h"
 
 namespace trireme {
 
 using Vector = std::vector<double>;
+
+constexpr double kRate = 0.05;  ///< learning rate of most tests
+
+inline Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
 
 /// Least squares with samples of each replica's own: loss of sample (a, b) is (a w - b)^2 / 2. All drawn from the seed.
 struct ToyProblem {
