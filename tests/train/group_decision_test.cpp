@@ -21,6 +21,7 @@ TEST(GroupDecision, ALateReaderReadsItsOwnDecision) {
   std::barrier all(kWorkers);
   std::vector<std::vector<char>> read(kWorkers);
   std::vector<std::jthread> workers;
+  workers.reserve(kWorkers);
   for (int rank = 0; rank < kWorkers; ++rank)
     workers.emplace_back([&, rank] {
       for (int k = 0; k < kDecisions; ++k)

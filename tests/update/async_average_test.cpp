@@ -124,7 +124,8 @@ TEST(AsyncAverage, ASlowReplicaDelaysNoOther) {
   EXPECT_DOUBLE_EQ(results[0].seconds, 12);
   EXPECT_DOUBLE_EQ(results[1].seconds, 12);
   EXPECT_DOUBLE_EQ(results[2].seconds, 360);
-  EXPECT_EQ(results[0].counts.bytes_sent, 4 * 11 * 8 + all_reduce_bytes(4, 8, 3, 0) + all_reduce_bytes(7, 8, 3, 0));
+  EXPECT_EQ(results[0].counts.bytes_sent,
+            int64_t{4} * 11 * 8 + all_reduce_bytes(4, 8, 3, 0) + all_reduce_bytes(7, 8, 3, 0));
 }
 
 TEST(AsyncAverage, StalenessCountsTheMergesOfOthers) {

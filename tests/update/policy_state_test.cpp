@@ -206,7 +206,10 @@ TEST(PolicyStates, Downpour) {
                                          {.shards = 2, .push_every = 2, .adagrad = true},
                                          {.fetch_every = 3, .push_every = 4, .warm_start = 3}}) {
     ToyRun run{.make = with_replicas(downpour, options)};
-    run.schedule = [](int64_t step) { return ToyRun::learning_rate / double(1 + step / 4); };
+    run.schedule = [](int64_t step) {
+      const int64_t quarter = step / 4;
+      return ToyRun::learning_rate / double(1 + quarter);
+    };
     expect_resumes_everywhere(run, options.description(), true, options.warm_start + 2);
   }
 }

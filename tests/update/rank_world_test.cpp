@@ -2,6 +2,7 @@
 // all when one fails.
 #include "update/hub/rank_world.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
