@@ -100,11 +100,11 @@ class ShardServer {
   // The following are called between processes only, and never during a visit. `now` as above.
 
   /// Called once, when the replicas begin. Replicas that are not present yet count as lost.
-  virtual void start(double now) {}
+  virtual void start(double /*now*/) {}
   /// Called when a replica is lost. Nothing arrives from it until readmit.
-  virtual void lose(int replica, double now) {}
+  virtual void lose(int /*replica*/, double /*now*/) {}
   /// Called when a lost replica has returned.
-  virtual void readmit(int replica, double now) {}
+  virtual void readmit(int /*replica*/, double /*now*/) {}
   /// Returns copies of the newest values, in the order of the state's elements, cut in any way; nullopt if there are
   /// none (yet).
   virtual std::optional<ModelValues> values() const { return std::nullopt; }
@@ -149,7 +149,7 @@ class Hub {
   virtual bool reports() const { return false; }
   /// Sends a report to the run's owner in another process; there is no answer. Numbers of consecutive reports with the
   /// same operation and without tensors may arrive as one report.
-  virtual void report(Request request) {}
+  virtual void report(Request /*request*/) {}
 
   /// The first and the last call on a hub, made by the run. On a modelled clock a replica runs only in between.
   virtual void enter() = 0;

@@ -141,7 +141,7 @@ class ReplicaPolicy {
 
   /// Called by all replicas before the first step. All then have the same weights and statistics, those of the first
   /// replica.
-  virtual void begin(ReplicaState& state) {}
+  virtual void begin(ReplicaState& /*state*/) {}
 
   struct Before {
     bool wrote = false;  ///< true if it wrote weights
@@ -149,7 +149,7 @@ class ReplicaPolicy {
     /// as requested by UpdatePolicy::hold: nothing has happened; make the same call again when the run continues
     bool held = false;
   };
-  virtual Before before_step(const StepFacts& facts, ReplicaState& state) { return {}; }
+  virtual Before before_step(const StepFacts& /*facts*/, ReplicaState& /*state*/) { return {}; }
 
   /// Returns true if it wrote weights. If the policy does not communicate, its cost does not grow with the weights,
   /// unless the policy's documentation says so.
@@ -158,7 +158,7 @@ class ReplicaPolicy {
   /// Exchanges what was not exchanged yet. Called between the last step and finish, for a replica whose state must be
   /// taken while other replicas still train; otherwise finish does it. If it waits for other replicas,
   /// UpdatePolicy::hold ends the wait, and it is called again when the run continues.
-  virtual void settle(ReplicaState& state) {}
+  virtual void settle(ReplicaState& /*state*/) {}
 
   /// Called by all replicas after the last step. Exchanges what was not exchanged yet. Afterwards all replicas have the
   /// same values, the run's result.
@@ -171,7 +171,7 @@ class ReplicaPolicy {
 
   /// Called instead of all further calls if the replica has failed for good (Hub::is_lost). Notifies the server if
   /// necessary.
-  virtual void leave(ReplicaState& state) {}
+  virtual void leave(ReplicaState& /*state*/) {}
 
   /// Called after UpdatePolicy::hold by a stopped replica: replicas that wait at the server then return as held.
   /// Unmetered.
@@ -188,7 +188,7 @@ class ReplicaPolicy {
 
  protected:
   /// Names all values of the part, for saving or restoring. When restoring, it is called after begin.
-  virtual void fields(StateFields& fields, const ReplicaState& state) {}
+  virtual void fields(StateFields& /*fields*/, const ReplicaState& /*state*/) {}
   /// In begin: true if the part will be restored.
   bool resumes() const { return resumes_; }
 
@@ -249,7 +249,7 @@ class UpdatePolicy {
 
  protected:
   /// Names all shared values, for saving or restoring.
-  virtual void fields(StateFields& fields, double now) {}
+  virtual void fields(StateFields& /*fields*/, double /*now*/) {}
 };
 
 /// A kind of update policy: what makes a policy from the keys of a plan's agreement.

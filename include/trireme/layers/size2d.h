@@ -26,7 +26,9 @@ struct Size2d {
 
 /// "3", or "1x7" if the two differ.
 inline std::string to_string(const Size2d& size) {
-  return std::to_string(size.height) + (size.is_square() ? "" : "x" + std::to_string(size.width));
+  std::string text = std::to_string(size.height);
+  if (!size.is_square()) text.append("x").append(std::to_string(size.width));
+  return text;
 }
 
 }  // namespace trireme
