@@ -121,7 +121,7 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
     agreement_->takes_server_state = [this](bool is_last) { return takes_server_state(is_last); };
     agreement_->on_server_state = [this](TrainingState state) {
       handed_over_ = agreement_->steps_so_far();
-      handover.put({handed_over_, std::move(state), phase_->plan.in_short(model), 0, agreement_->samples()});
+      handover.put({handed_over_, std::move(state), current_phase()->plan.in_short(model), 0, agreement_->samples()});
     };
     if (state_) agreement_->resume(std::move(*state_), phase->groups);
     state_.reset();
@@ -399,10 +399,11 @@ std::vector<int> Run::threads_of(const Phase& phase) const {
 
 void Run::work_all() {
   try {
-    if (agreement_) agreement_->work([this](Hub& hub) { train_replica(*phase_, hub); });
+    if (agreement_) agreement_->work([this](Hub& hub) { train_replica(*current_phase(), hub); });
     while (!agreement_) {
       {
-        Phase& phase = *phase_;
+        const std::shared_ptr<Phase> current = current_phase();
+        Phase& phase = *current;
         ParameterStore store(phase.training, experiment.precision);
         ReplicaGroup& group = phase.only_group();
         if (process_) work_as_process(phase, store);
@@ -423,7 +424,7 @@ void Run::work_all() {
       const int threads = wanted->plan.devices;
       auto next = std::make_unique<Phase>(experiment, model, std::move(wanted->plan), std::move(wanted->workers),
                                           links_, threads);
-      if (links_) carry_state(*phase_, *next);
+      if (links_) carry_state(*current_phase(), *next);
       next->first_step = change_.step;
       records.change_plan(next->plan.devices);
       begin_phase(std::move(next));
@@ -454,6 +455,11 @@ void Run::stop(const std::string& reason) {
   else if (!agreement_->stop(reason)) abort(reason);
 }
 
+std::shared_ptr<Phase> Run::current_phase() const {
+  MutexLock lock(mutex_);
+  return phase_;
+}
+
 void Run::abort(const std::string& reason) {
   std::shared_ptr<Phase> phase;
   {
@@ -472,12 +478,8 @@ std::string Run::abort_reason() const {
 }
 
 void Run::stop_loading() {
-  std::shared_ptr<Phase> phase;
-  {
-    MutexLock lock(mutex_);
-    phase = phase_;
-  }
-  for (const auto& group : phase->groups)
+  const std::shared_ptr<Phase> current = current_phase();
+  for (const auto& group : current->groups)
     if (group->loader) group->loader->stop();
 }
 

@@ -130,7 +130,7 @@ class Run {
 
   // -- after work_all has returned
   std::exception_ptr error() const { return error_; }  ///< of the first worker that failed
-  const Phase& last_phase() const { return *phase_; }
+  const Phase& last_phase() const { return *current_phase(); }
   const std::vector<Plan>& plans() const { return plans_; }  ///< in order
   const std::vector<MemoryUse>& memory() const {
     return agreement_ ? agreement_->memory() : memory_;
@@ -172,6 +172,7 @@ class Run {
   /// Index of the loader's reader for `rank`.
   int reader_of(int rank) const { return process_ ? 0 : rank; }
   bool changes_plan(Phase& phase, int rank, Worker& worker, int64_t step);
+  std::shared_ptr<Phase> current_phase() const;
   void note_begin();
   void carry_state(const Phase& from, const Phase& to);
   std::vector<int> threads_of(const Phase& phase) const;
@@ -182,7 +183,7 @@ class Run {
   const std::shared_ptr<ProcessRank> process_;  ///< null: workers are threads
 
   mutable Mutex mutex_;
-  std::shared_ptr<Phase> phase_;  // guarded by mutex_ while work_all runs; replaced by its thread only
+  std::shared_ptr<Phase> phase_ TRIREME_GUARDED_BY(mutex_);  // replaced by the thread of work_all only
   std::string abort_reason_ TRIREME_GUARDED_BY(mutex_);
   std::optional<PlanSwitch> wanted_ TRIREME_GUARDED_BY(mutex_);
   std::optional<LinkEstimate> measured_links_ TRIREME_GUARDED_BY(mutex_);

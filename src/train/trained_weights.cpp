@@ -49,6 +49,7 @@ void TrainedWeights::gather(int rank, Worker& worker, const ParameterStore& stor
   }
   worker.barrier();
   if (rank != 0) return;
+  MutexLock lock(mutex_);
   is_whole_ = failure_.empty();
   if (!is_whole_) tensors_.clear();
 }
@@ -57,6 +58,7 @@ void TrainedWeights::gather(Worker& worker, Communicator& world, Precision preci
   const DeviceScope uncharged(kNoDevice);
   worker.settle(/*averaged=*/true);
   worker.barrier();
+  MutexLock lock(mutex_);
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) collect_parameters(b, worker, world, precision);
   collect_buffers(worker, world);
   worker.barrier();  // no rank writes to values that others may still be reading

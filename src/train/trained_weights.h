@@ -34,23 +34,30 @@ class TrainedWeights {
 
   /// Parameters and buffers by name in the model's shapes, float32 (float64 under fp64), charged to no device. Empty
   /// until all workers have gathered.
-  const TensorMap& tensors() const { return is_whole_ ? tensors_ : none_; }
+  const TensorMap& tensors() const {
+    MutexLock lock(mutex_);
+    return is_whole_ ? tensors_ : none_;
+  }
   /// Why there are no weights although all workers gathered; otherwise "".
-  const std::string& failure() const { return failure_; }
+  const std::string& failure() const {
+    MutexLock lock(mutex_);
+    return failure_;
+  }
 
  private:
   void add_parameters(const ParameterStore& store);
   void add_buffers(int rank, const Worker& worker);
-  void collect_parameters(BucketId id, Worker& worker, Communicator& world, Precision precision);
-  void collect_buffers(Worker& worker, Communicator& world);
+  void collect_parameters(BucketId id, Worker& worker, Communicator& world, Precision precision)
+      TRIREME_REQUIRES(mutex_);
+  void collect_buffers(Worker& worker, Communicator& world) TRIREME_REQUIRES(mutex_);
 
   const Program& program_;
   const Model& model_;
   const TensorMap none_;
-  Mutex mutex_;
-  TensorMap tensors_;    // guarded by mutex_ while workers gather
-  std::string failure_;  // guarded by mutex_ while workers gather
-  bool is_whole_ = false;
+  mutable Mutex mutex_;
+  TensorMap tensors_ TRIREME_GUARDED_BY(mutex_);
+  std::string failure_ TRIREME_GUARDED_BY(mutex_);
+  bool is_whole_ TRIREME_GUARDED_BY(mutex_) = false;
 };
 
 /// Returns the bytes of all weights that a run under `precision` would save.

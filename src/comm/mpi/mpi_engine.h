@@ -21,7 +21,7 @@ struct MpiOperation {
   int peer = 0;
   int tag = 0;
 
-  // guarded by the engine's mutex
+  // guarded by the engine's mutex, which no annotation here can name
   bool done = false;
   std::string trouble;        ///< why it failed; empty: it has not failed
   bool cancelled = false;     ///< true: one wait must return without it

@@ -80,12 +80,12 @@ class ProcessWorld {
   using Address = std::tuple<FrameKind, int64_t, int64_t>;  // kind, group, tag (0 for collectives)
 
   struct Peer {
-    std::map<Address, std::deque<Arrival>> queues;  // guarded by the world's mutex_
-    std::optional<std::string> gone;                // why its connection ended
-    Transfer* reading = nullptr;                    // what its reader thread waits for
-    int payloads = 0;                               // number of payloads sent to it so far
-    Clock::time_point heard_waiting{};              // when it last reported that it waits for a rank
-    FrameHeader waiting;                            // that report
+    std::map<Address, std::deque<Arrival>> queues;
+    std::optional<std::string> gone;    // why its connection ended
+    Transfer* reading = nullptr;        // what its reader thread waits for
+    int payloads = 0;                   // number of payloads sent to it so far
+    Clock::time_point heard_waiting{};  // when it last reported that it waits for a rank
+    FrameHeader waiting;                // that report
     // by group: the newest collective call of which a part was sent to it
     std::map<int64_t, int64_t> given;
     std::thread reader;
