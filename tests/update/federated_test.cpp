@@ -20,8 +20,8 @@ namespace {
 
 constexpr int64_t kMoreThanEnough = 100000;  // steps: clients stop when there are no more rounds
 
-std::vector<ToyResult> train_virtually(FederatedPolicy& policy, const ToyProblem& problem, ToyOptions options,
-                                       std::vector<double> seconds) {
+std::vector<ToyResult> train_clients(FederatedPolicy& policy, const ToyProblem& problem, ToyOptions options,
+                                     std::vector<double> seconds) {
   const FixedTimes times(seconds);
   VirtualWorld world(int(seconds.size()), times, {}, policy.server());
   options.steps = {kMoreThanEnough};
@@ -61,7 +61,7 @@ TEST(FedAvg, FollowsTheReferenceWithSampledClients) {
   for (const double fraction : {1.0, 0.4, 0.0}) {
     const RoundOptions rounds{.clients = 5, .rounds = 6, .fraction = fraction, .seed = 72};
     auto policy = federated({.rounds = rounds, .local = {2, Length::Unit::epochs}});
-    const auto results = train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 2, 3, 0.5, 0.7});
+    const auto results = train_clients(*policy, problem, {.learning_rate = kRate}, {1, 2, 3, 0.5, 0.7});
     const FederatedRounds same(rounds);
     const Vector model = reference(problem, 6, 2, [&](int64_t t) { return same.selection(t); });
     for (const ToyResult& result : results) EXPECT_LT(largest_difference(result.weights, model), 1e-12) << fraction;
@@ -74,7 +74,7 @@ TEST(FedAvg, FollowsTheReferenceWithSampledClients) {
 TEST(FedAvg, OneFullBatchStepOfAllIsGradientDescent) {
   const ToyProblem problem{.seed = 73, .samples = {3, 10, 17}, .batch = 20};
   auto policy = federated({.rounds = {.clients = 3, .rounds = 5}});
-  const auto results = train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 1, 1});
+  const auto results = train_clients(*policy, problem, {.learning_rate = kRate}, {1, 1, 1});
   Vector w = problem.initial();
   for (int t = 0; t < 5; ++t) {
     Vector g(w.size());
@@ -89,7 +89,7 @@ TEST(FedAvg, IsLocalSgdAndDilocoWhereAllTakePart) {
   const ToyProblem problem{.seed = 74, .samples = {12}};
   const FixedTimes times({1});
   auto fed = federated({.rounds = {.clients = 4, .rounds = 3}});
-  const Vector averaged = train_virtually(*fed, problem, {.learning_rate = kRate}, {1, 1, 1, 1})[0].weights;
+  const Vector averaged = train_clients(*fed, problem, {.learning_rate = kRate}, {1, 1, 1, 1})[0].weights;
   const ToyOptions toy{.steps = {9}, .learning_rate = kRate};
   for (auto& policy : {local_sgd({}), diloco({.every = 3, .outer_learning_rate = 1, .outer_momentum = 0})}) {
     VirtualWorld world(4, times);
@@ -114,7 +114,7 @@ TEST(FedProx, WithoutMuIsFedAvgAndWithItFollowsTheReference) {
   const auto trained = [&](double mu) {
     auto policy =
         federated({.rounds = {.clients = 2, .rounds = 4}, .local = {2, Length::Unit::epochs}, .proximal = mu});
-    return train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 1})[0].weights;
+    return train_clients(*policy, problem, {.learning_rate = kRate}, {1, 1})[0].weights;
   };
   for (const double mu : {0.0, 0.5, 4.0})
     EXPECT_LT(largest_difference(trained(mu), reference(
@@ -132,7 +132,7 @@ TEST(FedAdam, FollowsThePapersFormulas) {
     const ServerOptimizerOptions server{
         .kind = kind, .learning_rate = 0.3, .momentum = 0.6, .beta1 = 0.8, .beta2 = 0.9, .tau = 0.01};
     auto policy = federated({.rounds = {.clients = 2, .rounds = 5}, .server = server});
-    const auto results = train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 2});
+    const auto results = train_clients(*policy, problem, {.learning_rate = kRate}, {1, 2});
     Vector w = problem.initial(), m(w.size()), v(w.size(), 0.01 * 0.01);
     for (int t = 0; t < 5; ++t) {
       Vector update(w.size());
@@ -170,7 +170,7 @@ TEST(Federated, ABrokenClientDoesNotSpoilTheModel) {
   options.watch = [&](int r, int64_t k, ReplicaState& state, ReplicaPolicy&, Hub&) {
     if (r == 1 && k % 3 == 1) poison(state);
   };
-  const auto results = train_virtually(*policy, problem, options, {1, 1, 1});
+  const auto results = train_clients(*policy, problem, options, {1, 1, 1});
   EXPECT_LT(largest_difference(results[0].weights, reference(problem, 3, 1,
                                                              [](int64_t) {
                                                                return std::vector{0, 2};
@@ -186,7 +186,7 @@ TEST(Federated, ABrokenClientDoesNotSpoilTheModel) {
 TEST(Federated, LargeUpdatesAreScaledDown) {
   const ToyProblem problem{.seed = 80};
   auto policy = federated({.rounds = {.clients = 1, .rounds = 1}, .clip_norm = 1e-3});
-  const auto results = train_virtually(*policy, problem, {.learning_rate = kRate}, {1});
+  const auto results = train_clients(*policy, problem, {.learning_rate = kRate}, {1});
   const Vector start = problem.initial(), free = reference(problem, 1, 1, [](int64_t) { return std::vector{0}; });
   double norm = 0, free_norm = 0, product = 0;
   for (size_t d = 0; d < start.size(); ++d) {
@@ -203,7 +203,7 @@ TEST(Federated, RoundsEndWithoutLateClients) {
   const ToyProblem problem{.seed = 81};  // 3 steps a round
   auto policy = federated({.rounds = {.clients = 3, .rounds = 4, .timeout = 5}});
   const auto results =
-      train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 1, 2.5});  // the last one takes 7.5 s
+      train_clients(*policy, problem, {.learning_rate = kRate}, {1, 1, 2.5});  // the last one takes 7.5 s
   const auto rounds = policy->rounds();
   ASSERT_EQ(rounds.size(), 4u);
   // it is late for rounds 0 and 1 with one piece of work, and begins with round 1's weights at 7.5 s, too late for that
@@ -224,7 +224,7 @@ TEST(Federated, ClientsThatDropOutAreNotCounted) {
   const ToyProblem problem{.seed = 82, .samples = {12, 8, 20, 4}};
   const FederatedOptions options{.rounds = {.clients = 4, .rounds = 10, .timeout = 50, .seed = 83}, .dropout = 0.4};
   auto policy = federated(options);
-  const auto results = train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 1, 1, 1});
+  const auto results = train_clients(*policy, problem, {.learning_rate = kRate}, {1, 1, 1, 1});
   int answered = 0;
   for (const RoundRecord& record : policy->rounds()) {
     answered += record.answered;
@@ -244,7 +244,7 @@ TEST(Federated, RoundsAreReportedAsTheyEnd) {
     EXPECT_EQ(record.round, int64_t(models.size()));
     models.push_back(to_vector(values.weights));
   };
-  train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 2});
+  train_clients(*policy, problem, {.learning_rate = kRate}, {1, 2});
   ASSERT_EQ(models.size(), 3u);
   for (int64_t t = 0; t < 3; ++t)
     EXPECT_LT(largest_difference(models[size_t(t)], reference(problem, t + 1, 1, [](int64_t) { return all_of(2); })),
@@ -257,7 +257,7 @@ TEST(Federated, StopsWithTheOpenRound) {
   policy->on_round = [&](const RoundRecord& record, const ModelValues&) {
     if (record.round == 3) policy->stop();  // the one that is ending
   };
-  train_virtually(*policy, problem, {.learning_rate = kRate}, {1, 2, 3});
+  train_clients(*policy, problem, {.learning_rate = kRate}, {1, 2, 3});
   EXPECT_EQ(policy->rounds().size(), 4u);
 }
 
@@ -265,7 +265,7 @@ TEST(Federated, TwoHundredAndFiftySixClientsTakeTurns) {
   const ToyProblem problem{.seed = 85, .samples = {4}};
   auto policy = federated({.rounds = {.clients = 256, .rounds = 5, .fraction = 0.1, .seed = 86}});
   const auto results =
-      train_virtually(*policy, problem, {.learning_rate = kRate, .dtype = at::kFloat}, std::vector<double>(256, 1.0));
+      train_clients(*policy, problem, {.learning_rate = kRate, .dtype = at::kFloat}, std::vector<double>(256, 1.0));
   EXPECT_EQ(policy->rounds().back().answered, 26);
   EXPECT_DOUBLE_EQ(policy->rounds().back().seconds, 5);
   EXPECT_EQ(results[0].weights, results[255].weights);
