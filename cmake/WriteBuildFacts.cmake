@@ -1,4 +1,5 @@
 # Writes OUTPUT, if it would change. SOURCE: the project's folder; VERSION: its number.
+cmake_minimum_required(VERSION 3.25)
 set(commit "")
 find_program(GIT git)
 if(GIT AND EXISTS "${SOURCE}/.git")
@@ -10,8 +11,8 @@ file(CONFIGURE OUTPUT "${OUTPUT}" CONTENT "// Written by the build.
 
 namespace trireme {
 
-inline constexpr const char* kVersion = \"@VERSION@\";
-inline constexpr const char* kCommit = \"@commit@\";
+inline constexpr const char* kVersion = \"${VERSION}\";
+inline constexpr const char* kCommit = \"${commit}\";
 
 }  // namespace trireme
-" @ONLY)
+")
