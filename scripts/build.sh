@@ -21,10 +21,9 @@ memory_gib=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo 2>/de
 jobs=$(nproc)
 [ "$jobs" -le $((memory_gib / 2)) ] || jobs=$((memory_gib / 2))
 [ "$jobs" -ge 1 ] || jobs=1
-# A first build takes minutes: say what it does and how long, in one line. Of one core, as measured on a Xeon (docs/speed.md).
+# A build takes minutes: say what it does and how long, in one line. Of one core, as measured on a Xeon (docs/speed.md).
 readonly SECONDS_PER_FILE=6
-files=$(cd build && ninja -t inputs "${1:-all}" 2>/dev/null | grep '\.o$' |
-  while read -r file; do [ -e "$file" ] || echo "$file"; done | wc -l)
+files=$(ninja -C build -n "${1:-all}" 2>/dev/null | grep -c 'Building CXX') || true
 if [ "$files" -gt 0 ]; then
   echo "build: ${1:-program, libraries, tests and benchmarks}: $files files to compile, $jobs at a time, in about" \
        "$(((files * SECONDS_PER_FILE / jobs + 59) / 60)) min (seconds where ccache has them)" >&2

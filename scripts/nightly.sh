@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What takes too long for every change, after ./test: the tests labelled slow, all of the fixed point, the simulator against published
-# tables, 20 minutes of ranks that are killed, frozen and replaced, the locks of all files, the unit and equivalence tests built with
-# sanitizers (build-asan, build-tsan), the fuzz targets, 60 s each, and where TRIREME_DATA names real data the levels that the examples
-# reach. A part that fails does not stop the others; the last line names those that failed.
+# tables, 20 minutes of ranks that are killed, frozen and replaced, the locks of all files, clang-tidy of all changed files, the unit and
+# equivalence tests built with sanitizers (build-asan, build-tsan), the fuzz targets, 60 s each, and where TRIREME_DATA names real data the
+# levels that the examples reach. A part that fails does not stop the others; the last line names those that failed.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,6 +21,7 @@ part "fixed point" /usr/bin/python3 -B tests/fixed_point/fixed_point.py "$root/b
   --check tests/fixed_point/portable.json
 part soak /usr/bin/python3 -B bench/soak.py "$root/build" 20  # kills, freezes and replaces the ranks of an elastic run
 part thread-safety scripts/lint.py thread-safety --all
+part clang-tidy scripts/lint.py tidy  # also the files for which CI has no time
 part "address and undefined-behaviour sanitizers" sanitized asan
 part "thread sanitizer" sanitized tsan
 part fuzz scripts/fuzz.sh
