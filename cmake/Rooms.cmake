@@ -8,6 +8,8 @@ target_include_directories(trireme_options INTERFACE "${PROJECT_SOURCE_DIR}/incl
 # One set of objects makes the program, libtrireme.a and libtrireme.so. The second flag lets the compiler inline across functions of the
 # shared library as it does in a program.
 target_compile_options(trireme_options INTERFACE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
+# g++ collects its garbage only above 1.5 GB, which few files reach: a tenth less time, a sixth more memory.
+target_compile_options(trireme_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1500000>)
 if(TRIREME_UNITY)  # a class whose members are of types local to its file: right, as the class is local to that file too
   target_compile_options(trireme_options INTERFACE -Wno-subobject-linkage)
 endif()
@@ -23,11 +25,14 @@ if(TRIREME_SANITIZE)
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 
+# For code whose own speed does not matter: compiled in half the time of -O3. At -Og g++ 12 takes std::regex's states for uninitialized.
+set(TRIREME_QUICKLY_COMPILED $<$<CONFIG:Release>:-Og> $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
+
 include(Precompiled)
 
 # trireme_room(name [COORDINATES] [DEPENDS room...] [LIBRARIES target...] [BATCH n]): sources are all .cpp files below src/<name>, compiled n at a
 # time (1: each by itself, for a room whose files use the same names for the same things). COORDINATES: the room reads, prints, or decides for other rooms
-# what to compute. It is compiled at -O1, in a quarter less time.
+# what to compute.
 function(trireme_room name)
   cmake_parse_arguments(ROOM "COORDINATES" "BATCH" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
   if(NOT ROOM_BATCH)
@@ -42,7 +47,7 @@ function(trireme_room name)
     target_link_libraries(trireme_${name} PUBLIC trireme_${room})
   endforeach()
   if(ROOM_COORDINATES)
-    target_compile_options(trireme_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(trireme_${name} PRIVATE ${TRIREME_QUICKLY_COMPILED})
   endif()
   trireme_compiled(trireme_${name} pch BATCH ${ROOM_BATCH} SOURCES ${sources})
 endfunction()
@@ -60,8 +65,8 @@ endfunction()
 function(trireme_program name)
   cmake_parse_arguments(T "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
   add_executable(${name})
-  # a test's own code runs for milliseconds; at -O3 compiling it took a third more of CI's time
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # a test's own code runs for milliseconds: compiling it is what takes time
+  target_compile_options(${name} PRIVATE ${TRIREME_QUICKLY_COMPILED})
   target_link_libraries(${name} PRIVATE trireme_options GTest::gtest_main GTest::gmock ${T_LIBRARIES})
   foreach(room ${T_ROOMS})
     target_link_libraries(${name} PRIVATE trireme_${room})
