@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "cli/agreement.h"
 #include "cli/commands.h"
 #include "cli/local_clients.h"
+#include "cli/same_input.h"
 #include "forecast/agreement_plan.h"
 #include "train/agreement/run_agreement.h"
 #include "trireme/error.h"
@@ -75,7 +75,7 @@ int run_serve(const ServeOptions& given) {
             .largest_message = largest_exchange(experiment, run.model()),
             .when_lost = run.update().when_lost(),
             .enough = options.at_least,
-            .differs = [ours = agreement(options.experiment, run.model(), run.data(), options.own_data)](
+            .differs = [ours = compared_input(options.experiment, run.model(), run.data(), options.own_data)](
                            const std::string& theirs) { return first_difference(ours, theirs); },
             .welcome = welcome.dump(),
             .first_step = [&run](int client) { return run.next_step(client); },

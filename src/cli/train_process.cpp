@@ -15,11 +15,11 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/agreement.h"
 #include "cli/exit_codes.h"
 #include "cli/left_behind.h"
 #include "cli/plan_choice.h"
 #include "cli/rank_group.h"
+#include "cli/same_input.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
 #include "comm/backend_list.h"
@@ -106,8 +106,8 @@ void check_environment(const TrainOptions& options, const ProcessPlace& place) {
                "set it to the same on all machines: openssl rand -hex 16"});
 }
 
-Connection meet(const TrainOptions& options, const ProcessPlace& place,
-                const std::shared_ptr<FlightRecorder>& recorder) {
+Connection join_ranks(const TrainOptions& options, const ProcessPlace& place,
+                      const std::shared_ptr<FlightRecorder>& recorder) {
   const BackendKind& backend = backend_of(options);
   JoinOptions join{.place = place, .recorder = recorder};
   std::string through = fmt::format("backend {}", backend.name);
@@ -121,9 +121,9 @@ Connection meet(const TrainOptions& options, const ProcessPlace& place,
 
 /// The result of one rank's reading of its input.
 struct Finding {
-  std::string agreement, error;
+  std::string input, error;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, agreement, error)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, input, error)
 
 /// Returns why the ranks cannot begin; "" if they can.
 std::string obstacle(const std::vector<std::string>& texts) {
@@ -136,8 +136,8 @@ std::string obstacle(const std::vector<std::string>& texts) {
   for (size_t rank = 0; rank < findings.size(); ++rank)
     if (!findings[rank].error.empty()) return fmt::format("rank {}: {}", rank, findings[rank].error);
   for (size_t rank = 1; rank < findings.size(); ++rank) {
-    const std::string difference = first_difference(findings[0].agreement, findings[rank].agreement,
-                                                    {"on rank 0", fmt::format("on rank {}", rank)});
+    const std::string difference =
+        first_difference(findings[0].input, findings[rank].input, {"on rank 0", fmt::format("on rank {}", rank)});
     if (!difference.empty())
       return fmt::format("rank {} would train something else: {}; start all ranks with the same files and flags", rank,
                          difference);
@@ -153,7 +153,7 @@ std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan,
   try {
     const LongWork reading(flight_recorder(process.world()), "reading its input");
     subject = read();
-    own.agreement = strict_agreement(options, plan, subject->experiment, subject->model, subject->data);
+    own.input = compared_input_of_rank(options, plan, subject->experiment, subject->model, subject->data);
   } catch (const std::exception& error) {
     own.error = first_line(error);
   }
@@ -419,7 +419,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
     throw;
   }
   const Heartbeat heartbeat(own.recorder);
-  Connection connection = meet(options, place, own.recorder);
+  Connection connection = join_ranks(options, place, own.recorder);
   Member member{std::move(options), place, elastic_group,
                 std::make_shared<ProcessRank>(std::move(connection.world), connection.backend)};
   const auto work = [&] {

@@ -238,7 +238,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   const double started = steady_seconds();
   std::thread workers([run] { run->work_all(); });
   try {
-    coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.places == ReplicaPlaces::clients,
+    coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.hosting == ReplicaHosting::clients,
                interrupted, ending);
   } catch (...) {  // an observer that cannot continue (disk full) ends the run
     run->abort("the run's observer failed");
