@@ -358,13 +358,15 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   verb->add_option("--port", o.port, "port on which rank 0 listens for the rendezvous (default: any free one)")
       ->check(whole_number(1, 65535));
   verb->add_option("--ssh", o.ssh, "command that runs a shell command line on a host")->capture_default_str();
-  verb->add_flag("!--no-bind", o.bind, "do not bind each process to its share of the cores");
+  verb->add_flag_callback(
+      "--no-bind", [&o] { o.bind = false; }, "do not bind each process to its share of the cores");
   verb->add_option("--print", o.print,
                    "print a job script for another launcher and start nothing: "
                    "slurm, kubernetes, mpi, torchrun")
       ->check(CLI::IsMember(script_kinds()));
-  verb->add_option("--token-file", o.token_file,
-                   "file whose first line is the ranks' token (default: TRIREME_TOKEN, otherwise a new one)");
+  verb->add_option(
+      "--token-file", o.token_file,
+      "file whose first line is the run's token (default: the variable TRIREME_TOKEN, otherwise a new token)");
   verb->add_flag(kTokenFromInput, o.token_from_input)->group("");
   verb->add_option("--restarts", o.restarts,
                    "elastic run: number of lost ranks to replace (default: 0, the others continue alone)")
