@@ -20,8 +20,8 @@ constexpr const char* kDefaultListen = "tcp://127.0.0.1:5555";
 constexpr const char* kAnyPort = "tcp://127.0.0.1:*";
 
 void check_serves(const ServeOptions& options, const Experiment& experiment) {
-  const auto refuse = [&](const char* what, const char* why, const char* next) {
-    fail_user({experiment.file.string(), what, why, next});
+  const auto refuse = [&](const char* key, const char* why, const char* next) {
+    fail_user({experiment.where(key), "", why, next});
   };
   if (!is_update_policy(options.plan))
     fail_user({"--plan", options.plan, "is not an update policy, and clients need one",

@@ -199,13 +199,12 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   TrainSubject subject = read_subject(options.experiment);
   RunSpec& experiment = subject.experiment;
   const auto refuse = [&](const char* key, const char* why) {
-    fail_user(
-        {fmt::format("{}: {}", experiment.file.string(), key), "is for workers that are threads", why, "leave it out"});
+    fail_user({experiment.where(key), "is for workers that are threads", why, "leave it out"});
   };
   if (experiment.adapt) refuse("adapt", "a run of processes cannot change its plan");
   if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
   if (experiment.elastic && !member.elastic_group)
-    fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch",
+    fail_user({experiment.where("elastic"), "is for trireme launch",
                "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume resumes the run"});
   experiment.private_replicas = experiment.processes = true;
@@ -226,7 +225,7 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
                                         process.size() * devices_of_replica(options.plan, experiment))
                   : choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
   if (!plan.agreement.empty() && experiment.replicas.clock)
-    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes run in real time", "",
+    fail_user({experiment.where("update.virtual"), "processes run in real time", "",
                "leave it out, or train in one process"});
   const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
   if (processes != process.size())
@@ -236,7 +235,7 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
                "start as many, or choose another plan"});
   check_shapes(experiment, model, data, plan);
   if (!plan.agreement.empty() && experiment.elastic)
-    fail_user({fmt::format("{}: elastic", experiment.file.string()), plan.name,
+    fail_user({experiment.where("elastic"), plan.name,
                "its number of replicas is fixed, but groups of processes differ in size",
                "leave it out; trireme launch train --resume resumes the run"});
   check_train_checkpoints(options, experiment, data, plan);
