@@ -400,7 +400,7 @@ int trireme::run_program(int argc, char** argv) {
     return kUserError;
   }
   std::vector<std::string> words{argv + 1, argv + argc};
-  if (trireme::asks_for_pages(words)) return print_pages_or_error(app, words);
+  if (trireme::requests_pages(words)) return print_pages_or_error(app, words);
   const bool parses_only = !words.empty() && words[0] == kParseOnly;
   if (parses_only) words.erase(words.begin());
   try {
