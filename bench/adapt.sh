@@ -49,5 +49,5 @@ third=$([ "$what" = links ] && echo tensor || echo "data 3:1")
 import glob, json, sys
 for path in sorted(glob.glob(sys.argv[1] + "/adaptive-*.json")):
     for change in json.load(open(path))["rows"][0]["changes"]:
-        print("after step {step}: {from} -> {to} in {seconds:.2f} s: {reason}".format(**change))
+        print("after step {step}: \"{from}\" -> \"{to}\" in {seconds:.2f} s: {reason}".format(**change))
 PYTHON

@@ -112,7 +112,7 @@ def main():
     times = [[row["step_seconds"]["median"] for row in of] for of in ([p for _, p, _ in rows], [m for _, _, m in rows])]
     print(f"Four hosts, each with one connection: {speed * 8 / 1e9:.2f} Gbit/s between two as measured, round trip {trip * 1e3:.2f} ms"
           f"{'' if network.delayed else ' (no delay was added: this kernel has no netem)'}; {os.cpu_count()} cores for all.\n")
-    print("| plan | sent, MiB per step | predicted step, ms | measured step, ms | measured over predicted | place predicted | place "
+    print("| plan | sent, MiB per step | predicted step, ms | measured step, ms | measured over predicted | order predicted | order "
           "measured |")
     print("|---|---|---|---|---|---|---|")
     for (name, _, m), p_time, m_time, p_rank, m_rank in zip(rows, *times, *map(ranks, times)):

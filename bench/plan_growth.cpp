@@ -1,6 +1,6 @@
 // How long the exact planner takes, by layers and devices.
 //
-// plan_growth [--series resnet,layers,devices,large] [--memory GIB] [--gap SHARE] [--limit SECONDS] [--svg FILE]:
+// plan_growth [--series resnet,layers,devices,large] [--memory GIB] [--gap SHARE] [--time-limit SECONDS] [--svg FILE]:
 // searches for the fastest plan of
 //   resnet: ResNet-50 (batch 256) on 1 to 8 devices;
 //   layers: GPT-2 with 12 to 96 layers of width 1536 (batch 512) on 64 devices;
@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
   app.add_option("--gap", o.gap, "share: what is not better by more is not looked for")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--limit", o.limit, "seconds of each search (default: none)");
+  app.add_option("--time-limit", o.limit, "seconds of each search (default: none)");
   app.add_option("--svg", o.svg, "draw a chart into this file");
   CLI11_PARSE(app, argc, argv);
   run(o);

@@ -1,5 +1,5 @@
-# A room is a folder of src/ built as one static library. Rooms are listed from the ground floor up; a room may include only
-# rooms below it, which the link order and tests/structure_test.py both hold it to.
+# A room is a folder of src/ built as one static library. A room includes only rooms earlier in the list of
+# src/CMakeLists.txt: the link order and tests/structure_test.py enforce it.
 
 add_library(trireme_options INTERFACE)
 target_compile_features(trireme_options INTERFACE cxx_std_20)

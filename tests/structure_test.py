@@ -1,4 +1,4 @@
-"""Holds the house to its rules: a room includes only rooms above it in src/CMakeLists.txt, headers have #pragma once
+"""Checks the structure of the sources: a room includes only rooms earlier in src/CMakeLists.txt, headers have #pragma once
 (or say that they are included several times), files stay within 500 lines, folders within 40 files, no files of a room
 include each other in a circle, public headers name only public headers in their comments, no file but its own asks for
 a layer by its kind, and a data set is called by its name in its own file only. Usage: structure_test.py SOURCE_FOLDER"""
@@ -45,7 +45,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent / "src"
 
 
 def rooms_of(source):
-    """The rooms, from the ground up, as src/CMakeLists.txt lists them."""
+    """The rooms, in the order of src/CMakeLists.txt."""
     text = (source / "CMakeLists.txt").read_text()
     return re.findall(r"^\s*trireme_room\(\s*(\w+)", text, re.MULTILINE) + [ENTRY_ROOM]
 
@@ -62,7 +62,7 @@ def room_of(header, rooms):
 
 
 def public_violations(source, rooms):
-    """Public headers include public headers only, of rooms below their own: a program outside has nothing else."""
+    """Public headers include public headers only, of their own or an earlier room: a program outside has nothing else."""
     folder = source.parent / "include"
     found = []
     for path in sorted(folder.rglob("*.h")):
@@ -80,7 +80,7 @@ def public_violations(source, rooms):
                 if not match.group(1).startswith("trireme/"):
                     found.append(f'include/{name}:{number}: includes "{match.group(1)}", which is not public')
                 elif rooms.index(room_of(match.group(1), rooms)) > rooms.index(room):
-                    found.append(f'include/{name}:{number}: {room} includes "{match.group(1)}" of a room above it')
+                    found.append(f'include/{name}:{number}: {room} includes "{match.group(1)}" of a room later in the list')
     return found
 
 
@@ -208,7 +208,7 @@ def bad_includes(source, rooms, name, lines):
         if header.startswith(".") or ("/" not in header and not generated):
             found.append(f'{name}:{number}: "{header}" is not written from src/ on')
         elif target in rooms and rooms.index(target) > rooms.index(room):
-            found.append(f'{name}:{number}: {room} includes "{header}", but {target} stands above it in the house')
+            found.append(f'{name}:{number}: {room} includes "{header}", but {target} is later in the list of src/CMakeLists.txt')
     return found
 
 

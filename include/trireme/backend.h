@@ -90,7 +90,7 @@ struct JoinOptions {
   std::shared_ptr<FlightRecorder> recorder;
 };
 
-/// What Trireme knows about a backend. All texts outlive the program's use of Trireme.
+/// Description of a backend. All texts outlive the program's use of Trireme.
 struct BackendKind {
   const char* name;
   const char* help;                ///< printed after the name in help texts

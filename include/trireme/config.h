@@ -27,8 +27,9 @@ struct Length {
 class ConfigTable {
  public:
   static ConfigTable from_file(const std::filesystem::path& path);
-  /// `name` replaces the file's path in messages.
-  static ConfigTable from_string(std::string_view text, std::string name = "<string>");
+  /// `name` replaces the file's path in messages. `has_lines`: messages state the line, "name:12: key"; otherwise
+  /// "name: key", for a text that the user did not write as lines.
+  static ConfigTable from_string(std::string_view text, std::string name = "<string>", bool has_lines = true);
 
   /// Applies "a.b=value", as given to --set. The value is parsed as TOML (3, true, [1, 2], "x"). A value that is not
   /// TOML is a string, so `precision=bf16` and `device_memory=2 GiB` need no quotes, and a list may be written
@@ -82,7 +83,7 @@ class ConfigTable {
 
   /// Returns "mnist.toml:12: model.name", or "--set model.name=x" if the value was set there. For messages.
   std::string where(std::string_view key) const;
-  /// Throws a user error about `key` with its value. For rules that only the caller knows.
+  /// Throws a user error about `key`, with its value if it has one. For rules of the caller.
   [[noreturn]] void fail(std::string_view key, std::string why, std::string next) const;
 
   /// Throws if the document (not only this table) has keys that no getter has read. Call it after all keys have been

@@ -145,7 +145,7 @@ class Hub {
   virtual bool reports_for_all() const { return replica_ == 0; }
   /// Number of the first step that this replica makes: more than 0 if it has returned after a loss.
   virtual int64_t first_step() const { return 0; }
-  /// True if the run's owner is in another process and must be told of events.
+  /// True if the run's owner is in another process and must receive reports.
   virtual bool reports() const { return false; }
   /// Sends a report to the run's owner in another process; there is no answer. Numbers of consecutive reports with the
   /// same operation and without tensors may arrive as one report.
@@ -163,8 +163,8 @@ class Hub {
   /// Replaces each tensor by sum of weight_i x_i / sum of weight_i. Tensors with weight 0 may hold anything, including
   /// NaN. Throws a run error if the weights' sum is not a number greater than 0.
   void weighted_average(std::span<at::Tensor> tensors, double weight, std::span<const int> members = {});
-  /// Returns the sum of a number over the members. It is agreement, not traffic: it counts no bytes and takes no time
-  /// except waiting.
+  /// Returns the sum of a number over the members. It counts as no traffic: it has no bytes and takes no time except
+  /// waiting.
   virtual double total(double number, std::span<const int> members = {}) = 0;
   void barrier(std::span<const int> members = {}) { total(0, members); }
 

@@ -41,7 +41,7 @@ struct TrainingEvaluation {
   std::vector<MetricValue> metrics = {};  ///< the task's main metric first
 };
 
-/// What a run is told, and what it reports while it trains. Callbacks are called by one thread at a time, not
+/// Input of a run while it trains, and its reports. Callbacks are called by one thread at a time, not
 /// necessarily the caller's.
 struct TrainingHooks {
   std::function<void(const TrainingStep&)> on_step = {};

@@ -19,7 +19,8 @@
 namespace trireme {
 
 struct ConfigTable::Document {
-  std::string name;  ///< the file, for messages
+  std::string name;       ///< the file, for messages
+  bool has_lines = true;  ///< messages state the line
   toml::table root;
   std::set<std::string> known;                    ///< full paths that a getter has requested, present or not
   std::map<std::string, std::string> overridden;  ///< full path -> "--set path=value"
@@ -241,10 +242,11 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& path) {
   return from_string(read_file(path), path.string());
 }
 
-ConfigTable ConfigTable::from_string(std::string_view text, std::string name) {
+ConfigTable ConfigTable::from_string(std::string_view text, std::string name, bool has_lines) {
   auto document = std::make_shared<Document>();
   document->root = parse_toml(text, name);
   document->name = std::move(name);
+  document->has_lines = has_lines;
   return {std::move(document), ""};
 }
 
@@ -436,14 +438,19 @@ std::string ConfigTable::where(std::string_view key) const {
   const std::string path = join_path(path_, key);
   if (auto given = document_->overridden.find(path); given != document_->overridden.end()) return given->second;
   const toml::node* node = Reader::find(*document_, path);
-  if (node == nullptr || !node->source().begin) return fmt::format("{}: {}", document_->name, path);
+  if (node != nullptr && !node->source().begin) {  // a table that --set made: the first of its keys
+    const auto key = document_->overridden.lower_bound(path + ".");
+    if (key != document_->overridden.end() && key->first.starts_with(path + ".")) return key->second;
+  }
+  if (node == nullptr || !node->source().begin || !document_->has_lines)
+    return fmt::format("{}: {}", document_->name, path);
   return fmt::format("{}:{}: {}", document_->name, node->source().begin.line, path);
 }
 
 void ConfigTable::fail(std::string_view key, std::string why, std::string next) const {
   const toml::node* node = Reader::find(*document_, join_path(path_, key));
   fail_user({.where = where(key),
-             .what = node == nullptr ? "no value" : shown(*node),
+             .what = node == nullptr ? "" : shown(*node),
              .why = std::move(why),
              .next = std::move(next)});
 }

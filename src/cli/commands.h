@@ -150,7 +150,7 @@ struct PlanGraphOptions {
   std::filesystem::path graph;
   std::string cost = "pipedream";
   std::vector<int> devices;  ///< none or one
-  std::string bandwidth, memory, limit;
+  std::string bandwidth, memory, time_limit;
   bool straight = false;
   std::string json;  ///< "-": to standard output; empty: words instead
 };

@@ -11,8 +11,8 @@ namespace trireme {
 /// "bash", "zsh", "fish".
 const std::vector<std::string>& completed_shells();
 
-/// The script for one of completed_shells(). It knows the verbs, options, choices and kinds of files of this build and
-/// does not start the program.
+/// The script for one of completed_shells(). It contains the verbs, options, choices and kinds of files of this build
+/// and does not start the program.
 std::string completion_script(const std::string& shell, const VerbFacts& program);
 
 }  // namespace trireme

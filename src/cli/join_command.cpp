@@ -11,8 +11,8 @@
 #include "base/seconds.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/agreement.h"
 #include "cli/commands.h"
+#include "cli/same_input.h"
 #include "experiment/initial_weights.h"
 #include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
@@ -100,7 +100,7 @@ class Joining {
     const Plan plan = plan_with_agreement(welcome.strategy, task_->experiment, task_->model, workers);
     Run run(whole_experiment(task_->experiment, plan), task_->model, task_->data, plan,
             {.make_world = {[&](RunAgreement&) -> std::unique_ptr<HubWorld> { return std::move(client); },
-                            ReplicaPlaces::clients}});
+                            ReplicaHosting::clients}});
     try {
       train_as_client(run, wanted_);
       return true;
@@ -116,11 +116,12 @@ class Joining {
   std::unique_ptr<RemoteClient> joined() {
     const double until = steady_seconds() + kReturnSeconds;
     while (true) {
-      RemoteClientOptions remote{.server = options_.server,
-                                 .token = token_,
-                                 .wanted = wanted_,
-                                 .about = agreement(options_.experiment, task_->model, task_->data, options_.own_data),
-                                 .largest_message = kMaxDevices * largest_exchange(task_->experiment, task_->model)};
+      RemoteClientOptions remote{
+          .server = options_.server,
+          .token = token_,
+          .wanted = wanted_,
+          .about = compared_input(options_.experiment, task_->model, task_->data, options_.own_data),
+          .largest_message = kMaxDevices * largest_exchange(task_->experiment, task_->model)};
       if (was_lost_) remote.patience = kReturnSeconds;
       try {
         return std::make_unique<RemoteClient>(std::move(remote));

@@ -35,7 +35,7 @@ std::string known_names() {
   for (const PolicyKind* policy : update_policies()) policies.emplace_back(policy->name, policy->description);
   return section("Models (model, or a TorchScript file)", models) + "\n" +
          section("Optimizers (optimizer.kind)", optimizers) + "\n" + section("Schedules (of a plan)", schedules) +
-         "\n" + section("Update policies (instead of a plan, docs/updates.md)", policies) +
+         "\n" + section("Update policies (strategies too; docs/updates.md)", policies) +
          "\nData sets: trireme data list. Backends: trireme doctor.";
 }
 

@@ -48,8 +48,8 @@ constexpr int kFirstPort = 20000, kLastPort = 31999;  // below the ports that th
 
 std::atomic<bool> launch_interrupted{false};
 
-/// Returns a flag that becomes true when the user presses Ctrl-C or sends SIGTERM. Processes that are asked to end do
-/// so within seconds (interrupted_by_user); the launcher waits for them.
+/// Returns a flag that becomes true when the user presses Ctrl-C or sends SIGTERM. A process whose end is requested
+/// ends within seconds (interrupted_by_user); the launcher waits for it.
 const std::atomic<bool>& interrupted_launch() {
   struct sigaction action {};
   action.sa_handler = [](int) { launch_interrupted = true; };
@@ -226,7 +226,7 @@ void set_token(const LaunchOptions& options) {
 }
 
 /// Used by an agent; the user's launch sends the token through ssh. Reads not a byte more, because the end of the input
-/// asks the agent to end.
+/// ends the agent.
 void set_token_from_input() {
   std::string token;
   for (char c = 0; token.size() <= kLongestToken && ::read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) token += c;
@@ -303,8 +303,7 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
 Experiment read_for_launch(const LaunchOptions& options) {
   Experiment experiment = options.train.experiment.read();
   if (experiment.elastic && !experiment.checkpoint.wanted())
-    fail_user({fmt::format("{}: elastic", experiment.file.string()), "needs checkpoints",
-               "the run resumes the newest one when a rank is lost",
+    fail_user({experiment.where("elastic"), "needs checkpoints", "the run resumes the newest one when a rank is lost",
                "add [checkpoint] every = \"1 epochs\", or leave elastic out"});
   if (!experiment.elastic && (options.restarts > 0 || !options.restart_after.empty()))
     fail_user({options.restarts > 0 ? "--restarts" : "--restart-after", "is for elastic runs",
@@ -358,13 +357,15 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   verb->add_option("--port", o.port, "port on which rank 0 listens for the rendezvous (default: any free one)")
       ->check(whole_number(1, 65535));
   verb->add_option("--ssh", o.ssh, "command that runs a shell command line on a host")->capture_default_str();
-  verb->add_flag("!--no-bind", o.bind, "do not bind each process to its share of the cores");
+  verb->add_flag_callback(
+      "--no-bind", [&o] { o.bind = false; }, "do not bind each process to its share of the cores");
   verb->add_option("--print", o.print,
                    "print a job script for another launcher and start nothing: "
                    "slurm, kubernetes, mpi, torchrun")
       ->check(CLI::IsMember(script_kinds()));
-  verb->add_option("--token-file", o.token_file,
-                   "file whose first line is the ranks' token (default: TRIREME_TOKEN, otherwise a new one)");
+  verb->add_option(
+      "--token-file", o.token_file,
+      "file whose first line is the run's token (default: the variable TRIREME_TOKEN, otherwise a new token)");
   verb->add_flag(kTokenFromInput, o.token_from_input)->group("");
   verb->add_option("--restarts", o.restarts,
                    "elastic run: number of lost ranks to replace (default: 0, the others continue alone)")

@@ -68,7 +68,6 @@ const NamedValue kNamedValues[] = {
     {"--interface", "NAME"},
     {"--ssh", "COMMAND"},
     {"--budget", "TIME"},
-    {"--limit", "TIME"},
     {"--time-limit", "TIME"},
     {"--restart-after", "TIME"},
     {"--gap", "PERCENT"},

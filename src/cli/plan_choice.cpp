@@ -35,8 +35,7 @@ void check_plan_name(const std::string& name, const std::string& where) {
   const std::string first = name.substr(0, name.find(','));
   auto known = known_strategies();
   for (std::string& planned : planned_strategies()) known.push_back(std::move(planned));
-  const std::vector<std::string> plans = known, policies = update_policy_names();
-  known.insert(known.end(), policies.begin(), policies.end());
+  for (std::string& policy : update_policy_names()) known.push_back(std::move(policy));
   const bool is_known = std::find(known.begin(), known.end(), first) != known.end();
   std::error_code ignored;
   if (!is_known && fs::is_directory(name, ignored))  // a folder named "data" must not hide the plan "data"
@@ -54,17 +53,15 @@ void check_plan_name(const std::string& name, const std::string& where) {
     return;
   }
   const std::string near = closest_match(first, known);
-  fail_user({where, "\"" + first + "\"", "is neither a plan, an update policy nor an existing file",
-             near.empty()
-                 ? fmt::format("write degrees, as in data=2,tensor=2, or choose a plan ({}) or an update policy ({})",
-                               join(plans), join(policies))
-                 : fmt::format("did you mean \"{}\"?", near)});
+  fail_user({where, "\"" + first + "\"", "is neither a strategy nor a plan file",
+             near.empty() ? fmt::format("write degrees such as data=2,tensor=2, or choose one of {}", join(known))
+                          : fmt::format("did you mean \"{}\"?", near)});
 }
 
 void refuse_policy(const std::string& name, const std::string& where) {
   if (is_update_policy(name) && !is_plan_file(name))
-    fail_user({where, name, "is an update policy: it defines when replicas agree, not a plan",
-               "name a plan; policies are strategies of train, compare, serve and join"});
+    fail_user({where, name, "is an update policy, which this verb does not take",
+               "name a plan; train, compare, simulate and serve take update policies"});
 }
 
 std::optional<int> devices_of_degrees(const std::string& name) {

@@ -35,7 +35,7 @@ std::optional<std::string> take(std::vector<std::string>& words, const std::stri
 }  // namespace
 
 PlanVerbs::PlanVerbs(CLI::App& app) {
-  plan = app.add_subcommand("plan", "find, project, show or write plans");
+  plan = app.add_subcommand("plan", "find and show plans; project the time to the target");
   plan->require_subcommand(1);
   add_plan_best(*plan, best);
   add_plan_graph(*plan, graph);
@@ -55,6 +55,7 @@ std::vector<std::string> with_plan_verb(std::vector<std::string> words) {
   std::vector<std::string> rest(words.begin() + 1, words.end()), now{"plan"};
   if (const auto graph = take(rest, "--graph")) {
     now.insert(now.end(), {"graph", *graph});
+    if (const auto limit = take(rest, "--limit")) rest.insert(rest.end(), {"--time-limit", *limit});
   } else if (const auto objective = take(rest, "--objective")) {
     now.push_back(*objective == "accuracy" ? "project" : "best");
     if (*objective != "accuracy") rest.insert(rest.end(), {"--objective", *objective});

@@ -74,7 +74,7 @@ std::optional<double> memory(const PlanGraphOptions& options) {
 }
 
 Deadline deadline(const PlanGraphOptions& options) {
-  if (!options.limit.empty()) return Deadline(parse_time_limit(options.limit, "--limit"));
+  if (!options.time_limit.empty()) return Deadline(parse_time_limit(options.time_limit, "--time-limit"));
   return Deadline(options.cost == kLatency ? std::optional(kLatencyLimit) : std::nullopt);
 }
 
@@ -206,15 +206,17 @@ std::string in_words(const NamedPlan& named, const PlanGraphOptions& options, do
 std::vector<std::string> graph_cost_models() { return {kPipeDream, kMaxLoad, kLatency}; }
 
 void add_plan_graph(CLI::App& plan, PlanGraphOptions& o) {
-  auto* verb = plan.add_subcommand("graph", "plan a graph file in a published cost model (docs/planner.md)");
+  auto* verb =
+      plan.add_subcommand("graph", "find the best plan of a graph file in a published cost model (docs/planner.md)");
   verb->add_option("graph", o.graph, "PipeDream's profile, or dnn-partitioning's JSON")->required();
   verb->add_option("--devices", o.devices, "number of devices")->check(whole_number(1, kMaxPlanDevices))->expected(1);
   verb->add_option("--cost", o.cost, "pipedream, max-load or latency")->capture_default_str();
   verb->add_option("--bandwidth", o.bandwidth, "bandwidth of each device's link, for example \"1 GB/s\"");
-  verb->add_flag("--straight", o.straight, "no replicated stages");
+  verb->add_flag("--straight", o.straight, "do not replicate stages");
   verb->add_option("--memory", o.memory,
                    "memory of each device, for example \"16 GiB\" (default: the file's, or no limit)");
-  verb->add_option("--limit", o.limit, "end the search after this time, \"60 s\", and print the gap to the optimum");
+  verb->add_option("--time-limit", o.time_limit,
+                   "end the search after this time, \"60 s\", and print the gap to the optimum");
   verb->add_option("--json", o.json, "also write the result to this file; -: JSON to standard output, no words");
 }
 

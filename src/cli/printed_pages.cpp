@@ -42,7 +42,7 @@ void write_man_pages(const VerbFacts& program, const std::filesystem::path& fold
 
 }  // namespace
 
-bool asks_for_pages(const std::vector<std::string>& words) {
+bool requests_pages(const std::vector<std::string>& words) {
   return !words.empty() && (words[0] == kCompletion || words[0] == kMan || words[0] == kWriteMan);
 }
 

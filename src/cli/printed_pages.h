@@ -9,7 +9,7 @@
 namespace trireme {
 
 /// Of a command's words, the program's own left out: whether print_pages is to be called.
-bool asks_for_pages(const std::vector<std::string>& words);
+bool requests_pages(const std::vector<std::string>& words);
 
 /// `--print-completion SHELL`, `--print-man [VERB]` (trireme.1, or trireme-VERB.1), `--write-man FOLDER` (all pages).
 /// Errors (user): unknown shells and verbs, too many words.

@@ -61,15 +61,18 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, true);
-  verb->add_option("--strategies", o.experiment.strategies,
-                   "strategies, degrees or plan files, for example "
-                   "data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; a key belongs "
-                   "to the entry before it (default: the experiment's). Each is " +
-                       trained_plan_help())
+  verb->add_option(
+          "--strategies", o.experiment.strategies,
+          "strategies, degrees or plan files, separated by commas: "
+          "data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; data=, tensor= or pipeline= after the name of "
+          "a plan begins the next strategy, any other key belongs to the one before it (default: the "
+          "experiment's). Each is " +
+              trained_plan_help())
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   trireme::add_profile_flag(*verb, o.prediction);
-  verb->add_flag("!--no-predict", o.predict, "make no predictions: measure only the runs");
+  verb->add_flag_callback(
+      "--no-predict", [&o] { o.predict = false; }, "make no predictions: measure only the runs");
 }
 
 void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
@@ -129,7 +132,7 @@ void add_serve(CLI::App& app, trireme::ServeOptions& o) {
       "address for clients; other machines need a token (default: tcp://127.0.0.1:5555, or any free port if "
       "all clients are spawned)");
   verb->add_option("--token-file", o.token_file,
-                   "file with the secret shared with clients (default: the variable TRIREME_TOKEN)");
+                   "file whose first line is the run's token (default: the variable TRIREME_TOKEN)");
   verb->add_option("--resume", o.resume, "resume the server from this run folder or checkpoint; clients join again");
   verb->add_option("--json", o.json, "also write run.json's content to this file");
 }
@@ -145,11 +148,12 @@ void add_join(CLI::App& app, trireme::ClientOptions& o) {
       ->check(trireme::whole_number(0, trireme::kMaxDevices - 1));
   verb->add_flag("--own-data", o.own_data,
                  "train on all samples of this file's [data] (the server needs --own-data too)");
-  verb->add_option("--token-file", o.token_file, "file with the server's secret (default: the variable TRIREME_TOKEN)");
+  verb->add_option("--token-file", o.token_file,
+                   "file whose first line is the run's token (default: the variable TRIREME_TOKEN)");
 }
 
 void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
-  auto* verb = app.add_subcommand("verify", "check that a plan trains exactly as one device does");
+  auto* verb = app.add_subcommand("verify", "compare training under a plan with one device, within a tolerance");
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, false);
   verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
@@ -396,7 +400,7 @@ int trireme::run_program(int argc, char** argv) {
     return kUserError;
   }
   std::vector<std::string> words{argv + 1, argv + argc};
-  if (trireme::asks_for_pages(words)) return print_pages_or_error(app, words);
+  if (trireme::requests_pages(words)) return print_pages_or_error(app, words);
   const bool parses_only = !words.empty() && words[0] == kParseOnly;
   if (parses_only) words.erase(words.begin());
   try {

@@ -160,8 +160,7 @@ void RankGroup::read_input() {
   const ssize_t count = ::read(STDIN_FILENO, bytes.data(), bytes.size());
   if (count < 0 && errno == EINTR) return;
   input_ended_ = count <= 0;
-  told_to_make_room_ |=
-      count > 0 && std::find(bytes.begin(), bytes.begin() + count, kMakeRoom) != bytes.begin() + count;
+  room_requested_ |= count > 0 && std::find(bytes.begin(), bytes.begin() + count, kMakeRoom) != bytes.begin() + count;
 }
 
 /// Records the time at which the group begins to train.
@@ -214,7 +213,7 @@ bool RankGroup::look_for_frozen(bool suspicious) {
       const char* why = is_agent                  ? ", its agent there is frozen or the network in between is cut,"
                         : is_stopped(member->pid) ? ", stopped by a signal,"
                                                   : "";
-      member->asked = false;  // a frozen member does not obey the request to end
+      member->end_requested = false;  // a frozen member does not obey the request
       member->frozen = fmt::format("has shown no sign of life for {:.0f} s{}", member->silence.seconds(), why);
     }
     any |= !member->frozen.empty();
@@ -237,10 +236,10 @@ void RankGroup::kill_frozen() {
 }
 
 /// Sends `signal` to the members that are not ended by their standard input.
-void RankGroup::ask_to_end(int signal) {
+void RankGroup::request_end(int signal) {
   for (const auto& member : members_) {
     if (member->pid == 0) continue;
-    member->asked |= member->frozen.empty();
+    member->end_requested |= member->frozen.empty();
     if (member->input >= 0) {
       if (signal == kMakeRoomSignal) {
         // An agent that has ended does not read it.
@@ -257,14 +256,14 @@ void RankGroup::ask_to_end(int signal) {
 void RankGroup::signal_all(int signal) {
   for (const auto& member : members_) {
     if (member->pid == 0) continue;
-    member->asked |= member->frozen.empty();
+    member->end_requested |= member->frozen.empty();
     ::kill(member->pid, signal);
   }
 }
 
 GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted) {
   double ending_since = 0, patience = 0;
-  bool asked = false, terminated = false, killed = false;
+  bool end_requested = false, terminated = false, killed = false;
   while (true) {
     const bool lines = read_lines(), running = reap();
     const double now = steady_seconds();
@@ -280,22 +279,22 @@ GroupEnd RankGroup::wait(const std::atomic<bool>& interrupted) {
     }
     const bool room_is_due =
         room_after_ && training_since_ > 0 && now - training_since_ >= *room_after_ && ending_since == 0;
-    if ((interrupted || input_ended_ || room_is_due) && !asked) {
-      asked = true;
+    if ((interrupted || input_ended_ || room_is_due) && !end_requested) {
+      end_requested = true;
       ending_since = now;
       patience = seconds_to_finish_;
-      makes_room_ = !interrupted && (room_is_due || told_to_make_room_);
-      ask_to_end(makes_room_ ? kMakeRoomSignal : SIGINT);
+      makes_room_ = !interrupted && (room_is_due || room_requested_);
+      request_end(makes_room_ ? kMakeRoomSignal : SIGINT);
     }
     if (ending_since == 0) continue;
     const bool all_others_ended =
         std::all_of(members_.begin(), members_.end(), [](const auto& m) { return m->pid == 0 || !m->frozen.empty(); });
-    if (!asked && saves_last_step()) ending_since = std::max(ending_since, now - patience);
+    if (!end_requested && saves_last_step()) ending_since = std::max(ending_since, now - patience);
     if (any_frozen && (all_others_ended || now - ending_since > patience)) kill_frozen();
     if (!terminated && now - ending_since > patience) {
       terminated = true;
-      if (asked) signal_all(SIGTERM);
-      else ask_to_end(SIGTERM);
+      if (end_requested) signal_all(SIGTERM);
+      else request_end(SIGTERM);
     }
     if (!killed && now - ending_since > patience + kSecondsToEnd) {
       killed = true;
@@ -316,8 +315,8 @@ const RankGroup::Member* RankGroup::culprit() const {
       [](const Member& m) { return !m.last_line.empty(); },
   };
   for (const auto is_cause : kCauses) {
-    const auto found =
-        std::find_if(failed_.begin(), failed_.end(), [&](const Member* m) { return !m->asked && is_cause(*m); });
+    const auto found = std::find_if(failed_.begin(), failed_.end(),
+                                    [&](const Member* m) { return !m->end_requested && is_cause(*m); });
     if (found != failed_.end()) return *found;
   }
   return failed_.empty() ? nullptr : failed_.front();
@@ -328,11 +327,11 @@ const RankGroup::Member* RankGroup::culprit() const {
 std::vector<LostRanks> RankGroup::lost() const {
   std::vector<LostRanks> lost;
   const bool any_by_signal = std::any_of(failed_.begin(), failed_.end(), [](const Member* m) {
-    return m->signal != 0 && m->signal != SIGABRT && !m->asked;
+    return m->signal != 0 && m->signal != SIGABRT && !m->end_requested;
   });
   for (const Member* member : failed_) {
     const MemberStart& start = member->start;
-    if (member->asked) continue;
+    if (member->end_requested) continue;
     const std::string how = how_ended(*member);
     const bool is_agent = start.until_input_ends;
     if (is_agent && (member->signal != 0 || member->exit_code == kHostLost))
@@ -372,7 +371,7 @@ GroupEnd RankGroup::end() const {
   end.lost = lost();
   const Member& first = *members_.front();
   if (first.recorder && first.signal != 0) end.run_folder = first.recorder->read().run_folder;
-  if (has_spoken || cause->asked) return end;
+  if (has_spoken || cause->end_requested) return end;
   end.culprit = fmt::format("{} {}", cause->start.name, how_ended(*cause));
   if (cause->recorder && !cause->frozen.empty()) end.operations = cause->recorder->read().last;
   if (!cause->last_line.empty()) end.culprit += "; its last line: " + cause->last_line;

@@ -30,14 +30,14 @@ struct MemberStart {
   bool recorded = false;  ///< it has a flight recorder (comm/flight_recorder.h), which shows if it is frozen, and where
   std::string input = {};  ///< first line of its standard input, with until_input_ends
   /// It is an agent: a launch on another machine, which signals do not reach through ssh. The end of its standard input
-  /// asks it to end; it reports on its standard error that it is alive.
+  /// ends it; it reports on its standard error that it is alive.
   bool until_input_ends = false;
 };
 
-/// Signal that asks a rank to end as Ctrl-C does (SIGINT), so that another group continues the run.
+/// Signal that requests the end of a rank as Ctrl-C does (SIGINT), so that another group continues the run.
 inline constexpr int kMakeRoomSignal = SIGUSR1;
 
-/// Ranks that ended without being asked to and without reporting why: killed, or lost with their machine.
+/// Ranks that ended without a request and without reporting why: killed, or lost with their machine.
 struct LostRanks {
   std::string name;  ///< "rank 2", "host b"
   std::string how;   ///< "was ended by signal 9 (Killed)"
@@ -60,7 +60,7 @@ struct GroupEnd {
   std::vector<std::string> operations = {};  ///< the last operations of a frozen culprit, oldest first
   std::string run_folder = {};  ///< set if the first member could not report what it leaves behind; otherwise empty
   double trained_seconds = 0;   ///< since the first step of any member was seen; 0: none was seen
-  bool makes_room = false;      ///< make_room_after() asked it to end
+  bool makes_room = false;      ///< make_room_after() requested its end
 };
 
 /// Belongs to one thread, which must outlive the members: the system kills them when it ends.
@@ -74,15 +74,16 @@ class RankGroup {
   /// Errors (run): the system refuses to start it.
   void start(const MemberStart& member);
 
-  /// Sets how long members have to end after an interrupt asked them to; 6 s unless set.
+  /// Sets how long members have to end after an interrupt; 6 s unless set.
   void allow_seconds_after_interrupt(double seconds) { seconds_to_finish_ = seconds; }
 
-  /// Asks the group to end, between two steps, once it has trained for this long, so that another group takes over.
+  /// Requests the end of the group, between two steps, once it has trained for this long, so that another group takes
+  /// over.
   void make_room_after(double seconds_of_training) { room_after_ = seconds_of_training; }
 
   /// Makes this process an agent, on another machine than the user's launch. The end of standard input means that the
-  /// user's launch has ended or wants the group to end. Standard error tells the user's launch that this process is
-  /// alive, and whether its ranks train.
+  /// user's launch has ended or requests the end of the group. Standard error tells the user's launch that this process
+  /// is alive, and whether its ranks train.
   void be_agent() { is_agent_ = true; }
 
   /// Forwards lines until all members have ended. A few seconds after one has failed or frozen (kSilenceSeconds without
@@ -99,7 +100,7 @@ class RankGroup {
     std::unique_ptr<LineReader> lines;
     std::string last_line;
     int exit_code = 0, signal = 0;
-    bool asked = false;  ///< this process asked it to end
+    bool end_requested = false;  ///< by this process
     std::unique_ptr<FlightRecorder> recorder = {};
     SilenceMeter silence = {};
     uint64_t signs_of_life = 0;  ///< of an agent
@@ -117,7 +118,7 @@ class RankGroup {
   bool saves_last_step() const;
   void kill_frozen();
   std::string how_ended(const Member& member) const;
-  void ask_to_end(int signal);
+  void request_end(int signal);
   void signal_all(int signal);
   static constexpr double kSecondsToFinish = 6;  // a step, and saving the weights
   const Member* culprit() const;
@@ -127,7 +128,7 @@ class RankGroup {
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<const Member*> failed_;  ///< in the order of their ends
   bool is_agent_ = false, input_ended_ = false;
-  bool told_to_make_room_ = false;  ///< an agent: the user's launch asked it to make room
+  bool room_requested_ = false;  ///< an agent: by the user's launch
   bool makes_room_ = false;
   std::optional<double> room_after_;
   double training_since_ = 0;  ///< on the steady clock; 0: no member trains yet

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "cli/agreement.h"
 #include "cli/commands.h"
 #include "cli/local_clients.h"
+#include "cli/same_input.h"
 #include "forecast/agreement_plan.h"
 #include "train/agreement/run_agreement.h"
 #include "trireme/error.h"
@@ -20,8 +20,8 @@ constexpr const char* kDefaultListen = "tcp://127.0.0.1:5555";
 constexpr const char* kAnyPort = "tcp://127.0.0.1:*";
 
 void check_serves(const ServeOptions& options, const Experiment& experiment) {
-  const auto refuse = [&](const char* what, const char* why, const char* next) {
-    fail_user({experiment.file.string(), what, why, next});
+  const auto refuse = [&](const char* key, const char* why, const char* next) {
+    fail_user({experiment.where(key), "", why, next});
   };
   if (!is_update_policy(options.plan))
     fail_user({"--plan", options.plan, "is not an update policy, and clients need one",
@@ -75,7 +75,7 @@ int run_serve(const ServeOptions& given) {
             .largest_message = largest_exchange(experiment, run.model()),
             .when_lost = run.update().when_lost(),
             .enough = options.at_least,
-            .differs = [ours = agreement(options.experiment, run.model(), run.data(), options.own_data)](
+            .differs = [ours = compared_input(options.experiment, run.model(), run.data(), options.own_data)](
                            const std::string& theirs) { return first_difference(ours, theirs); },
             .welcome = welcome.dump(),
             .first_step = [&run](int client) { return run.next_step(client); },

@@ -100,7 +100,7 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
     const std::atomic<bool>& interrupted = interrupted_by_user();
     if (!plan->agreement.empty())
       return train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr,
-                   {make_world, make_world ? ReplicaPlaces::clients : ReplicaPlaces::threads});
+                   {make_world, make_world ? ReplicaHosting::clients : ReplicaHosting::threads});
     // Rows of a comparison do not adapt.
     return options.messages ? train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints))
                             : train_or_adapt(e, m, d, *plan, observer, std::move(checkpoints));

@@ -15,11 +15,11 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/agreement.h"
 #include "cli/exit_codes.h"
 #include "cli/left_behind.h"
 #include "cli/plan_choice.h"
 #include "cli/rank_group.h"
+#include "cli/same_input.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
 #include "comm/backend_list.h"
@@ -106,8 +106,8 @@ void check_environment(const TrainOptions& options, const ProcessPlace& place) {
                "set it to the same on all machines: openssl rand -hex 16"});
 }
 
-Connection meet(const TrainOptions& options, const ProcessPlace& place,
-                const std::shared_ptr<FlightRecorder>& recorder) {
+Connection join_ranks(const TrainOptions& options, const ProcessPlace& place,
+                      const std::shared_ptr<FlightRecorder>& recorder) {
   const BackendKind& backend = backend_of(options);
   JoinOptions join{.place = place, .recorder = recorder};
   std::string through = fmt::format("backend {}", backend.name);
@@ -121,9 +121,9 @@ Connection meet(const TrainOptions& options, const ProcessPlace& place,
 
 /// The result of one rank's reading of its input.
 struct Finding {
-  std::string agreement, error;
+  std::string input, error;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, agreement, error)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, input, error)
 
 /// Returns why the ranks cannot begin; "" if they can.
 std::string obstacle(const std::vector<std::string>& texts) {
@@ -136,8 +136,8 @@ std::string obstacle(const std::vector<std::string>& texts) {
   for (size_t rank = 0; rank < findings.size(); ++rank)
     if (!findings[rank].error.empty()) return fmt::format("rank {}: {}", rank, findings[rank].error);
   for (size_t rank = 1; rank < findings.size(); ++rank) {
-    const std::string difference = first_difference(findings[0].agreement, findings[rank].agreement,
-                                                    {"on rank 0", fmt::format("on rank {}", rank)});
+    const std::string difference =
+        first_difference(findings[0].input, findings[rank].input, {"on rank 0", fmt::format("on rank {}", rank)});
     if (!difference.empty())
       return fmt::format("rank {} would train something else: {}; start all ranks with the same files and flags", rank,
                          difference);
@@ -153,7 +153,7 @@ std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan,
   try {
     const LongWork reading(flight_recorder(process.world()), "reading its input");
     subject = read();
-    own.agreement = strict_agreement(options, plan, subject->experiment, subject->model, subject->data);
+    own.input = compared_input_of_rank(options, plan, subject->experiment, subject->model, subject->data);
   } catch (const std::exception& error) {
     own.error = first_line(error);
   }
@@ -199,13 +199,12 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   TrainSubject subject = read_subject(options.experiment);
   RunSpec& experiment = subject.experiment;
   const auto refuse = [&](const char* key, const char* why) {
-    fail_user(
-        {fmt::format("{}: {}", experiment.file.string(), key), "is for workers that are threads", why, "leave it out"});
+    fail_user({experiment.where(key), "is for workers that are threads", why, "leave it out"});
   };
   if (experiment.adapt) refuse("adapt", "a run of processes cannot change its plan");
   if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
   if (experiment.elastic && !member.elastic_group)
-    fail_user({fmt::format("{}: elastic", experiment.file.string()), "is for trireme launch",
+    fail_user({experiment.where("elastic"), "is for trireme launch",
                "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume resumes the run"});
   experiment.private_replicas = experiment.processes = true;
@@ -226,7 +225,7 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
                                         process.size() * devices_of_replica(options.plan, experiment))
                   : choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
   if (!plan.agreement.empty() && experiment.replicas.clock)
-    fail_user({fmt::format("{}: update.virtual", experiment.file.string()), "processes run in real time", "",
+    fail_user({experiment.where("update.virtual"), "processes run in real time", "",
                "leave it out, or train in one process"});
   const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
   if (processes != process.size())
@@ -236,7 +235,7 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
                "start as many, or choose another plan"});
   check_shapes(experiment, model, data, plan);
   if (!plan.agreement.empty() && experiment.elastic)
-    fail_user({fmt::format("{}: elastic", experiment.file.string()), plan.name,
+    fail_user({experiment.where("elastic"), plan.name,
                "its number of replicas is fixed, but groups of processes differ in size",
                "leave it out; trireme launch train --resume resumes the run"});
   check_train_checkpoints(options, experiment, data, plan);
@@ -419,7 +418,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
     throw;
   }
   const Heartbeat heartbeat(own.recorder);
-  Connection connection = meet(options, place, own.recorder);
+  Connection connection = join_ranks(options, place, own.recorder);
   Member member{std::move(options), place, elastic_group,
                 std::make_shared<ProcessRank>(std::move(connection.world), connection.backend)};
   const auto work = [&] {

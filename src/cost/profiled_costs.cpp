@@ -132,26 +132,26 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   return found->second;
 }
 
-const ProfiledCosts::Answer& ProfiledCosts::answer(NodeId node, const ShardingOption& option, int tensor,
-                                                   int64_t samples) const {
+const ProfiledCosts::CostEntry& ProfiledCosts::entry(NodeId node, const ShardingOption& option, int tensor,
+                                                     int64_t samples) const {
   MutexLock lock(mutex_);
-  const Question question{node, option.name, tensor, samples};
-  if (const auto known = known_.find(question); known != known_.end()) return known->second;
+  const CostKey key{node, option.name, tensor, samples};
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
   const Sizes& sizes = sizes_of(node, option, tensor, samples);
   LayerCost cost = interpolated_cost(sizes, samples);
   for (double* seconds : {&cost.forward, &cost.backward, &cost.backward_input, &cost.backward_weight})
     *seconds *= options_.factor;
-  return known_.emplace(question, Answer{cost, interpolated_memory(sizes, samples)}).first->second;
+  return known_.emplace(key, CostEntry{cost, interpolated_memory(sizes, samples)}).first->second;
 }
 
 LayerCost ProfiledCosts::seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples, int) const {
   if (samples <= 0 || !sites_.site(node).layer) return {};
-  return answer(node, option, tensor, samples).cost;
+  return entry(node, option, tensor, samples).cost;
 }
 
 LayerMemory ProfiledCosts::memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
   const LayerSite& site = sites_.site(node);
-  if (samples > 0 && site.layer) return answer(node, option, tensor, samples).memory;
+  if (samples > 0 && site.layer) return entry(node, option, tensor, samples).memory;
   LayerMemory none;
   none.keeps_input.assign(site.inputs.size(), false);
   none.input_gradients.assign(site.inputs.size(), 0);

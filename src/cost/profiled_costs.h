@@ -45,13 +45,13 @@ class ProfiledCosts final : public LayerCosts {
 
  private:
   using Sizes = std::map<int64_t, LayerMeasurement>;
-  using Question = std::tuple<NodeId, std::string, int, int64_t>;  // node, option, tensor, samples
-  struct Answer {
+  using CostKey = std::tuple<NodeId, std::string, int, int64_t>;  // node, option, tensor, samples
+  struct CostEntry {
     LayerCost cost;
     LayerMemory memory;
   };
 
-  const Answer& answer(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const
+  const CostEntry& entry(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const
       TRIREME_EXCLUDES(mutex_);
   const Sizes& sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const
       TRIREME_REQUIRES(mutex_);
@@ -63,7 +63,7 @@ class ProfiledCosts final : public LayerCosts {
   mutable Profile profile_ TRIREME_GUARDED_BY(mutex_);
   // measurements made by this object, not in the given profile
   mutable std::vector<MeasuredGroup> measured_ TRIREME_GUARDED_BY(mutex_);
-  mutable std::map<Question, Answer> known_ TRIREME_GUARDED_BY(mutex_);
+  mutable std::map<CostKey, CostEntry> known_ TRIREME_GUARDED_BY(mutex_);
 };
 
 /// Interpolates the measured `sizes` (not empty) for `samples` > 0.

@@ -109,7 +109,7 @@ void check_shapes(const RunSpec& experiment, const Model& model, const TaskData&
   // other lengths are multiples of the shortest: a degree that divides it divides them
   check_runs(compile(model, plan, compile_options(experiment, true)), model,
              build_model(experiment, RepaddedSet(train, least)),
-             fmt::format("{}: data.pad_to_multiple_of = {}", experiment.file.string(), multiple));
+             fmt::format("{}: {}", experiment.where("data.pad_to_multiple_of"), multiple));
 }
 
 }  // namespace trireme

@@ -18,12 +18,16 @@ namespace {
 template <class Value>
 const Value& of_worker(const std::vector<Value>& list, int worker, int devices, const Experiment& e, const char* key) {
   if (list.size() < size_t(devices))
-    fail_user({e.file.string(), fmt::format("{} lists {} of {} devices", key, list.size(), devices),
-               "each needs a value", "list more or compare on fewer devices"});
+    fail_user({e.where(key), fmt::format("lists {} of {} devices", list.size(), devices), "each needs a value",
+               "list more or compare on fewer devices"});
   return list[size_t(worker)];
 }
 
 }  // namespace
+
+std::string Experiment::where(std::string_view key) const {
+  return keys ? keys->where(key) : fmt::format("{}: {}", file.string(), key);
+}
 
 std::vector<int> threads_of(const Experiment& experiment, int devices) {
   const auto& list = experiment.device_threads;

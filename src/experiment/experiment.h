@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/local/emulated_links.h"
@@ -99,6 +100,11 @@ struct Experiment {
   bool elastic = false;
   /// Not set: weights are saved if they have at most kLargestSavedUnasked bytes (train/trained_weights.h).
   std::optional<bool> save_weights;
+
+  /// The keys as they were read, for messages; not set: no file was read.
+  std::optional<ConfigTable> keys = {};
+  /// Returns where a key was given, "e.toml:3: adapt" or "--set adapt=true"; "e.toml: adapt" if it was not given.
+  std::string where(std::string_view key) const;
 };
 
 /// Returns the experiment's first `devices` devices, with memory and speed. Errors (user): device_threads or

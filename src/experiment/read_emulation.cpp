@@ -75,7 +75,7 @@ void read_emulation(const ConfigTable& file, Experiment& e) {
 void check_emulation(const Experiment& e, int workers) {
   const auto check = [&](const char* key, int worker) {
     if (worker >= workers)
-      fail_user({fmt::format("{}: {}", e.file.string(), key), fmt::format("worker = {}", worker),
+      fail_user({e.where(key), fmt::format("worker = {}", worker),
                  fmt::format("{} workers are counted from 0 to {}", workers, workers - 1),
                  "name one of them or raise devices"});
   };

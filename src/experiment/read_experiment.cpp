@@ -212,6 +212,7 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   for (const std::string& assignment : overrides.set) file.override_with(assignment);
   Experiment e;
   e.file = path;
+  e.keys = file;
   read_all_but_subject(file, path.parent_path(), e);
   read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());
@@ -238,6 +239,7 @@ Experiment read_settings(const std::string& settings, const std::string& model_n
     if (table.has(key)) table.fail(key, "the model and the data are given by the program", "leave it out");
   Experiment e;
   e.file = model_name;
+  e.keys = table;
   read_all_but_subject(table, {}, e);
   if (!table.has("name")) e.name = model_name;
   e.model_name = model_name;

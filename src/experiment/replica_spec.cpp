@@ -153,7 +153,8 @@ nlohmann::json options_of(const std::string& strategy, const ReplicaSpec& spec) 
   for (size_t i = 1; i < parts.size(); ++i) {
     const std::string_view key = parts[i].substr(0, parts[i].find('='));
     if (!keys.insert(key).second)
-      fail_user({"strategy " + strategy, std::string(key), "is given twice", "leave one of them out"});
+      fail_user(
+          {fmt::format("strategy \"{}\"", strategy), std::string(key), "is given twice", "leave one of them out"});
     given.override_with(parts[i]);
   }
   return given.to_json();
@@ -164,7 +165,8 @@ std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const Rep
   std::string text = fmt::format("policy = \"{}\"\n", cut_at_commas(strategy).front());
   const nlohmann::json values = options_of(strategy, spec);
   for (const auto& [key, value] : values.items()) text += fmt::format("{} = {}\n", key, toml_text(value));
-  const ConfigTable table = ConfigTable::from_string(text, "strategy " + strategy);
+  const ConfigTable table =
+      ConfigTable::from_string(text, fmt::format("strategy \"{}\"", strategy), /*has_lines=*/false);
   auto policy = make_update_policy(table, facts);
   table.finish();
   return policy;

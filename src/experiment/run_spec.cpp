@@ -48,7 +48,7 @@ void check_target(const Experiment& e, LearningTask task) {
   const std::string metric = main_metric(task);
   if (!kind_of_metric(metric).is_share || (*e.target > 0 && *e.target <= 1)) return;
   fail_user(
-      {.where = fmt::format("{}: target", e.file.string()),
+      {.where = e.where("target"),
        .what = fmt::format("{:g}", *e.target),
        .why = fmt::format("the {} of {} is a share, between 0 and 1", kind_of_metric(metric).title, name_of(task)),
        .next = "write 0.98 for 98 %"});
@@ -56,7 +56,7 @@ void check_target(const Experiment& e, LearningTask task) {
 
 void check_beam(const Experiment& e, LearningTask task) {
   if (e.beam == 1 || task == LearningTask::translation) return;
-  fail_user({.where = fmt::format("{}: translation.beam", e.file.string()),
+  fail_user({.where = e.where("translation.beam"),
              .what = fmt::format("{}", e.beam),
              .why = fmt::format("data set {} is for {}", e.data.name, name_of(task)),
              .next = "leave it out"});
@@ -65,14 +65,14 @@ void check_beam(const Experiment& e, LearningTask task) {
 void check_padding(const Experiment& e, const Dataset& set) {
   if (e.pad_to_multiple_of == 0) return;
   if (!e.model_file.empty())
-    fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
+    fail_user({.where = e.where("data.pad_to_multiple_of"),
                .what = fmt::format("{}", e.pad_to_multiple_of),
                .why = fmt::format("a model of a file ({}) is imported for one length of sentences",
                                   e.model_file.filename().string()),
                .next = "leave it out"});
   const auto* padded = dynamic_cast<const PaddedSet*>(&set);
   if (!padded)
-    fail_user({.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
+    fail_user({.where = e.where("data.pad_to_multiple_of"),
                .what = fmt::format("{}", e.pad_to_multiple_of),
                .why = fmt::format("samples of data set {} have no padding", e.data.name),
                .next = "leave it out"});
@@ -80,7 +80,7 @@ void check_padding(const Experiment& e, const Dataset& set) {
   const int64_t longest = std::max(whole.first, whole.second);
   if (e.pad_to_multiple_of > longest)
     fail_user(
-        {.where = fmt::format("{}: data.pad_to_multiple_of", e.file.string()),
+        {.where = e.where("data.pad_to_multiple_of"),
          .what = fmt::format("{}", e.pad_to_multiple_of),
          .why = fmt::format("sentences have {} tokens at most, so every sentence would have the full padding", longest),
          .next = "use a smaller multiple, as 4 or 8, or a larger data.sequence"});

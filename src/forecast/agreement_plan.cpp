@@ -117,8 +117,8 @@ RunFacts facts_of(const Experiment& experiment, const Plan& plan) {
 }
 
 void check_replicas(const RunSpec& experiment) {
-  const auto refuse = [&](const char* what, const char* why) {
-    fail_user({experiment.file.string(), what, why, "leave it out"});
+  const auto refuse = [&](const char* key, const char* why, const char* value = "") {
+    fail_user({experiment.where(key), value, why, "leave it out"});
   };
   if (experiment.optimizer.ema > 0) refuse("optimizer.ema", "update policies do not average weights over time");
   if (experiment.adapt) refuse("adapt", "changes the plan of synchronous training only");
@@ -130,8 +130,8 @@ void check_replicas(const RunSpec& experiment) {
     refuse("cluster.link", "on the modelled clock links are those of [update.virtual]");
   if (experiment.noise_scale) refuse("noise_scale", "is estimated from synchronous training only");
   if (experiment.private_replicas && !experiment.links && !experiment.processes)
-    refuse("replicas = \"private\"",
-           "the workers of a replica share one copy of its weights, or divide them (zero1 to zero3)");
+    refuse("replicas", "the workers of a replica share one copy of its weights, or divide them (zero1 to zero3)",
+           "private");
 }
 
 int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
@@ -147,7 +147,7 @@ RunSpec whole_experiment(RunSpec experiment, const Plan& plan) {
 
 void check_memory_is_shared(const Experiment& experiment, const std::string& strategy) {
   const auto refuse = [&](const char* key) {
-    fail_user({experiment.file.string(), key,
+    fail_user({experiment.where(key), "",
                fmt::format("replicas under {} write to one memory and send nothing over links", strategy),
                "leave it out, or use another policy"});
   };

@@ -135,7 +135,7 @@ void set(const Item& item, Strategy& s) {
   auto known = known_strategies();
   for (std::string& planned : planned_strategies()) known.push_back(std::move(planned));
   const std::string near = closest_match(name, known);
-  fail_user({where, fmt::format("\"{}\"", name), "is neither a known plan nor a degree",
+  fail_user({where, fmt::format("\"{}\"", name), "is neither a known strategy nor a degree",
              near.empty() ? fmt::format("known: {}", strategy_syntax()) : fmt::format("did you mean \"{}\"?", near)});
 }
 
@@ -178,7 +178,7 @@ Strategy parse_strategy(std::string_view text, const std::string& where) {
     }
     if (!contains(kKeys, item.key)) {
       const std::string near = closest_match(item.key, kKeys);
-      item.fail("is neither a degree nor another key of a plan",
+      item.fail("is neither a degree nor another key of a strategy",
                 near.empty() ? fmt::format("keys are {}", join(kKeys)) : fmt::format("did you mean \"{}\"?", near));
     }
     if (!seen.insert(item.key).second) item.fail(fmt::format("{} is given twice", item.key), "give each key once");

@@ -1,6 +1,6 @@
 // A compiled plan: per rank, the list of instructions of one training step (or of one evaluation batch). The runtime
-// executes it on tensors. The engine (engine.h) executes it without tensors: with nominal costs for the checker, with
-// seconds for the simulator.
+// executes it on tensors. The engine (engine.h) executes it without tensors: without costs it is the checker, with
+// nominal times the drawing, with seconds the simulator, with bytes the memory prediction.
 #pragma once
 
 #include <cstdint>

@@ -374,7 +374,7 @@ std::vector<std::string> footnotes(const ExperimentResult& result) {
   for (const std::string& note : strategy_notes(result)) notes.push_back(note);
   for (const RunResult& row : result.rows)
     for (const PlanChange& c : row.changes)
-      notes.push_back(fmt::format("{}: after step {} from {} to {} in {}: {}", row_name(row), c.step, c.from, c.to,
+      notes.push_back(fmt::format("{}: after step {} \"{}\" -> \"{}\" in {}: {}", row_name(row), c.step, c.from, c.to,
                                   format_seconds(c.seconds), c.reason));
   if (!result.simulated.empty()) notes.push_back("simulated: " + result.simulated);
   if (!result.prices.empty()) notes.push_back("prices: " + result.prices);

@@ -58,7 +58,7 @@ struct GradientNorms {
 /// except for loop overhead.
 struct StepOutcome {
   double loss_sum = 0;   ///< over the samples whose loss this worker adds up
-  bool stopped = false;  ///< of a program that agrees: the policy wants no more steps; this step was not made
+  bool stopped = false;  ///< of a program that agrees: the policy requests no more steps; this step was not made
   /// Of a program that agrees: UpdatePolicy::hold was called; this step was not made and can be requested again.
   bool held = false;
   bool was_made() const { return !stopped && !held; }

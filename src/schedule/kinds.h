@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-/// Returns all schedules: the built-in ones, then registered ones. A file here and a line in schedule.cpp add a
-/// built-in one.
+/// Returns all schedules: the built-in ones, then registered ones. A built-in one has a file here, a declaration below
+/// and a line in schedule.cpp.
 const std::vector<Schedule>& known_schedules();
 
 /// Errors (user), with `where`: an unknown schedule; the message lists the known ones.

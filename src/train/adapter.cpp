@@ -259,9 +259,10 @@ Adapter::Wish PlanAdapter::replan(const MeasuredStep& step, bool observed) {
   const double moving =
       (links.bandwidth > 0 ? double(best->bytes_to_move) / links.bandwidth : 0) + links.latency + options_.rebuilding;
   if (saved <= moving) return {};
-  return change_to(*best, seconds, scale,
-                   fmt::format("a step took {}, {} is expected to take {}{}; found in {}", format_seconds(observed_),
-                               best->name, format_seconds(seconds), circumstances(), format_seconds(outlook.seconds)));
+  return change_to(
+      *best, seconds, scale,
+      fmt::format("a step took {}; under \"{}\" it is expected to take {}{}; found in {}", format_seconds(observed_),
+                  best->name, format_seconds(seconds), circumstances(), format_seconds(outlook.seconds)));
 }
 
 /// The current plan no longer fits.
@@ -271,9 +272,10 @@ Adapter::Wish PlanAdapter::leave(const MeasuredStep& step, const Outlook& outloo
   if (best)
     return change_to(
         *best, seconds, scale,
-        fmt::format("{} lacks {} of memory, {} fits and is expected to take {} instead of {}{}; found in {}", own.name,
-                    format_bytes(own.missing), best->name, format_seconds(seconds), format_seconds(observed_),
-                    circumstances(), format_seconds(outlook.seconds)));
+        fmt::format(
+            "\"{}\" lacks {} of memory; \"{}\" fits, and a step is expected to take {} instead of {}{}; found in {}",
+            own.name, format_bytes(own.missing), best->name, format_seconds(seconds), format_seconds(observed_),
+            circumstances(), format_seconds(outlook.seconds)));
   if (warned_of_ == now_.memory) return {};
   warned_of_ = now_.memory;
   const Forecast* nearest = &own;
@@ -284,14 +286,13 @@ Adapter::Wish PlanAdapter::leave(const MeasuredStep& step, const Outlook& outloo
       .warning =
           nearest == &own
               ? fmt::format(
-                    "after step {} no plan fits {} per worker: the run continues under {}, which lacks {}, less "
+                    "after step {} no plan fits {} per worker: the run continues under \"{}\", which lacks {}, less "
                     "than any other plan",
                     step.step, limit, own.name, format_bytes(own.missing))
-              : fmt::format(
-                    "after step {} no plan fits {} per worker: {}, the nearest, lacks {}; the run continues under {}, "
-                    "which lacks {}",
-                    step.step, limit, nearest->name, format_bytes(nearest->missing), own.name,
-                    format_bytes(own.missing))};
+              : fmt::format("after step {} no plan fits {} per worker: \"{}\", the nearest, lacks {}; the run "
+                            "continues under \"{}\", which lacks {}",
+                            step.step, limit, nearest->name, format_bytes(nearest->missing), own.name,
+                            format_bytes(own.missing))};
 }
 
 Adapter::Wish PlanAdapter::change_to(const Forecast& forecast, double seconds, double scale, std::string reason) {

@@ -46,7 +46,7 @@ void run_follower_rank(const RunSpec& given, const Model& model, const TaskData&
     if (!interrupted) continue;
     if (interrupted_at == 0) interrupted_at = steady_seconds();
     if (run->agreement()) run->agreement()->stop(kInterrupted);
-    process->ask_to_end();  // if only this rank got the signal, rank 0 ends the run as if all ranks had got it
+    process->request_end();  // if only this rank got the signal, rank 0 ends the run as if all ranks had got it
     const double waited = steady_seconds() - interrupted_at;
     if (!aborted && waited > seconds_for_rank_0) {
       aborted = true;

@@ -48,7 +48,7 @@ std::string to_text(const PostedOutcome& p) {
   const GradientNorms& n = o.norms;
   return packed({p.step,
                  p.evaluation,
-                 p.asked_to_end,
+                 p.end_requested,
                  p.load_seconds,
                  o.loss_sum,
                  o.metrics,
@@ -76,7 +76,7 @@ PostedOutcome outcome_from(const std::string& text) {
     StepOutcome& o = p.outcome;
     take(p.step);
     take(p.evaluation);
-    take(p.asked_to_end);
+    take(p.end_requested);
     for (double* number : {&p.load_seconds, &o.loss_sum}) take(*number);
     take(o.metrics);
     for (double* number :

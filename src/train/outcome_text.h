@@ -15,7 +15,7 @@ struct PostedOutcome {
   bool evaluation = false;
   StepOutcome outcome = {};
   double load_seconds = 0;
-  bool asked_to_end = false;  ///< this rank was asked to end, by a signal
+  bool end_requested = false;  ///< this rank has received a signal to end
 };
 
 /// Preserves the bits of all numbers, including those that are not finite.

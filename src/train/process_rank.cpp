@@ -122,8 +122,8 @@ bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
 void ProcessRank::post(StepRecords& records, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds) {
   shift(outcome, -clock_ahead_);
   if (rank() != 0)
-    return send_text(*world_, to_text(PostedOutcome{step, evaluation, std::move(outcome), load_seconds, asked_to_end_}),
-                     0, kPost);
+    return send_text(
+        *world_, to_text(PostedOutcome{step, evaluation, std::move(outcome), load_seconds, end_requested_}), 0, kPost);
   awaited_.push_back({.step = step, .evaluation = evaluation, .begin = outcome.begin, .end = outcome.end});
   records.post(0, step, evaluation, std::move(outcome), load_seconds);
   take_posts(records, evaluation ? 0 : 1);
@@ -137,7 +137,7 @@ void ProcessRank::take_posts(StepRecords& records, size_t left) {
       PostedOutcome posted = outcome_from(receive_text(*world_, other, kPost));
       check_internal(posted.step == awaited.step && posted.evaluation == awaited.evaluation,
                      "all ranks go through the same steps");
-      if (posted.asked_to_end) other_asked_ = other;
+      if (posted.end_requested) other_end_requested_ = other;
       records.post(other, posted.step, posted.evaluation, std::move(posted.outcome), posted.load_seconds);
     }
 }

@@ -58,10 +58,11 @@ class ProcessRank {
   /// Call it after the last post. Rank 0 posts the remaining outcomes and gets every rank's memory.
   void finish(StepRecords& records, std::vector<MemoryUse>& memory);
 
-  /// Tells rank 0, with the next post, that this rank was asked to end. Thread-safe, as is the next function.
-  void ask_to_end() { asked_to_end_ = true; }
-  /// Rank 0. Returns one of the other ranks that was asked to end; 0: none is known.
-  int other_asked_to_end() const { return other_asked_; }
+  /// Tells rank 0, with the next post, that this rank has received a signal to end. Thread-safe, as is the next
+  /// function.
+  void request_end() { end_requested_ = true; }
+  /// Rank 0. Returns one of the other ranks that has received a signal to end; 0: none is known.
+  int other_end_requested() const { return other_end_requested_; }
 
   /// Ends all ranks, whatever they are doing. The first reason wins.
   void abort(const std::string& reason) { world_->abort(reason); }
@@ -76,8 +77,8 @@ class ProcessRank {
   int cores_ = 0, machines_ = 1;
   double clock_ahead_ = 0;  ///< seconds by which this machine's steady clock is ahead of rank 0's
 
-  std::atomic<bool> asked_to_end_ = false;
-  std::atomic<int> other_asked_ = 0;
+  std::atomic<bool> end_requested_ = false;
+  std::atomic<int> other_end_requested_ = 0;
   int64_t decided_ = -1;  ///< rank 0: the newest step that was decided; -1: none
   bool ended_ = false;    ///< rank 0: `decided_` was refused
 

@@ -153,7 +153,7 @@ class Run {
   bool stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store,
                     int64_t step, bool held);
   bool hands_over_end(ReplicaGroup& group, int rank, Worker& worker);
-  bool meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store);
+  bool stop_together(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store);
   void hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store,
                          int64_t step);
   void work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);

@@ -56,9 +56,9 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
     }
     ends = stop_replica(phase, group, rank, *worker, store, step, outcome.held);
   }
-  if (agreement_->stops().meets()) {
+  if (agreement_->stops().have_common_stops()) {
     if (rank == 0) group.is_done = true;
-    while (!ends) ends = meet_replicas(phase, group, rank, *worker, store);
+    while (!ends) ends = stop_together(phase, group, rank, *worker, store);
   }
   if (rank == 0) agreement_->end(group);
 }
@@ -77,9 +77,9 @@ bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& work
       hand_over_replica(phase, group, rank, worker, store, step);
     return ends;
   }
-  if (!stops.meets()) return false;
+  if (!stops.have_common_stops()) return false;
   return decide(group, rank, worker, [&] { return stops.is_due(held); }) &&
-         meet_replicas(phase, group, rank, worker, store);
+         stop_together(phase, group, rank, worker, store);
 }
 
 /// Returns true if the final state of replicas that have all finished must still be handed over. The first replica
@@ -95,7 +95,7 @@ bool Run::hands_over_end(ReplicaGroup& group, int rank, Worker& worker) {
 
 /// Stops the replicas wherever they are: all come, also those that make no more steps. Returns true if the run ends
 /// here.
-bool Run::meet_replicas(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store) {
+bool Run::stop_together(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store) {
   ReplicaStops& stops = agreement_->stops();
   const bool all_done = decide(group, rank, worker, [&] {
     if (group.is_done) group.agreement->settle();

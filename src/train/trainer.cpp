@@ -152,10 +152,10 @@ void coordinate(Run& run, Summary& summary, TrainObserver& observer, Adaptation&
     checkpoints.poll();
     if (!checkpoints.failure().empty() && agreement) run.abort(kCheckpointFailed);
     else if (!checkpoints.failure().empty()) run.gate.stop();
-    const int asked_rank = run.process() ? run.process()->other_asked_to_end() : 0;
-    if ((interrupted || asked_rank > 0) && !ending.interrupted) {
+    const int ended_rank = run.process() ? run.process()->other_end_requested() : 0;
+    if ((interrupted || ended_rank > 0) && !ending.interrupted) {
       ending.interrupted = true;
-      if (!interrupted) ending.asked_rank = asked_rank;
+      if (!interrupted) ending.ended_rank = ended_rank;
       interrupted_at = steady_seconds();
       run.stop(kInterrupted);
     }
@@ -238,7 +238,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   const double started = steady_seconds();
   std::thread workers([run] { run->work_all(); });
   try {
-    coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.places == ReplicaPlaces::clients,
+    coordinate(*run, summary, observer, adaptation, written, begun_at, make_world.hosting == ReplicaHosting::clients,
                interrupted, ending);
   } catch (...) {  // an observer that cannot continue (disk full) ends the run
     run->abort("the run's observer failed");
@@ -264,7 +264,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
       leaders && !ending.interrupted && !ending.timed_out && run->agreement()->stops().has_ended();
   if (another_ended || (leaders && !ending.interrupted && process->abort_reason() == kInterrupted)) {
     result.status = RunStatus::interrupted;
-    result.reason = "another rank was asked to end, by a signal";
+    result.reason = "another rank received a signal to end";
   }
   if (agrees) add_replica_results(*run->agreement(), experiment, result);
   const bool ended_well = result.status == RunStatus::ok || result.status == RunStatus::timed_out;

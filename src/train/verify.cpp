@@ -67,7 +67,7 @@ VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskDat
   int reference_micro_batches = 1;
   if (has_batch_norm(model)) {
     if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
-      fail_user({experiment.file.string(), fmt::format("batch_norm = \"{}\"", name_of(experiment.batch_norm)),
+      fail_user({experiment.where("batch_norm"), fmt::format("\"{}\"", name_of(experiment.batch_norm)),
                  "takes statistics per data shard, so the run differs from a single device by design",
                  "use --set batch_norm=global"});
     reference_micro_batches = plan.micro_batches;

@@ -27,7 +27,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
   void finish(ReplicaState& state) override {
     bool pending;
     {
-      Hub::Unmetered agreement(hub_);
+      Hub::Unmetered control(hub_);
       pending = hub_.total(cadence_.has_pending() || options_.overlap > 0 ? 1 : 0) > 0;
     }
     if (travels()) take(state);

@@ -135,6 +135,17 @@ TEST(Config, ElementsOfAListCannotBeSet) {
   }
 }
 
+TEST(Config, WhereNamesTheFlagOrTheLineIfThereIsOne) {
+  ConfigTable c = ConfigTable::from_string("adapt = true\n[price]\nper_hour = 1\n", "x.toml");
+  c.override_with("cluster.link.bandwidth=1 Gbit/s");
+  EXPECT_EQ(c.where("adapt"), "x.toml:1: adapt");
+  EXPECT_EQ(c.where("cluster.link"), "--set cluster.link.bandwidth=1 Gbit/s") << "the flag made the table";
+  EXPECT_EQ(c.where("elastic"), "x.toml: elastic") << "not given";
+  const ConfigTable words = ConfigTable::from_string("evry = 3\n", "strategy \"x\"", /*has_lines=*/false);
+  expect_error(Blame::user, {"strategy \"x\": evry: unknown key"}, [&] { words.finish(); });
+  expect_error(Blame::user, {"x.toml: every: is missing; say it"}, [&] { c.fail("every", "is missing", "say it"); });
+}
+
 TEST(Config, AKeyIsNeverTakenForItsTable) {
   ConfigTable c = ConfigTable::from_string("", "x.toml");
   c.override_with("optimizer.lr=0.1");

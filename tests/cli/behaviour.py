@@ -180,7 +180,7 @@ class Train(CliTest):
         odd = ["--plan", "tensor=2,split=sequence", "--set", "data.pad_to_multiple_of=3"]
         for command in (["train", "e.toml", *odd, "--out", "refused"], ["plan", "show", odd[1], "e.toml", "--json", "-", *odd[2:]],
                         ["verify", "e.toml", *odd], ["plan", "show", odd[1], "e.toml", *odd[2:]]):
-            self.refused(*command, says=["e.toml: data.pad_to_multiple_of = 3", "over 2 workers", "use a multiple of 2"])
+            self.refused(*command, says=["--set data.pad_to_multiple_of=3: 3:", "over 2 workers", "use a multiple of 2"])
         self.assertFalse(os.path.exists(self.path("refused")), "an error of the input left a run folder")
 
     def test_edited_plan(self):

@@ -172,8 +172,8 @@ class Plans(CliTest):
                 (["--plan", "data,tensor=2"], ["--plan", "data already determines", "spell out all degrees"]),
                 (["--plan", "data=300"], ["--plan data=300", "300 devices", "at most 256", "plan show"]),
                 (["--plan", "something-else"],
-                 ["something-else", "neither a plan, an update policy nor an existing file", "as in data=2,tensor=2", "zero3",
-                  "(synchronous, local-sgd"]),
+                 ["something-else", "is neither a strategy nor a plan file", "such as data=2,tensor=2", "zero3",
+                  "synchronous, local-sgd"]),
                 (["--plan", "pipedream,micro_batches=2"], ["pipedream", "2 micro-batches"]),
                 (["--plan", "data,compression=bf16", "--devices", "2", "--set", "adapt=true"],
                  ["adapt", "training curve differs", "leave out adapt"]),
@@ -189,7 +189,7 @@ class Plans(CliTest):
         self.refused("train", "e.toml", "--plan", "plans", says=["plans: is a folder", "plans/plan.json"])
 
     def test_policies_are_no_plans(self):
-        says = ["local-sgd", "is an update policy", "name a plan"]
+        says = ["local-sgd", "is an update policy, which this verb does not take", "name a plan"]
         self.refused("verify", "e.toml", "--plan", "local-sgd", says=says)
 
     def test_plans_in_words(self):

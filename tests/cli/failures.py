@@ -81,7 +81,7 @@ class Failures(CliTest):
         self.assertIn("after step 3", said[-2])
         self.assertIn("to resume: trireme launch -n 2 --no-bind train e.toml", said[-1])
 
-    def test_one_rank_is_asked_to_end(self):
+    def test_one_rank_receives_a_signal_to_end(self):
         """By a signal that the launcher did not send."""
         process = self.launch("-n", "3", "train", "e.toml", "--out", "o", *LONG, *CHECKPOINTS)
         ranks = self.training(process)
@@ -89,7 +89,7 @@ class Failures(CliTest):
         self.assertEqual(process.wait(10 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
         row = self.json("o", "run.json")["rows"][0]
-        self.assertEqual((row["status"], row["reason"]), ("interrupted", "rank 1 was asked to end, by a signal"))
+        self.assertEqual((row["status"], row["reason"]), ("interrupted", "rank 1 received a signal to end"))
         self.assertEqual(int(sorted(os.listdir(self.path("o", "checkpoints")))[-1][5:]), row["curve"][-1]["step"])
 
     def small_disk(self):

@@ -45,7 +45,7 @@ class PlanGraph(CliTest):
         self.assertAlmostEqual(plan["objective"], 7)  # two operators and one transfer
         self.assertEqual(sorted(v for s in plan["stages"] for v in s["nodes"]), [1, 2, 3])
         self.assertAlmostEqual(self.plan("fits.json", "--cost", "max-load", "--devices", "1", "--memory", "200 B")["objective"], 9)
-        self.assertAlmostEqual(self.plan("fits.json", "--cost", "latency", "--limit", "20 s")["objective"], 9)
+        self.assertAlmostEqual(self.plan("fits.json", "--cost", "latency", "--time-limit", "20 s")["objective"], 9)
         self.assertAlmostEqual(self.plan("p.txt", "--cost", "max-load", "--devices", "4", "--bandwidth", "1 GB/s")["lower_bound"], 0.012, 4)
 
     def test_a_file_cut_between_lines_is_suspected(self):
@@ -58,7 +58,7 @@ class PlanGraph(CliTest):
         wide = OPERATORS | {"maxSizePerFPGA": 1e9, "maxFPGAs": 5, "edges": [],
                             "nodes": [OPERATORS["nodes"][0] | {"id": i, "fpgaLatency": 3 + i % 5 / 7} for i in range(14)]}
         self.write("wide.json", json.dumps(wide))
-        plan = self.plan("wide.json", "--cost", "max-load", "--limit", "1 ms")
+        plan = self.plan("wide.json", "--cost", "max-load", "--time-limit", "1 ms")
         self.assertEqual(plan["status"], "feasible")
         self.assertGreater(plan["gap"], 0)
         self.assertLess(plan["lower_bound"], plan["objective"])
@@ -89,7 +89,7 @@ class PlanGraph(CliTest):
             (profile + ["--devices", "2", "--bandwidth", "1 GB/s", "--cost", "max-load", "--straight"], ["--straight", "max-load"]),
             (profile + ["--cost", "max-lod"], ["--cost", "max-lod", "did you mean \"max-load\"?"]),
             (profile + ["--cost", "latency", "--devices", "2", "--bandwidth", "1 GB/s"], ["p.txt", "latency", "JSON"]),
-            (profile + ["--devices", "2", "--bandwidth", "1 GB/s", "--limit", "soon"], ["--limit", "soon"]),
+            (profile + ["--devices", "2", "--bandwidth", "1 GB/s", "--time-limit", "soon"], ["--time-limit", "soon"]),
             (profile + ["--devices", "2", "--bandwidth", "1 GB/s", "--json", "no/where.json"], ["--json", "no folder"]),
             (["plan", "graph", "gone.txt"], ["gone.txt", "cannot be read"]),
             (["plan", "graph", "cycle.txt", "--devices", "2", "--bandwidth", "1 GB/s"], ["cycle.txt", "n3 -> n1", "cycle"]),

@@ -40,7 +40,7 @@ class OldSpellingsOfPlan(CliTest):
 
     def test_a_graph_file(self):
         flags = ["--devices", "2", "--bandwidth", "1000000000B/s"]
-        out, again, _, _ = self.check(["--graph", "p.txt", *flags], ["graph", "p.txt", *flags])
+        out, again, _, _ = self.check(["--graph", "p.txt", "--limit", "60s", *flags], ["graph", "p.txt", *flags, "--time-limit", "60s"])
         self.assertEqual(out.splitlines()[1:], again.splitlines()[1:])
 
     def test_help_is_of_the_verbs(self):

@@ -1,4 +1,4 @@
-"""Replicas that are processes: serve and join, who may join, and how a run ends if its processes die or freeze."""
+"""Replicas that are processes: serve and join, which processes may join, and how a run ends if its processes die or freeze."""
 import array
 import os
 import re

@@ -208,8 +208,7 @@ TEST(KeyExchange, RecordedBytesCannotBeReplayed) {
   Stranger stranger(port_of(server.endpoint()));
   stranger.say(heard);
   stranger.hear(300);
-  EXPECT_EQ(KeyClient(server.endpoint(), make_curve_keys(kToken), 30).add("times", 0), 1)
-      << "the question counted once";
+  EXPECT_EQ(KeyClient(server.endpoint(), make_curve_keys(kToken), 30).add("times", 0), 1) << "the request counted once";
 }
 
 }  // namespace

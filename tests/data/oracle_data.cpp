@@ -1,4 +1,4 @@
-// oracle_data: what the readers make of files that oracle_data.py writes. Reads a JSON list of questions, each a list
+// oracle_data: what the readers make of files that oracle_data.py writes. Reads a JSON list of requests, each a list
 // of words, from standard input and writes the list of answers.
 //   csv FILE SEPARATOR             rows of fields
 //   npy FILE, npz FILE             dtype, shape and values as hexadecimal bytes, by name
@@ -86,7 +86,7 @@ json answer(const std::vector<std::string>& arguments) {
 int main() {
   try {
     trireme::json answers = trireme::json::array();
-    for (const auto& question : trireme::json::parse(std::cin)) answers.push_back(trireme::answer(question));
+    for (const auto& request : trireme::json::parse(std::cin)) answers.push_back(trireme::answer(request));
     std::cout << answers.dump() << "\n";
   } catch (const trireme::Error& error) {
     std::cerr << error.what() << "\n";

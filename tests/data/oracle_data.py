@@ -20,9 +20,9 @@ TORCH_NAMES = {"float16": "Half", "float32": "Float", "float64": "Double", "int8
                "int64": "Long", "uint8": "Byte", "bool": "Bool"}
 
 
-def ask(*questions):
+def ask(*requests):
     """The answers to all of them, from one run of the program."""
-    words = [[str(word) for word in question] for question in questions]
+    words = [[str(word) for word in request] for request in requests]
     done = subprocess.run([PROGRAM], input=json.dumps(words), capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(done.stderr)
@@ -41,7 +41,7 @@ class Csv(Case):
     ALPHABET = ["a", "b", "7", ".", " ", "\"", "ü", "漢", ",", ";", "\n", "\r\n", "'"]
 
     def test_reads_what_the_csv_module_reads(self):
-        questions, expected = [], []
+        requests, expected = [], []
         for round in range(200):
             separator = self.random.choice(",;\t")
             width, height = self.random.randint(1, 5), self.random.randint(1, 12)
@@ -54,8 +54,8 @@ class Csv(Case):
                            lineterminator=self.random.choice(["\r\n", "\n"])).writerows(rows)
             with open(file, newline="", encoding="utf-8") as text:
                 expected.append([row for row in csv.reader(text, delimiter=separator, strict=True) if row])
-            questions.append(["csv", file, separator])
-        for round, (found, rows) in enumerate(zip(ask(*questions), expected, strict=True)):
+            requests.append(["csv", file, separator])
+        for round, (found, rows) in enumerate(zip(ask(*requests), expected, strict=True)):
             self.assertEqual(found, rows, f"seed {SEED}, round {round}")
 
 
@@ -74,7 +74,7 @@ class Npy(Case):
         self.assertEqual(answer["bytes"], plain.tobytes().hex(), name)
 
     def test_reads_all_dtypes_orders_and_versions(self):
-        questions, expected = [], []
+        requests, expected = [], []
         for i, array in enumerate(self.arrays()):
             file = self.folder / f"{i}.npy"
             order = array.dtype.newbyteorder(">") if i % 2 else array.dtype
@@ -82,9 +82,9 @@ class Npy(Case):
             version = [(1, 0), (2, 0), (3, 0)][i % 3]
             with open(file, "wb") as out:
                 np.lib.format.write_array(out, array, version=version)
-            questions.append(["npy", file])
+            requests.append(["npy", file])
             expected.append((array, f"{array.dtype} {array.shape} {version}"))
-        for found, (array, name) in zip(ask(*questions), expected, strict=True):
+        for found, (array, name) in zip(ask(*requests), expected, strict=True):
             self.check(found, array, name)
 
     def test_reads_archives(self):
@@ -138,7 +138,7 @@ class Table(Case):
                  "price": str(self.random.uniform(0, 9))} for _ in range(rows)]
 
     def test_encodes_mixed_columns_by_the_statistics_of_training(self):
-        questions, expected = [], []
+        requests, expected = [], []
         for round in range(20):
             tables = [self.table(60, []), self.table(25, ["violet", "NA"])]
             files = [self.folder / f"{round}-{split}.csv" for split in ("train", "test")]
@@ -147,9 +147,9 @@ class Table(Case):
                     writer = csv.DictWriter(out, list(table[0]))
                     writer.writeheader()
                     writer.writerows(table)
-            questions.append(["table", *files, "price"])
+            requests.append(["table", *files, "price"])
             expected.append(tables)
-        for round, (answer, tables) in enumerate(zip(ask(*questions), expected, strict=True)):
+        for round, (answer, tables) in enumerate(zip(ask(*requests), expected, strict=True)):
             self.check(answer, tables, f"seed {SEED}, round {round}")
 
     def check(self, answer, tables, where):

@@ -69,7 +69,7 @@ TEST_F(ExperimentFile, Checkpoints) {
   EXPECT_EQ(std::tuple(full.every.count, full.keep, full.best, full.folder, full.ends_on_failure),
             std::tuple(500., 0, "loss", "/else", true));
   EXPECT_EQ(int(full.every.unit), int(Length::Unit::steps));
-  refuse({"checkpoint.every", "is missing", "1 epochs"}, "[checkpoint]\nkeep = 2");
+  refuse({"checkpoint.every: is missing; ", "1 epochs"}, "[checkpoint]\nkeep = 2");
   refuse({"checkpoint.every", "0 steps"}, "[checkpoint]\nevery = \"0 steps\"");
   refuse({"checkpoint.keep", "-1"}, "[checkpoint]\nevery = \"1 epochs\"\nkeep = -1");
   refuse({"checkpoint.on_failure", "go on, end"}, "[checkpoint]\nevery = \"1 epochs\"\non_failure = \"stop\"");
@@ -196,7 +196,7 @@ TEST_F(ExperimentFile, DevicesAndReplicas) {
   EXPECT_EQ(two.devices[1].speed, 0.5);
   EXPECT_EQ(two.devices[1].memory, 1 << 20);
   EXPECT_EQ(threads_of(e, 3), (std::vector<int>{2, 1, 4}));
-  expect_error(Blame::user, {file_.string(), "device_threads lists 3 of 4 devices"}, [&] { cluster_of(e, 4); });
+  expect_error(Blame::user, {file_.string(), "device_threads: lists 3 of 4 devices"}, [&] { cluster_of(e, 4); });
   const CompileOptions options = compile_options(RunSpec{e}, true);
   EXPECT_TRUE(options.training && options.private_replicas);
   EXPECT_EQ(options.frozen, e.frozen);
@@ -218,13 +218,13 @@ TEST_F(ExperimentFile, SpeedsFollowThreads) {
   EXPECT_EQ(cluster_of(e, 2).devices[1].speed, 1);
   EXPECT_EQ(cluster_of(e, 1).size(), 1);
   e = read("device_threads = [2]");  // a list is one number per worker, however short
-  expect_error(Blame::user, {file_.string(), "device_threads lists 1 of 2 devices"}, [&] { threads_of(e, 2); });
+  expect_error(Blame::user, {file_.string(), "device_threads: lists 1 of 2 devices"}, [&] { threads_of(e, 2); });
   e = read("device_threads = 3");
   EXPECT_EQ(threads_of(e, 2), (std::vector<int>{3, 3}));
   EXPECT_EQ(cluster_of(e, 2).devices[0].speed, cluster_of(e, 2).devices[1].speed);
   e = read("device_speeds = [1, 2]");
   EXPECT_EQ(threads_of(e, 3), (std::vector<int>{1, 1, 1}));
-  expect_error(Blame::user, {file_.string(), "device_speeds lists 2 of 3 devices", "fewer devices"},
+  expect_error(Blame::user, {file_.string(), "device_speeds: lists 2 of 3 devices", "fewer devices"},
                [&] { cluster_of(e, 3); });
 }
 
@@ -235,6 +235,14 @@ TEST_F(ExperimentFile, TextHasASequence) {
   ExperimentOverrides o;
   o.set = {"data.name=digits"};
   expect_error(Blame::user, {"sequence", "digits is not a text"}, [&] { read_experiment(file_, o); });
+}
+
+TEST_F(ExperimentFile, SaysWhereAKeyWasGiven) {
+  const Experiment written = read("adapt = true");
+  EXPECT_EQ(written.where("adapt"), file_.string() + ":1: adapt");
+  EXPECT_EQ(written.where("elastic"), file_.string() + ": elastic");
+  EXPECT_EQ(read("", "", {.set = {"adapt=true"}}).where("adapt"), "--set adapt=true");
+  EXPECT_EQ(Experiment{}.where("adapt"), ": adapt") << "nothing was read";
 }
 
 TEST_F(ExperimentFile, TablesOfDataAndTranslation) {

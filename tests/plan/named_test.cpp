@@ -185,9 +185,9 @@ TEST(NamedPlan, KeysThatDoNotFit) {
 }
 
 TEST(NamedPlan, Errors) {
-  expect_error(Blame::user, {"\"xyz\"", "neither a known plan nor a degree", "hybrid:tensor", "compression=bf16"},
+  expect_error(Blame::user, {"\"xyz\"", "neither a known strategy nor a degree", "hybrid:tensor", "compression=bf16"},
                [] { make("xyz", 2); });
-  expect_error(Blame::user, {"\"dada\"", "neither a known plan nor a degree", "did you mean \"data\""},
+  expect_error(Blame::user, {"\"dada\"", "neither a known strategy nor a degree", "did you mean \"data\""},
                [] { make("dada", 2); });
   expect_error(Blame::user, {"\"data=x\""}, [] { make("data=x", 2); });
   expect_error(Blame::user, {"\"data=0\""}, [] { make("data=0,tensor=2", 2); });
@@ -195,7 +195,7 @@ TEST(NamedPlan, Errors) {
   expect_error(Blame::user, {"\"tensor\""}, [] { make("data=2,tensor", 2); });
   expect_error(Blame::user, {"\"depth=2\""}, [] { make("depth=2", 2); });
   expect_error(Blame::user, {"\"data=99999999999\""}, [] { make("data=99999999999", 2); });
-  expect_error(Blame::user, {"\"\"", "neither a known plan nor a degree"}, [] { make("", 1); });
+  expect_error(Blame::user, {"\"\"", "neither a known strategy nor a degree"}, [] { make("", 1); });
   expect_error(Blame::user, {"\"data=2\"", "twice"}, [] { make("data=1,data=2", 2); });
   expect_error(Blame::user, {"data 2 x tensor 2 x pipeline 1 = 4", "has 3 devices"},
                [] { make("data=2,tensor=2", 3); });

@@ -74,7 +74,7 @@ void refuse(const std::string& text, std::vector<std::string> parts) {
 }
 
 TEST(ParseStrategy, Refused) {
-  refuse("1fb1", {"\"1fb1\"", "neither a known plan nor a degree", "did you mean \"1f1b\""});
+  refuse("1fb1", {"\"1fb1\"", "neither a known strategy nor a degree", "did you mean \"1f1b\""});
   refuse("completely-else", {"known: single, data", "zero3", "schedule=1f1b"});
   refuse("data,compresion=bf16",
          {"\"compresion=bf16\"", "neither a degree nor another key", "did you mean \"compression\""});
@@ -104,7 +104,7 @@ TEST(ParseStrategy, Refused) {
   refuse("exakt", {"did you mean \"exact\"?"});
   refuse("exact,recompute=all", {"\"recompute=all\"", "found by a planner"});
   refuse("data,exact", {"\"exact\"", "neither a degree"});
-  refuse("my.json,recompute=all", {"\"my.json\"", "neither a known plan"});
+  refuse("my.json,recompute=all", {"\"my.json\"", "neither a known strategy"});
 }
 
 TEST(FamilyOf, LeavesVariantsAndKeysAway) {

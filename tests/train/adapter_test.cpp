@@ -162,7 +162,7 @@ TEST(PlanAdapter, ASlowLinkChangesThePlanOnce) {
   EXPECT_GE(world.changes[0], 200);
   EXPECT_LE(world.changes[0], 220);
   EXPECT_EQ(world.plan, "computing");
-  EXPECT_THAT(world.switches[0].reason, HasSubstr("computing is expected to take"));
+  EXPECT_THAT(world.switches[0].reason, HasSubstr("under \"computing\" it is expected to take"));
 }
 
 TEST(PlanAdapter, ALinkThatRecoversIsSeenByAPlanThatCommunicates) {
@@ -362,7 +362,7 @@ TEST(PlanAdapter, LessMemoryChangesThePlanEvenAtALoss) {
   world.run(200);
   ASSERT_EQ(world.changes, (std::vector<int64_t>{195})) << "at once, with five steps left";
   EXPECT_EQ(world.plan, "computing");
-  EXPECT_THAT(world.switches[0].reason, HasSubstr("communicating lacks 50 B of memory, computing fits"));
+  EXPECT_THAT(world.switches[0].reason, HasSubstr("\"communicating\" lacks 50 B of memory; \"computing\" fits"));
   EXPECT_TRUE(world.warnings.empty());
 }
 
@@ -382,8 +382,9 @@ TEST(PlanAdapter, WhereNothingFitsOneLineHasTheMissingBytes) {
   ASSERT_EQ(world.warnings.size(), 1u);
   EXPECT_THAT(
       world.warnings[0],
-      HasSubstr("after step 100 no plan fits 150 B per worker: computing, the nearest, lacks 50 B; the run continues "
-                "under communicating, which lacks 150 B"));
+      HasSubstr(
+          "after step 100 no plan fits 150 B per worker: \"computing\", the nearest, lacks 50 B; the run continues "
+          "under \"communicating\", which lacks 150 B"));
 }
 
 TEST(PlanAdapter, MemoryThatComesBackBringsTheFasterPlanBack) {

@@ -160,7 +160,8 @@ TEST_F(FederatedRun, OptionsAreReadForWhatTheyAre) {
     expect_error(Blame::user, words, [&] { run(strategy, 2); });
   };
   refuses({"easgd", "shards", "256"}, "easgd,shards=100000000");
-  refuses({"period", "twice"}, "easgd,period=3,period=4");
+  refuses({"strategy \"easgd,period=3,period=4\": period", "twice"}, "easgd,period=3,period=4");
+  refuses({"strategy \"easgd,perod=3\": perod: unknown key"}, "easgd,perod=3");
   refuses({"beta", "must be a number"}, "easgd,beta=nan");
   refuses({"outer_learning_rate", "finite"}, "diloco,every_steps=4,outer_learning_rate=inf");
   const ConfigTable file = ConfigTable::from_string("[update.partial]\nquorum = 3\n", "x.toml");

@@ -296,7 +296,7 @@ TEST_P(Padding, MakesNoDifferenceToFinalMetrics) {
 TEST_P(Padding, RefusesLengthsThatASplitDoesNotDivide) {
   experiment.pad_to_multiple_of = 3;
   expect_error(Blame::user,
-               {"padded.toml: data.pad_to_multiple_of = 3", "sequence", "over 2 workers", "use a multiple of 2"},
+               {"padded.toml: data.pad_to_multiple_of: 3", "sequence", "over 2 workers", "use a multiple of 2"},
                [&] { run("tensor=2,split=sequence", 2); });
 }
 

@@ -187,7 +187,7 @@ TEST_F(ProcessRun, AnInterruptEndsAllRanks) {
 }
 
 TEST(OutcomeText, KeepsEveryBit) {
-  PostedOutcome posted{.step = 7, .evaluation = true, .outcome = {}, .load_seconds = 1.0 / 3, .asked_to_end = true};
+  PostedOutcome posted{.step = 7, .evaluation = true, .outcome = {}, .load_seconds = 1.0 / 3, .end_requested = true};
   posted.outcome.loss_sum = std::numeric_limits<double>::quiet_NaN();
   posted.outcome.metrics = {{"correct", 12}, {"worst", -std::numeric_limits<double>::infinity()}};
   posted.outcome.begin = 1e9 / 7;
@@ -199,7 +199,7 @@ TEST(OutcomeText, KeepsEveryBit) {
   const PostedOutcome read = outcome_from(to_text(posted));
   EXPECT_EQ(read.step, 7);
   EXPECT_TRUE(read.evaluation);
-  EXPECT_TRUE(read.asked_to_end);
+  EXPECT_TRUE(read.end_requested);
   EXPECT_EQ(read.load_seconds, posted.load_seconds);
   EXPECT_TRUE(std::isnan(read.outcome.loss_sum));
   EXPECT_EQ(read.outcome.metrics, posted.outcome.metrics);

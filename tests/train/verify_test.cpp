@@ -102,7 +102,7 @@ TEST_F(Verify, BatchNorm) {
   experiment.model_name = "cifar-resnet18";
   experiment.model_options = {{"width", 4}};
   data.train = data.test = std::make_shared<Images>();
-  expect_error(Blame::user, {"tiny.toml", "batch_norm = \"local\"", "--set batch_norm=global"},
+  expect_error(Blame::user, {"tiny.toml: batch_norm: \"local\"", "--set batch_norm=global"},
                [&] { run("data", 2, 1); });
   experiment.batch_norm = BatchNormScope::global;
   EXPECT_TRUE(run("data", 2, 2).ok());

@@ -170,16 +170,16 @@ TEST(RemoteServer, TheOthersContinueWithoutALostClient) {
   a.begin();
   first.join();
   second.join();
-  const auto meet = [](Hub& hub, double value) {
+  const auto average_and_leave = [](Hub& hub, double value) {
     std::vector<at::Tensor> tensors = {at::full({2}, value, at::kDouble)};
     hub.average(tensors);
     EXPECT_EQ(tensors[0][1].item<double>(), 6) << "the mean of the remaining clients";
     EXPECT_EQ(hub.total(1), 2);
     hub.leave();
   };
-  std::thread other([&] { meet(*b.hub, 8); });
+  std::thread other([&] { average_and_leave(*b.hub, 8); });
   lost.reset();
-  meet(*a.hub, 4);
+  average_and_leave(*a.hub, 4);
   other.join();
   EXPECT_EQ(server.join(), "");
   EXPECT_TRUE(a.hub->reports_for_all()) << "client 0 is gone";

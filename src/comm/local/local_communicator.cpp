@@ -21,7 +21,7 @@ LocalCommunicator::~LocalCommunicator() {
   if (VirtualTime* const time = world_->virtual_time(); time && is_of_all_) time->leave();
 }
 
-void LocalCommunicator::meet(const std::function<void(LocalCall&)>& publish, int64_t bytes, int64_t steps) {
+void LocalCommunicator::run_collective(const std::function<void(LocalCall&)>& publish, int64_t bytes, int64_t steps) {
   world_->throw_if_aborted();
   LocalCall& call = group_->calls[rank()];
   call.op = ReduceOp::sum;
@@ -75,7 +75,7 @@ void LocalCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& out
           "input and output must have one shape and dtype");
   require(can_reduce(input.scalar_type()), "all_reduce",
           fmt::format("cannot reduce dtype {}", c10::toString(input.scalar_type())));
-  meet(
+  run_collective(
       [&](LocalCall& call) {
         call.collective = Collective::all_reduce;
         call.op = op;
@@ -87,7 +87,7 @@ void LocalCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& out
 
 void LocalCommunicator::all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) {
   require(static_cast<int>(outputs.size()) == size() && input.defined(), "all_gather", "needs one output per rank");
-  meet(
+  run_collective(
       [&](LocalCall& call) {
         call.collective = Collective::all_gather;
         call.inputs.assign(1, input);
@@ -100,7 +100,7 @@ void LocalCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::T
   require(static_cast<int>(inputs.size()) == size() && output.defined(), "reduce_scatter", "needs one input per rank");
   require(can_reduce(output.scalar_type()), "reduce_scatter",
           fmt::format("cannot reduce dtype {}", c10::toString(output.scalar_type())));
-  meet(
+  run_collective(
       [&](LocalCall& call) {
         call.collective = Collective::reduce_scatter;
         call.inputs.assign(inputs.begin(), inputs.end());
@@ -112,7 +112,7 @@ void LocalCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at::T
 void LocalCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span<at::Tensor> outputs) {
   require(static_cast<int>(inputs.size()) == size() && static_cast<int>(outputs.size()) == size(), "all_to_all",
           "needs one input and one output per rank");
-  meet(
+  run_collective(
       [&](LocalCall& call) {
         call.collective = Collective::all_to_all;
         call.inputs.assign(inputs.begin(), inputs.end());
@@ -124,7 +124,7 @@ void LocalCommunicator::all_to_all(std::span<const at::Tensor> inputs, std::span
 void LocalCommunicator::broadcast(at::Tensor& tensor, int root) {
   require(tensor.defined(), "broadcast", "the tensor must be defined");
   require_rank(root, "broadcast");
-  meet(
+  run_collective(
       [&](LocalCall& call) {
         call.collective = Collective::broadcast;
         call.root = root;
@@ -135,7 +135,7 @@ void LocalCommunicator::broadcast(at::Tensor& tensor, int root) {
 }
 
 void LocalCommunicator::barrier() {
-  meet([](LocalCall& call) { call.collective = Collective::barrier; }, 0, one_step(size()));
+  run_collective([](LocalCall& call) { call.collective = Collective::barrier; }, 0, one_step(size()));
 }
 
 void LocalCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {

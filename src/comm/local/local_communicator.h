@@ -40,7 +40,7 @@ class LocalCommunicator final : public GroupMember {
  private:
   /// Fills in this rank's call with `publish`, waits for the other ranks' calls and does the work. A failure aborts the
   /// world.
-  void meet(const std::function<void(LocalCall&)>& publish, int64_t bytes, int64_t steps);
+  void run_collective(const std::function<void(LocalCall&)>& publish, int64_t bytes, int64_t steps);
   double run_call();
 
   const std::shared_ptr<LocalState> world_;

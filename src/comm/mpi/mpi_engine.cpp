@@ -106,7 +106,7 @@ void MpiEngine::State::begin(const std::shared_ptr<MpiOperation>& operation) {
     owners.push_back(operation);
   };
   MPI_Request request = MPI_REQUEST_NULL;
-  if (o.kind == MpiOperation::Kind::meet) {
+  if (o.kind == MpiOperation::Kind::create_communicator) {
     const int error = MPI_Comm_idup(MPI_COMM_WORLD, &o.world, &request);
     return add(error, request);
   }

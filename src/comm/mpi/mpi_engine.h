@@ -15,8 +15,8 @@ namespace trireme {
 
 /// One send or receive, or the creation of a communicator.
 struct MpiOperation {
-  enum class Kind { send, receive, meet } kind = Kind::send;
-  MPI_Comm world = MPI_COMM_NULL;  ///< for `meet`: the resulting communicator, once done
+  enum class Kind { send, receive, create_communicator } kind = Kind::send;
+  MPI_Comm world = MPI_COMM_NULL;  ///< for `create_communicator`: the resulting communicator, once done
   at::Tensor data = {};            ///< contiguous; kept alive until MPI has released it
   int peer = 0;
   int tag = 0;

@@ -83,10 +83,10 @@ void keep_off_the_network() {
 }
 
 /// Connects the ranks of the next world.
-Connections meet(const WorldOptions& options) {
+Connections connect_world(const WorldOptions& options) {
   const milliseconds patience(std::max<int64_t>(1, int64_t(options.rendezvous_seconds * 1000)));
   auto rendezvous = std::make_shared<MpiOperation>();
-  rendezvous->kind = MpiOperation::Kind::meet;
+  rendezvous->kind = MpiOperation::Kind::create_communicator;
   MpiEngine::instance().start(rendezvous);
   try {
     MpiEngine::instance().wait(*rendezvous, patience);
@@ -116,7 +116,7 @@ Connections connect_over_mpi(const WorldOptions& options) {
         {"backend mpi", fmt::format("MPI says rank {} of {}", engine.rank(), engine.size()),
          fmt::format("the launcher's variables say rank {} of {}", options.rank, options.size),
          "start all workers with one mpirun of the MPI that trireme was built with, and unset RANK and WORLD_SIZE"});
-  return meet(options);
+  return connect_world(options);
 }
 
 }  // namespace trireme

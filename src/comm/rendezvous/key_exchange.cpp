@@ -67,38 +67,38 @@ struct KeyServer::State {
   void serve() {
     while (!stopping)
       for (const ServerWire::Arrival& arrival : wire.receive(kLook)) {
-        const auto question = arrival.too_large ? std::nullopt : unpack(arrival.bytes);
-        const auto answer = question ? answer_to(*question) : std::nullopt;
+        const auto request = arrival.too_large ? std::nullopt : unpack(arrival.bytes);
+        const auto answer = request ? answer_to(*request) : std::nullopt;
         if (answer) wire.send(arrival.peer, pack(*answer));
         else wire.ignore(arrival.peer);
       }
   }
 
   /// Returns nullopt for an invalid request.
-  std::optional<std::vector<std::string>> answer_to(const std::vector<std::string>& question) {
+  std::optional<std::vector<std::string>> answer_to(const std::vector<std::string>& request) {
     using Texts = std::vector<std::string>;
-    if (question.empty()) return std::nullopt;
-    const std::string& what = question.front();
-    const auto is = [&](const char* name, size_t texts) { return what == name && question.size() == texts + 1; };
+    if (request.empty()) return std::nullopt;
+    const std::string& what = request.front();
+    const auto is = [&](const char* name, size_t texts) { return what == name && request.size() == texts + 1; };
     if (is("count", 0)) return Texts{text_of(int64_t(keys.size()))};
     if (what == "has")
       return Texts{
-          std::all_of(question.begin() + 1, question.end(), [&](const std::string& key) { return keys.contains(key); })
+          std::all_of(request.begin() + 1, request.end(), [&](const std::string& key) { return keys.contains(key); })
               ? kYes
               : kNo};
     if (is("get", 1)) {
-      const auto found = keys.find(question[1]);
+      const auto found = keys.find(request[1]);
       return found == keys.end() ? Texts{} : Texts{found->second};
     }
-    if (is("remove", 1)) return Texts{keys.erase(question[1]) > 0 ? kYes : kNo};
+    if (is("remove", 1)) return Texts{keys.erase(request[1]) > 0 ? kYes : kNo};
     if (keys.size() >= kMostKeys) return std::nullopt;
     if (is("set", 2)) {
-      keys[question[1]] = question[2];
+      keys[request[1]] = request[2];
       return Texts{kYes};
     }
     if (!is("add", 2)) return std::nullopt;
-    std::string& value = keys[question[1]];
-    const std::optional<int64_t> before = value.empty() ? 0 : parsed_number(value), by = parsed_number(question[2]);
+    std::string& value = keys[request[1]];
+    const std::optional<int64_t> before = value.empty() ? 0 : parsed_number(value), by = parsed_number(request[2]);
     int64_t sum = 0;
     if (!before || !by || __builtin_add_overflow(*before, *by, &sum)) return std::nullopt;
     value = text_of(sum);
@@ -144,12 +144,12 @@ KeyClient::KeyClient(const std::string& server, const CurveKeys& token_keys, dou
 
 KeyClient::~KeyClient() = default;
 
-std::vector<std::string> KeyClient::ask(std::vector<std::string> question) {
+std::vector<std::string> KeyClient::ask(std::vector<std::string> request) {
   State& s = *state_;
   MutexLock lock(s.mutex);
   const double began = steady_seconds();
   bool has_reported = false;
-  s.wire.send(pack(question));  // it is sent once there is a connection
+  s.wire.send(pack(request));  // it is sent once there is a connection
   while (true) {
     for (const std::string& bytes : s.wire.receive(kLook)) {
       std::optional<std::vector<std::string>> answer = unpack(bytes);
@@ -194,9 +194,9 @@ int64_t KeyClient::add(const std::string& key, int64_t by) {
 bool KeyClient::remove(const std::string& key) { return ask({"remove", key}) == std::vector{kYes}; }
 
 bool KeyClient::has(const std::vector<std::string>& keys) {
-  std::vector<std::string> question{"has"};
-  question.insert(question.end(), keys.begin(), keys.end());
-  return ask(std::move(question)) == std::vector{kYes};
+  std::vector<std::string> request{"has"};
+  request.insert(request.end(), keys.begin(), keys.end());
+  return ask(std::move(request)) == std::vector{kYes};
 }
 
 int64_t KeyClient::count() {

@@ -51,7 +51,7 @@ class KeyClient {
 
  private:
   struct State;
-  std::vector<std::string> ask(std::vector<std::string> question);
+  std::vector<std::string> ask(std::vector<std::string> request);
   const std::unique_ptr<State> state_;
 };
 

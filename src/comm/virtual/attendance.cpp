@@ -22,7 +22,7 @@ std::shared_ptr<Gathered> Attendance::come(const What& what, std::vector<int> me
   if (!place) {
     place = std::make_shared<Gathered>();
     place->metered = what.metered;
-    place->collective = what.queue == What::Queue::agreement ? Collective::barrier : what.collective;
+    place->collective = what.queue == What::Queue::control ? Collective::barrier : what.collective;
     place->missing =
         int(std::count_if(members.begin(), members.end(), [&](int member) { return !lost_.contains(member); }));
     place->members = std::move(members);

@@ -47,9 +47,9 @@ class Attendance {
       : time_(time), links_(links), kind_(std::move(kind)) {}
 
   /// Describes an exchange. Exchanges of one queue and one set of members are matched in the order in which each member
-  /// arrives. An `agreement` takes no time on the links. The other queues take one collective per tensor.
+  /// arrives. `control` takes no time on the links. The other queues take one collective per tensor.
   struct What {
-    enum class Queue { agreement, exchange, meanwhile } queue = Queue::exchange;
+    enum class Queue { control, exchange, meanwhile } queue = Queue::exchange;
     Collective collective = Collective::all_reduce;
     bool metered = true;  ///< false: it takes no time on any clock
   };

@@ -22,7 +22,7 @@ class StateGatherer {
   explicit StateGatherer(const Program& training) : program_(training) {}
 
   /// Every worker must call it, between two steps and with an empty pipeline (Worker::drain). Returns when all workers
-  /// have contributed their part. Errors (run): PowerSGD, because its error terms belong to workers and not to
+  /// have contributed their part. Errors (run): PowerSGD, because its error feedback belongs to workers and not to
   /// parameters.
   void gather(int rank, Worker& worker, const ParameterStore& store);
   /// The same if every worker is a process: rank 0 of `world` gets the state; the other ranks send what rank 0 lacks

@@ -29,7 +29,7 @@ int64_t TrainingState::bytes() const {
 void check_migrates(const Program& program) {
   if (program.compression.kind != Compression::Kind::powersgd) return;
   fail_run({"change of plan", "compression = powersgd",
-            "its error terms belong to the workers, and those of another plan cannot take them over",
+            "its error feedback belongs to the workers, and those of another plan cannot take it over",
             "use compression = bf16 or none, or keep the plan"});
 }
 

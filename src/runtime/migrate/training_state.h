@@ -52,7 +52,7 @@ struct HeldParts {
 /// have been called. If replicas are shared, one worker writes each shard of the weights. Call it between barriers.
 void give_state(const Program& program, int rank, const TrainingState& state, Replicas& replicas);
 
-/// Errors (run): PowerSGD, because its error terms belong to workers and not to parameters.
+/// Errors (run): PowerSGD, because its error feedback belongs to workers and not to parameters.
 void check_migrates(const Program& program);
 
 }  // namespace trireme

@@ -52,16 +52,16 @@ int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t 
 }
 
 ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches,
-                            const std::vector<ReplicaProgress>& begun, bool writes, ReplicaPlaces places) {
+                            const std::vector<ReplicaProgress>& begun, bool writes, ReplicaHosting hosting) {
   const int replicas = int(begun.size());
   ReplicaStopOptions options{.replicas = replicas,
                              .equal_steps = equal_steps(batches, replicas),
-                             .all_here = places == ReplicaPlaces::threads};
+                             .all_here = hosting == ReplicaHosting::threads};
   for (const ReplicaProgress& one : begun) options.begun.push_back(one.steps);
   const bool may_fail = experiment.replicas.clock && !experiment.replicas.clock->failures.empty();
   options.can_end = options.all_here
                         ? !may_fail
-                        : places == ReplicaPlaces::processes && update.stops() != UpdatePolicy::Stops::anywhere;
+                        : hosting == ReplicaHosting::processes && update.stops() != UpdatePolicy::Stops::anywhere;
   if (!writes) return options;
   options.checkpoint_steps = steps_of(experiment.checkpoint.every, batches.steps_per_epoch(0));
   options.checkpoint_samples = std::max<int64_t>(1, samples_of(experiment.checkpoint.every, batches, experiment.batch));

@@ -33,11 +33,12 @@ int64_t steps_of_run(const Length& length, const ReplicaBatches& batches, int re
 /// Returns the samples of all replicas within `length`. `batch`: of all replicas together.
 int64_t samples_of(const Length& length, const ReplicaBatches& batches, int64_t batch);
 
-enum class ReplicaPlaces { threads, processes, clients };
+/// What executes the replicas: threads of this process, ranks of a run of processes, or clients of a server.
+enum class ReplicaHosting { threads, processes, clients };
 
 /// Returns the options for stopping replicas that have made the steps `begun`. `writes`: the run writes checkpoints.
 ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& update, const ReplicaBatches& batches,
-                            const std::vector<ReplicaProgress>& begun, bool writes, ReplicaPlaces places);
+                            const std::vector<ReplicaProgress>& begun, bool writes, ReplicaHosting hosting);
 
 /// Errors (user): checkpoints that a run of this plan cannot write or resume. `resumes`: the run resumes one. `serves`:
 /// the replicas are in other processes, and a server writes its own state.

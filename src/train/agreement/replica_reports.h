@@ -18,7 +18,7 @@ Request report_of_beginning(double seconds);
 Request report_of(const TrainedStep& step);
 Request report_of(const ReplicaSnapshot& snapshot);
 Request report_of(int device, const MemoryUse& use);
-/// Requests the end of the run: the replica's process was asked to end.
+/// Requests the end of the run: the replica's process has received a signal to end.
 Request report_of_end();
 /// A replica's part of a checkpoint, for any replica but the first: TrainingState::agreement and its texts.
 Request report_of(const TrainingState& part);

@@ -39,8 +39,8 @@ class ReplicaStops {
   ReplicaStops(UpdatePolicy& update, const ReplicaStopOptions& options, int64_t samples);
 
   bool by_samples() const { return by_samples_; }
-  /// True if replicas come to a common stop at all, by samples.
-  bool meets() const { return by_samples_ && (writes() || options_.can_end); }
+  /// True if the replicas come to common stops at all, by samples.
+  bool have_common_stops() const { return by_samples_ && (writes() || options_.can_end); }
   bool writes() const { return options_.checkpoint_steps > 0; }
 
   /// Returns the number of samples of all replicas at the first checkpoint after `samples`, by samples; 0: no
@@ -71,7 +71,7 @@ class ReplicaStops {
   // -- by samples
 
   /// Leader. Call it between two steps. True if the replica must come to the common stop now. `held`: by the policy.
-  bool is_due(bool held) const { return meets() && (held || is_wanted_); }
+  bool is_due(bool held) const { return have_common_stops() && (held || is_wanted_); }
   /// Leader. Waits until all replicas have come. `is_done`: this replica makes no more steps. Returns true if all
   /// replicas are done.
   bool come(Hub& hub, ReplicaPolicy& policy, bool is_done);

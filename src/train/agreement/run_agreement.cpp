@@ -49,7 +49,7 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
     };
     return std::make_unique<RankWorld>(leaders, agreement.update().server(), take_report);
   };
-  return {make, ReplicaPlaces::processes};
+  return {make, ReplicaHosting::processes};
 }
 
 int64_t largest_exchange(const Experiment& experiment, const Model& model) {
@@ -75,7 +75,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
       batches_(experiment, data, synchronous_ ? plan.devices : plan.replicas, update_->evaluates_together()),
       begun_step_(beginning.step),
       begun_(progress_of(beginning, batches_, plan.replicas)),
-      stops_(*update_, stops_of(experiment, *update_, batches_, begun_, writes, make_world.places),
+      stops_(*update_, stops_of(experiment, *update_, batches_, begun_, writes, make_world.hosting),
              trireme::samples_of(begun_)),
       begun_seconds_(beginning.seconds),
       all_here_(!make_world.make),

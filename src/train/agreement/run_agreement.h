@@ -38,7 +38,7 @@ struct SnapshotShape;
 struct MakeReplicaWorld {
   /// Null: all replicas are in this process. When it is called, the agreement is complete except for its world.
   std::function<std::unique_ptr<HubWorld>(RunAgreement& agreement)> make = {};
-  ReplicaPlaces places = ReplicaPlaces::threads;
+  ReplicaHosting hosting = ReplicaHosting::threads;
 };
 
 /// Reasons for abort(). A run, and its processes, end normally after the first three (ends_well). kInterrupted also

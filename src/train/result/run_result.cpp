@@ -196,7 +196,7 @@ void describe_ending(const RunEnding& ending, const std::exception_ptr& error, c
   }
   if (ending.interrupted) {
     result.status = RunStatus::interrupted;
-    result.reason = ending.asked_rank > 0 ? fmt::format("rank {} was asked to end, by a signal", ending.asked_rank)
+    result.reason = ending.ended_rank > 0 ? fmt::format("rank {} received a signal to end", ending.ended_rank)
                                           : "stopped by the user";
   } else if (ending.diverged_step > 0) {
     result.status = RunStatus::failed;

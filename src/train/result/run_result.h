@@ -18,7 +18,7 @@ namespace trireme {
 /// Why a run ended before its full length.
 struct RunEnding {
   bool timed_out = false, interrupted = false;
-  int asked_rank = 0;         ///< another rank than 0 that was interrupted; 0: none
+  int ended_rank = 0;         ///< another rank than 0 that was interrupted; 0: none
   bool abandoned = false;     ///< workers were still busy after the waiting time that follows an interrupt
   int64_t diverged_step = 0;  ///< 0: never
   std::string diverged;       ///< what was not finite in that step, and on which rank

@@ -16,7 +16,7 @@ namespace trireme {
 struct HubEnds {
   std::unique_ptr<Communicator> exchange;
   std::unique_ptr<Communicator> overlap;  ///< for exchanges in the background, on a thread of its own
-  std::unique_ptr<Communicator> control;  ///< for agreement and unmetered exchanges: no links slow it down
+  std::unique_ptr<Communicator> control;  ///< for totals and unmetered exchanges: no links slow it down
   std::unique_ptr<Visits> visits;         ///< null: there is no server
 };
 

@@ -109,7 +109,7 @@ class VirtualHub final : public CommunicatorHub {
   }
 
   double total(double number, std::span<const int> members) override {
-    const auto exchange = meet(Queue::agreement, checked(members), {});
+    const auto exchange = arrive_and_wait(Queue::control, checked(members), {});
     const double sum = CommunicatorHub::total(number, exchange->present);
     pass(*exchange);
     return sum;
@@ -126,7 +126,7 @@ class VirtualHub final : public CommunicatorHub {
 
  protected:
   int sum(std::span<at::Tensor> tensors, std::span<const int> members) override {
-    const auto exchange = meet(Queue::exchange, checked(members), {tensors.begin(), tensors.end()});
+    const auto exchange = arrive_and_wait(Queue::exchange, checked(members), {tensors.begin(), tensors.end()});
     CommunicatorHub::sum(tensors, exchange->present);
     pass(*exchange);
     return int(exchange->present.size());
@@ -165,7 +165,7 @@ class VirtualHub final : public CommunicatorHub {
     return world_.attendance_.come({queue, collective, metered()}, std::move(members), replica(), std::move(tensors));
   }
   /// Waits until all members have arrived.
-  std::shared_ptr<Gathered> meet(Queue queue, std::vector<int> members, std::vector<at::Tensor> tensors) {
+  std::shared_ptr<Gathered> arrive_and_wait(Queue queue, std::vector<int> members, std::vector<at::Tensor> tensors) {
     auto exchange = come(queue, Collective::all_reduce, std::move(members), std::move(tensors));
     world_.attendance_.wait(*exchange);
     return exchange;

@@ -20,7 +20,7 @@ void check_alike(const Message& a, const Message& b, int client) {
   const auto refuse = [&](const char* why) {
     fail_run({fmt::format("client {}", client), "called a collective", why, ""});
   };
-  if (a.verb != b.verb) refuse("the other clients called one of another kind");
+  if (a.verb != b.verb) refuse("called another kind of collective than the other clients");
   if (a.tensors.size() != b.tensors.size()) refuse("its number of tensors differs from the other clients'");
   for (size_t t = 0; t < a.tensors.size(); ++t)
     if (a.tensors[t].scalar_type() != b.tensors[t].scalar_type() ||

@@ -71,7 +71,7 @@ class RemoteServer final : public HubWorld {
  private:
   enum class Is {
     awaited,  ///< has never been present
-    joined,   ///< has not been told to begin
+    joined,   ///< has not received the start message
     here,
     left,  ///< has finished
     lost

@@ -1,4 +1,4 @@
-#include "cli/agreement.h"
+#include "cli/same_input.h"
 
 #include <fmt/format.h>
 
@@ -70,12 +70,12 @@ std::string text_of(const nlohmann::json& values, const std::string& key) {
 
 }  // namespace
 
-std::string agreement(const ExperimentOptions& options, const Model& model, const TaskData& data, bool own_data) {
+std::string compared_input(const ExperimentOptions& options, const Model& model, const TaskData& data, bool own_data) {
   return flat_table(options, model, data, kOwn, own_data).dump();
 }
 
-std::string strict_agreement(const ExperimentOptions& options, const std::string& plan, const RunSpec& experiment,
-                             const Model& model, const TaskData& data) {
+std::string compared_input_of_rank(const ExperimentOptions& options, const std::string& plan, const RunSpec& experiment,
+                                   const Model& model, const TaskData& data) {
   nlohmann::json flat = flat_table(options, model, data, kOfMachine);
   flat["--plan"] = plan;
   flat["seed"] = experiment.seed;
