@@ -22,7 +22,7 @@ jobs=$(nproc)
 [ "$jobs" -le $((memory_gib / 2)) ] || jobs=$((memory_gib / 2))
 [ "$jobs" -ge 1 ] || jobs=1
 # A build takes minutes: say what it does and how long, in one line. Of one core, as measured on a Xeon (docs/speed.md).
-readonly SECONDS_PER_FILE=6
+readonly SECONDS_PER_FILE=5
 files=$(ninja -C build -n "${1:-all}" 2>/dev/null | grep -c 'Building CXX') || true
 if [ "$files" -gt 0 ]; then
   echo "build: ${1:-program, libraries, tests and benchmarks}: $files files to compile, $jobs at a time, in about" \

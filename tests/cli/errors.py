@@ -98,7 +98,7 @@ class ExperimentFile(CliTest):
         self.all_refused((["train", "e.toml", "--set", assignment], says) for assignment, says in (
                                  ("optimizer.learning_rat=1", ["--set optimizer.learning_rat=1", "optimizer.learning_rate"]),
                                  ("device_memory=2 s", ["--set device_memory=2 s", "2 s"]),
-                                 ("data.pad_to_multiple_of=4", ["data.pad_to_multiple_of: 4", "mnist have no padding", "leave it out"]),
+                                 ("data.pad_to_multiple_of=4", ["--set data.pad_to_multiple_of=4: 4", "mnist have no padding", "leave it out"]),
                                  ("data.pad_to_multiple_of=-1", ["data.pad_to_multiple_of", "-1"]),
                                  ("model.hidden=3", ["--set model.hidden=3", "did you mean", "model.options.hidden"]),
                                  ("nonsense", ["--set nonsense", "key=value"])))

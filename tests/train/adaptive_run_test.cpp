@@ -331,7 +331,7 @@ TEST_F(ChangingPlans, LessMemory) {
   ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
   ASSERT_EQ(r.changes.size(), 1u);
   EXPECT_GE(r.changes[0].step, 10);
-  EXPECT_THAT(r.changes[0].reason, HasSubstr("data lacks "));
+  EXPECT_THAT(r.changes[0].reason, HasSubstr("\"data\" lacks "));
   Losses fits;
   EXPECT_EQ(run(forecaster.plan(adapter.current()), fits, nullptr).status, RunStatus::ok) << "with the limit enforced";
   ASSERT_EQ(adaptive.losses.size(), 60u);
