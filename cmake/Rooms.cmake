@@ -32,7 +32,7 @@ include(Precompiled)
 
 # trireme_room(name [COORDINATES] [DEPENDS room...] [LIBRARIES target...] [BATCH n]): sources are all .cpp files below src/<name>, compiled n at a
 # time (1: each by itself, for a room whose files use the same names for the same things). COORDINATES: the room reads, prints, or decides for other rooms
-# what to compute.
+# what to compute; it is compiled quickly (TRIREME_QUICKLY_COMPILED).
 function(trireme_room name)
   cmake_parse_arguments(ROOM "COORDINATES" "BATCH" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
   if(NOT ROOM_BATCH)
