@@ -1,3 +1,24 @@
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
 #include "trireme/program.h"
 
-int main(int argc, char** argv) { return trireme::run_program(argc, argv); }
+namespace {
+
+/// Called after the destructors of this program's own static objects and before those of the libraries'. These take
+/// 0.08 s (libtorch and 280 others) and free only what ends with the process.
+void end_without_libraries(int code, void*) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they report at the very end
+  ::on_exit(end_without_libraries, nullptr);
+#endif
+  return trireme::run_program(argc, argv);
+}

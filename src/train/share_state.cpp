@@ -4,6 +4,8 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "base/memory.h"
 #include "comm/rendezvous/text_messages.h"
@@ -11,52 +13,79 @@
 namespace trireme {
 namespace {
 
-using nlohmann::json;
+/// One tensor of a state without its values.
+struct SharedTensor {
+  size_t map = 0;    ///< place in maps_of(), one more for the optimizer's states
+  std::string name;  ///< in that map
+  size_t index = 0;  ///< among the optimizer's tensors of this name
+  int type = 0;      ///< at::ScalarType
+  Shape shape;
+};
 
-/// Calls `each` with a path to every tensor of the state: index of its map, its name there, its index among several.
+/// Everything that rank 0 tells the other ranks before the values of the tensors.
+struct Beginning {
+  bool writes_checkpoints = false;
+  bool resumes = false;
+  int64_t step = 0;
+  double seconds = 0;
+  bool awaits_evaluation = false;
+  decltype(TrainingState::agreement_texts) texts = {};
+  decltype(TrainingState::updates) updates = {};
+  std::vector<SharedTensor> tensors = {};
+};
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SharedTensor, map, name, index, type, shape)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Beginning, writes_checkpoints, resumes, step, seconds, awaits_evaluation, texts,
+                                   updates, tensors)
+
+template <typename State>
+auto maps_of(State& state) {
+  return std::array{&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement};
+}
+
+/// Calls `each` with every tensor of the state and its description.
 template <typename State, typename Each>
 void for_each_tensor(State& state, Each each) {
-  const std::array maps{&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement};
+  const auto describe = [&](size_t map, const std::string& name, size_t index, auto& tensor) {
+    each(SharedTensor{map, name, index, int(tensor.scalar_type()), tensor.sizes().vec()}, tensor);
+  };
+  const auto maps = maps_of(state);
   for (size_t m = 0; m < maps.size(); ++m)
-    for (auto& [name, tensor] : *maps[m]) each(json{m, name, 0}, tensor);
+    for (auto& [name, tensor] : *maps[m]) describe(m, name, 0, tensor);
   for (auto& [name, states] : state.optimizer)
-    for (size_t k = 0; k < states.size(); ++k) each(json{maps.size(), name, k}, states[k]);
+    for (size_t k = 0; k < states.size(); ++k) describe(maps.size(), name, k, states[k]);
 }
 
-at::Tensor& tensor_at(TrainingState& state, const json& path) {
-  const std::array maps{&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement};
-  const auto map = path.at(0).get<size_t>(), k = path.at(2).get<size_t>();
-  const auto name = path.at(1).get<std::string>();
-  if (map < maps.size()) return (*maps[map])[name];
-  std::vector<at::Tensor>& states = state.optimizer[name];
-  if (states.size() <= k) states.resize(k + 1);
-  return states[k];
+at::Tensor& tensor_of(TrainingState& state, const SharedTensor& shared) {
+  const auto maps = maps_of(state);
+  if (shared.map < maps.size()) return (*maps[shared.map])[shared.name];
+  std::vector<at::Tensor>& states = state.optimizer[shared.name];
+  if (states.size() <= shared.index) states.resize(shared.index + 1);
+  return states[shared.index];
 }
 
-/// Describes everything except the values.
-json described(const ResumedState& resumed) {
-  json tensors = json::array();
-  for_each_tensor(resumed.state, [&](json path, const at::Tensor& tensor) {
-    tensors.push_back({std::move(path), int(tensor.scalar_type()), tensor.sizes().vec()});
-  });
-  return {{"step", resumed.step},
-          {"seconds", resumed.seconds},
-          {"texts", resumed.state.agreement_texts},
-          {"awaits_evaluation", resumed.awaits_evaluation},
-          {"updates", resumed.state.updates},
-          {"tensors", std::move(tensors)}};
+Beginning beginning_of(const RunOptions& options) {
+  Beginning beginning{.writes_checkpoints = options.writes_checkpoints, .resumes = options.resumed.has_value()};
+  if (!options.resumed) return beginning;
+  const ResumedState& resumed = *options.resumed;
+  beginning.step = resumed.step;
+  beginning.seconds = resumed.seconds;
+  beginning.awaits_evaluation = resumed.awaits_evaluation;
+  beginning.texts = resumed.state.agreement_texts;
+  beginning.updates = resumed.state.updates;
+  for_each_tensor(resumed.state,
+                  [&](SharedTensor shared, const at::Tensor&) { beginning.tensors.push_back(std::move(shared)); });
+  return beginning;
 }
 
-ResumedState room_for(const json& described) {
-  ResumedState resumed;
-  described.at("step").get_to(resumed.step);
-  described.at("seconds").get_to(resumed.seconds);
-  described.at("texts").get_to(resumed.state.agreement_texts);
-  described.at("awaits_evaluation").get_to(resumed.awaits_evaluation);
-  described.at("updates").get_to(resumed.state.updates);
-  for (const json& entry : described.at("tensors"))
-    tensor_at(resumed.state, entry.at(0)) =
-        at::empty(entry.at(2).get<Shape>(), at::TensorOptions().dtype(at::ScalarType(entry.at(1).get<int>())));
+/// A state of the same shapes as rank 0's, without its values.
+ResumedState room_for(const Beginning& beginning) {
+  ResumedState resumed{
+      .step = beginning.step, .seconds = beginning.seconds, .awaits_evaluation = beginning.awaits_evaluation};
+  resumed.state.agreement_texts = beginning.texts;
+  resumed.state.updates = beginning.updates;
+  for (const SharedTensor& shared : beginning.tensors)
+    tensor_of(resumed.state, shared) = at::empty(shared.shape, at::TensorOptions().dtype(at::ScalarType(shared.type)));
   return resumed;
 }
 
@@ -65,15 +94,13 @@ ResumedState room_for(const json& described) {
 void share_beginning(RunOptions& options) {
   const DeviceScope uncharged(kNoDevice);
   Communicator& world = options.process->states();
-  json beginning{{"writes_checkpoints", options.writes_checkpoints}, {"resumed", json()}};
-  if (options.resumed) beginning["resumed"] = described(*options.resumed);
   std::string text;
-  json::to_cbor(beginning, text);
-  beginning = json::from_cbor(broadcast_text(world, text));
-  beginning.at("writes_checkpoints").get_to(options.writes_checkpoints);
-  if (beginning.at("resumed").is_null()) return;
-  if (world.rank() != 0) options.resumed = room_for(beginning.at("resumed"));
-  for_each_tensor(options.resumed->state, [&](const json&, at::Tensor& tensor) {
+  nlohmann::json::to_cbor(beginning_of(options), text);
+  const auto beginning = nlohmann::json::from_cbor(broadcast_text(world, text)).get<Beginning>();
+  options.writes_checkpoints = beginning.writes_checkpoints;
+  if (!beginning.resumes) return;
+  if (world.rank() != 0) options.resumed = room_for(beginning);
+  for_each_tensor(options.resumed->state, [&](const SharedTensor&, at::Tensor& tensor) {
     tensor = tensor.contiguous();
     if (tensor.numel() > 0) world.broadcast(tensor, 0);
   });

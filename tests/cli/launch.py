@@ -317,7 +317,7 @@ class Launch(LaunchTest):
         ])
         self.refused("launch", "--ssh", "false", "--hosts", "x:1,y:1", "train", "e.toml", says=["trireme: host ", " ended with exit code 1"], code=1)
         self.refused("launch", "--ssh", "nosuch", "--hosts", "x:1,y:1", "train", "e.toml",
-                     says=["host x", '"nosuch" is not a program on this machine'], code=127)
+                     says=["trireme: host ", '"nosuch" is not a program on this machine'], code=127)
         self.environment.update(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="29777", TRIREME_INTERFACE="nosuch0")
         self.refused("train", "e.toml", says=["TRIREME_INTERFACE", "nosuch0", "lo (127.0.0.1"])
         self.refused("train", "e.toml", "--backend", "mpi", says=["TRIREME_INTERFACE", "MPI chooses"])
