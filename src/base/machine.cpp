@@ -14,6 +14,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 

@@ -1,6 +1,7 @@
 #include "trireme/communicator.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "base/seconds.h"
 

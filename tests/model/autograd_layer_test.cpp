@@ -1,6 +1,7 @@
 // AutogradLayer: gradients of what a subclass computes, in and out of inference mode, on several threads; what it
 // keeps, how long.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // A TorchScript file as an experiment's model: how it is named, that training begins with its values, and what a user
 // is told.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/jit/api/module.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 // The only file that includes the headers of CUDA and of c10d's NCCL.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 #include "comm/process/process_communicator.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,6 @@
 #include "model/import/script_file.h"
 
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>

@@ -1,6 +1,7 @@
 #include "runtime/replicas/compression.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <cmath>
