@@ -14,7 +14,7 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 SOURCE = pathlib.Path(__file__).resolve().parent / "extension"
-LONGEST = 300  # seconds of a command
+LONGEST = 800  # seconds of a command
 
 EXPERIMENT = """
 name = "rings"

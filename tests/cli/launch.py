@@ -1,5 +1,6 @@
 """Workers that are processes: trireme launch, and the environments of other launchers."""
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,13 +15,25 @@ LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """From a range that the system does not give to others that ask for any port."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
 
 
 def listens_everywhere(pid):
-    sockets = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    sockets = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            sockets.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except OSError:
+            pass  # closed meanwhile
     for table in ("tcp", "tcp6"):
         for line in text_of(f"/proc/{pid}/net/{table}").splitlines()[1:]:
             place, state, inode = (line.split()[k] for k in (1, 3, 9))
@@ -109,8 +122,8 @@ class Launch(LaunchTest):
         """Rank 0 is also the server, whose threads wait for what the other one sends; the other one visits while rank 0 waits for it."""
         for slow, policy in ((0, "local-sgd,every=2 steps"), (1, "easgd,period=1")):
             self.write("slow.toml", support.EXPERIMENT + f"\n[[cluster.worker.change]]\nat_step = 0\nworker = {slow}\nslower = 3000\n")
-            self.trireme("launch", "-n", "2", "train", "slow.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--steps", "3",
-                         "--json", "row.json")
+            self.trireme("launch", "-n", "2", "train", "slow.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--set", "time_limit=0 s",
+                         "--steps", "3", "--json", "row.json", seconds=300)
             row = self.json("row.json")["rows"][0]
             self.assertEqual(row["status"], "ok", row["reason"])
             self.assertGreater(row["curve"][-1]["seconds"], 2, "else nothing waited for long")
@@ -332,7 +345,8 @@ class Launch(LaunchTest):
         mpirun = shutil.which("mpirun")
         if not mpirun:
             self.skipTest("no mpirun on this machine")
-        environment = {**self.environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        environment = {**self.environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                       "OMPI_MCA_odls_base_sigkill_timeout": "4"}
         command = [mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(processes), support.PROGRAM, "train", "e.toml",
                    "--data-dir", self.data, *arguments]
         process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

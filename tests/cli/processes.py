@@ -61,9 +61,9 @@ class Processes(CliTest):
     def ends(self, process, code, says, seconds=10):
         """With one line that is not a log's."""
         try:
-            self.assertEqual(process.wait(seconds), code, process.said())
+            self.assertEqual(process.wait(seconds * BUSY), code, process.said())
         except subprocess.TimeoutExpired:
-            self.fail(f"still runs after {seconds} s: {process.said()}")
+            self.fail(f"still runs after {seconds * BUSY} s: {process.said()}")
         lines = [line for line in process.said().splitlines() if line.startswith("trireme: ")]
         self.assertEqual(len(lines), 1 if code else 0, process.said())
         for words in says:
@@ -109,6 +109,7 @@ class Processes(CliTest):
         wait_until(lambda: "client 0 was lost" in server.said(), 10)
         first.send_signal(signal.SIGCONT)
         wait_until(lambda: "client 0 has returned" in server.said())
+        wait_until(lambda: first.said().count("client 0 of 2: ") == 2)  # until then it would try to join again
         server.send_signal(signal.SIGINT)
         self.assertEqual(server.wait(5 * BUSY), 1)
         for client in (first, again):

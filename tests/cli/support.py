@@ -115,11 +115,11 @@ class CliTest(unittest.TestCase):
         """Runs to the end, checks the exit code, and returns (standard output, standard error)."""
         process = self.start(*arguments, data=data)
         try:
-            out, err = process.communicate(timeout=seconds)
+            out, err = process.communicate(timeout=seconds * BUSY)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            self.fail(f"{arguments} did not end within {seconds} s")
+            self.fail(f"{arguments} did not end within {seconds * BUSY} s")
         self.assertEqual(process.returncode, code, f"{arguments}: {out}\n{err}")
         return out, err
 

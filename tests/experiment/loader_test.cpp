@@ -188,11 +188,11 @@ TEST_F(Loading, StopsInTheMiddle) {
 }
 
 TEST_F(Loading, CountsTheTimeSpentInLoad) {
-  set->pause = std::chrono::milliseconds(20);
+  set->pause = std::chrono::milliseconds(200);
   for (int threads : {0, 1}) {
     Loader loader(plan(), {.threads = threads, .readers = 2}, never);
     loader.take(0).load({0, 3});
-    EXPECT_GE(loader.take_load_seconds(0), 0.015);
+    EXPECT_GE(loader.take_load_seconds(0), 0.1);
     EXPECT_EQ(loader.take_load_seconds(0), 0);
     EXPECT_EQ(loader.take_load_seconds(1), 0);
   }

@@ -117,7 +117,7 @@ TEST(RunFolder, IsReadableAfterAKill) {
     }
   }
   auto enough = [&] { return fs::exists(path / "metrics.jsonl") && fs::file_size(path / "metrics.jsonl") > 2000; };
-  for (int i = 0; i < 5000 && !enough(); ++i) ::usleep(1000);
+  for (int i = 0; i < 60000 && !enough(); ++i) ::usleep(1000);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ASSERT_TRUE(enough());

