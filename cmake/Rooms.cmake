@@ -27,6 +27,15 @@ endif()
 
 # For code whose own speed does not matter: compiled in half the time of -O3. At -Og g++ 12 takes std::regex's states for uninitialized.
 set(TRIREME_QUICKLY_COMPILED $<$<CONFIG:Release>:-Og> $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
+# Newer g++ set these options by level, and refuse a precompiled header of another setting.
+include(CheckCXXCompilerFlag)
+foreach(option unroll-only-small-loops vzeroupper)
+  string(MAKE_C_IDENTIFIER "TRIREME_HAS_${option}" known)
+  check_cxx_compiler_flag(-m${option} ${known})
+  if(${known})
+    list(APPEND TRIREME_QUICKLY_COMPILED $<$<CONFIG:Release>:-m${option}>)
+  endif()
+endforeach()
 
 include(Precompiled)
 
