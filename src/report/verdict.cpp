@@ -38,7 +38,7 @@ std::string which(const Verdict& verdict, const std::string& by_clock) {
   const char* unit = verdict.by_epochs ? "epoch" : "step";
   if (verdict.fastest.size() == 1)
     return fmt::format("Fastest{}: {}, {} per {}", by_clock, row_name(first), time_text(pace), unit);
-  const Pace slowest = *verdict.pace(*verdict.fastest.back());
+  const RowPace slowest = *verdict.pace(*verdict.fastest.back());
   if (slowest.median == pace)
     return fmt::format("Equally fast{}: {}, {} per {}", by_clock, names_of(verdict.fastest), time_text(pace), unit);
   return fmt::format("Too close to call{}: {}, {} to {} per {}", by_clock, names_of(verdict.fastest), time_text(pace),
@@ -65,7 +65,7 @@ std::string by_how_much(const Verdict& verdict) {
 std::string how_sure(const Verdict& verdict) {
   std::vector<const RunResult*> decisive = verdict.fastest;
   if (verdict.next) decisive.push_back(verdict.next);
-  const Pace first = *verdict.pace(*decisive.front()), last = *verdict.pace(*decisive.back());
+  const RowPace first = *verdict.pace(*decisive.front()), last = *verdict.pace(*decisive.back());
   if (decisive.size() < 2 || !is_real(*decisive.front()) || (first.low == first.high && last.low == last.high))
     return "";
   const char* times = verdict.by_epochs ? "times" : "steps";
@@ -86,6 +86,10 @@ std::string how_sure(const Verdict& verdict) {
       times, first.high < last.low ? "lie apart" : fmt::format("overlap by less than {:.0f} %", 100 * kWideOverlap));
 }
 
+std::string some_or_all(const std::vector<const RunResult*>& rows, const std::vector<const RunResult*>& all) {
+  return rows.size() > 1 && rows.size() == all.size() ? "all rows" : names_of(rows);
+}
+
 /// Empty if no row scatters.
 std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
   std::vector<const RunResult*> scattered;
@@ -99,10 +103,10 @@ std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
   }
   if (scattered.empty()) return "";
   return fmt::format(
-      "Steps scatter ({}: the 90th percentile is up to {:.1f} times the 10th). Other programs on the machine or "
-      "samples "
-      "of unequal length do that. {}.",
-      names_of(scattered), most, measure_again(scattered));
+      "Steps scatter ({}: the 90th percentile is up to {:.1f} times the 10th): other programs on the machine do that, "
+      "or "
+      "samples of unequal length. Measure again on an idle machine.",
+      some_or_all(scattered, rows), most);
 }
 
 std::string prediction_sentence(const std::vector<const RunResult*>& rows) {
@@ -118,12 +122,11 @@ std::string prediction_sentence(const std::vector<const RunResult*>& rows) {
   }
   if (far.empty()) return "";
   return fmt::format(
-      "Predicted and measured steps differ by a factor of up to {:.1f} ({}). The machine may have been busy during "
-      "these "
-      "runs or while layers were measured before them, or the predictions do not hold here: if they differ as much in "
-      "a "
-      "second comparison on an idle machine, believe the measured times.",
-      most, names_of(far));
+      "Predicted and measured steps differ by a factor of up to {:.1f} ({}): the machine may have been busy during the "
+      "runs or while layers were measured before them, or the predictions do not hold here. Believe times that a "
+      "second "
+      "comparison repeats.",
+      most, some_or_all(far, rows));
 }
 
 }  // namespace
@@ -138,12 +141,12 @@ std::string names_of(const std::vector<const RunResult*>& rows) {
   return named == rows.size() ? text : fmt::format("{} and {} more", text, rows.size() - named);
 }
 
-std::optional<Pace> Verdict::pace(const RunResult& row) const {
+std::optional<RowPace> Verdict::pace(const RunResult& row) const {
   const std::optional<double> median = by_epochs          ? row.epoch_seconds
                                        : row.step_seconds ? Value(row.step_seconds->median)
                                                           : std::nullopt;
   if (!is_fair(row) || !median || !std::isfinite(*median)) return std::nullopt;
-  Pace pace{*median, *median, *median};
+  RowPace pace{*median, *median, *median};
   // By a modelled clock steps differ in what they do; measured again they take the same time.
   if (measured && is_real(row) && row.step_seconds && row.step_seconds->median > 0) {
     pace.low *= row.step_seconds->p10 / row.step_seconds->median;
@@ -152,7 +155,7 @@ std::optional<Pace> Verdict::pace(const RunResult& row) const {
   return pace;
 }
 
-bool overlap_widely(const Pace& a, const Pace& b) {
+bool overlap_widely(const RowPace& a, const RowPace& b) {
   const double shorter = std::min(a.high - a.low, b.high - b.low);
   const double overlap = std::min(a.high, b.high) - std::max(a.low, b.low);
   return shorter > 0 ? overlap > kWideOverlap * shorter : overlap >= 0;

@@ -28,7 +28,7 @@ constexpr int64_t kFewSteps = 20;
 constexpr int64_t kMoreSteps = 4;
 
 /// The time by which rows are ranked: seconds of a step, or of an epoch.
-struct Pace {
+struct RowPace {
   double median = 0;
   double low = 0, high = 0;  ///< 10th and 90th percentile; equal to `median` where the time is modelled or simulated
 };
@@ -44,14 +44,14 @@ struct Verdict {
   const RunResult* single = nullptr;  ///< the row of one device, if it has a time that can be compared
 
   /// Not set for rows that are not ok and for rows with more workers than cores, whose times cannot be compared.
-  std::optional<Pace> pace(const RunResult& row) const;
+  std::optional<RowPace> pace(const RunResult& row) const;
 };
 
 /// `rows` have the same clock. `measured`: false if they were simulated.
 Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured = true);
 
 /// Returns true if the overlap of both intervals is wide.
-bool overlap_widely(const Pace& a, const Pace& b);
+bool overlap_widely(const RowPace& a, const RowPace& b);
 
 /// Returns the sentences about the fastest row: which, by how much, how sure, how to measure again. `clock`: as of
 /// clock_of(). Empty if there is none.
