@@ -213,7 +213,7 @@ int run_compare(const CompareOptions& options) {
   if (predictions)
     if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
   const bool all_there = finish_folder(folder, result).empty();
-  std::cout << "\n" << comparison_table(result, standard_output_style());
+  std::cout << "\n" << answer(result, options.details, standard_output_style());
   std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string()
             << "\n"
             << std::flush;

@@ -85,17 +85,12 @@ std::string first_at_target(const std::vector<const RunResult*>& rows, const Ver
 
 }  // namespace
 
-std::vector<std::string> summary(const ExperimentResult& result) {
-  std::vector<std::string> sentences = {what_ran(result)};
-  if (const std::string accuracy = accuracy_of_predictions(result); !accuracy.empty()) sentences.push_back(accuracy);
-  if (result.generated_data)
-    sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
-  std::vector<std::string> clocks;
+std::vector<std::string> verdict_sentences(const ExperimentResult& result) {
+  std::vector<std::string> clocks, sentences;
   for (const RunResult& row : result.rows)
     if (std::find(clocks.begin(), clocks.end(), clock_of(row)) == clocks.end()) clocks.push_back(clock_of(row));
-  std::vector<const RunResult*> rows;
   for (const std::string& clock : clocks) {
-    rows.clear();
+    std::vector<const RunResult*> rows;
     for (const RunResult& row : result.rows)
       if (clock_of(row) == clock) rows.push_back(&row);
     const Verdict verdict = verdict_of(rows, result.simulated.empty());
@@ -104,7 +99,16 @@ std::vector<std::string> summary(const ExperimentResult& result) {
       sentences.push_back(std::move(first));
   }
   for (std::string& doubt : doubts(result)) sentences.push_back(std::move(doubt));
-  rows.clear();
+  return sentences;
+}
+
+std::vector<std::string> summary(const ExperimentResult& result) {
+  std::vector<std::string> sentences = {what_ran(result)};
+  if (const std::string accuracy = accuracy_of_predictions(result); !accuracy.empty()) sentences.push_back(accuracy);
+  if (result.generated_data)
+    sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
+  for (std::string& sentence : verdict_sentences(result)) sentences.push_back(std::move(sentence));
+  std::vector<const RunResult*> rows;
   for (const RunResult& row : result.rows) rows.push_back(&row);
   if (const RunResult* row = best(rows, peak_memory); row && rows.size() > 1)
     sentences.push_back(fmt::format("Least memory per device: {}, {} at its peak.", row_name(*row),
