@@ -56,10 +56,10 @@ struct TrainingResult {
   std::string reason = {};  ///< why not ok, one line
   std::string plan = {};    ///< in short: "data 2 x tensor 2"
   std::vector<std::string> warnings = {};
-  std::optional<double> step_seconds = {};  ///< median of a step
-  std::optional<double> samples_per_second = {};
-  std::vector<int64_t> peak_memory = {};  ///< bytes of tensors, by device
-  std::vector<TrainingStep> steps = {};   ///< the loss curve
+  std::optional<double> step_seconds = {};        ///< median of a step
+  std::optional<double> samples_per_second = {};  ///< samples of a step / step_seconds; under a policy, of the run
+  std::vector<int64_t> peak_memory = {};          ///< bytes of tensors, by device
+  std::vector<TrainingStep> steps = {};           ///< the loss curve
   std::vector<TrainingEvaluation> evaluations = {};
   TensorMap weights = {};  ///< trained parameters and buffers by name, on the CPU; empty unless ok
 };

@@ -65,7 +65,8 @@ int run_join(const ClientOptions& options);
 struct CompareOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;
-  bool predict = true;  ///< show predicted next to measured values
+  bool predict = true;   ///< show predicted next to measured values
+  bool details = false;  ///< print all tables, not only the first answer
   std::string json;
 };
 int run_compare(const CompareOptions& options);
@@ -73,7 +74,8 @@ int run_compare(const CompareOptions& options);
 struct SimulateOptions {
   ExperimentOptions experiment;  ///< `out`: a run folder is written there; empty: none
   CostSourceOptions prediction;
-  std::string epochs;  ///< epochs to the target, in the form of parse_epochs (cost/epochs_file.h); empty: unknown
+  std::string epochs;    ///< epochs to the target, in the form of parse_epochs (cost/epochs_file.h); empty: unknown
+  bool details = false;  ///< as CompareOptions::details
   std::string json;
 };
 /// Prints the table of `compare` with predicted values.
@@ -174,7 +176,8 @@ int list_checkpoints(const std::filesystem::path& path, std::ostream& out);
 /// Reads every byte of all checkpoints, or of one, and prints a line for each. Returns 1 if any is damaged.
 int verify_checkpoints(const std::filesystem::path& path, std::ostream& out);
 
-/// Prints the table of a run folder and writes its report.html again from run.json and trace.json.
-int run_report(const std::filesystem::path& folder);
+/// Prints the first answer of a run folder (`details`: all tables) and writes its report.html again from run.json and
+/// trace.json.
+int run_report(const std::filesystem::path& folder, bool details);
 
 }  // namespace trireme

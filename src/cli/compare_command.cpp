@@ -42,6 +42,13 @@ StepReport step_report_from(const nlohmann::json& m) {
   return r;
 }
 
+/// Returns what `work` returns; a line shows the phase if it lasts.
+template <typename Work>
+auto in_phase(Progress& progress, const char* name, const Work& work) {
+  const ShownPhase phase(progress, name);
+  return work();
+}
+
 class Comparison {
  public:
   Comparison(const CompareOptions& options, const RunSpec& experiment, Progress& progress, RunFolder& folder)
@@ -154,6 +161,23 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const R
   }
 }
 
+/// Plans and predicts until nothing is measured again, says what could not be predicted, and keeps the profile.
+void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const RunSpec& experiment,
+                        const Model& model, const TaskData& data, Predictions& predictions,
+                        const CompareOptions& options, const RunFolder& folder, Progress& progress) {
+  const std::vector<Known> before = known;
+  std::vector<std::string> problems;
+  in_phase(progress, "measuring layers and links, planning", [&] {
+    predictions.settle([&] {
+      known = before;
+      problems.clear();
+      plan_and_predict(jobs, known, experiment, model, data, predictions, options, folder, problems);
+    });
+  });
+  for (const std::string& problem : problems) progress.say(problem);
+  predictions.keep();
+}
+
 /// Runs the jobs that have no row yet, and adds all rows to `result` one by one.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
               const RunSpec& experiment, Progress& progress, RunFolder& folder, ExperimentResult& result) {
@@ -181,39 +205,34 @@ int run_compare(const CompareOptions& options) {
   RunSpec experiment{options.experiment.read()};
   check_target("--json", options.json);
   check_emulation(experiment, *std::max_element(experiment.devices.begin(), experiment.devices.end()));
-  const TaskData data = open_data(experiment.data);
-  const Model model = build_model(experiment, data);
+  Progress progress;
+  const TaskData data = in_phase(progress, "reading the data", [&] { return open_data(experiment.data); });
+  const Model model = in_phase(progress, "building the model", [&] { return build_model(experiment, data); });
   std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
   std::vector<Known> known;
   for (const Job& job : jobs)
     known.push_back({ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)), {}});
 
   // Read here for its errors and its report. Each row's process reads its own.
-  ExperimentResult result = experiment_header(experiment, data, with_initial_weights(experiment, model));
+  ExperimentResult result = in_phase(progress, "reading the initial weights", [&] {
+    return experiment_header(experiment, data, with_initial_weights(experiment, model));
+  });
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
-  Progress progress;
   say_what_runs(experiment, result, progress);
   std::optional<Predictions> predictions;
   if (options.predict ||
       std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
     progress.say("predicting: layers and links are measured");
     predictions.emplace(experiment, model, data, options.prediction);
-    const std::vector<Known> before = known;
-    std::vector<std::string> problems;
-    predictions->settle([&] {
-      known = before;
-      problems.clear();
-      plan_and_predict(jobs, known, experiment, model, data, *predictions, options, folder, problems);
-    });
-    for (const std::string& problem : problems) progress.say(problem);
-    predictions->keep();
+    settle_predictions(jobs, known, experiment, model, data, *predictions, options, folder, progress);
   }
   run_jobs(jobs, known, options, experiment, progress, folder, result);
   if (predictions)
     if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
-  const bool all_there = finish_folder(folder, result).empty();
-  std::cout << "\n" << comparison_table(result, standard_output_style());
+  const bool all_there =
+      in_phase(progress, "writing the report", [&] { return finish_folder(folder, result).empty(); });
+  std::cout << "\n" << answer(result, options.details, standard_output_style());
   std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string()
             << "\n"
             << std::flush;

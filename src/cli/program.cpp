@@ -40,6 +40,8 @@ std::string version_text() {
                      trireme::join(version.backends));
 }
 
+constexpr const char* kDetailsHelp = "print all tables; without it: the table of what decides, and the verdict";
+
 std::string plan_help() { return "a plan file, or " + trireme::strategy_syntax(); }
 
 std::string trained_plan_help() {
@@ -71,6 +73,7 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   trireme::add_profile_flag(*verb, o.prediction);
+  verb->add_flag("--details", o.details, kDetailsHelp);
   verb->add_flag_callback(
       "--no-predict", [&o] { o.predict = false; }, "make no predictions: measure only the runs");
 }
@@ -87,6 +90,7 @@ void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
                    "epochs to the target: a file of measure-epochs, noise=2000[,least=12], or a table of batches "
                    "and epochs, 256:4,2048:4.5,8192:16");
   verb->add_option("--out", o.experiment.out, "run folder to write, with a report and timelines (default: none)");
+  verb->add_flag("--details", o.details, kDetailsHelp);
   verb->add_option("--json", o.json, "also write the predictions to this file, in the form of run.json");
 }
 
@@ -195,6 +199,12 @@ void add_measure_epochs(CLI::App& app, trireme::MeasureEpochsOptions& o) {
       ->check(trireme::whole_number(1));
   verb->add_option("--out", o.out,
                    "file to write, or to complete if it exists (default: the experiment's name with .epochs.json)");
+}
+
+void add_report(CLI::App& app, std::filesystem::path& folder, bool& details) {
+  auto* verb = app.add_subcommand("report", "print a run folder's table and write its report.html again");
+  verb->add_option("folder", folder, "run folder")->required();
+  verb->add_flag("--details", details, kDetailsHelp);
 }
 
 void add_export(CLI::App& app, trireme::ExportOptions& o) {
@@ -386,9 +396,8 @@ int trireme::run_program(int argc, char** argv) {
   add_export(app, exported);
   trireme::PlanVerbs plan(app);
   std::filesystem::path run_folder;
-  app.add_subcommand("report", "print a run folder's table and write its report.html again")
-      ->add_option("folder", run_folder, "run folder")
-      ->required();
+  bool details = false;
+  add_report(app, run_folder, details);
   CheckpointVerbs checkpoints(app);
   DataVerbs data(app);
   app.add_subcommand("doctor", "list what this machine has and what will be slow");
@@ -431,7 +440,7 @@ int trireme::run_program(int argc, char** argv) {
     if (app.got_subcommand("profile")) return run_profile(profile);
     if (app.got_subcommand("plan")) return plan.run();
     if (app.got_subcommand("export")) return run_export(exported);
-    if (app.got_subcommand("report")) return trireme::run_report(run_folder);
+    if (app.got_subcommand("report")) return trireme::run_report(run_folder, details);
     if (app.got_subcommand("checkpoints")) return checkpoints.run();
     if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
     return data.run();

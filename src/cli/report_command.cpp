@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-int run_report(const std::filesystem::path& folder) {
+int run_report(const std::filesystem::path& folder, bool details) {
   namespace fs = std::filesystem;
   if (!fs::is_directory(folder))
     fail_user({folder.string(), "is not a run folder", "there is no such folder",
@@ -25,7 +25,7 @@ int run_report(const std::filesystem::path& folder) {
   const bool traced = fs::exists(trace);
   if (traced) read_timelines(read_json_file(trace), result, trace.string());
   write_file_atomically(report, html_report(result));
-  std::cout << comparison_table(result, standard_output_style());
+  std::cout << answer(result, details, standard_output_style());
   if (const std::string status = written.value("status", "finished"); status != "finished")
     std::cout << "this run is not finished: its run.json says \"" << status << "\"\n";
   if (!traced) std::cout << "no trace.json: the report is without timelines\n";

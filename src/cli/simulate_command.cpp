@@ -87,7 +87,7 @@ int run_simulate(const SimulateOptions& options) {
   predictions.keep();
   predictions.describe_prices(result);
   complete_comparison(result);
-  std::cout << comparison_table(result, standard_output_style());
+  std::cout << answer(result, options.details, standard_output_style());
   if (options.experiment.out) {
     RunFolder folder(*options.experiment.out, IfExists::refuse);
     folder.finish(result);

@@ -20,6 +20,7 @@ namespace trireme {
 enum class RunStatus { ok, failed, timed_out, does_not_fit, skipped, interrupted };
 const char* name_of(RunStatus status);  ///< "ok", "failed", "timed out", "does not fit", "skipped", "interrupted"
 
+/// Times of the steps after warm-up. Everything that ranks rows by speed uses the median, or follows from it.
 struct StepSeconds {
   double median = 0, p10 = 0, p90 = 0;
 };
@@ -100,7 +101,9 @@ struct RunResult {
   std::string backend = kLocalBackend.name;  ///< of the workers (trireme/backend.h)
   bool oversubscribed = false;               ///< more workers than cores: the row's times mean nothing
   std::optional<StepSeconds> step_seconds;
-  std::optional<double> epoch_seconds;
+  std::optional<double> epoch_seconds;  ///< samples of an epoch / samples_per_second
+  /// Samples of a step / its median time. Under an update policy: all samples / the time of the whole run, because
+  /// replicas step on their own and exchange between steps.
   std::optional<double> samples_per_second;
   std::optional<double> scaling_efficiency;  ///< throughput / (devices x throughput of "single"); set by compare
   std::vector<double> busy_share;            ///< per device: share of step time spent computing

@@ -16,6 +16,8 @@ namespace trireme {
 namespace {
 
 constexpr const char* kNotMeasured = "–";
+constexpr size_t kLongestNames = 36;    ///< characters that the names of merged rows take
+constexpr size_t kMostDevices = 8;      ///< lines of devices per row; more are folded into one
 constexpr double kShownLoading = 0.01;  ///< share of step time below which the column is omitted
 
 double largest_of(const std::vector<RunResult>& rows, const std::function<Value(const RunResult&)>& value) {
@@ -106,7 +108,7 @@ std::vector<std::string> names_of(const std::vector<RunResult>& rows,
 const std::vector<Metric>* test_metrics(const RunResult& row) { return row.test ? &row.test->metrics : nullptr; }
 const std::vector<Metric>* final_metrics(const RunResult& row) { return &row.final_metrics; }
 
-void add_times(const std::vector<RunResult>& rows, Builder& table) {
+void add_step_time(const std::vector<RunResult>& rows, Builder& table) {
   auto median = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
   Scale scale = scale_for(kTimes, largest_of(rows, median));
   const bool ran = std::any_of(rows.begin(), rows.end(), [](const RunResult& r) {
@@ -120,6 +122,10 @@ void add_times(const std::vector<RunResult>& rows, Builder& table) {
               return fmt::format("{} [{}-{}]", significant(s.median / scale.size), significant(s.p10 / scale.size),
                                  significant(s.p90 / scale.size));
             });
+}
+
+void add_times(const std::vector<RunResult>& rows, Builder& table) {
+  add_step_time(rows, table);
   table.add_scaled("epoch", kTimes, [](const RunResult& row) { return row.epoch_seconds; });
   table.add("speed", "samples/s", [](const RunResult& row) {
     return row.samples_per_second ? fmt::format("{:.0f}", *row.samples_per_second) : std::string();
@@ -137,7 +143,7 @@ void add_times(const std::vector<RunResult>& rows, Builder& table) {
               [](const RunResult& row) { return row.loading_share ? percent(*row.loading_share) : std::string(); });
 }
 
-/// Adds predicted next to measured times: "9.19 (-4 %)". Simulated rows show no second prediction.
+/// Adds predicted next to measured times: "9.19 (-4 %)". Simulated rows show no second prediction, but what it is from.
 void add_predictions(const ExperimentResult& result, Builder& table) {
   if (!result.simulated.empty()) {
     table.add(
@@ -179,6 +185,25 @@ void add_money(const ExperimentResult& result, Builder& table) {
   };
   table.add("price of an epoch", result.currency, [&](const RunResult& row) { return amount(row.price_per_epoch); });
   table.add("price to target", result.currency, [&](const RunResult& row) { return amount(row.price_to_target); });
+}
+
+/// Merges each row into the first one with the same cells apart from its name.
+void merge_equal_rows(std::vector<Column>& columns) {
+  std::vector<std::string>& names = columns.front().cells;
+  const auto equal = [&](size_t a, size_t b) {
+    return std::all_of(columns.begin() + 1, columns.end(), [&](const Column& c) { return c.cells[a] == c.cells[b]; });
+  };
+  for (size_t row = 1; row < names.size();) {
+    size_t first = 0;
+    while (!equal(first, row)) ++first;
+    const std::string both = names[first] + ", " + names[row];
+    if (first == row || both.size() > kLongestNames) {
+      ++row;
+      continue;
+    }
+    names[first] = both;
+    for (Column& column : columns) column.cells.erase(column.cells.begin() + std::ptrdiff_t(row));
+  }
 }
 
 void add_costs(Builder& table) {
@@ -235,9 +260,13 @@ void add_metrics(const std::vector<RunResult>& rows, Builder& table) {
   }
 }
 
-void add_quality(const std::vector<RunResult>& rows, Builder& table) {
+std::string unit_of_quality(const std::vector<RunResult>& rows) {
   const EvaluationPoint* first = first_evaluation(rows);
-  const std::string unit = first && first->main() ? "loss / " + kind_of_metric(first->main()->name).title : "loss";
+  return first && first->main() ? "loss / " + kind_of_metric(first->main()->name).title : "loss";
+}
+
+void add_quality(const std::vector<RunResult>& rows, Builder& table) {
+  const std::string unit = unit_of_quality(rows);
   table.add("test", unit, [](const RunResult& row) { return loss_and_metric(row.test); });
   table.add("test, equal samples", unit,
             [](const RunResult& row) { return loss_and_metric(row.test_at_equal_samples); });
@@ -281,6 +310,28 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   return table.take();
 }
 
+std::vector<Column> deciding_columns(const ExperimentResult& result) {
+  const std::vector<std::string> warnings = distinct_warnings(result);
+  Builder table(result.rows);
+  table.add("strategy", "", variant_name, false);
+  table.add("devices", "", [](const RunResult& row) { return fmt::format("{}", row.devices); });
+  table.add(
+      "status", "", [&](const RunResult& row) { return status_cell(row, warnings, !result.simulated.empty()); }, false);
+  add_step_time(result.rows, table);
+  if (under_policies(result.rows))
+    table.add_scaled("epoch", kTimes, [](const RunResult& row) { return row.epoch_seconds; });
+  table.add("speedup", "x", [](const RunResult& row) {
+    return row.scaling_efficiency ? fmt::format("{:.2f}", *row.scaling_efficiency * row.devices) : std::string();
+  });
+  table.add_scaled("peak memory", kBytes, peak_memory);
+  table.add("test", unit_of_quality(result.rows), [](const RunResult& row) { return loss_and_metric(row.test); });
+  add_money(result, table);
+  add_predictions(result, table);
+  std::vector<Column> columns = table.take();
+  merge_equal_rows(columns);
+  return columns;
+}
+
 /// Returns the number of consecutive devices from `first` on that have the same memory, if they are so many that they
 /// are shown in one line; otherwise 1.
 static size_t alike_from(const std::vector<MemoryUse>& memory, size_t first) {
@@ -291,7 +342,25 @@ static size_t alike_from(const std::vector<MemoryUse>& memory, size_t first) {
   return end - first >= kMany ? end - first : 1;
 }
 
-std::vector<Column> memory_columns(const ExperimentResult& result) {
+/// "1.20", or "1.20-3.40" for devices that differ.
+static std::string bytes_text(const std::vector<MemoryUse>& memory, size_t first, size_t count, const Scale& scale,
+                              const std::function<int64_t(const MemoryUse&)>& bytes) {
+  const auto [least, most] =
+      std::minmax_element(memory.begin() + std::ptrdiff_t(first), memory.begin() + std::ptrdiff_t(first + count),
+                          [&](const MemoryUse& a, const MemoryUse& b) { return bytes(a) < bytes(b); });
+  const std::string low = significant(double(bytes(*least)) / scale.size);
+  const std::string high = significant(double(bytes(*most)) / scale.size);
+  return low == high ? low : low + "-" + high;
+}
+
+/// Returns the numbers of devices per line of a row.
+static std::vector<size_t> lines_of_devices(const std::vector<MemoryUse>& memory, bool fold) {
+  std::vector<size_t> counts;
+  for (size_t device = 0; device < memory.size(); device += counts.back()) counts.push_back(alike_from(memory, device));
+  return fold && counts.size() > kMostDevices ? std::vector<size_t>{memory.size()} : counts;
+}
+
+std::vector<Column> memory_columns(const ExperimentResult& result, bool fold) {
   double largest = largest_of(result.rows, peak_memory);
   if (largest == 0) return {};
   Scale scale = scale_for(kBytes, largest);
@@ -299,18 +368,22 @@ std::vector<Column> memory_columns(const ExperimentResult& result) {
   for (int c = 0; c < kMemoryCategories; ++c)
     columns.push_back({name_of(static_cast<MemoryCategory>(c)), scale.unit, true, {}});
   columns.push_back({"peak", scale.unit, true, {}});
-  for (const RunResult& row : result.rows)
-    for (size_t device = 0, alike = 1; device < row.memory.size(); device += alike) {
-      alike = alike_from(row.memory, device);
+  for (const RunResult& row : result.rows) {
+    size_t device = 0;
+    for (const size_t count : lines_of_devices(row.memory, fold)) {
       size_t i = 0;
       columns[i++].cells.push_back(variant_name(row));
       columns[i++].cells.push_back(fmt::format("{}", row.devices));
-      columns[i++].cells.push_back(alike == 1 ? fmt::format("{}", device)
-                                              : fmt::format("{} to {}", device, device + alike - 1));
-      for (int64_t bytes : row.memory[device].at_peak)
-        columns[i++].cells.push_back(significant(static_cast<double>(bytes) / scale.size));
-      columns[i].cells.push_back(significant(static_cast<double>(row.memory[device].peak) / scale.size));
+      columns[i++].cells.push_back(count == 1 ? fmt::format("{}", device)
+                                              : fmt::format("{} to {}", device, device + count - 1));
+      for (size_t c = 0; c < size_t(kMemoryCategories); ++c)
+        columns[i++].cells.push_back(
+            bytes_text(row.memory, device, count, scale, [c](const MemoryUse& use) { return use.at_peak[c]; }));
+      columns[i].cells.push_back(
+          bytes_text(row.memory, device, count, scale, [](const MemoryUse& use) { return use.peak; }));
+      device += count;
     }
+  }
   return columns;
 }
 

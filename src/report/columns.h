@@ -21,8 +21,14 @@ struct Column {
 std::vector<Column> comparison_columns(const ExperimentResult& result);
 constexpr int kNamingColumns = 2;
 
-/// Memory at the peak, by category: one line per row and device. Naming columns: strategy, devices, device.
-std::vector<Column> memory_columns(const ExperimentResult& result);
+/// Returns the columns that decide, for the first answer: status, time per step, speedup over one device, peak memory,
+/// result on the test set at the end, price, predicted beside measured. The first two name the row. Rows whose cells
+/// are all equal share one line: "data, zero1".
+std::vector<Column> deciding_columns(const ExperimentResult& result);
+
+/// Memory at the peak, by category: one line per row and device. Naming columns: strategy, devices, device. `fold`: a
+/// row of many devices has one line, with the least and the most of its devices.
+std::vector<Column> memory_columns(const ExperimentResult& result, bool fold = false);
 
 /// Metrics of single classes at the last evaluation: one line per class, one column per row that has them. Naming
 /// column: class.
@@ -44,6 +50,10 @@ std::vector<std::string> failures(const ExperimentResult& result);
 
 /// Returns sentences that say what ran, on which data, and which strategy was best.
 std::vector<std::string> summary(const ExperimentResult& result);
+
+/// Returns the part of the summary about the fastest row: which, by how much, how sure, what would change it; the first
+/// row at the target; and what disturbed the measurements. Per clock. Empty if no row's time can be compared.
+std::vector<std::string> verdict_sentences(const ExperimentResult& result);
 
 /// "hybrid:tensor": the plan's name if the row has one, otherwise its strategy.
 std::string variant_name(const RunResult& row);

@@ -10,8 +10,10 @@
 #include "base/json_file.h"
 #include "base/text.h"
 #include "report/columns.h"
+#include "report/quantities.h"
 #include "report/run_json.h"
 #include "report/trace.h"
+#include "train/compare.h"
 
 namespace trireme {
 
@@ -90,6 +92,43 @@ json metric_kinds(const ExperimentResult& result) {
   return kinds;
 }
 
+/// What the row's times are; the report's labels say so.
+std::string times_are(const ExperimentResult& result, const RunResult& row) {
+  if (!result.simulated.empty()) return "simulated";
+  return clock_of(row) == ReplicaReport().clock ? "measured" : "modelled";
+}
+
+/// All that occur.
+std::vector<std::string> times_are(const ExperimentResult& result) {
+  std::vector<std::string> words;
+  for (const RunResult& row : result.rows)
+    if (std::string word = times_are(result, row); std::find(words.begin(), words.end(), word) == words.end())
+      words.push_back(std::move(word));
+  if (words.empty()) words.push_back(times_are(result, RunResult()));
+  return words;
+}
+
+/// Says which curves of the training loss are equal. Under an update policy replicas have weights of their own between
+/// two agreements, so curves depend on the policy and on the number of replicas.
+std::string about_curves(const ExperimentResult& result) {
+  const auto has_policy = [](const RunResult& row) { return row.replicas.has_value(); };
+  const bool all = !result.rows.empty() && std::all_of(result.rows.begin(), result.rows.end(), has_policy);
+  std::string text;
+  if (under_policies(result.rows))
+    text =
+        "Under an update policy other than synchronous a curve depends on the policy and on the number of replicas, "
+        "which compute with weights of their own between two agreements: such curves differ. ";
+  if (all) return text;
+  text += fmt::format(
+      "The same seed gives the same curve under every {}plan, up to rounding: to 10⁻¹⁰ in double precision, while "
+      "float32 and bfloat16 drift apart slowly. Exceptions change what is computed: batch norm over shards, compressed "
+      "gradients, schedules with delayed weights. ",
+      text.empty() ? "" : "other ");
+  return text + (under_policies(result.rows)
+                     ? ""
+                     : "Where curves coincide, earlier rows appear as wider lines below the others.");
+}
+
 /// Returns the rows as in run.json, with short curves and boxes, and with timelines.
 json report_data(const ExperimentResult& result) {
   json data = to_json(result);
@@ -98,6 +137,7 @@ json report_data(const ExperimentResult& result) {
     const RunResult& row = result.rows[i];
     json& out = data["rows"][i];
     out["label"] = row_name(row);
+    out["times_are"] = times_are(result, row);
     out["short_label"] = fmt::format("{}, {}", variant_name(row), row.devices);
     out["curve"] = curve_json(row.curve);
     out["schedule"] = row.schedule ? schedule_of(*row.schedule) : json(nullptr);
@@ -120,7 +160,7 @@ std::string header_cell(const Column& column) {
 }
 
 std::string html_table(const std::vector<Column>& columns, const std::string& caption) {
-  if (columns.empty()) return "<p>Not measured.</p>";
+  if (columns.empty()) return "<p>Not known.</p>";
   std::string out = fmt::format(
       "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" "
       "tabindex=\"0\"><table><caption>{0}</caption>\n<thead><tr>",
@@ -180,8 +220,9 @@ std::string part(const ExperimentResult& result, std::string_view name) {
   if (name == "not-trained") return result.simulated.empty() ? "" : " hidden";
   if (name == "bars")
     return result.simulated.empty() ? "Bars are medians; the thin bars reach from the 10th to the 90th percentile."
-                                    : "Bars are medians of the simulated steps.";
-  if (name == "step-is") return result.simulated.empty() ? "measured" : "simulated";
+                                    : "Bars are simulated steps.";
+  if (name == "step-is") return join(times_are(result), " or ");
+  if (name == "curves") return about_curves(result);
   if (name == "problems")
     return result.simulated.empty() ? "Runs that did not end normally, and warnings"
                                     : "Rows that could not be simulated, and warnings";

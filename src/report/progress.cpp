@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "base/seconds.h"
 #include "base/units.h"
@@ -18,6 +20,7 @@ namespace {
 constexpr int kDefaultColumns = 80;
 constexpr int kMinBar = 8, kMaxBar = 30;
 constexpr int kLeastNameColumns = 12;
+constexpr std::chrono::milliseconds kTick{500};
 
 void write_standard_output(std::string_view text) {
   while (!text.empty()) {
@@ -128,6 +131,26 @@ void Progress::say(std::string_view line) {
   else options_.write(std::string(line) + "\n");
 }
 
+bool Progress::shows_phase() const { return phase_ && options_.now() - phase_->began >= options_.quiet_seconds; }
+
+void Progress::begin_phase(std::string name) {
+  MutexLock lock(mutex_);
+  phase_ = PhaseLine{.name = std::move(name), .began = options_.now()};
+}
+
+void Progress::tick() {
+  MutexLock lock(mutex_);
+  if (!shows_phase()) return;
+  if (options_.terminal) return redraw("", true);
+  if (!std::exchange(phase_->logged, true)) options_.write(phase_->name + " ...\n");
+}
+
+void Progress::end_phase() {
+  MutexLock lock(mutex_);
+  phase_.reset();
+  if (options_.terminal && drawn_ > 0) redraw("", true);
+}
+
 void Progress::redraw(std::string_view above, bool force) {
   double now = options_.now();
   if (!force && now - last_draw_ < options_.redraw_seconds) return;
@@ -150,7 +173,35 @@ void Progress::redraw(std::string_view above, bool force) {
     out += cut_to(line, width) + "\n";
   }
   drawn_ = static_cast<int>(running_.size());
+  if (shows_phase()) {
+    const double seconds = std::floor(now - phase_->began);
+    out += cut_to(fmt::format("{} ...  {:.0f} s", phase_->name, seconds), width) + "\n";
+    ++drawn_;
+  }
   options_.write(out);
+}
+
+ShownPhase::ShownPhase(Progress& progress, std::string name) : progress_(progress) {
+  progress_.begin_phase(std::move(name));
+  ticker_ = std::thread([this] { tick_until_ended(); });
+}
+
+ShownPhase::~ShownPhase() {
+  {
+    MutexLock lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+  ticker_.join();
+  progress_.end_phase();
+}
+
+void ShownPhase::tick_until_ended() {
+  MutexLock lock(mutex_);
+  while (!ended_) {
+    changed_.wait_for(mutex_, kTick);
+    if (!ended_) progress_.tick();
+  }
 }
 
 }  // namespace trireme

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/mutex.h"
@@ -18,6 +20,7 @@ struct ProgressOptions {
   int width = 0;          ///< columns; 0: the terminal's width at every redraw, or 80 if it is unknown
   double redraw_seconds = 0.1;
   double log_seconds = 5;                       ///< per strategy, between plain lines
+  double quiet_seconds = 2;                     ///< a phase that lasts longer gets a line
   std::function<void(std::string_view)> write;  ///< writes the text; empty: standard output
   std::function<double()> now;                  ///< seconds, monotonic; empty: the steady clock
 };
@@ -39,6 +42,13 @@ class Progress {
   void update(const std::string& name, const StepReport& report);
   void end(const std::string& name, const RunResult& result);
 
+  /// A phase without steps, such as reading data: class ShownPhase calls these. After `quiet_seconds` a terminal shows
+  /// a line with the seconds so far until the phase ends, and a log gets one plain line. tick() draws or writes it. A
+  /// new phase ends the one before.
+  void begin_phase(std::string name);
+  void tick();
+  void end_phase();
+
   /// Writes a line of text above the bars ("downloading ...").
   void say(std::string_view line);
 
@@ -51,7 +61,14 @@ class Progress {
     double last_log = 0;
   };
 
+  struct PhaseLine {
+    std::string name;
+    double began = 0;
+    bool logged = false;
+  };
+
   Bar& find(const std::string& name) TRIREME_REQUIRES(mutex_);
+  bool shows_phase() const TRIREME_REQUIRES(mutex_);
   void redraw(std::string_view above, bool force) TRIREME_REQUIRES(mutex_);
   int columns() const;
 
@@ -59,8 +76,27 @@ class Progress {
   Mutex mutex_;
   int name_columns_ TRIREME_GUARDED_BY(mutex_);  ///< width of the widest name so far
   std::vector<Bar> running_ TRIREME_GUARDED_BY(mutex_);
+  std::optional<PhaseLine> phase_ TRIREME_GUARDED_BY(mutex_);
   int drawn_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< lines on the screen that the next redraw replaces
   double last_draw_ TRIREME_GUARDED_BY(mutex_) = -1e9;
+};
+
+/// A phase of a Progress from construction to destruction. A thread of its own draws it.
+class ShownPhase {
+ public:
+  ShownPhase(Progress& progress, std::string name);
+  ~ShownPhase();
+  ShownPhase(const ShownPhase&) = delete;
+  ShownPhase& operator=(const ShownPhase&) = delete;
+
+ private:
+  void tick_until_ended();
+
+  Progress& progress_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool ended_ TRIREME_GUARDED_BY(mutex_) = false;
+  std::thread ticker_;  ///< last: it reads the other members
 };
 
 }  // namespace trireme

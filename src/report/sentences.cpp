@@ -5,9 +5,9 @@
 #include <cmath>
 #include <functional>
 
-#include "plan/strategies.h"
 #include "report/columns.h"
 #include "report/quantities.h"
+#include "report/verdict.h"
 #include "train/compare.h"
 
 namespace trireme {
@@ -23,9 +23,6 @@ const RunResult* best(const std::vector<const RunResult*>& rows, const std::func
   }
   return found;
 }
-
-/// Returns nullopt for rows with more workers than cores, because their times cannot be compared.
-Value fair_time(const RunResult& row, const Value& seconds) { return row.oversubscribed ? std::nullopt : seconds; }
 
 std::string what_ran(const ExperimentResult& result) {
   auto ok = std::count_if(result.rows.begin(), result.rows.end(),
@@ -66,53 +63,52 @@ std::string accuracy_of_predictions(const ExperimentResult& result) {
       100 * kNear, near, errors.size(), 100 * errors[errors.size() / 2]);
 }
 
-/// Adds sentences about the fastest row and the first row at the target, among rows of one clock. Compares steps if all
-/// rows make the same ones. Replicas make steps of their own, so with them it compares epochs.
-void add_fastest(const std::vector<const RunResult*>& rows, const std::string& clock,
-                 std::vector<std::string>& sentences) {
+/// "First at the target: data on 2 devices, after 3.41 s." Rows that are too close to call and reached it after equally
+/// many steps are named together.
+std::string first_at_target(const std::vector<const RunResult*>& rows, const Verdict& verdict,
+                            const std::string& clock) {
+  const auto seconds = [&](const RunResult& row) {
+    return verdict.pace(row) && row.to_target ? Value(row.to_target->seconds) : std::nullopt;
+  };
+  const RunResult* first = best(rows, seconds);
+  if (!first) return "";
+  std::vector<const RunResult*> equal = {first};
+  const auto& close = verdict.fastest;
+  if (std::find(close.begin(), close.end(), first) != close.end())
+    for (const RunResult* row : close)
+      if (row != first && row->to_target && row->to_target->steps == first->to_target->steps) equal.push_back(row);
   const std::string by_clock = clock == ReplicaReport().clock ? "" : fmt::format(" by the {} clock", clock);
-  const bool by_epochs =
-      std::any_of(rows.begin(), rows.end(), [](const RunResult* row) { return row->replicas.has_value(); });
-  auto pace = [&](const RunResult& row) {
-    return fair_time(row, by_epochs          ? row.epoch_seconds
-                          : row.step_seconds ? Value(row.step_seconds->median)
-                                             : std::nullopt);
-  };
-  if (const RunResult* row = best(rows, pace)) {
-    std::string text = fmt::format("Fastest{}: {}, {} per {}", by_clock, row_name(*row),
-                                   in_unit(*pace(*row), scale_for(kTimes, *pace(*row))), by_epochs ? "epoch" : "step");
-    auto single = std::find_if(rows.begin(), rows.end(),
-                               [](const RunResult* r) { return is_single(r->strategy) && r->status == RunStatus::ok; });
-    if (single != rows.end() && *single != row && pace(**single) && *pace(*row) > 0)
-      text += fmt::format(", {:.2f} times as fast as one device", *pace(**single) / *pace(*row));
-    sentences.push_back(text + ".");
-  }
-  auto target = [](const RunResult& row) {
-    return fair_time(row, row.to_target ? Value(row.to_target->seconds) : std::nullopt);
-  };
-  if (const RunResult* row = best(rows, target))
-    sentences.push_back(fmt::format("First{} at {}: {}, after {}.", by_clock, target_in_words(*row), row_name(*row),
-                                    in_unit(*target(*row), scale_for(kTimes, *target(*row)))));
+  const double after = *seconds(*first);
+  return fmt::format("First{} at {}: {}, after {}{}.", by_clock, target_in_words(*first), names_of(equal),
+                     equal.size() > 1 ? "about " : "", in_unit(after, scale_for(kTimes, after)));
 }
 
 }  // namespace
+
+std::vector<std::string> verdict_sentences(const ExperimentResult& result) {
+  std::vector<std::string> clocks, sentences;
+  for (const RunResult& row : result.rows)
+    if (std::find(clocks.begin(), clocks.end(), clock_of(row)) == clocks.end()) clocks.push_back(clock_of(row));
+  for (const std::string& clock : clocks) {
+    std::vector<const RunResult*> rows;
+    for (const RunResult& row : result.rows)
+      if (clock_of(row) == clock) rows.push_back(&row);
+    const Verdict verdict = verdict_of(rows, result.simulated.empty());
+    for (std::string& sentence : sentences_of(verdict, clock)) sentences.push_back(std::move(sentence));
+    if (std::string first = first_at_target(rows, verdict, clock); !first.empty())
+      sentences.push_back(std::move(first));
+  }
+  for (std::string& doubt : doubts(result)) sentences.push_back(std::move(doubt));
+  return sentences;
+}
 
 std::vector<std::string> summary(const ExperimentResult& result) {
   std::vector<std::string> sentences = {what_ran(result)};
   if (const std::string accuracy = accuracy_of_predictions(result); !accuracy.empty()) sentences.push_back(accuracy);
   if (result.generated_data)
     sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
-  std::vector<std::string> clocks;
-  for (const RunResult& row : result.rows)
-    if (std::find(clocks.begin(), clocks.end(), clock_of(row)) == clocks.end()) clocks.push_back(clock_of(row));
+  for (std::string& sentence : verdict_sentences(result)) sentences.push_back(std::move(sentence));
   std::vector<const RunResult*> rows;
-  for (const std::string& clock : clocks) {
-    rows.clear();
-    for (const RunResult& row : result.rows)
-      if (clock_of(row) == clock) rows.push_back(&row);
-    add_fastest(rows, clock, sentences);
-  }
-  rows.clear();
   for (const RunResult& row : result.rows) rows.push_back(&row);
   if (const RunResult* row = best(rows, peak_memory); row && rows.size() > 1)
     sentences.push_back(fmt::format("Least memory per device: {}, {} at its peak.", row_name(*row),

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "report/columns.h"
 #include "report/width.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int kGap = 2;
 constexpr int kMemoryNamingColumns = 3;
+constexpr const char* kMore = "The other tables: --details (trireme report FOLDER --details), or the report.";
 
 /// Replaces the characters outside ASCII that our own text uses.
 std::string to_ascii(std::string text) {
@@ -104,7 +106,7 @@ std::string comparison_table(const ExperimentResult& result, const TableStyle& s
   std::string out;
   if (result.rows.empty()) return "no rows\n";
   append_blocks(comparison_columns(result), kNamingColumns, style.width, out);
-  std::vector<Column> memory = memory_columns(result);
+  std::vector<Column> memory = memory_columns(result, /*fold=*/true);
   if (!memory.empty()) {
     out += "\nmemory at the peak of each device\n";
     std::string block;
@@ -120,6 +122,20 @@ std::string comparison_table(const ExperimentResult& result, const TableStyle& s
   append_paragraphs(failures(result), style.width, out);
   append_paragraphs(footnotes(result), style.width, out);
   return style.utf8 ? out : to_ascii(std::move(out));
+}
+
+std::string answer(const ExperimentResult& result, bool details, const TableStyle& style) {
+  if (result.rows.size() < 2) return comparison_table(result, style);
+  std::string out;
+  append_blocks(deciding_columns(result), kNamingColumns, style.width, out);
+  append_paragraphs({join(verdict_sentences(result), " ")}, style.width, out);
+  if (!details) {
+    append_paragraphs(failures(result), style.width, out);
+    append_paragraphs(footnotes(result), style.width, out);
+    append_paragraphs({kMore}, style.width, out);
+  }
+  if (!style.utf8) out = to_ascii(std::move(out));
+  return details ? out + "\n" + comparison_table(result, style) : out;
 }
 
 TableStyle standard_output_style() {

@@ -17,6 +17,11 @@ struct TableStyle {
 /// `width` columns long, unless the two naming columns and one more do not fit. Ends with a line break.
 std::string comparison_table(const ExperimentResult& result, const TableStyle& style = {});
 
+/// Returns the first answer: the table of deciding_columns() and the verdict, then the reasons of rows that are not ok
+/// and the footnotes. With `details` the tables of comparison_table() follow the verdict; otherwise a line says that
+/// --details prints them. One row has no rivals: its answer is comparison_table(). Ends with a line break.
+std::string answer(const ExperimentResult& result, bool details, const TableStyle& style = {});
+
 /// Returns the width of the terminal on standard output (100 if it is not a terminal), and whether the locale's
 /// encoding is UTF-8.
 TableStyle standard_output_style();

@@ -17,6 +17,10 @@ double quantile(std::vector<double> values, double q) {
   return values[low] + (position - double(low)) * (values[high] - values[low]);
 }
 
+StepSeconds step_seconds_of(const std::vector<double>& steps) {
+  return {quantile(steps, 0.5), quantile(steps, 0.1), quantile(steps, 0.9)};
+}
+
 GradientNorms norms_of(const StepRecord& entry) {
   GradientNorms sum;
   for (const StepOutcome& outcome : entry.outcomes) {
@@ -149,9 +153,13 @@ void Summary::write(RunResult& result) const {
   const auto skipped = size_t(warmup_steps(total_steps_));
   if (steps_.size() <= skipped || measured_seconds_ <= 0) return;
   const std::vector<double> steps(steps_.begin() + std::ptrdiff_t(skipped), steps_.end());
-  result.step_seconds = StepSeconds{quantile(steps, 0.5), quantile(steps, 0.1), quantile(steps, 0.9)};
-  result.samples_per_second = double(measured_samples_) / measured_seconds_;
-  result.epoch_seconds = double(train_samples_) / *result.samples_per_second;
+  result.step_seconds = step_seconds_of(steps);
+  // Throughput and epoch follow from the median step too, so that no column ranks rows in another order than the time
+  // per step does. An epoch's last step may be short: samples per step are a mean.
+  if (result.step_seconds->median > 0) {
+    result.samples_per_second = double(measured_samples_) / double(steps.size()) / result.step_seconds->median;
+    result.epoch_seconds = double(train_samples_) / *result.samples_per_second;
+  }
   double loading = 0, exposed = 0, hidden = 0;
   result.busy_share.clear();
   for (size_t d = 0; d < size_t(devices_); ++d) {
@@ -173,10 +181,8 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result) const 
                              : std::max(seconds_, result.evaluations.back().seconds);  // including the last exchange
   const double own_seconds = seconds - replicas_.seconds_before;
   if (steps_.empty() || own_seconds <= 0) return;
-  std::vector<double> steps = steps_;
-  std::sort(steps.begin(), steps.end());
-  const auto at = [&](double q) { return steps[size_t(q * double(steps.size() - 1))]; };
-  result.step_seconds = StepSeconds{at(0.5), at(0.1), at(0.9)};
+  result.step_seconds = step_seconds_of(steps_);
+  // Replicas step on their own, wait for each other and exchange between steps: only the whole run has a throughput.
   result.samples_per_second = double(samples_) / seconds;
   const auto reported = [](const HubCounts& c) { return c.compute_seconds > 0; };
   // Processes that were lost before they reported anything.

@@ -135,6 +135,9 @@ class Compare(CliTest):
         os.remove(self.path("o", "report.html"))
         out, _ = self.trireme("report", "o", data=False)
         self.assertIn(out.split("report:")[0], shown)
+        self.assertIn("--details", out)
+        self.assertNotIn("samples/s", out)
+        self.assertIn("samples/s", self.trireme("report", "o", "--details", data=False)[0])
         with open(self.path("o", "report.html"), encoding="utf-8") as f:
             again = f.read()
         self.assertLess(abs(len(first) - len(again)), 0.01 * len(first))

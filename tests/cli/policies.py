@@ -18,7 +18,7 @@ class Policies(CliTest):
 
     def test_compare_has_a_row_for_each(self):
         strategies = "data,local-sgd,every=2 steps,async-average,fedavg,rounds=2,local=1 epochs"
-        out, _ = self.trireme("compare", "e.toml", "--no-predict", "--strategies", strategies, "--json", "c.json", "--out", "run")
+        out, _ = self.trireme("compare", "e.toml", "--no-predict", "--strategies", strategies, "--json", "c.json", "--out", "run", "--details")
         rows = {row["name"]: row for row in self.json("c.json")["rows"]}
         self.assertEqual(list(rows), ["data", "local-sgd,every=2 steps", "async-average", "fedavg,rounds=2,local=1 epochs"])
         for name, row in rows.items():
@@ -75,7 +75,7 @@ class Policies(CliTest):
 
     def test_hogwild(self):
         out, _ = self.trireme("compare", "e.toml", "--no-predict", "--strategies", "single,hogwild", "--set", "optimizer.momentum=0",
-                              "--json", "c.json", "--out", "run")
+                              "--json", "c.json", "--out", "run", "--details")
         rows = {row["name"]: row for row in self.json("c.json")["rows"]}
         self.assertEqual([row["status"] for row in rows.values()], ["ok", "ok"])
         replicas = rows["hogwild"]["replicas"]

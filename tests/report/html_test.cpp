@@ -61,6 +61,40 @@ TEST(Html, OfASimulationSaysNothingOfTraining) {
   EXPECT_EQ(simulated.find("All runs ended normally."), std::string::npos);
 }
 
+/// The scripts take the word from the data: they have none of their own.
+TEST(Html, SaysWhetherTimesAreMeasuredModelledOrSimulated) {
+  ExperimentResult result = sample_result();
+  result.rows[2].backend = "virtual";
+  std::string html = html_report(result);
+  EXPECT_EQ(data_of(html).at("rows").at(0).at("times_are"), "measured");
+  EXPECT_EQ(data_of(html).at("rows").at(2).at("times_are"), "modelled");
+  EXPECT_NE(html.find("one step as measured or modelled"), std::string::npos);
+  EXPECT_EQ(html.find("Measured:"), std::string::npos) << "a title that is not always true";
+  EXPECT_NE(html.find("row.times_are"), std::string::npos) << "titles of timelines";
+  result.simulated = "8 devices";
+  html = html_report(result);
+  for (const auto& row : data_of(html).at("rows")) EXPECT_EQ(row.at("times_are"), "simulated");
+  EXPECT_NE(html.find("one step as simulated"), std::string::npos);
+  const std::string markup = html.substr(0, html.find("<script"));
+  EXPECT_EQ(markup.find("measured"), std::string::npos) << markup;
+}
+
+TEST(Html, SaysOfUpdatePoliciesThatCurvesDiffer) {
+  const std::string same = "The same seed gives the same curve under every ", differ = "such curves differ";
+  ExperimentResult result = sample_result();
+  std::string html = html_report(result);
+  EXPECT_NE(html.find(same + "plan"), std::string::npos);
+  EXPECT_EQ(html.find(differ), std::string::npos);
+  const ExperimentResult policies = test_support::policies_sample();
+  html = html_report(policies);
+  EXPECT_EQ(html.find(same), std::string::npos);
+  EXPECT_NE(html.find(differ), std::string::npos);
+  result.rows.push_back(policies.rows[1]);
+  html = html_report(result);
+  EXPECT_NE(html.find(same + "other plan"), std::string::npos);
+  EXPECT_NE(html.find(differ), std::string::npos);
+}
+
 TEST(Html, ShowsRowsReasonsAndWarnings) {
   std::string html = html_report(sample_result());
   for (const char* text : {"data 2 x tensor 2", "timed out", "no step in 60 s", "4 workers share 2 cores",

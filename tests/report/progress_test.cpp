@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "report/width.h"
 #include "sample.h"
 
@@ -84,6 +88,49 @@ TEST(Progress, EndsWithTheMetricsOfTheTask) {
   result.final_metrics = {{"bleu", 5.5}};
   progress.end("data", result);
   EXPECT_NE(screen.text.find("test perplexity 24.25  test BLEU 5.50\n"), std::string::npos) << screen.text;
+}
+
+TEST(Progress, LongPhasesShowTheirSecondsOnATerminal) {
+  Screen screen;
+  Progress progress(screen.options(true, 40));
+  progress.begin_phase("reading data");
+  screen.time = 1.9;
+  progress.tick();
+  EXPECT_EQ(screen.text, "") << "short phases stay silent";
+  screen.time = 3.5;
+  progress.tick();
+  EXPECT_TRUE(screen.text.ends_with("\x1b[Jreading data ...  3 s\n")) << screen.text;
+  screen.time = 4;
+  progress.say("a line above");
+  EXPECT_TRUE(screen.text.ends_with("\x1b[1A\r\x1b[Ja line above\nreading data ...  4 s\n")) << screen.text;
+  progress.end_phase();
+  EXPECT_TRUE(screen.text.ends_with("\x1b[1A\r\x1b[J")) << "the line is gone";
+  screen.text.clear();
+  progress.tick();
+  EXPECT_EQ(screen.text, "");
+}
+
+TEST(Progress, LongPhasesAreOneLineOfALog) {
+  Screen screen;
+  Progress progress(screen.options(false));
+  progress.begin_phase("measuring layers");
+  for (screen.time = 0; screen.time < 60; ++screen.time) progress.tick();
+  progress.end_phase();
+  EXPECT_EQ(screen.text, "measuring layers ...\n");
+}
+
+TEST(Progress, APhaseDrawsItselfUntilItEnds) {
+  std::atomic<int> lines = 0;
+  std::atomic<double> time = 0;
+  Progress progress(
+      {.terminal = false, .write = [&](std::string_view) { ++lines; }, .now = [&] { return time.load(); }});
+  {
+    const ShownPhase phase(progress, "planning");
+    time = 10;
+    while (lines == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  { const ShownPhase quick(progress, "reading data"); }
+  EXPECT_EQ(lines, 1);
 }
 
 TEST(Progress, LogsPlainLinesNowAndThen) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/text.h"
 #include "report/columns.h"
 #include "report/width.h"
 #include "sample.h"
@@ -95,9 +96,9 @@ TEST(Table, ShowsTheMetricsOfTheTask) {
 }
 
 TEST(Table, NamesTheFirstRowAtTheTarget) {
-  EXPECT_NE(summary(sample_result())[2].find("First at a test accuracy of 98.0 %: data on 2 devices"),
+  EXPECT_NE(join(summary(sample_result())).find("First at a test accuracy of 98.0 %: data on 2 devices"),
             std::string::npos);
-  EXPECT_NE(summary(segmentation_sample())[2].find("First at a test mean IoU of 30.0 %"), std::string::npos);
+  EXPECT_NE(join(summary(segmentation_sample())).find("First at a test mean IoU of 30.0 %"), std::string::npos);
 }
 
 std::vector<std::string> cells_of(const ExperimentResult& result, const std::string& title) {
@@ -139,6 +140,77 @@ TEST(Table, NamesTheFastestOfEachClock) {
   result.rows.insert(result.rows.end(), real.rows.begin(), real.rows.end());
   EXPECT_NE(summary(result)[3].find("Fastest: data on 2 devices, 11.3 ms per step, 1.88 times"), std::string::npos)
       << summary(result)[3];
+}
+
+TEST(Answer, BeginsWithWhatDecidesAndTheVerdict) {
+  const std::string text = answer(sample_result(), false, {.width = 120});
+  const std::vector<std::string> lines = lines_of(text);
+  EXPECT_TRUE(lines[0].starts_with("strategy  devices  status")) << lines[0];
+  EXPECT_TRUE(lines[4].starts_with("data            2  ok")) << lines[4];
+  for (const char* cell : {"11.3 [10.7-13.6]", "1.88", "33.0", "0.0608 / 98.9 %"})
+    EXPECT_NE(lines[4].find(cell), std::string::npos) << cell << ": " << lines[4];
+  EXPECT_NE(text.find("Fastest: data on 2 devices, 11.3 ms per step"), std::string::npos) << text;
+  EXPECT_NE(text.find("tensor on 2 devices: timed out"), std::string::npos) << text;
+  EXPECT_NE(text.find("[1] 4 workers share 2 cores"), std::string::npos) << text;
+  EXPECT_NE(text.find("--details"), std::string::npos) << text;
+  for (const char* left_out : {"exposed", "test, equal samples", "memory at the peak", "scaling"})
+    EXPECT_EQ(text.find(left_out), std::string::npos) << left_out;
+}
+
+TEST(Answer, KeepsToTheWidthOfTheTerminal) {
+  for (int width : {60, 80, 100, 132, 240})
+    for (bool details : {false, true})
+      for (const std::string& line : lines_of(answer(sample_result(), details, {.width = width})))
+        EXPECT_LE(columns_of(line), width) << line;
+}
+
+TEST(Answer, WithDetailsHasTheOtherTablesAndEachNoteOnce) {
+  const std::string text = answer(sample_result(), true, {.width = 120});
+  EXPECT_EQ(text.find("Fastest: data on 2 devices"), text.rfind("Fastest: data on 2 devices"));
+  for (const char* part : {"exposed / hidden comm.", "test, equal samples", "memory at the peak of each device"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  EXPECT_EQ(text.find("[1] 4 workers"), text.rfind("[1] 4 workers")) << text;
+  EXPECT_EQ(text.find("--details"), std::string::npos);
+}
+
+TEST(Answer, OfOneRowIsItsTables) {
+  ExperimentResult result = sample_result();
+  result.rows.resize(1);
+  EXPECT_EQ(answer(result, false, {.width = 120}), comparison_table(result, {.width = 120}));
+}
+
+TEST(Answer, MergesRowsWhoseCellsAreEqual) {
+  ExperimentResult result = sample_result();
+  result.rows.insert(result.rows.begin() + 2, result.rows[1]);
+  result.rows[2].name = "zero1";
+  result.rows[2].plan = "data 2, zero1";  // in the details only
+  std::vector<Column> columns = deciding_columns(result);
+  EXPECT_EQ(columns[0].cells, (std::vector<std::string>{"single", "data, zero1", "pipeline", "hybrid", "tensor"}));
+  for (const Column& column : columns) EXPECT_EQ(column.cells.size(), 5u) << column.title;
+  result.rows[2].step_seconds->p90 *= 2;
+  EXPECT_EQ(deciding_columns(result)[0].cells.size(), 6u) << "another time";
+  result.rows[2] = result.rows[1];
+  result.rows[2].name = "a name that is longer than a table has room for";
+  EXPECT_EQ(deciding_columns(result)[0].cells.size(), 6u) << "names that do not fit";
+}
+
+TEST(Answer, ShowsEpochsOfReplicas) {
+  const std::vector<Column> columns = deciding_columns(test_support::policies_sample());
+  EXPECT_TRUE(std::any_of(columns.begin(), columns.end(), [](const Column& c) { return c.title == "epoch"; }));
+}
+
+/// 64 devices that all differ would be 64 lines.
+TEST(Table, FoldsTheMemoryOfManyDevices) {
+  ExperimentResult result = sample_result();
+  result.rows.resize(2);
+  std::vector<MemoryUse>& memory = result.rows[1].memory;
+  memory.assign(64, memory.front());
+  for (size_t d = 0; d < memory.size(); ++d) memory[d].peak = int64_t(d + 10) << 20;
+  const std::vector<Column> columns = memory_columns(result, /*fold=*/true);
+  EXPECT_EQ(columns[2].cells, (std::vector<std::string>{"0", "0 to 63"}));
+  EXPECT_EQ(columns.back().cells.at(1), "10.0-73.0");
+  EXPECT_EQ(columns[3].cells.at(1), "4.00") << "the same of all devices";
+  EXPECT_EQ(memory_columns(result)[2].cells.size(), 65u) << "the report has all";
 }
 
 TEST(Table, IsPlainAsciiIfSet) {

@@ -208,6 +208,23 @@ TEST(Summary, QuantilesAndShares) {
   EXPECT_DOUBLE_EQ(summary.training_seconds(), 155);
 }
 
+/// A pause of the machine is no property of a plan: throughput and epoch follow from the median, as the time per step.
+TEST(Summary, ThroughputFollowsFromTheMedianStep) {
+  Experiment experiment;
+  Summary summary(experiment, kGoal, 2, 100, 10, 5);
+  double clock = 0;
+  for (int64_t step = 1; step <= 5; ++step) {
+    const double seconds = step == 3 ? 1000 : 2;
+    summary.add_step(step_entry(step, clock, clock + seconds, 1, 0), step == 5 ? 5 : 10);  // the epoch's last is short
+    clock += seconds;
+  }
+  RunResult result;
+  summary.write(result);
+  EXPECT_DOUBLE_EQ(result.step_seconds->median, 2);
+  EXPECT_DOUBLE_EQ(*result.samples_per_second, 9 / 2.0);
+  EXPECT_DOUBLE_EQ(*result.epoch_seconds, 100 / 4.5);
+}
+
 /// Steps overlap between workers: a step lasts from the end of the one before; the time of evaluations is left out.
 TEST(Summary, StepSecondsLeaveEvaluationsOut) {
   Experiment experiment;

@@ -4,7 +4,7 @@
 
 const MOST_BINS = 40, TIMES_LARGER = 5;
 
-function isModelled(row) { return row.replicas !== null && row.replicas.clock === "modelled"; }
+function isModelled(row) { return row.times_are === "modelled"; }
 /// "training time (s), modelled clock"
 function timeTitle(rows, unit) {
   const modelled = rows.filter(isModelled).length;

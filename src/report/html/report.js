@@ -45,7 +45,7 @@ function draw(id, any, label, config, height) {
   box.replaceChildren();
   if (!any) {
     box.style.height = "auto";
-    box.append(Object.assign(element("p", "none"), { textContent: "Not measured." }));
+    box.append(Object.assign(element("p", "none"), { textContent: result.simulated ? "Not simulated." : "Not measured." }));
     return;
   }
   if (height) box.style.height = `${height}px`;
@@ -70,20 +70,21 @@ function drawTimes() {
   const rows = result.rows.filter((r) => r.step_seconds && r.step_seconds.median !== null);
   const unit = timeUnit(Math.max(...rows.map((r) => r.step_seconds.p90 ?? r.step_seconds.median)));
   const scaled = (v) => v / unit.size, predicted = !result.simulated && rows.some((r) => r.predicted);
+  const shown = result.simulated ? "simulated" : "median";  // a simulated step has one time, without percentiles
   document.getElementById("predicted-note").hidden = !predicted;
-  draw("time", rows.length, `Median time per step: ${rows.map((r) => `${r.label} ${formatNumber(scaled(r.step_seconds.median))} ${unit.name}`).join(", ")}`, {
+  draw("time", rows.length, `Time per step, ${shown}: ${rows.map((r) => `${r.label} ${formatNumber(scaled(r.step_seconds.median))} ${unit.name}`).join(", ")}`, {
     type: "bar",
     data: { labels: rows.map(shortName), datasets: [
       ...(predicted ? [{ type: "line", showLine: false, label: "predicted", pointStyle: "rectRot", pointRadius: 6, pointHitRadius: 8, borderColor: cssColour("--ink"),
         backgroundColor: cssColour("--paper"), data: rows.map((r) => r.predicted ? scaled(r.predicted.step_seconds) : NaN) }] : []),
-      { label: "10th to 90th percentile", data: rows.map((r) => [scaled(r.step_seconds.p10), scaled(r.step_seconds.p90)]),
-        backgroundColor: cssColour("--ink"), grouped: false, barPercentage: 0.12, minBarLength: 2 },
-      { label: "median", data: rows.map((r) => scaled(r.step_seconds.median)), backgroundColor: rows.map(colourOf), grouped: false, barPercentage: 0.7 },
+      ...(result.simulated ? [] : [{ label: "10th to 90th percentile", data: rows.map((r) => [scaled(r.step_seconds.p10), scaled(r.step_seconds.p90)]),
+        backgroundColor: cssColour("--ink"), grouped: false, barPercentage: 0.12, minBarLength: 2 }]),
+      { label: shown, data: rows.map((r) => scaled(r.step_seconds.median)), backgroundColor: rows.map(colourOf), grouped: false, barPercentage: 0.7 },
     ] },
     options: barOptions(`time per step (${unit.name})`, false, (item) => {
       const v = item.raw;
       if (item.dataset.label === "predicted") return `predicted: ${formatNumber(v)} ${unit.name}`;
-      return Array.isArray(v) ? `10th to 90th percentile: ${formatNumber(v[0])} to ${formatNumber(v[1])} ${unit.name}` : `median: ${formatNumber(v)} ${unit.name}`;
+      return Array.isArray(v) ? `10th to 90th percentile: ${formatNumber(v[0])} to ${formatNumber(v[1])} ${unit.name}` : `${shown}: ${formatNumber(v)} ${unit.name}`;
     }),
   }, BAR_AXES - 30 + BAR_HEIGHT * rows.length);
 }
@@ -128,7 +129,8 @@ function lineOptions(xTitle, yTitle, yMore) {
 
 /// One line per strategy; drawn only if the single device ran and at least one other strategy ran.
 function drawSpeedup() {
-  const rows = result.rows.filter((r) => r.samples_per_second && !isModelled(r)), single = rows.find((r) => r.strategy === "single" && r.devices === 1);
+  const single = result.rows.find((r) => r.samples_per_second && r.strategy === "single" && r.devices === 1);
+  const rows = result.rows.filter((r) => r.samples_per_second && single && r.times_are === single.times_are);  // only times of one clock compare
   const names = [...new Set(rows.filter((r) => r !== single).map((r) => r.name))], most = Math.max(1, ...rows.map((r) => r.devices));
   document.getElementById("speedup-section").hidden = !single || !names.length;
   if (!single || !names.length) return;
@@ -149,11 +151,11 @@ function drawSpeedup() {
 }
 
 function drawLoss(id, xTitle, column) {
-  const rows = result.rows.filter((r) => r.curve.length);
+  const rows = result.rows.filter((r) => r.curve.length), coincide = column === 0 && !rows.some((r) => r.replicas);
   const logarithmic = document.getElementById("logarithmic").checked;
   const points = (row) => row.curve.filter((p) => p[column] !== null).map((p) => ({ x: p[column], y: p[2] === null ? NaN : p[2] }));
   draw(id, rows.length, `Training loss against ${xTitle} for ${rows.map((r) => r.label).join(", ")}; the last values are in the table`, {
-    type: "line", data: { datasets: lineSets(rows, points, column === 0) },
+    type: "line", data: { datasets: lineSets(rows, points, coincide) },
     options: lineOptions(xTitle, "training loss", logarithmic ? { type: "logarithmic", beginAtZero: false } : {}),
   });
 }

@@ -1,5 +1,5 @@
 // The schedule of a plan with nominal times: the timeline as it would be if all stages were equal and communication took no time.
-// Floating bars like those of the measured timeline below it, with the micro-batch's number in each.
+// Floating bars like those of the timeline of one step below it, with the micro-batch's number in each.
 "use strict";
 
 // The same colours as in the timeline for the same kinds.

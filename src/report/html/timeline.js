@@ -44,7 +44,7 @@ function drawTimeline(row, holder) {
   const unit = end < 1e-3 ? { name: "µs", perSecond: 1e6 } : end < 1 ? { name: "ms", perSecond: 1e3 } : { name: "s", perSecond: 1 };
   const lanes = timelineLanes(events);
   const strip = element("div", "strip"), title = element("h4"), buttons = element("div"), box = element("div", "canvas");
-  title.textContent = `Measured: step ${row.timeline.step}`;
+  title.textContent = `${row.times_are[0].toUpperCase()}${row.times_are.slice(1)}: step ${row.timeline.step}`;
   strip.append(title, buttons);
   box.style.height = `${AXIS_HEIGHT + ROW_HEIGHT * lanes.length}px`;
   box.tabIndex = 0;
@@ -155,5 +155,5 @@ function hasTimeline(row) { return row.timeline && row.timeline.events.length > 
 function drawTimelineLegend(rows, besideSchedules) {
   const used = new Set(rows.flatMap((row) => row.timeline.events.map((e) => e[2])));
   const kinds = Object.keys(KIND_COLOURS).filter((kind) => used.has(kind));
-  fillLegend("timeline-legend", besideSchedules ? "Measured:" : "", kinds.map((kind) => [KIND_COLOURS[kind], kind]));
+  fillLegend("timeline-legend", besideSchedules ? "One step:" : "", kinds.map((kind) => [KIND_COLOURS[kind], kind]));
 }

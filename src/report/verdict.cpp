@@ -1,0 +1,205 @@
+#include "report/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/strategies.h"
+#include "report/columns.h"
+#include "report/quantities.h"
+#include "train/compare.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kMostNames = 4;
+
+bool is_real(const RunResult& row) { return clock_of(row) == ReplicaReport().clock; }
+
+/// Returns true if the row's times can be compared with those of others.
+bool is_fair(const RunResult& row) { return row.status == RunStatus::ok && !row.oversubscribed; }
+
+int64_t steps_of(const RunResult& row) { return row.curve.empty() ? 0 : row.curve.back().step; }
+
+std::string time_text(double seconds) { return in_unit(seconds, scale_for(kTimes, seconds)); }
+
+/// "Measure again with more steps (--steps 1600) while the machine is otherwise idle"
+std::string measure_again(const std::vector<const RunResult*>& rows) {
+  int64_t steps = kFewSteps;
+  for (const RunResult* row : rows) steps = std::max(steps, steps_of(*row));
+  return fmt::format("Measure again with more steps (--steps {}) while the machine is otherwise idle",
+                     kMoreSteps * steps);
+}
+
+std::string which(const Verdict& verdict, const std::string& by_clock) {
+  const RunResult& first = *verdict.fastest.front();
+  const double pace = verdict.pace(first)->median;
+  const char* unit = verdict.by_epochs ? "epoch" : "step";
+  if (verdict.fastest.size() == 1)
+    return fmt::format("Fastest{}: {}, {} per {}", by_clock, row_name(first), time_text(pace), unit);
+  const RowPace slowest = *verdict.pace(*verdict.fastest.back());
+  if (slowest.median == pace)
+    return fmt::format("Equally fast{}: {}, {} per {}", by_clock, names_of(verdict.fastest), time_text(pace), unit);
+  return fmt::format("Too close to call{}: {}, {} to {} per {}", by_clock, names_of(verdict.fastest), time_text(pace),
+                     time_text(slowest.median), unit);
+}
+
+/// ", 1.88 times as fast as one device and 1.36 times as fast as the next, tensor on 2 devices"
+std::string by_how_much(const Verdict& verdict) {
+  const double pace = verdict.pace(*verdict.fastest.front())->median;
+  if (!(pace > 0)) return "";
+  std::string text;
+  const auto is_fastest = [&](const RunResult* row) {
+    return std::find(verdict.fastest.begin(), verdict.fastest.end(), row) != verdict.fastest.end();
+  };
+  if (verdict.single && !is_fastest(verdict.single))
+    text = fmt::format(", {:.2f} times as fast as one device", verdict.pace(*verdict.single)->median / pace);
+  if (verdict.next && verdict.next != verdict.single)
+    text += fmt::format("{} {:.2f} times as fast as the next, {}", text.empty() ? "," : " and",
+                        verdict.pace(*verdict.next)->median / pace, row_name(*verdict.next));
+  return text;
+}
+
+/// Says what the order of measured rows is worth, and what would change it. Empty if there is no order, or no interval.
+std::string how_sure(const Verdict& verdict) {
+  std::vector<const RunResult*> decisive = verdict.fastest;
+  if (verdict.next) decisive.push_back(verdict.next);
+  const RowPace first = *verdict.pace(*decisive.front()), last = *verdict.pace(*decisive.back());
+  if (decisive.size() < 2 || !is_real(*decisive.front()) || (first.low == first.high && last.low == last.high))
+    return "";
+  const char* times = verdict.by_epochs ? "times" : "steps";
+  if (first.median < verdict.pace(*verdict.fastest.back())->median)
+    return fmt::format(
+        "From the 10th to the 90th percentile their {} overlap by more than {:.0f} %. {}; believe an order that stays.",
+        times, 100 * kWideOverlap, measure_again(decisive));
+  int64_t steps = steps_of(*decisive.front());
+  for (const RunResult* row : decisive) steps = std::min(steps, steps_of(*row));
+  if (steps > 0 && steps < kFewSteps)
+    return fmt::format("Only {} step{} measured, which gives a hint. {}.", steps, steps == 1 ? " was" : "s were",
+                       measure_again(decisive));
+  if (!verdict.next) return "";
+  return fmt::format(
+      "From the 10th to the 90th percentile its {} and those of the next row {}, so the order is sure for this "
+      "machine; "
+      "another batch, model or number of devices may change it.",
+      times, first.high < last.low ? "lie apart" : fmt::format("overlap by less than {:.0f} %", 100 * kWideOverlap));
+}
+
+std::string some_or_all(const std::vector<const RunResult*>& rows, const std::vector<const RunResult*>& all) {
+  return rows.size() > 1 && rows.size() == all.size() ? "all rows" : names_of(rows);
+}
+
+/// Empty if no row scatters.
+std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
+  std::vector<const RunResult*> scattered;
+  double most = 0;
+  for (const RunResult* row : rows) {
+    if (!row->step_seconds || !(row->step_seconds->p10 > 0)) continue;
+    const double scatter = row->step_seconds->p90 / row->step_seconds->p10;
+    if (!(scatter > kScatter)) continue;
+    scattered.push_back(row);
+    most = std::max(most, scatter);
+  }
+  if (scattered.empty()) return "";
+  return fmt::format(
+      "Steps scatter ({}: the 90th percentile is up to {:.1f} times the 10th): other programs on the machine do that, "
+      "or "
+      "samples of unequal length. Measure again on an idle machine.",
+      some_or_all(scattered, rows), most);
+}
+
+std::string prediction_sentence(const std::vector<const RunResult*>& rows) {
+  std::vector<const RunResult*> far;
+  double most = 0;
+  for (const RunResult* row : rows) {
+    if (!row->predicted || !row->step_seconds || !(row->predicted->step_seconds > 0)) continue;
+    const double ratio = row->step_seconds->median / row->predicted->step_seconds;
+    const double factor = std::max(ratio, 1 / ratio);
+    if (!(factor > kFarOff) || !std::isfinite(factor)) continue;
+    far.push_back(row);
+    most = std::max(most, factor);
+  }
+  if (far.empty()) return "";
+  return fmt::format(
+      "Predicted and measured steps differ by a factor of up to {:.1f} ({}): the machine may have been busy during the "
+      "runs or while layers were measured before them, or the predictions do not hold here. Believe times that a "
+      "second "
+      "comparison repeats.",
+      most, some_or_all(far, rows));
+}
+
+}  // namespace
+
+std::string names_of(const std::vector<const RunResult*>& rows) {
+  const size_t named = rows.size() > kMostNames ? kMostNames - 1 : rows.size();
+  std::string text;
+  for (size_t i = 0; i < named; ++i) {
+    const bool last = i + 1 == rows.size();
+    text += (i == 0 ? "" : last ? " and " : ", ") + row_name(*rows[i]);
+  }
+  return named == rows.size() ? text : fmt::format("{} and {} more", text, rows.size() - named);
+}
+
+std::optional<RowPace> Verdict::pace(const RunResult& row) const {
+  const std::optional<double> median = by_epochs          ? row.epoch_seconds
+                                       : row.step_seconds ? Value(row.step_seconds->median)
+                                                          : std::nullopt;
+  if (!is_fair(row) || !median || !std::isfinite(*median)) return std::nullopt;
+  RowPace pace{*median, *median, *median};
+  // By a modelled clock steps differ in what they do; measured again they take the same time.
+  if (measured && is_real(row) && row.step_seconds && row.step_seconds->median > 0) {
+    pace.low *= row.step_seconds->p10 / row.step_seconds->median;
+    pace.high *= row.step_seconds->p90 / row.step_seconds->median;
+  }
+  return pace;
+}
+
+bool overlap_widely(const RowPace& a, const RowPace& b) {
+  const double shorter = std::min(a.high - a.low, b.high - b.low);
+  const double overlap = std::min(a.high, b.high) - std::max(a.low, b.low);
+  return shorter > 0 ? overlap > kWideOverlap * shorter : overlap >= 0;
+}
+
+Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured) {
+  Verdict verdict;
+  verdict.measured = measured;
+  verdict.by_epochs =
+      std::any_of(rows.begin(), rows.end(), [](const RunResult* row) { return row->replicas.has_value(); });
+  std::vector<const RunResult*> timed;
+  for (const RunResult* row : rows) {
+    if (!verdict.pace(*row)) continue;
+    timed.push_back(row);
+    if (!verdict.single && row->devices == 1 && is_single(row->strategy)) verdict.single = row;
+  }
+  std::stable_sort(timed.begin(), timed.end(), [&](const RunResult* a, const RunResult* b) {
+    return verdict.pace(*a)->median < verdict.pace(*b)->median;
+  });
+  for (const RunResult* row : timed) {
+    if (row == timed.front() || overlap_widely(*verdict.pace(*timed.front()), *verdict.pace(*row)))
+      verdict.fastest.push_back(row);
+    else if (!verdict.next) verdict.next = row;
+  }
+  return verdict;
+}
+
+std::vector<std::string> sentences_of(const Verdict& verdict, const std::string& clock) {
+  if (verdict.fastest.empty()) return {};
+  const std::string by_clock = clock == ReplicaReport().clock ? "" : fmt::format(" by the {} clock", clock);
+  std::vector<std::string> sentences = {which(verdict, by_clock) + by_how_much(verdict) + "."};
+  if (std::string sure = how_sure(verdict); !sure.empty()) sentences.push_back(std::move(sure));
+  return sentences;
+}
+
+std::vector<std::string> doubts(const ExperimentResult& result) {
+  std::vector<std::string> sentences;
+  if (!result.simulated.empty()) return sentences;
+  std::vector<const RunResult*> rows;
+  for (const RunResult& row : result.rows)
+    if (is_fair(row) && is_real(row)) rows.push_back(&row);
+  for (std::string sentence : {scatter_sentence(rows), prediction_sentence(rows)})
+    if (!sentence.empty()) sentences.push_back(std::move(sentence));
+  return sentences;
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+// Which rows are the fastest, and how sure that is. docs/comparison.md explains the rules to users.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "metrics/result.h"
+
+namespace trireme {
+
+/// Rows whose intervals overlap by a larger share of the shorter one are too close to call. With equal intervals, half
+/// is where the median of each row reaches into the interval of the other.
+constexpr double kWideOverlap = 0.5;
+
+/// Steps scatter where the 90th percentile is more times the 10th. Steps of one plan do the same work, so on an idle
+/// machine they differ by a few tenths at most; half as long again has a cause outside the plan.
+constexpr double kScatter = 1.5;
+
+/// A prediction is far off where one of predicted and measured time is more times the other. Most predictions are
+/// within a tenth (docs/simulation.md); a plan is not chosen by one that is off by half.
+constexpr double kFarOff = 1.5;
+
+/// Fewer steps give a hint only: of ten, the 10th and the 90th percentile are the least and the greatest but one.
+constexpr int64_t kFewSteps = 20;
+
+/// A repeated measurement takes this many times the steps, to span more of what else the machine does.
+constexpr int64_t kMoreSteps = 4;
+
+/// The time by which rows are ranked: seconds of a step, or of an epoch.
+struct RowPace {
+  double median = 0;
+  double low = 0, high = 0;  ///< 10th and 90th percentile; equal to `median` where the time is modelled or simulated
+};
+
+/// The fastest of the rows of one clock.
+struct Verdict {
+  bool measured = true;    ///< false: simulated, without intervals
+  bool by_epochs = false;  ///< replicas make steps of their own, so with them epochs are compared
+  /// The fastest row first, then the rows that are too close to it to call, from fast to slow. Empty: no row has a time
+  /// that can be compared.
+  std::vector<const RunResult*> fastest;
+  const RunResult* next = nullptr;    ///< the fastest of the other rows; null if there is none
+  const RunResult* single = nullptr;  ///< the row of one device, if it has a time that can be compared
+
+  /// Not set for rows that are not ok and for rows with more workers than cores, whose times cannot be compared.
+  std::optional<RowPace> pace(const RunResult& row) const;
+};
+
+/// `rows` have the same clock. `measured`: false if they were simulated.
+Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured = true);
+
+/// Returns true if the overlap of both intervals is wide.
+bool overlap_widely(const RowPace& a, const RowPace& b);
+
+/// Returns the sentences about the fastest row: which, by how much, how sure, how to measure again. `clock`: as of
+/// clock_of(). Empty if there is none.
+std::vector<std::string> sentences_of(const Verdict& verdict, const std::string& clock);
+
+/// Returns the sentences about measurements that something outside the plans disturbed: steps that scatter, and
+/// predictions that are far off. Considers rows in real time; empty for simulated results.
+std::vector<std::string> doubts(const ExperimentResult& result);
+
+/// "data on 2 devices, tensor on 2 devices and 3 more"
+std::string names_of(const std::vector<const RunResult*>& rows);
+
+}  // namespace trireme

@@ -1,0 +1,172 @@
+// Verdicts on constructed results: which row is named, and when none is.
+#include "report/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "report/columns.h"
+#include "sample.h"
+
+namespace trireme {
+namespace {
+
+/// A row of milliseconds. Its strategy is "single" with one device.
+RunResult row_of(const char* name, int devices, double median, double p10, double p90, int64_t steps = 400) {
+  RunResult row;
+  row.strategy = row.name = name;
+  row.devices = devices;
+  row.step_seconds = StepSeconds{median / 1e3, p10 / 1e3, p90 / 1e3};
+  row.epoch_seconds = median;
+  row.curve = {{steps, 128 * steps, double(steps), 0.5}};
+  return row;
+}
+
+std::vector<const RunResult*> pointers_to(const ExperimentResult& result) {
+  std::vector<const RunResult*> rows;
+  for (const RunResult& row : result.rows) rows.push_back(&row);
+  return rows;
+}
+
+std::string words_of(const ExperimentResult& result, const std::string& clock = "real") {
+  return join(sentences_of(verdict_of(pointers_to(result)), clock), " ");
+}
+
+ExperimentResult result_of(std::vector<RunResult> rows) {
+  ExperimentResult result;
+  result.rows = std::move(rows);
+  return result;
+}
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+#define EXPECT_LACKS(text, part) EXPECT_EQ((text).find(part), std::string::npos) << (text)
+
+TEST(Verdict, IntervalsOverlapWidelyFromHalfOfTheShorterOneOn) {
+  EXPECT_FALSE(overlap_widely({10, 9, 11}, {12, 11, 13})) << "they touch";
+  EXPECT_FALSE(overlap_widely({10, 9, 11}, {11, 10, 12})) << "exactly half";
+  EXPECT_TRUE(overlap_widely({10, 9, 11}, {10.5, 9.5, 11.5}));
+  EXPECT_TRUE(overlap_widely({10, 9, 20}, {11, 10.9, 11.1})) << "the shorter lies in the longer";
+  EXPECT_FALSE(overlap_widely({10, 10, 10}, {11, 11, 11})) << "points differ";
+  EXPECT_TRUE(overlap_widely({10, 10, 10}, {10, 10, 10})) << "points are equal";
+}
+
+TEST(Verdict, NamesAFastestRowWhereIntervalsAreApart) {
+  const std::string text = words_of(
+      result_of({row_of("single", 1, 20, 19, 22), row_of("data", 2, 10, 9.5, 11), row_of("tensor", 2, 15, 14, 16)}));
+  EXPECT_EQ(
+      text,
+      "Fastest: data on 2 devices, 10.0 ms per step, 2.00 times as fast as one device and 1.50 times as fast as "
+      "the next, tensor on 2 devices. From the 10th to the 90th percentile its steps and those of the next row lie "
+      "apart, so the order is sure for this machine; another batch, model or number of devices may change it.");
+  EXPECT_HAS(words_of(result_of({row_of("data", 2, 10, 9, 12), row_of("tensor", 2, 13, 11.5, 15)})),
+             "its steps and those of the next row overlap by less than 50 %");
+}
+
+TEST(Verdict, NamesNoFastestRowWhereIntervalsOverlap) {
+  const std::string text = words_of(result_of({row_of("single", 1, 20, 19, 22), row_of("tensor", 2, 10.4, 9.6, 11.2),
+                                               row_of("data", 2, 10, 9.5, 11), row_of("pipeline", 2, 15, 14, 16)}));
+  EXPECT_HAS(text,
+             "Too close to call: data on 2 devices and tensor on 2 devices, 10.0 ms to 10.4 ms per step, 2.00 "
+             "times as fast as one device and 1.50 times as fast as the next, pipeline on 2 devices.");
+  EXPECT_HAS(text, "overlap by more than 50 %. Measure again with more steps (--steps 1600)");
+  EXPECT_LACKS(text, "Fastest");
+}
+
+TEST(Verdict, IgnoresRowsWhoseTimesMeanNothing) {
+  ExperimentResult result = result_of({row_of("single", 1, 20, 19, 22), row_of("data", 4, 5, 4.9, 5.1),
+                                       row_of("tensor", 2, 6, 5.9, 6.1), row_of("pipeline", 2, 15, 14, 16)});
+  result.rows[1].oversubscribed = true;
+  result.rows[2].status = RunStatus::failed;
+  EXPECT_HAS(words_of(result), "Fastest: pipeline on 2 devices, 15.0 ms per step, 1.33 times as fast as one device.");
+  result.rows[3].status = result.rows[0].status = RunStatus::timed_out;
+  EXPECT_EQ(words_of(result), "");
+}
+
+TEST(Verdict, OneDeviceMayBeTheFastest) {
+  EXPECT_HAS(words_of(result_of({row_of("single", 1, 5, 4.9, 5.1), row_of("data", 2, 10, 9.5, 11)})),
+             "Fastest: single on 1 device, 5.00 ms per step, 2.00 times as fast as the next, data on 2 devices.");
+  EXPECT_EQ(words_of(result_of({row_of("single", 1, 5, 4.9, 5.1)})), "Fastest: single on 1 device, 5.00 ms per step.");
+}
+
+TEST(Verdict, SaysThatFewStepsGiveAHint) {
+  const auto rows = [](int64_t steps) {
+    return result_of({row_of("single", 1, 20, 19, 22, steps), row_of("data", 2, 10, 9.5, 11, 400)});
+  };
+  EXPECT_HAS(words_of(rows(4)), "Only 4 steps were measured, which gives a hint. Measure again with more steps");
+  EXPECT_HAS(words_of(rows(1)), "Only 1 step was measured");
+  EXPECT_LACKS(words_of(rows(kFewSteps)), "Only");
+}
+
+TEST(Verdict, OfModelledAndSimulatedTimesHasNoIntervals) {
+  ExperimentResult result = result_of({row_of("data", 2, 10, 5, 20, 4), row_of("tensor", 2, 10.4, 5, 20, 4)});
+  for (RunResult& row : result.rows) row.backend = "virtual";
+  EXPECT_EQ(
+      words_of(result, "modelled"),
+      "Fastest by the modelled clock: data on 2 devices, 10.0 ms per step, 1.04 times as fast as the next, tensor "
+      "on 2 devices.");
+  result = result_of({row_of("data", 2, 10, 5, 20, 0), row_of("tensor", 2, 10, 5, 20, 0)});
+  EXPECT_EQ(join(sentences_of(verdict_of(pointers_to(result), /*measured=*/false), "real"), " "),
+            "Equally fast: data on 2 devices and tensor on 2 devices, 10.0 ms per step.");
+}
+
+TEST(Verdict, ComparesEpochsOfReplicas) {
+  ExperimentResult result = result_of({row_of("local-sgd", 2, 10, 9.5, 11), row_of("data", 2, 12, 11.8, 12.2)});
+  result.rows[0].replicas = ReplicaReport{.replicas = 2};
+  result.rows[0].epoch_seconds = 20;
+  EXPECT_HAS(words_of(result), "Fastest: data on 2 devices, 12.0 s per epoch");
+  result.rows[0].epoch_seconds = 12.5;  // its steps scatter from 11.9 to 13.8 s per epoch
+  EXPECT_HAS(words_of(result), "Too close to call: data on 2 devices and local-sgd on 2 devices, 12.0 s to 12.5 s per");
+}
+
+TEST(Verdict, NamesFourRowsAndCountsMore) {
+  const ExperimentResult result = result_of({row_of("a", 1, 1, 1, 1), row_of("b", 2, 1, 1, 1), row_of("c", 2, 1, 1, 1),
+                                             row_of("d", 2, 1, 1, 1), row_of("e", 2, 1, 1, 1)});
+  std::vector<const RunResult*> rows = pointers_to(result);
+  EXPECT_EQ(names_of(rows), "a on 1 device, b on 2 devices, c on 2 devices and 2 more");
+  rows.pop_back();
+  EXPECT_EQ(names_of(rows), "a on 1 device, b on 2 devices, c on 2 devices and d on 2 devices");
+}
+
+TEST(Doubts, NameRowsWhoseStepsScatter) {
+  ExperimentResult result = result_of({row_of("single", 1, 20, 18, 27), row_of("data", 2, 10, 9, 18)});
+  const std::string text = join(doubts(result), " ");
+  EXPECT_HAS(text, "Steps scatter (data on 2 devices: the 90th percentile is up to 2.0 times the 10th):");
+  EXPECT_HAS(text, "Measure again on an idle machine.");
+  result.rows[0].step_seconds->p90 *= 2;
+  EXPECT_HAS(join(doubts(result), " "), "Steps scatter (all rows: the 90th percentile is up to 3.0 times the 10th)");
+  result.rows[0].step_seconds->p90 /= 2;
+  result.rows[1].oversubscribed = true;
+  EXPECT_TRUE(doubts(result).empty()) << "the row has a warning of its own";
+  result.rows[1].oversubscribed = false;
+  result.rows[1].backend = "virtual";
+  EXPECT_TRUE(doubts(result).empty()) << "no program disturbs a modelled clock";
+}
+
+TEST(Doubts, NamePredictionsThatAreFarOff) {
+  ExperimentResult result = result_of({row_of("single", 1, 20, 19, 21), row_of("data", 2, 10, 9.5, 11)});
+  result.rows[0].predicted = SimulatedStep{.step_seconds = 0.0135, .peak_memory = {}, .basis = "measured"};
+  result.rows[1].predicted = SimulatedStep{.step_seconds = 0.004, .peak_memory = {}, .basis = "measured"};
+  const std::string text = join(doubts(result), " ");
+  EXPECT_HAS(text, "Predicted and measured steps differ by a factor of up to 2.5 (data on 2 devices):");
+  EXPECT_HAS(text, "may have been busy");
+  result.rows[1].predicted->step_seconds = 0.0255;
+  EXPECT_HAS(join(doubts(result), " "), "by a factor of up to 2.5") << "in both directions";
+  result.rows[1].predicted->step_seconds = 0.011;
+  EXPECT_TRUE(doubts(result).empty());
+  result.rows[1].predicted->step_seconds = 0.004;
+  result.simulated = "this machine";
+  EXPECT_TRUE(doubts(result).empty()) << "nothing was measured";
+}
+
+TEST(Summary, NamesRowsThatAreTooCloseTogetherAtTheTarget) {
+  ExperimentResult result = test_support::sample_result();
+  for (const std::string& sentence : summary(result)) EXPECT_LACKS(sentence, "Too close");
+  result.rows[2].step_seconds = result.rows[1].step_seconds;
+  result.rows[2].step_seconds->median *= 1.01;
+  const std::string text = join(summary(result), "\n");
+  EXPECT_HAS(text, "Too close to call: data on 2 devices and pipeline on 2 devices");
+  EXPECT_HAS(text,
+             "First at a test accuracy of 98.0 %: data on 2 devices and pipeline on 2 devices, after about 3.39 s.");
+}
+
+}  // namespace
+}  // namespace trireme
