@@ -17,7 +17,6 @@ class Flags(CliTest):
                 (["plan", "best", "e.toml", "--set", "batch=4", "seed=2"], ["seed=2: unknown argument", "a --set of its own"]),
                 (["tran", "e.toml"], ["tran", "unknown verb", "did you mean train?"]),
                 (["data", "gt"], ["gt", "did you mean get?"]),
-                ([], ["--help"]),
                 (["compare"], ["experiment is required", "trireme compare --help"]),
                 (["compare", "e.toml", "--devices", "0"], ["--devices", "0", "from 1 to 256"]),
                 (["compare", "e.toml", "--devices", "2,x"], ["--devices", "x", "whole number"]),
