@@ -16,6 +16,7 @@
 #include "cli/data_command.h"
 #include "cli/doctor.h"
 #include "cli/exit_codes.h"
+#include "cli/foreign_flags.h"
 #include "cli/groups.h"
 #include "cli/help_command.h"
 #include "cli/known_names.h"
@@ -305,7 +306,8 @@ const CLI::App* owner_of(const CLI::App* verb, const std::string& text) {
   return verb;
 }
 
-int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
+/// `given`: the words of the command line.
+int report_usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& given) {
   const auto words = app.remaining(true);
   const CLI::App* verb = words.empty() ? owner_of(deepest(&app), trireme::first_line(error)) : deepest(&app);
   std::string what = trireme::first_line(error), hint;
@@ -319,6 +321,7 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
                        : verb->get_subcommands([](const CLI::App*) { return true; }).empty() ? "argument"
                                                                                              : "verb");
     hint = misplaced(app, verb, words.front());
+    if (hint.empty()) hint = trireme::own_word_for(*verb, words.front(), given);
     if (hint.empty()) hint = suggestion(verb, words.front());
   }
   std::cerr << "trireme: " << what << "; " << hint << "see " << full_name(verb) << " --help\n";
@@ -404,7 +407,8 @@ int trireme::run_program(int argc, char** argv) {
       std::cerr << "trireme: " << empty << ": no value is given; give one, or leave the flag out\n";
     return kUserError;
   }
-  std::vector<std::string> words{argv + 1, argv + argc};
+  const std::vector<std::string> given{argv + 1, argv + argc};
+  std::vector<std::string> words = given;
   if (words.empty()) return trireme::run_help(app, {}, std::cout);
   if (trireme::requests_pages(words)) return print_pages_or_error(app, words);
   const bool parses_only = !words.empty() && words[0] == kParseOnly;
@@ -416,7 +420,7 @@ int trireme::run_program(int argc, char** argv) {
     if (parses_only) return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return trireme::reports_for_command() ? report_usage_error(app, error) : kUserError;
+    return trireme::reports_for_command() ? report_usage_error(app, error, given) : kUserError;
   }
   // If the reader of the output ends (head, a closed terminal), the training continues.
   std::signal(SIGPIPE, SIG_IGN);
