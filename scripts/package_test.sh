@@ -126,7 +126,7 @@ check "trireme compare on generated digits" short_comparison
 
 every_page() {
   local verb verbs
-  verbs=$(inside trireme --help | sed -n '/^Subcommands:/,$s/^  \([a-z-]*\) .*/\1/p')
+  verbs=$(inside trireme --help | sed -n '/^Verbs/,/^Options/s/^  \([a-z][a-z-]*\) .*/\1/p')
   [ -n "$verbs" ] && page trireme || return 1
   for verb in $verbs; do
     page "trireme-$verb" || { echo "no page of $verb"; return 1; }

@@ -1,8 +1,11 @@
 #include "cli/command_line.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/text.h"
+#include "cli/examples.h"
 
 namespace trireme {
 namespace {
@@ -20,6 +23,7 @@ OptionFacts option_facts(const CLI::Option& option) {
     facts.value = option.get_name(true);
     return facts;
   }
+  facts.group = option.get_group();
   for (const std::string& name : option.get_snames()) facts.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) facts.names.push_back("--" + name);
   if (option.get_items_expected_max() == 0) return facts;  // a flag
@@ -36,7 +40,9 @@ VerbFacts verb_facts(const CLI::App& app, const std::string& name, const std::st
   facts.name = name;
   facts.path = path;
   facts.help = app.get_description();
+  facts.group = app.get_group();
   facts.footer = app.get_footer();
+  facts.examples = examples_of(path);
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;  // hidden
     (option->get_positional() ? facts.arguments : facts.options).push_back(option_facts(*option));
@@ -49,7 +55,27 @@ VerbFacts verb_facts(const CLI::App& app, const std::string& name, const std::st
 
 }  // namespace
 
-VerbFacts command_line_facts(const CLI::App& app) { return verb_facts(app, app.get_name(), ""); }
+std::string OptionFacts::label() const {
+  std::string text = value;
+  for (char& c : text)
+    if (c >= 'a' && c <= 'z') c = char(c - 'a' + 'A');
+  return text;
+}
+
+VerbFacts command_line_facts(const CLI::App& app) {
+  std::string path;
+  const CLI::App* program = &app;
+  for (; program->get_parent(); program = program->get_parent())
+    path = program->get_name() + (path.empty() ? "" : " " + path);
+  return verb_facts(app, program->get_name() + (path.empty() ? "" : " " + path), path);
+}
+
+std::string full_help(const OptionFacts& option) {
+  std::string help = option.help;
+  if (!option.default_value.empty()) help += fmt::format(" (default: {})", option.default_value);
+  if (option.is_repeatable && !option.offered.is_list) help += "; may be given several times";
+  return help;
+}
 
 std::string summary(const std::string& help) {
   size_t end = help.size();

@@ -15,16 +15,22 @@ struct OptionFacts {
   std::string value;               ///< what its value is called, "FILE" or "a|b"; empty: a flag without a value
   std::string default_value;       ///< empty: none, or the help says it
   std::string help;
+  std::string group;  ///< title in a help page (cli/groups.h); empty: an argument
   OfferedValues offered;
   bool is_required = false;
   bool is_repeatable = false;  ///< may be given several times
+
+  /// An argument in a usage line: "EXPERIMENT".
+  std::string label() const;
 };
 
 struct VerbFacts {
   std::string name;  ///< "trireme plan best"
   std::string path;  ///< the same without the program: "plan best"; "" for the program
   std::string help;
-  std::string footer;  ///< text below the options; may be empty
+  std::string group;                  ///< title in a help page
+  std::string footer;                 ///< text below the options; may be empty
+  std::vector<std::string> examples;  ///< commands
   std::vector<OptionFacts> arguments;
   std::vector<OptionFacts> options;
   std::vector<VerbFacts> verbs;  ///< below it
@@ -33,8 +39,11 @@ struct VerbFacts {
   std::string last_word() const { return name.substr(name.rfind(' ') + 1); }
 };
 
-/// All that `app` declares but hidden options.
+/// All that `app`, the program or a verb of it, declares but hidden options.
 VerbFacts command_line_facts(const CLI::App& app);
+
+/// The option's help with its default value, and whether it is required or may be given several times.
+std::string full_help(const OptionFacts& option);
 
 /// The beginning of a help text that a menu has room for: up to its first explanation or example.
 std::string summary(const std::string& help);

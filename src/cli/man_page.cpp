@@ -66,8 +66,7 @@ std::string head(const std::string& page, const std::string& about) {
 std::string synopsis(const VerbFacts& verb) {
   std::vector<std::string> words{bold(verb.name)};
   for (const OptionFacts& argument : verb.arguments)
-    words.push_back(argument.is_required ? italic(upper(argument.value))
-                                         : fmt::format("[{}]", italic(upper(argument.value))));
+    words.push_back(argument.is_required ? italic(argument.label()) : fmt::format("[{}]", italic(argument.label())));
   for (const OptionFacts& option : verb.options)
     if (option.is_required) words.push_back(bold(option.names.back()) + " " + italic(option.value));
   if (!verb.options.empty()) words.push_back(fmt::format("[{}]", italic("OPTIONS")));
@@ -80,17 +79,13 @@ std::string entry(const std::string& tag, const std::string& text) { return ".TP
 
 std::string option_entries(const VerbFacts& verb) {
   std::string text;
-  for (const OptionFacts& argument : verb.arguments)
-    text += entry(italic(upper(argument.value)), escaped(argument.help));
+  for (const OptionFacts& argument : verb.arguments) text += entry(italic(argument.label()), escaped(argument.help));
   for (const OptionFacts& option : verb.options) {
     std::vector<std::string> names;
     for (const std::string& name : option.names) names.push_back(bold(name));
     std::string tag = join(names, ", ");
     if (!option.value.empty()) tag += " " + italic(option.value);
-    std::string help = escaped(option.help);
-    if (!option.default_value.empty()) help += fmt::format(" (default: {})", escaped(option.default_value));
-    if (option.is_repeatable && !option.offered.is_list) help += "; may be given several times";
-    text += entry(tag, help);
+    text += entry(tag, escaped(full_help(option)));
   }
   return text;
 }
@@ -111,6 +106,12 @@ std::string footer_sections(const std::string& footer) {
     }
   }
   return text;
+}
+
+std::string example_lines(const VerbFacts& verb) {
+  std::string text = verb.examples.empty() ? "" : ".SH EXAMPLES\n.nf\n";
+  for (const std::string& example : verb.examples) text += escaped(example) + "\n";
+  return verb.examples.empty() ? "" : text + ".fi\n";
 }
 
 /// Verbs that stand in several places, as train does below launch, have one page.
@@ -152,7 +153,7 @@ std::string program_man_page(const VerbFacts& program) {
     text += entry(reference(pages.back()), escaped(verb.help));
   }
   text += ".SH OPTIONS\n" + option_entries(program);
-  text += exit_status() + ".SH ENVIRONMENT\n";
+  text += example_lines(program) + exit_status() + ".SH ENVIRONMENT\n";
   for (const Variable& variable : kVariables) text += entry(bold(variable.name), escaped(variable.help));
   return text + see_also(pages);
 }
@@ -176,7 +177,7 @@ std::string verb_man_page(const VerbFacts& program, const VerbFacts& verb) {
     }
   }
   if (!verb.footer.empty()) text += ".SH NAMES\n" + footer_sections(verb.footer);
-  return text + exit_status() + see_also(pages);
+  return text + example_lines(verb) + exit_status() + see_also(pages);
 }
 
 }  // namespace trireme

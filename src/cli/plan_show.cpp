@@ -141,8 +141,8 @@ void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
   auto* verb = plan.add_subcommand(
       "show", "print a plan in words or as JSON, with --program its schedule as a drawing; or the layers of a model");
   verb->add_option("plan", o.plan,
-                   "a plan file, or " + strategy_syntax() +
-                       "; or a model, \"own.pt\" or \"resnet18\": the costs of its layers, and how they can be split")
+                   "a plan file, or a strategy with keys (trireme help strategies); or a model, \"own.pt\" or "
+                   "\"resnet18\": the costs of its layers, and how they can be split")
       ->required();
   o.experiment.add_common(*verb);
   verb->get_option("experiment")->required(false);

@@ -16,6 +16,9 @@
 #include "cli/data_command.h"
 #include "cli/doctor.h"
 #include "cli/exit_codes.h"
+#include "cli/foreign_flags.h"
+#include "cli/groups.h"
+#include "cli/help_command.h"
 #include "cli/known_names.h"
 #include "cli/launch_command.h"
 #include "cli/option_values.h"
@@ -24,7 +27,6 @@
 #include "cli/train_process.h"
 #include "comm/backend_list.h"
 #include "comm/rendezvous/process_place.h"
-#include "plan/strategy.h"
 #include "trireme/error.h"
 #include "update/registry.h"
 
@@ -41,13 +43,11 @@ std::string version_text() {
 }
 
 constexpr const char* kDetailsHelp = "print all tables; without it: the table of what decides, and the verdict";
-
-std::string plan_help() { return "a plan file, or " + trireme::strategy_syntax(); }
-
-std::string trained_plan_help() {
-  return fmt::format("{}; or an update policy and its keys, \"local-sgd,every=16 steps\" (docs/updates.md): {}",
-                     plan_help(), trireme::join(trireme::update_policy_names()));
-}
+constexpr const char* kPlanHelp =
+    "a plan file, a strategy, or degrees, \"data=2,tensor=2\" (see trireme help strategies)";
+constexpr const char* kTrainedPlanHelp =
+    "a plan file, a strategy, or degrees, \"data=2,tensor=2\" (see trireme help strategies); or an update policy and "
+    "its keys, \"local-sgd,every=16 steps\" (see trireme help policies)";
 
 std::string backend_help() {
   std::vector<std::string> processes, others;
@@ -59,17 +59,16 @@ std::string backend_help() {
 
 void add_compare(CLI::App& app, trireme::CompareOptions& o) {
   auto* verb = app.add_subcommand("compare", "train under every strategy and compare them");
-  verb->footer(trireme::known_names);
+  verb->footer([] { return trireme::known_names(); });
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, true);
   verb->add_option(
           "--strategies", o.experiment.strategies,
-          "strategies, degrees or plan files, separated by commas: "
-          "data,1f1b,recompute=all,data=2,tensor=2,my-plan.json; data=, tensor= or pipeline= after the name of "
-          "a plan begins the next strategy, any other key belongs to the one before it (default: the "
-          "experiment's). Each is " +
-              trained_plan_help())
+          "strategies, degrees, update policies or plan files, separated by commas: "
+          "data,1f1b,recompute=all,data=2,tensor=2,my-plan.json (default: the experiment's); data=, tensor= or "
+          "pipeline= after a name begins the next strategy, any other key belongs to the one before it; see "
+          "trireme help strategies")
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   trireme::add_profile_flag(*verb, o.prediction);
@@ -84,7 +83,8 @@ void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, true, trireme::kMaxPlanDevices);
   trireme::add_cost_source(*verb, o.prediction);
-  verb->add_option("--strategies", o.experiment.strategies, "as for compare (default: the experiment's)")
+  verb->add_option("--strategies", o.experiment.strategies,
+                   "as for compare (default: the experiment's); see trireme help strategies")
       ->delimiter(',');
   verb->add_option("--epochs", o.epochs,
                    "epochs to the target: a file of measure-epochs, noise=2000[,least=12], or a table of batches "
@@ -96,11 +96,11 @@ void add_simulate(CLI::App& app, trireme::SimulateOptions& o) {
 
 void add_train(CLI::App& app, trireme::TrainOptions& o) {
   auto* verb = app.add_subcommand("train", "train under one plan");
-  verb->footer(trireme::known_names);
+  verb->footer([] { return trireme::known_names(); });
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, false);
-  verb->add_option("--plan", o.plan, trained_plan_help())->capture_default_str();
+  verb->add_option("--plan", o.plan, kTrainedPlanHelp)->capture_default_str();
   verb->add_option(
       "--resume", o.resume,
       "resume from a run's folder (its newest complete checkpoint) or from a checkpoint, under any plan and "
@@ -160,7 +160,7 @@ void add_verify(CLI::App& app, trireme::VerifyOptions& o) {
   auto* verb = app.add_subcommand("verify", "compare training under a plan with one device, within a tolerance");
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, false);
-  verb->add_option("--plan", o.plan, plan_help())->capture_default_str();
+  verb->add_option("--plan", o.plan, kPlanHelp)->capture_default_str();
   verb->add_option("--precision", o.precision,
                    "fp64 to find errors of the plan; fp32 and bf16 add rounding, which grows (default: fp64)");
   verb->add_option("--steps", o.steps, "number of steps to compare")
@@ -315,7 +315,8 @@ const CLI::App* owner_of(const CLI::App* verb, const std::string& text) {
   return verb;
 }
 
-int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
+/// `given`: the words of the command line.
+int report_usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& given) {
   const auto words = app.remaining(true);
   const CLI::App* verb = words.empty() ? owner_of(deepest(&app), trireme::first_line(error)) : deepest(&app);
   std::string what = trireme::first_line(error), hint;
@@ -329,6 +330,7 @@ int report_usage_error(const CLI::App& app, const CLI::ParseError& error) {
                        : verb->get_subcommands([](const CLI::App*) { return true; }).empty() ? "argument"
                                                                                              : "verb");
     hint = misplaced(app, verb, words.front());
+    if (hint.empty()) hint = trireme::own_word_for(*verb, words.front(), given);
     if (hint.empty()) hint = suggestion(verb, words.front());
   }
   std::cerr << "trireme: " << what << "; " << hint << "see " << full_name(verb) << " --help\n";
@@ -372,7 +374,9 @@ int trireme::run_program(int argc, char** argv) {
       "Trireme trains a neural network on many devices and finds out which way of splitting the work is best."};
   app.require_subcommand(1);
   app.name("trireme");
+  trireme::use_help_pages(app);
   app.set_version_flag("--version", version_text, "print version, commit, libtorch and backends");
+  app.set_help_flag("-h,--help", "print this page");
   trireme::CompareOptions compare;
   trireme::TrainOptions train;
   trireme::ServeOptions serve;
@@ -401,14 +405,19 @@ int trireme::run_program(int argc, char** argv) {
   CheckpointVerbs checkpoints(app);
   DataVerbs data(app);
   app.add_subcommand("doctor", "list what this machine has and what will be slow");
+  std::vector<std::string> help;
+  trireme::add_help(app, help);
   trireme::name_values(app);
+  trireme::group_options_and_verbs(app);
 
   if (const std::string empty = empty_argument(argc, argv); !empty.empty()) {
     if (trireme::reports_for_command())
       std::cerr << "trireme: " << empty << ": no value is given; give one, or leave the flag out\n";
     return kUserError;
   }
-  std::vector<std::string> words{argv + 1, argv + argc};
+  const std::vector<std::string> given{argv + 1, argv + argc};
+  std::vector<std::string> words = given;
+  if (words.empty()) return trireme::run_help(app, {}, std::cout);
   if (trireme::requests_pages(words)) return print_pages_or_error(app, words);
   const bool parses_only = !words.empty() && words[0] == kParseOnly;
   if (parses_only) words.erase(words.begin());
@@ -419,7 +428,7 @@ int trireme::run_program(int argc, char** argv) {
     if (parses_only) return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return trireme::reports_for_command() ? report_usage_error(app, error) : kUserError;
+    return trireme::reports_for_command() ? report_usage_error(app, error, given) : kUserError;
   }
   // If the reader of the output ends (head, a closed terminal), the training continues.
   std::signal(SIGPIPE, SIG_IGN);
@@ -442,6 +451,7 @@ int trireme::run_program(int argc, char** argv) {
     if (app.got_subcommand("export")) return run_export(exported);
     if (app.got_subcommand("report")) return trireme::run_report(run_folder, details);
     if (app.got_subcommand("checkpoints")) return checkpoints.run();
+    if (app.got_subcommand("help")) return trireme::run_help(app, help, std::cout);
     if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
     return data.run();
   } catch (const trireme::Error& error) {

@@ -215,12 +215,11 @@ std::string strategy_syntax() {
   std::vector<std::string> planned = planned_strategies();
   for (std::string& name : planned)
     if (!strategy_note(name).empty()) name += " (a reconstruction)";
-  return fmt::format("{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both may be followed by {}; or planned: {}",
-                     join(known_strategies()),
-                     "\",schedule=" + std::string(lean_schedule().name) +
-                         ",chunks=2,micro_batches=4,sharding=zero1,recompute=all|except_last,"
-                         "compression=bf16|powersgd:2,vertical_sync=1,speeds=2:1,split=height|sequence\"",
-                     join(planned));
+  return fmt::format(
+      "{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both may be followed by keys, each after a comma: schedule={}, "
+      "chunks=2, micro_batches=4, sharding=zero1, recompute=all|except_last, compression=bf16|powersgd:2, "
+      "vertical_sync=1, speeds=2:1, split=height|sequence; or planned: {}",
+      join(known_strategies()), lean_schedule().name, join(planned));
 }
 
 }  // namespace trireme

@@ -17,7 +17,6 @@ class Flags(CliTest):
                 (["plan", "best", "e.toml", "--set", "batch=4", "seed=2"], ["seed=2: unknown argument", "a --set of its own"]),
                 (["tran", "e.toml"], ["tran", "unknown verb", "did you mean train?"]),
                 (["data", "gt"], ["gt", "did you mean get?"]),
-                ([], ["--help"]),
                 (["compare"], ["experiment is required", "trireme compare --help"]),
                 (["compare", "e.toml", "--devices", "0"], ["--devices", "0", "from 1 to 256"]),
                 (["compare", "e.toml", "--devices", "2,x"], ["--devices", "x", "whole number"]),
@@ -34,6 +33,22 @@ class Flags(CliTest):
                 (["data", "get", "imagenet"], ["imagenet", "mnist, cifar10"]),
                 (["report", "nowhere"], ["nowhere", "no such folder"]),
                 (["report", "."], ["no run.json"])), data=False)
+
+    def test_words_of_other_programs(self):
+        self.all_refused([(command.split(), ["unknown flag", says]) for command, says in (
+                ("train e.toml --epochs 5", 'write --set length="5 epochs"; see trireme train --help'),
+                ("train --epochs=5 e.toml", 'write --set length="5 epochs"'),
+                ("compare e.toml --lr 0.1", "write --set optimizer.learning_rate=0.1"),
+                ("train e.toml --batch-size", "write --set batch=N"),
+                ("measure-epochs e.toml --batch-size 64", "write --batches 64"),
+                ("train e.toml --strategy 1f1b", "write --plan 1f1b"),
+                ("compare e.toml --strategy 1f1b", "write --strategies 1f1b"),
+                ("train e.toml --num-gpus 4", "write --devices 4"),
+                ("launch --nproc 4 train e.toml", "write -n 4 before train"),
+                ("plan best e.toml --gpus e.toml", "write --devices N"),
+                ("serve e.toml --gpus 2", "write --spawn 2"))], data=False)
+        self.assertNotIn("write", self.refused("doctor", "--gpus", "2", data=False))
+        self.refused("simulate", "e.toml", "--epochs", "nowhere.json", data=False, says=["nowhere.json"])  # a flag of its own
 
     def test_a_change_of_a_worker_that_is_not_there(self):
         self.write("w.toml", EXPERIMENT.replace("[model]", "[[cluster.worker.change]]\nworker = 1\nat_step = 2\nslower = 3\n\n[model]"))

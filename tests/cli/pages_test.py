@@ -11,8 +11,12 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import docs_test  # noqa: E402  # how commands are taken out of pages
+
 PROGRAM = os.path.abspath(sys.argv[1])
 SHELLS = ("bash", "zsh", "fish")
+TOPICS = {"strategies": "hybrid:tensor", "models": "resnet18", "optimizers": "adamw", "schedules": "gpipe", "policies": "fedavg"}
 
 
 @functools.cache
@@ -25,13 +29,25 @@ def output(*words, code=0):
 
 def verbs_of(help_text):
     """The verbs that a --help lists."""
-    below = re.search(r"^Subcommands:\n((?:  .*\n)+)", help_text, re.MULTILINE)
-    return re.findall(r"^  (\S+)", below.group(1), re.MULTILINE) if below else []
+    groups = re.findall(r"^Verbs.*:\n((?:  .*\n)+)", help_text, re.MULTILINE)
+    return [verb for group in groups for verb in re.findall(r"^  (\S+)", group, re.MULTILINE)]
 
 
 def options_of(help_text):
-    return {name for line in re.findall(r"^  (-\S+)", help_text, re.MULTILINE)
-            for name in re.findall(r"-[\w-]+", re.sub(r"\{.*?\}", "", line))}
+    return {name for line in re.findall(r"^  (-\S+)", help_text, re.MULTILINE) for name in re.findall(r"-[\w-]+", line)}
+
+
+@functools.cache
+def paths():
+    """Words of every verb, "plan best" as two; none for the program."""
+    found = [()]
+    for path in found:
+        found += [(*path, verb) for verb in verbs_of(output(*path, "--help"))]
+    return found
+
+
+def examples_of(help_text):
+    return re.search(r"\nExamples:\n((?:  .*\n)+)\Z", help_text).group(1).splitlines()
 
 
 class Folder(unittest.TestCase):
@@ -92,6 +108,7 @@ class Bash(Folder):
         self.assertEqual(self.complete("trireme plan s"), ["plan", "show"])
         self.assertEqual(self.complete("trireme data "), ["data", "get", "list"])
         self.assertEqual(self.complete("trireme launch -n 4 t"), ["launch", "-n", "4", "train"])
+        self.assertEqual(self.complete("trireme help strat"), ["help", "strategies"])
 
     def test_options(self):
         self.assertEqual(set(self.complete("trireme train --")[1:]),
@@ -170,6 +187,48 @@ class Scripts(Folder):
         self.assertIn("did you mean --plan?", output("--parse-only", "train", "nowhere.toml", "--plann", "data", code=2))
 
 
+class Help(unittest.TestCase):
+    def test_every_page_fits_a_terminal(self):
+        self.assertGreater(len(paths()), 20)
+        for words in [*((*path, "--help") for path in paths()), *(("help", topic) for topic in TOPICS)]:
+            for line in output(*words).splitlines():
+                self.assertLessEqual(len(line), 80, f"{words}: {line}")
+
+    def test_help_prints_the_page_of_a_verb(self):
+        self.assertEqual(output(), output("--help"))
+        for path in paths():
+            self.assertEqual(output("help", *path), output(*path, "--help"), path)
+
+    def test_lists_of_names(self):
+        for topic, name in TOPICS.items():
+            self.assertRegex(output("help", topic), rf"\b{name}\b")
+            self.assertIn(topic, output("help", "--help").replace("\n", " "))
+
+    def test_every_option_has_a_title(self):
+        for path in paths():
+            others = re.search(r"^Options:\n((?:  .*\n)+)", output(*path, "--help"), re.MULTILINE).group(1)
+            self.assertLessEqual(options_of(others), {"-h", "--help", "--version"}, path)
+
+    def test_two_examples_end_every_page_and_are_taken(self):
+        for path in paths():
+            examples = examples_of(output(*path, "--help"))
+            self.assertEqual(len(set(examples)), 2, path)
+            for line in examples:
+                words = docs_test.words_of(line.strip())
+                verbs = [word for word in words if word in path]
+                self.assertEqual(verbs[:len(path)], list(path), line)
+                self.assertEqual(output("--parse-only", *words), "", line)
+                for file in (word for word in words if word.startswith("examples/")):
+                    self.assertTrue((docs_test.ROOT / file).exists(), line)
+
+    def test_wrong_words(self):
+        for words, says in ((("trian",), "did you mean train?"), (("plan", "bst"), "did you mean best?"), (("modles",), "did you mean models?"),
+                            (("doctor", "x"), "no verbs below"), (("nothing-like-it",), "known are compare")):
+            said = output("help", *words, code=2)
+            self.assertIn(says, said)
+            self.assertEqual(said.count("\n"), 1)
+
+
 class Man(Folder):
     def pages(self):
         subprocess.run([PROGRAM, "--write-man", os.path.join(self.folder, "man")], check=True, timeout=60)
@@ -188,6 +247,9 @@ class Man(Folder):
             for words in [[verb], *below]:
                 for option in options_of(output(*words, "--help")):
                     self.assertIn(f"\\fB{option}\\fR", page, f"{words}: {option}")
+            examples = page.partition(".SH EXAMPLES\n")[2].replace("\\(dq", '"').replace("\\:", "")
+            for example in examples_of(output(verb, "--help")):
+                self.assertIn(example.strip() + "\n", examples)
 
     def test_printed_pages_are_the_written_ones(self):
         pages = self.pages()

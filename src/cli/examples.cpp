@@ -1,0 +1,78 @@
+#include "cli/examples.h"
+
+#include <array>
+#include <map>
+
+namespace trireme {
+namespace {
+
+const std::map<std::string, std::array<const char*, 2>> kExamples{
+    {"",
+     {"trireme compare examples/mnist.toml --devices 2,4",
+      "trireme train examples/mnist.toml --plan data --devices 4"}},
+    {"compare",
+     {"trireme compare examples/mnist.toml --devices 2,4",
+      "trireme compare examples/mnist.toml --strategies data,1f1b --steps 50"}},
+    {"train",
+     {"trireme train examples/mnist.toml --devices 4 --set length=\"2 epochs\"",
+      "trireme train examples/mnist.toml --plan data=2,tensor=2 --steps 50"}},
+    {"launch",
+     {"trireme launch -n 4 train examples/mnist.toml",
+      "trireme launch --hosts a:2,b:2 train examples/mnist.toml --plan 1f1b"}},
+    {"launch train",
+     {"trireme launch -n 4 train examples/mnist.toml --plan zero1",
+      "trireme launch -n 4 --print slurm train examples/mnist.toml"}},
+    {"serve",
+     {"trireme serve examples/federated.toml --spawn 4",
+      "trireme serve examples/federated.toml --clients 2 --plan fedavg,rounds=20"}},
+    {"join",
+     {"trireme join tcp://127.0.0.1:5555 examples/federated.toml",
+      "trireme join tcp://127.0.0.1:5555 examples/federated.toml --client 1"}},
+    {"simulate",
+     {"trireme simulate examples/mnist.toml --devices 2,4,8",
+      "trireme simulate examples/mnist.toml --strategies data,tensor --out predicted"}},
+    {"verify",
+     {"trireme verify examples/mnist.toml --plan data --devices 2",
+      "trireme verify examples/mnist.toml --plan tensor=2,data=2 --precision fp32"}},
+    {"profile",
+     {"trireme profile examples/mnist.toml",
+      "trireme profile examples/mnist.toml --devices 8 --budget \"2 min\" --out p.json"}},
+    {"measure-epochs",
+     {"trireme measure-epochs examples/mnist.toml --batches 64,128,256",
+      "trireme measure-epochs examples/mnist.toml --batches 64,256 --rate sqrt"}},
+    {"export",
+     {"trireme export runs/mnist --format onnx -o mnist.onnx", "trireme export runs/mnist -o mnist.safetensors"}},
+    {"plan",
+     {"trireme plan best examples/mnist.toml --devices 4 --explain",
+      "trireme plan show 1f1b examples/mnist.toml --devices 4 --program"}},
+    {"plan best",
+     {"trireme plan best examples/mnist.toml --devices 4 --explain",
+      "trireme plan best examples/mnist.toml --objective memory > best.json"}},
+    {"plan graph",
+     {"trireme plan graph graph.txt --devices 4 --bandwidth \"1 GB/s\"",
+      "trireme plan graph bert24_training.json --devices 4 --cost max-load"}},
+    {"plan project",
+     {"trireme plan project examples/mnist.toml --epochs noise=2000 --devices 1..64",
+      "trireme plan project examples/mnist.toml --epochs 64:4,256:5 --devices 2,4"}},
+    {"plan show", {"trireme plan show 1f1b examples/mnist.toml --devices 4 --program", "trireme plan show resnet18"}},
+    {"report", {"trireme report runs/mnist", "trireme report runs/mnist > table.txt"}},
+    {"checkpoints", {"trireme checkpoints list runs/mnist", "trireme checkpoints verify runs/mnist"}},
+    {"checkpoints list", {"trireme checkpoints list runs/mnist", "trireme checkpoints list runs/mnist/checkpoints"}},
+    {"checkpoints verify",
+     {"trireme checkpoints verify runs/mnist", "trireme checkpoints verify runs/mnist/checkpoints"}},
+    {"data", {"trireme data list", "trireme data get mnist"}},
+    {"data get", {"trireme data get mnist", "trireme data get cifar10 --data-dir data"}},
+    {"data list", {"trireme data list", "trireme data list --data-dir data"}},
+    {"doctor", {"trireme doctor", "trireme doctor > machine.txt"}},
+    {"help", {"trireme help plan best", "trireme help strategies"}},
+};
+
+}  // namespace
+
+std::vector<std::string> examples_of(const std::string& path) {
+  const auto found = kExamples.find(path);
+  if (found == kExamples.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+}  // namespace trireme

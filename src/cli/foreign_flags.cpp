@@ -1,0 +1,68 @@
+#include "cli/foreign_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+/// What to write in a verb that has `option`. "@" stands for the value.
+struct OwnWord {
+  const char* option;
+  const char* text;
+};
+
+struct ForeignFlag {
+  std::vector<std::string> names;
+  std::vector<OwnWord> instead;  ///< the first whose option the verb, or a verb above it, has
+  const char* value = "N";       ///< stands for the value where the user gave none
+};
+
+const std::vector<ForeignFlag>& foreign_flags() {
+  static const std::vector<ForeignFlag> flags{
+      {{"--epochs", "--num-epochs", "--num_epochs", "--max-epochs", "--max_epochs"},
+       {{"--set", "--set length=\"@ epochs\""}}},
+      {{"--lr", "--learning-rate", "--learning_rate"}, {{"--set", "--set optimizer.learning_rate=@"}}},
+      {{"--batch-size", "--batch_size", "--batch", "--global-batch-size"},
+       {{"--batches", "--batches @"}, {"--set", "--set batch=@"}}},
+      {{"--strategy"}, {{"--strategies", "--strategies @"}, {"--plan", "--plan @"}}, "NAME"},
+      {{"--gpus", "--num-gpus", "--num_gpus", "--nproc", "--nproc-per-node", "--nproc_per_node", "--ngpus"},
+       {{"-n", "-n @"}, {"--spawn", "--spawn @"}, {"--devices", "--devices @"}}},
+      {{"--optimizer", "--optim"}, {{"--set", "--set optimizer.kind=@"}}, "NAME"},
+      {{"--model", "--arch"}, {{"--set", "--set model.name=@"}}, "NAME"},
+      {{"--dataset"}, {{"--set", "--set data.name=@"}}, "NAME"},
+      {{"--output-dir", "--output_dir"}, {{"--out", "--out @"}, {"--output", "--output @"}}, "PATH"},
+  };
+  return flags;
+}
+
+/// The value of `--flag value` or `--flag=value`; "" if there is none.
+std::string value_of(const std::string& flag, const std::vector<std::string>& given) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i].starts_with(flag + "=")) return given[i].substr(flag.size() + 1);
+    if (given[i] == flag && i + 1 < given.size() && !given[i + 1].starts_with('-')) return given[i + 1];
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string own_word_for(const CLI::App& verb, const std::string& flag, const std::vector<std::string>& given) {
+  const std::string name = flag.substr(0, flag.find('='));
+  for (const ForeignFlag& foreign : foreign_flags()) {
+    if (std::find(foreign.names.begin(), foreign.names.end(), name) == foreign.names.end()) continue;
+    std::string value = value_of(name, given);
+    if (value.empty() || value.ends_with(".toml")) value = foreign.value;
+    for (const OwnWord& own : foreign.instead)
+      for (const CLI::App* app = &verb; app && app->get_parent(); app = app->get_parent()) {
+        if (!app->get_option_no_throw(own.option)) continue;
+        std::string text = own.text;
+        text.replace(text.find('@'), 1, value);
+        return fmt::format("write {}{}; ", text, app == &verb ? "" : " before " + verb.get_name());
+      }
+  }
+  return "";
+}
+
+}  // namespace trireme

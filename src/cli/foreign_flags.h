@@ -1,0 +1,15 @@
+// Flags that users know from other programs, and what Trireme has instead.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+/// Returns what to write instead of `flag`, which the verb does not have: "write --set batch=64; ". `given`: the words
+/// of the command line, from which the flag's value is taken. "" if the flag is not a known one, or if the verb has
+/// nothing in its place.
+std::string own_word_for(const CLI::App& verb, const std::string& flag, const std::vector<std::string>& given);
+
+}  // namespace trireme

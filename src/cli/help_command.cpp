@@ -1,0 +1,70 @@
+#include "cli/help_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/command_line.h"
+#include "cli/help_page.h"
+#include "cli/known_names.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+std::vector<const CLI::App*> verbs_below(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<std::string> names_below(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : verbs_below(app)) names.push_back(verb->get_name());
+  return names;
+}
+
+const CLI::App& verb_below(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* verb : verbs_below(app))
+    if (verb->get_name() == word) return *verb;
+  std::vector<std::string> known = names_below(app);
+  if (!app.get_parent()) known.insert(known.end(), name_topics().begin(), name_topics().end());
+  const std::string near = closest_match(word, known);
+  const std::string place = app.get_parent() ? "help " + app.get_name() : "help";
+  fail_user({place, "\"" + word + "\"", known.empty() ? "there are no verbs below this one" : "there is no such verb",
+             known.empty()  ? "leave it out"
+             : near.empty() ? "known are " + join(known)
+                            : "did you mean " + near + "?"});
+}
+
+}  // namespace
+
+void use_help_pages(CLI::App& program) {
+  program.formatter_fn([](const CLI::App* verb, const std::string&, CLI::AppFormatMode) {
+    return help_page(command_line_facts(*verb));
+  });
+}
+
+void add_help(CLI::App& program, std::vector<std::string>& words) {
+  std::vector<std::string> offered = names_below(program);
+  offered.insert(offered.end(), name_topics().begin(), name_topics().end());
+  auto* verb = program.add_subcommand("help", "print the help of a verb, or a list of names");
+  verb->add_option("verb", words,
+                   fmt::format("a verb, with the verb below it (plan best); or names: {}", join(name_topics())))
+      ->expected(0, 2)
+      ->type_name("{" + join(offered, ",") + "}");  // completion offers what stands in braces
+  program.footer(fmt::format("Lists of names: trireme help {}. Guides: README.md, docs/.", join(name_topics(), "|")));
+}
+
+int run_help(const CLI::App& program, const std::vector<std::string>& words, std::ostream& out) {
+  const auto& topics = name_topics();
+  if (words.size() == 1 && std::find(topics.begin(), topics.end(), words[0]) != topics.end()) {
+    out << wrapped_sections(known_names(words[0]));
+    return 0;
+  }
+  const CLI::App* verb = &program;
+  for (const std::string& word : words) verb = &verb_below(*verb, word);
+  out << help_page(command_line_facts(*verb));
+  return 0;
+}
+
+}  // namespace trireme
