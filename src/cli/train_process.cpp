@@ -233,6 +233,7 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
                fmt::format("it is for {} {}, and there are {} processes", processes,
                            plan.agreement.empty() ? "workers" : "replicas", process.size()),
                "start as many, or choose another plan"});
+  check_batch(experiment, data);
   check_shapes(experiment, model, data, plan);
   if (!plan.agreement.empty() && experiment.elastic)
     fail_user({experiment.where("elastic"), plan.name,

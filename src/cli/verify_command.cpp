@@ -32,6 +32,7 @@ int run_verify(const VerifyOptions& options) {
   RunSpec experiment{options.experiment.read()};
   experiment.precision = precision_of(options, experiment.precision);
   const TaskData data = open_data(experiment.data);
+  check_batch(experiment, data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
   install_memory_accounting();
   refuse_policy(options.plan, "--plan");

@@ -99,6 +99,13 @@ std::shared_ptr<const Model> Batches::model_for(const RepaddedSet& set, const Pa
   return model;
 }
 
+void check_batch(const RunSpec& experiment, const TaskData& data) {
+  const int64_t samples = data.train->size();
+  if (experiment.own_data || experiment.batch <= samples) return;
+  fail_user({experiment.where("batch"), std::to_string(experiment.batch),
+             fmt::format("there are {} training samples", samples), fmt::format("use at most {}", samples)});
+}
+
 void check_shapes(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan) {
   const int64_t multiple = experiment.pad_to_multiple_of;
   if (multiple == 0) return;

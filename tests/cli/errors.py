@@ -94,6 +94,12 @@ class ExperimentFile(CliTest):
         self.all_refused(cases)
         self.assertFalse(os.path.exists(self.path("runs")), "an error of the input left a run folder")
 
+    def test_a_batch_of_more_than_the_training_samples(self):
+        for verb in (["train"], ["compare"], ["verify", "--plan", "data"], ["launch", "-n", "2", "train"]):
+            self.refused(*verb, "e.toml", "--set", f"batch={support.TRAIN + 1}", code=2,
+                         says=[f"--set batch={support.TRAIN + 1}", f"there are {support.TRAIN} training samples"])
+        self.trireme("train", "e.toml", "--set", f"batch={support.TRAIN}", "--steps", "2", "--out", "o")  # epochs of one batch
+
     def test_overrides_that_are_wrong(self):
         self.all_refused((["train", "e.toml", "--set", assignment], says) for assignment, says in (
                                  ("optimizer.learning_rat=1", ["--set optimizer.learning_rat=1", "optimizer.learning_rate"]),
