@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "base/counted.h"
 #include "program/compile.h"
 #include "program/shapes.h"
 #include "trireme/error.h"
@@ -103,7 +104,7 @@ void check_batch(const RunSpec& experiment, const TaskData& data) {
   const int64_t samples = data.train->size();
   if (experiment.own_data || experiment.batch <= samples) return;
   fail_user({experiment.where("batch"), std::to_string(experiment.batch),
-             fmt::format("there are {} training samples", samples), fmt::format("use at most {}", samples)});
+             "the training set has " + counted(samples, "sample"), fmt::format("use at most {}", samples)});
 }
 
 void check_shapes(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan) {

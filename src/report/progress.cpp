@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/counted.h"
 #include "base/seconds.h"
 #include "base/units.h"
 #include "report/width.h"
@@ -96,7 +97,8 @@ void Progress::begin(const std::string& name, int64_t total) {
   find(name).total = total;
   if (options_.terminal) redraw("", true);
   else
-    options_.write(total > 0 ? fmt::format("{}: starts, {} steps\n", name, total) : fmt::format("{}: starts\n", name));
+    options_.write(total > 0 ? fmt::format("{}: starts, {}\n", name, counted(total, "step"))
+                             : fmt::format("{}: starts\n", name));
 }
 
 void Progress::update(const std::string& name, const StepReport& report) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/counted.h"
 #include "plan/strategies.h"
 #include "report/columns.h"
 #include "report/quantities.h"
@@ -30,7 +31,7 @@ Value fair_time(const RunResult& row, const Value& seconds) { return row.oversub
 std::string what_ran(const ExperimentResult& result) {
   auto ok = std::count_if(result.rows.begin(), result.rows.end(),
                           [](const RunResult& r) { return r.status == RunStatus::ok; });
-  auto runs = [](auto n) { return fmt::format("{} run{}", n, n == 1 ? "" : "s"); };
+  auto runs = [](auto n) { return counted(n, "run"); };
   std::string text = result.model.empty() ? "The model" : result.model;
   if (!result.simulated.empty())
     return fmt::format("{} was simulated, not trained, with a global batch of {} on {}.", text, result.batch,
