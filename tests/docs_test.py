@@ -38,7 +38,8 @@ FILES_OF_READERS = {
 }
 READ_ENDINGS = (".toml", ".json", ".pt")
 # A key of an experiment in a text of the program; not a file: "optimizer.h", "cluster.toml".
-KEY_IN_TEXT = re.compile(r"(?<![\w/.*-])((?:optimizer|model|data|checkpoint|update|cluster)(?:\.(?!(?:h|toml|json|pt|npy|pkl|tensors|index)\b)[a-z_]+)+)"
+KEY_IN_TEXT = re.compile(r"(?<![\w/.*-])((?:optimizer|model|data|checkpoint|update|cluster)"
+                         r"(?:\.(?!(?:h|toml|json|pt|npy|pkl|tensors|index)\b)[a-z_]+)+)"
                          r"(?![\w.(/]*[\w(/])")
 WRITES = ("--out", "--json", "-o", "--output")
 
