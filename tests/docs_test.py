@@ -37,6 +37,10 @@ FILES_OF_READERS = {
     "best-here.json": "what plan best prints for this machine",
 }
 READ_ENDINGS = (".toml", ".json", ".pt")
+# A key of an experiment in a text of the program; not a file: "optimizer.h", "cluster.toml".
+KEY_IN_TEXT = re.compile(r"(?<![\w/.*-])((?:optimizer|model|data|checkpoint|update|cluster)"
+                         r"(?:\.(?!(?:h|toml|json|pt|npy|pkl|tensors|index)\b)[a-z_]+)+)"
+                         r"(?![\w.(/]*[\w(/])")
 WRITES = ("--out", "--json", "-o", "--output")
 
 
@@ -347,6 +351,22 @@ class Commands(unittest.TestCase):
         self.assertGreater(len(cases), 5)
         found = [line for line in in_parallel(fault, cases) if line]
         self.assertFalse(found, "\n" + "\n".join(found))
+
+    def test_keys_in_messages_are_keys_of_experiments(self):
+        found = {}
+        for file in sorted((ROOT / "src").rglob("*.cpp")):
+            for line in file.read_text(encoding="utf-8").splitlines():
+                texts = [] if line.startswith("#include") else re.findall(r'"((?:[^"\\]|\\.)*)"', line)
+                for key in KEY_IN_TEXT.findall("\n".join(texts)):
+                    found.setdefault(key, f"{file.relative_to(ROOT)}: {line.strip()}")
+
+        def fault(key):
+            _, message = run("plan", "show", "single", "examples/mnist.toml", "--set", f"{key}=1")
+            return f"{found[key]}\n    {message}" if "unknown key" in message else ""
+
+        self.assertGreater(len(found), 30)
+        wrong = [line for line in in_parallel(fault, found) if line]
+        self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
     def test_name_plans_that_there_are(self):
         """A run into a folder that is not empty ends when the plans have been made, before anything is trained."""

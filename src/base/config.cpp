@@ -65,12 +65,13 @@ std::string shown(const toml::node& node) {
   return line;
 }
 
-toml::table parse_toml(std::string_view text, const std::string& name) {
+toml::table parse_toml(std::string_view text, const std::string& name, bool has_lines = true) {
   try {
     return toml::parse(text, std::string_view(name));
   } catch (const toml::parse_error& error) {
-    fail_user({.where = fmt::format("{}:{}", name, error.source().begin.line),
-               .what = fmt::format("not valid TOML at column {}", error.source().begin.column),
+    fail_user({.where = has_lines ? fmt::format("{}:{}", name, error.source().begin.line) : name,
+               .what = has_lines ? fmt::format("not valid TOML at column {}", error.source().begin.column)
+                                 : "is not valid TOML when its keys are written as lines",
                .why = std::string(error.description()),
                .next = "strings need quotes, tables are [name], lists are [1, 2]; see https://toml.io"});
   }
@@ -244,7 +245,7 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& path) {
 
 ConfigTable ConfigTable::from_string(std::string_view text, std::string name, bool has_lines) {
   auto document = std::make_shared<Document>();
-  document->root = parse_toml(text, name);
+  document->root = parse_toml(text, name, has_lines);
   document->name = std::move(name);
   document->has_lines = has_lines;
   return {std::move(document), ""};
@@ -259,7 +260,7 @@ void ConfigTable::override_with(std::string_view assignment) {
     fail_user({.where = origin,
                .what = fmt::format("\"{}\" is not an assignment", assignment),
                .why = "it must be key=value",
-               .next = "write for example --set optimizer.rate=0.1"});
+               .next = "write for example --set optimizer.learning_rate=0.1"});
   toml::table* table = &document_->root;
   std::string_view rest = path;
   for (size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {

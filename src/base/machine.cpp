@@ -20,6 +20,7 @@
 
 #include "base/cgroup.h"
 #include "base/cores.h"
+#include "base/counted.h"
 #include "base/seconds.h"
 #include "base/units.h"
 
@@ -183,10 +184,9 @@ std::vector<std::string> slow_warnings(const Machine& m) {
         fmt::format("one operation runs on {} of {} cores (libtorch's setting): a single worker leaves the "
                     "others idle; train on {} devices",
                     m.operation_threads, m.cores, m.cores / std::max(1, m.operation_threads)));
-  if (m.gpus == 0 && !m.cpu.amx_bf16.usable)
-    warnings.push_back(fmt::format("{}: precision = \"bf16\" is slower than float32 here",
-                                   m.cpu.amx_bf16.reported ? "the processor has AMX but the system does not grant it"
-                                                           : "the processor has no AMX"));
+  if (m.gpus == 0 && m.cpu.amx_bf16.reported && !m.cpu.amx_bf16.usable)
+    warnings.emplace_back(
+        "the processor has AMX but the system does not grant it: precision = \"bf16\" is slower than it could be");
   if (const char* isa = std::getenv("ONEDNN_MAX_CPU_ISA"); isa != nullptr)
     warnings.push_back(fmt::format("ONEDNN_MAX_CPU_ISA={} keeps oneDNN from newer instructions; unset it", isa));
   if (m.malloc.returns_memory)
@@ -203,8 +203,8 @@ std::vector<std::string> slow_warnings(const Machine& m) {
 }
 
 std::string summary(const Machine& m) {
-  std::string text = fmt::format("{} core{}", m.cores, m.cores == 1 ? "" : "s");
-  if (m.gpus > 0) text += fmt::format(", {} GPU{}", m.gpus, m.gpus == 1 ? "" : "s");
+  std::string text = counted(m.cores, "core");
+  if (m.gpus > 0) text += ", " + counted(m.gpus, "GPU");
   if (m.cpu.avx512.usable) text += ", AVX-512";
   else if (m.cpu.avx2.usable) text += ", AVX2";
   if (m.cpu.amx_bf16.usable) text += ", AMX";

@@ -15,6 +15,7 @@
 #include "cli/jobs.h"
 #include "cli/plan_choice.h"
 #include "cli/train_folder.h"
+#include "experiment/batches.h"
 #include "experiment/read_emulation.h"
 #include "experiment/run_spec.h"
 #include "plan/strategy.h"
@@ -207,6 +208,7 @@ int run_compare(const CompareOptions& options) {
   check_emulation(experiment, *std::max_element(experiment.devices.begin(), experiment.devices.end()));
   Progress progress;
   const TaskData data = in_phase(progress, "reading the data", [&] { return open_data(experiment.data); });
+  check_batch(experiment, data);
   const Model model = in_phase(progress, "building the model", [&] { return build_model(experiment, data); });
   std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
   std::vector<Known> known;

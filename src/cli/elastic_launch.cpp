@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "cli/exit_codes.h"
 #include "experiment/make_plan.h"
@@ -15,7 +16,7 @@
 namespace trireme {
 namespace {
 
-std::string processes_text(int count) { return fmt::format("{} {}", count, count == 1 ? "process" : "processes"); }
+std::string processes_text(int count) { return counted(count, "process", "processes"); }
 
 LaunchHost& find_host(std::vector<LaunchHost>& hosts, const std::string& name) {
   const auto found =

@@ -24,7 +24,7 @@ const std::vector<Group>& groups_of_options() {
       {"Processes",
        {"-n", "--hosts", "--interface", "--port", "--ssh", "--no-bind", "--print", "--restarts", "--restart-after",
         "--clients", "--clients-at-least", "--client", "--spawn", "--listen", "--token-file"}},
-      {"Output", {"--out", "--output", "--format", "--json", "--messages", "--program", "--worker", "--columns"}},
+      {"Output", {"--out", "--output", "--format", "--json", "--details", "--messages", "--program", "--worker", "--columns"}},
       {"Options", {}},
   };
   return groups;

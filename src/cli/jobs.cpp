@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "cli/plan_choice.h"
 #include "experiment/make_plan.h"
@@ -64,8 +65,8 @@ void name_row(const Job& job, RunResult& row) {
   row.strategy = row_strategy(job);
   row.name = is_plan_file(job.strategy) ? row.strategy : job.strategy;
   if (is_planned(job.strategy) && row.devices < job.devices)
-    row.warnings.push_back(
-        fmt::format("uses {} of {} devices: no plan found for more devices is faster", row.devices, job.devices));
+    row.warnings.push_back(fmt::format("uses {} of {}: no plan found for more devices is faster", row.devices,
+                                       counted(job.devices, "device")));
 }
 
 RunResult row_without_run(const Job& job, RunStatus status, std::string reason) {

@@ -16,8 +16,10 @@
 #include <sstream>
 
 #include "base/cores.h"
+#include "base/counted.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "cli/commands.h"
 #include "cli/elastic_launch.h"
 #include "cli/exit_codes.h"
 #include "cli/experiment_header.h"
@@ -239,6 +241,7 @@ void set_token_from_input() {
 int report(const LaunchOptions& options, const GroupEnd& end) {
   for (const std::string& operation : end.operations) std::cerr << "trireme: last operations: " << operation << "\n";
   if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << "\n";
+  if (!end.culprit.empty() && !end.written_folder.empty()) name_cause(end.written_folder, end.culprit);
   if (!end.run_folder.empty())
     std::cerr << left_behind(end.run_folder, resume_command(launched_by(options), options.train, end.run_folder));
   return end.exit_code;
@@ -321,7 +324,8 @@ void check_options(const LaunchOptions& options, int processes) {
   const std::vector<int>& devices = options.train.experiment.devices;
   if (!devices.empty() && devices.front() != processes)
     fail_user({"--devices", std::to_string(devices.front()),
-               fmt::format("{} processes are launched, each of them one worker", processes), "leave --devices out"});
+               fmt::format("launched: {}, each of them one worker", counted(processes, "process", "processes")),
+               "leave --devices out"});
   if (options.ssh.find_first_not_of(' ') == std::string::npos)
     fail_user({"--ssh", "\"\"", "is not a command", "leave it out, or name one"});
   if (processes < 2)

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/json_file.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -113,12 +114,12 @@ std::string plan_in_words(const Plan& plan, const Model& model) {
                     mesh.shares.empty() ? "" : fmt::format("{}", fmt::join(mesh.shares, ":")), join(run.splits),
                     layer.recompute});
   }
-  std::string text = fmt::format("{}: {} on {} {}, model {}\n", plan.name, plan.in_short(model), plan.workers(),
-                                 plan.workers() == 1 ? "device" : "devices", model.name());
+  std::string text = fmt::format("{}: {} on {}, model {}\n", plan.name, plan.in_short(model),
+                                 counted(plan.workers(), "device"), model.name());
   if (!plan.agreement.empty())
-    text += fmt::format("{} of the plan below, on {} {} each; agreement: {}\n",
-                        plan.replicas == 1 ? "one replica" : fmt::format("{} replicas", plan.replicas), plan.devices,
-                        plan.devices == 1 ? "device" : "devices", plan.agreement);
+    text += fmt::format("{} of the plan below, on {} each; agreement: {}\n",
+                        plan.replicas == 1 ? "one replica" : fmt::format("{} replicas", plan.replicas),
+                        counted(plan.devices, "device"), plan.agreement);
   return text + text_table({"stage", "workers", "layers", "degrees", "shares", "splits", "recomputed with"}, rows);
 }
 

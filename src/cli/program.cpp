@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "cli/bf16_speed.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
 #include "cli/data_command.h"
@@ -27,6 +28,7 @@
 #include "cli/train_process.h"
 #include "comm/backend_list.h"
 #include "comm/rendezvous/process_place.h"
+#include "data/search_folders.h"
 #include "trireme/error.h"
 #include "update/registry.h"
 
@@ -452,7 +454,8 @@ int trireme::run_program(int argc, char** argv) {
     if (app.got_subcommand("report")) return trireme::run_report(run_folder, details);
     if (app.got_subcommand("checkpoints")) return checkpoints.run();
     if (app.got_subcommand("help")) return trireme::run_help(app, help, std::cout);
-    if (app.got_subcommand("doctor")) return trireme::run_doctor(std::cout);
+    if (app.got_subcommand("doctor"))
+      return trireme::run_doctor(std::cout, trireme::bf16_speed(trireme::cache_folder()));
     return data.run();
   } catch (const trireme::Error& error) {
     if (!is_alike || trireme::reports_for_command()) std::cerr << "trireme: " << error.what() << "\n";

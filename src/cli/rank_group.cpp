@@ -370,7 +370,7 @@ GroupEnd RankGroup::end() const {
   end.exit_code = cause->signal == 0 ? cause->exit_code : 1;
   end.lost = lost();
   const Member& first = *members_.front();
-  if (first.recorder && first.signal != 0) end.run_folder = first.recorder->read().run_folder;
+  if (first.recorder) (first.signal != 0 ? end.run_folder : end.written_folder) = first.recorder->read().run_folder;
   if (has_spoken || cause->end_requested) return end;
   end.culprit = fmt::format("{} {}", cause->start.name, how_ended(*cause));
   if (cause->recorder && !cause->frozen.empty()) end.operations = cause->recorder->read().last;

@@ -58,9 +58,10 @@ struct GroupEnd {
   std::string culprit;
   std::vector<LostRanks> lost = {};
   std::vector<std::string> operations = {};  ///< the last operations of a frozen culprit, oldest first
-  std::string run_folder = {};  ///< set if the first member could not report what it leaves behind; otherwise empty
-  double trained_seconds = 0;   ///< since the first step of any member was seen; 0: none was seen
-  bool makes_room = false;      ///< make_room_after() requested its end
+  std::string run_folder = {};      ///< set if the first member could not report what it leaves behind; otherwise empty
+  std::string written_folder = {};  ///< of the run, if the first member could report its end; otherwise empty
+  double trained_seconds = 0;       ///< since the first step of any member was seen; 0: none was seen
+  bool makes_room = false;          ///< make_room_after() requested its end
 };
 
 /// Belongs to one thread, which must outlive the members: the system kills them when it ends.

@@ -1,5 +1,10 @@
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/json_file.h"
 #include "cli/commands.h"
@@ -10,6 +15,23 @@
 #include "trireme/error.h"
 
 namespace trireme {
+
+void name_cause(const std::filesystem::path& folder, const std::string& cause) {
+  const std::filesystem::path run = folder / "run.json", trace = folder / "trace.json";
+  try {
+    nlohmann::json written = read_json_file(run);
+    ExperimentResult result = from_json(written, run.string());
+    if (result.rows.size() != 1 || result.rows.front().status != RunStatus::failed) return;
+    std::string& reason = result.rows.front().reason;
+    reason = cause + (reason.empty() ? "" : "; ") + reason;
+    written.at("rows").at(0).at("reason") = reason;
+    if (std::filesystem::exists(trace)) read_timelines(read_json_file(trace), result, trace.string());
+    write_json_file(run, written);
+    write_file_atomically(folder / "report.html", html_report(result));
+  } catch (const std::exception& error) {  // the launcher prints the cause too
+    spdlog::debug("{} still has the first reason: {}", run.string(), error.what());
+  }
+}
 
 int run_report(const std::filesystem::path& folder, bool details) {
   namespace fs = std::filesystem;

@@ -72,6 +72,11 @@ std::string start_again_with(const fs::path& from) {
   return "start all ranks again with --resume " + shell_quoted(from.string());
 }
 
+bool lacks_last_checkpoint(const RunResult& row) {
+  return row.checkpoints && row.checkpoints->failed > 0 && !row.curve.empty() &&
+         row.checkpoints->newest_step < row.curve.back().step;
+}
+
 std::string closing_lines(const TrainOptions& options, const RunResult& row, const fs::path& run_folder) {
   if (!row.checkpoints) return "";
   const CheckpointReport& report = *row.checkpoints;
@@ -87,6 +92,7 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
     text += "\n";
   }
   const bool whole = row.status == RunStatus::ok;
+  if (whole && lacks_last_checkpoint(row)) text += "the checkpoint after the last step was not written\n";
   const std::optional<std::string> launched_by = environment()(kLaunchedByVariable);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
   if (whole || from.empty() || options.elastic) return text;

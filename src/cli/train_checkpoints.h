@@ -17,6 +17,9 @@ inline constexpr unsigned kSecondsForLastCheckpoint = 60;
 void check_train_checkpoints(const TrainOptions& options, const RunSpec& experiment, const TaskData& data,
                              const Plan& plan);
 
+/// True if the state after the row's last step should have been written and was not.
+bool lacks_last_checkpoint(const RunResult& row);
+
 /// Returns the folder for the run's checkpoints: in the run's folder, or in the experiment's checkpoint folder with a
 /// link in the run's. Creates its parent folders. Empty: the experiment wants no checkpoints. `goes_on`: the run may
 /// already have the folder.

@@ -59,6 +59,7 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   check_target("--json", options.json);
   TrainSubject subject = read_subject(options.experiment);
   subject.experiment.own_data = options.own_data;
+  check_batch(subject.experiment, subject.data);
   const auto& [experiment, data, model] = subject;
   const std::vector<int>& devices = options.experiment.devices;
   // A comparison checks its largest row.

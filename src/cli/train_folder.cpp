@@ -211,7 +211,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   if (show.on_end) show.on_end(closing);
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
-  return well && refused.empty() ? 0 : 1;
+  return well && refused.empty() && !lacks_last_checkpoint(row) ? 0 : 1;
 }
 
 }  // namespace trireme

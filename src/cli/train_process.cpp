@@ -13,7 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cores.h"
+#include "base/counted.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/text.h"
 #include "cli/exit_codes.h"
 #include "cli/left_behind.h"
@@ -213,6 +215,13 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   return subject;
 }
 
+/// Describes the cores of all ranks; each of them may be bound to its share.
+std::string machines_in_words(const ProcessRank& process) {
+  Machine machine = inspect_machine(/*time_product=*/false);
+  machine.cores = process.cores();
+  return (process.machines() > 1 ? counted(process.machines(), "machine") + ", together " : "") + summary(machine);
+}
+
 /// Returns rank 0's plan, on all ranks.
 Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainSubject& subject) {
   const auto& [experiment, data, model] = subject;
@@ -233,6 +242,7 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
                fmt::format("it is for {} {}, and there are {} processes", processes,
                            plan.agreement.empty() ? "workers" : "replicas", process.size()),
                "start as many, or choose another plan"});
+  check_batch(experiment, data);
   check_shapes(experiment, model, data, plan);
   if (!plan.agreement.empty() && experiment.elastic)
     fail_user({experiment.where("elastic"), plan.name,
@@ -300,9 +310,9 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   if (!resumption && !member.options.resume.empty())
     resumption = open_resumption(member.options.resume, plan, subject.experiment, subject.model, subject.data);
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
-  show.notes.push_back(fmt::format("{} {} on {} {}, {}", process->size(),
-                                   process->size() == 1 ? "process" : "processes", process->machines(),
-                                   process->machines() == 1 ? "machine" : "machines", through));
+  show.notes.push_back(fmt::format("{} on {}, {}", counted(process->size(), "process", "processes"),
+                                   counted(process->machines(), "machine"), through));
+  show.describe = [&](ExperimentResult& result) { result.machine = machines_in_words(*process); };
   CheckpointUse checkpoints;
   GoesOnFrom begun_at;
   if (resumption) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/counted.h"
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/plan_choice.h"
@@ -32,6 +33,7 @@ int run_verify(const VerifyOptions& options) {
   RunSpec experiment{options.experiment.read()};
   experiment.precision = precision_of(options, experiment.precision);
   const TaskData data = open_data(experiment.data);
+  check_batch(experiment, data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
   install_memory_accounting();
   refuse_policy(options.plan, "--plan");
@@ -40,8 +42,8 @@ int run_verify(const VerifyOptions& options) {
 
   size_t width = std::string("parameter").size();
   for (const VerifyRow& row : result.rows) width = std::max(width, row.parameter.size());
-  std::cout << fmt::format("{} against one device: {} on {}, {} steps, {}\n", plan.in_short(model), model.name(),
-                           data.source, result.steps, name_of(experiment.precision));
+  std::cout << fmt::format("{} against one device: {} on {}, {}, {}\n", plan.in_short(model), model.name(), data.source,
+                           counted(result.steps, "step"), name_of(experiment.precision));
   for (const std::string& note : experiment.model_findings.notes)
     std::cout << experiment.model_name << ": " << note << "\n";
   if (model.initial_values()) std::cout << model.initial_values()->report;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "base/counted.h"
 #include "program/compile.h"
 #include "program/shapes.h"
 #include "trireme/error.h"
@@ -97,6 +98,13 @@ std::shared_ptr<const Model> Batches::model_for(const RepaddedSet& set, const Pa
   std::shared_ptr<const Model>& model = models_[parts];
   if (!model) model = std::make_shared<const Model>(build_model(experiment_, set));
   return model;
+}
+
+void check_batch(const RunSpec& experiment, const TaskData& data) {
+  const int64_t samples = data.train->size();
+  if (experiment.own_data || experiment.batch <= samples) return;
+  fail_user({experiment.where("batch"), std::to_string(experiment.batch),
+             "the training set has " + counted(samples, "sample"), fmt::format("use at most {}", samples)});
 }
 
 void check_shapes(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan) {

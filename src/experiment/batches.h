@@ -54,6 +54,9 @@ class Batches {
   mutable std::map<PartLengths, std::shared_ptr<const Model>> models_ TRIREME_GUARDED_BY(mutex_);
 };
 
+/// Errors (user): a batch of more samples than a training epoch has. Clients with data of their own may have fewer.
+void check_batch(const RunSpec& experiment, const TaskData& data);
+
 /// Errors (user), before anything runs: the plan is valid for the experiment's model, but not for a shape that batches
 /// may have. See check_runs (program/shapes.h).
 void check_shapes(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan);

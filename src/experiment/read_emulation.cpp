@@ -76,7 +76,8 @@ void check_emulation(const Experiment& e, int workers) {
   const auto check = [&](const char* key, int worker) {
     if (worker >= workers)
       fail_user({e.where(key), fmt::format("worker = {}", worker),
-                 fmt::format("{} workers are counted from 0 to {}", workers, workers - 1),
+                 workers == 1 ? "there is 1 worker, which has number 0"
+                              : fmt::format("{} workers are counted from 0 to {}", workers, workers - 1),
                  "name one of them or raise devices"});
   };
   for (const WorkerChange& change : e.worker_changes) check("cluster.worker.change", change.worker);

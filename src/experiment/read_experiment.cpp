@@ -225,6 +225,7 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   check_emulation(e, *std::max_element(numbers.begin(), numbers.end()));
 
   if (overrides.seed) e.seed = *overrides.seed;
+  e.steps_flag = overrides.steps;
   if (overrides.steps) e.length = {double(*overrides.steps), Length::Unit::steps};
   if (!overrides.strategies.empty()) e.strategies = overrides.strategies;
   if (!overrides.devices.empty()) e.devices = overrides.devices;

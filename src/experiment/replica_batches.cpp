@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/random.h"
 #include "data/sampler.h"
 #include "trireme/error.h"
@@ -81,7 +82,7 @@ std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const Repli
                                                  uint64_t seed) {
   if (set.size() < replicas)
     fail_user({spec.where, fmt::format("{} replicas", replicas),
-               fmt::format("there are {} training samples", set.size()), "use fewer replicas"});
+               "the training set has " + counted(set.size(), "sample"), "use fewer replicas"});
   std::vector<int64_t> order = sample_order(set.size(), random_key(seed, "shares"), 0);
   std::vector<std::vector<int64_t>> shares;
   if (spec.shares == SampleShares::labels) {

@@ -11,6 +11,8 @@
 #include "plan/strategy.h"
 #include "schedule/kinds.h"
 #include "trireme/error.h"
+#include "update/cadence.h"
+#include "update/federated.h"
 #include "update/synchronous.h"
 
 namespace trireme {
@@ -73,6 +75,24 @@ Plan plan_of_replica(const RunSpec& experiment, const Model& model, const std::s
   return plan;
 }
 
+/// Errors (user): --steps for rounds of clients, which end after another number of steps. `policy`: as written.
+void check_steps_flag(const RunSpec& experiment, const std::string& policy, const UpdatePolicy& update) {
+  const auto* federated = dynamic_cast<const FederatedPolicy*>(&update);
+  if (!experiment.steps_flag || !federated) return;
+  const std::string steps = std::to_string(*experiment.steps_flag), name = policy.substr(0, policy.find(','));
+  const FederatedOptions& options = federated->options();
+  if (federated->counts_rounds())
+    fail_user({"--steps", steps, fmt::format("the run of {} ends after rounds = {}", name, options.rounds.rounds),
+               "leave out --steps, or leave out rounds"});
+  const Length& local = options.local;
+  if (local.unit == Length::Unit::steps && local.count <= double(*experiment.steps_flag)) return;
+  fail_user(
+      {"--steps", steps,
+       fmt::format("the run of {} ends with a round, in which a client trains for local = {}", name, text_of(local)),
+       fmt::format("give rounds instead (\"{0},rounds=1\"), or local in steps (\"{0},local={1} steps\")", name,
+                   steps)});
+}
+
 }  // namespace
 
 int devices_of_replica(const std::string& strategy, const Experiment& experiment) {
@@ -95,6 +115,7 @@ Plan plan_with_agreement(const std::string& strategy, const RunSpec& given, cons
   if (experiment.replicas.batch_per_replica) experiment.batch *= replicas;
   const RunFacts facts{replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};
   const std::unique_ptr<UpdatePolicy> update = make_policy(policy, experiment.replicas, facts);
+  check_steps_flag(experiment, policy, *update);
   const auto* synchronous = dynamic_cast<const SynchronousPolicy*>(update.get());
   Plan plan = synchronous ? plan_of_workers(experiment, model, synchronous->options(), workers)
                           : plan_of_replica(experiment, model, inner, devices, workers);

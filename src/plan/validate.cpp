@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "trireme/error.h"
 #include "trireme/plan.h"
@@ -125,8 +126,7 @@ void validate_cluster_devices(const Plan& plan, const std::string& where) {
   if (plan.cluster_devices.empty()) return;
   if (plan.cluster_devices.size() != size_t(plan.workers()))
     fail_user({where, fmt::format("{} cluster_devices", plan.cluster_devices.size()),
-               fmt::format("the plan is for {} devices", plan.workers()),
-               "give one for each worker, or leave them out"});
+               "the plan is for " + counted(plan.workers(), "device"), "give one for each worker, or leave them out"});
   std::set<int> seen;
   for (int device : plan.cluster_devices) {
     if (device < 0)
@@ -158,7 +158,7 @@ void validate_extras(const Plan& plan, const std::string& where) {
   if (plan.speeds.empty()) return;
   if (plan.speeds.size() != size_t(plan.devices))
     fail_user({where, fmt::format("{} speeds", plan.speeds.size()),
-               fmt::format("the plan is for {} devices", plan.devices), "give one speed per device"});
+               "the plan is for " + counted(plan.devices, "device"), "give one speed per device"});
   for (double speed : plan.speeds)
     if (!std::isfinite(speed) || speed <= 0)
       fail_user({where, fmt::format("speed {}", speed), "must be a positive number",
@@ -189,7 +189,7 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
     fail_user({where, fmt::format("micro_batches = {}", plan.micro_batches), "at least one is needed", ""});
   if (plan.micro_batches > batch)
     fail_user({where, fmt::format("micro_batches = {}", plan.micro_batches),
-               fmt::format("the batch has only {} samples", batch), "use fewer micro-batches or a larger batch"});
+               "the batch has only " + counted(batch, "sample"), "use fewer micro-batches or a larger batch"});
   std::set<int> used;
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
     validate_layer(plan, model, id, where);

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/units.h"
 #include "plan/strategy.h"
 #include "report/quantities.h"
@@ -288,7 +289,7 @@ void add_quality(const std::vector<RunResult>& rows, Builder& table) {
 std::string variant_name(const RunResult& row) { return row.name.empty() ? row.strategy : row.name; }
 
 std::string row_name(const RunResult& row) {
-  return fmt::format("{} on {} device{}", variant_name(row), row.devices, row.devices == 1 ? "" : "s");
+  return fmt::format("{} on {}", variant_name(row), counted(row.devices, "device"));
 }
 
 std::vector<Column> comparison_columns(const ExperimentResult& result) {

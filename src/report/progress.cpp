@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/seconds.h"
 #include "base/units.h"
 #include "report/width.h"
@@ -99,7 +100,8 @@ void Progress::begin(const std::string& name, int64_t total) {
   find(name).total = total;
   if (options_.terminal) redraw("", true);
   else
-    options_.write(total > 0 ? fmt::format("{}: starts, {} steps\n", name, total) : fmt::format("{}: starts\n", name));
+    options_.write(total > 0 ? fmt::format("{}: starts, {}\n", name, counted(total, "step"))
+                             : fmt::format("{}: starts\n", name));
 }
 
 void Progress::update(const std::string& name, const StepReport& report) {

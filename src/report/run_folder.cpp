@@ -68,6 +68,8 @@ RunFolder::RunFolder(fs::path path, IfExists if_exists) : path_(std::move(path))
     write_file_atomically(path_ / "run.json", running_text({}));
     return;
   }
+  if (if_exists == IfExists::refuse && !fs::is_directory(path_))
+    fail_user({path_.string(), "is a file", "a run writes a folder", "name a folder with --out"});
   if (if_exists == IfExists::refuse)
     fail_user({path_.string(), "exists already and is not empty", "a run never overwrites another one",
                "choose another folder with --out, or remove this one"});

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <functional>
 
+#include "base/counted.h"
+#include "plan/strategies.h"
 #include "report/columns.h"
 #include "report/quantities.h"
 #include "report/verdict.h"
@@ -27,7 +29,7 @@ const RunResult* best(const std::vector<const RunResult*>& rows, const std::func
 std::string what_ran(const ExperimentResult& result) {
   auto ok = std::count_if(result.rows.begin(), result.rows.end(),
                           [](const RunResult& r) { return r.status == RunStatus::ok; });
-  auto runs = [](auto n) { return fmt::format("{} run{}", n, n == 1 ? "" : "s"); };
+  auto runs = [](auto n) { return counted(n, "run"); };
   std::string text = result.model.empty() ? "The model" : result.model;
   if (!result.simulated.empty())
     return fmt::format("{} was simulated, not trained, with a global batch of {} on {}.", text, result.batch,

@@ -1,5 +1,6 @@
 #include "report/trace.h"
 
+#include "base/counted.h"
 #include "report/columns.h"
 
 #include <fmt/format.h>
@@ -23,9 +24,9 @@ json metadata(const char* name, int pid, int tid, json args) {
 
 void add_process(const RunResult& row, int pid, json& events) {
   const Timeline& timeline = *row.timeline;
-  events.push_back(metadata("process_name", pid, 0,
-                            {{"name", fmt::format("{}, {} device{}, step {}", variant_name(row), row.devices,
-                                                  row.devices == 1 ? "" : "s", timeline.step)}}));
+  events.push_back(metadata(
+      "process_name", pid, 0,
+      {{"name", fmt::format("{}, {}, step {}", variant_name(row), counted(row.devices, "device"), timeline.step)}}));
   events.push_back(metadata("process_sort_index", pid, 0, {{"sort_index", pid}}));
   std::vector<int> lanes = event_lanes(timeline);
   std::set<std::pair<int, int>> threads;

@@ -306,6 +306,7 @@ class Federated final : public FederatedPolicy {
   void go_on() override { server_.hold(false); }
   bool refuses_broken_values() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Client>(options_, hub); }
+  const FederatedOptions& options() const override { return options_; }
   bool counts_rounds() const override { return options_.rounds.rounds > 0; }
   void stop() override { server_.stop(); }
   std::vector<RoundRecord> rounds() const override { return server_.records(); }

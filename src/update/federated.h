@@ -42,6 +42,7 @@ class FederatedPolicy : public UpdatePolicy {
   /// Called at the end of each round, on the thread of the replica that ended it, while the server waits. The values
   /// are the server's own memory.
   std::function<void(const RoundRecord& record, const ModelValues& values)> on_round;
+  virtual const FederatedOptions& options() const = 0;
   /// True if the options give the number of rounds. Otherwise rounds continue until stop().
   virtual bool counts_rounds() const = 0;
   /// Makes the open round the last one.

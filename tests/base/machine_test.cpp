@@ -94,7 +94,6 @@ TEST(Machine, WarnsOfEachThingThatIsSlowAndOfNothingElse) {
   EXPECT_THAT(only_warning([](Machine& m) { m.blas.gflops = 5; }), HasSubstr("5.0 GFLOP/s"));
   EXPECT_THAT(only_warning([](Machine& m) { m.cores_online = 16; }), HasSubstr("8 of the machine's 16 cores"));
   EXPECT_THAT(only_warning([](Machine& m) { m.operation_threads = 1; }), HasSubstr("1 of 8 cores"));
-  EXPECT_THAT(only_warning([](Machine& m) { m.cpu.amx_bf16 = {}; }), HasSubstr("no AMX"));
   EXPECT_THAT(only_warning([](Machine& m) { m.cpu.amx_bf16.usable = false; }), HasSubstr("does not grant"));
   EXPECT_THAT(only_warning([](Machine& m) { m.malloc = {true, "glibc"}; }), HasSubstr("tcmalloc"));
   EXPECT_THAT(only_warning([](Machine& m) { m.onednn.clear(); }), HasSubstr("oneDNN"));

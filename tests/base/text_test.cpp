@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/counted.h"
+
 namespace trireme {
 namespace {
 
@@ -19,6 +21,12 @@ TEST(Text, ClosestMatchGivesTheNearestOrNone) {
   EXPECT_EQ(closest_match("optimiser.rate", known), "optimizer.rate");
   EXPECT_EQ(closest_match("colour", known), "");
   EXPECT_EQ(closest_match("x", {}), "");
+}
+
+TEST(Text, CountsHaveTheirUnit) {
+  EXPECT_EQ(counted(1, "step"), "1 step");
+  EXPECT_EQ(counted(0, "step"), "0 steps");
+  EXPECT_EQ(counted(2, "process", "processes"), "2 processes");
 }
 
 TEST(Text, Joins) {

@@ -247,7 +247,7 @@ class Checkpoints(CliTest):
             ([*fresh, "--resume", "a"], ["6 steps are done", "greater length"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--seed", "5"], ["seed = 1", "has 5"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--set", "model.options.hidden=16"], ["of model mlp", "other layers"]),
-            ([*fresh, "--resume", "a", "--steps", "9", "--plan", "fedavg"], ["a plan without an agreement"]),
+            ([*fresh, "--resume", "a", "--steps", "9", "--plan", "fedavg,local=1 steps"], ["a plan without an agreement"]),
             ([*fresh, *EVERY_2, "--plan", "downpour,warm_start_steps=3", "--set", "optimizer.momentum=0"],
              ["checkpoint.every", "no checkpoint is possible before step 4"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--plan", "local-sgd"], ["a plan without an agreement"]),

@@ -53,7 +53,7 @@ class Flags(CliTest):
     def test_a_change_of_a_worker_that_is_not_there(self):
         self.write("w.toml", EXPERIMENT.replace("[model]", "[[cluster.worker.change]]\nworker = 1\nat_step = 2\nslower = 3\n\n[model]"))
         for verb in ("train", "compare"):
-            self.refused(verb, "w.toml", "--devices", "1", says=["cluster.worker.change", "worker = 1", "1 workers"])
+            self.refused(verb, "w.toml", "--devices", "1", says=["cluster.worker.change", "worker = 1", "there is 1 worker,"])
         self.trireme("compare", "w.toml", "--out", "o")  # the row of one device has no such worker, the other has
 
     def test_places_to_write_to(self):
@@ -61,7 +61,7 @@ class Flags(CliTest):
             (["train", "e.toml", "--json", "nowhere/x.json"], ["--json", "nowhere/x.json", "no folder nowhere"]),
             (["compare", "e.toml", "--json", "nowhere/x.json"], ["--json", "nowhere/x.json", "no folder nowhere"]),
             (["compare", "e.toml", "--json", "."], ["--json", "is a folder"]),
-            (["compare", "e.toml", "--out", "e.toml"], ["e.toml", "exists already", "--out"])))
+            (["compare", "e.toml", "--out", "e.toml"], ["e.toml: is a file", "a run writes a folder", "--out"])))
         self.assertFalse(os.path.exists(self.path("runs")), "an error of the input left a run folder")
         os.makedirs(self.path("taken"))
         self.write("taken/mine.txt", "keep")
@@ -109,6 +109,12 @@ class ExperimentFile(CliTest):
         self.all_refused(cases)
         self.assertFalse(os.path.exists(self.path("runs")), "an error of the input left a run folder")
 
+    def test_a_batch_of_more_than_the_training_samples(self):
+        for verb in (["train"], ["compare"], ["verify", "--plan", "data"], ["launch", "-n", "2", "train"]):
+            self.refused(*verb, "e.toml", "--set", f"batch={support.TRAIN + 1}", code=2,
+                         says=[f"--set batch={support.TRAIN + 1}", f"the training set has {support.TRAIN} samples"])
+        self.trireme("train", "e.toml", "--set", f"batch={support.TRAIN}", "--steps", "2", "--out", "o")  # epochs of one batch
+
     def test_overrides_that_are_wrong(self):
         self.all_refused((["train", "e.toml", "--set", assignment], says) for assignment, says in (
                                  ("optimizer.learning_rat=1", ["--set optimizer.learning_rat=1", "optimizer.learning_rate"]),
@@ -116,7 +122,7 @@ class ExperimentFile(CliTest):
                                  ("data.pad_to_multiple_of=4", ["--set data.pad_to_multiple_of=4: 4", "mnist have no padding", "leave it out"]),
                                  ("data.pad_to_multiple_of=-1", ["data.pad_to_multiple_of", "-1"]),
                                  ("model.hidden=3", ["--set model.hidden=3", "did you mean", "model.options.hidden"]),
-                                 ("nonsense", ["--set nonsense", "key=value"])))
+                                 ("nonsense", ["--set nonsense", "key=value", "--set optimizer.learning_rate=0.1"])))
         self.refused("train", "e.toml", "--set", "batch=8", "seed=2", says=["seed=2", "each key=value needs a --set of its own"])
 
 
@@ -183,6 +189,7 @@ class Plans(CliTest):
                 (["--plan", "tensor", "--devices", "3", "--set", "model.options.hidden=31"], ["tensor degree 3", "divides no layer"]),
                 (["--plan", "data=2,tensor=2", "--devices", "2"], ["data 2 x tensor 2", "= 4", "2 devices"]),
                 (["--plan", "data=2,tensro=2"], ["tensro=2", "degree"]),
+                (["--plan", "fedavg,a\"b=3"], ["strategy \"fedavg,a\"b=3\": is not valid TOML"]),
                 (["--plan", "data,recompute=everything"], ["--plan", "recompute=everything", "known: none, all, except_last"]),
                 (["--plan", "data,tensor=2"], ["--plan", "data already determines", "spell out all degrees"]),
                 (["--plan", "data=300"], ["--plan data=300", "300 devices", "at most 256", "plan show"]),

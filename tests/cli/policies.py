@@ -181,4 +181,9 @@ class Policies(CliTest):
             (["train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.step_seconds=1 s", "--set", "update.virtual.cluster=c"],
              ["step_seconds", "cluster"]),
             (["verify", "e.toml", "--plan", "local-sgd"], ["local-sgd"]),
+            (["train", "e.toml", "--plan", "fedavg,rounds=2", "--steps", "4"],
+             ["--steps: 4", "fedavg ends after rounds = 2", "leave out --steps, or leave out rounds"]),
+            (["train", "e.toml", "--plan", "fedadam", "--steps", "4"],
+             ["--steps: 4", "local = 1 epochs", "\"fedadam,rounds=1\"", "\"fedadam,local=4 steps\""]),
+            (["train", "e.toml", "--plan", "fedprox,local=5 steps", "--steps", "4"], ["--steps: 4", "fedprox", "local = 5 steps"]),
         ])

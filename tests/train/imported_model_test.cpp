@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "experiment/make_plan.h"
 #include "experiment/read_experiment.h"
 #include "memory_data.h"
+#include "model/export/torchscript.h"
 #include "train/trainer.h"
 #include "train/verify.h"
 
@@ -181,6 +183,20 @@ TEST_F(ImportedModels, PlansKnowWhichGraphTheyAreFor) {
   EXPECT_EQ(fingerprint(classifier()), fingerprint(classifier()));
   EXPECT_NE(fingerprint(classifier()), fingerprint(classifier(4, "self.training", "torch.sigmoid")));
   EXPECT_NE(fingerprint(classifier()), fingerprint(classifier(4, "False")));
+}
+
+/// The file was saved in training mode: batch norm would use the batch's statistics, and dropout would draw.
+TEST_F(ImportedModels, AreExportedForEvaluation) {
+  const torch::jit::Module original = classifier(4, "self.training", "torch.tanh");
+  RunSpec e = experiment_for(original);
+  const Model model = build_model(e, data_);
+  write_torchscript(folder_ / "out.pt", folder_ / "own.pt", model, model.initial_values()->tensors);
+  torch::jit::Module exported = torch::jit::load((folder_ / "out.pt").string());
+  for (const auto& module : exported.modules()) EXPECT_FALSE(module.is_training());
+  const at::Tensor data = random_tensor({6, 4}, 3);
+  const auto output = [&](torch::jit::Module module) { return module.forward({data}).toTensor(); };
+  EXPECT_TRUE(at::allclose(output(exported), output(copy_to_run(original, /*training=*/false))));
+  EXPECT_FALSE(at::allclose(output(exported), output(copy_to_run(original, /*training=*/true))));
 }
 
 }  // namespace

@@ -95,9 +95,11 @@ void ProcessWorld::fail(const std::string& doing, const std::string& what, const
 // A failing rank may already have closed its connections, so other ranks may notice its absence before they learn the
 // reason. This function does not wait for the reason.
 void ProcessWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
+  // gloo's texts begin with its own file and line
+  const std::string cause = why.starts_with("[") ? "its process has ended or its connection is broken" : why;
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} is gone", peer),
-       where.empty() ? why : fmt::format("{}; it was last seen {}", why, where_of(where)),
+       where.empty() ? cause : fmt::format("{}; it was last seen {}", cause, where_of(where)),
        fmt::format("look at the end of rank {}'s output", peer));
 }
 

@@ -97,7 +97,9 @@ void write_torchscript(const std::filesystem::path& path, const std::filesystem:
   const TensorMap in_file = in_file_shapes(model, weights);
   give(in_file, file.parameters, source);
   give(in_file, file.buffers, source);
-  save(*file.module, path);
+  Module module = *file.module;  // the same object, not a copy
+  module.eval();
+  save(module, path);
 }
 
 }  // namespace trireme

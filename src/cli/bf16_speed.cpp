@@ -1,0 +1,72 @@
+#include "cli/bf16_speed.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/json_file.h"
+#include "base/machine.h"
+#include "base/seconds.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kFile = "bf16-speed.json";
+constexpr int64_t kSize = 256;  // of square matrices: milliseconds also without instructions for bfloat16
+constexpr double kSecondsToMeasure = 0.5;
+constexpr size_t kFewest = 3;
+
+double median(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+double seconds_of_product(const at::Tensor& factor) {
+  const double begin = steady_seconds();
+  at::mm(factor, factor);
+  return steady_seconds() - begin;
+}
+
+/// The two precisions alternate, so that other work on the machine slows both.
+double measured() {
+  const at::NoGradGuard no_grad;
+  const at::Tensor single = at::ones({kSize, kSize}), half = single.to(at::kBFloat16);
+  for (const at::Tensor& factor : {single, half}) seconds_of_product(factor);  // starts threads and loads code
+  std::vector<double> singles, halves;
+  const double begin = steady_seconds();
+  while (singles.size() < kFewest || steady_seconds() - begin < kSecondsToMeasure) {
+    singles.push_back(seconds_of_product(single));
+    halves.push_back(seconds_of_product(half));
+  }
+  return median(singles) / median(halves);
+}
+
+}  // namespace
+
+double bf16_speed(const std::filesystem::path& cache) {
+  const Machine machine = inspect_machine(/*time_product=*/false);
+  const std::string key =
+      fmt::format("{}, {} threads, libtorch {}", machine.cpu.model, machine.operation_threads, machine.libtorch);
+  nlohmann::json known = nlohmann::json::object();
+  try {
+    known = read_json_file(cache / kFile);
+    return known.at(key).get<double>();
+  } catch (const std::exception&) {
+    if (!known.is_object()) known = nlohmann::json::object();
+  }
+  const double speed = measured();
+  known[key] = speed;
+  try {
+    std::filesystem::create_directories(cache);
+    write_json_file(cache / kFile, known);
+  } catch (const std::exception&) {  // measured again next time
+  }
+  return speed;
+}
+
+}  // namespace trireme
