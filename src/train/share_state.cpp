@@ -65,7 +65,9 @@ at::Tensor& tensor_of(TrainingState& state, const SharedTensor& shared) {
 }
 
 Beginning beginning_of(const RunOptions& options) {
-  Beginning beginning{.writes_checkpoints = options.writes_checkpoints, .resumes = options.resumed.has_value()};
+  Beginning beginning;
+  beginning.writes_checkpoints = options.writes_checkpoints;
+  beginning.resumes = options.resumed.has_value();
   if (!options.resumed) return beginning;
   const ResumedState& resumed = *options.resumed;
   beginning.step = resumed.step;
@@ -80,8 +82,10 @@ Beginning beginning_of(const RunOptions& options) {
 
 /// A state of the same shapes as rank 0's, without its values.
 ResumedState room_for(const Beginning& beginning) {
-  ResumedState resumed{
-      .step = beginning.step, .seconds = beginning.seconds, .awaits_evaluation = beginning.awaits_evaluation};
+  ResumedState resumed;
+  resumed.step = beginning.step;
+  resumed.seconds = beginning.seconds;
+  resumed.awaits_evaluation = beginning.awaits_evaluation;
   resumed.state.agreement_texts = beginning.texts;
   resumed.state.updates = beginning.updates;
   for (const SharedTensor& shared : beginning.tensors)

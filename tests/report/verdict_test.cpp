@@ -56,7 +56,7 @@ TEST(Verdict, NamesAFastestRowWhereIntervalsAreApart) {
       text,
       "Fastest: data on 2 devices, 10.0 ms per step, 2.00 times as fast as one device and 1.50 times as fast as "
       "the next, tensor on 2 devices. From the 10th to the 90th percentile its steps and those of the next row lie "
-      "apart, so the order is sure for this machine; another batch, model or number of devices may change it.");
+      "apart, so the order holds on this machine; another batch, model or number of devices may change it.");
   EXPECT_HAS(words_of(result_of({row_of("data", 2, 10, 9, 12), row_of("tensor", 2, 13, 11.5, 15)})),
              "its steps and those of the next row overlap by less than 50 %");
 }
