@@ -63,11 +63,11 @@ std::string OptionFacts::label() const {
 }
 
 VerbFacts command_line_facts(const CLI::App& app) {
-  std::string path;
+  std::vector<std::string> verbs;
   const CLI::App* program = &app;
-  for (; program->get_parent(); program = program->get_parent())
-    path = program->get_name() + (path.empty() ? "" : " " + path);
-  return verb_facts(app, program->get_name() + (path.empty() ? "" : " " + path), path);
+  for (; program->get_parent(); program = program->get_parent()) verbs.insert(verbs.begin(), program->get_name());
+  const std::string path = join(verbs, " ");
+  return verb_facts(app, path.empty() ? program->get_name() : fmt::format("{} {}", program->get_name(), path), path);
 }
 
 std::string full_help(const OptionFacts& option) {

@@ -24,7 +24,8 @@ const std::vector<Group>& groups_of_options() {
       {"Processes",
        {"-n", "--hosts", "--interface", "--port", "--ssh", "--no-bind", "--print", "--restarts", "--restart-after",
         "--clients", "--clients-at-least", "--client", "--spawn", "--listen", "--token-file"}},
-      {"Output", {"--out", "--output", "--format", "--json", "--details", "--messages", "--program", "--worker", "--columns"}},
+      {"Output",
+       {"--out", "--output", "--format", "--json", "--details", "--messages", "--program", "--worker", "--columns"}},
       {"Options", {}},
   };
   return groups;
@@ -42,6 +43,7 @@ const std::vector<Group>& groups_of_verbs() {
 
 std::vector<std::string> titles_of(const std::vector<Group>& groups) {
   std::vector<std::string> titles;
+  titles.reserve(groups.size());
   for (const Group& group : groups) titles.emplace_back(group.title);
   return titles;
 }

@@ -81,8 +81,7 @@ std::string how_sure(const Verdict& verdict) {
   if (!verdict.next) return "";
   return fmt::format(
       "From the 10th to the 90th percentile its {} and those of the next row {}, so the order holds on this "
-      "machine; "
-      "another batch, model or number of devices may change it.",
+      "machine; another batch, model or number of devices may change it.",
       times, first.high < last.low ? "lie apart" : fmt::format("overlap by less than {:.0f} %", 100 * kWideOverlap));
 }
 
