@@ -38,8 +38,9 @@ TEST(Doctor, AdvisesOnBf16ByItsMeasuredSpeed) {
   };
   EXPECT_THAT(text(1.8), ::testing::HasSubstr("1.80 times as fast as in float32"));
   EXPECT_THAT(text(1.8), ::testing::Not(::testing::HasSubstr("slower than float32")));
-  if (inspect_machine(false).gpus == 0)
+  if (inspect_machine(false).gpus == 0) {
     EXPECT_THAT(text(0.5), ::testing::HasSubstr("slower than float32 here: products of matrices take 2.00 times"));
+  }
 }
 
 TEST(Doctor, MeasuresBf16OnceAndKeepsIt) {
