@@ -51,6 +51,7 @@ std::vector<std::string> titles_of(const std::vector<Group>& groups) {
 void group_options(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;  // hidden
+    option->group(groups_of_options().back().title);
     for (const Group& group : groups_of_options())
       if (std::any_of(group.names.begin(), group.names.end(),
                       [&](const std::string& name) { return option->check_name(name); }))

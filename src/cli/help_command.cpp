@@ -50,7 +50,7 @@ void add_help(CLI::App& program, std::vector<std::string>& words) {
   auto* verb = program.add_subcommand("help", "print the help of a verb, or a list of names");
   verb->add_option("verb", words,
                    fmt::format("a verb, with the verb below it (plan best); or names: {}", join(name_topics())))
-      ->expected(0, 2)
+      ->expected(0, -1)
       ->type_name("{" + join(offered, ",") + "}");  // completion offers what stands in braces
   program.footer(fmt::format("Lists of names: trireme help {}. Guides: README.md, docs/.", join(name_topics(), "|")));
 }
@@ -61,6 +61,8 @@ int run_help(const CLI::App& program, const std::vector<std::string>& words, std
     out << wrapped_sections(known_names(words[0]));
     return 0;
   }
+  if (words.size() > 1 && std::find(topics.begin(), topics.end(), words[0]) != topics.end())
+    fail_user({"help " + words[0], "\"" + words[1] + "\"", "a list of names stands alone", "leave it out"});
   const CLI::App* verb = &program;
   for (const std::string& word : words) verb = &verb_below(*verb, word);
   out << help_page(command_line_facts(*verb));

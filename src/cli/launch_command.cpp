@@ -84,7 +84,9 @@ int free_port() {
   std::uniform_int_distribution<int> any(kFirstPort, kLastPort);
   for (int attempt = 0; attempt < kPortAttempts; ++attempt)
     if (const int port = any(random); is_free(port)) return port;
-  fail_run({"launch", "no port is free", fmt::format("of {} to {}", kFirstPort, kLastPort), "name one with --port"});
+  fail_run({"launch", "found no free port",
+            fmt::format("{} ports of {} to {} were tried", kPortAttempts, kFirstPort, kLastPort),
+            "name one with --port"});
 }
 
 int port_for(const LaunchOptions& options, const LaunchHost& first) {
@@ -408,7 +410,8 @@ int run_agent(const LaunchOptions& options) {
               {options.first_rank, options.processes, options.all_processes, options.address, options.port, "",
                options.elastic_group},
               group);
-  const GroupEnd end = group.wait(interrupted_launch());
+  GroupEnd end = group.wait(interrupted_launch());
+  if (options.first_rank > 0) end.written_folder.clear();  // only the launch of rank 0 completes its run.json
   report(options, end);
   return options.elastic_group.empty() || end.lost.empty() ? end.exit_code
                                                            : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);

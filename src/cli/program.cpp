@@ -204,7 +204,8 @@ void add_measure_epochs(CLI::App& app, trireme::MeasureEpochsOptions& o) {
 }
 
 void add_report(CLI::App& app, std::filesystem::path& folder, bool& details) {
-  auto* verb = app.add_subcommand("report", "print a run folder's table and write its report.html again");
+  auto* verb =
+      app.add_subcommand("report", "print a run folder's first table and verdict, and write its report.html again");
   verb->add_option("folder", folder, "run folder")->required();
   verb->add_flag("--details", details, kDetailsHelp);
 }

@@ -26,7 +26,7 @@ void name_cause(const std::filesystem::path& folder, const std::string& cause) {
     reason = cause + (reason.empty() ? "" : "; ") + reason;
     written.at("rows").at(0).at("reason") = reason;
     if (std::filesystem::exists(trace)) read_timelines(read_json_file(trace), result, trace.string());
-    write_json_file(run, written);
+    write_file_atomically(run, written.dump(1) + "\n");  // laid out as the run wrote it
     write_file_atomically(folder / "report.html", html_report(result));
   } catch (const std::exception& error) {  // the launcher prints the cause too
     spdlog::debug("{} still has the first reason: {}", run.string(), error.what());

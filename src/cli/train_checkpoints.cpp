@@ -92,7 +92,7 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
     text += "\n";
   }
   const bool whole = row.status == RunStatus::ok;
-  if (whole && lacks_last_checkpoint(row)) text += "the checkpoint after the last step was not written\n";
+  if (lacks_last_checkpoint(row)) text += "the checkpoint after the last step was not written\n";
   const std::optional<std::string> launched_by = environment()(kLaunchedByVariable);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
   if (whole || from.empty() || options.elastic) return text;

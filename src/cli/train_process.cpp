@@ -218,8 +218,11 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
 /// Describes the cores of all ranks; each of them may be bound to its share.
 std::string machines_in_words(const ProcessRank& process) {
   Machine machine = inspect_machine(/*time_product=*/false);
+  if (process.machines() > 1)
+    return fmt::format("{}, together {}; rank 0's: {}", counted(process.machines(), "machine"),
+                       counted(process.cores(), "core"), summary(machine));
   machine.cores = process.cores();
-  return (process.machines() > 1 ? counted(process.machines(), "machine") + ", together " : "") + summary(machine);
+  return summary(machine);
 }
 
 /// Returns rank 0's plan, on all ranks.

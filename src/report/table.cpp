@@ -17,7 +17,9 @@ namespace {
 
 constexpr int kGap = 2;
 constexpr int kMemoryNamingColumns = 3;
-constexpr const char* kMore = "The other tables: --details (trireme report FOLDER --details), or the report.";
+constexpr const char* kMore =
+    "To see the other tables, add --details. A run folder has them too: trireme report FOLDER --details, or "
+    "report.html.";
 
 /// Replaces the characters outside ASCII that our own text uses.
 std::string to_ascii(std::string text) {
@@ -128,7 +130,8 @@ std::string answer(const ExperimentResult& result, bool details, const TableStyl
   if (result.rows.size() < 2) return comparison_table(result, style);
   std::string out;
   append_blocks(deciding_columns(result), kNamingColumns, style.width, out);
-  append_paragraphs({join(verdict_sentences(result), " ")}, style.width, out);
+  if (const std::vector<std::string> verdict = verdict_sentences(result); !verdict.empty())
+    append_paragraphs({join(verdict, " ")}, style.width, out);
   if (!details) {
     append_paragraphs(failures(result), style.width, out);
     append_paragraphs(footnotes(result), style.width, out);

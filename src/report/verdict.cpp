@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "plan/strategies.h"
 #include "report/columns.h"
 #include "report/quantities.h"
@@ -26,6 +27,8 @@ std::string time_text(double seconds) { return in_unit(seconds, scale_for(kTimes
 
 /// "Measure again with more steps (--steps 1600) while the machine is otherwise idle"
 std::string measure_again(const std::vector<const RunResult*>& rows) {
+  if (std::any_of(rows.begin(), rows.end(), [](const RunResult* row) { return row->replicas.has_value(); }))
+    return "Measure again with a greater length while the machine is otherwise idle";  // policies may refuse --steps
   int64_t steps = kFewSteps;
   for (const RunResult* row : rows) steps = std::max(steps, steps_of(*row));
   return fmt::format("Measure again with more steps (--steps {}) while the machine is otherwise idle",
@@ -39,7 +42,7 @@ std::string which(const Verdict& verdict, const std::string& by_clock) {
   if (verdict.fastest.size() == 1)
     return fmt::format("Fastest{}: {}, {} per {}", by_clock, row_name(first), time_text(pace), unit);
   const RowPace slowest = *verdict.pace(*verdict.fastest.back());
-  if (slowest.median == pace)
+  if (slowest.low == slowest.high && slowest.median <= pace * (1 + kEqual))
     return fmt::format("Equally fast{}: {}, {} per {}", by_clock, names_of(verdict.fastest), time_text(pace), unit);
   return fmt::format("Too close to call{}: {}, {} to {} per {}", by_clock, names_of(verdict.fastest), time_text(pace),
                      time_text(slowest.median), unit);
@@ -47,16 +50,17 @@ std::string which(const Verdict& verdict, const std::string& by_clock) {
 
 /// ", 1.88 times as fast as one device and 1.36 times as fast as the next, tensor on 2 devices"
 std::string by_how_much(const Verdict& verdict) {
-  const double pace = verdict.pace(*verdict.fastest.front())->median;
+  const double pace = verdict.pace(*verdict.fastest.back())->median;
   if (!(pace > 0)) return "";
+  const char* least = verdict.fastest.size() > 1 ? "at least " : "";
   std::string text;
   const auto is_fastest = [&](const RunResult* row) {
     return std::find(verdict.fastest.begin(), verdict.fastest.end(), row) != verdict.fastest.end();
   };
   if (verdict.single && !is_fastest(verdict.single))
-    text = fmt::format(", {:.2f} times as fast as one device", verdict.pace(*verdict.single)->median / pace);
+    text = fmt::format(", {}{:.2f} times as fast as one device", least, verdict.pace(*verdict.single)->median / pace);
   if (verdict.next && verdict.next != verdict.single)
-    text += fmt::format("{} {:.2f} times as fast as the next, {}", text.empty() ? "," : " and",
+    text += fmt::format("{} {}{:.2f} times as fast as the next, {}", text.empty() ? "," : " and", least,
                         verdict.pace(*verdict.next)->median / pace, row_name(*verdict.next));
   return text;
 }
@@ -76,13 +80,13 @@ std::string how_sure(const Verdict& verdict) {
   int64_t steps = steps_of(*decisive.front());
   for (const RunResult* row : decisive) steps = std::min(steps, steps_of(*row));
   if (steps > 0 && steps < kFewSteps)
-    return fmt::format("Only {} step{} measured, which gives a hint. {}.", steps, steps == 1 ? " was" : "s were",
-                       measure_again(decisive));
+    return fmt::format("A row has only {}, which gives a hint. {}.", counted(steps, "step"), measure_again(decisive));
   if (!verdict.next) return "";
   return fmt::format(
-      "From the 10th to the 90th percentile its {} and those of the next row {}, so the order holds on this "
+      "From the 10th to the 90th percentile its {} and those of {} {}, so the order holds on this "
       "machine; another batch, model or number of devices may change it.",
-      times, first.high < last.low ? "lie apart" : fmt::format("overlap by less than {:.0f} %", 100 * kWideOverlap));
+      times, row_name(*verdict.next),
+      first.high < last.low ? "lie apart" : fmt::format("overlap by less than {:.0f} %", 100 * kWideOverlap));
 }
 
 std::string some_or_all(const std::vector<const RunResult*>& rows, const std::vector<const RunResult*>& all) {
@@ -94,7 +98,7 @@ std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
   std::vector<const RunResult*> scattered;
   double most = 0;
   for (const RunResult* row : rows) {
-    if (!row->step_seconds || !(row->step_seconds->p10 > 0)) continue;
+    if (row->replicas || !row->step_seconds || !(row->step_seconds->p10 > 0)) continue;  // replicas wait in some steps
     const double scatter = row->step_seconds->p90 / row->step_seconds->p10;
     if (!(scatter > kScatter)) continue;
     scattered.push_back(row);
@@ -103,8 +107,7 @@ std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
   if (scattered.empty()) return "";
   return fmt::format(
       "Steps scatter ({}: the 90th percentile is up to {:.1f} times the 10th): other programs on the machine do that, "
-      "or "
-      "samples of unequal length. Measure again on an idle machine.",
+      "or samples of unequal length. Measure again on an idle machine.",
       some_or_all(scattered, rows), most);
 }
 
@@ -123,8 +126,7 @@ std::string prediction_sentence(const std::vector<const RunResult*>& rows) {
   return fmt::format(
       "Predicted and measured steps differ by a factor of up to {:.1f} ({}): the machine may have been busy during the "
       "runs or while layers were measured before them, or the predictions do not hold here. Believe times that a "
-      "second "
-      "comparison repeats.",
+      "second comparison repeats.",
       most, some_or_all(far, rows));
 }
 
@@ -147,7 +149,8 @@ std::optional<RowPace> Verdict::pace(const RunResult& row) const {
   if (!is_fair(row) || !median || !std::isfinite(*median)) return std::nullopt;
   RowPace pace{*median, *median, *median};
   // By a modelled clock steps differ in what they do; measured again they take the same time.
-  if (measured && is_real(row) && row.step_seconds && row.step_seconds->median > 0) {
+  // The steps of replicas differ too, by what they exchange, and say nothing of the spread of epochs.
+  if (measured && is_real(row) && !row.replicas && row.step_seconds && row.step_seconds->median > 0) {
     pace.low *= row.step_seconds->p10 / row.step_seconds->median;
     pace.high *= row.step_seconds->p90 / row.step_seconds->median;
   }
@@ -157,7 +160,7 @@ std::optional<RowPace> Verdict::pace(const RunResult& row) const {
 bool overlap_widely(const RowPace& a, const RowPace& b) {
   const double shorter = std::min(a.high - a.low, b.high - b.low);
   const double overlap = std::min(a.high, b.high) - std::max(a.low, b.low);
-  return shorter > 0 ? overlap > kWideOverlap * shorter : overlap >= 0;
+  return shorter > 0 ? overlap > kWideOverlap * shorter : overlap >= -kEqual * std::min(a.median, b.median);
 }
 
 Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured) {
@@ -174,10 +177,13 @@ Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured) {
   std::stable_sort(timed.begin(), timed.end(), [&](const RunResult* a, const RunResult* b) {
     return verdict.pace(*a)->median < verdict.pace(*b)->median;
   });
+  // The fastest rows end with the first that is clearly slower: a slow row whose steps scatter is not one of them.
   for (const RunResult* row : timed) {
-    if (row == timed.front() || overlap_widely(*verdict.pace(*timed.front()), *verdict.pace(*row)))
-      verdict.fastest.push_back(row);
-    else if (!verdict.next) verdict.next = row;
+    if (row != timed.front() && !overlap_widely(*verdict.pace(*timed.front()), *verdict.pace(*row))) {
+      verdict.next = row;
+      break;
+    }
+    verdict.fastest.push_back(row);
   }
   return verdict;
 }

@@ -21,6 +21,9 @@ constexpr double kScatter = 1.5;
 /// within a tenth (docs/simulation.md); a plan is not chosen by one that is off by half.
 constexpr double kFarOff = 1.5;
 
+/// Times without intervals are equal if they differ by less: their factor is printed as 1.00.
+constexpr double kEqual = 0.005;
+
 /// Fewer steps give a hint only: of ten, the 10th and the 90th percentile are the least and the greatest but one.
 constexpr int64_t kFewSteps = 20;
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "experiment/make_plan.h"
 #include "train/trainer.h"
 #include "train/verify.h"
@@ -42,7 +43,7 @@ void check_request(const Experiment& experiment, const TaskData& data, int64_t b
     fail_user({experiment.file.string(), "has no target", "epochs are counted until the target is reached",
                "add target = 0.9, or --set target=0.9"});
   if (batch > data.train->size())
-    fail_user({"--batches", fmt::format("{}", batch), fmt::format("there are {} training samples", data.train->size()),
+    fail_user({"--batches", fmt::format("{}", batch), "the training set has " + counted(data.train->size(), "sample"),
                "leave it out"});
 }
 
