@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -52,10 +51,9 @@ double measured() {
 
 double bf16_speed(const std::filesystem::path& cache) {
   const Machine machine = inspect_machine(/*time_product=*/false);
-  const char* limit = std::getenv("ONEDNN_MAX_CPU_ISA");
-  const std::string key = fmt::format("{}, AVX-512 {}, AMX {}, {} threads, libtorch {}, oneDNN {} {}",
-                                      machine.cpu.model, machine.cpu.avx512.usable, machine.cpu.amx_bf16.usable,
-                                      machine.operation_threads, machine.libtorch, machine.onednn, limit ? limit : "");
+  const std::string key = fmt::format("{}, AVX-512 {}, AMX {}, {} threads, libtorch {}, oneDNN {}", machine.cpu.model,
+                                      machine.cpu.avx512.usable, machine.cpu.amx_bf16.usable, machine.operation_threads,
+                                      machine.libtorch, machine.onednn);
   nlohmann::json known = nlohmann::json::object();
   try {
     known = read_json_file(cache / kFile);
