@@ -27,7 +27,7 @@ class Epochs(CliTest):
         self.assertEqual(second["batches"][:2], first["batches"])  # times too: nothing was trained again
         self.assertEqual(second["batches"][2]["micro_batches"], 4)
         self.refused(*arguments, "--batches", "16", "--rate", "sqrt", says=["m.json", "other settings", "rate_rule", "--out"])
-        self.refused(*arguments, "--batches", "512", says=["--batches", "512", "256 training samples"])
+        self.refused(*arguments, "--batches", "512", says=["--batches", "512", "256 samples"])
 
     def test_what_is_not_reached_is_said(self):
         out, _ = self.trireme("measure-epochs", "e.toml", "--set", "target=0.999", "--set", "length=2 steps", "--batches", "32",
@@ -42,7 +42,7 @@ class Epochs(CliTest):
             self.write("none.toml", f.read().replace("target = 0.2\n", ""))
         self.refused("measure-epochs", "none.toml", "--batches", "32", says=["none.toml", "no target"])
         self.refused("measure-epochs", "e.toml", "--batches", "32,512", "--out", "late.json",
-                     says=["--batches", "512", "256 training samples"])
+                     says=["--batches", "512", "256 samples"])
         self.assertFalse(os.path.exists(self.path("late.json")), "the first batch was trained before the second was refused")
 
     def test_the_noise_scale_of_a_run(self):
