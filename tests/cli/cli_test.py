@@ -10,9 +10,8 @@ import support
 
 support.PROGRAM, support.EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 module = importlib.import_module(sys.argv[3])
-for name, case in inspect.getmembers(module, inspect.isclass):
-    if case.__module__ == module.__name__:  # the module may use classes of others, whose tests run elsewhere
-        globals()[name] = case
+# The module may use classes of others, whose tests run elsewhere. A loop's variable would stay and name the last of them.
+globals().update({name: case for name, case in inspect.getmembers(module, inspect.isclass) if case.__module__ == module.__name__})
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

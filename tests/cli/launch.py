@@ -230,7 +230,7 @@ class Launch(LaunchTest):
         self.assertTrue(last.startswith("trireme: rank 2 was ended by signal 9"), process.said())
         row = self.json("o", "run.json")["rows"][0]
         self.assertEqual(row["status"], "failed")
-        self.assertRegex(row["reason"], r"^rank 2 was ended by signal 9 \(Killed\).*; rank [01], .*rank 2 is gone")
+        self.assertRegex(row["reason"], r"^rank 2 was ended by signal 9 \(Killed\).*rank [01], .*rank 2 is gone")
         self.assertNotIn("gloo/transport", row["reason"])
         self.assertIn("rank 2 was ended by signal 9", text_of(self.path("o", "report.html")))
         self.trireme("train", "e.toml", "--steps", "1", "--out", "threads")
