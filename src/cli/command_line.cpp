@@ -55,12 +55,13 @@ VerbFacts verb_facts(const CLI::App& app, const std::string& name, const std::st
 
 }  // namespace
 
-std::string OptionFacts::label() const {
-  std::string text = value;
+std::string upper(std::string text) {
   for (char& c : text)
     if (c >= 'a' && c <= 'z') c = char(c - 'a' + 'A');
   return text;
 }
+
+std::string OptionFacts::label() const { return upper(value); }
 
 VerbFacts command_line_facts(const CLI::App& app) {
   std::vector<std::string> verbs;

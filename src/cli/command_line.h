@@ -42,8 +42,11 @@ struct VerbFacts {
 /// All that `app`, the program or a verb of it, declares but hidden options.
 VerbFacts command_line_facts(const CLI::App& app);
 
-/// The option's help with its default value, and whether it is required or may be given several times.
+/// The option's help with its default value, and whether it may be given several times.
 std::string full_help(const OptionFacts& option);
+
+/// The text with capital letters; only ASCII letters change.
+std::string upper(std::string text);
 
 /// The beginning of a help text that a menu has room for: up to its first explanation or example.
 std::string summary(const std::string& help);

@@ -57,12 +57,12 @@ void add_help(CLI::App& program, std::vector<std::string>& words) {
 
 int run_help(const CLI::App& program, const std::vector<std::string>& words, std::ostream& out) {
   const auto& topics = name_topics();
-  if (words.size() == 1 && std::find(topics.begin(), topics.end(), words[0]) != topics.end()) {
+  if (!words.empty() && std::find(topics.begin(), topics.end(), words[0]) != topics.end()) {
+    if (words.size() > 1)
+      fail_user({"help " + words[0], "\"" + words[1] + "\"", "a list of names stands alone", "leave it out"});
     out << wrapped_sections(known_names(words[0]));
     return 0;
   }
-  if (words.size() > 1 && std::find(topics.begin(), topics.end(), words[0]) != topics.end())
-    fail_user({"help " + words[0], "\"" + words[1] + "\"", "a list of names stands alone", "leave it out"});
   const CLI::App* verb = &program;
   for (const std::string& word : words) verb = &verb_below(*verb, word);
   out << help_page(command_line_facts(*verb));

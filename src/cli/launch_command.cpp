@@ -78,12 +78,15 @@ int bound_for_a_moment(int port) {
 
 bool is_free(int port) { return bound_for_a_moment(port) != 0; }
 
+int any_port() {
+  std::random_device random;
+  return std::uniform_int_distribution(kFirstPort, kLastPort)(random);
+}
+
 /// Returns a port of this machine that was free a moment ago.
 int free_port() {
-  std::random_device random;
-  std::uniform_int_distribution<int> any(kFirstPort, kLastPort);
   for (int attempt = 0; attempt < kPortAttempts; ++attempt)
-    if (const int port = any(random); is_free(port)) return port;
+    if (const int port = any_port(); is_free(port)) return port;
   fail_run({"launch", "found no free port",
             fmt::format("{} ports of {} to {} were tried", kPortAttempts, kFirstPort, kLastPort),
             "name one with --port"});
@@ -96,9 +99,7 @@ int port_for(const LaunchOptions& options, const LaunchHost& first) {
                  "choose another one, or leave it out to use any free port"});
     return options.port;
   }
-  if (is_this_machine(first.name)) return free_port();
-  std::random_device random;
-  return std::uniform_int_distribution(kFirstPort, kLastPort)(random);
+  return is_this_machine(first.name) ? free_port() : any_port();
 }
 
 std::string address_of_interface(const std::string& name) {

@@ -46,12 +46,6 @@ std::string escaped(std::string_view text) {
 std::string bold(std::string_view text) { return "\\fB" + escaped(text) + "\\fR"; }
 std::string italic(std::string_view text) { return "\\fI" + escaped(text) + "\\fR"; }
 
-std::string upper(std::string text) {
-  for (char& c : text)
-    if (c >= 'a' && c <= 'z') c = char(c - 'a' + 'A');
-  return text;
-}
-
 /// The help of a verb begins with a small letter and has no full stop.
 std::string sentence(std::string text) {
   if (!text.empty()) text[0] = upper(text.substr(0, 1))[0];

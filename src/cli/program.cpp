@@ -422,7 +422,7 @@ int trireme::run_program(int argc, char** argv) {
   std::vector<std::string> words = given;
   if (words.empty()) return trireme::run_help(app, {}, std::cout);
   if (trireme::requests_pages(words)) return print_pages_or_error(app, words);
-  const bool parses_only = !words.empty() && words[0] == kParseOnly;
+  const bool parses_only = words[0] == kParseOnly;
   if (parses_only) words.erase(words.begin());
   try {
     words = trireme::with_plan_verb(std::move(words));

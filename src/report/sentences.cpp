@@ -79,9 +79,8 @@ std::string first_at_target(const std::vector<const RunResult*>& rows, const Ver
   if (std::find(close.begin(), close.end(), first) != close.end())
     for (const RunResult* row : close)
       if (row != first && row->to_target && row->to_target->steps == first->to_target->steps) equal.push_back(row);
-  const std::string by_clock = clock == ReplicaReport().clock ? "" : fmt::format(" by the {} clock", clock);
   const double after = *seconds(*first);
-  return fmt::format("First{} at {}: {}, after {}{}.", by_clock, target_in_words(*first), names_of(equal),
+  return fmt::format("First{} at {}: {}, after {}{}.", by_clock(clock), target_in_words(*first), names_of(equal),
                      equal.size() > 1 ? "about " : "", in_unit(after, scale_for(kTimes, after)));
 }
 

@@ -35,16 +35,16 @@ std::string measure_again(const std::vector<const RunResult*>& rows) {
                      kMoreSteps * steps);
 }
 
-std::string which(const Verdict& verdict, const std::string& by_clock) {
+std::string which(const Verdict& verdict, const std::string& by) {
   const RunResult& first = *verdict.fastest.front();
   const double pace = verdict.pace(first)->median;
   const char* unit = verdict.by_epochs ? "epoch" : "step";
   if (verdict.fastest.size() == 1)
-    return fmt::format("Fastest{}: {}, {} per {}", by_clock, row_name(first), time_text(pace), unit);
+    return fmt::format("Fastest{}: {}, {} per {}", by, row_name(first), time_text(pace), unit);
   const RowPace slowest = *verdict.pace(*verdict.fastest.back());
   if (slowest.low == slowest.high && slowest.median <= pace * (1 + kEqual))
-    return fmt::format("Equally fast{}: {}, {} per {}", by_clock, names_of(verdict.fastest), time_text(pace), unit);
-  return fmt::format("Too close to call{}: {}, {} to {} per {}", by_clock, names_of(verdict.fastest), time_text(pace),
+    return fmt::format("Equally fast{}: {}, {} per {}", by, names_of(verdict.fastest), time_text(pace), unit);
+  return fmt::format("Too close to call{}: {}, {} to {} per {}", by, names_of(verdict.fastest), time_text(pace),
                      time_text(slowest.median), unit);
 }
 
@@ -132,6 +132,10 @@ std::string prediction_sentence(const std::vector<const RunResult*>& rows) {
 
 }  // namespace
 
+std::string by_clock(const std::string& clock) {
+  return clock == ReplicaReport().clock ? "" : fmt::format(" by the {} clock", clock);
+}
+
 std::string names_of(const std::vector<const RunResult*>& rows) {
   const size_t named = rows.size() > kMostNames ? kMostNames - 1 : rows.size();
   std::string text;
@@ -190,8 +194,7 @@ Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured) {
 
 std::vector<std::string> sentences_of(const Verdict& verdict, const std::string& clock) {
   if (verdict.fastest.empty()) return {};
-  const std::string by_clock = clock == ReplicaReport().clock ? "" : fmt::format(" by the {} clock", clock);
-  std::vector<std::string> sentences = {which(verdict, by_clock) + by_how_much(verdict) + "."};
+  std::vector<std::string> sentences = {which(verdict, by_clock(clock)) + by_how_much(verdict) + "."};
   if (std::string sure = how_sure(verdict); !sure.empty()) sentences.push_back(std::move(sure));
   return sentences;
 }

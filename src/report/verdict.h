@@ -64,6 +64,9 @@ std::vector<std::string> sentences_of(const Verdict& verdict, const std::string&
 /// predictions that are far off. Considers rows in real time; empty for simulated results.
 std::vector<std::string> doubts(const ExperimentResult& result);
 
+/// " by the modelled clock"; empty for the real one. `clock`: as of clock_of().
+std::string by_clock(const std::string& clock);
+
 /// "data on 2 devices, tensor on 2 devices and 3 more"
 std::string names_of(const std::vector<const RunResult*>& rows);
 

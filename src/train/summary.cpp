@@ -4,21 +4,16 @@
 #include <cmath>
 #include <numeric>
 
+#include "profile/profile.h"
+
 namespace trireme {
 namespace {
 
 constexpr int64_t kWarmupSteps = 3, kWarmupShare = 10;
 
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  const double position = q * double(values.size() - 1);
-  const auto low = size_t(position);
-  const size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (position - double(low)) * (values[high] - values[low]);
-}
-
 StepSeconds step_seconds_of(const std::vector<double>& steps) {
-  return {quantile(steps, 0.5), quantile(steps, 0.1), quantile(steps, 0.9)};
+  const Spread spread = spread_of(steps);
+  return {.median = spread.median, .p10 = spread.p10, .p90 = spread.p90};
 }
 
 GradientNorms norms_of(const StepRecord& entry) {
