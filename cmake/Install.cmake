@@ -53,6 +53,8 @@ file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/package/triremeConfig.cmake" INPUT "
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/triremeConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 
 install(TARGETS trireme RUNTIME COMPONENT program)
+install(TARGETS trireme_main RUNTIME DESTINATION "${TRIREME_INSTALLED_FOLDER}" COMPONENT program)
+install(DIRECTORY "$<TARGET_FILE_DIR:trireme_main>/help" DESTINATION "${TRIREME_INSTALLED_FOLDER}" COMPONENT program)
 install(TARGETS trireme_shared LIBRARY COMPONENT program NAMELINK_COMPONENT development)
 install(TARGETS trireme_archive ARCHIVE COMPONENT development)
 if(TARGET trireme_sentencepiece)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs, configures and builds as far as something is missing or changed. Usage: build.sh [TARGET], default everything.
+# Installs, configures and builds as far as something is missing or changed. Usage: build.sh [TARGET], default everything but the benchmarks (target benchmarks).
 # Where TRIREME_WERROR is set, to ON or OFF, it says from then on whether warnings are errors.
 set -euo pipefail
 
@@ -25,7 +25,7 @@ jobs=$(nproc)
 readonly SECONDS_PER_FILE=5
 files=$(ninja -C build -n "${1:-all}" 2>/dev/null | grep -c 'Building CXX') || true
 if [ "$files" -gt 0 ]; then
-  echo "build: ${1:-program, libraries, tests and benchmarks}: $files files to compile, $jobs at a time, in about" \
+  echo "build: ${1:-program, libraries and tests}: $files files to compile, $jobs at a time, in about" \
        "$(((files * SECONDS_PER_FILE / jobs + 59) / 60)) min (seconds where ccache has them)" >&2
 fi
 cmake --build --preset release --parallel "$jobs" ${1:+--target "$1"} >&2

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What takes too long for every change, after ./test: the tests labelled slow, all of the fixed point, the simulator against published
-# tables, 20 minutes of ranks that are killed, frozen and replaced, the locks of all files, clang-tidy of all changed files, the unit and
-# equivalence tests built with sanitizers (build-asan, build-tsan), the fuzz targets, 60 s each, and where TRIREME_DATA names real data the
-# levels that the examples reach. A part that fails does not stop the others; the last line names those that failed.
+# What takes too long for every change, after ./test: the tests labelled slow, the benchmarks compiled, all of the fixed point, the simulator
+# against published tables, 20 minutes of ranks that are killed, frozen and replaced, the locks of all files, clang-tidy of all changed files,
+# the unit and equivalence tests built with sanitizers (build-asan, build-tsan), the fuzz targets, 60 s each, and where TRIREME_DATA names real
+# data the levels that the examples reach. A part that fails does not stop the others; the last line names those that failed.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -16,6 +16,7 @@ sanitized() {
 }
 
 part "slow tests" ctest --test-dir build -L slow --no-tests=error --output-on-failure
+part benchmarks scripts/build.sh benchmarks
 part validation bench/validation.sh --check
 part "fixed point" /usr/bin/python3 -B tests/fixed_point/fixed_point.py "$root/build/trireme" "$root/examples" \
   --check tests/fixed_point/portable.json

@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/completion.h"
+#include "cli/help_page.h"
+#include "cli/known_names.h"
 #include "cli/man_page.h"
 #include "trireme/error.h"
 
@@ -19,6 +21,7 @@ namespace {
 constexpr const char* kCompletion = "--print-completion";
 constexpr const char* kMan = "--print-man";
 constexpr const char* kWriteMan = "--write-man";
+constexpr const char* kWriteHelp = "--write-help";
 
 const VerbFacts& verb_of(const VerbFacts& program, const std::string& name) {
   std::vector<std::string> names;
@@ -29,21 +32,36 @@ const VerbFacts& verb_of(const VerbFacts& program, const std::string& name) {
   fail_user({kMan, "\"" + name + "\"", "is not a verb", "known are " + join(names)});
 }
 
+void write_page(const std::filesystem::path& path, const std::string& page) {
+  AtomicFile file(path);
+  file.write(page);
+  file.commit();
+}
+
 void write_man_pages(const VerbFacts& program, const std::filesystem::path& folder) {
-  std::filesystem::create_directories(folder);
-  const auto write = [&](const VerbFacts& verb, const std::string& page) {
-    AtomicFile file(folder / (man_page_name(verb) + ".1"));
-    file.write(page);
-    file.commit();
-  };
-  write(program, program_man_page(program));
-  for (const VerbFacts& verb : program.verbs) write(verb, verb_man_page(program, verb));
+  const auto path = [&](const VerbFacts& verb) { return folder / (man_page_name(verb) + ".1"); };
+  write_page(path(program), program_man_page(program));
+  for (const VerbFacts& verb : program.verbs) write_page(path(verb), verb_man_page(program, verb));
+}
+
+/// Writes the pages that front.cpp prints, each in a file with the name that front.cpp gives it.
+void write_help_pages(const CLI::App& app, const std::string& words, const std::filesystem::path& folder) {
+  write_page(folder / (words.empty() ? "trireme" : words), app.help());
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    write_help_pages(*verb, words + (words.empty() ? "" : " ") + verb->get_name(), folder);
+}
+
+void write_all_help(const CLI::App& app, const std::filesystem::path& folder) {
+  write_help_pages(app, "", folder);
+  write_page(folder / "--version", app.version() + "\n");
+  for (const std::string& topic : name_topics()) write_page(folder / topic, wrapped_sections(known_names(topic)));
 }
 
 }  // namespace
 
 bool requests_pages(const std::vector<std::string>& words) {
-  return !words.empty() && (words[0] == kCompletion || words[0] == kMan || words[0] == kWriteMan);
+  return !words.empty() &&
+         (words[0] == kCompletion || words[0] == kMan || words[0] == kWriteMan || words[0] == kWriteHelp);
 }
 
 void print_pages(const CLI::App& app, const std::vector<std::string>& words, std::ostream& out) {
@@ -55,10 +73,12 @@ void print_pages(const CLI::App& app, const std::vector<std::string>& words, std
                            words[0] == kCompletion ? join(completed_shells(), "|")
                            : words[0] == kMan      ? "VERB"
                                                    : "FOLDER")});
+  if (words[0] == kWriteMan || words[0] == kWriteHelp) std::filesystem::create_directories(words[1]);
   if (is_whole_manual) out << program_man_page(program);
   else if (words[0] == kMan) out << verb_man_page(program, verb_of(program, words[1]));
   else if (words[0] == kCompletion) out << completion_script(words[1], program);
-  else write_man_pages(program, words[1]);
+  else if (words[0] == kWriteMan) write_man_pages(program, words[1]);
+  else write_all_help(app, words[1]);
 }
 
 }  // namespace trireme

@@ -229,6 +229,43 @@ class Help(unittest.TestCase):
             self.assertEqual(said.count("\n"), 1)
 
 
+class Front(unittest.TestCase):
+    """The program that prints help pages without libtorch, and starts the other one for all else."""
+
+    PROPER = os.path.join(os.path.dirname(PROGRAM), "program", "trireme")
+
+    def same(self, *words):
+        by_proper = subprocess.run([self.PROPER, *words], capture_output=True, text=True, timeout=60)
+        self.assertEqual(output(*words, code=by_proper.returncode), by_proper.stderr if by_proper.returncode else by_proper.stdout, words)
+
+    def test_prints_what_the_program_proper_prints(self):
+        for words in [("help", "plan", "best"), ("train", "-h"), ("help", "strategies"), (), ("--version",)]:
+            self.same(*words)
+
+    def test_every_verb_has_a_page_under_both_spellings(self):
+        for path in paths():
+            page = os.path.join(os.path.dirname(self.PROPER), "help", " ".join(path) or "trireme")
+            with open(page) as f:
+                written = f.read()
+            self.assertEqual(output("help", *path), written)
+            self.assertEqual(output(*path, "--help"), written)
+
+    def test_hands_over_what_is_no_page(self):
+        for words in [("help", "../help/train"), ("help", "strategies", "x"), ("trian", "--help"), ("train", "own.toml", "--help")]:
+            self.same(*words)
+
+    def test_no_library_but_the_standard_one(self):
+        libraries = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
+        self.assertNotRegex(libraries, "torch|mpi|openblas")
+
+    def test_a_missing_program_proper_is_said(self):
+        with tempfile.TemporaryDirectory(prefix="trireme-front-") as folder:
+            alone = shutil.copy(PROGRAM, folder)
+            ran = subprocess.run([alone, "doctor"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(ran.returncode, 127)
+        self.assertRegex(ran.stderr, r"^trireme: .*/trireme: cannot be started: No such file or directory; build or install Trireme again\n$")
+
+
 class Man(Folder):
     def pages(self):
         subprocess.run([PROGRAM, "--write-man", os.path.join(self.folder, "man")], check=True, timeout=60)

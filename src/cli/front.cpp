@@ -1,0 +1,64 @@
+// The program that a shell starts as `trireme`. It prints help pages, which were written when the program was built,
+// and hands every other command to the program beside it. That program loads libtorch, which takes half a second; this
+// one links nothing but the standard library.
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kNotStarted = 127;  // as a shell says it
+
+bool is_plain_word(const std::string& word) {
+  return !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == word.npos && word[0] != '-';
+}
+
+/// Returns the name of the page that a command asks for: "help plan best" and "plan best --help" are "plan best". None
+/// if the command is no question of this form.
+std::optional<std::string> page_of(std::vector<std::string> words) {
+  if (words == std::vector<std::string>{"--version"}) return "--version";
+  if (!words.empty() && words.front() == "help") words.erase(words.begin());
+  else if (!words.empty() && (words.back() == "--help" || words.back() == "-h")) words.pop_back();
+  else if (!words.empty()) return std::nullopt;
+  std::string page;
+  for (const std::string& word : words) {
+    if (!is_plain_word(word)) return std::nullopt;
+    page += (page.empty() ? "" : " ") + word;
+  }
+  return page.empty() ? "trireme" : page;
+}
+
+bool print_page(const std::filesystem::path& file) {
+  std::ifstream page(file, std::ios::binary);
+  if (!page) return false;
+  std::cout << page.rdbuf() << std::flush;
+  return true;
+}
+
+/// Returns the folder of the program proper and its pages: beside this one in a build folder, in the folder of
+/// libraries where it is installed.
+std::filesystem::path folder_of_program() {
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::filesystem::path built = here / TRIREME_PROGRAM_FOLDER;
+  return std::filesystem::exists(built / "trireme") ? built : here.parent_path() / TRIREME_INSTALLED_FOLDER;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::filesystem::path folder = folder_of_program();
+  if (const auto page = page_of({argv + 1, argv + argc}); page && print_page(folder / "help" / *page)) return 0;
+  const std::string program = folder / "trireme";
+  ::execv(program.c_str(), argv);
+  std::cerr << "trireme: " << program << ": cannot be started: " << std::strerror(errno)
+            << "; build or install Trireme again\n";
+  return kNotStarted;
+}
