@@ -12,6 +12,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "cli"))
+import forks  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""  # set from the command line
 PAGES = ("README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md", "docs/**/*.md", "examples/**/*.md")
@@ -290,7 +293,7 @@ def commands():
 @functools.cache
 def run(*words, seconds=240):
     """Exit code and what stands on the standard error."""
-    ran = subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=seconds, cwd=ROOT)
+    ran = forks.run(PROGRAM, words, ROOT, os.environ, seconds)
     return ran.returncode, ran.stderr.strip()
 
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/seconds.h"
+#include "cli/fork_server.h"
 #include "cli/line_reader.h"
 #include "trireme/error.h"
 
@@ -45,9 +46,10 @@ pid_t start(const std::vector<std::string>& arguments, int out, int err) {
 }  // namespace
 
 ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
-                   const std::function<void(const nlohmann::json&)>& on_message) {
+                   const std::function<void(const nlohmann::json&)>& on_message, ForkServer* forks) {
+  const bool is_forked = forks != nullptr && forks->is_there();
   auto out = make_pipe("compare"), err = make_pipe("compare");
-  const pid_t pid = start(arguments, out[1], err[1]);
+  const pid_t pid = is_forked ? forks->start(arguments, out[1], err[1]) : start(arguments, out[1], err[1]);
   ::close(out[1]);
   ::close(err[1]);
   LineReader output(out[0]), errors(err[0]);
@@ -76,8 +78,8 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
       ::kill(pid, SIGKILL);
     }
   }
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  int status = is_forked ? forks->wait() : 0;
+  while (!is_forked && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

@@ -10,6 +10,8 @@
 
 namespace trireme {
 
+class ForkServer;
+
 struct ChildEnd {
   bool killed_for_time = false;
   int exit_code = 0;  ///< -1 if a signal ended it
@@ -19,8 +21,8 @@ struct ChildEnd {
 
 /// Runs this program with `arguments`, passes each JSON line on its standard output to `on_message`, and waits for its
 /// end. Kills it `hard_limit` seconds after its start (0: never), and three seconds after `interrupted` becomes true,
-/// which leaves time to save weights.
+/// which leaves time to save weights. `forks`: a server that starts it; null or not there: it is started from its file.
 ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
-                   const std::function<void(const nlohmann::json&)>& on_message);
+                   const std::function<void(const nlohmann::json&)>& on_message, ForkServer* forks = nullptr);
 
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include "cli/child.h"
 #include "cli/commands.h"
 #include "cli/experiment_header.h"
+#include "cli/fork_server.h"
 #include "cli/jobs.h"
 #include "cli/plan_choice.h"
 #include "cli/train_folder.h"
@@ -26,6 +27,7 @@
 #include "train/compare.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
+#include "trireme/program.h"
 
 namespace trireme {
 namespace {
@@ -52,24 +54,26 @@ auto in_phase(Progress& progress, const char* name, const Work& work) {
 
 class Comparison {
  public:
-  Comparison(const CompareOptions& options, const RunSpec& experiment, Progress& progress, RunFolder& folder)
-      : options_(options), experiment_(experiment), progress_(progress), folder_(folder) {}
+  Comparison(const CompareOptions& options, const RunSpec& experiment, Progress& progress, RunFolder& folder,
+             ForkServer& forks)
+      : options_(options), experiment_(experiment), progress_(progress), folder_(folder), forks_(forks) {}
 
   RunResult run(const Job& job) {
     RunResult row = row_without_run(job, RunStatus::failed, "");
     progress_.begin(job.label, 0);
     std::optional<RunResult> reported;
     std::vector<CurvePoint> seen;
-    ChildEnd end = run_child(arguments(job), experiment_.time_limit > 0 ? experiment_.time_limit + kGraceSeconds : 0,
-                             interrupted_by_user(), [&](const nlohmann::json& message) {
-                               if (message.value("type", "") == "step") {
-                                 const StepReport step = step_report_from(message);
-                                 progress_.update(job.label, step);
-                                 seen.push_back(step.point);
-                               }
-                               if (message.value("type", "") == "result")
-                                 reported = row_from_json(message.at("row"), job.label);
-                             });
+    ChildEnd end = run_child(
+        arguments(job), experiment_.time_limit > 0 ? experiment_.time_limit + kGraceSeconds : 0, interrupted_by_user(),
+        [&](const nlohmann::json& message) {
+          if (message.value("type", "") == "step") {
+            const StepReport step = step_report_from(message);
+            progress_.update(job.label, step);
+            seen.push_back(step.point);
+          }
+          if (message.value("type", "") == "result") reported = row_from_json(message.at("row"), job.label);
+        },
+        &forks_);
     if (reported) {
       row = *reported;
       if (!job.plan_file.empty()) name_row(job, row);
@@ -116,6 +120,7 @@ class Comparison {
   const RunSpec& experiment_;
   Progress& progress_;
   RunFolder& folder_;
+  ForkServer& forks_;
 };
 
 void say_what_runs(const RunSpec& experiment, const ExperimentResult& result, Progress& progress) {
@@ -181,8 +186,9 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
 
 /// Runs the jobs that have no row yet, and adds all rows to `result` one by one.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
-              const RunSpec& experiment, Progress& progress, RunFolder& folder, ExperimentResult& result) {
-  Comparison comparison(options, experiment, progress, folder);
+              const RunSpec& experiment, Progress& progress, RunFolder& folder, ForkServer& forks,
+              ExperimentResult& result) {
+  Comparison comparison(options, experiment, progress, folder, forks);
   for (size_t j = 0; j < jobs.size(); ++j) {
     const bool stopped = interrupted_by_user();
     if (stopped)
@@ -202,7 +208,8 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
 }  // namespace
 
 int run_compare(const CompareOptions& options) {
-  interrupted_by_user();  // from now on Ctrl-C leaves a readable folder
+  ForkServer forks(run_program);  // before there are threads
+  interrupted_by_user();          // from now on Ctrl-C leaves a readable folder
   RunSpec experiment{options.experiment.read()};
   check_target("--json", options.json);
   check_emulation(experiment, *std::max_element(experiment.devices.begin(), experiment.devices.end()));
@@ -229,7 +236,7 @@ int run_compare(const CompareOptions& options) {
     predictions.emplace(experiment, model, data, options.prediction);
     settle_predictions(jobs, known, experiment, model, data, *predictions, options, folder, progress);
   }
-  run_jobs(jobs, known, options, experiment, progress, folder, result);
+  run_jobs(jobs, known, options, experiment, progress, folder, forks, result);
   if (predictions)
     if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
   const bool all_there =

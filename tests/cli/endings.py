@@ -2,8 +2,10 @@
 import json
 import os
 import signal
+import subprocess
 import time
 
+import support
 from support import BUSY, CliTest, alive, children_of, stop, wait_until
 
 ENDLESS = ["--set", "length=1000000 steps", "--set", "evaluate_every=1000000 steps", "--set", "time_limit=0 s"]
@@ -19,6 +21,10 @@ class Endings(CliTest):
         """True once metrics.jsonl of that run folder has a step."""
         file = self.path(*folders, "metrics.jsonl")
         return os.path.exists(file) and os.path.getsize(file) > 0
+
+    def row_of(self, comparison):
+        """The process that trains the row of now: a fork of the comparison's first child."""
+        return wait_until(lambda: children_of(children_of(comparison.pid)[0]))[0]
 
     def check_metrics(self, *folders):
         with open(self.path(*folders, "metrics.jsonl"), encoding="utf-8") as f:
@@ -44,9 +50,9 @@ class Endings(CliTest):
     def test_killed_child_is_a_row(self):
         process = self.launch("compare", "e.toml", *ENDLESS, "--set", "time_limit=30 s", "--strategies", "data,tensor", "--out", "o")
         wait_until(lambda: self.training("o", "data-x2"))
-        os.kill(children_of(process.pid)[0], signal.SIGKILL)
+        os.kill(self.row_of(process), signal.SIGKILL)
         wait_until(lambda: self.training("o", "tensor-x2"))
-        os.kill(children_of(process.pid)[0], signal.SIGINT)  # the second one is stopped politely
+        os.kill(self.row_of(process), signal.SIGINT)  # the second one is stopped politely
         self.assertEqual(process.wait(20 * BUSY), 1)
         rows = self.rows("o", "run.json")
         self.assertEqual(rows["data", 2]["status"], "failed")
@@ -73,7 +79,7 @@ class Endings(CliTest):
         process = self.launch("compare", "e.toml", *ENDLESS, "--set", "time_limit=1 s", "--strategies", "single,data,tensor",
                               "--out", "o")
         wait_until(lambda: self.training("o", "data-x2"))
-        child = children_of(process.pid)[0]
+        child = self.row_of(process)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(10 * BUSY), 1)
@@ -86,6 +92,21 @@ class Endings(CliTest):
         self.check_metrics("o", "single")
         self.check_metrics("o", "data-x2")
         self.assertIn("run folder: o", process.stdout.read())
+
+    def test_signals_for_the_whole_group(self):
+        # as a terminal sends them: the row's process ends by itself, and the one that forks does not end before it
+        for number in (signal.SIGINT, signal.SIGTERM):
+            out = f"o{int(number)}"
+            process = subprocess.Popen([support.PROGRAM, *self.words(("compare", "e.toml", *ENDLESS, "--strategies", "data", "--out", out),
+                                        data=True)], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, start_new_session=True)
+            self.addCleanup(stop, process)
+            wait_until(lambda: self.training(out, "data-x2"))
+            row = self.row_of(process)
+            os.killpg(process.pid, number)
+            process.wait(10 * BUSY)
+            wait_until(lambda: not alive(row), 2)
+            self.assertEqual([r["status"] for r in self.json(out, "run.json")["rows"]] or ["lost"], ["interrupted"], number)
 
     def test_interrupted_while_starting(self):
         # wherever it stands (reading data, profiling, starting a child): it ends, and what it has written can be read
@@ -101,8 +122,8 @@ class Endings(CliTest):
     def test_children_die_with_their_parent(self):
         process = self.launch("compare", "e.toml", *ENDLESS, "--strategies", "data", "--out", "o")
         wait_until(lambda: self.training("o", "data-x2"))
-        child = children_of(process.pid)[0]
+        server, row = children_of(process.pid)[0], self.row_of(process)
         process.send_signal(signal.SIGKILL)
-        wait_until(lambda: not alive(child), 2)
+        wait_until(lambda: not alive(server) and not alive(row), 2)
         self.assertEqual(self.json("o", "run.json")["status"], "running")
         self.check_metrics("o", "data-x2")

@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import docs_test  # noqa: E402  # how commands are taken out of pages
+import forks  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[1])
 SHELLS = ("bash", "zsh", "fish")
@@ -21,7 +22,9 @@ TOPICS = {"strategies": "hybrid:tensor", "models": "resnet18", "optimizers": "ad
 
 @functools.cache
 def output(*words, code=0):
-    ran = subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=60)
+    pages = not words or words[0] in ("help", "--version") or words[-1] in ("-h", "--help")
+    ran = forks.run(PROGRAM, words, os.getcwd(), os.environ, 60) if not pages else \
+        subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=60)
     if ran.returncode != code:
         raise AssertionError(f"trireme {' '.join(words)}: exit code {ran.returncode}: {ran.stderr}")
     return ran.stderr if code else ran.stdout

@@ -11,6 +11,8 @@ import tempfile
 import time
 import unittest
 
+import forks
+
 PROGRAM = ""  # set by cli_test.py and models_test.py
 EXAMPLES = ""
 
@@ -104,24 +106,23 @@ class CliTest(unittest.TestCase):
 
     predicts = False  # comparisons measure layers and links first: seconds that most tests do not need
 
-    def start(self, *arguments, data=True):
+    def words(self, arguments, data):
         if arguments[:1] == ("compare",) and not self.predicts:
             arguments += ("--no-predict",)
-        command = [PROGRAM, *arguments] + (["--data-dir", self.data] if data else [])
-        return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True)
+        return [*arguments] + (["--data-dir", self.data] if data else [])
+
+    def start(self, *arguments, data=True):
+        return subprocess.Popen([PROGRAM, *self.words(arguments, data)], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
 
     def trireme(self, *arguments, data=True, code=0, seconds=60):
         """Runs to the end, checks the exit code, and returns (standard output, standard error)."""
-        process = self.start(*arguments, data=data)
         try:
-            out, err = process.communicate(timeout=seconds * BUSY)
+            ended = forks.run(PROGRAM, self.words(arguments, data), self.folder, self.environment, seconds * BUSY)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
             self.fail(f"{arguments} did not end within {seconds * BUSY} s")
-        self.assertEqual(process.returncode, code, f"{arguments}: {out}\n{err}")
-        return out, err
+        self.assertEqual(ended.returncode, code, f"{arguments}: {ended.stdout}\n{ended.stderr}")
+        return ended.stdout, ended.stderr
 
     def refused(self, *arguments, says=(), data=True, code=2):
         """The user's error: this exit code, and one line on standard error with all of `says`."""

@@ -1,0 +1,173 @@
+#include "cli/fork_server.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kLongestCommand = 1 << 17;
+constexpr int kNotPrepared = 125;
+/// A terminal sends these to all its processes: they are for the commands, and for the process that asks for them.
+constexpr std::array kForCommands{SIGINT, SIGTERM};
+
+using OutAndErr = std::array<int, 2>;
+
+/// A message with two descriptors.
+struct SocketMessage {
+  explicit SocketMessage(void* text, size_t bytes) : part{text, bytes} {
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = rights.data();
+    header.msg_controllen = rights.size();
+  }
+  iovec part;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(OutAndErr))> rights{};
+  msghdr header{};
+};
+
+struct ForkCommand {
+  nlohmann::json text;
+  OutAndErr out_and_err{};
+};
+
+/// Returns false when the other end is closed.
+bool receive(int socket, ForkCommand& command) {
+  std::vector<char> text(kLongestCommand);
+  SocketMessage message(text.data(), text.size());
+  ssize_t bytes = 0;
+  while ((bytes = ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  if (bytes <= 0) return false;
+  std::memcpy(command.out_and_err.data(), CMSG_DATA(CMSG_FIRSTHDR(&message.header)), sizeof command.out_and_err);
+  command.text = nlohmann::json::parse(text.data(), text.data() + bytes);
+  return true;
+}
+
+bool send_number(int socket, int number) {
+  return ::send(socket, &number, sizeof number, MSG_NOSIGNAL) == ssize_t(sizeof number);
+}
+
+/// Does in a fork what a new process would find done.
+bool prepare(const ForkCommand& command) {
+  for (int i = 0; i < 2; ++i)
+    if (::dup2(command.out_and_err[size_t(i)], i == 0 ? STDOUT_FILENO : STDERR_FILENO) < 0) return false;
+  if (command.text.contains("folder") && ::chdir(command.text["folder"].get<std::string>().c_str()) != 0) return false;
+  if (!command.text.contains("environment")) return true;
+  ::clearenv();
+  for (const auto& [name, value] : command.text["environment"].items())
+    ::setenv(name.c_str(), value.get<std::string>().c_str(), 1);
+  return true;
+}
+
+[[noreturn]] void run_command(const ForkCommand& command, const RunProgram& run) {
+  if (!prepare(command)) std::_Exit(kNotPrepared);
+  auto words = command.text.at("words").get<std::vector<std::string>>();
+  words.insert(words.begin(), "trireme");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::exit(run(int(words.size()), argv.data()));
+}
+
+bool has_one_thread() {
+  std::error_code ignored;
+  int threads = 0;
+  for ([[maybe_unused]] const auto& thread : std::filesystem::directory_iterator("/proc/self/task", ignored)) ++threads;
+  return threads == 1;
+}
+
+/// The calling process ends with the one that forked it.
+void end_with(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+}
+
+}  // namespace
+
+void serve_forks(int socket, const RunProgram& run) {
+  const pid_t self = ::getpid();
+  ForkCommand command;
+  while (receive(socket, command)) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      end_with(self);
+      for (const int number : kForCommands) ::signal(number, SIG_DFL);
+      ::close(socket);
+      run_command(command, run);
+    }
+    for (const int descriptor : command.out_and_err) ::close(descriptor);
+    int status = 0;
+    const bool is_heard = send_number(socket, child);
+    while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!is_heard || !send_number(socket, status)) return;
+  }
+}
+
+ForkServer::ForkServer(const RunProgram& run) {
+  std::array<int, 2> ends{};
+  if (!has_one_thread() || ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
+  const pid_t parent = ::getpid();
+  server_ = ::fork();
+  if (server_ == 0) {
+    end_with(parent);
+    for (const int number : kForCommands) ::signal(number, SIG_IGN);
+    ::close(ends[0]);
+    serve_forks(ends[1], run);
+    std::_Exit(0);
+  }
+  ::close(ends[1]);
+  socket_ = ends[0];
+}
+
+ForkServer::~ForkServer() {
+  if (socket_ >= 0) ::close(socket_);
+  while (server_ > 0 && ::waitpid(server_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+pid_t ForkServer::start(const std::vector<std::string>& words, int out, int err) {
+  std::string text = nlohmann::json{{"words", words}}.dump();
+  SocketMessage message(text.data(), text.size());
+  cmsghdr* rights = CMSG_FIRSTHDR(&message.header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(OutAndErr));
+  const OutAndErr out_and_err{out, err};
+  std::memcpy(CMSG_DATA(rights), out_and_err.data(), sizeof out_and_err);
+  const bool is_sent = ::sendmsg(socket_, &message.header, MSG_NOSIGNAL) == ssize_t(text.size());
+  const pid_t child = is_sent ? answer() : -1;
+  if (child < 0)
+    fail_run({"compare", "cannot start a process", is_sent ? "there are too many" : std::strerror(errno),
+              "close other programs and try again"});
+  return child;
+}
+
+int ForkServer::wait() { return answer(); }
+
+int ForkServer::answer() {
+  int number = 0;
+  ssize_t bytes = 0;
+  while ((bytes = ::recv(socket_, &number, sizeof number, 0)) < 0 && errno == EINTR) {
+  }
+  if (bytes != ssize_t(sizeof number))
+    fail_run({"compare", "cannot follow a process", "the process that starts them was ended", "run it again"});
+  return number;
+}
+
+}  // namespace trireme

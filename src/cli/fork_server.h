@@ -1,0 +1,44 @@
+// Starts this program again without loading its libraries again, which takes half a second of processor time: a process
+// that has one thread and has done nothing yet forks for every command.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+/// Runs the program with the arguments of its main, and returns its exit code.
+using RunProgram = std::function<int(int argc, char** argv)>;
+
+/// Serves commands from a Unix socket of whole messages (SOCK_SEQPACKET) until its other end is closed: a JSON object
+/// of "words", and if wanted "folder" and "environment", with the descriptors of standard output and error. Answers
+/// with the number of the process, then with its exit status as of waitpid; one command runs at a time. In the process
+/// of the command it does not return. Call it in a process of one thread.
+void serve_forks(int socket, const RunProgram& run);
+
+/// The server as a process of its own. Not thread-safe.
+class ForkServer {
+ public:
+  /// Call it before anything starts a thread. Where one runs already, there is no server.
+  explicit ForkServer(const RunProgram& run);
+  ~ForkServer();
+  ForkServer(const ForkServer&) = delete;
+  ForkServer& operator=(const ForkServer&) = delete;
+
+  bool is_there() const { return server_ > 0; }
+  /// Starts a command and returns its process. Call wait() before the next one. Errors (run): the server is gone.
+  pid_t start(const std::vector<std::string>& words, int out, int err);
+  /// Waits for the end of the command and returns its status as of waitpid. Errors (run): the server is gone.
+  int wait();
+
+ private:
+  int answer();
+
+  pid_t server_ = -1;
+  int socket_ = -1;
+};
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+// The program for tests that start it a thousand times: libtorch is loaded once, and each command runs in a fork.
+// Without arguments it serves the commands that arrive on standard input (cli/fork_server.h). Started with arguments it
+// is `trireme` itself, which is how a launcher starts it again.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include "cli/fork_server.h"
+#include "trireme/program.h"
+
+namespace {
+
+/// As in src/cli/main.cpp: the static destructors of libraries do not run.
+void end(int code, void*) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  ::on_exit(end, nullptr);
+#endif
+  if (argc > 1) return trireme::run_program(argc, argv);
+  const int commands = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (std::freopen("/dev/null", "r", stdin) == nullptr) return 1;
+  trireme::serve_forks(commands, trireme::run_program);
+}
