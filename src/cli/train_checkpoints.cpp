@@ -58,6 +58,10 @@ std::vector<std::string> lines_of(const Resumption& resumption) {
   return lines;
 }
 
+GoesOnFrom point_of(const Resumption& resumption) {
+  return {resumption.checkpoint.index.step, resumption.checkpoint.index.awaits_evaluation};
+}
+
 std::string resume_command(const std::string& launched_by, const TrainOptions& options, const fs::path& from) {
   std::vector<std::string> words{"train"};
   for (const std::string& word : options.experiment.forwarded()) words.push_back(word);

@@ -7,6 +7,7 @@
 
 #include "checkpoint/resume.h"
 #include "cli/commands.h"
+#include "report/earlier_run.h"
 
 namespace trireme {
 
@@ -31,6 +32,9 @@ std::vector<std::string> lines_of(const Resumption& resumption);
 
 /// Environment variable of ranks: the user's command that started them all, up to "train".
 inline constexpr const char* kLaunchedByVariable = "TRIREME_LAUNCHED_BY";
+
+/// Returns the point from which the run continues.
+GoesOnFrom point_of(const Resumption& resumption);
 
 /// Returns the command that resumes a run. `launched_by`: the value of that variable; empty: a run without processes.
 std::string resume_command(const std::string& launched_by, const TrainOptions& options,

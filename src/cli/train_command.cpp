@@ -16,6 +16,7 @@
 #include "experiment/read_emulation.h"
 #include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
+#include "report/earlier_run.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/forecaster.h"
 #include "train/trainer.h"
@@ -86,13 +87,18 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
     show.notes.push_back("times are modelled, except the time left: " + experiment.virtual_machines_in_words);
   if (virtual_machines) show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
   CheckpointUse checkpoints;
+  std::function<void(const std::filesystem::path&)> keep_earlier;
   if (!options.resume.empty()) {
     Resumption resumption = open_resumption(options.resume, *plan, experiment, model, data);
     show.initial_values = lines_of(resumption);
     show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
+    keep_earlier = [from = point_of(resumption), path = resumption.path](const std::filesystem::path& folder) {
+      keep_earlier_steps(path, from, folder);
+    };
     checkpoints.resumed = std::move(resumption.checkpoint);
   }
   show.on_folder = [&](const std::filesystem::path& folder) {
+    if (keep_earlier) keep_earlier(folder);
     if (!options.messages) checkpoints.folder = place_for_checkpoints(subject.experiment, folder);
     if (!checkpoints.folder.empty()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
   };

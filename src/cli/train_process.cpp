@@ -321,7 +321,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   if (resumption) {
     show.initial_values = lines_of(*resumption);
     show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
-    begun_at = {resumption->checkpoint.index.step, resumption->checkpoint.index.awaits_evaluation};
+    begun_at = point_of(*resumption);
     checkpoints.resumed = std::move(resumption->checkpoint);
   }
   EarlierRun earlier;
@@ -329,6 +329,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     earlier = rewind_metrics(elastic_group->folder, begun_at,
                              metric_names(subject.data.train->task(), subject.data.train->classes()));
   show.on_folder = [&](const std::filesystem::path& folder) {
+    if (resumption && !show.goes_on) keep_earlier_steps(resumption->path, begun_at, folder);
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
     log_to_file(logs / "rank-0.log");

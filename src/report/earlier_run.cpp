@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
 
 #include "base/json_file.h"
+#include "base/text.h"
 #include "report/files.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {
@@ -41,6 +44,31 @@ EvaluationPoint evaluation_from(const json& line, const std::vector<std::string>
   return point;
 }
 
+/// Calls `keep(line, text)` for each line of a file of records that does not come after `from`. Skips an incomplete
+/// last line.
+template <class Keep>
+void for_each_line(const std::string& text, const GoesOnFrom& from, const Keep& keep) {
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
+    const json line = json::parse(text.begin() + std::ptrdiff_t(begin), text.begin() + std::ptrdiff_t(end), nullptr,
+                                  /*allow_exceptions=*/false);
+    if (!line.is_object()) continue;
+    const int64_t step = line.value("step", from.step + 1);
+    if (step > from.step || (step == from.step && from.awaits_evaluation && line.value("kind", "") == "test")) continue;
+    keep(line, std::string_view(text).substr(begin, end + 1 - begin));
+  }
+}
+
+/// Adds the record to the curve or to the evaluations. Returns false if it belongs to neither.
+bool add_record(const json& line, const std::vector<std::string>& metrics, EarlierRun& run) {
+  const std::string kind = line.value("kind", "");
+  if (kind == "step")
+    run.curve.push_back({line.at("step").get<int64_t>(), line.at("samples").get<int64_t>(),
+                         number_from(line.at("seconds")), number_from(line.at("loss"))});
+  else if (kind == "test") run.evaluations.push_back(evaluation_from(line, metrics));
+  else return false;
+  return true;
+}
+
 }  // namespace
 
 EarlierRun rewind_metrics(const fs::path& run_folder, const GoesOnFrom& from, const std::vector<std::string>& metrics) {
@@ -49,21 +77,47 @@ EarlierRun rewind_metrics(const fs::path& run_folder, const GoesOnFrom& from, co
   if (!fs::exists(file)) return earlier;
   const std::string text = read_file(file);
   std::string kept;
-  for (size_t begin = 0, end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
-    const json line = json::parse(text.begin() + std::ptrdiff_t(begin), text.begin() + std::ptrdiff_t(end), nullptr,
-                                  /*allow_exceptions=*/false);
-    if (!line.is_object()) continue;
-    const int64_t step = line.value("step", from.step + 1);
-    const std::string kind = line.value("kind", "");
-    if (step > from.step || (step == from.step && from.awaits_evaluation && kind == "test")) continue;
-    if (kind == "step")
-      earlier.curve.push_back({line.at("step").get<int64_t>(), line.at("samples").get<int64_t>(),
-                               number_from(line.at("seconds")), number_from(line.at("loss"))});
-    else if (kind == "test") earlier.evaluations.push_back(evaluation_from(line, metrics));
-    else continue;  // final metrics will be measured again
-    kept.append(text, begin, end + 1 - begin);
-  }
+  for_each_line(text, from, [&](const json& line, std::string_view bytes) {
+    if (add_record(line, metrics, earlier)) kept += bytes;  // final metrics: measured again
+  });
   if (kept != text) write_file_atomically(file, kept);
+  return earlier;
+}
+
+void keep_earlier_steps(const fs::path& checkpoint, const GoesOnFrom& from, const fs::path& run_folder) {
+  const fs::path earlier = fs::absolute(checkpoint).lexically_normal().parent_path().parent_path();
+  std::string kept;
+  for (const char* name : {kEarlierFile, "metrics.jsonl"})
+    if (fs::exists(earlier / name))
+      for_each_line(read_file(earlier / name), from, [&](const json& line, std::string_view bytes) {
+        if (line.value("kind", "") != "final") kept += bytes;
+      });
+  const json join = {{"kind", "resumed"},
+                     {"step", from.step},
+                     {"from", checkpoint.string()},
+                     {"known", fs::exists(earlier / "metrics.jsonl")}};
+  write_file_atomically(run_folder / kEarlierFile,
+                        kept + join.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+EarlierSteps earlier_steps(const fs::path& run_folder, const ExperimentResult& result) {
+  const fs::path file = run_folder / kEarlierFile;
+  EarlierSteps earlier;
+  if (result.rows.size() != 1 || !fs::exists(file)) return earlier;
+  std::vector<std::string> names;
+  if (const std::vector<EvaluationPoint>& own = result.rows.front().evaluations; !own.empty())
+    for (const Metric& metric : own.front().metrics) names.push_back(metric.name);
+  try {
+    for_each_line(
+        read_file(file), {.step = std::numeric_limits<int64_t>::max()}, [&](const json& line, std::string_view) {
+          if (!add_record(line, names, earlier.run) && line.value("kind", "") == "resumed")
+            earlier.joins.push_back(
+                {line.at("step").get<int64_t>(), line.at("from").get<std::string>(), line.at("known").get<bool>()});
+        });
+  } catch (const json::exception& e) {
+    fail_user({file.string(), "does not hold the steps of an earlier run", first_line(e),
+               "remove the file: the report then begins where the run was resumed"});
+  }
   return earlier;
 }
 

@@ -1,4 +1,5 @@
-// Reads the records of earlier processes of a run, for a process that continues the run in the same folder.
+// The records of earlier processes of a run: for a process that continues the run in the same folder, and for a run
+// that resumes a checkpoint in a folder of its own.
 #pragma once
 
 #include <filesystem>
@@ -25,6 +26,30 @@ struct GoesOnFrom {
 /// reading and writing.
 EarlierRun rewind_metrics(const std::filesystem::path& run_folder, const GoesOnFrom& from,
                           const std::vector<std::string>& metrics);
+
+/// A run that resumes a checkpoint in another folder keeps the steps before it in this file: the lines of the earlier
+/// runs' metrics.jsonl, and a line for each time a run was resumed.
+constexpr const char* kEarlierFile = "earlier.jsonl";
+
+/// Writes the file into `run_folder`, from the run folder in which `checkpoint` lies. Where that has no records the
+/// file says so. Errors: those of reading and writing.
+void keep_earlier_steps(const std::filesystem::path& checkpoint, const GoesOnFrom& from,
+                        const std::filesystem::path& run_folder);
+
+/// The steps of earlier runs, up to the checkpoint that a run resumed.
+struct EarlierSteps {
+  struct Join {
+    int64_t step = 0;   ///< number of steps done when the run was resumed
+    std::string from;   ///< the checkpoint
+    bool known = true;  ///< false: the steps before it are not known, because no run's records were beside it
+  };
+  std::vector<Join> joins;  ///< in the order of their steps; several if a resumed run was resumed. Empty: no run was
+  EarlierRun run;
+};
+
+/// Returns what keep_earlier_steps wrote into the folder of a run; nothing if it wrote none. `result`: of the run, for
+/// the order of its metrics. Errors (user): a file of another form.
+EarlierSteps earlier_steps(const std::filesystem::path& run_folder, const ExperimentResult& result);
 
 /// Inserts the earlier results before those of the run's last process: curve, evaluations, and when the target was
 /// reached.

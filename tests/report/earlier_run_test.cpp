@@ -9,6 +9,7 @@
 
 #include "report/run_folder.h"
 #include "sample.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {
@@ -77,6 +78,54 @@ TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
   EXPECT_EQ(unfinished.evaluations.size(), 2u);
   EXPECT_TRUE(rewind_metrics(path, {}, {}).curve.empty());
   EXPECT_EQ(read_text(path / "metrics.jsonl"), "");
+}
+
+/// A run that is resumed in another folder, twice; the second time from a step before the end of the first.
+TEST(EarlierRun, AResumedRunKeepsTheStepsBefore) {
+  TemporaryFolder root;
+  const fs::path first = root.path() / "first", second = root.path() / "second", third = root.path() / "third";
+  {
+    RunFolder folder(first);
+    write_steps(folder, 1, 7);
+  }
+  RunFolder folder(second);
+  keep_earlier_steps(first / "checkpoints" / "step-5", {.step = 5}, second);
+  write_steps(folder, 6, 9);
+  ExperimentResult result;
+  result.rows.resize(1);
+  result.rows[0].evaluations = {{6, 768, 0.6, 1, 1, {{"mean_iou", 0.5}, {"pixel_accuracy", 0.5}}}};
+  EarlierSteps steps = earlier_steps(second, result);
+  ASSERT_EQ(steps.joins.size(), 1u);
+  EXPECT_EQ(steps.joins[0].step, 5);
+  EXPECT_EQ(steps.joins[0].from, (first / "checkpoints" / "step-5").string());
+  EXPECT_TRUE(steps.joins[0].known);
+  ASSERT_EQ(steps.run.curve.size(), 5u);
+  EXPECT_EQ(steps.run.curve.back().loss, loss_of(5));
+  ASSERT_EQ(steps.run.evaluations.size(), 2u);
+  EXPECT_EQ(steps.run.evaluations[0].metrics[1].name, "pixel_accuracy") << "in the order of the run's own metrics";
+
+  fs::create_directories(third);
+  keep_earlier_steps(second / "checkpoints" / "step-8", {.step = 8, .awaits_evaluation = true}, third);
+  steps = earlier_steps(third, result);
+  ASSERT_EQ(steps.joins.size(), 2u);
+  EXPECT_EQ(steps.joins[1].step, 8);
+  ASSERT_EQ(steps.run.curve.size(), 8u);
+  for (int64_t step = 1; step <= 8; ++step) EXPECT_EQ(steps.run.curve[size_t(step - 1)].step, step);
+  EXPECT_EQ(steps.run.evaluations.size(), 3u) << "the evaluation after step 8 will be made again";
+}
+
+TEST(EarlierRun, ACheckpointWithoutItsRunSaysSo) {
+  TemporaryFolder root;
+  ExperimentResult result;
+  result.rows.resize(1);
+  EXPECT_TRUE(earlier_steps(root.path(), result).joins.empty()) << "a run that was not resumed";
+  keep_earlier_steps(root.path() / "elsewhere" / "checkpoints" / "step-5", {.step = 5}, root.path());
+  const EarlierSteps steps = earlier_steps(root.path(), result);
+  ASSERT_EQ(steps.joins.size(), 1u);
+  EXPECT_FALSE(steps.joins[0].known);
+  EXPECT_TRUE(steps.run.curve.empty());
+  std::ofstream(root.path() / kEarlierFile) << "{\"kind\": \"resumed\", \"step\": 5}\n";
+  EXPECT_THROW(earlier_steps(root.path(), result), Error);
 }
 
 TEST(EarlierRun, ARowHasAllOfTheRun) {
