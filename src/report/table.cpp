@@ -141,6 +141,14 @@ std::string answer(const ExperimentResult& result, bool details, const TableStyl
   return details ? out + "\n" + comparison_table(result, style) : out;
 }
 
+std::string changes_text(const RunChanges& changes, const TableStyle& style) {
+  std::string out;
+  if (!changes.columns.empty()) append_blocks(changes.columns, kNamingColumns, style.width, out);
+  append_paragraphs({join(changes.verdict, " ")}, style.width, out);
+  append_paragraphs(changes.settings, style.width, out);
+  return style.utf8 ? out : to_ascii(std::move(out));
+}
+
 TableStyle standard_output_style() {
   TableStyle style;
   winsize size{};

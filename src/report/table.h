@@ -4,6 +4,7 @@
 #include <string>
 
 #include "metrics/result.h"
+#include "report/two_runs.h"
 
 namespace trireme {
 
@@ -21,6 +22,10 @@ std::string comparison_table(const ExperimentResult& result, const TableStyle& s
 /// and the footnotes. With `details` the tables of comparison_table() follow the verdict; otherwise a line says that
 /// --details prints them. One row has no rivals: its answer is comparison_table(). Ends with a line break.
 std::string answer(const ExperimentResult& result, bool details, const TableStyle& style = {});
+
+/// Returns the table of what differs between two runs, the settings that differ, and which run is faster. Ends with a
+/// line break.
+std::string changes_text(const RunChanges& changes, const TableStyle& style = {});
 
 /// Returns the width of the terminal on standard output (100 if it is not a terminal), and whether the locale's
 /// encoding is UTF-8.

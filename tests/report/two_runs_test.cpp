@@ -1,0 +1,94 @@
+#include "report/two_runs.h"
+
+#include <gtest/gtest.h>
+
+#include "report/table.h"
+#include "sample.h"
+
+namespace trireme {
+namespace {
+
+using ::trireme::test_support::sample_result;
+
+const Column* column(const RunChanges& changes, const std::string& title) {
+  for (const Column& column : changes.columns)
+    if (column.title == title) return &column;
+  return nullptr;
+}
+
+TEST(TwoRuns, EqualRunsAreTooCloseToCall) {
+  const RunChanges changes = changes_between(sample_result(), sample_result());
+  EXPECT_TRUE(changes.settings.empty());
+  ASSERT_EQ(changes.verdict.size(), 2u);
+  EXPECT_EQ(changes.verdict[0], "Of 5 rows in common B is faster in 0, slower in 0, and 4 are too close to call.");
+  EXPECT_EQ(changes.verdict[1], "The other has no times that can be compared.");
+  ASSERT_TRUE(column(changes, "B against A"));
+  EXPECT_EQ(column(changes, "B against A")->cells,
+            (std::vector<std::string>{"too close to call", "too close to call", "too close to call",
+                                      "too close to call", "–"}))
+      << "the row that timed out has no time to compare";
+}
+
+TEST(TwoRuns, NamesWhatIsFasterSlowerAndOnlyInOne) {
+  const ExperimentResult a = sample_result();
+  ExperimentResult b = sample_result();
+  b.rows[0].step_seconds = StepSeconds{0.0424, 0.042, 0.043};    // single: half as fast
+  b.rows[1].step_seconds = StepSeconds{0.00904, 0.009, 0.0091};  // data: 1.25 times as fast
+  b.rows[1].memory[0].peak *= 2;
+  b.rows[2].name = "gpipe";
+  b.seed = 7;
+  b.simulated = "8 devices";
+  const RunChanges changes = changes_between(a, b);
+  ASSERT_EQ(changes.columns[0].cells.size(), 6u);
+  EXPECT_EQ(changes.columns[0].cells[5], "gpipe") << "rows of both runs come first";
+  EXPECT_EQ(changes.columns[0].cells[4], "pipeline");
+  EXPECT_EQ(column(changes, "B against A")->cells[0], "2.00 times as slow");
+  EXPECT_EQ(column(changes, "B against A")->cells[1], "1.25 times as fast");
+  EXPECT_EQ(column(changes, "time per step in A")->cells[5], "–");
+  EXPECT_EQ(column(changes, "time per step in B")->cells[4], "–");
+  EXPECT_NE(column(changes, "peak memory in A")->cells[1], column(changes, "peak memory in B")->cells[1]);
+  EXPECT_EQ(column(changes, "test in A")->cells[0], "98.9 %");
+  EXPECT_EQ(changes.settings, (std::vector<std::string>{"seed: 18446744073709551615 in A, 7 in B",
+                                                        "times: of a run in A, simulated: 8 devices in B"}));
+  EXPECT_EQ(changes.verdict.at(0), "Of 4 rows in common B is faster in 1, slower in 1, and 1 is too close to call.");
+  EXPECT_EQ(changes.verdict.back(), "The greatest difference: single on 1 device, 2.00 times as slow in B.");
+  EXPECT_EQ(column(changes, "time per step in B")->cells[0], "42.4 ms");
+  const std::string text = changes_text(changes, {.width = 100, .utf8 = false});
+  for (const char* part : {"2.00 times as slow", "seed: 18446744073709551615 in A, 7 in B", "Of 4 rows in common"})
+    EXPECT_NE(text.find(part), text.npos) << part;
+}
+
+/// A step of twice the batch that takes 1.5 times as long is faster.
+TEST(TwoRuns, StepsOfOtherBatchesAreComparedPerSample) {
+  ExperimentResult a = sample_result(), b = sample_result();
+  a.rows = {a.rows[0]};
+  b.rows = {b.rows[0]};
+  b.batch = 2 * a.batch;
+  b.rows[0].step_seconds = StepSeconds{1.5 * 0.0212, 1.49 * 0.0212, 1.51 * 0.0212};
+  const RunChanges changes = changes_between(a, b);
+  EXPECT_EQ(changes.verdict.at(0), "single on 1 device: B is 1.33 times as fast as A.");
+  EXPECT_EQ(column(changes, "B against A")->unit, "per sample");
+  EXPECT_EQ(column(changes, "time per step in B")->cells[0], "31.8 ms");
+}
+
+TEST(TwoRuns, RunsOfOneRowEachAreComparedWhateverRan) {
+  ExperimentResult a = sample_result(), b = sample_result();
+  a.rows = {a.rows[0]};
+  b.rows = {b.rows[1]};
+  const RunChanges changes = changes_between(a, b);
+  EXPECT_EQ(changes.verdict.at(0), "single on 1 device, then data on 2 devices: B is 1.88 times as fast as A.");
+  EXPECT_EQ(changes.columns[0].cells, std::vector<std::string>{"single, then data"});
+  EXPECT_EQ(changes.columns[1].cells, std::vector<std::string>{"1, then 2"});
+  b.rows[0].step_seconds.reset();
+  EXPECT_NE(changes_between(a, b).verdict.at(0).find("no times that can be compared"), std::string::npos);
+}
+
+TEST(TwoRuns, WithoutCommonRowsSaysSo) {
+  ExperimentResult b = sample_result();
+  for (RunResult& row : b.rows) row.devices = 64;
+  EXPECT_EQ(changes_between(sample_result(), b).verdict.at(0), "The runs have no row in common.");
+  EXPECT_TRUE(changes_between({}, {}).columns.empty());
+}
+
+}  // namespace
+}  // namespace trireme
