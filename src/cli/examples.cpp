@@ -55,7 +55,7 @@ const std::map<std::string, std::array<const char*, 2>> kExamples{
      {"trireme plan project examples/mnist.toml --epochs noise=2000 --devices 1..64",
       "trireme plan project examples/mnist.toml --epochs 64:4,256:5 --devices 2,4"}},
     {"plan show", {"trireme plan show 1f1b examples/mnist.toml --devices 4 --program", "trireme plan show resnet18"}},
-    {"report", {"trireme report runs/mnist", "trireme report runs/mnist > table.txt"}},
+    {"report", {"trireme report runs/mnist", "trireme report runs/monday runs/tuesday --out both.html"}},
     {"checkpoints", {"trireme checkpoints list runs/mnist", "trireme checkpoints verify runs/mnist"}},
     {"checkpoints list", {"trireme checkpoints list runs/mnist", "trireme checkpoints list runs/mnist/checkpoints"}},
     {"checkpoints verify",

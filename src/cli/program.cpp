@@ -203,11 +203,21 @@ void add_measure_epochs(CLI::App& app, trireme::MeasureEpochsOptions& o) {
                    "file to write, or to complete if it exists (default: the experiment's name with .epochs.json)");
 }
 
-void add_report(CLI::App& app, std::filesystem::path& folder, bool& details) {
-  auto* verb =
-      app.add_subcommand("report", "print a run folder's first table and verdict, and write its report.html again");
-  verb->add_option("folder", folder, "run folder")->required();
-  verb->add_flag("--details", details, kDetailsHelp);
+struct ReportOptions {
+  std::vector<std::filesystem::path> folders;
+  std::filesystem::path out;
+  bool details = false;
+};
+
+void add_report(CLI::App& app, ReportOptions& o) {
+  auto* verb = app.add_subcommand(
+      "report", "print a run folder's first table and verdict, and write its report.html again; of two: what differs");
+  verb->add_option("folder", o.folders, "run folder, or two: the report then shows both side by side")
+      ->required()
+      ->expected(1, 2);
+  verb->add_option("--out", o.out,
+                   "file to write (default: report.html in the run folder; of two runs, report-of-two.html)");
+  verb->add_flag("--details", o.details, kDetailsHelp);
 }
 
 void add_export(CLI::App& app, trireme::ExportOptions& o) {
@@ -402,9 +412,8 @@ int trireme::run_program(int argc, char** argv) {
   add_measure_epochs(app, epochs);
   add_export(app, exported);
   trireme::PlanVerbs plan(app);
-  std::filesystem::path run_folder;
-  bool details = false;
-  add_report(app, run_folder, details);
+  ReportOptions report;
+  add_report(app, report);
   CheckpointVerbs checkpoints(app);
   DataVerbs data(app);
   app.add_subcommand("doctor", "list what this machine has and what will be slow");
@@ -452,7 +461,7 @@ int trireme::run_program(int argc, char** argv) {
     if (app.got_subcommand("profile")) return run_profile(profile);
     if (app.got_subcommand("plan")) return plan.run();
     if (app.got_subcommand("export")) return run_export(exported);
-    if (app.got_subcommand("report")) return trireme::run_report(run_folder, details);
+    if (app.got_subcommand("report")) return trireme::run_report(report.folders, report.out, report.details);
     if (app.got_subcommand("checkpoints")) return checkpoints.run();
     if (app.got_subcommand("help")) return trireme::run_help(app, help, std::cout);
     if (app.got_subcommand("doctor"))

@@ -1,17 +1,23 @@
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/json_file.h"
 #include "cli/commands.h"
 #include "cli/trace_reader.h"
+#include "report/earlier_run.h"
 #include "report/html.h"
 #include "report/run_json.h"
 #include "report/table.h"
+#include "report/two_runs.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -37,30 +43,75 @@ void name_cause(const std::filesystem::path& folder, const std::string& cause) {
     written.at("rows").at(0).at("reason") = reason;
     add_timelines(folder, result);
     write_file_atomically(run, written.dump(1) + "\n");  // laid out as the run wrote it
-    write_file_atomically(folder / "report.html", html_report(result));
+    write_file_atomically(folder / "report.html",
+                          html_report({&result, folder.string(), earlier_steps(folder, result)}));
   } catch (const std::exception& error) {  // the launcher prints the cause too
     spdlog::debug("{} still has the first reason: {}", run.string(), error.what());
   }
 }
 
-int run_report(const std::filesystem::path& folder, bool details) {
+namespace {
+
+/// A run folder as the report shows it.
+struct FolderRead {
+  ExperimentResult result;
+  ReportedRun reported;  ///< refers to `result`
+  std::string status;    ///< of its run.json
+  bool traced = false;
+};
+
+std::unique_ptr<FolderRead> read_run(const fs::path& folder) {
   if (!fs::is_directory(folder))
     fail_user({folder.string(), "is not a run folder", "there is no such folder",
                "name one that train or compare has written"});
-  const fs::path run = folder / "run.json", report = folder / "report.html";
+  const fs::path run = folder / "run.json";
   if (!fs::exists(run))
     fail_user({folder.string(), "is not a run folder", "it contains no run.json",
                "name one that train or compare has written"});
   const nlohmann::json written = read_json_file(run);
-  ExperimentResult result = from_json(written, run.string());
-  const bool traced = add_timelines(folder, result);
-  write_file_atomically(report, html_report(result));
-  std::cout << answer(result, details, standard_output_style());
-  if (const std::string status = written.value("status", "finished"); status != "finished")
-    std::cout << "this run is not finished: its run.json says \"" << status << "\"\n";
-  if (!traced) std::cout << "no trace.json: the report is without timelines\n";
-  std::cout << "report: " << report.string() << "\n";
+  auto read = std::make_unique<FolderRead>();
+  read->result = from_json(written, run.string());
+  read->status = written.value("status", "finished");
+  read->traced = add_timelines(folder, read->result);
+  read->reported = {&read->result, folder.string(), earlier_steps(folder, read->result)};
+  return read;
+}
+
+/// Says what the report lacks, for the folder `name` ("": there is only one).
+std::string lacks(const FolderRead& read, const std::string& name) {
+  std::string text;
+  if (read.status != "finished")
+    text += fmt::format("this run is not finished: {}its run.json says \"{}\"\n", name, read.status);
+  if (!read.traced) text += fmt::format("no trace.json: {}the report is without timelines\n", name);
+  return text;
+}
+
+int report_one(const fs::path& folder, const fs::path& out, bool details) {
+  const std::unique_ptr<FolderRead> read = read_run(folder);
+  const fs::path report = out.empty() ? folder / "report.html" : out;
+  write_file_atomically(report, html_report(read->reported));
+  std::cout << answer(read->result, details, standard_output_style()) << lacks(*read, "")
+            << "report: " << report.string() << "\n";
   return 0;
+}
+
+int report_two(const std::vector<fs::path>& folders, const fs::path& out, bool details) {
+  const std::unique_ptr<FolderRead> a = read_run(folders[0]), b = read_run(folders[1]);
+  const fs::path report = out.empty() ? fs::path("report-of-two.html") : out;
+  write_file_atomically(report, html_report(a->reported, b->reported));
+  const TableStyle style = standard_output_style();
+  if (details)
+    for (const auto& [name, read] : {std::pair(kRunNames[0], a.get()), std::pair(kRunNames[1], b.get())})
+      std::cout << name << ": " << read->reported.place << "\n" << answer(read->result, true, style) << "\n";
+  std::cout << changes_text(changes_between(a->result, b->result), style) << lacks(*a, a->reported.place + ": ")
+            << lacks(*b, b->reported.place + ": ") << "report: " << report.string() << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int run_report(const std::vector<fs::path>& folders, const fs::path& out, bool details) {
+  return folders.size() == 2 ? report_two(folders, out, details) : report_one(folders.front(), out, details);
 }
 
 }  // namespace trireme

@@ -55,6 +55,9 @@ std::vector<std::string> summary(const ExperimentResult& result);
 /// row at the target; and what disturbed the measurements. Per clock. Empty if no row's time can be compared.
 std::vector<std::string> verdict_sentences(const ExperimentResult& result);
 
+/// Returns the beginning of the first of verdict_sentences(): which row is the fastest. Empty if there is none.
+std::string verdict_headline(const ExperimentResult& result);
+
 /// "hybrid:tensor": the plan's name if the row has one, otherwise its strategy.
 std::string variant_name(const RunResult& row);
 

@@ -4,30 +4,47 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/json_file.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "report/columns.h"
+#include "report/page_data.h"
 #include "report/quantities.h"
 #include "report/run_json.h"
-#include "report/trace.h"
-#include "train/compare.h"
+#include "report/two_runs.h"
 
 namespace trireme {
 
 // Written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js.
 namespace assets {
-extern const std::string_view report_html, report_css, report_js, blocks_js, replicas_js, schedule_js, timeline_js,
-    chart_js;
+extern const std::string_view report_html, report_css, charts_js, palette_js, rows_js, bars_js, curves_js, blocks_js,
+    replicas_js, schedule_js, timeline_js, report_js, chart_js;
 }  // namespace assets
 
 namespace {
 
 using nlohmann::json;
 
-constexpr size_t kCurvePoints = 2000;  ///< a line on a screen shows no more points; longer curves are thinned
+constexpr size_t kMostLines = 5;  ///< of a list that is shown unfolded
+
+/// What the page shows: one run, or two.
+struct Page {
+  std::vector<PageRun> runs;
+  std::optional<RunChanges> changes = {};  ///< of two runs
+
+  /// The first run under an update policy, which says most about curves; the first run if there is none.
+  const ExperimentResult& of_curves() const {
+    for (const PageRun& run : runs)
+      if (under_policies(run.run.result->rows)) return *run.run.result;
+    return *runs.front().run.result;
+  }
+  bool simulated() const {
+    return std::all_of(runs.begin(), runs.end(), [](const PageRun& run) { return !run.run.result->simulated.empty(); });
+  }
+};
 
 /// Escapes code for a <script> element, whose text may contain anything but its own end tag. In JavaScript strings
 /// "<\/" means "</".
@@ -46,66 +63,6 @@ std::string embedded_json(const json& j) {
     if (c == '<') out += "\\u003c";
     else out += c;
   return out;
-}
-
-/// Returns every k-th point and the last one.
-json curve_json(const std::vector<CurvePoint>& curve) {
-  json points = json::array();
-  size_t stride = std::max<size_t>(1, (curve.size() + kCurvePoints - 1) / kCurvePoints);
-  for (size_t i = 0; i < curve.size(); ++i)
-    if (i % stride == 0 || i + 1 == curve.size())
-      points.push_back({curve[i].step, json_number(curve[i].seconds), json_number(curve[i].loss)});
-  return points;
-}
-
-json timeline_of(const Timeline& timeline) {
-  json events = json::array();
-  std::vector<int> lanes = event_lanes(timeline);
-  for (size_t i = 0; i < timeline.events.size(); ++i) {
-    const Event& e = timeline.events[i];
-    events.push_back(
-        {e.rank, lanes[i], name_of(e.kind), e.name, e.micro_batch, json_number(e.begin), json_number(e.end), e.bytes});
-  }
-  return {{"step", timeline.step}, {"events", std::move(events)}};
-}
-
-/// Converts boxes to lists, which are much shorter than objects.
-json schedule_of(json schedule) {
-  for (json& row : schedule.at("rows"))
-    for (json& box : row.at("boxes"))
-      box = {box.at("begin"), box.at("end"), box.at("kind"), box.at("stage"), box.at("micro_batch"), box.at("batch")};
-  return schedule;
-}
-
-/// Returns the names and scales of the metrics in the chart: those of the evaluations except single classes, the main
-/// metric first.
-json metric_kinds(const ExperimentResult& result) {
-  json kinds = json::array();
-  std::vector<std::string> known;
-  for (const RunResult& row : result.rows)
-    for (const Metric& metric : row.evaluations.empty() ? std::vector<Metric>{} : row.evaluations.front().metrics) {
-      const MetricKind kind = kind_of_metric(metric.name);
-      if (kind.is_per_class || std::find(known.begin(), known.end(), metric.name) != known.end()) continue;
-      known.push_back(metric.name);
-      kinds.push_back({{"name", metric.name}, {"title", kind.title}, {"is_share", kind.is_share}});
-    }
-  return kinds;
-}
-
-/// What the row's times are; the report's labels say so.
-std::string times_are(const ExperimentResult& result, const RunResult& row) {
-  if (!result.simulated.empty()) return "simulated";
-  return clock_of(row) == ReplicaReport().clock ? "measured" : "modelled";
-}
-
-/// All that occur.
-std::vector<std::string> times_are(const ExperimentResult& result) {
-  std::vector<std::string> words;
-  for (const RunResult& row : result.rows)
-    if (std::string word = times_are(result, row); std::find(words.begin(), words.end(), word) == words.end())
-      words.push_back(std::move(word));
-  if (words.empty()) words.push_back(times_are(result, RunResult()));
-  return words;
 }
 
 /// Says which curves of the training loss are equal. Under an update policy replicas have weights of their own between
@@ -129,24 +86,6 @@ std::string about_curves(const ExperimentResult& result) {
                      : "Where curves coincide, earlier rows appear as wider lines below the others.");
 }
 
-/// Returns the rows as in run.json, with short curves and boxes, and with timelines.
-json report_data(const ExperimentResult& result) {
-  json data = to_json(result);
-  data["seed"] = fmt::format("{}", result.seed);  // JavaScript's numbers hold 53 bits
-  for (size_t i = 0; i < result.rows.size(); ++i) {
-    const RunResult& row = result.rows[i];
-    json& out = data["rows"][i];
-    out["label"] = row_name(row);
-    out["times_are"] = times_are(result, row);
-    out["short_label"] = fmt::format("{}, {}", variant_name(row), row.devices);
-    out["curve"] = curve_json(row.curve);
-    out["schedule"] = row.schedule ? schedule_of(*row.schedule) : json(nullptr);
-    out["timeline"] = row.timeline ? timeline_of(*row.timeline) : json(nullptr);
-  }
-  data["metrics"] = metric_kinds(result);
-  return data;
-}
-
 std::string paragraphs(const std::vector<std::string>& texts) {
   std::string out;
   for (const std::string& text : texts) out += "<p>" + html_escaped(text) + "</p>\n";
@@ -159,16 +98,17 @@ std::string header_cell(const Column& column) {
                      unit);
 }
 
-std::string html_table(const std::vector<Column>& columns, const std::string& caption) {
+/// `first_row`: if not negative, line k of the table is row first_row + k of the page's data, and gets its number.
+std::string html_table(const std::vector<Column>& columns, const std::string& caption, int first_row = -1) {
   if (columns.empty()) return "<p>Not known.</p>";
   std::string out = fmt::format(
       "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" "
       "tabindex=\"0\"><table><caption>{0}</caption>\n<thead><tr>",
-      caption);
+      html_escaped(caption));
   for (const Column& column : columns) out += header_cell(column);
   out += "</tr></thead>\n<tbody>\n";
   for (size_t row = 0; row < columns[0].cells.size(); ++row) {
-    out += "<tr>";
+    out += first_row < 0 ? "<tr>" : fmt::format("<tr data-row=\"{}\">", first_row + int(row));
     for (size_t c = 0; c < columns.size(); ++c) {
       std::string cell = html_escaped(columns[c].cells[row]);
       if (c == 0) out += "<th scope=\"row\">" + cell + "</th>";
@@ -177,6 +117,22 @@ std::string html_table(const std::vector<Column>& columns, const std::string& ca
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>";
+}
+
+/// "A: mnist, runs/mnist-20260131-235959"; empty on a page of one run.
+std::string title_of(const PageRun& run) {
+  return run.name.empty() ? "" : fmt::format("{}: {}, {}", run.name, run.run.result->experiment, run.run.place);
+}
+
+/// Returns `part` of each run, below its name if there are two.
+template <class Part>
+std::string of_each(const Page& page, const Part& part) {
+  std::string out;
+  for (const PageRun& run : page.runs) {
+    if (!run.name.empty()) out += "<h3>" + html_escaped(title_of(run)) + "</h3>\n";
+    out += part(*run.run.result) + "\n";
+  }
+  return out;
 }
 
 std::string class_table(const ExperimentResult& result) {
@@ -197,44 +153,161 @@ std::string facts(const ExperimentResult& result) {
          fact("Started", result.started) + fact("Initial values", join(result.initial_values, "; ")) + "</dl>";
 }
 
-std::string list_of(const std::vector<std::string>& items, const char* empty) {
+/// A list; a long one is folded under its number of items.
+std::string list_of(const std::vector<std::string>& items, const char* empty, const char* unit) {
   if (items.empty()) return fmt::format("<p>{}</p>", empty);
   std::string out = "<ul>\n";
   for (const std::string& item : items) out += "<li>" + html_escaped(item) + "</li>\n";
-  return out + "</ul>";
+  out += "</ul>";
+  if (items.size() <= kMostLines) return out;
+  return fmt::format("<details class=\"printed\"><summary>{}</summary>\n{}</details>",
+                     counted(int64_t(items.size()), unit), out);
 }
 
-std::string part(const ExperimentResult& result, std::string_view name) {
-  if (name == "title") return html_escaped(result.experiment);
+/// "data on 2 devices: 6.72 ms per step, test accuracy 98.7 %", of a run of one row; or why it did not end normally.
+std::string headline_of_row(const RunResult& row) {
+  if (row.status != RunStatus::ok)
+    return fmt::format("{}: {}{}", row_name(row), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason);
+  std::vector<std::string> facts;
+  if (row.step_seconds) {
+    const double step = row.step_seconds->median;
+    facts.push_back(in_unit(step, scale_for(kTimes, step)) + " per step");
+  }
+  if (row.test && row.test->main())
+    facts.push_back(
+        fmt::format("test {} {}", kind_of_metric(row.test->main()->name).title, metric_text(*row.test->main())));
+  return facts.empty() ? row_name(row) : fmt::format("{}: {}", row_name(row), join(facts));
+}
+
+std::string headline(const std::string& strong, const std::string& rest = "") {
+  return fmt::format("<p class=\"headline\"><strong>{}</strong>{}</p>\n", html_escaped(strong), html_escaped(rest));
+}
+
+/// The answer first, then how sure it is, then what ran.
+std::string verdict_of_run(const ExperimentResult& result) {
+  std::string out = "<div class=\"verdict\">\n";
+  std::vector<std::string> rest = summary(result), verdict = verdict_sentences(result);
+  std::erase_if(rest,
+                [&](const std::string& s) { return std::find(verdict.begin(), verdict.end(), s) != verdict.end(); });
+  const std::string strong = verdict_headline(result);
+  if (result.rows.size() == 1) {
+    out += headline(headline_of_row(result.rows.front()));
+    std::erase_if(verdict, [&](const std::string& s) { return !strong.empty() && s.starts_with(strong); });
+  } else if (!strong.empty()) {
+    out += headline(strong, verdict.front().substr(strong.size()));
+    verdict.erase(verdict.begin());
+  } else {
+    out += headline("No row has a time that can be compared.");
+  }
+  return out + paragraphs(verdict) + paragraphs(rest) + "</div>";
+}
+
+std::string verdict_part(const Page& page) {
+  std::string out;
+  if (page.changes) out = headline(join(page.changes->verdict, " "));
+  return out + of_each(page, verdict_of_run);
+}
+
+std::string changes_part(const Page& page) {
+  if (!page.changes) return "";
+  const std::vector<std::string>& settings = page.changes->settings;
+  return "<section id=\"changes\" aria-labelledby=\"h-changes\"><h2 id=\"h-changes\">From A to B</h2>\n" +
+         html_table(page.changes->columns, "Rows of both runs") + "\n<h3>Settings that differ</h3>\n" +
+         list_of(settings, "None: the runs have the same model, data, precision, batch, seed and machine.", "setting") +
+         "</section>\n";
+}
+
+std::string comparison_tables(const Page& page) {
+  int first = 0;
+  return of_each(page, [&](const ExperimentResult& result) {
+    const int begin = first;
+    first += int(result.rows.size());
+    return html_table(comparison_columns(result), "Comparison of the strategies", begin);
+  });
+}
+
+/// Says of resumed runs where their curves are joined.
+std::string resumed_part(const Page& page) {
+  std::vector<std::string> lines;
+  for (const PageRun& run : page.runs)
+    for (const EarlierSteps::Join& join : run.run.earlier.joins)
+      lines.push_back(fmt::format(
+          "{} was resumed after step {} from {}; {}.", run.name.empty() ? "The run" : "Run " + run.name, join.step,
+          join.from,
+          join.known ? "its curves begin with the steps of the earlier run"
+                     : "the steps before it are not known, because no metrics.jsonl is beside the checkpoint"));
+  return paragraphs(lines);
+}
+
+/// All scripts in one: later ones use what earlier ones define.
+std::string page_scripts() {
+  std::string out;
+  for (const std::string_view script :
+       {assets::charts_js, assets::palette_js, assets::rows_js, assets::timeline_js, assets::schedule_js,
+        assets::blocks_js, assets::replicas_js, assets::bars_js, assets::curves_js, assets::report_js})
+    out += script_text(script);
+  return out;
+}
+
+std::string table_part(const Page& page, std::string_view name) {
+  return of_each(page, [&](const ExperimentResult& result) -> std::string {
+    if (name == "memory-table")
+      return html_table(memory_columns(result), "Memory of each device at its peak, by category");
+    if (name == "block-table") return html_table(block_columns(result), "Strategy of each block");
+    if (name == "class-table") return class_table(result);
+    if (name == "facts") return facts(result);
+    if (name == "failures")
+      return list_of(failures(result),
+                     result.simulated.empty() ? "All runs ended normally." : "All rows could be simulated.", "row");
+    return list_of(footnotes(result), "No warnings.", "warning");  // "warnings"
+  });
+}
+
+std::string part(const Page& page, std::string_view name) {
+  const bool simulated = page.simulated();
+  if (name == "title") {
+    std::vector<std::string> titles;
+    for (const PageRun& run : page.runs) titles.push_back(html_escaped(run.run.result->experiment));
+    return join(titles, " and ");
+  }
   if (name == "css") return std::string(assets::report_css);
-  if (name == "facts") return facts(result);
-  if (name == "summary") return paragraphs(summary(result));
-  if (name == "table") return html_table(comparison_columns(result), "Comparison of the strategies");
-  if (name == "memory-table")
-    return html_table(memory_columns(result), "Memory of each device at its peak, by category");
-  if (name == "block-table") return html_table(block_columns(result), "Strategy of each block");
-  if (name == "class-table") return class_table(result);
-  if (name == "failures")
-    return list_of(failures(result),
-                   result.simulated.empty() ? "All runs ended normally." : "All rows could be simulated.");
-  if (name == "not-trained") return result.simulated.empty() ? "" : " hidden";
+  if (name == "verdict") return verdict_part(page);
+  if (name == "changes") return changes_part(page);
+  if (name == "changes-link") return page.changes ? "<a href=\"#changes\">From A to B</a>" : "";
+  if (name == "table") return comparison_tables(page);
+  if (name == "not-trained") return simulated ? " hidden" : "";
   if (name == "bars")
-    return result.simulated.empty() ? "Bars are medians; the thin bars reach from the 10th to the 90th percentile."
-                                    : "Bars are simulated steps.";
-  if (name == "step-is") return join(times_are(result), " or ");
-  if (name == "curves") return about_curves(result);
+    return simulated ? "Bars are simulated steps."
+                     : "Bars are medians; the thin bars reach from the 10th to the 90th percentile.";
+  if (name == "step-is") {
+    std::vector<std::string> words;
+    for (const PageRun& run : page.runs)
+      for (const std::string& word : times_are(*run.run.result))
+        if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+    return join(words, " or ");
+  }
+  if (name == "resumed") return resumed_part(page);
+  if (name == "curves") return about_curves(page.of_curves());
   if (name == "problems")
-    return result.simulated.empty() ? "Runs that did not end normally, and warnings"
-                                    : "Rows that could not be simulated, and warnings";
-  if (name == "warnings") return list_of(footnotes(result), "No warnings.");
-  if (name == "data") return embedded_json(report_data(result));
+    return simulated ? "Rows that could not be simulated, and warnings"
+                     : "Runs that did not end normally, and warnings";
+  if (name == "data") return embedded_json(page_data(page.runs));
   if (name == "chart-js") return script_text(assets::chart_js);
-  if (name == "report-js") return script_text(assets::report_js);
-  if (name == "blocks-js") return script_text(assets::blocks_js);
-  if (name == "replicas-js") return script_text(assets::replicas_js);
-  if (name == "schedule-js") return script_text(assets::schedule_js);
-  if (name == "timeline-js") return script_text(assets::timeline_js);
-  return "";
+  if (name == "page-js") return page_scripts();
+  return table_part(page, name);
+}
+
+std::string filled(const Page& page) {
+  // One pass over the template: inserted text is not searched for marks.
+  std::string_view rest = assets::report_html;
+  std::string out;
+  for (size_t open = rest.find("{{"); open != rest.npos; open = rest.find("{{")) {
+    size_t close = rest.find("}}", open);
+    out += rest.substr(0, open);
+    out += part(page, rest.substr(open + 2, close - open - 2));
+    rest.remove_prefix(close + 2);
+  }
+  return out += rest;
 }
 
 }  // namespace
@@ -254,17 +327,12 @@ std::string html_escaped(std::string_view text) {
   return out;
 }
 
-std::string html_report(const ExperimentResult& result) {
-  // One pass over the template: inserted text is not searched for marks.
-  std::string_view rest = assets::report_html;
-  std::string out;
-  for (size_t open = rest.find("{{"); open != rest.npos; open = rest.find("{{")) {
-    size_t close = rest.find("}}", open);
-    out += rest.substr(0, open);
-    out += part(result, rest.substr(open + 2, close - open - 2));
-    rest.remove_prefix(close + 2);
-  }
-  return out += rest;
+std::string html_report(const ReportedRun& run) { return filled({{{run}}}); }
+
+std::string html_report(const ExperimentResult& result) { return html_report(ReportedRun{&result}); }
+
+std::string html_report(const ReportedRun& a, const ReportedRun& b) {
+  return filled({{{a, kRunNames[0]}, {b, kRunNames[1]}}, changes_between(*a.result, *b.result)});
 }
 
 }  // namespace trireme

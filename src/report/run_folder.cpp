@@ -11,6 +11,7 @@
 #include "base/json_file.h"
 #include "experiment/initial_weights.h"
 #include "model/weights/safetensors.h"
+#include "report/earlier_run.h"
 #include "report/html.h"
 #include "report/run_json.h"
 #include "report/trace.h"
@@ -106,7 +107,9 @@ void RunFolder::finish(const ExperimentResult& result) {
   attempt([&] {
     if (traced) write_file_atomically(path_ / "trace.json", json_text(trace_json(result)) + "\n");
   });
-  attempt([&] { write_file_atomically(path_ / "report.html", html_report(result)); });
+  attempt([&] {
+    write_file_atomically(path_ / "report.html", html_report({&result, path_.string(), earlier_steps(path_, result)}));
+  });
   write_file_atomically(path_ / "run.json",
                         // last: "finished" means that all files that could be written exist.
                         json_text(to_json(result), kIndent) + "\n");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "base/counted.h"
 #include "plan/strategies.h"
@@ -84,16 +85,29 @@ std::string first_at_target(const std::vector<const RunResult*>& rows, const Ver
                      equal.size() > 1 ? "about " : "", in_unit(after, scale_for(kTimes, after)));
 }
 
+/// The rows of each clock, in the order of the clocks' first rows.
+std::vector<std::pair<std::string, std::vector<const RunResult*>>> by_clocks(const ExperimentResult& result) {
+  std::vector<std::pair<std::string, std::vector<const RunResult*>>> clocks;
+  for (const RunResult& row : result.rows) {
+    const std::string clock = clock_of(row);
+    auto of = std::find_if(clocks.begin(), clocks.end(), [&](const auto& c) { return c.first == clock; });
+    if (of == clocks.end()) of = clocks.insert(of, {clock, {}});
+    of->second.push_back(&row);
+  }
+  return clocks;
+}
+
 }  // namespace
 
+std::string verdict_headline(const ExperimentResult& result) {
+  for (const auto& [clock, rows] : by_clocks(result))
+    if (std::string text = headline_of(verdict_of(rows, result.simulated.empty()), clock); !text.empty()) return text;
+  return "";
+}
+
 std::vector<std::string> verdict_sentences(const ExperimentResult& result) {
-  std::vector<std::string> clocks, sentences;
-  for (const RunResult& row : result.rows)
-    if (std::find(clocks.begin(), clocks.end(), clock_of(row)) == clocks.end()) clocks.push_back(clock_of(row));
-  for (const std::string& clock : clocks) {
-    std::vector<const RunResult*> rows;
-    for (const RunResult& row : result.rows)
-      if (clock_of(row) == clock) rows.push_back(&row);
+  std::vector<std::string> sentences;
+  for (const auto& [clock, rows] : by_clocks(result)) {
     const Verdict verdict = verdict_of(rows, result.simulated.empty());
     for (std::string& sentence : sentences_of(verdict, clock)) sentences.push_back(std::move(sentence));
     if (std::string first = first_at_target(rows, verdict, clock); !first.empty())

@@ -192,9 +192,13 @@ Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured) {
   return verdict;
 }
 
+std::string headline_of(const Verdict& verdict, const std::string& clock) {
+  return verdict.fastest.empty() ? "" : which(verdict, by_clock(clock));
+}
+
 std::vector<std::string> sentences_of(const Verdict& verdict, const std::string& clock) {
   if (verdict.fastest.empty()) return {};
-  std::vector<std::string> sentences = {which(verdict, by_clock(clock)) + by_how_much(verdict) + "."};
+  std::vector<std::string> sentences = {headline_of(verdict, clock) + by_how_much(verdict) + "."};
   if (std::string sure = how_sure(verdict); !sure.empty()) sentences.push_back(std::move(sure));
   return sentences;
 }

@@ -56,6 +56,10 @@ Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured = tr
 /// Returns true if the overlap of both intervals is wide.
 bool overlap_widely(const RowPace& a, const RowPace& b);
 
+/// "Fastest: data on 2 devices, 6.72 ms per step": the beginning of the first of sentences_of(). Empty if there is
+/// none.
+std::string headline_of(const Verdict& verdict, const std::string& clock);
+
 /// Returns the sentences about the fastest row: which, by how much, how sure, how to measure again. `clock`: as of
 /// clock_of(). Empty if there is none.
 std::vector<std::string> sentences_of(const Verdict& verdict, const std::string& clock);

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <utility>
+#include <vector>
 
 #include "sample.h"
 
@@ -41,6 +44,187 @@ TEST(Html, LoadsNothing) {
   EXPECT_EQ(count(html, "@import"), 0u);
   EXPECT_NE(html.find("Chart.js v3"), std::string::npos) << "the chart library is in the file";
   EXPECT_EQ(html.find("{{"), std::string::npos) << "every part of the template is filled in";
+}
+
+TEST(Html, BeginsWithTheVerdict) {
+  const std::string html = html_report(sample_result());
+  const size_t strong =
+      html.find("<p class=\"headline\"><strong>Fastest: data on 2 devices, 11.3 ms per step</strong>, ");
+  ASSERT_NE(strong, html.npos);
+  EXPECT_EQ(count(html, "Fastest: data on 2 devices"), 1u);
+  for (const char* later : {"was trained on", "From the 10th", "id=\"comparison\"", "id=\"setup\""})
+    EXPECT_GT(html.find(later), strong) << later;
+  ExperimentResult one = sample_result();
+  one.rows = {one.rows[1]};
+  EXPECT_NE(html_report(one).find("<strong>data on 2 devices: 11.3 ms per step, test accuracy 98.9 %</strong>"),
+            std::string::npos);
+  one.rows[0].status = RunStatus::failed;
+  one.rows[0].reason = "rank 1 died";
+  EXPECT_NE(html_report(one).find("<strong>data on 2 devices: failed: rank 1 died</strong>"), std::string::npos);
+}
+
+/// Every link of the jump list leads to a section.
+TEST(Html, HasASectionForEachLink) {
+  const ExperimentResult result = sample_result();
+  for (const std::string& html : {html_report(result), html_report({&result, "a"}, {&result, "b"})}) {
+    const size_t begin = html.find("<nav id=\"jump\"");
+    const std::string nav = html.substr(begin, html.find("</nav>", begin) - begin);
+    const std::regex link("href=\"#([a-z-]+)\"");
+    int links = 0;
+    for (std::sregex_iterator at(nav.begin(), nav.end(), link), end; at != end; ++at, ++links)
+      EXPECT_EQ(count(html, "<section id=\"" + (*at)[1].str() + "\""), 1u) << (*at)[1];
+    EXPECT_GE(links, 10);
+  }
+}
+
+/// Lines of the comparison's table have the numbers of their rows, by which the script hides and colours them.
+TEST(Html, NumbersTheLinesOfTheComparison) {
+  const std::string html = html_report(sample_result());
+  for (int row = 0; row < 5; ++row) EXPECT_EQ(count(html, fmt::format("<tr data-row=\"{}\">", row)), 1u);
+  EXPECT_EQ(data_of(html).at("rows").at(0).at("variant"), "single");
+  EXPECT_EQ(data_of(html).at("fastest").at(0), 1);
+}
+
+TEST(Html, FoldsLongListsOfFailures) {
+  ExperimentResult result = sample_result();
+  EXPECT_EQ(html_report(result).find("<summary>6 rows</summary>"), std::string::npos);
+  for (int i = 0; i < 5; ++i) result.rows.push_back(result.rows.back());
+  EXPECT_NE(html_report(result).find("<summary>6 rows</summary>"), std::string::npos);
+}
+
+/// A comparison of 30 rows on 64 devices, each with a timeline whose workers differ, a long curve and evaluations.
+TEST(Html, StaysBelowTwoMebibytesForManyRowsAndDevices) {
+  ExperimentResult result = sample_result();
+  RunResult row = result.rows[1];
+  row.devices = 64;
+  row.memory.assign(64, row.memory.front());
+  row.busy_share.assign(64, 1.0 / 3);
+  const Timeline one = *result.rows[0].timeline;
+  row.timeline->workers = 64;
+  row.timeline->events.clear();
+  for (int rank = 0; rank < 64; ++rank)
+    for (int repeat = 0; repeat < 8; ++repeat)
+      for (Event event : one.events) {
+        event.rank = rank;
+        event.begin += repeat * 0.03 + rank * 0.01;
+        event.end += repeat * 0.03 + rank * 0.01;
+        row.timeline->events.push_back(event);
+      }
+  row.curve.clear();
+  for (int s = 1; s <= 4000; ++s) row.curve.push_back({s, s, s / 7.0, 1 / (3.0 * s)});
+  result.rows.assign(30, row);
+  for (size_t i = 0; i < result.rows.size(); ++i) result.rows[i].name = fmt::format("variant {}", i);
+  const std::string html = html_report(result);
+  EXPECT_LT(html.size(), size_t(2) << 20);
+  const nlohmann::json rows = data_of(html).at("rows");
+  EXPECT_EQ(rows.at(0).at("timeline").at("lanes").size(), 24u);
+  EXPECT_EQ(rows.at(0).at("timeline").at("note"), "24 of 64 lanes are shown; trace.json has all.");
+  EXPECT_EQ(rows.at(29).at("timeline_left_out"), true) << "what is left out is said";
+  EXPECT_TRUE(rows.at(29).at("timeline").is_null());
+}
+
+TEST(Html, WorkersThatDoAlikeShareALane) {
+  ExperimentResult result = sample_result();
+  RunResult& row = result.rows[0];
+  const Timeline one = *row.timeline;
+  row.timeline->events.clear();
+  for (int rank = 0; rank < 64; ++rank)
+    for (Event event : one.events) {
+      event.rank = rank;
+      if (rank >= 32) event.begin += 0.005, event.end += 0.005;
+      row.timeline->events.push_back(event);
+    }
+  nlohmann::json timeline = data_of(html_report(result)).at("rows").at(0).at("timeline");
+  EXPECT_EQ(timeline.at("lanes"), nlohmann::json::parse(R"(["workers 0 to 31", "workers 32 to 63"])"));
+  EXPECT_EQ(timeline.at("events").size(), 2 * one.events.size());
+  EXPECT_EQ(timeline.at("note"), "");
+  std::erase_if(row.timeline->events, [](const Event& event) { return event.rank >= 8; });
+  EXPECT_EQ(data_of(html_report(result)).at("rows").at(0).at("timeline").at("lanes").size(), 8u) << "few workers";
+}
+
+TEST(Html, JoinsTheCurveOfAResumedRun) {
+  ExperimentResult result = sample_result();
+  result.rows = {result.rows[1]};
+  RunResult& row = result.rows[0];
+  ReportedRun run{.result = &result, .place = "second"};
+  run.earlier.joins = {{100, "first/checkpoints/step-00000100", true}};
+  run.earlier.run.curve.assign(row.curve.begin(), row.curve.begin() + 100);
+  run.earlier.run.evaluations = {row.evaluations.front()};
+  const nlohmann::json whole = data_of(html_report(result)).at("rows").at(0);
+  row.curve.erase(row.curve.begin(), row.curve.begin() + 100);
+  row.evaluations.erase(row.evaluations.begin());
+  const std::string html = html_report(run);
+  const nlohmann::json joined = data_of(html).at("rows").at(0);
+  EXPECT_EQ(joined.at("curve"), whole.at("curve"));
+  EXPECT_EQ(joined.at("evaluations"), whole.at("evaluations"));
+  EXPECT_NE(html.find("The run was resumed after step 100 from first/checkpoints/step-00000100; its curves begin with "
+                      "the steps of the earlier run."),
+            html.npos);
+  run.earlier.joins[0].known = false;
+  EXPECT_NE(html_report(run).find("the steps before it are not known"), std::string::npos);
+}
+
+TEST(Html, ShowsTwoRunsSideBySide) {
+  const ExperimentResult a = sample_result();
+  ExperimentResult b = sample_result();
+  b.batch = 256;
+  b.rows[1].step_seconds = StepSeconds{0.005, 0.0049, 0.0052};
+  b.rows.erase(b.rows.begin());
+  const std::string html = html_report({&a, "runs/monday"}, {&b, "runs/<tuesday>"});
+  EXPECT_EQ(html.find("{{"), std::string::npos);
+  EXPECT_EQ(html.find("<tuesday>"), std::string::npos);
+  for (const char* text :
+       {"<strong>Of 4 rows in common B is faster in 3, slower in 0, and 0 are too close to call. The other has no "
+        "times that can be compared. The greatest "
+        "difference: data on 2 devices, 4.52 times as fast in B.</strong>",
+        "<h3>A: mnist, runs/monday</h3>", "<h3>B: mnist, runs/&lt;tuesday&gt;</h3>", "batch: 128 in A, 256 in B",
+        "href=\"#changes\"", "<section id=\"changes\"", "4.52 times as fast", "<tr data-row=\"8\">"})
+    EXPECT_NE(html.find(text), html.npos) << text;
+  const nlohmann::json data = data_of(html);
+  ASSERT_EQ(data.at("rows").size(), 9u);
+  EXPECT_EQ(data.at("rows").at(5).at("label"), "B data on 2 devices");
+  EXPECT_EQ(data.at("rows").at(5).at("run"), 1);
+  EXPECT_EQ(data.at("rows").at(5).at("variant"), data.at("rows").at(1).at("variant")) << "one colour in both runs";
+  EXPECT_EQ(data.at("runs").at(1).at("place"), "runs/<tuesday>");
+}
+
+/// Colours of strategies have no other meaning: those of kinds of work, memory and parallelism differ from them.
+TEST(Html, NoOtherMeaningHasAStrategysColour) {
+  const std::string html = html_report(sample_result());
+  const auto colours_of = [&](const std::string& name, const std::string& end) {
+    const size_t begin = html.find(name + " = ");
+    EXPECT_NE(begin, html.npos) << name;
+    const std::string text = html.substr(begin, html.find(end, begin) - begin);
+    std::vector<std::string> colours;
+    const std::regex colour("colour: \"(#[0-9a-f]{6})\"|[ :\\[]\"?\"(#[0-9a-f]{6})\"");
+    for (std::sregex_iterator at(text.begin(), text.end(), colour), last; at != last; ++at)
+      colours.push_back((*at)[1].matched ? (*at)[1].str() : (*at)[2].str());
+    return colours;
+  };
+  const std::vector<std::string> strategies = colours_of("STRATEGY_COLOURS", "];");
+  EXPECT_EQ(strategies.size(), 7u);
+  for (const auto& [name, end] :
+       {std::pair("KIND_COLOURS", "};"), std::pair("BOX_KINDS", "};"), std::pair("GOT_KINDS", "};"),
+        std::pair("MEMORY_KINDS", "};"), std::pair("SPLIT_KINDS", "]];")}) {
+    const std::vector<std::string> others = colours_of(name, end);
+    EXPECT_GE(others.size(), 4u) << name;
+    for (const std::string& colour : others)
+      EXPECT_EQ(std::count(strategies.begin(), strategies.end(), colour), 0) << name << ": " << colour;
+  }
+}
+
+/// Charts without a written table get one from the script.
+TEST(Html, HasATableForEveryChart) {
+  const std::string html = html_report(sample_result());
+  for (const char* chart : {"time", "speedup-chart", "split", "metric-chart", "staleness-charts"})
+    EXPECT_NE(html.find(fmt::format("\"{}\", ", chart)), html.npos) << chart;
+  for (const char* table : {"setTable(\"time\"", "setTable(\"speedup-chart\"", "setTable(\"split\"",
+                            "curveTable(\"metric-chart\"", "curveTable(id", "setTable(\"staleness-charts\"",
+                            "setTable(box.id, `Time of one step", "setTable(box.id, `Nominal schedule"})
+    EXPECT_NE(html.find(table), html.npos) << table;
+  for (const char* written :
+       {"Memory of each device at its peak, by category</caption>", "Strategy of each block</caption>"})
+    EXPECT_EQ(count(html, written), 1u) << written;
 }
 
 TEST(Html, OfASimulationSaysNothingOfTraining) {
@@ -195,14 +379,14 @@ TEST(Html, HasTheCountsOfReplicas) {
   EXPECT_EQ(rows.at(4).at("replicas").at("staleness"), nlohmann::json(std::vector<int>(8, 10)));
   EXPECT_EQ(rows.at(4).at("replicas").at("clock"), "modelled");
   EXPECT_EQ(rows.at(0).at("name"), "local-sgd") << "lines over workers are labelled by it";
-  for (const char* id : {"workers-section", "workers-time", "workers-metric", "workers-shared", "h-workers-metric",
-                         "staleness-section", "staleness"}) {
+  for (const char* id : {"workers", "workers-time", "workers-metric", "workers-shared", "h-workers-metric", "staleness",
+                         "staleness-charts"}) {
     EXPECT_EQ(count(html, fmt::format(" id=\"{}\"", id)), 1u) << id;
     EXPECT_GE(count(html, fmt::format("\"{}\"", id)), 2u) << "the script draws there: " << id;
   }
 }
 
-TEST(Html, StandsWithoutRows) { EXPECT_NE(html_report({}).find("Not measured"), std::string::npos); }
+TEST(Html, StandsWithoutRows) { EXPECT_NE(html_report(ExperimentResult()).find("Not measured"), std::string::npos); }
 
 /// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there, with TRIREME_SAMPLE=segmentation or
 /// policies another one's.

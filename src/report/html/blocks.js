@@ -1,16 +1,16 @@
 // The strategy of each block of the model: a lane per row, a cell per block, in the colour of its layers' parallelism.
 "use strict";
 
-// Okabe and Ito's colours; the names are those of the legend.
+// Shades of slate, because other colours mean strategies; the names are those of the legend.
 const GOT_KINDS = {
-  data: { name: "data", colour: "#0072b2", ink: "#ffffff" },
-  tensor: { name: "tensor", colour: "#e69f00", ink: "#1b2229" },
-  both: { name: "data and tensor", colour: "#009e73", ink: "#1b2229" },
-  copies: { name: "replicated: the same work on all", colour: "#cc79a7", ink: "#1b2229" },
-  stage: { name: "pipeline stage of one device", colour: "#56b4e9", ink: "#1b2229" },
-  alone: { name: "one device", colour: "#999999", ink: "#1b2229" },
+  data: { name: "data", colour: "#8ea2b5", ink: "#1b2229" },
+  tensor: { name: "tensor", colour: "#5f7488", ink: "#ffffff" },
+  both: { name: "data and tensor", colour: "#33475a", ink: "#ffffff" },
+  copies: { name: "replicated: the same work on all", colour: "#c9a9b7", ink: "#1b2229" },
+  stage: { name: "pipeline stage of one device", colour: "#cdd6de", ink: "#1b2229" },
+  alone: { name: "one device", colour: "#e6e9ec", ink: "#1b2229" },
 };
-const BLOCK_LANE = 38, BLOCK_AXES = 130, LONGEST_BLOCK_NAME = 14;
+const BLOCK_LANE = 26, BLOCK_AXES = 100, LONGEST_BLOCK_NAME = 14;
 
 /// Kind of a strategy text. "data 8, data 4 x tensor 2" means that the block's layers differ.
 function kindOfBlock(strategy, stages) {
@@ -66,21 +66,34 @@ function blockTooltip({ block, stages }) {
   return stages > 1 ? [...lines, `stage ${block.stage}`] : lines;
 }
 
+/// The rows of the chosen number of devices; all, if they are few. The choice begins with that of the fastest row.
+function chosenBlocks() {
+  const rows = shownRows().filter((r) => r.blocks.length), counts = deviceCounts.filter((n) => rows.some((r) => r.devices === n));
+  const choice = document.getElementById("block-devices"), few = rows.length <= MOST_BARS || counts.length < 2;
+  document.getElementById("block-choice").hidden = few;
+  if (few) return rows;
+  const fastest = result.rows[result.fastest[0]], before = Number(choice.value) || (fastest ? fastest.devices : 0);
+  const now = counts.includes(before) ? before : counts[counts.length - 1];
+  choice.replaceChildren(...counts.map((n) => Object.assign(element("option", "", `${n}`), { value: n, selected: n === now })));
+  return rows.filter((r) => r.devices === now);
+}
+
 function drawBlocks() {
-  const rows = result.rows.filter((r) => r.blocks.length), names = blockNames(rows), lanes = rows.map((_, i) => `${i}`);
+  const rows = chosenBlocks(), names = blockNames(rows), lanes = rows.map((_, i) => `${i}`);
   const short = (name) => name.length > LONGEST_BLOCK_NAME ? `${name.slice(0, LONGEST_BLOCK_NAME - 1)}…` : name;
-  draw("blocks", rows.length, `Strategy of each block: ${rows.map((r) => `${r.label}: ${[...new Set(r.blocks.map((b) => b.strategy))].join("; ")}`).join(". ")}`, {
+  if (!prepare("block-chart", rows.length)) return;
+  addChart(document.getElementById("block-chart"), `Strategy of each block: ${rows.map((r) => `${r.label}: ${[...new Set(r.blocks.map((b) => b.strategy))].join("; ")}`).join(". ")}`, {
     type: "bar",
     data: { labels: lanes, datasets: blockSets(rows, lanes, names) },
     options: {
-      indexAxis: "y", animation: false, responsive: true, maintainAspectRatio: false,
+      indexAxis: "y", animation: false, responsive: true, maintainAspectRatio: false, swatches: rows.map(colourOf),
       scales: { x: { min: 0, max: names.length, title: { display: true, text: "blocks, from input to output" }, grid: { display: false },
                      afterBuildTicks: (scale) => { scale.ticks = names.map((_, i) => ({ value: i + 0.5 })); },
                      ticks: { callback: (v) => short(names[Math.floor(v)]), maxRotation: 90 } },
-                y: { grid: { display: false }, ticks: { autoSkip: false, callback: (lane) => shortName(rows[lane]) } } },
+                y: { grid: { display: false }, ticks: { autoSkip: false, padding: SWATCH_PADDING, callback: (lane) => shortName(rows[lane]) } } },
       plugins: { legend: { position: "bottom", labels: { boxWidth: 14 } },
                  tooltip: { callbacks: { title: (items) => items.length ? items[0].raw.row.label : "", label: (item) => blockTooltip(item.raw) } } },
     },
-    plugins: [boxNumbers],
+    plugins: [boxNumbers, swatches],
   }, BLOCK_AXES + BLOCK_LANE * rows.length);
 }

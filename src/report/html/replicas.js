@@ -14,40 +14,29 @@ function trainingSeconds(row) {
   return Math.max(row.curve.length ? row.curve[row.curve.length - 1][1] : 0, row.evaluations.length ? row.evaluations[row.evaluations.length - 1].seconds : 0);
 }
 
-/// One line per strategy over the numbers of devices on which it ran.
-function workerSets(rows, value) {
-  return [...new Set(rows.map((r) => r.name))].map((name, i, names) => {
-    const of = rows.filter((r) => r.name === name).sort((a, b) => a.devices - b.devices), colour = colourOfName(name);
-    const points = of.map((r) => ({ x: r.devices, y: value(r), shared: r.oversubscribed })).filter((p) => p.y !== null);
-    return { label: name, data: points, order: names.length - i, borderColor: colour, backgroundColor: colour, borderDash: DASHES[i % DASHES.length], borderWidth: 2, pointRadius: 4, pointHitRadius: 8,
-             pointBackgroundColor: points.map((p) => p.shared ? cssColour("--paper") : colour) };
-  });
-}
-
 function drawAgainstWorkers(id, rows, yTitle, value, yMore) {
-  const counts = [...new Set(rows.map((r) => r.devices))].sort((a, b) => a - b), xTitle = "workers", sets = workerSets(rows, value);
-  const config = { type: "line", data: { datasets: sets }, options: lineOptions(xTitle, yTitle, yMore) };
-  Object.assign(config.options.scales.x, { type: "logarithmic", beginAtZero: false, min: counts[0], max: counts[counts.length - 1],
-    afterBuildTicks: (scale) => { scale.ticks = counts.map((value) => ({ value })); }, ticks: { callback: (v) => `${v}`, autoSkip: false } });
-  draw(id, true, `${yTitle} against workers: ${sets.map((s) => `${s.label} ${s.data.map((p) => `${p.x}: ${formatNumber(p.y)}`).join(", ")}`).join("; ")}`, config);
+  const counts = [...new Set(rows.map((r) => r.devices))].sort((a, b) => a - b), xTitle = "workers", sets = linesOverDevices(rows, value, null);
+  setTable(id, `${yTitle} against workers`, ["row", yTitle], rows.map((r) => [r.label, formatNumber(value(r))]));
+  if (!prepare(id, rows.length)) return;
+  const config = { type: "line", data: { datasets: sets }, options: lineOptions(xTitle, yTitle, yMore, sets.length) };
+  Object.assign(config.options.scales.x, devicesAxis(counts));
+  addChart(document.getElementById(id), `${yTitle} against workers: ${sets.map((s) => `${s.label} ${s.data.map((p) => `${p.x}: ${formatNumber(p.y)}`).join(", ")}`).join("; ")}`, config);
 }
 
 /// Drawn only if a strategy finished on several numbers of devices.
 function drawWorkers() {
-  const ended = result.rows.filter((r) => r.status === "ok" && trainingSeconds(r) > 0);
-  const several = ended.some((r) => ended.some((other) => other.name === r.name && other.devices !== r.devices));
-  document.getElementById("workers-section").hidden = !several;
+  const ended = (rows) => rows.filter((r) => r.status === "ok" && trainingSeconds(r) > 0), all = ended(result.rows);
+  const several = all.some((r) => all.some((other) => other.variant === r.variant && other.run === r.run && other.devices !== r.devices));
+  document.getElementById("workers").hidden = !several;
   if (!several) return;
-  const seconds = ended.map(trainingSeconds), most = Math.max(...seconds), unit = timeUnit(most);
-  drawAgainstWorkers("workers-time", ended, timeTitle(ended, unit.name), (r) => trainingSeconds(r) / unit.size,
+  const rows = ended(shownRows()), seconds = rows.map(trainingSeconds), most = Math.max(0, ...seconds), unit = timeUnit(most);
+  drawAgainstWorkers("workers-time", rows, timeTitle(rows, unit.name), (r) => trainingSeconds(r) / unit.size,
                      most > TIMES_LARGER * Math.min(...seconds) ? { type: "logarithmic", beginAtZero: false } : {});
-  document.getElementById("workers-shared").hidden = !ended.some((r) => r.oversubscribed);
-  const kind = testNumbers[0], scale = kind.is_share ? 100 : 1, tested = ended.filter((r) => r.evaluations.length);
-  const last = (r) => testNumber(r.evaluations[r.evaluations.length - 1], kind);
+  document.getElementById("workers-shared").hidden = !rows.some((r) => r.oversubscribed);
+  const kind = testNumbers[0], scale = kind.is_share ? 100 : 1, tested = rows.filter((r) => r.evaluations.length);
+  const last = (r) => testNumber(r.evaluations[r.evaluations.length - 1], kind), value = (r) => last(r) === null ? null : scale * last(r);
   document.getElementById("h-workers-metric").textContent = `Test ${kind.title} at the end`;
-  if (!tested.length) draw("workers-metric", false);
-  else drawAgainstWorkers("workers-metric", tested, `test ${kind.title}${kind.is_share ? " (%)" : ""}`,
-                          (r) => last(r) === null ? null : scale * last(r), { beginAtZero: false });
+  drawAgainstWorkers("workers-metric", tested, `test ${kind.title}${kind.is_share ? " (%)" : ""}`, value, metricLimits(tested.map(value).filter((v) => v !== null), kind));
 }
 
 /// Shares of the exchanges in percent, in at most MOST_BINS bins of equal width.
@@ -62,15 +51,18 @@ function stalenessBins(histogram) {
 
 /// A small histogram for each row whose exchanges met weights that other replicas had changed, or could have changed.
 function drawStaleness() {
-  const rows = result.rows.filter((r) => r.replicas !== null && r.replicas.staleness.some((n) => n > 0)), holder = document.getElementById("staleness");
-  document.getElementById("staleness-section").hidden = !rows.length;
-  holder.replaceChildren();
-  rows.forEach((row, i) => {
+  const stale = (rows) => rows.filter((r) => r.replicas !== null && r.replicas.staleness.some((n) => n > 0)), rows = stale(shownRows());
+  document.getElementById("staleness").hidden = !stale(result.rows).length;
+  setTable("staleness-charts", "Staleness", ["row", "exchanges", "mean", "most"], rows.map((r) => {
+    const n = r.replicas.staleness, sum = n.reduce((a, b) => a + b, 0);
+    return [r.label, formatNumber(sum), formatNumber(n.reduce((a, b, k) => a + b * k, 0) / sum), `${n.length - 1}`];
+  }));
+  if (!prepare("staleness-charts", rows.length)) return;
+  for (const row of rows) {
     const cell = element("div"), box = element("div", "chart small"), bins = stalenessBins(row.replicas.staleness);
-    box.id = `staleness-${i}`;
-    cell.append(Object.assign(element("h3"), { textContent: row.label }), box);
-    holder.append(cell);
-    draw(box.id, true, `Staleness of ${row.label}: ${bins.filter((b) => b.share > 0).map((b) => `${b.label}: ${formatNumber(b.share)} %`).join(", ")}`, {
+    cell.append(element("h4", "", row.label), box);
+    document.getElementById("staleness-charts").append(cell);
+    addChart(box, `Staleness of ${row.label}: ${bins.filter((b) => b.share > 0).map((b) => `${b.label}: ${formatNumber(b.share)} %`).join(", ")}`, {
       type: "bar",
       data: { labels: bins.map((b) => b.label), datasets: [{ data: bins.map((b) => b.share), backgroundColor: colourOf(row), barPercentage: 1, categoryPercentage: 0.9 }] },
       options: {
@@ -79,5 +71,5 @@ function drawStaleness() {
         plugins: { legend: { display: false }, tooltip: { callbacks: { label: (item) => `${formatNumber(item.raw)} % of the exchanges` } } },
       },
     });
-  });
+  }
 }

@@ -4,14 +4,14 @@
 
 // The same colours as in the timeline for the same kinds.
 const BOX_KINDS = {
-  forward: { name: "forward", colour: "#0072b2", ink: "#ffffff" },
-  recompute: { name: "forward again (recompute)", colour: "#00456e", ink: "#ffffff" },
-  backward: { name: "backward", colour: "#56b4e9", ink: "#1b2229" },
-  backward_input: { name: "backward of inputs", colour: "#56b4e9", ink: "#1b2229" },
-  backward_weight: { name: "weight gradient", colour: "#009e73", ink: "#1b2229" },
+  forward: { name: "forward", colour: "#5f6f80", ink: "#ffffff" },
+  recompute: { name: "forward again (recompute)", colour: "#3f4c58", ink: "#ffffff" },
+  backward: { name: "backward", colour: "#a3b0bc", ink: "#1b2229" },
+  backward_input: { name: "backward of inputs", colour: "#a3b0bc", ink: "#1b2229" },
+  backward_weight: { name: "weight gradient", colour: "#d0c3a8", ink: "#1b2229" },
 };
 const BOX_FONTS = [[12, 4], [10, 2], [9, 1]];  // the largest that fits is used: pixels, and free pixels beside the number
-const SCHEDULE_ROW = 40;  // labels have two lines
+const SCHEDULE_ROW = 34;  // labels have two lines
 
 function hasSchedule(row) { return row.schedule && row.schedule.rows.some((r) => r.boxes.length > 0); }
 
@@ -99,18 +99,13 @@ function scheduleNotes(schedule) {
 
 function drawSchedule(row, holder) {
   const schedule = row.schedule, end = Math.max(schedule.shown_until, 1e-9), labels = schedule.rows.map((r) => r.label);
-  const strip = element("div", "strip"), title = element("h4"), buttons = element("div"), box = element("div", "canvas");
-  title.textContent = scheduleTitle(schedule);
-  strip.append(title, buttons);
-  box.style.height = `${AXIS_HEIGHT + SCHEDULE_ROW * labels.length}px`;
+  const strip = element("div", "strip"), buttons = element("div"), box = element("div", "canvas"), title = scheduleTitle(schedule);
+  strip.append(element("h4", "", title), buttons);
   box.tabIndex = 0;
-  const canvas = element("canvas");
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `Nominal schedule of ${row.label}: ${labels.join("; ")}; ${formatNumber(schedule.makespan)} units. ${title.textContent}`);
-  box.append(canvas);
+  box.id = `schedule-of-${row.index}`;
   holder.append(strip, box);
-  for (const text of scheduleNotes(schedule)) holder.append(Object.assign(element("p", "note"), { textContent: text }));
-  const chart = new Chart(canvas, {
+  for (const text of scheduleNotes(schedule)) holder.append(element("p", "note", text));
+  const chart = addChart(box, `Nominal schedule of ${row.label}: ${labels.join("; ")}; ${formatNumber(schedule.makespan)} units. ${title}`, {
     type: "bar",
     data: { labels, datasets: scheduleSets(schedule) },
     options: {
@@ -124,9 +119,12 @@ function drawSchedule(row, holder) {
                                          label: (item) => boxTooltip(item, schedule) } } },
     },
     plugins: [boxNumbers],
-  });
+  }, AXIS_HEIGHT + SCHEDULE_ROW * labels.length);
   makeZoomable(chart, box, buttons, end);
-  return chart;
+  const used = Object.keys(BOX_KINDS).filter((kind) => schedule.rows.some((r) => r.boxes.some((b) => b[2] === kind)));
+  setTable(box.id, `Nominal schedule of ${row.label}`, ["workers", ...used.map((kind) => `${BOX_KINDS[kind].name} (units)`), "idle (%)"], schedule.rows.map((r) => [
+    r.label, ...used.map((kind) => formatNumber(r.boxes.filter((b) => b[2] === kind).reduce((sum, b) => sum + b[1] - b[0], 0))),
+    formatNumber(r.bubble === null || r.bubble === undefined ? null : 100 * r.bubble)]));
 }
 
 function drawScheduleLegend(rows) {

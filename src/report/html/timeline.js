@@ -1,20 +1,20 @@
 // One zoomable timeline per strategy: floating bars of Chart.js on a time axis that wheel, drag, pinch, keys and buttons move.
 "use strict";
 
-// Okabe and Ito's colours (distinct under the common colour blindnesses), by kind of event; similar kinds have a darker shade.
+// By kind of event, in colours that no strategy has: slate computes, crimson to pink communicates, brown reads and updates.
 const KIND_COLOURS = {
-  load: "#999999", forward: "#0072b2", recompute: "#00456e", backward: "#56b4e9", redistribute: "#cc79a7", gather: "#8c3a66",
-  send: "#e69f00", receive: "#f0e442", reduce: "#d55e00", update: "#009e73", wait: "#c9cfd5", other: "#7a6a58",
+  load: "#c4a35a", forward: "#5f6f80", recompute: "#3f4c58", backward: "#a3b0bc", redistribute: "#c94f8c", gather: "#7d2a5c",
+  send: "#e08fb5", receive: "#efc3d8", reduce: "#a3174f", update: "#8a6d4b", wait: "#d9dee3", other: "#6b6157",
 };
-const ROW_HEIGHT = 34, AXIS_HEIGHT = 60, ZOOM_STEP = 1.4, PAN_STEP = 0.15, SMALLEST_VIEW = 1e-4;
+const ROW_HEIGHT = 34, MANY_LANES = 8, LOW_ROW_HEIGHT = 20, AXIS_HEIGHT = 60, ZOOM_STEP = 1.4, PAN_STEP = 0.15, SMALLEST_VIEW = 1e-4;
 
 /// Bars by kind, because Chart.js draws a data set in one colour and names it in the legend.
-function timelineSets(events, unit) {
+function timelineSets({ events, lanes }, unit) {
   const sets = new Map();
-  for (const [rank, lane, kind, name, micro, begin, end, bytes] of events) {
+  for (const [group, lane, kind, name, micro, begin, end, bytes] of events) {
     if (begin === null || end === null) continue;
     if (!sets.has(kind)) sets.set(kind, []);
-    sets.get(kind).push({ x: [begin * unit.perSecond, end * unit.perSecond], y: laneName(rank, lane), name: name || kind, micro, bytes });
+    sets.get(kind).push({ x: [begin * unit.perSecond, end * unit.perSecond], y: laneName(lanes, group, lane), name: name || kind, micro, bytes });
   }
   return [...sets].map(([kind, data]) => ({
     label: kind, data, backgroundColor: KIND_COLOURS[kind], grouped: false, barPercentage: 0.92, categoryPercentage: 0.92,
@@ -22,13 +22,25 @@ function timelineSets(events, unit) {
   }));
 }
 
-function laneName(rank, lane) { return lane === 0 ? `worker ${rank}` : `worker ${rank} +`; }
+/// Workers that do alike share a lane; what overlaps another event of a worker without lying inside it is on a lane of its own.
+function laneName(lanes, group, lane) { return lane === 0 ? lanes[group] : `${lanes[group]} +`; }
 
-function timelineLanes(events) {
-  const lanes = [...new Map(events.map(([rank, lane]) => [`${rank}:${lane}`, [rank, lane]])).values()];
-  lanes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-  return [...new Set(lanes.map(([rank, lane]) => laneName(rank, lane)))];
+function timelineLanes({ events, lanes }) {
+  const found = [...new Map(events.map(([group, lane]) => [`${group}:${lane}`, [group, lane]])).values()];
+  found.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  return [...new Set(found.map(([group, lane]) => laneName(lanes, group, lane)))];
 }
+
+/// Seconds of each kind of work on each lane, in percent of the step.
+function timelineTable(row) {
+  const { events, lanes } = row.timeline, end = endOfStep(row), kinds = Object.keys(KIND_COLOURS).filter((kind) => events.some((e) => e[2] === kind));
+  return [["worker", ...kinds.map((kind) => `${kind} (%)`)], timelineLanes(row.timeline).map((name) => [name, ...kinds.map((kind) => {
+    const of = events.filter(([group, lane, k]) => k === kind && laneName(lanes, group, lane) === name);
+    return formatNumber(100 * of.reduce((sum, e) => sum + (e[6] - e[5]), 0) / end);
+  })])];
+}
+
+function endOfStep(row) { return Math.max(...row.timeline.events.map((e) => e[6] || 0), 1e-9); }
 
 function timelineTooltip(item, unit) {
   const { x, name, micro, bytes } = item.raw;
@@ -38,35 +50,61 @@ function timelineTooltip(item, unit) {
   return lines;
 }
 
-function drawTimeline(row, holder) {
-  const events = row.timeline.events;
-  const end = Math.max(...events.map((e) => e[6] || 0), 1e-9);
-  const unit = end < 1e-3 ? { name: "µs", perSecond: 1e6 } : end < 1 ? { name: "ms", perSecond: 1e3 } : { name: "s", perSecond: 1 };
-  const lanes = timelineLanes(events);
-  const strip = element("div", "strip"), title = element("h4"), buttons = element("div"), box = element("div", "canvas");
-  title.textContent = `${row.times_are[0].toUpperCase()}${row.times_are.slice(1)}: step ${row.timeline.step}`;
-  strip.append(title, buttons);
-  box.style.height = `${AXIS_HEIGHT + ROW_HEIGHT * lanes.length}px`;
+/// `end`: seconds at the right edge; timelines that are shown together have the same.
+function drawTimeline(row, holder, end) {
+  const events = row.timeline.events, lanes = timelineLanes(row.timeline), spoken = timeUnit(end), unit = { name: spoken.name, perSecond: 1 / spoken.size };
+  const strip = element("div", "strip"), buttons = element("div"), box = element("div", "canvas"), rowHeight = lanes.length > MANY_LANES ? LOW_ROW_HEIGHT : ROW_HEIGHT;
+  strip.append(element("h4", "", `${row.times_are[0].toUpperCase()}${row.times_are.slice(1)}: step ${row.timeline.step}, ${formatTime(endOfStep(row))}`), buttons);
   box.tabIndex = 0;
-  const canvas = element("canvas");
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `Timeline of one step of ${row.label}: ${events.length} events on ${lanes.length} lanes in ${formatNumber(end * unit.perSecond)} ${unit.name}`);
-  box.append(canvas);
+  box.id = `timeline-of-${row.index}`;
   holder.append(strip, box);
-  const chart = new Chart(canvas, {
+  if (row.timeline.note) holder.append(element("p", "note", row.timeline.note));
+  const chart = addChart(box, `Timeline of one step of ${row.label}: ${events.length} events on ${lanes.length} lanes in ${formatTime(endOfStep(row))}`, {
     type: "bar",
-    data: { labels: lanes, datasets: timelineSets(events, unit) },
+    data: { labels: lanes, datasets: timelineSets(row.timeline, unit) },
     options: {
       indexAxis: "y", animation: false, responsive: true, maintainAspectRatio: false,
       scales: { x: { min: 0, max: end * unit.perSecond, ticks: { callback: (v) => formatNumber(v), maxRotation: 0 },
                      title: { display: true, text: `time since the step began (${unit.name})` } },
-                y: { grid: { display: false } } },
+                y: { grid: { display: false }, ticks: { autoSkip: false } } },
       plugins: { legend: { display: false },
                  tooltip: { callbacks: { title: (items) => items[0].label, label: (item) => timelineTooltip(item, unit) } } },
     },
-  });
+  }, AXIS_HEIGHT + rowHeight * lanes.length);
   makeZoomable(chart, box, buttons, end * unit.perSecond);
-  return chart;
+  setTable(box.id, `Time of one step of ${row.label}, by kind of work`, ...timelineTable(row));
+}
+
+/// Fills the two lists of rows. At first: the fastest row, and the row after it if both have few workers.
+function fillTimelineChoices() {
+  const rows = result.rows.filter((r) => hasTimeline(r) || hasSchedule(r)), first = document.getElementById("timeline-row"), second = document.getElementById("timeline-beside");
+  const options = () => rows.map((r) => Object.assign(element("option", "", r.label), { value: r.index }));
+  const order = [...result.fastest.map((i) => result.rows[i]).filter((r) => rows.includes(r)), ...rows].filter((r, i, all) => all.indexOf(r) === i);
+  first.append(...options());
+  second.append(Object.assign(element("option", "", "nothing"), { value: "" }), ...options());
+  if (order.length) first.value = order[0].index;
+  const few = (r) => r.devices <= MANY_LANES / 2;
+  if (order.length > 1 && few(order[0]) && few(order[1])) second.value = order[1].index;
+  for (const choice of [first, second]) choice.addEventListener("change", drawAll);
+  document.getElementById("timeline-choice").hidden = order.length < 2;
+}
+
+function drawTimelines() {
+  const holder = document.getElementById("timelines"), chosen = ["timeline-row", "timeline-beside"].map((id) => document.getElementById(id).value).filter((v) => v !== "");
+  const rows = [...new Set(chosen)].map((v) => result.rows[v]), timed = rows.filter(hasTimeline);
+  holder.replaceChildren();
+  drawScheduleLegend(rows.filter(hasSchedule));
+  drawTimelineLegend(timed, rows.some(hasSchedule));
+  const end = Math.max(...timed.map(endOfStep));
+  for (const row of rows) {
+    const title = element("h3", "", row.label);
+    title.prepend(Object.assign(element("i", "swatch"), { style: `background: ${colourOf(row)}` }));
+    holder.append(title);
+    if (hasSchedule(row)) drawSchedule(row, holder);
+    if (hasTimeline(row)) drawTimeline(row, holder, end);
+    else holder.append(element("p", "none", row.timeline_left_out ? "Its timeline is left out, to keep this page small; trace.json has it." : "No step was traced."));
+  }
+  if (!rows.length) holder.append(element("p", "none", "No step was traced."));
 }
 
 /// Keeps the view inside [0, whole].
@@ -97,6 +135,7 @@ function makeZoomable(chart, box, buttons, whole) {
     buttons.append(button, " ");
   }
   box.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !box.contains(document.activeElement)) return;  // the page scrolls, until the timeline has the focus
     event.preventDefault();
     zoom(event.deltaY > 0 ? ZOOM_STEP : 1 / ZOOM_STEP, valueAt(event.clientX));
   }, { passive: false });
@@ -105,7 +144,7 @@ function makeZoomable(chart, box, buttons, whole) {
     const width = scale().max - scale().min;
     const keys = { "+": () => zoom(1 / ZOOM_STEP), "=": () => zoom(1 / ZOOM_STEP), "-": () => zoom(ZOOM_STEP), 0: reset,
                    ArrowLeft: () => pan(-width * PAN_STEP), ArrowRight: () => pan(width * PAN_STEP) };
-    if (!keys[event.key]) return;
+    if (!keys[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     keys[event.key]();
   });
@@ -141,7 +180,7 @@ function followPointers(box, scale, pan, zoom, valueAt) {
 function fillLegend(id, lead, pairs) {
   const list = document.getElementById(id);
   list.replaceChildren();
-  if (lead && pairs.length) list.append(Object.assign(element("li"), { textContent: lead }));
+  if (lead && pairs.length) list.append(element("li", "", lead));
   for (const [colour, text] of pairs) {
     const item = element("li"), swatch = element("i");
     swatch.style.background = colour;

@@ -1,0 +1,89 @@
+// Which rows the charts show: chips for strategies, numbers of devices and runs, and a box at each line of the comparison's table.
+"use strict";
+
+const hiddenRows = new Set();
+function shownRows() { return result.rows.filter((row) => !hiddenRows.has(row.index)); }
+
+/// Shows all rows of a chip, or hides them if all are shown.
+function toggle(rows) {
+  const hide = rows.every((row) => !hiddenRows.has(row.index));
+  for (const row of rows) hide ? hiddenRows.add(row.index) : hiddenRows.delete(row.index);
+  updateChoice();
+  drawAll();
+}
+
+const choices = [];  // functions that bring chips and boxes up to date
+function updateChoice() {
+  for (const update of choices) update();
+  const hidden = hiddenRows.size;
+  document.getElementById("hidden-count").textContent = hidden ? `${hidden} of ${result.rows.length} rows hidden` : "";
+  document.getElementById("show-all").hidden = !hidden;
+}
+
+function chip(text, rows, colour) {
+  const button = element("button", "chip");
+  button.type = "button";
+  if (colour) {
+    const swatch = element("i");
+    choices.push(() => { swatch.style.background = colour(); });
+    button.append(swatch);
+  }
+  button.append(text);
+  button.addEventListener("click", () => toggle(rows));
+  choices.push(() => {
+    const shown = rows.filter((row) => !hiddenRows.has(row.index)).length;
+    button.setAttribute("aria-pressed", shown === rows.length ? "true" : shown ? "mixed" : "false");
+    button.title = `${shown ? shown === rows.length ? "shown" : `${shown} of ${rows.length} rows shown` : "hidden"}: press to ${shown === rows.length ? "hide" : "show"}`;
+  });
+  return button;
+}
+
+function fillChips() {
+  const bar = document.getElementById("chips"), rows = result.rows;
+  const group = (label, chips) => {
+    const holder = element("div", "chips");
+    holder.setAttribute("role", "group");
+    holder.setAttribute("aria-label", label);
+    holder.append(element("span", "chips-title", label), ...chips);
+    bar.insertBefore(holder, document.getElementById("show-all"));
+  };
+  if (result.runs.length > 1) group("Runs", result.runs.map((run, i) => chip(run.name, rows.filter((r) => r.run === i))));
+  group("Strategies", [...strategyPlaces.keys()].map((name) => chip(name, rows.filter((r) => r.variant === name), () => colourOfName(name))));
+  if (deviceCounts.length > 1) group("Devices", deviceCounts.map((n) => chip(`${n}`, rows.filter((r) => r.devices === n))));
+  document.getElementById("show-all").addEventListener("click", () => {
+    hiddenRows.clear();
+    updateChoice();
+    drawAll();
+  });
+  bar.hidden = rows.length < 2;
+}
+
+/// Adds a box and the colour to the line of each row in the tables.
+function fillRowBoxes() {
+  for (const line of document.querySelectorAll("tr[data-row]")) {
+    const row = result.rows[line.dataset.row], box = element("input"), swatch = element("i", "swatch"), cell = line.querySelector("th");
+    box.type = "checkbox";
+    box.setAttribute("aria-label", `Show ${row.label} in the charts`);
+    box.addEventListener("change", () => toggle([row]));
+    choices.push(() => {
+      box.checked = !hiddenRows.has(row.index);
+      line.classList.toggle("off", !box.checked);
+      swatch.style.background = colourOf(row);
+    });
+    cell.prepend(...(result.rows.length > 1 ? [box] : []), swatch);
+  }
+}
+
+/// Hides links to sections that are hidden, and marks the section that is on the screen.
+function fillJumpList() {
+  const links = [...document.querySelectorAll("#jump a")], onScreen = new Set();
+  const section = (link) => document.querySelector(link.getAttribute("href"));
+  choices.push(() => { for (const link of links) link.hidden = !section(link) || section(link).hidden; });
+  if (!window.IntersectionObserver) return;
+  const observer = new IntersectionObserver((entries) => {
+    for (const entry of entries) entry.isIntersecting ? onScreen.add(entry.target) : onScreen.delete(entry.target);
+    const first = links.find((link) => onScreen.has(section(link)));
+    for (const link of links) link === first ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+  }, { rootMargin: "-110px 0px -40% 0px" });
+  for (const link of links) if (section(link)) observer.observe(section(link));
+}
