@@ -143,6 +143,23 @@ class Compare(CliTest):
         self.assertLess(abs(len(first) - len(again)), 0.01 * len(first))
         os.remove(self.path("o", "trace.json"))
         self.assertIn("without timelines", self.trireme("report", "o", data=False)[0])
+        self.two_runs_side_by_side()
+
+    def two_runs_side_by_side(self):
+        """The folder o has a run without a trace."""
+        self.trireme("compare", "e.toml", "--steps", "3", "--seed", "7", "--out", "p")
+        out, _ = self.trireme("report", "o", "p", data=False)
+        for words in ("B against A", "rows in common", "seed: ", "o: the report is without timelines", "report: report-of-two.html"):
+            self.assertIn(words, out)
+        with open(self.path("report-of-two.html"), encoding="utf-8") as f:
+            page = f.read()
+        for words in ('id="changes"', "B: ", "Settings that differ"):
+            self.assertIn(words, page)
+        out, _ = self.trireme("report", "o", "p", "--details", "--out", "two.html", data=False)
+        self.assertIn("samples/s", out)
+        self.assertTrue(os.path.exists(self.path("two.html")))
+        self.trireme("report", "o", "--out", "one.html", data=False)
+        self.assertTrue(os.path.exists(self.path("one.html")))
 
 
 class Train(CliTest):

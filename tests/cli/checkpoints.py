@@ -1,5 +1,7 @@
 """Checkpoints from the command line: written, listed, verified, damaged, resumed."""
+import json
 import os
+import re
 import signal
 
 from endings import ENDLESS
@@ -16,7 +18,16 @@ def flip_last_byte(path):
         f.write(bytes([byte ^ 1]))
 
 
+def page_data(page):
+    """The numbers that the charts of a report draw."""
+    return json.loads(re.search(r'id="data">(.*?)</script', page, re.DOTALL).group(1))
+
+
 class Checkpoints(CliTest):
+    def text(self, *names):
+        with open(self.path(*names), encoding="utf-8") as f:
+            return f.read()
+
     def curve(self, *names):
         return [(point["step"], point["loss"]) for point in self.json(*names, "run.json")["rows"][0]["curve"]]
 
@@ -47,6 +58,26 @@ class Checkpoints(CliTest):
         for (step, loss), (other_step, other) in zip(self.curve("c"), self.curve("a")[4:], strict=True):
             self.assertEqual(step, other_step)
             self.assertAlmostEqual(loss, other, places=4)
+
+    def test_the_report_of_a_resumed_run_has_one_curve(self):
+        self.trireme("train", "e.toml", *EVERY_2, "--set", "checkpoint.keep=0", "--out", "a")
+        self.trireme("train", "e.toml", *EVERY_2, "--resume", os.path.join("a", "checkpoints", "step-00000002"), "--set",
+                     "checkpoint.keep=0", "--out", "b")
+        self.trireme("train", "e.toml", "--resume", os.path.join("b", "checkpoints", "step-00000004"), "--out", "c")
+        whole = self.curve("a")
+        self.assertEqual(self.curve("c"), whole[4:])
+        for again in (False, True):
+            if again:
+                self.trireme("report", "c", data=False)
+            page = self.text("c", "report.html")
+            row = page_data(page)["rows"][0]
+            self.assertEqual([p[0] for p in row["curve"]], [step for step, _ in whole])
+            for point, (_, loss) in zip(row["curve"], whole, strict=True):
+                self.assertAlmostEqual(point[2], loss, places=4)
+            seconds = [p[1] for p in row["curve"]]
+            self.assertEqual(seconds, sorted(seconds))
+            self.assertIn("resumed after step 2", page)
+            self.assertIn("resumed after step 4", page)
 
     def test_best_and_another_folder(self):
         out, _ = self.trireme("train", "e.toml", "--set", "checkpoint.every=3 steps", "--set", "checkpoint.keep=1",
