@@ -4,11 +4,12 @@
 set(rooms base comm tensor model zoo data schedule update plan program runtime profile cost sim planner metrics experiment checkpoint forecast
           train report library cli)
 
-# For projects that add this one: everything is linked, and of how it is compiled only the public headers and libtorch's are passed on.
+# For projects that add this one: everything is linked, and of how it is compiled only the public headers and libtorch's are passed on. They are
+# headers of a system there, as an installed package's are: the project's own warnings are not about them.
 add_library(trireme_everything INTERFACE)
 target_compile_features(trireme_everything INTERFACE cxx_std_20)
 target_link_libraries(trireme_everything INTERFACE $<LINK_ONLY:trireme_cli> trireme_malloc trireme_torch nlohmann_json::nlohmann_json)
-target_include_directories(trireme_everything INTERFACE "${PROJECT_SOURCE_DIR}/include")
+target_include_directories(trireme_everything SYSTEM INTERFACE "${PROJECT_SOURCE_DIR}/include")
 add_library(trireme::trireme ALIAS trireme_everything)
 
 option(TRIREME_INSTALL "Build the libraries that cmake --install installs" ${PROJECT_IS_TOP_LEVEL})

@@ -3,7 +3,9 @@
 
 add_library(trireme_options INTERFACE)
 target_compile_features(trireme_options INTERFACE cxx_std_20)
-target_compile_options(trireme_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+if(PROJECT_IS_TOP_LEVEL)  # who adds this project to their own asked for no warnings about it
+  target_compile_options(trireme_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+endif()
 target_include_directories(trireme_options INTERFACE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 # One set of objects makes the program, libtrireme.a and libtrireme.so. The second flag lets the compiler inline across functions of the
 # shared library as it does in a program.
