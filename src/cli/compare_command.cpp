@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/child.h"
 #include "cli/commands.h"
+#include "cli/described_devices.h"
 #include "cli/experiment_header.h"
 #include "cli/fork_server.h"
 #include "cli/jobs.h"
@@ -212,7 +213,10 @@ int run_compare(const CompareOptions& options) {
   interrupted_by_user();          // from now on Ctrl-C leaves a readable folder
   RunSpec experiment{options.experiment.read()};
   check_target("--json", options.json);
-  check_emulation(experiment, *std::max_element(experiment.devices.begin(), experiment.devices.end()));
+  const int most_devices = *std::max_element(experiment.devices.begin(), experiment.devices.end());
+  check_emulation(experiment, most_devices);
+  check_described_devices(experiment.strategies, "strategies", most_devices, options.experiment, experiment,
+                          options.prediction);
   Progress progress;
   const TaskData data = in_phase(progress, "reading the data", [&] { return open_data(experiment.data); });
   check_batch(experiment, data);

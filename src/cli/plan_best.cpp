@@ -6,10 +6,12 @@
 
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
+#include "cli/described_devices.h"
 #include "cli/explain_plan.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
 #include "cost/money.h"
+#include "plan/strategies.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
 
@@ -107,11 +109,11 @@ int run_plan_best(const PlanBestOptions& options) {
   const double tolerance = parse_gap(options.gap), limit = parse_time_limit(options.time_limit, "--time-limit");
   RunSpec experiment{options.experiment.read()};
   if (objective == Objective::cost) require_price(experiment, options.prediction);
+  const int devices = experiment.devices.front();
+  check_described_devices({kExact.name}, "plan best", devices, options.experiment, experiment, options.prediction);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
-  const int devices =
-      options.experiment.devices.empty() ? experiment.devices.front() : options.experiment.devices.front();
   BestPlan best;
   predictions.settle([&] {
     best = find_best_plan(experiment, model, predictions.choice(devices), {objective, limit, tolerance});

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
+#include "cli/described_devices.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
 #include "cli/text_table.h"
@@ -18,6 +19,7 @@
 #include "cost/money.h"
 #include "experiment/make_plan.h"
 #include "forecast/projection.h"
+#include "plan/strategies.h"
 #include "report/run_json.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
@@ -269,12 +271,13 @@ int run_plan_project(const PlanProjectOptions& options) {
   RunSpec experiment{options.experiment.read()};
   if (options.json != "-") check_target("--json", options.json);
   const EpochsToTarget epochs = parse_epochs(options.epochs);
+  std::vector<int> devices = experiment.devices;
+  std::sort(devices.begin(), devices.end());
+  check_described_devices({kExact.name}, "plan project", devices.back(), options.experiment, experiment,
+                          options.prediction);
   const TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
-  std::vector<int> devices = options.experiment.devices.empty() ? experiment.devices : options.experiment.devices;
-  std::sort(devices.begin(), devices.end());
-  predictions.source(devices.back());  // checks that there are so many
   Steps steps(experiment, model, predictions);
   std::vector<Projection> projections;
   for (bool per_worker : {true, false}) {

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
+#include "cli/described_devices.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
 #include "cli/show_layers.h"
@@ -187,6 +188,8 @@ int run_plan_show(const PlanShowOptions& options) {
     experiment.batch = std::max(experiment.batch, least_batch(options, *model));
   } else {
     experiment = RunSpec{options.experiment.read()};
+    check_described_devices({options.plan}, "plan show", experiment.devices.front(), options.experiment, experiment,
+                            costs);
     data = open_data(experiment.data);
     model = build_model(experiment, *data);
   }

@@ -8,6 +8,7 @@
 #include "base/json_file.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/described_devices.h"
 #include "cli/experiment_header.h"
 #include "cli/jobs.h"
 #include "cost/epochs_file.h"
@@ -63,6 +64,9 @@ int run_simulate(const SimulateOptions& options) {
   interrupted_by_user();
   RunSpec experiment{options.experiment.read()};
   check_target("--json", options.json);
+  check_described_devices(experiment.strategies, "strategies",
+                          *std::max_element(experiment.devices.begin(), experiment.devices.end()), options.experiment,
+                          experiment, options.prediction);
   std::optional<Epochs> epochs;
   if (!options.epochs.empty()) epochs = epochs_of(options.epochs, experiment.batch);
   const TaskData data = open_data(experiment.data);

@@ -5,6 +5,7 @@
 #include "base/json_file.h"
 #include "base/machine.h"
 #include "cli/commands.h"
+#include "cli/described_devices.h"
 #include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
@@ -51,14 +52,16 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
       return run_train_process(options, *place, elastic_group);
     }
   }
-  if (!is_virtual && !options.prediction.cluster.empty())
-    fail_user({"--cluster", options.prediction.cluster.string(), "training is on this machine",
-               fmt::format("add --backend {} to train in modelled time", kVirtualBackend.name)});
+  if (!is_virtual) refuse_described_machines(options.prediction);
   if (backend && !is_virtual)
     fail_user({"--backend", options.backend, "the workers of this run are threads: there is one process",
                fmt::format("start several: {} trireme train ...", backend->start)});
   check_target("--json", options.json);
-  TrainSubject subject = read_subject(options.experiment);
+  RunSpec asked{options.experiment.read()};
+  if (!make_world)
+    check_described_devices({options.plan}, "--plan", asked.devices.front(), options.experiment, asked,
+                            options.prediction);
+  TrainSubject subject = open_subject(std::move(asked));
   subject.experiment.own_data = options.own_data;
   check_batch(subject.experiment, subject.data);
   const auto& [experiment, data, model] = subject;

@@ -164,8 +164,7 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
 
 }  // namespace
 
-TrainSubject read_subject(const ExperimentOptions& options) {
-  RunSpec experiment{options.read()};
+TrainSubject open_subject(RunSpec experiment) {
   const TaskData data = open_data(experiment.data);
   Model model = with_initial_weights(experiment, build_model(experiment, data));
   return {std::move(experiment), data, std::move(model)};

@@ -22,8 +22,8 @@ struct TrainSubject {
   Model model;
 };
 
-/// Reads all of them. Errors (user).
-TrainSubject read_subject(const ExperimentOptions& options);
+/// Opens the experiment's data and builds its model. Errors (user).
+TrainSubject open_subject(RunSpec experiment);
 
 /// Trains under a plan or an update policy.
 using Train = std::function<RunResult(TrainObserver& observer)>;

@@ -197,8 +197,9 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
     fail_user({"--devices", std::to_string(devices.front()),
                fmt::format("there are {1} processes (by {0}), each of them one worker", place.launcher, place.size),
                "leave --devices out"});
+  refuse_described_machines(options.prediction);
   if (place.rank == 0) check_target("--json", options.json);
-  TrainSubject subject = read_subject(options.experiment);
+  TrainSubject subject = open_subject(RunSpec{options.experiment.read()});
   RunSpec& experiment = subject.experiment;
   const auto refuse = [&](const char* key, const char* why) {
     fail_user({experiment.where(key), "is for workers that are threads", why, "leave it out"});

@@ -25,6 +25,12 @@ void refuse_processes() {
              "start it once: trireme train ... --devices 8 --backend " + name});
 }
 
+void refuse_described_machines(const CostSourceOptions& costs) {
+  if (costs.cluster.empty()) return;
+  fail_user({"--cluster", costs.cluster.string(), "training is on this machine",
+             fmt::format("add --backend {} to train in modelled time", kVirtualBackend.name)});
+}
+
 void check_virtual_time(const Experiment& experiment, const std::string& plan, const CostSourceOptions& costs) {
   const auto refuse = [](const std::string& what, const std::string& why, const std::string& next) {
     fail_user({fmt::format("--backend {}", kVirtualBackend.name), what, why, next});

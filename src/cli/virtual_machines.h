@@ -13,6 +13,9 @@ namespace trireme {
 /// Throws a user error: virtual time exists in one process only.
 [[noreturn]] void refuse_processes();
 
+/// Errors (user): a cluster file is given, but the run is in real time, on this machine.
+void refuse_described_machines(const CostSourceOptions& costs);
+
 /// Errors (user): no links between the machines are given, or the experiment uses a feature that needs real time.
 /// `plan`: in the form of --plan.
 void check_virtual_time(const Experiment& experiment, const std::string& plan, const CostSourceOptions& costs);
