@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
+#include "cli/data_to_predict.h"
 #include "cli/described_devices.h"
 #include "cli/explain_plan.h"
 #include "cli/plan_choice.h"
@@ -111,7 +112,7 @@ int run_plan_best(const PlanBestOptions& options) {
   if (objective == Objective::cost) require_price(experiment, options.prediction);
   const int devices = experiment.devices.front();
   check_described_devices({kExact.name}, "plan best", devices, options.experiment, experiment, options.prediction);
-  const TaskData data = open_data(experiment.data);
+  const TaskData data = data_to_predict(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
   BestPlan best;

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
+#include "cli/data_to_predict.h"
 #include "cli/described_devices.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
@@ -275,7 +276,7 @@ int run_plan_project(const PlanProjectOptions& options) {
   std::sort(devices.begin(), devices.end());
   check_described_devices({kExact.name}, "plan project", devices.back(), options.experiment, experiment,
                           options.prediction);
-  const TaskData data = open_data(experiment.data);
+  const TaskData data = data_to_predict(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
   Steps steps(experiment, model, predictions);

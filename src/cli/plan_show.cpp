@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
+#include "cli/data_to_predict.h"
 #include "cli/described_devices.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
@@ -190,7 +191,7 @@ int run_plan_show(const PlanShowOptions& options) {
     experiment = RunSpec{options.experiment.read()};
     check_described_devices({options.plan}, "plan show", experiment.devices.front(), options.experiment, experiment,
                             costs);
-    data = open_data(experiment.data);
+    data = data_to_predict(experiment.data);
     model = build_model(experiment, *data);
   }
   install_memory_accounting();

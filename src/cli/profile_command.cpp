@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/data_to_predict.h"
 #include "cli/text_table.h"
 #include "forecast/cost_source.h"
 #include "profile/measure_layers.h"
@@ -152,7 +153,7 @@ int run_profile(const ProfileOptions& options) {
       options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
   check_target("--out", file);
   const double budget = parse_time_limit(options.budget, "--budget");
-  const TaskData data = open_data(experiment.data);
+  const TaskData data = data_to_predict(experiment.data);
   const Model model = build_model(experiment, data);
   const int threads = threads_of(experiment, 1).front();
   Profile profile;

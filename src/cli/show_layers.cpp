@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/units.h"
+#include "cli/data_to_predict.h"
 #include "cli/text_table.h"
 #include "cli/usual_models.h"
 #include "experiment/read_experiment.h"
@@ -29,7 +30,7 @@ ImportedModel model_for_experiment(const PlanShowOptions& options) {
   experiment.model_name = in_file ? experiment.model_file.filename().string() : options.plan;
   experiment.model_options.clear();
   experiment.model_where = "plan show";
-  Model model = build_model(experiment, open_data(experiment.data));
+  Model model = build_model(experiment, data_to_predict(experiment.data));
   return {.model = std::move(model), .notes = experiment.model_findings.notes};
 }
 

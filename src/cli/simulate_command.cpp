@@ -8,6 +8,7 @@
 #include "base/json_file.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/data_to_predict.h"
 #include "cli/described_devices.h"
 #include "cli/experiment_header.h"
 #include "cli/jobs.h"
@@ -69,7 +70,7 @@ int run_simulate(const SimulateOptions& options) {
                           experiment, options.prediction);
   std::optional<Epochs> epochs;
   if (!options.epochs.empty()) epochs = epochs_of(options.epochs, experiment.batch);
-  const TaskData data = open_data(experiment.data);
+  const TaskData data = data_to_predict(experiment.data);
   const Model model = build_model(experiment, data);
   Predictions predictions(experiment, model, data, options.prediction);
   const std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/false);

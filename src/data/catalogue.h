@@ -10,6 +10,7 @@
 
 #include "data/data_spec.h"
 #include "data/download/download.h"
+#include "data/set_shape.h"
 #include "trireme/config.h"
 #include "trireme/dataset.h"
 
@@ -17,7 +18,7 @@ namespace trireme {
 
 /// Keys of [data] that are read alike for every set that takes them.
 inline bool is_common_data_key(std::string_view key) {
-  return key == "augment" || key == "sequence" || key == "on_error";
+  return key == "augment" || key == "sequence" || key == "on_error" || key == "shape";
 }
 
 /// Where a set's samples come from.
@@ -60,6 +61,9 @@ struct KnownSet {
   /// Opens a stand-in if the set is not found; `reason` becomes part of TaskData::source. Null: a set that is not found
   /// is an error.
   TaskData (*stand_in)(const DataSpec& spec, const std::string& reason) = nullptr;
+
+  /// Returns what is known of the set without its files. Null: nothing.
+  SetShape (*shape)(const DataSpec& spec) = nullptr;
 
   bool takes(std::string_view key) const;
   int64_t download_bytes() const;

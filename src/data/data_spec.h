@@ -10,6 +10,7 @@
 
 #include "data/images/augment.h"
 #include "data/on_error.h"
+#include "data/set_shape.h"
 #include "data/tables/table_spec.h"
 #include "data/text/text_spec.h"
 
@@ -34,6 +35,7 @@ struct DataSpec {
   TextSpec text = {};                                   ///< sentences: how they are cut into tokens
   TableSpec table = {};                                 ///< tables
   TensorSpec tensors = {};                              ///< arrays
+  std::optional<StatedShape> stated = {};               ///< data.shape
   std::map<std::string, std::string> own_options = {};  ///< keys of a registered set (trireme/dataset.h)
 };
 

@@ -8,6 +8,7 @@
 #include "data/catalogue.h"
 #include "data/images/image_sets.h"
 #include "data/search_folders.h"
+#include "data/task_data.h"
 #include "data/text/text_sets.h"
 #include "trireme/error.h"
 
@@ -28,7 +29,8 @@ void check_files(const DataSpec& spec, const KnownSet& set) {
                .next = "leave train and test out"});
 }
 
-void check_path(const DataSpec& spec, const KnownSet& set) {
+/// `must_exist`: the set is opened, not only described.
+void check_path(const DataSpec& spec, const KnownSet& set, bool must_exist) {
   const bool generated = set.origin == DataOrigin::generated;
   std::error_code ignored;
   if (set.origin == DataOrigin::own_folder && !spec.path)
@@ -41,14 +43,14 @@ void check_path(const DataSpec& spec, const KnownSet& set) {
                .what = spec.path->string(),
                .why = spec.name + (generated ? " is generated" : " consists of the files that train and test name"),
                .next = "leave it out"});
-  if (spec.path && !std::filesystem::is_directory(*spec.path, ignored))
+  if (must_exist && spec.path && !std::filesystem::is_directory(*spec.path, ignored))
     fail_user({.where = "data.path",
                .what = spec.path->string(),
                .why = "no such folder",
                .next = "name the folder of the set"});
 }
 
-void check_spec(const DataSpec& spec, const KnownSet& set) {
+void check_spec(const DataSpec& spec, const KnownSet& set, bool must_exist) {
   if (spec.sequence < 0 || (spec.sequence > 0 && !set.takes("sequence")))
     fail_user({.where = "data.sequence",
                .what = std::to_string(spec.sequence),
@@ -67,7 +69,7 @@ void check_spec(const DataSpec& spec, const KnownSet& set) {
                .what = "\"skip\"",
                .why = spec.name + " is read whole or not at all",
                .next = "leave it out"});
-  check_path(spec, set);
+  check_path(spec, set, must_exist);
   for (auto [key, value] : {std::pair{"data.train_limit", spec.train_limit}, {"data.test_limit", spec.test_limit}})
     if (value < 0)
       fail_user({.where = key,
@@ -82,22 +84,84 @@ void check_spec(const DataSpec& spec, const KnownSet& set) {
                .next = "name the folder that holds the data sets, or leave the option out"});
 }
 
-}  // namespace
-
-TaskData open_data(const DataSpec& spec) {
-  const KnownSet& set = known_set(spec.name);
-  check_spec(spec, set);
-  if (spec.path || set.origin != DataOrigin::searched) return set.open(spec, set, spec.path.value_or(""));
-  const auto searched = data_search_path(spec.data_dir);
-  if (auto folder = find_set(set, searched)) return set.open(spec, set, *folder);
-  if (set.stand_in)
-    return set.stand_in(spec, fmt::format(": no {} was found (trireme data get {} downloads it)", set.title, set.name));
+[[noreturn]] void fail_not_found(const KnownSet& set, const std::vector<std::filesystem::path>& searched) {
   std::vector<std::string> names;
   for (const auto& folder : searched) names.push_back(folder.string());
   fail_user({.where = set.title,
              .what = "not found",
              .why = fmt::format("searched {}", fmt::join(names, ", ")),
              .next = how_to_get(set)});
+}
+
+TaskData open_set(const DataSpec& spec, const KnownSet& set) {
+  if (spec.path || set.origin != DataOrigin::searched) return set.open(spec, set, spec.path.value_or(""));
+  const auto searched = data_search_path(spec.data_dir);
+  if (auto folder = find_set(set, searched)) return set.open(spec, set, *folder);
+  if (set.stand_in)
+    return set.stand_in(spec, fmt::format(": no {} was found (trireme data get {} downloads it)", set.title, set.name));
+  fail_not_found(set, searched);
+}
+
+/// Returns the file or folder that is not there, or the set's title where it was searched for; nullopt: the set is
+/// here, at least a part of it, or has a stand-in.
+std::optional<std::string> absent_part(const DataSpec& spec, const KnownSet& set) {
+  std::error_code ignored;
+  if (set.origin == DataOrigin::own_files) {
+    for (const auto* files : {&spec.train_files, &spec.test_files})
+      for (const auto& file : *files)
+        if (!std::filesystem::exists(file, ignored)) return file.string();
+    return std::nullopt;
+  }
+  if (spec.path) {
+    if (std::filesystem::is_directory(*spec.path, ignored)) return std::nullopt;
+    return spec.path->string();
+  }
+  if (set.origin != DataOrigin::searched || set.stand_in || find_set(set, data_search_path(spec.data_dir)))
+    return std::nullopt;
+  return set.title;
+}
+
+/// `missing`: keys of data.shape, and "task".
+[[noreturn]] void fail_unknown_shape(const KnownSet& set, const std::string& absent,
+                                     const std::vector<std::string>& missing) {
+  std::vector<std::string> keys, stated;
+  for (const std::string& key : missing) {
+    if (key == "task") stated.emplace_back("data.task = \"...\"");
+    else keys.push_back(key == "sample" ? "sample = [...]" : key + " = ...");
+  }
+  if (!keys.empty()) stated.push_back(fmt::format("data.shape = {{ {} }}", fmt::join(keys, ", ")));
+  fail_user({.where = absent,
+             .what = "not found",
+             .why = fmt::format("to predict without the data of \"{}\", their {} must be stated", set.name,
+                                fmt::join(missing, ", ")),
+             .next = fmt::format("write {}, or {}", fmt::join(stated, " and "),
+                                 set.origin == DataOrigin::searched ? how_to_get(set) : "correct the path")});
+}
+
+}  // namespace
+
+TaskData open_data(const DataSpec& spec) {
+  const KnownSet& set = known_set(spec.name);
+  check_spec(spec, set, /*must_exist=*/true);
+  TaskData data = open_set(spec, set);
+  if (spec.stated) check_as_stated(*spec.stated, *data.train, spec.train_limit, data.source);
+  return data;
+}
+
+TaskData open_data_or_shape(const DataSpec& spec) {
+  const KnownSet& set = known_set(spec.name);
+  const std::optional<std::string> absent = absent_part(spec, set);
+  if (!absent) return open_data(spec);
+  check_spec(spec, set, /*must_exist=*/false);
+  SetShape shape = set.shape ? set.shape(spec) : SetShape{};
+  if (!shape.task) shape.task = set.task;
+  std::vector<std::string> missing = complete(shape, spec.stated.value_or(StatedShape{}));
+  if (!shape.task) missing.insert(missing.begin(), "task");
+  if (!missing.empty()) fail_unknown_shape(set, *absent, missing);
+  shape.train = limited(spec.train_limit, shape.train);
+  shape.test = limited(spec.test_limit, shape.test);
+  return without_samples(shape, fmt::format("{} is not here; assumed{}: {}", *absent,
+                                            spec.stated ? ", as far as stated from data.shape" : "", in_words(shape)));
 }
 
 }  // namespace trireme

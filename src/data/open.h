@@ -9,6 +9,12 @@ namespace trireme {
 /// Opens the set. If it is not found, its stand-in is opened, if it has one, and TaskData::source says so. Otherwise it
 /// is a user error that lists the folders searched and the command that downloads the set. Also user errors: only some
 /// files of the set are found; the --data-dir does not exist.
+/// Also: the set is not as data.shape states.
 TaskData open_data(const DataSpec& spec);
+
+/// For predictions, which read no sample: opens the set if it is here. Otherwise returns data without samples
+/// (has_samples() is false), of the shape that is known of the set or that the experiment states; TaskData::source says
+/// what is assumed. User errors: as open_data of a set that is here; a shape that is neither known nor stated.
+TaskData open_data_or_shape(const DataSpec& spec);
 
 }  // namespace trireme

@@ -61,7 +61,7 @@ namespace {
 /// For regression: returns the mean of the first targets, as the region of all targets. Empty for other tasks.
 std::vector<double> target_offsets(const Dataset& set) {
   constexpr int64_t kSome = 64;
-  if (set.task() != LearningTask::regression || set.size() == 0) return {};
+  if (set.task() != LearningTask::regression || set.size() == 0 || !has_samples(set)) return {};
   std::vector<int64_t> first(size_t(std::min(kSome, set.size())));
   std::iota(first.begin(), first.end(), 0);
   const at::Tensor means = set.get(first, {}).target.to(at::kDouble).reshape({int64_t(first.size()), -1}).mean(0);

@@ -40,6 +40,18 @@ std::optional<fs::path> path_of(const ConfigTable& table, const char* key, const
   return folder / table.require_string(key);
 }
 
+StatedShape read_shape(const ConfigTable& table) {
+  StatedShape shape;
+  for (const int64_t size : table.get_ints("sample", {})) {
+    if (size < 1) table.fail("sample", "every dim has at least 1 entry", "write for example [3, 32, 32]");
+    shape.sample.push_back(size);
+  }
+  shape.classes = table.get_int("classes", 0, 1);
+  shape.vocabulary = table.get_int("vocabulary", 0, 1);
+  shape.train = table.get_int("train", 0, 1);
+  return shape;
+}
+
 }  // namespace
 
 DataSpec read_data(const ConfigTable& table, const fs::path& folder) {
@@ -60,6 +72,7 @@ DataSpec read_data(const ConfigTable& table, const fs::path& folder) {
   if (spec.sequence > kLongestSequence)
     table.fail("sequence", "no sample is that long", fmt::format("use at most {} tokens", kLongestSequence));
   if (spec.sequence > 0 && !set.takes("sequence")) table.fail("sequence", spec.name + " is not a text", "leave it out");
+  if (table.has("shape")) spec.stated = read_shape(table.table("shape"));
   if (set.read) set.read(table, folder, spec);
   return spec;
 }

@@ -25,6 +25,7 @@ constexpr double kAgainSeconds = 20;  // for layers that are measured again
 
 /// Returns the seconds per sample that a worker needs to get its share: loading it, or copying what was loaded ahead.
 double loading_seconds(const Experiment& experiment, const TaskData& data) {
+  if (!has_samples(*data.train)) return 0;
   // Loading runs beside the workers; a run's trace shows whether it keeps up.
   if (loading_threads_of(experiment, *data.train) > 0) return 0;
   const int64_t samples = std::min<int64_t>(experiment.batch, data.train->size());

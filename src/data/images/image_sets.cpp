@@ -167,6 +167,32 @@ TaskData image_task(const DataSpec& spec, ImageSplits splits, int64_t classes, c
   return task;
 }
 
+SetShape cifar_shape(int64_t classes) {
+  return {.task = LearningTask::classification,
+          .sample = {3, kCifarSide, kCifarSide},
+          .classes = classes,
+          .train = kCifarTrain,
+          .test = kCifarTest};
+}
+
+SetShape image_files_shape(const DataSpec& spec, ImageSize standard_size, int64_t classes, int64_t train,
+                           int64_t test) {
+  const ImageSize size = spec.image_size != ImageSize{} ? spec.image_size : standard_size;
+  return {.task = LearningTask::classification,
+          .sample = {3, size.height, size.width},
+          .classes = classes,
+          .train = train,
+          .test = test,
+          .decodes = true};
+}
+
+SetShape masks_shape(const DataSpec& spec, ImageSize standard_size, int64_t classes, int64_t train, int64_t test) {
+  SetShape shape = image_files_shape(spec, standard_size, classes, train, test);
+  shape.task = LearningTask::segmentation;
+  shape.target = {shape.sample[1], shape.sample[2]};
+  return shape;
+}
+
 TaskData open_cifar(const DataSpec& spec, const CifarFormat& format, const Normalization& normalization,
                     const fs::path& folder) {
   return image_task(spec, {read_cifar_train(folder, format), read_cifar_test(folder, format), kCifarTrain, kCifarTest},

@@ -44,6 +44,12 @@ TaskData image_task(const DataSpec& spec, ImageSplits splits, int64_t classes, c
 TaskData open_classes(const DataSpec& spec, const std::string& title, const std::filesystem::path& root,
                       const std::filesystem::path& test_folder, const SampleForm& form);
 
+/// KnownSet::shape of CIFAR's sets, and of sets of image files; 0: it depends on the files.
+SetShape cifar_shape(int64_t classes);
+SetShape image_files_shape(const DataSpec& spec, ImageSize standard_size, int64_t classes, int64_t train, int64_t test);
+/// The same for images with masks.
+SetShape masks_shape(const DataSpec& spec, ImageSize standard_size, int64_t classes, int64_t train, int64_t test);
+
 struct CifarFormat;
 TaskData open_cifar(const DataSpec& spec, const CifarFormat& format, const Normalization& normalization,
                     const std::filesystem::path& folder);

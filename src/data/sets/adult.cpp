@@ -38,7 +38,11 @@ KnownSet adult() {
               {{"adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d", 3974305},
                {"adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05", 2003153}}),
           .keys = {"on_error"},
-          .open = open_adult};
+          .open = open_adult,
+          .shape = [](const DataSpec&) {
+            return SetShape{
+                .task = LearningTask::classification, .sample = {108}, .classes = 2, .train = 32'561, .test = 16'281};
+          }};
 }
 
 }  // namespace trireme::sets

@@ -32,7 +32,15 @@ KnownSet california_housing() {
                        1423529,
                        {"https://raw.githubusercontent.com/ageron/data/main/housing/housing.csv"}}},
           .keys = {"on_error"},
-          .open = open_housing};
+          .open = open_housing,
+          .shape = [](const DataSpec&) {
+            return SetShape{.task = LearningTask::regression,
+                            .sample = {14},
+                            .target = {1},
+                            .classes = 1,
+                            .train = 16'512,
+                            .test = 4'128};
+          }};
 }
 
 }  // namespace trireme::sets

@@ -42,7 +42,10 @@ KnownSet camvid() {
               "testannot/",
           .keys = image_file_keys(),
           .read = read_image_keys,
-          .open = open_camvid};
+          .open = open_camvid,
+          .shape = [](const DataSpec& spec) {
+            return masks_shape(spec, {360, 480}, kCamvidClasses, 367, 233);  // as published
+          }};
 }
 
 }  // namespace trireme::sets

@@ -27,7 +27,8 @@ KnownSet cifar100() {
           .archived = true,
           .keys = augmented_image_keys(),
           .read = read_image_keys,
-          .open = open_cifar100};
+          .open = open_cifar100,
+          .shape = [](const DataSpec&) { return cifar_shape(100); }};
 }
 
 }  // namespace trireme::sets

@@ -87,7 +87,10 @@ KnownSet coco() {
           .advice = "unpack images and annotations of https://cocodataset.org: train2017/, val2017/, annotations/",
           .keys = image_file_keys(),
           .read = read_image_keys,
-          .open = open_coco};
+          .open = open_coco,
+          .shape = [](const DataSpec& spec) {
+            return masks_shape(spec, kCocoSize, 81, 118'287, 5'000);  // of 2017; 80 categories and background
+          }};
 }
 
 }  // namespace trireme::sets

@@ -65,7 +65,8 @@ KnownSet csv() {
           .keys = {"task", "target", "leave_out", "target_unit", "label_tail", "columns", "separator", "header",
                    "missing", "test_share", "on_error"},
           .read = read_csv_keys,
-          .open = open_csv};
+          .open = open_csv,
+          .shape = [](const DataSpec& spec) { return SetShape{.task = spec.table.columns.task}; }};
 }
 
 }  // namespace trireme::sets

@@ -36,7 +36,8 @@ KnownSet folder() {
           .advice = "name the folder that holds train/ and val/",
           .keys = image_file_keys(),
           .read = read_image_keys,
-          .open = open_folder};
+          .open = open_folder,
+          .shape = [](const DataSpec& spec) { return image_files_shape(spec, kFolderSize, 0, 0, 0); }};
 }
 
 }  // namespace trireme::sets

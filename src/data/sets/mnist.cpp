@@ -67,7 +67,14 @@ KnownSet mnist() {
                       mnist_file("t10k-labels-idx1-ubyte.gz", 4542,
                                  "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6")},
           .open = open_mnist,
-          .stand_in = open_digits};
+          .stand_in = open_digits,
+          .shape = [](const DataSpec&) {
+            return SetShape{.task = LearningTask::classification,
+                            .sample = {1, 28, 28},
+                            .classes = kMnistClasses,
+                            .train = 60'000,
+                            .test = 10'000};
+          }};
 }
 
 }  // namespace trireme::sets

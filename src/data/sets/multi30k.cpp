@@ -54,7 +54,8 @@ KnownSet multi30k() {
                {"test_2016_flickr.de.gz", "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8", 22890}}),
           .keys = keys(),
           .read = read_keys,
-          .open = open_multi30k};
+          .open = open_multi30k,
+          .shape = [](const DataSpec& spec) { return pairs_shape(spec, 29'000, 1'000); }};
 }
 
 }  // namespace trireme::sets

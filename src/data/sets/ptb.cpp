@@ -29,7 +29,8 @@ KnownSet ptb() {
                {"ptb.valid.txt", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", 399782},
                {"ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", 449945}}),
           .keys = {"sequence"},
-          .open = open_ptb};
+          .open = open_ptb,
+          .shape = [](const DataSpec& spec) { return stream_shape(spec, 929'589, 82'430, 10'000); }};
 }
 
 }  // namespace trireme::sets

@@ -2,6 +2,11 @@
 #include "data/text/text_sets.h"
 
 namespace trireme::sets {
+namespace {
+
+constexpr int64_t kWords = 14'831;  // different ones in train.tsv
+
+}  // namespace
 
 // The two classes of the Stanford Sentiment Treebank, whole sentences only (R. Socher et al., EMNLP 2013).
 KnownSet sst2() {
@@ -17,9 +22,11 @@ KnownSet sst2() {
                             {"test.tsv", "5e133ae65857bb44629508a8924531a1e4dd2d64f2a831507803512b4bb49043", 193650}}),
           .keys = sentence_keys(),
           .read = read_sentence_keys,
-          .open = [](const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
-            return open_sentences(spec, folder / "train.tsv", folder / "test.tsv", set.found_in(folder));
-          }};
+          .open =
+              [](const DataSpec& spec, const KnownSet& set, const std::filesystem::path& folder) {
+                return open_sentences(spec, folder / "train.tsv", folder / "test.tsv", set.found_in(folder));
+              },
+          .shape = [](const DataSpec& spec) { return sentences_shape(spec, 6'920, 1'821, 2, kWords); }};
 }
 
 }  // namespace trireme::sets

@@ -185,7 +185,11 @@ KnownSet tensors() {
           .origin = DataOrigin::own_files,
           .keys = {"task", "classes", "vocabulary"},
           .read = read_tensor_keys,
-          .open = open_tensors};
+          .open = open_tensors,
+          .shape = [](const DataSpec& spec) {
+            const TensorSpec& stated = spec.tensors;
+            return SetShape{.task = stated.task, .classes = stated.classes, .vocabulary = stated.vocabulary};
+          }};
 }
 
 }  // namespace trireme::sets

@@ -59,7 +59,8 @@ KnownSet text() {
           .origin = DataOrigin::own_files,
           .keys = sentence_keys(),
           .read = read_sentence_keys,
-          .open = open_plain_text};
+          .open = open_plain_text,
+          .shape = [](const DataSpec& spec) { return stream_shape(spec, 0, 0, 0); }};
 }
 
 }  // namespace trireme::sets

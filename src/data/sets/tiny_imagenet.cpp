@@ -25,7 +25,10 @@ KnownSet tiny_imagenet() {
           .advice = "unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip: train/<class>/, val/ and words.txt",
           .keys = image_file_keys(),
           .read = read_image_keys,
-          .open = open_tiny_imagenet};
+          .open = open_tiny_imagenet,
+          .shape = [](const DataSpec& spec) {
+            return image_files_shape(spec, kTinyImagenetSize, 200, 100'000, 10'000);  // as published
+          }};
 }
 
 }  // namespace trireme::sets

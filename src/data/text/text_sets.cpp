@@ -25,6 +25,17 @@ const std::vector<std::string> kTokenizers{"word", "13a", "character", "sentence
 
 bool is_pieces(const std::string& tokenizer) { return tokenizer.starts_with("sentencepiece"); }
 
+/// Returns the size of the vocabulary that make_tokenizer would make, special tokens included; 0: it depends on the
+/// text. `words`: different words of the text, without special tokens; 0: not known.
+int64_t size_of_vocabulary(const TextSpec& text, const std::string& standard, int64_t words) {
+  const std::string& kind = text.tokenizer.empty() ? standard : text.tokenizer;
+  if (text.model) return 0;
+  if (is_pieces(kind)) return text.vocabulary > 0 ? text.vocabulary : kDefaultPieces;
+  if (kind != "word" || text.lower || text.min_count > 1 || words == 0) return 0;
+  const int64_t all = words + kSpecialTokens;
+  return text.vocabulary > 0 ? std::min(text.vocabulary, all) : all;
+}
+
 std::string counted(int64_t n, const char* what) { return n == 0 ? "" : fmt::format(", {} {}", with_commas(n), what); }
 
 }  // namespace
@@ -70,6 +81,46 @@ TaskData stream_task(const DataSpec& spec, std::vector<int32_t> train_tokens, st
                       std::make_shared<TextStream>(std::move(test_tokens), vocabulary, window),
                       fmt::format("{}, {} different tokens, sequences of {}", title, with_commas(vocabulary), window),
                       "sequences", notes);
+}
+
+SetShape stream_shape(const DataSpec& spec, int64_t train, int64_t test, int64_t vocabulary) {
+  const int64_t window = spec.sequence > 0 ? spec.sequence : kDefaultSequence;
+  const auto samples = [&](int64_t tokens) { return tokens > 0 ? (tokens - 1) / window : 0; };
+  return {.task = LearningTask::language,
+          .sample = {window},
+          .target = {window},
+          .classes = vocabulary,
+          .vocabulary = vocabulary,
+          .train = samples(train),
+          .test = samples(test),
+          .tokens = true,
+          .is_stream = true};
+}
+
+SetShape sentences_shape(const DataSpec& spec, int64_t train, int64_t test, int64_t classes, int64_t words) {
+  const int64_t length = spec.sequence > 0 ? spec.sequence : kDefaultSentence;
+  return {.task = LearningTask::classification,
+          .sample = {length},
+          .classes = classes,
+          .vocabulary = size_of_vocabulary(spec.text, "word", words),
+          .train = train,
+          .test = test,
+          .padded = {length, 0},
+          .tokens = true};
+}
+
+SetShape pairs_shape(const DataSpec& spec, int64_t train, int64_t test) {
+  const int64_t length = spec.sequence > 0 ? spec.sequence : kDefaultTranslation;
+  const int64_t vocabulary = size_of_vocabulary(spec.text, "sentencepiece", 0);
+  return {.task = LearningTask::translation,
+          .sample = {2 * length},
+          .target = {length},
+          .classes = vocabulary,
+          .vocabulary = vocabulary,
+          .train = train,
+          .test = test,
+          .padded = {length, length},
+          .tokens = true};
 }
 
 TaskData open_sentences(const DataSpec& spec, const fs::path& train_file, const fs::path& test_file,

@@ -35,6 +35,12 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const DataSpec& spec, const std:
 TaskData stream_task(const DataSpec& spec, std::vector<int32_t> train_tokens, std::vector<int32_t> test_tokens,
                      int64_t vocabulary, const std::string& title, const std::string& notes = "");
 
+/// KnownSet::shape of texts under the spec's length of samples and vocabulary. `train`, `test`: tokens of a stream,
+/// sentences, or pairs; 0: it depends on the files. `words`: different words of the training text, 0 likewise.
+SetShape stream_shape(const DataSpec& spec, int64_t train, int64_t test, int64_t vocabulary);
+SetShape sentences_shape(const DataSpec& spec, int64_t train, int64_t test, int64_t classes, int64_t words);
+SetShape pairs_shape(const DataSpec& spec, int64_t train, int64_t test);
+
 /// Opens a file of lines "label<tab>sentence" for each split. User errors: those of the reader; a single label.
 TaskData open_sentences(const DataSpec& spec, const std::filesystem::path& train_file,
                         const std::filesystem::path& test_file, const std::string& title);
