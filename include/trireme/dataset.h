@@ -54,6 +54,8 @@ class Dataset {
   virtual Samples get(std::span<const int64_t> indices, const Draw& draw) const = 0;
 };
 
+struct InputForm;
+
 /// A training set and a test set, and their origin in words ("MNIST, /data/mnist" or "generated digits: no MNIST was
 /// found").
 struct TaskData {
@@ -61,6 +63,8 @@ struct TaskData {
   std::shared_ptr<const Dataset> test;
   std::string source;
   bool generated = false;
+  /// How raw values become samples, for run folders and exported models; null: samples are raw values.
+  std::shared_ptr<const InputForm> inputs = {};
 };
 
 /// What an experiment's [data] table says to the data set that it names.

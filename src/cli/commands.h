@@ -165,6 +165,7 @@ struct ExportOptions {
   /// "safetensors", "torchscript", "onnx"; empty: by the extension of `out`, otherwise safetensors.
   std::string format;
   std::filesystem::path out;  ///< empty: the model's name in the working folder
+  bool raw = false;           ///< the model takes raw values (model/input_form.h), not normalised ones
 };
 /// Writes a trained, a downloaded or an untrained model in a format for other programs.
 int run_export(const ExportOptions& options);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/child.h"
+#include "cli/column_table.h"
 #include "cli/commands.h"
 #include "cli/described_devices.h"
 #include "cli/experiment_header.h"
@@ -124,10 +125,13 @@ class Comparison {
   ForkServer& forks_;
 };
 
-void say_what_runs(const RunSpec& experiment, const ExperimentResult& result, Progress& progress) {
+void say_what_runs(const RunSpec& experiment, const TaskData& data, const ExperimentResult& result,
+                   Progress& progress) {
   progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, result.batch,
                            result.precision, result.seed));
   progress.say(fmt::format("data: {}", result.data_source));
+  if (data.inputs)
+    for (const std::string& line : column_table(*data.inputs)) progress.say(line);
   for (const std::string& line : result.initial_values) progress.say(line);
   progress.say(fmt::format("machine: {}", result.machine));
   for (const std::string& note : experiment.model_findings.notes)
@@ -232,7 +236,8 @@ int run_compare(const CompareOptions& options) {
   });
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
                    options.experiment.out ? IfExists::refuse : IfExists::pick_another);
-  say_what_runs(experiment, result, progress);
+  if (data.inputs) folder.write_inputs(*data.inputs);
+  say_what_runs(experiment, data, result, progress);
   std::optional<Predictions> predictions;
   if (options.predict ||
       std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {

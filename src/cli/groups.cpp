@@ -25,7 +25,8 @@ const std::vector<Group>& groups_of_options() {
        {"-n", "--hosts", "--interface", "--port", "--ssh", "--no-bind", "--print", "--restarts", "--restart-after",
         "--clients", "--clients-at-least", "--client", "--spawn", "--listen", "--token-file"}},
       {"Output",
-       {"--out", "--output", "--format", "--json", "--details", "--messages", "--program", "--worker", "--columns"}},
+       {"--out", "--output", "--format", "--inputs", "--json", "--details", "--messages", "--program", "--worker",
+        "--columns"}},
       {"Options", {}},
   };
   return groups;

@@ -233,6 +233,11 @@ void add_export(CLI::App& app, trireme::ExportOptions& o) {
                    "otherwise safetensors)")
       ->check(CLI::IsMember({"safetensors", "torchscript", "onnx"}));
   verb->add_option("-o,--output", o.out, "file to write (default: the model's name in the working folder)");
+  verb->add_option_function<std::string>(
+          "--inputs", [&o](const std::string& inputs) { o.raw = inputs == "raw"; },
+          "what torchscript and onnx take: normalised values as in training (default), or raw ones, bytes of images or "
+          "a table's columns (docs/export.md)")
+      ->check(CLI::IsMember({"normalised", "raw"}));
 }
 
 /// The verbs of `trireme data`.

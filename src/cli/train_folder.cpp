@@ -11,6 +11,7 @@
 #include "base/json_file.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/column_table.h"
 #include "cli/experiment_header.h"
 #include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
@@ -146,6 +147,8 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
   Progress progress;
   for (const std::string& note : show.notes) progress.say(note);
   if (data.generated) progress.say("data: " + data.source);
+  if (data.inputs)
+    for (const std::string& line : column_table(*data.inputs)) progress.say(line);
   for (const std::string& note : experiment.model_findings.notes)
     progress.say(fmt::format("{}: {}", experiment.model_name, note));
   if (model.initial_values())
@@ -189,6 +192,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   RunFolder folder(options.experiment.out.value_or(default_run_path(subject.experiment.name, result.started)),
                    if_exists);
   if (show.plan) folder.write_plan(plan_text(*show.plan, subject.model));
+  if (subject.data.inputs) folder.write_inputs(*subject.data.inputs);
   if (!show.initial_values.empty()) result.initial_values = show.initial_values;
   if (show.describe) show.describe(result);
   if (show.on_folder) show.on_folder(folder.path());

@@ -118,6 +118,8 @@ void RunFolder::finish(const ExperimentResult& result) {
 
 void RunFolder::write_plan(std::string_view text) { write_file_atomically(path_ / "plan.json", text); }
 
+void RunFolder::write_inputs(const InputForm& inputs) { write_json_file(path_ / kInputsFile, to_json(inputs)); }
+
 void RunFolder::open_metrics() {
   if (!metrics_) metrics_ = std::make_unique<AppendFile>(path_ / "metrics.jsonl");
   if (!events_) events_ = std::make_unique<EventWriter>(path_);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "model/input_form.h"
 #include "report/files.h"
 #include "report/tensorboard.h"
 #include "train/observer.h"
@@ -44,6 +45,9 @@ class RunFolder : public TrainObserver {
 
   /// Writes plan.json. `text` is in the plan's own format.
   void write_plan(std::string_view text);
+
+  /// Writes inputs.json: how raw values become the samples' data.
+  void write_inputs(const InputForm& inputs);
 
   void on_step(const StepReport& report) override;
   void on_evaluation(const EvaluationPoint& point) override;

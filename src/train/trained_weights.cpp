@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/memory.h"
 #include "base/text.h"
 #include "model/weights/file_shapes.h"
@@ -107,10 +109,12 @@ int64_t bytes_of_weights(const Model& model, Precision precision) {
   return values * int64_t(c10::elementSize(master_type(precision)));
 }
 
-Weights weights_for_file(const std::optional<ModelSpec>& spec, const Model& model, const TensorMap& weights) {
+Weights weights_for_file(const std::optional<ModelSpec>& spec, const Model& model, const TensorMap& weights,
+                         const InputForm* inputs) {
   // Hugging Face's loaders require the format: "pt" means PyTorch's shapes.
   Weights file{.tensors = in_file_shapes(model, weights), .metadata = {{"format", "pt"}}};
   if (spec) file.metadata[kModelKey] = to_text(*spec);
+  if (inputs) file.metadata[kInputsKey] = to_json(*inputs).dump();
   return file;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/mutex.h"
 #include "experiment/experiment.h"
+#include "model/input_form.h"
 #include "runtime/worker.h"
 #include "trireme/model.h"
 
@@ -64,7 +65,8 @@ class TrainedWeights {
 int64_t bytes_of_weights(const Model& model, Precision precision);
 
 /// Returns the weights in the form for files: PyTorch's names and shapes, with metadata that describe the model if it
-/// is in the zoo.
-Weights weights_for_file(const std::optional<ModelSpec>& spec, const Model& model, const TensorMap& weights);
+/// is in the zoo, and how raw values become its data (`inputs`; may be null).
+Weights weights_for_file(const std::optional<ModelSpec>& spec, const Model& model, const TensorMap& weights,
+                         const InputForm* inputs = nullptr);
 
 }  // namespace trireme

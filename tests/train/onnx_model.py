@@ -8,7 +8,7 @@ import struct
 import torch
 from torch.nn import functional as F
 
-FLOAT, INT64, BOOL = 1, 7, 9
+FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11
 
 
 def fields(data):
@@ -54,7 +54,7 @@ def read_tensor(data):
             name = value.decode()
         elif number == 9:
             raw = value
-    torch_type = {FLOAT: torch.float32, INT64: torch.int64, BOOL: torch.bool}[dtype]
+    torch_type = {FLOAT: torch.float32, DOUBLE: torch.float64, INT64: torch.int64, BOOL: torch.bool}[dtype]
     tensor = torch.frombuffer(bytearray(raw), dtype=torch_type) if raw else torch.empty(0, dtype=torch_type)
     tensor = tensor.reshape(dims)
     return name, tensor.double() if dtype == FLOAT else tensor
@@ -79,7 +79,10 @@ class Model:
 
     def __init__(self, path):
         with open(path, "rb") as file:
-            graph = next(value for number, value in fields(file.read()) if number == 7)
+            content = file.read()
+        graph = next(value for number, value in fields(content) if number == 7)
+        entries = [dict(fields(value)) for number, value in fields(content) if number == 14]
+        self.metadata = {entry[1].decode(): entry[2].decode() for entry in entries}
         self.nodes, self.initializers, self.inputs = [], {}, []
         for number, value in fields(graph):
             if number == 1:
@@ -204,14 +207,14 @@ def pad(x, pads):
 
 OPERATORS = {
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "MatMul": torch.matmul, "Equal": torch.eq,
-    "Not": torch.logical_not,
+    "Not": torch.logical_not, "IsNaN": torch.isnan,
     "Where": torch.where, "Max": torch.maximum, "Erf": torch.erf, "Tanh": torch.tanh, "Sqrt": torch.sqrt, "Sigmoid": torch.sigmoid,
     "Relu": torch.relu, "Identity": lambda x: x, "Transpose": lambda x, perm: x.permute(perm), "Reshape": reshape, "Unsqueeze": unsqueeze,
     "Squeeze": squeeze, "Slice": slices, "Gather": gather, "ReduceSum": reduce_sum,
     "Concat": lambda *x, axis: torch.cat(x, axis), "Flatten": lambda x, axis: x.flatten(axis),
     "Shape": lambda x, start, end: torch.tensor(x.shape[start:end]),
     "Expand": lambda x, sizes: x.expand(torch.broadcast_shapes(x.shape, sizes.tolist())),
-    "Cast": lambda x, to: {FLOAT: x.double}[to](), "Clip": lambda x, low, high: x.clamp(low.item(), high.item()),
+    "Cast": lambda x, to: {FLOAT: x.double, DOUBLE: x.double}[to](), "Clip": lambda x, low, high: x.clamp(low.item(), high.item()),
     "HardSigmoid": lambda x, alpha, beta: (alpha * x + beta).clamp(0, 1), "HardSwish": lambda x: x * (x / 6 + 0.5).clamp(0, 1),
     "ReduceMean": lambda x, axes, keepdims: x.mean(axes, keepdim=bool(keepdims)), "Softmax": lambda x, axis: x.softmax(axis),
     "ArgMax": lambda x, axis, keepdims: torch.where(x == x.amax(axis, keepdim=True), torch.arange(x.size(axis)), x.size(axis)).amin(axis),

@@ -30,6 +30,10 @@ const Normalization& imagenet_normalization() {
   return normalization;
 }
 
+std::shared_ptr<const InputForm> inputs_of(const Normalization& normalization) {
+  return std::make_shared<const InputForm>(InputForm{.mean = normalization.mean, .deviation = normalization.deviation});
+}
+
 SampleForm without_augmentation(SampleForm form) {
   form.augmentation = {};
   return form;
@@ -164,6 +168,7 @@ TaskData image_task(const DataSpec& spec, ImageSplits splits, int64_t classes, c
   task.source = title + used_part(train.count(), whole_train, test.count(), whole_test);
   task.train = std::make_shared<ImageDataset>(std::move(train), classes, normalization, augmentation);
   task.test = std::make_shared<ImageDataset>(std::move(test), classes, normalization);
+  task.inputs = inputs_of(normalization);
   return task;
 }
 
@@ -219,6 +224,7 @@ TaskData open_classes(const DataSpec& spec, const std::string& title, const fs::
   task.source += check_files(spec, "training images", train) + check_files(spec, "test images", test);
   task.train = std::make_shared<FolderDataset>(std::move(train), form);
   task.test = std::make_shared<FolderDataset>(std::move(test), without_augmentation(form));
+  task.inputs = inputs_of(form.normalization);
   return task;
 }
 
@@ -235,6 +241,7 @@ TaskData open_masks(const DataSpec& spec, const std::string& source, const fs::p
       used_part(limited(spec.train_limit, whole_train), whole_train, limited(spec.test_limit, whole_test), whole_test);
   task.train = std::make_shared<SegmentationDataset>(splits.train, std::move(train), classes, form);
   task.test = std::make_shared<SegmentationDataset>(splits.test, std::move(test), classes, without_augmentation(form));
+  task.inputs = inputs_of(form.normalization);
   return task;
 }
 

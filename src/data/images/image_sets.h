@@ -10,6 +10,7 @@
 #include "data/data_spec.h"
 #include "data/images/image_dataset.h"
 #include "data/images/masked_images.h"
+#include "model/input_form.h"
 #include "trireme/config.h"
 #include "trireme/dataset.h"
 

@@ -128,6 +128,7 @@ void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t
     else if (on_error == OnError::fail) number_at(table, row, column);  // throws
   }
   if (values.empty()) return;
+  fitted.missing = missing;
   fitted.has_missing = missing > 0;
   fitted.median = median_of(values);
   const double count = static_cast<double>(values.size()) + static_cast<double>(missing);
@@ -149,7 +150,7 @@ void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t
 void fit_categories(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t column) {
   std::set<std::string, std::less<>> values;
   for (const int64_t row : rows) {
-    if (table.is_missing(row, column)) fitted.has_missing = true;
+    if (table.is_missing(row, column)) ++fitted.missing;
     else if (const std::string_view value = table.field(row, column); !values.contains(value)) values.emplace(value);
     if (static_cast<int64_t>(values.size()) > TableEncoder::kMaxCategories)
       fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
@@ -157,6 +158,7 @@ void fit_categories(FittedColumn& fitted, const CsvTable& table, Rows rows, int6
                  .why = "a categorical column becomes one feature per value",
                  .next = "leave the column out, or state it to be numeric if it is"});
   }
+  fitted.has_missing = fitted.missing > 0;
   fitted.categories.assign(values.begin(), values.end());
 }
 
@@ -294,6 +296,14 @@ std::vector<int64_t> TableEncoder::places_in(const CsvTable& table) const {
                  .next = "leave it out of the file, or name it in leave_out"});
   }
   return places;
+}
+
+InputForm TableEncoder::form() const {
+  return {.columns = columns_,
+          .left_out = options_.left_out,
+          .target = target_,
+          .target_unit = options_.target_unit,
+          .labels = labels_};
 }
 
 /// Throws BadRow.

@@ -19,11 +19,10 @@
 #include <vector>
 
 #include "data/tables/csv.h"
+#include "model/input_form.h"
 #include "trireme/model.h"
 
 namespace trireme {
-
-enum class ColumnKind { numeric, categorical };
 
 struct TableOptions {
   std::string target = {};  ///< the column to predict; empty: the last
@@ -39,20 +38,6 @@ struct TableOptions {
 
 /// Returns the finite decimal number that the whole of `text` represents; nullopt if it does not.
 std::optional<double> parse_number(std::string_view text);
-
-/// The properties of a column, learned from the training rows.
-struct FittedColumn {
-  std::string name;
-  ColumnKind kind = ColumnKind::numeric;
-  double median = 0, mean = 0, deviation = 1;  ///< of numbers; mean and deviation with missing values replaced
-  bool has_missing = false;
-  std::vector<std::string> categories = {};  ///< in byte order
-  int64_t first_feature = 0;
-
-  int64_t features() const {
-    return has_missing + (kind == ColumnKind::numeric ? 1 : static_cast<int64_t>(categories.size()));
-  }
-};
 
 /// Learns from training rows how columns become numbers. Immutable; thread-safe.
 class TableEncoder {
@@ -82,6 +67,8 @@ class TableEncoder {
   LearningTask task() const { return task_; }
   /// Number of labels; 1 for regression.
   int64_t classes() const { return task_ == LearningTask::regression ? 1 : static_cast<int64_t>(labels_.size()); }
+  /// Returns all that raw rows need to become samples.
+  InputForm form() const;
   const std::vector<std::string>& labels() const { return labels_; }           ///< in byte order: the classes
   const std::vector<std::string>& feature_names() const { return features_; }  ///< "age", "age missing", "sex = Male"
 

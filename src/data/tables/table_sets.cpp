@@ -62,6 +62,7 @@ TaskData make_tables(TableSplit train, TableSplit test, const TableOptions& opti
   task.source += counted(tested.unknown_categories, "test value", " that no training row has");
   task.train = std::make_shared<TensorDataset>(learned.data, learned.target, encoder.task(), encoder.classes());
   task.test = std::make_shared<TensorDataset>(tested.data, tested.target, encoder.task(), encoder.classes());
+  task.inputs = std::make_shared<const InputForm>(encoder.form());
   return task;
 }
 

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-void write_onnx(const std::filesystem::path& path, const Model&, const TensorMap&) {
+void write_onnx(const std::filesystem::path& path, const Model&, const TensorMap&, const InputForm*, bool) {
   fail_user({.where = path.string(),
              .what = "cannot be written",
              .why = "this Trireme was built without libonnx",

@@ -12,11 +12,14 @@ constexpr int64_t kOperatorSet = 17;
 static_assert(OnnxWriter::kFloat == onnx::TensorProto::FLOAT);
 constexpr int64_t kFormatVersion = 8;  // the newest version that belongs to that operator set
 
-void fill(onnx::TensorProto* proto, const std::string& name, const at::Tensor& tensor) {
-  const at::Tensor plain = (tensor.is_floating_point() ? tensor.to(at::kFloat) : tensor).contiguous();
+/// Floating tensors become float32, or float64 if `precise`.
+void fill(onnx::TensorProto* proto, const std::string& name, const at::Tensor& tensor, bool precise = false) {
+  const at::ScalarType number = precise ? at::kDouble : at::kFloat;
+  const at::Tensor plain = (tensor.is_floating_point() ? tensor.to(number) : tensor).contiguous();
   proto->set_name(name);
   switch (plain.scalar_type()) {
     case at::kFloat: proto->set_data_type(onnx::TensorProto::FLOAT); break;
+    case at::kDouble: proto->set_data_type(onnx::TensorProto::DOUBLE); break;
     case at::kLong: proto->set_data_type(onnx::TensorProto::INT64); break;
     case at::kBool: proto->set_data_type(onnx::TensorProto::BOOL); break;
     default: check_internal(false, "graphs hold floats, integers and truth values");
@@ -68,6 +71,12 @@ std::string OnnxGraph::add(const char* operation, std::vector<std::string> input
 std::string OnnxGraph::constant(const at::Tensor& value) {
   const std::string name = unique(layer_ + "/constant");
   fill(graph_.add_initializer(), name, value);
+  return name;
+}
+
+std::string OnnxGraph::precise_constant(const std::vector<double>& values, const Shape& shape) {
+  const std::string name = unique(layer_ + "/constant");
+  fill(graph_.add_initializer(), name, at::tensor(values, at::kDouble).view(shape), /*precise=*/true);
   return name;
 }
 

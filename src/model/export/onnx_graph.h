@@ -24,6 +24,8 @@ class OnnxGraph final : public OnnxWriter {
   using OnnxWriter::constant;
   std::string constant(const at::Tensor& value) override;
   std::string weight(const std::string& name) override;
+  /// As constant(), in float64.
+  std::string precise_constant(const std::vector<double>& values, const Shape& shape);
 
   /// Adds the nodes of one layer. Returns the name of its output. Throws fail_export's error.
   std::string add_layer(const Vertex& vertex, std::vector<std::string> inputs);

@@ -8,8 +8,10 @@
 
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "model/export/script_source.h"
@@ -62,13 +64,79 @@ Module script_module(const Model& model, const TensorMap& weights) {
   return module;
 }
 
-void save(const Module& module, const std::filesystem::path& path) {
+// Constants are on the CPU; they go where the data are. `input_float` and `input_type` are there for their dtypes.
+constexpr const char* kRawImages = R"(def forward(self, data):
+    mean = self.input_mean.to(data.device)
+    numbers = (data.to(mean.dtype) / 255.0 - mean) / self.input_deviation.to(data.device)
+    return self.model.forward(numbers.to(self.input_float.dtype).to(self.input_type.dtype))
+)";
+
+constexpr const char* kRawTable = R"(def forward(self, data):
+    mean = self.input_mean.to(data.device)
+    x = torch.index_select(data.to(mean.dtype), 1, self.input_column.to(data.device))
+    missing = torch.isnan(x)
+    number = (torch.where(missing, self.input_median.to(data.device), x) - mean) / self.input_deviation.to(data.device)
+    mark = torch.where(self.input_is_category.to(data.device), x == self.input_code.to(data.device), missing)
+    numbers = torch.where(self.input_is_number.to(data.device), number, mark.to(mean.dtype))
+    return self.model.forward(numbers.to(self.input_float.dtype).to(self.input_type.dtype))
+)";
+
+at::Tensor tensor_of(const std::vector<double>& values) { return at::tensor(values, at::kDouble); }
+at::Tensor truths(const std::vector<int64_t>& values) { return at::tensor(values, at::kLong).to(at::kBool); }
+
+/// Returns a module that gives `model` the numbers that raw values become. Constants are attributes, not buffers: they
+/// are no part of the state_dict.
+Module with_raw_inputs(const Module& model, const InputForm& form, at::ScalarType type) {
+  Module module("__torch__.trireme.RawModel", model._ivalue()->compilation_unit(), /*shouldMangle=*/true);
+  module.register_attribute("training", c10::BoolType::get(), false);
+  module.register_module("model", model);
+  const auto keep = [&](const char* name, const at::Tensor& tensor) {
+    module.register_attribute(fmt::format("input_{}", name), c10::TensorType::get(), tensor);
+  };
+  keep("type", at::empty({0}, type));
+  keep("float", at::empty({0}, at::kFloat));
+  if (form.is_table()) {
+    const TableFeatures all = features_of(form);
+    keep("column", at::tensor(all.column, at::kLong));
+    keep("median", tensor_of(all.median));
+    keep("mean", tensor_of(all.mean));
+    keep("deviation", tensor_of(all.deviation));
+    keep("code", tensor_of(all.code));
+    keep("is_number", truths(all.is_number));
+    keep("is_category", truths(all.is_category));
+  } else {
+    keep("mean", tensor_of(form.mean).view({-1, 1, 1}));
+    keep("deviation", tensor_of(form.deviation).view({-1, 1, 1}));
+  }
+  try {
+    module.define(form.is_table() ? kRawTable : kRawImages);
+  } catch (const std::exception& error) {
+    check_internal(false, fmt::format("libtorch takes the source of raw inputs: {}", error.what()));
+  }
+  return module;
+}
+
+void save(const Module& model, const InputForm* inputs, bool raw, at::ScalarType type,
+          const std::filesystem::path& path) {
+  torch::jit::ExtraFilesMap extra;
+  if (inputs) extra[kInputsKey] = to_json(*inputs).dump();
+  const Module module = inputs && raw ? with_raw_inputs(model, *inputs, type) : model;
   AtomicFile file(path);
-  torch::jit::ExportModule(module, [&](const void* bytes, size_t size) {
-    file.write({static_cast<const char*>(bytes), size});
-    return size;
-  });
+  torch::jit::ExportModule(
+      module,
+      [&](const void* bytes, size_t size) {
+        file.write({static_cast<const char*>(bytes), size});
+        return size;
+      },
+      extra);
   file.commit();
+}
+
+/// Returns the dtype of the data that a module with these weights takes.
+at::ScalarType type_of(const TensorMap& weights) {
+  for (const auto& [name, tensor] : weights)
+    if (tensor.is_floating_point()) return tensor.scalar_type();
+  return at::kFloat;
 }
 
 void give(const TensorMap& weights, const TensorMap& to, const std::filesystem::path& source) {
@@ -87,19 +155,22 @@ void give(const TensorMap& weights, const TensorMap& to, const std::filesystem::
 
 }  // namespace
 
-void write_torchscript(const std::filesystem::path& path, const Model& model, const TensorMap& weights) {
-  save(script_module(model, weights), path);
+void write_torchscript(const std::filesystem::path& path, const Model& model, const TensorMap& weights,
+                       const InputForm* inputs, bool raw) {
+  save(script_module(model, weights), inputs, raw, type_of(weights), path);
 }
 
 void write_torchscript(const std::filesystem::path& path, const std::filesystem::path& source, const Model& model,
-                       const TensorMap& weights) {
+                       const TensorMap& weights, const InputForm* inputs, bool raw) {
   const torchscript::ScriptFile file = torchscript::load_script(source);
   const TensorMap in_file = in_file_shapes(model, weights);
   give(in_file, file.parameters, source);
   give(in_file, file.buffers, source);
   Module module = *file.module;  // the same object, not a copy
   module.eval();
-  save(module, path);
+  TensorMap numbers = file.parameters;
+  numbers.insert(file.buffers.begin(), file.buffers.end());
+  save(module, inputs, raw, type_of(numbers), path);
 }
 
 }  // namespace trireme

@@ -236,7 +236,8 @@ void hand_out_weights(const Run& run, const RunEnding& ending, TrainObserver& ob
   std::string obstacle = obstacle_to_saving(run, ending);
   try {
     if (obstacle.empty())
-      observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.trained_weights()));
+      observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.trained_weights(),
+                                           run.data.inputs.get()));
   } catch (const std::exception& error) {
     obstacle = first_line(error);
   }
