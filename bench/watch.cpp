@@ -22,11 +22,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/median.h"
 #include "comm/flight_recorder.h"
 #include "comm/gloo/gloo.h"
 
 namespace {
 
+using trireme::median;
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kParameters = 11'200'000;  // ResNet-18
@@ -34,11 +36,6 @@ constexpr int64_t kSmall = 1'000;            // elements
 constexpr int kCalls = 2'000;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 int free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);

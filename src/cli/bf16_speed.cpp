@@ -12,6 +12,7 @@
 
 #include "base/json_file.h"
 #include "base/machine.h"
+#include "base/median.h"
 #include "base/seconds.h"
 
 namespace trireme {
@@ -21,11 +22,6 @@ constexpr const char* kFile = "bf16-speed.json";
 constexpr int64_t kSize = 256;  // of square matrices: milliseconds also without instructions for bfloat16
 constexpr double kSecondsToMeasure = 0.5;
 constexpr size_t kFewest = 3;
-
-double median(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
-}
 
 double seconds_of_product(const at::Tensor& factor) {
   const double begin = steady_seconds();

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/machine.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "runtime/worker_threads.h"
@@ -101,7 +102,7 @@ void run_split_round(Probes& probes, std::vector<Times>& times) {
     if (splits(i)) times[i].backward_weight.push_back(probes[i]->backward_weight());
 }
 
-double median(const std::vector<double>& values) { return values.empty() ? 0.0 : spread_of(values).median; }
+double median_or_zero(const std::vector<double>& values) { return values.empty() ? 0.0 : median(values); }
 
 int64_t kept_bytes(const LayerMemory& m, const ProbeCall& call) {
   int64_t inputs = 0;
@@ -193,7 +194,7 @@ class Turn {
       const Times& times = of_rank[pass][i];
       for (size_t r = 0; r < times.forward.size(); ++r) seconds.push_back(times.forward[r] + times.backward[r]);
     }
-    return median(seconds);
+    return median_or_zero(seconds);
   }
 
   /// The parts of a backward, from their ratio to the whole in the same pass, so that they are consistent with the
@@ -204,11 +205,11 @@ class Turn {
     for (size_t pass = 0; pass < alone_.size(); ++pass) {
       const Times& times = alone_[pass][i];
       if (times.backward_input.empty() || backward_of_pass[pass] <= 0) continue;
-      input.push_back(median(times.backward_input) / backward_of_pass[pass]);
-      weight.push_back(median(times.backward_weight) / backward_of_pass[pass]);
+      input.push_back(median_or_zero(times.backward_input) / backward_of_pass[pass]);
+      weight.push_back(median_or_zero(times.backward_weight) / backward_of_pass[pass]);
     }
     result.backward_input = result.backward.median * (input.empty() ? 1 : median(input));
-    result.backward_weight = result.backward.median * median(weight);
+    result.backward_weight = result.backward.median * median_or_zero(weight);
   }
 
   std::span<const ProbeSetting> settings_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/median.h"
 #include "base/units.h"
 #include "trireme/error.h"
 
@@ -30,13 +31,6 @@ constexpr int kMostSuspicions = 4;
 constexpr int kMostDisappointments = 3;
 /// Slownesses are rounded to multiples of this, so that plans have readable speeds.
 constexpr double kSlownessStep = 0.1;
-
-double median(std::vector<double> values, size_t middle) {
-  std::nth_element(values.begin(), values.begin() + std::ptrdiff_t(middle), values.end());
-  return values[middle];
-}
-
-double median(const std::vector<double>& values) { return median(values, values.size() / 2); }
 
 bool differ(double a, double b, double relatively) { return std::abs(a - b) > relatively * b; }
 
@@ -142,7 +136,7 @@ void PlanAdapter::compare_workers() {
   for (size_t r = 0; r < compute_.size(); ++r)
     if (expected_compute_[r] > kLeastCompute * expected_) factors.push_back(compute_[r] / expected_compute_[r]);
   if (factors.empty()) return;
-  pace_ = median(factors, (factors.size() - 1) / 2);
+  pace_ = nth_least(factors, (factors.size() - 1) / 2);
   const double bound = std::log(1 + (confirmed_ ? options_.unequal : std::max(options_.unequal, kWorkerError)));
   for (size_t r = 0; r < compute_.size(); ++r) {
     const bool counts = expected_compute_[r] > kLeastCompute * expected_ && pace_ > 0 && compute_[r] > 0;

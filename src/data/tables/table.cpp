@@ -9,6 +9,7 @@
 #include <limits>
 #include <set>
 
+#include "base/median.h"
 #include "base/text.h"
 #include "data/source_words.h"
 #include "trireme/error.h"
@@ -112,13 +113,6 @@ ColumnKind kind_of(const CsvTable& table, Rows rows, int64_t column, const Table
   return ColumnKind::numeric;
 }
 
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
 void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t column, OnError on_error) {
   std::vector<double> values;
   int64_t missing = 0;
@@ -130,7 +124,7 @@ void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t
   if (values.empty()) return;
   fitted.missing = missing;
   fitted.has_missing = missing > 0;
-  fitted.median = median_of(values);
+  fitted.median = median(values);
   const double count = static_cast<double>(values.size()) + static_cast<double>(missing);
   double sum = fitted.median * static_cast<double>(missing), squares = 0;
   for (const double v : values) sum += v;
