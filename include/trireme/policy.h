@@ -220,6 +220,12 @@ class UpdatePolicy {
   /// True if replicas write to shared memory without an exchange. Only threads of one process can; links have no
   /// effect.
   virtual bool shares_memory() const { return false; }
+  /// Why a run cannot end after a given number of steps, and what to do instead.
+  struct StepsRefusal {
+    std::string why, next;
+  };
+  /// Set if a run under this policy cannot end after `steps` steps. `name`: the policy as the user calls it.
+  virtual std::optional<StepsRefusal> refuses_steps(int64_t /*steps*/, const std::string& /*name*/) const { return {}; }
   /// True if ReplicaState::tables and StepFacts::rows are needed. To compute them before a step takes time.
   virtual bool takes_rows() const { return false; }
   virtual std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) = 0;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/plan_choice.h"
 #include "experiment/make_plan.h"
+#include "forecast/agreement_plan.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "train/trainer.h"
@@ -96,9 +97,13 @@ std::vector<Job> list_jobs(const RunSpec& experiment, const Model& model, bool t
 
 std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data,
                                    const Cluster& cluster) {
-  // Plan files are validated already. The planner or the training reports errors of the others.
-  if (is_plan_file(job.strategy) || is_planned(job.strategy) || is_update_policy(job.strategy)) return std::nullopt;
+  // Plan files are validated already. The planner reports the errors of its plans.
+  if (is_plan_file(job.strategy) || is_planned(job.strategy)) return std::nullopt;
   try {
+    if (is_update_policy(job.strategy)) {
+      plan_with_agreement(job.strategy, experiment, model, job.devices);
+      return std::nullopt;
+    }
     const Plan plan = named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
     check_compiles(plan, experiment, model, fmt::format("strategy {}", job.strategy));
     check_shapes(experiment, model, data, plan);

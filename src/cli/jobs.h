@@ -31,8 +31,8 @@ void name_row(const Job& job, RunResult& row);
 /// Returns a row without measurements.
 RunResult row_without_run(const Job& job, RunStatus status, std::string reason);
 
-/// Returns the row of a strategy that cannot use this number of devices, this batch or this number of micro-batches,
-/// before anything runs. nullopt: it can. `cluster` has the job's devices.
+/// Returns the row of a strategy that cannot use this number of devices, this batch, this number of micro-batches or
+/// this length, before anything runs. nullopt: it can. `cluster` has the job's devices.
 std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data,
                                    const Cluster& cluster);
 

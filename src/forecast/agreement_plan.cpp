@@ -11,8 +11,6 @@
 #include "plan/strategy.h"
 #include "schedule/kinds.h"
 #include "trireme/error.h"
-#include "update/cadence.h"
-#include "update/federated.h"
 #include "update/synchronous.h"
 
 namespace trireme {
@@ -75,22 +73,12 @@ Plan plan_of_replica(const RunSpec& experiment, const Model& model, const std::s
   return plan;
 }
 
-/// Errors (user): --steps for rounds of clients, which end after another number of steps. `policy`: as written.
+/// Errors (user): --steps for a policy whose runs end otherwise. `policy`: as written.
 void check_steps_flag(const RunSpec& experiment, const std::string& policy, const UpdatePolicy& update) {
-  const auto* federated = dynamic_cast<const FederatedPolicy*>(&update);
-  if (!experiment.steps_flag || !federated) return;
-  const std::string steps = std::to_string(*experiment.steps_flag), name = policy.substr(0, policy.find(','));
-  const FederatedOptions& options = federated->options();
-  if (federated->counts_rounds())
-    fail_user({"--steps", steps, fmt::format("the run of {} ends after rounds = {}", name, options.rounds.rounds),
-               "leave out --steps, or leave out rounds"});
-  const Length& local = options.local;
-  if (local.unit == Length::Unit::steps && local.count <= double(*experiment.steps_flag)) return;
-  fail_user(
-      {"--steps", steps,
-       fmt::format("the run of {} ends with a round, in which a client trains for local = {}", name, text_of(local)),
-       fmt::format("give rounds instead (\"{0},rounds=1\"), or local in steps (\"{0},local={1} steps\")", name,
-                   steps)});
+  if (!experiment.steps_flag) return;
+  const int64_t steps = *experiment.steps_flag;
+  if (const auto refusal = update.refuses_steps(steps, policy.substr(0, policy.find(','))))
+    fail_user({"--steps", std::to_string(steps), refusal->why, refusal->next});
 }
 
 }  // namespace

@@ -305,6 +305,7 @@ class Federated final : public FederatedPolicy {
   void hold() override { server_.hold(true); }
   void go_on() override { server_.hold(false); }
   bool refuses_broken_values() const override { return true; }
+  std::optional<StepsRefusal> refuses_steps(int64_t steps, const std::string& name) const override;
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Client>(options_, hub); }
   const FederatedOptions& options() const override { return options_; }
   bool counts_rounds() const override { return options_.rounds.rounds > 0; }
@@ -318,6 +319,18 @@ class Federated final : public FederatedPolicy {
   const FederatedOptions options_;
   FederatedServer server_;
 };
+
+/// A run ends with a round, not in the middle of one.
+std::optional<UpdatePolicy::StepsRefusal> Federated::refuses_steps(int64_t steps, const std::string& name) const {
+  if (counts_rounds())
+    return StepsRefusal{fmt::format("the run of {} ends after rounds = {}", name, options_.rounds.rounds),
+                        "leave out --steps, or leave out rounds"};
+  const Length& local = options_.local;
+  if (local.unit == Length::Unit::steps && local.count <= double(steps)) return std::nullopt;
+  return StepsRefusal{
+      fmt::format("the run of {} ends with a round, in which a client trains for local = {}", name, text_of(local)),
+      fmt::format("give rounds instead (\"{0},rounds=1\"), or local in steps (\"{0},local={1} steps\")", name, steps)};
+}
 
 FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) {
   FederatedOptions options;

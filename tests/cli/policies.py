@@ -31,6 +31,15 @@ class Policies(CliTest):
         for words in ("trained for", "waiting for others", "sent by all replicas", "staleness", "median / most", "test, equal time"):
             self.assertIn(words, out)
 
+    def test_rounds_that_do_not_end_after_the_steps_are_skipped(self):
+        self.trireme("compare", "e.toml", "--no-predict", "--strategies", "single,fedavg,rounds=2", "--steps", "4", "--json", "c.json",
+                     "--out", "run")
+        rows = {row["name"]: row for row in self.json("c.json")["rows"]}
+        self.assertEqual(rows["single"]["status"], "ok")
+        self.assertEqual(rows["fedavg,rounds=2"]["status"], "skipped")
+        self.assertIn("--steps: 4: the run of fedavg ends after rounds = 2", rows["fedavg,rounds=2"]["reason"])
+        self.assertFalse(os.path.exists(self.path("run", "fedavg-rounds-2-x2")), "it never began")
+
     def test_the_modelled_clock(self):
         self.modelled()
         self.trireme("train", "e.toml", "--plan", "local-sgd,every=6 steps", "--devices", "4", "--json", "a.json",
