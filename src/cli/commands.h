@@ -177,9 +177,10 @@ int list_checkpoints(const std::filesystem::path& path, std::ostream& out);
 /// Reads every byte of all checkpoints, or of one, and prints a line for each. Returns 1 if any is damaged.
 int verify_checkpoints(const std::filesystem::path& path, std::ostream& out);
 
-/// Puts the cause of a failed run before the reason that its run.json has, and writes its report.html again. Does
-/// nothing for a run with another status, and if the folder cannot be read or written.
-void name_cause(const std::filesystem::path& folder, const std::string& cause);
+/// Puts the cause of a failed run before the reason that its run.json has, and writes its report.html again. `json`: a
+/// copy of run.json (--json) that gets the same reason; empty: there is none. Does nothing for a run with another
+/// status, and if the folder cannot be read or written.
+void name_cause(const std::filesystem::path& folder, const std::string& cause, const std::filesystem::path& json);
 
 /// Prints the first answer of a run folder (`details`: all tables) and writes its report.html again from run.json and
 /// trace.json. Of two folders it prints what differs, and writes one report with both. `out`: the file to write; empty:

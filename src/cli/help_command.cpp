@@ -23,13 +23,20 @@ std::vector<std::string> names_below(const CLI::App& app) {
   return names;
 }
 
+/// "plan best": the words that lead to a verb; empty for the program.
+std::string path_to(const CLI::App& verb) {
+  if (!verb.get_parent()) return "";
+  const std::string above = path_to(*verb.get_parent());
+  return above.empty() ? verb.get_name() : above + " " + verb.get_name();
+}
+
 const CLI::App& verb_below(const CLI::App& app, const std::string& word) {
   for (const CLI::App* verb : verbs_below(app))
     if (verb->get_name() == word) return *verb;
   std::vector<std::string> known = names_below(app);
   if (!app.get_parent()) known.insert(known.end(), name_topics().begin(), name_topics().end());
   const std::string near = closest_match(word, known);
-  const std::string place = app.get_parent() ? "help " + app.get_name() : "help";
+  const std::string place = app.get_parent() ? "help " + path_to(app) : "help";
   fail_user({place, "\"" + word + "\"", known.empty() ? "there are no verbs below this one" : "there is no such verb",
              known.empty()  ? "leave it out"
              : near.empty() ? "known are " + join(known)

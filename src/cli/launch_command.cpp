@@ -244,7 +244,8 @@ void set_token_from_input() {
 int report(const LaunchOptions& options, const GroupEnd& end) {
   for (const std::string& operation : end.operations) std::cerr << "trireme: last operations: " << operation << "\n";
   if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << "\n";
-  if (!end.culprit.empty() && !end.written_folder.empty()) name_cause(end.written_folder, end.culprit);
+  if (!end.culprit.empty() && !end.written_folder.empty())
+    name_cause(end.written_folder, end.culprit, options.train.json);
   if (!end.run_folder.empty())
     std::cerr << left_behind(end.run_folder, resume_command(launched_by(options), options.train, end.run_folder));
   return end.exit_code;

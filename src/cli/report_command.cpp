@@ -32,7 +32,7 @@ static bool add_timelines(const fs::path& folder, ExperimentResult& result) {
   return true;
 }
 
-void name_cause(const std::filesystem::path& folder, const std::string& cause) {
+void name_cause(const std::filesystem::path& folder, const std::string& cause, const std::filesystem::path& json) {
   const fs::path run = folder / "run.json";
   try {
     nlohmann::json written = read_json_file(run);
@@ -43,6 +43,11 @@ void name_cause(const std::filesystem::path& folder, const std::string& cause) {
     written.at("rows").at(0).at("reason") = reason;
     add_timelines(folder, result);
     write_file_atomically(run, written.dump(1) + "\n");  // laid out as the run wrote it
+    if (!json.empty()) {
+      nlohmann::json copy = read_json_file(json);
+      copy.at("rows").at(0).at("reason") = reason;
+      write_json_file(json, copy);
+    }
     write_file_atomically(folder / "report.html",
                           html_report({&result, folder.string(), earlier_steps(folder, result)}));
   } catch (const std::exception& error) {  // the launcher prints the cause too

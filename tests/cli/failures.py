@@ -43,7 +43,7 @@ class Failures(CliTest):
     def test_a_frozen_rank(self):
         for frozen in (1, 0):
             folder = f"o{frozen}"
-            process = self.launch("-n", "3", "train", "e.toml", "--out", folder, *LONG)
+            process = self.launch("-n", "3", "train", "e.toml", "--out", folder, "--json", folder + ".json", *LONG)
             ranks = self.training(process, folder)
             self.whole_checkpoints_in(folder)
             self.freeze(ranks[frozen])
@@ -62,6 +62,7 @@ class Failures(CliTest):
                 self.assertEqual(row["status"], "failed")
                 self.assertIn(f"rank 0: rank 1 {SILENT}", row["reason"])
                 self.assertRegex(row["reason"], r"last seen in step \d+")
+                self.assertEqual(self.json(folder + ".json")["rows"][0]["reason"], row["reason"])
                 log = text_of(self.path(folder, "logs", "rank-0.log"))
                 self.assertIn("rank 0 of 3: process ", log)
                 self.assertRegex(log, "data: failed: .*" + re.escape(row["reason"][row["reason"].index("rank 0: rank 1"):]))

@@ -225,7 +225,7 @@ class Help(unittest.TestCase):
                     self.assertTrue((docs_test.ROOT / file).exists(), line)
 
     def test_wrong_words(self):
-        for words, says in ((("trian",), "did you mean train?"), (("plan", "bst"), "did you mean best?"), (("modles",), "did you mean models?"),
+        for words, says in ((("trian",), "did you mean train?"), (("plan", "bst"), "did you mean best?"), (("plan", "best", "x"), "help plan best: \"x\": there are no verbs below"), (("modles",), "did you mean models?"),
                             (("doctor", "x"), "no verbs below"), (("nothing-like-it",), "known are compare")):
             said = output("help", *words, code=2)
             self.assertIn(says, said)
