@@ -6,6 +6,7 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/json_file.h"
 #include "base/units.h"
@@ -21,6 +22,7 @@
 #include "experiment/make_plan.h"
 #include "forecast/projection.h"
 #include "plan/strategies.h"
+#include "report/progress.h"
 #include "report/run_json.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
@@ -276,9 +278,12 @@ int run_plan_project(const PlanProjectOptions& options) {
   std::sort(devices.begin(), devices.end());
   check_described_devices({kExact.name}, "plan project", devices.back(), options.experiment, experiment,
                           options.prediction);
-  const TaskData data = data_to_predict(experiment.data);
-  const Model model = build_model(experiment, data);
-  Predictions predictions(experiment, model, data, options.prediction);
+  Progress progress(standard_error_progress());
+  const TaskData data = in_phase(&progress, "reading the data", [&] { return data_to_predict(experiment.data); });
+  const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
+  std::optional<Predictions> made;
+  in_phase(&progress, "measuring links and layers", [&] { made.emplace(experiment, model, data, options.prediction); });
+  Predictions& predictions = *made;
   Steps steps(experiment, model, predictions);
   std::vector<Projection> projections;
   for (bool per_worker : {true, false}) {
@@ -287,7 +292,7 @@ int run_plan_project(const PlanProjectOptions& options) {
     p.request.per_worker = per_worker;
     p.request.batch = per_worker && options.per_worker > 0 ? options.per_worker : experiment.batch;
     p.request.epoch_samples = options.epoch_samples > 0 ? options.epoch_samples : data.train->size();
-    p.rows = project(p.request, epochs, std::ref(steps));
+    p.rows = in_phase(&progress, "simulating", [&] { return project(p.request, epochs, std::ref(steps)); });
     projections.push_back(std::move(p));
   }
   predictions.keep();

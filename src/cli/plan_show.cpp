@@ -24,6 +24,7 @@
 #include "plan/strategy.h"
 #include "program/compile.h"
 #include "program/draw.h"
+#include "report/progress.h"
 #include "report/table.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
@@ -195,9 +196,12 @@ int run_plan_show(const PlanShowOptions& options) {
     model = build_model(experiment, *data);
   }
   install_memory_accounting();
-  const Plan plan = data ? choose_or_find_plan(options.plan, options.experiment.devices, experiment, *model, *data,
-                                               costs, /*to_run=*/false)
-                         : choose_plan(options.plan, options.experiment.devices, experiment, *model, /*to_run=*/false);
+  Progress progress(standard_error_progress());
+  const Plan plan = in_phase(&progress, "planning", [&] {
+    const std::vector<int>& devices = options.experiment.devices;
+    return data ? choose_or_find_plan(options.plan, devices, experiment, *model, *data, costs, /*to_run=*/false)
+                : choose_plan(options.plan, devices, experiment, *model, /*to_run=*/false);
+  });
   if (data) check_shapes(experiment, *model, *data, plan);
   if (options.worker >= plan.devices)
     fail_user({"--worker", std::to_string(options.worker),

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/json_file.h"
 #include "base/text.h"
@@ -15,6 +16,7 @@
 #include "cost/epochs_file.h"
 #include "forecast/predictions.h"
 #include "plan/strategy.h"
+#include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "report/table.h"
@@ -70,9 +72,12 @@ int run_simulate(const SimulateOptions& options) {
                           experiment, options.prediction);
   std::optional<Epochs> epochs;
   if (!options.epochs.empty()) epochs = epochs_of(options.epochs, experiment.batch);
-  const TaskData data = data_to_predict(experiment.data);
-  const Model model = build_model(experiment, data);
-  Predictions predictions(experiment, model, data, options.prediction);
+  Progress progress(standard_error_progress());
+  const TaskData data = in_phase(&progress, "reading the data", [&] { return data_to_predict(experiment.data); });
+  const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
+  std::optional<Predictions> made;
+  in_phase(&progress, "measuring links and layers", [&] { made.emplace(experiment, model, data, options.prediction); });
+  Predictions& predictions = *made;
   const std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/false);
   ExperimentResult result = experiment_header(experiment, data, model);
   result.simulated = predictions.in_words();
@@ -83,9 +88,11 @@ int run_simulate(const SimulateOptions& options) {
   predictions.settle([&] {
     result.rows.clear();
     for (const Job& job : jobs) {
-      if (interrupted_by_user())
-        result.rows.push_back(row_without_run(job, RunStatus::interrupted, "stopped by the user before it began"));
-      else result.rows.push_back(simulated_row(job, experiment, model, data, predictions));
+      result.rows.push_back(in_phase(&progress, "simulating " + job.label, [&] {
+        return interrupted_by_user()
+                   ? row_without_run(job, RunStatus::interrupted, "stopped by the user before it began")
+                   : simulated_row(job, experiment, model, data, predictions);
+      }));
       if (epochs) project_to_target(experiment, *epochs, data.train->size(), result.rows.back());
     }
   });

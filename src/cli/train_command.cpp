@@ -18,6 +18,7 @@
 #include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
 #include "report/earlier_run.h"
+#include "report/progress.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/forecaster.h"
 #include "train/trainer.h"
@@ -61,7 +62,9 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   if (!make_world)
     check_described_devices({options.plan}, "--plan", asked.devices.front(), options.experiment, asked,
                             options.prediction);
-  TrainSubject subject = open_subject(std::move(asked));
+  Progress phases;
+  Progress* const progress = options.messages ? nullptr : &phases;  // standard output is for messages then
+  TrainSubject subject = open_subject(std::move(asked), progress);
   subject.experiment.own_data = options.own_data;
   check_batch(subject.experiment, subject.data);
   const auto& [experiment, data, model] = subject;
@@ -72,15 +75,21 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   std::optional<Predictions> virtual_machines;
   if (is_virtual) {
     check_virtual_time(experiment, options.plan, options.prediction);
-    virtual_machines.emplace(experiment, model, data, options.prediction);
-    plan = choose_virtual_plan(options.plan, devices, experiment, model, *virtual_machines);
+    in_phase(progress, "measuring links and layers",
+             [&] { virtual_machines.emplace(subject.experiment, subject.model, subject.data, options.prediction); });
+    plan = in_phase(progress, "planning", [&] {
+      return choose_virtual_plan(options.plan, devices, subject.experiment, subject.model, *virtual_machines);
+    });
     live_in_virtual_time(*plan, *virtual_machines, options.prediction, subject.experiment);
     virtual_machines->keep();
   } else if (is_update_policy(options.plan)) {
     plan = plan_with_agreement(options.plan, experiment, model,
                                devices.empty() ? experiment.devices.front() : devices.front());
   } else {
-    plan = choose_or_find_plan(options.plan, devices, experiment, model, data, options.prediction, /*to_run=*/true);
+    plan = in_phase(progress, "planning", [&] {
+      return choose_or_find_plan(options.plan, devices, subject.experiment, subject.model, subject.data,
+                                 options.prediction, /*to_run=*/true);
+    });
   }
   check_shapes(experiment, model, data, *plan);
   // Rows of a comparison write no checkpoints.

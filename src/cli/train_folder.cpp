@@ -167,9 +167,10 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
 
 }  // namespace
 
-TrainSubject open_subject(RunSpec experiment) {
-  const TaskData data = open_data(experiment.data);
-  Model model = with_initial_weights(experiment, build_model(experiment, data));
+TrainSubject open_subject(RunSpec experiment, Progress* progress) {
+  const TaskData data = in_phase(progress, "reading the data", [&] { return open_data(experiment.data); });
+  Model model = in_phase(progress, "building the model",
+                         [&] { return with_initial_weights(experiment, build_model(experiment, data)); });
   return {std::move(experiment), data, std::move(model)};
 }
 

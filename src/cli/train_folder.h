@@ -22,8 +22,10 @@ struct TrainSubject {
   Model model;
 };
 
-/// Opens the experiment's data and builds its model. Errors (user).
-TrainSubject open_subject(RunSpec experiment);
+class Progress;
+
+/// Opens the experiment's data and builds its model; `progress` shows phases that last (null: not). Errors (user).
+TrainSubject open_subject(RunSpec experiment, Progress* progress = nullptr);
 
 /// Trains under a plan or an update policy.
 using Train = std::function<RunResult(TrainObserver& observer)>;

@@ -35,6 +35,7 @@
 #include "experiment/replica_spec.h"
 #include "forecast/agreement_plan.h"
 #include "report/earlier_run.h"
+#include "report/progress.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/follower_rank.h"
 #include "train/trainer.h"
@@ -199,7 +200,8 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
                "leave --devices out"});
   refuse_described_machines(options.prediction);
   if (place.rank == 0) check_target("--json", options.json);
-  TrainSubject subject = open_subject(RunSpec{options.experiment.read()});
+  Progress progress;
+  TrainSubject subject = open_subject(RunSpec{options.experiment.read()}, place.rank == 0 ? &progress : nullptr);
   RunSpec& experiment = subject.experiment;
   const auto refuse = [&](const char* key, const char* why) {
     fail_user({experiment.where(key), "is for workers that are threads", why, "leave it out"});
@@ -232,6 +234,8 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   if (process.rank() != 0)
     return plan_from_json(nlohmann::json::parse(broadcast_text(process.world(), "")), model, "rank 0's plan");
   const LongWork planning(flight_recorder(process.world()), "planning");  // may also measure a profile
+  Progress progress;
+  const ShownPhase shown(progress, "planning");
   const bool agrees = is_update_policy(options.plan) && !is_plan_file(options.plan);
   Plan plan = agrees
                   ? plan_with_agreement(options.plan, experiment, model,

@@ -23,9 +23,9 @@ constexpr int kMinBar = 8, kMaxBar = 30;
 constexpr int kLeastNameColumns = 12;
 constexpr std::chrono::milliseconds kTick{500};
 
-void write_standard_output(std::string_view text) {
+void write_to(int file, std::string_view text) {
   while (!text.empty()) {
-    ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    ssize_t n = ::write(file, text.data(), text.size());
     if (n <= 0) return;  // the reader is gone; progress output must not stop training
     text.remove_prefix(static_cast<size_t>(n));
   }
@@ -62,17 +62,21 @@ std::string finished_line(const std::string& name, int name_columns, const RunRe
   return text;
 }
 
-}  // namespace
-
-ProgressOptions standard_output_progress() {
+ProgressOptions progress_on(int file) {
   const char* term = std::getenv("TERM");
   ProgressOptions options;
-  options.terminal = ::isatty(STDOUT_FILENO) && term && std::string_view(term) != "dumb";
+  options.file = file;
+  options.terminal = ::isatty(file) && term && std::string_view(term) != "dumb";
   return options;
 }
 
+}  // namespace
+
+ProgressOptions standard_output_progress() { return progress_on(STDOUT_FILENO); }
+ProgressOptions standard_error_progress() { return progress_on(STDERR_FILENO); }
+
 Progress::Progress(ProgressOptions options) : options_(std::move(options)), name_columns_(kLeastNameColumns) {
-  if (!options_.write) options_.write = write_standard_output;
+  if (!options_.write) options_.write = [file = options_.file](std::string_view text) { write_to(file, text); };
   if (!options_.now) options_.now = steady_seconds;
 }
 
@@ -83,7 +87,7 @@ Progress::~Progress() {
 int Progress::columns() const {
   if (options_.width > 0) return options_.width;
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  if (::ioctl(options_.file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return kDefaultColumns;
 }
 

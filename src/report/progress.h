@@ -17,16 +17,19 @@ namespace trireme {
 
 struct ProgressOptions {
   bool terminal = false;  ///< redraw lines with ANSI sequences
+  int file = 1;           ///< descriptor that is written to: standard output, or 2
   int width = 0;          ///< columns; 0: the terminal's width at every redraw, or 80 if it is unknown
   double redraw_seconds = 0.1;
   double log_seconds = 5;                       ///< per strategy, between plain lines
   double quiet_seconds = 2;                     ///< a phase that lasts longer gets a line
-  std::function<void(std::string_view)> write;  ///< writes the text; empty: standard output
+  std::function<void(std::string_view)> write;  ///< writes the text; empty: to `file`
   std::function<double()> now;                  ///< seconds, monotonic; empty: the steady clock
 };
 
 /// Options for standard output: a terminal unless it is redirected or TERM is "dumb".
 ProgressOptions standard_output_progress();
+/// The same for standard error: for commands whose standard output is a result that programs read.
+ProgressOptions standard_error_progress();
 
 /// Thread-safe. Running strategies are at the bottom of the output; each finished strategy has one line above.
 class Progress {
@@ -98,5 +101,13 @@ class ShownPhase {
   bool ended_ TRIREME_GUARDED_BY(mutex_) = false;
   std::thread ticker_;  ///< last: it reads the other members
 };
+
+/// Returns what `work` returns; a line shows the phase if it lasts. `progress`: null: no line.
+template <typename Work>
+auto in_phase(Progress* progress, std::string name, const Work& work) {
+  std::optional<ShownPhase> phase;
+  if (progress) phase.emplace(*progress, std::move(name));
+  return work();
+}
 
 }  // namespace trireme
