@@ -14,6 +14,7 @@ namespace trireme {
 namespace {
 
 constexpr size_t kLongestPlan = 56;  // characters, in a table
+constexpr size_t kMostShown = 16;    // finalists
 constexpr double kSame = 1e-9;       // relative
 
 std::string share(double part, double whole) {
@@ -39,22 +40,22 @@ std::string table_of(const std::vector<Finalist>& finalists, const Model& model)
     rows.push_back({fmt::format("{}", rows.size() + 1), shortened(c.rated.plan.in_short(model)),
                     format_seconds(c.simulated), format_seconds(p.seconds), deciding_stage(c.rated),
                     share(p.compute, p.seconds), share(exchange(p), p.seconds), share(p.bubble, p.seconds),
-                    share(p.update, p.seconds), format_bytes(int64_t(p.fullest()))});
+                    share(p.update, p.seconds), format_bytes(c.peak_memory)});
   }
   return text_table(
       {"", "plan", "simulated", "by formula", "slowest stage", "computing", "exchange", "bubble", "update", "memory"},
       rows, {0, 2, 3, 4, 5, 6, 7, 8, 9});
 }
 
-/// Returns the finalists without those that look the same as an earlier one: plans with the same description and times,
-/// split in another way.
+/// Returns the first finalists without those that look the same as an earlier one: plans with the same description and
+/// times, split in another way.
 std::vector<Finalist> each_once(const std::vector<Finalist>& finalists, const Model& model) {
   std::vector<Finalist> kept;
   std::set<std::string> seen;
   for (const Finalist& c : finalists) {
     const std::string looks = fmt::format("{}: {}, {}", c.rated.plan.in_short(model), format_seconds(c.simulated),
                                           format_seconds(c.rated.prediction.seconds));
-    if (seen.insert(looks).second) kept.push_back(c);
+    if (kept.size() < kMostShown && seen.insert(looks).second) kept.push_back(c);
   }
   return kept;
 }
@@ -118,11 +119,16 @@ std::string behind_in_bytes(const Finalist& first, const Finalist& other) {
                         {"optimizer state", b.optimizer - a.optimizer},
                         {"activations", b.activations - a.activations},
                         {"workspace", b.workspace - a.workspace}};
+  const int64_t counted = other.peak_memory - first.peak_memory;
+  if (counted <= 0) return "no more memory; " + behind_in_seconds(first, other);
   const double more = b.total() - a.total();
-  if (more <= kSame * a.total()) return "no more memory; " + behind_in_seconds(first, other);
+  if (more <= kSame * a.total())
+    return fmt::format(
+        "memory decided: {} more when its program is counted, which includes what the formula leaves out",
+        format_bytes(counted));
   const Term& decided = largest(terms);
-  return fmt::format("memory decided: {} of {} more, {} in all", format_bytes(int64_t(decided.more)), decided.name,
-                     format_bytes(int64_t(more)));
+  return fmt::format("memory decided: {} of {} more by the formula; its program needs {} more",
+                     format_bytes(int64_t(decided.more)), decided.name, format_bytes(counted));
 }
 
 std::string behind_in_money(const Finalist& first, const Finalist& other) {
@@ -135,7 +141,7 @@ std::string behind_in_money(const Finalist& first, const Finalist& other) {
 }
 
 std::string behind(const Finalist& first, const Finalist& other, Objective objective) {
-  if (!other.fits_simulated) return "memory decided: it needs too much when simulated";
+  if (!other.fits_simulated) return "memory decided: " + other.misfit;
   if (objective == Objective::memory) return behind_in_bytes(first, other);
   return objective == Objective::cost ? behind_in_money(first, other) : behind_in_seconds(first, other);
 }

@@ -3,7 +3,9 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
 #include "cli/data_to_predict.h"
@@ -13,6 +15,7 @@
 #include "cli/plan_command.h"
 #include "cost/money.h"
 #include "plan/strategies.h"
+#include "report/progress.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
 
@@ -37,9 +40,10 @@ double parse_gap(const std::string& text) {
 }
 
 /// Says what is proven about the printed plan. The simulator may have preferred it to the planner's own best plan.
-std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, size_t orders, Objective objective,
-                           const std::string& currency) {
+std::string proof_in_words(const BestPlan& best, Objective objective, const std::string& currency) {
   constexpr double kRounding = 1e-9;
+  const RatedPlan& plan = best.finalists.front().rated;
+  const PlanAnswer& answer = best.answer;
   const auto amount = [&](double value) { return amount_in_words(value, objective, currency); };
   const double gap = plan.objective > 0 ? (plan.objective - answer.lower_bound) / plan.objective : 0;
   std::string text = fmt::format("{} by the formula, ", amount(plan.objective));
@@ -48,10 +52,19 @@ std::string proof_in_words(const RatedPlan& plan, const PlanAnswer& answer, size
                              : fmt::format("at most {:.2g} % from the least there is, which is {} or more", 100 * gap,
                                            amount(answer.lower_bound));
   if (plan.objective > answer.best->objective * (1 + kRounding))
-    text +=
-        fmt::format("; in the simulator it is faster than the formula's best plan, {}", amount(answer.best->objective));
-  return fmt::format("{} ({}{})\n", text, answer.proof,
-                     orders == 1 ? "" : fmt::format("; for stages on consecutive devices in one of {} orders", orders));
+    text += fmt::format("; the formula's best plan, {}, {}", amount(answer.best->objective),
+                        !best.answer_fits                ? "does not fit into the devices' memory"
+                        : objective == Objective::memory ? "needs more memory when its program is counted"
+                                                         : "is slower in the simulator");
+  const std::string orders = fmt::format("; for stages on consecutive devices in one of {} orders", best.orders);
+  return fmt::format("{} ({}{})\n", text, answer.proof, best.orders == 1 ? "" : orders);
+}
+
+/// Says what the plan needs of the devices' memory.
+std::string memory_in_words(const Finalist& finalist, const Cluster& cluster) {
+  const int64_t least = least_memory(cluster, finalist.rated.plan.devices);
+  return fmt::format("needs {} on the fullest device{}\n", format_bytes(finalist.peak_memory),
+                     least > 0 ? fmt::format("; the smallest has {}", format_bytes(least)) : "");
 }
 
 /// Says how many of the given devices the plan uses; "" if it uses all.
@@ -112,36 +125,37 @@ int run_plan_best(const PlanBestOptions& options) {
   if (objective == Objective::cost) require_price(experiment, options.prediction);
   const int devices = experiment.devices.front();
   check_described_devices({kExact.name}, "plan best", devices, options.experiment, experiment, options.prediction);
-  const TaskData data = data_to_predict(experiment.data);
-  const Model model = build_model(experiment, data);
-  Predictions predictions(experiment, model, data, options.prediction);
+  Progress progress(standard_error_progress());
+  const TaskData data = in_phase(&progress, "reading the data", [&] { return data_to_predict(experiment.data); });
+  const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
+  std::optional<Predictions> made;
+  in_phase(&progress, "measuring links and layers", [&] { made.emplace(experiment, model, data, options.prediction); });
+  Predictions& predictions = *made;
+  const DeviceChoice choice = predictions.choice(devices);
+  const BestPlanOptions search{objective, limit, tolerance};
   BestPlan best;
-  predictions.settle([&] {
-    best = find_best_plan(experiment, model, predictions.choice(devices), {objective, limit, tolerance});
-  });
+  in_phase(&progress, "searching for the best plan",
+           [&] { predictions.settle([&] { best = find_best_plan(experiment, model, choice, search); }); });
   predictions.keep();
-  if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);
-  if (!best.answer.best)
-    fail_user({"--time-limit", options.time_limit, "no plan was found in time", "give the search more time"});
-  check_fits("plan", best, model);
-  if (best.by_memory)
-    std::cerr << "the fastest or cheapest plans need too much memory when simulated: this plan needs the least\n";
-  const Objective answered = best.by_memory ? Objective::memory : objective;
+  check_found("plan", best);
+  in_phase(&progress, "searching for what would fit",
+           [&] { check_fits("plan", best, experiment, model, choice, search); });
   const RatedPlan& rated = best.finalists.front().rated;
   Plan plan = rated.plan;
   plan.name = kExact.name;
   std::cerr << devices_in_words(plan, devices);
   const std::string& currency = predictions.source(best.order).cluster.price.currency;
   if (options.explain) {
-    std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, answered, model);
+    std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, objective, model);
     std::cerr << "searched: " << best.answer.searched << "\n";
   }
-  std::cerr << proof_in_words(rated, best.answer, best.orders, answered, currency);
+  std::cerr << proof_in_words(best, objective, currency);
+  std::cerr << memory_in_words(best.finalists.front(), predictions.source(best.order).cluster);
   std::cerr << price_in_words(best.finalists.front(), double(data.train->size()) / double(experiment.batch),
                               predictions);
   if (options.explain) {
     PlanRequest request = plan_request(experiment, model, predictions.source(best.order));
-    request.objective = answered;
+    request.objective = objective;
     request.time_limit = limit;
     request.tolerance = tolerance;
     explain(request, best, currency);

@@ -99,13 +99,12 @@ TrainingResult result_of(const RunResult& run, HookedObserver& observer) {
 }
 
 Plan best_plan(Predictions& predictions, const RunSpec& experiment, const Model& model, int devices, SearchGoal goal) {
+  const DeviceChoice choice = predictions.choice(devices);
+  const BestPlanOptions options{objective_of(goal), kSearchSeconds};
   BestPlan best;
-  predictions.settle([&] {
-    best = find_best_plan(experiment, model, predictions.choice(devices), {objective_of(goal), kSearchSeconds});
-  });
-  if (!best.answer.best && best.answer.shortfall) fail_nothing_fits("plan", *best.answer.shortfall, model);
-  if (!best.answer.best) fail_run({"plan", "no plan was found in time", "", "use fewer devices, or name a strategy"});
-  check_fits("plan", best, model);
+  predictions.settle([&] { best = find_best_plan(experiment, model, choice, options); });
+  check_found("plan", best);
+  check_fits("plan", best, experiment, model, choice, options);
   return best.finalists.front().rated.plan;
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kSearchSeconds = 2;  // time of the exact planner while workers continue ...
 constexpr double kFirstSeconds = 60;  // ... and before they begin, including measurements
-constexpr size_t kPlanned = 3;       // number of its finalists that become candidates; all of them if memory is limited
+constexpr size_t kPlanned = 3;       // number of its finalists that become candidates; all of them if none fits
 constexpr double kSpeedStep = 0.01;  // speeds are rounded to multiples of this, because plans show them
 
 /// True if a run that continues under the plan has the curve of one device.
@@ -134,7 +134,8 @@ void PlanForecaster::add_planned(const Conditions& now, const std::vector<int>& 
   try {
     const BestPlan best = find_best_plan(experiment_, model_, {source_of, {device_numbers(0, devices_)}},
                                          {.objective = Objective::time, .limit = seconds});
-    const size_t most = now.memory > 0 ? best.finalists.size() : kPlanned;
+    const bool fits = !best.finalists.empty() && best.finalists.front().fits_simulated;
+    const size_t most = fits ? kPlanned : best.finalists.size();
     for (size_t i = 0; i < std::min(most, best.finalists.size()); ++i) {
       const Plan& plan = best.finalists[i].rated.plan;
       const std::vector<int> used(order.begin(), order.begin() + plan.devices);

@@ -276,6 +276,27 @@ class Predictions(CliTest):
                      says=["--cluster", "only for a planner's plan", "trireme plan best"])
         self.refused("simulate", "e.toml", "--strategies", "exakt", says=["exakt", 'did you mean "exact"'])
 
+    def test_more_memory_never_gives_a_slower_plan(self):
+        def kib(size):
+            number, unit = size.split()
+            return float(number) * {"KiB": 1, "MiB": 1024}[unit]
+        here = ["e.toml", "--devices", "1", "--set", "model.options.hidden=64"]
+        _, err = self.trireme("plan", "best", *here, "--objective", "memory", "--cluster", "c.toml")
+        least = kib(re.search(r"needs (.*) on the fullest device", err).group(1))
+        seconds = []
+        for factor in (1.02, 1.2, 1.5, 2, 3):
+            self.write("m.toml", CLUSTER.replace("MEMORY", f"{least * factor:.0f} KiB"))
+            out, err = self.trireme("plan", "best", *here, "--cluster", "m.toml")
+            needs, has = re.search(r"needs (.*) on the fullest device; the smallest has (.*)", err).groups()
+            self.assertLessEqual(kib(needs), kib(has))
+            self.write("best.json", out)
+            self.trireme("simulate", *here, "--cluster", "m.toml", "--strategies", "best.json", "--json", "s.json")
+            row = self.json("s.json")["rows"][0]
+            self.assertEqual(row["status"], "ok", factor)
+            seconds.append(row["step_seconds"]["median"])
+        self.assertEqual(seconds, sorted(seconds, reverse=True))
+        self.assertLess(seconds[-1], seconds[0], "more memory is of use here")
+
     def test_a_plan_of_least_memory_and_none_that_fits(self):
         def fullest(objective):
             _, err = self.trireme("plan", "best", "e.toml", "--objective", objective, "--cluster", "c.toml", "--devices", "4", "--explain")

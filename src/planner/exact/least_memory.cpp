@@ -178,7 +178,7 @@ std::optional<int64_t> batch_that_fits(const PlanRequest& request, const Plan& n
 }  // namespace
 
 PlanRequest with_cluster(const PlanRequest& r, const Cluster& cluster) {
-  return {r.model,     cluster, r.costs, r.batch,      r.bytes_per_value, r.optimizer_tensors,
+  return {r.model,     cluster, r.costs, r.batch,      r.bytes_per_value, r.optimizer_tensors, r.shares_memory,
           r.objective, r.space, r.known, r.time_limit, r.tolerance,       r.layer_classes};
 }
 

@@ -58,6 +58,9 @@ struct PlanRequest {
   int64_t batch = 1;
   int bytes_per_value = 4;    ///< bytes of an activation's element: 2 (bf16), 4, 8
   int optimizer_tensors = 0;  ///< state tensors per weight: SGD 0, with momentum 1, Adam 2
+  /// True: without optimizer sharding the holders of a weight share one copy of it and of its optimizer state (threads
+  /// of one process); each counts its slice. False: each holder has its own.
+  bool shares_memory = false;
   Objective objective = Objective::time;
   PlanSpace space = {};
   /// Plans to start from, valid for the batch. The answer is not worse than the best of them that the step model

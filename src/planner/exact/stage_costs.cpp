@@ -180,9 +180,10 @@ void StageCosts::add_parameter(double elements, const Candidate& candidate, size
   const OptimizerSharding sharding = settings_.sharding;
   const Bytes bytes = bytes_per_element();
   const double slice = here / holders;
-  terms.weights += bytes.weight * (sharding == OptimizerSharding::zero3 ? slice : here);
+  const bool shares = facts_.request().shares_memory && sharding == OptimizerSharding::none;
+  terms.weights += bytes.weight * (shares || sharding == OptimizerSharding::zero3 ? slice : here);
   terms.gradients += bytes.gradient * (sharding >= OptimizerSharding::zero2 ? slice : here);
-  terms.optimizer += bytes.state * (sharding >= OptimizerSharding::zero1 ? slice : here);
+  terms.optimizer += bytes.state * (shares || sharding >= OptimizerSharding::zero1 ? slice : here);
   const auto updated = int64_t(sharding >= OptimizerSharding::zero1 ? slice : here);
   double update = 0;
   for (const Shard& shard : degree(candidate.tensor).shards)

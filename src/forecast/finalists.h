@@ -1,0 +1,55 @@
+// Candidates for the best plan of an experiment, with their values by the planner's formulas and by the simulator.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "forecast/predict.h"
+#include "planner/exact/find_plan.h"
+
+namespace trireme {
+
+/// Returns costs for these devices, by number, in this order. The reference stays valid.
+using SourceOfDevices = std::function<const CostSource&(const std::vector<int>& devices)>;
+
+/// Returns the request to a planner for an experiment. Model and source must outlive the result.
+PlanRequest plan_request(const Experiment& experiment, const Model& model, const CostSource& source);
+
+/// Returns the memory of the smallest of a cluster's first `devices` devices; 0: none has a limit.
+int64_t least_memory(const Cluster& cluster, int devices);
+
+/// True if both plans do the same work on the same devices. Names do not count. With one micro-batch, gpipe and 1f1b
+/// are the same.
+bool is_same(const Plan& a, Plan b);
+
+/// A plan with its values by the planner's formulas and by the simulator.
+struct Finalist {
+  RatedPlan rated;
+  double simulated = 0;        ///< simulated seconds of a step
+  int64_t peak_memory = 0;     ///< bytes of the fullest device, counted from the plan's program (cost/memory.h)
+  bool fits_simulated = true;  ///< true: the program fits into the devices' memory
+  std::string misfit = {};     ///< "device 0 needs 14.8 MiB, it has 12 MiB: weights ..."; empty if it fits
+  bool is_measured = false;    ///< true: the simulated times are based on measurements of this machine
+};
+
+struct BestPlan {
+  /// The planner's answer: by its formula, for devices with at most a fifth more memory than these have.
+  PlanAnswer answer;
+  bool answer_fits = true;  ///< true: the program of the answer's plan fits into the devices' memory
+  /// Best first: those that fit before others, then by the objective: simulated time, counted memory, or money. Empty
+  /// if there is no plan, or none was found in time.
+  std::vector<Finalist> finalists;
+  std::vector<int> order;  ///< the order of the devices in which the answer was found
+  size_t orders = 1;       ///< number of orders searched
+};
+
+struct BestPlanOptions {
+  Objective objective = Objective::time;
+  std::optional<double> limit = 60;  ///< seconds for the search
+  double tolerance = 0;              ///< PlanRequest::tolerance
+};
+
+}  // namespace trireme

@@ -1,0 +1,161 @@
+// What the search for the best plan promises of the devices' memory, for random models and limits.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "../base/expect_error.h"
+#include "../planner/exact/fake_costs.h"
+#include "cost/cluster_links.h"
+#include "cost/links_of_speed.h"
+#include "forecast/best_plan.h"
+#include "forecast/cost_source.h"
+#include "plan/cluster_file.h"
+#include "planner/exact/model_facts.h"
+#include "zoo/zoo.h"
+
+namespace trireme::test_support {
+namespace {
+
+constexpr int kLimits = 12;
+
+/// A model with its costs on some devices.
+class Case {
+ public:
+  Case(uint64_t seed, int devices) : random_(seed), seed_(seed), model_(make()) {
+    experiment_.batch = 16;
+    experiment_.model_name = "random";
+    source_.cluster = Cluster::uniform(devices);
+    if (seed % 2 == 0) describe();
+    else invent(devices);
+  }
+
+  const Model& model() const { return model_; }
+  const RunSpec& experiment() const { return experiment_; }
+
+  DeviceChoice devices(int64_t memory) {
+    parts_.clear();
+    for (Device& device : source_.cluster.devices) device.memory = memory;
+    return {.source_of = [this](const std::vector<int>& order) -> const CostSource& { return first(order.size()); },
+            .orders = {device_numbers(0, source_.cluster.size())}};
+  }
+
+  BestPlan best(int64_t memory, Objective objective = Objective::time) {
+    return find_best_plan(experiment_, model_, devices(memory), {.objective = objective, .limit = {}, .tolerance = 0});
+  }
+
+  /// What `simulate` shows of a plan.
+  RunResult shown(const Plan& plan, int64_t memory) {
+    return predict(experiment_, model_, plan, devices(memory).source_of(device_numbers(0, plan.devices)));
+  }
+
+ private:
+  Model make() {
+    switch (seed_ % 4) {
+      case 0: return make_model({"mlp", {8}, 4, {{"hidden", 16}, {"depth", 4}}});
+      case 2: return make_model({"mnist-convnet", {1, 28, 28}, 10, {}});
+      default: return random_model(random_, 7, 16, seed_ % 3 == 0, false);
+    }
+  }
+
+  void describe() {
+    DeviceKind kind;
+    kind.name = "made up";
+    kind.speeds["fp32"] = {
+        .peak_flops = 1e9 * double(1 + random_() % 50), .greatest_efficiency = 0.8, .half_work = 1e4};
+    kind.memory_bandwidth = 1e9;
+    kind.launch = 1e-5;
+    source_.cluster.kinds = {kind};
+    for (Device& device : source_.cluster.devices) device.kind = 0;
+    source_.cluster.nodes = {ClusterNode{.link = {.bandwidth = 1e8 * double(1 + random_() % 20), .latency = 1e-5}}};
+    source_ = described_source(experiment_, model_, source_.cluster, device_numbers(0, source_.cluster.size()));
+  }
+
+  void invent(int devices) {
+    source_.layers = std::make_shared<FakeCosts>(model_, seed_, 1e-4, equal_layers(model_));
+    const double bandwidth = 1e6 * double(1 + random_() % 100);
+    source_.cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = 1e-5}}};
+    source_.links = std::make_shared<LinksOfSpeed>(devices, devices, bandwidth, 1e-5);
+    source_.cluster.overlap = source_.links->overlap();
+    source_.shares_memory = seed_ % 3 == 0;
+  }
+
+  const CostSource& first(size_t devices) {
+    const auto known = parts_.find(devices);
+    if (known != parts_.end()) return known->second;
+    CostSource part = source_;
+    part.cluster.devices.resize(devices);
+    return parts_.emplace(devices, std::move(part)).first->second;
+  }
+
+  Random random_;
+  const uint64_t seed_;
+  const Model model_;
+  RunSpec experiment_;
+  CostSource source_;
+  std::map<size_t, CostSource> parts_;
+};
+
+/// Limits from below the least memory to above what the fastest plan needs.
+std::vector<int64_t> limits_of(Case& of) {
+  const BestPlan free = of.best(0), least = of.best(0, Objective::memory);
+  const double low = 0.7 * double(least.finalists.front().peak_memory);
+  const double high = 1.2 * double(free.finalists.front().peak_memory);
+  std::vector<int64_t> limits;
+  for (int i = 0; i < kLimits; ++i) limits.push_back(int64_t(low * std::pow(high / low, double(i) / (kLimits - 1))));
+  return limits;
+}
+
+class MemoryLimits : public ::testing::TestWithParam<int> {};
+
+TEST_P(MemoryLimits, MoreMemoryNeverGivesASlowerPlan) {
+  const int devices = GetParam();
+  int fitted = 0, refused = 0, faster = 0;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}, {} devices", seed, devices));
+    Case of(seed, devices);
+    std::optional<double> before;
+    std::vector<int64_t> limits = limits_of(of);
+    limits.push_back(0);
+    for (const int64_t limit : limits) {
+      const BestPlan best = of.best(limit);
+      ASSERT_FALSE(best.finalists.empty());
+      const Finalist& front = best.finalists.front();
+      if (!front.fits_simulated) {
+        ++refused;
+        EXPECT_FALSE(before) << "a plan fits less memory, and none fits " << limit << " B";
+        continue;
+      }
+      ++fitted;
+      const RunResult shown = of.shown(front.rated.plan, limit);
+      EXPECT_EQ(shown.status, RunStatus::ok) << shown.reason;
+      EXPECT_EQ(*shown.predicted->peak_memory, front.peak_memory);
+      EXPECT_TRUE(limit == 0 || front.peak_memory <= limit)
+          << front.peak_memory << " B do not fit into " << limit << " B";
+      EXPECT_LE(front.simulated, before.value_or(front.simulated))
+          << limit << " B gives a slower plan than less memory";
+      faster += int(before && front.simulated < *before);
+      before = front.simulated;
+    }
+  }
+  std::printf("seeds 1 to 6, %d devices: %d limits fit a plan, %d do not, %d give a faster one\n", devices, fitted,
+              refused, faster);
+  EXPECT_GT(fitted, 0);
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(faster, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, MemoryLimits, ::testing::Values(1, 2, 4));
+
+TEST(MemoryLimit, TheErrorSaysWhatWouldFitAndThatFits) {
+  Case of(1, 2);
+  const int64_t least = of.best(0, Objective::memory).finalists.front().peak_memory;
+  const int64_t limit = least * 9 / 10;
+  const BestPlan best = of.best(limit);
+  expect_error(Blame::user, {"no plan fits", "lacks", "weights", "% more memory"},
+               [&] { check_fits("plan", best, of.experiment(), of.model(), of.devices(limit)); });
+  EXPECT_TRUE(of.best(least).finalists.front().fits_simulated);
+}
+
+}  // namespace
+}  // namespace trireme::test_support
