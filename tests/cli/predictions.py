@@ -295,7 +295,6 @@ class Predictions(CliTest):
             self.assertEqual(row["status"], "ok", factor)
             seconds.append(row["step_seconds"]["median"])
         self.assertEqual(seconds, sorted(seconds, reverse=True))
-        self.assertLess(seconds[-1], seconds[0], "more memory is of use here")
 
     def test_a_plan_of_least_memory_and_none_that_fits(self):
         def fullest(objective):
