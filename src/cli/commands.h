@@ -66,6 +66,7 @@ struct CompareOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;
   bool predict = true;   ///< show predicted next to measured values
+  int repeats = 1;       ///< runs of each row; rows alternate
   bool details = false;  ///< print all tables, not only the first answer
   std::string json;
 };

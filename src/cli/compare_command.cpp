@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/json_file.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -27,6 +28,7 @@
 #include "report/run_json.h"
 #include "report/table.h"
 #include "train/compare.h"
+#include "train/result/repeats.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
 #include "trireme/program.h"
@@ -47,33 +49,33 @@ StepReport step_report_from(const nlohmann::json& m) {
   return r;
 }
 
-/// Returns what `work` returns; a line shows the phase if it lasts.
-template <typename Work>
-auto in_phase(Progress& progress, const char* name, const Work& work) {
-  const ShownPhase phase(progress, name);
-  return work();
-}
-
 class Comparison {
  public:
   Comparison(const CompareOptions& options, const RunSpec& experiment, Progress& progress, RunFolder& folder,
              ForkServer& forks)
       : options_(options), experiment_(experiment), progress_(progress), folder_(folder), forks_(forks) {}
 
-  RunResult run(const Job& job) {
+  /// Runs a job for the `number`-th time.
+  RunResult run(const Job& job, int number) {
     RunResult row = row_without_run(job, RunStatus::failed, "");
-    progress_.begin(job.label, 0);
+    const std::string label =
+        options_.repeats == 1 ? job.label : fmt::format("{}, run {} of {}", job.label, number, options_.repeats);
+    progress_.begin(label, 0);
     std::optional<RunResult> reported;
     std::vector<CurvePoint> seen;
     ChildEnd end = run_child(
-        arguments(job), experiment_.time_limit > 0 ? experiment_.time_limit + kGraceSeconds : 0, interrupted_by_user(),
+        arguments(job, number), experiment_.time_limit > 0 ? experiment_.time_limit + kGraceSeconds : 0,
+        interrupted_by_user(),
         [&](const nlohmann::json& message) {
           if (message.value("type", "") == "step") {
             const StepReport step = step_report_from(message);
-            progress_.update(job.label, step);
+            progress_.update(label, step);
             seen.push_back(step.point);
           }
-          if (message.value("type", "") == "result") reported = row_from_json(message.at("row"), job.label);
+          if (message.value("type", "") == "result") {
+            reported = row_from_json(message.at("row"), job.label);
+            message.at("measured_steps").get_to(reported->measured_steps);
+          }
         },
         &forks_);
     if (reported) {
@@ -83,16 +85,17 @@ class Comparison {
       describe(end, row);
       row.curve = seen;  // the points that it reported: at most ten per second
     }
-    progress_.end(job.label, row);
+    progress_.end(label, row);
     return row;
   }
 
  private:
-  std::vector<std::string> arguments(const Job& job) const {
+  std::vector<std::string> arguments(const Job& job, int number) const {
+    const std::string folder = number == 1 ? job.folder : fmt::format("{}-run-{}", job.folder, number);
     std::vector<std::string> list{"train"};
     auto forwarded = options_.experiment.forwarded();
     list.insert(list.end(), forwarded.begin(), forwarded.end());
-    list.insert(list.end(), {"--messages", "--out", (folder_.path() / job.folder).string()});
+    list.insert(list.end(), {"--messages", "--out", (folder_.path() / folder).string()});
     if (job.plan_file.empty())
       list.insert(list.end(), {"--plan", job.strategy, "--devices", std::to_string(job.devices)});
     else list.insert(list.end(), {"--plan", job.plan_file.string()});
@@ -178,7 +181,7 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
                         const CompareOptions& options, const RunFolder& folder, Progress& progress) {
   const std::vector<Known> before = known;
   std::vector<std::string> problems;
-  in_phase(progress, "measuring layers and links, planning", [&] {
+  in_phase(&progress, "predicting: measuring layers, planning", [&] {
     predictions.settle([&] {
       known = before;
       problems.clear();
@@ -189,24 +192,37 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
   predictions.keep();
 }
 
-/// Runs the jobs that have no row yet, and adds all rows to `result` one by one.
+/// Runs the jobs that have no row yet, and adds all rows to `result` one by one. Further runs of the rows follow in the
+/// same order, so that what else the machine does meets all rows alike. A row that failed is not run again.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
               const RunSpec& experiment, Progress& progress, RunFolder& folder, ForkServer& forks,
               ExperimentResult& result) {
   Comparison comparison(options, experiment, progress, folder, forks);
-  for (size_t j = 0; j < jobs.size(); ++j) {
-    const bool stopped = interrupted_by_user();
-    if (stopped)
-      result.rows.push_back(row_without_run(jobs[j], RunStatus::interrupted, "stopped by the user before it began"));
-    else result.rows.push_back(known[j].row ? *known[j].row : comparison.run(jobs[j]));
-    result.rows.back().predicted = known[j].predicted;
-    if (stopped || known[j].row) progress.end(jobs[j].label, result.rows.back());
-    complete_comparison(result);
-    try {
-      folder.update(result);
-    } catch (const Error& error) {
-      progress.say(fmt::format("{}; the comparison continues", error.what()));
+  std::vector<std::vector<RunResult>> runs(jobs.size());
+  for (int number = 1; number <= options.repeats; ++number)
+    for (size_t j = 0; j < jobs.size(); ++j) {
+      const bool stopped = interrupted_by_user();
+      if (number > 1 && (stopped || result.rows[j].status != RunStatus::ok)) continue;
+      if (stopped)
+        runs[j].push_back(row_without_run(jobs[j], RunStatus::interrupted, "stopped by the user before it began"));
+      else runs[j].push_back(known[j].row ? *known[j].row : comparison.run(jobs[j], number));
+      if (number == 1) result.rows.emplace_back();
+      RunResult& row = result.rows[j] = merged_repeats(runs[j]);
+      row.predicted = known[j].predicted;
+      if (stopped || known[j].row) progress.end(jobs[j].label, row);
+      complete_comparison(result);
+      try {
+        folder.update(result);
+      } catch (const Error& error) {
+        progress.say(fmt::format("{}; the comparison continues", error.what()));
+      }
     }
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    const auto done =
+        std::count_if(runs[j].begin(), runs[j].end(), [](const RunResult& run) { return run.status == RunStatus::ok; });
+    if (result.rows[j].status == RunStatus::ok && done < options.repeats)
+      result.rows[j].warnings.push_back(
+          fmt::format("run {} instead of {}: stopped by the user", counted(done, "time"), options.repeats));
   }
 }
 
@@ -222,16 +238,16 @@ int run_compare(const CompareOptions& options) {
   check_described_devices(experiment.strategies, "strategies", most_devices, options.experiment, experiment,
                           options.prediction);
   Progress progress;
-  const TaskData data = in_phase(progress, "reading the data", [&] { return open_data(experiment.data); });
+  const TaskData data = in_phase(&progress, "reading the data", [&] { return open_data(experiment.data); });
   check_batch(experiment, data);
-  const Model model = in_phase(progress, "building the model", [&] { return build_model(experiment, data); });
+  const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
   std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
   std::vector<Known> known;
   for (const Job& job : jobs)
     known.push_back({ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)), {}});
 
   // Read here for its errors and its report. Each row's process reads its own.
-  ExperimentResult result = in_phase(progress, "reading the initial weights", [&] {
+  ExperimentResult result = in_phase(&progress, "reading the initial weights", [&] {
     return experiment_header(experiment, data, with_initial_weights(experiment, model));
   });
   RunFolder folder(options.experiment.out.value_or(default_run_path(experiment.name, result.started)),
@@ -241,15 +257,15 @@ int run_compare(const CompareOptions& options) {
   std::optional<Predictions> predictions;
   if (options.predict ||
       std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
-    progress.say("predicting: layers and links are measured");
-    predictions.emplace(experiment, model, data, options.prediction);
+    in_phase(&progress, "predicting: measuring links and layers",
+             [&] { predictions.emplace(experiment, model, data, options.prediction); });
     settle_predictions(jobs, known, experiment, model, data, *predictions, options, folder, progress);
   }
   run_jobs(jobs, known, options, experiment, progress, folder, forks, result);
   if (predictions)
     if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
   const bool all_there =
-      in_phase(progress, "writing the report", [&] { return finish_folder(folder, result).empty(); });
+      in_phase(&progress, "writing the report", [&] { return finish_folder(folder, result).empty(); });
   std::cout << "\n" << answer(result, options.details, standard_output_style());
   std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string()
             << "\n"
@@ -259,7 +275,7 @@ int run_compare(const CompareOptions& options) {
     return std::any_of(result.rows.begin(), result.rows.end(),
                        [&](const RunResult& r) { return ((r.status == statuses) || ...); });
   };
-  if (any(RunStatus::failed, RunStatus::interrupted) || !all_there) return 1;
+  if (any(RunStatus::failed, RunStatus::interrupted) || interrupted_by_user() || !all_there) return 1;
   if (any(RunStatus::ok, RunStatus::timed_out, RunStatus::does_not_fit)) return 0;
   // No strategy could run: an error of the input, not a comparison.
   fail_user({"strategies", "none of them can run", result.rows.front().reason, ""});

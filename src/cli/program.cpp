@@ -44,6 +44,7 @@ std::string version_text() {
                      trireme::join(version.backends));
 }
 
+constexpr int kMostRepeats = 1000;
 constexpr const char* kDetailsHelp = "print all tables; without it: the table of what decides, and the verdict";
 constexpr const char* kPlanHelp =
     "a plan file, a strategy, or degrees, \"data=2,tensor=2\" (see trireme help strategies)";
@@ -74,6 +75,11 @@ void add_compare(CLI::App& app, trireme::CompareOptions& o) {
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   trireme::add_profile_flag(*verb, o.prediction);
+  verb->add_option(
+          "--repeat", o.repeats,
+          "run every row this many times, one row after the other and then again, and take the median over all "
+          "steps (default: once)")
+      ->check(trireme::whole_number(1, kMostRepeats));
   verb->add_flag("--details", o.details, kDetailsHelp);
   verb->add_flag_callback(
       "--no-predict", [&o] { o.predict = false; }, "make no predictions: measure only the runs");

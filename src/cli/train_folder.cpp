@@ -206,7 +206,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   if (show.hands_over && !show.hands_over(row).empty()) return 1;
   if (options.messages) {
     if (!refused.empty()) row.warnings.push_back(refused);
-    send({{"type", "result"}, {"row", row_to_json(row)}});
+    send({{"type", "result"}, {"row", row_to_json(row)}, {"measured_steps", row.measured_steps}});
     return 0;  // the row contains the status
   }
   const std::string closing = closing_lines(options, row, folder.path());

@@ -25,6 +25,12 @@ struct StepSeconds {
   double median = 0, p10 = 0, p90 = 0;
 };
 
+/// One of several runs of a row.
+struct RepeatReport {
+  StepSeconds step_seconds;
+  double epoch_seconds = 0;
+};
+
 struct CurvePoint {
   int64_t step = 0;     ///< number of steps done
   int64_t samples = 0;  ///< samples seen so far
@@ -100,7 +106,10 @@ struct RunResult {
   int devices = 1;
   std::string backend = kLocalBackend.name;  ///< of the workers (trireme/backend.h)
   bool oversubscribed = false;               ///< more workers than cores: the row's times mean nothing
+  /// Of a row that was run several times: over the steps of all runs.
   std::optional<StepSeconds> step_seconds;
+  std::vector<double> measured_steps;   ///< seconds of the steps from which step_seconds follow; not in run.json
+  std::vector<RepeatReport> repeats;    ///< the runs of a row that was run several times, in order; else empty
   std::optional<double> epoch_seconds;  ///< samples of an epoch / samples_per_second
   /// Samples of a step / its median time. Under an update policy: all samples / the time of the whole run, because
   /// replicas step on their own and exchange between steps.

@@ -109,6 +109,25 @@ std::vector<std::string> names_of(const std::vector<RunResult>& rows,
 const std::vector<Metric>* test_metrics(const RunResult& row) { return row.test ? &row.test->metrics : nullptr; }
 const std::vector<Metric>* final_metrics(const RunResult& row) { return &row.final_metrics; }
 
+/// "9.81-10.3 (3)": the least and the greatest median of the runs of a row, and how many there were.
+void add_repeats(const std::vector<RunResult>& rows, Builder& table) {
+  if (std::all_of(rows.begin(), rows.end(), [](const RunResult& row) { return row.repeats.empty(); })) return;
+  const auto greatest = [](const RunResult& row) {
+    Value most;
+    for (const RepeatReport& run : row.repeats) most = std::max(most.value_or(0), run.step_seconds.median);
+    return most;
+  };
+  const Scale scale = scale_for(kTimes, largest_of(rows, greatest));
+  table.add("between repeats", fmt::format("{}: least-most median (runs)", scale.unit),
+            [&](const RunResult& row) -> std::string {
+              if (row.repeats.empty()) return "";
+              double least = row.repeats.front().step_seconds.median;
+              for (const RepeatReport& run : row.repeats) least = std::min(least, run.step_seconds.median);
+              return fmt::format("{}-{} ({})", significant(least / scale.size),
+                                 significant(*greatest(row) / scale.size), row.repeats.size());
+            });
+}
+
 void add_step_time(const std::vector<RunResult>& rows, Builder& table) {
   auto median = [](const RunResult& row) { return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt; };
   Scale scale = scale_for(kTimes, largest_of(rows, median));
@@ -123,6 +142,7 @@ void add_step_time(const std::vector<RunResult>& rows, Builder& table) {
               return fmt::format("{} [{}-{}]", significant(s.median / scale.size), significant(s.p10 / scale.size),
                                  significant(s.p90 / scale.size));
             });
+  add_repeats(rows, table);
 }
 
 void add_times(const std::vector<RunResult>& rows, Builder& table) {

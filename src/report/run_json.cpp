@@ -69,6 +69,10 @@ void each_field(auto& fields, Is<RoundRecord> auto& r) {
 
 void each_field(auto& fields, Is<StepSeconds> auto& s) { fields("median", s.median, "p10", s.p10, "p90", s.p90); }
 
+void each_field(auto& fields, Is<RepeatReport> auto& r) {
+  fields("step_seconds", r.step_seconds, "epoch_seconds", r.epoch_seconds);
+}
+
 void each_field(auto& fields, Is<SimulatedStep> auto& s) {
   fields("step_seconds", s.step_seconds, "peak_memory_bytes", s.peak_memory);
   fields.maybe("basis", s.basis);
@@ -101,7 +105,7 @@ void each_field(auto& fields, Is<CurvePoint> auto& p) {
   fields("step", p.step, "samples", p.samples, "seconds", p.seconds, "loss", p.loss);
 }
 
-/// All fields except `reason`, `warnings`, `schedule` and the timeline.
+/// All fields except `reason`, `warnings`, `schedule`, the timeline and the measured steps.
 void each_field(auto& fields, Is<RunResult> auto& row) {
   fields("strategy", row.strategy);
   fields.maybe("name", row.name, "plan", row.plan, "blocks", row.blocks);
@@ -120,7 +124,7 @@ void each_field(auto& fields, Is<RunResult> auto& row) {
   fields.maybe("final_metrics", row.final_metrics);
   fields("target", row.target, "to_target", row.to_target, "noise_scale", row.noise_scale, "replicas", row.replicas,
          "checkpoints", row.checkpoints);
-  fields.maybe("changes", row.changes);
+  fields.maybe("changes", row.changes, "repeats", row.repeats);
   fields("curve", row.curve);
   fields.maybe("evaluations", row.evaluations);
 }

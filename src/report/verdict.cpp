@@ -25,14 +25,21 @@ int64_t steps_of(const RunResult& row) { return row.curve.empty() ? 0 : row.curv
 
 std::string time_text(double seconds) { return in_unit(seconds, scale_for(kTimes, seconds)); }
 
-/// "Measure again with more steps (--steps 1600) while the machine is otherwise idle"
+/// "Measure again with more steps (--steps 1600), or with rows that take turns (--repeat 4), while the machine is idle"
 std::string measure_again(const std::vector<const RunResult*>& rows) {
-  if (std::any_of(rows.begin(), rows.end(), [](const RunResult* row) { return row->replicas.has_value(); }))
-    return "Measure again with a greater length while the machine is otherwise idle";  // policies may refuse --steps
-  int64_t steps = kFewSteps;
-  for (const RunResult* row : rows) steps = std::max(steps, steps_of(*row));
-  return fmt::format("Measure again with more steps (--steps {}) while the machine is otherwise idle",
-                     kMoreSteps * steps);
+  int64_t steps = kFewSteps, runs = 1;
+  for (const RunResult* row : rows) {
+    steps = std::max(steps, steps_of(*row));
+    runs = std::max(runs, int64_t(row->repeats.size()));
+  }
+  const bool replicas =
+      std::any_of(rows.begin(), rows.end(), [](const RunResult* row) { return row->replicas.has_value(); });
+  const std::string longer = replicas ? "a greater length"  // policies may refuse --steps
+                                      : fmt::format("more steps (--steps {})", kMoreSteps * steps);
+  return fmt::format(
+      "Measure again with {}, or with rows that take turns (--repeat {}), while the machine is "
+      "otherwise idle",
+      longer, kMoreSteps * runs);
 }
 
 std::string which(const Verdict& verdict, const std::string& by) {
@@ -65,28 +72,71 @@ std::string by_how_much(const Verdict& verdict) {
   return text;
 }
 
-/// Says what the order of measured rows is worth, and what would change it. Empty if there is no order, or no interval.
+bool has_spread(const RowPace& pace) { return pace.low < pace.high; }
+
+/// The spread of the rows' times, in words that begin with `from`: "from" or "From".
+std::string range_of(const Verdict& verdict, const char* from) {
+  const auto is_repeated = [](const RunResult* row) { return !row->repeats.empty(); };
+  const bool repeated = std::any_of(verdict.fastest.begin(), verdict.fastest.end(), is_repeated);
+  return fmt::format("{} the 10th to the 90th percentile{}", from, repeated ? " and between runs" : "");
+}
+
+/// Says by what measured rows are too close to call. `times`: "steps" or "epochs".
+std::string why_too_close(const Verdict& verdict, const char* times) {
+  std::vector<const RunResult*> without;
+  for (const RunResult* row : verdict.fastest)
+    if (!has_spread(*verdict.pace(*row))) without.push_back(row);
+  if (without.empty())
+    return fmt::format("{} their {} overlap by more than {:.0f} %.", range_of(verdict, "From"), times,
+                       100 * kWideOverlap);
+  return fmt::format(
+      "Of {} only one time is known, without a spread: it lies within the {} of the other rows, {}, or less than "
+      "{:.1f} % beside.",
+      names_of(without), times, range_of(verdict, "from"), 100 * kEqual);
+}
+
+/// Says by what the fastest measured row is ahead of the next one.
+std::string why_ahead(const Verdict& verdict, const char* times) {
+  const RowPace first = *verdict.pace(*verdict.fastest.front()), next = *verdict.pace(*verdict.next);
+  const std::string name = row_name(*verdict.next);
+  if (!has_spread(first))
+    return fmt::format("Its time, of which no spread is known, is less than the {} of {}, {}", times, name,
+                       range_of(verdict, "from"));
+  if (!has_spread(next))
+    return fmt::format("Its {}, {}, take less than the time of {}, of which no spread is known", times,
+                       range_of(verdict, "from"), name);
+  const std::string apart =
+      first.high < next.low ? "lie apart" : fmt::format("overlap by less than {:.0f} %", 100 * kWideOverlap);
+  return fmt::format("{} its {} and those of {} {}", range_of(verdict, "From"), times, name, apart);
+}
+
+/// Says what would decide between predictions that are too close to call. Empty if there is nothing to decide.
+std::string how_to_decide(const Verdict& verdict) {
+  const double pace = verdict.pace(*verdict.fastest.front())->median;
+  if (verdict.pace(*verdict.fastest.back())->median <= pace * (1 + kEqual)) return "";
+  return fmt::format(
+      "Predictions are off by up to {:.0f} % in most cases, so they do not order plans that are closer than that: "
+      "trireme compare, on the machine in question, measures them and decides.",
+      100 * kPredictionError);
+}
+
+/// Says what the order of rows is worth, and what would change it. Empty if there is no order, or no interval.
 std::string how_sure(const Verdict& verdict) {
+  if (!verdict.measured) return how_to_decide(verdict);
   std::vector<const RunResult*> decisive = verdict.fastest;
   if (verdict.next) decisive.push_back(verdict.next);
   const RowPace first = *verdict.pace(*decisive.front()), last = *verdict.pace(*decisive.back());
-  if (decisive.size() < 2 || !is_real(*decisive.front()) || (first.low == first.high && last.low == last.high))
-    return "";
-  const char* times = verdict.by_epochs ? "times" : "steps";
+  if (decisive.size() < 2 || !is_real(*decisive.front()) || (!has_spread(first) && !has_spread(last))) return "";
+  const char* times = verdict.by_epochs ? "epochs" : "steps";
   if (first.median < verdict.pace(*verdict.fastest.back())->median)
-    return fmt::format(
-        "From the 10th to the 90th percentile their {} overlap by more than {:.0f} %. {}; believe an order that stays.",
-        times, 100 * kWideOverlap, measure_again(decisive));
+    return fmt::format("{} {}; believe an order that stays.", why_too_close(verdict, times), measure_again(decisive));
   int64_t steps = steps_of(*decisive.front());
   for (const RunResult* row : decisive) steps = std::min(steps, steps_of(*row));
   if (steps > 0 && steps < kFewSteps)
     return fmt::format("A row has only {}, which gives a hint. {}.", counted(steps, "step"), measure_again(decisive));
   if (!verdict.next) return "";
-  return fmt::format(
-      "From the 10th to the 90th percentile its {} and those of {} {}, so the order holds on this "
-      "machine; another batch, model or number of devices may change it.",
-      times, row_name(*verdict.next),
-      first.high < last.low ? "lie apart" : fmt::format("overlap by less than {:.0f} %", 100 * kWideOverlap));
+  return fmt::format("{}, so the order holds on this machine; another batch, model or number of devices may change it.",
+                     why_ahead(verdict, times));
 }
 
 std::string some_or_all(const std::vector<const RunResult*>& rows, const std::vector<const RunResult*>& all) {
@@ -158,6 +208,12 @@ std::optional<RowPace> Verdict::pace(const RunResult& row) const {
     pace.low *= row.step_seconds->p10 / row.step_seconds->median;
     pace.high *= row.step_seconds->p90 / row.step_seconds->median;
   }
+  if (measured && is_real(row))
+    for (const RepeatReport& run : row.repeats) {
+      const double seconds = by_epochs ? run.epoch_seconds : run.step_seconds.median;
+      pace.low = std::min(pace.low, seconds);
+      pace.high = std::max(pace.high, seconds);
+    }
   return pace;
 }
 
@@ -181,9 +237,12 @@ Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured) {
   std::stable_sort(timed.begin(), timed.end(), [&](const RunResult* a, const RunResult* b) {
     return verdict.pace(*a)->median < verdict.pace(*b)->median;
   });
+  const auto too_close = [&](const RowPace& first, const RowPace& other) {
+    return measured ? overlap_widely(first, other) : other.median <= first.median * (1 + kPredictionError);
+  };
   // The fastest rows end with the first that is clearly slower: a slow row whose steps scatter is not one of them.
   for (const RunResult* row : timed) {
-    if (row != timed.front() && !overlap_widely(*verdict.pace(*timed.front()), *verdict.pace(*row))) {
+    if (row != timed.front() && !too_close(*verdict.pace(*timed.front()), *verdict.pace(*row))) {
       verdict.next = row;
       break;
     }

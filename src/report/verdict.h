@@ -24,21 +24,27 @@ constexpr double kFarOff = 1.5;
 /// Times without intervals are equal if they differ by less: their factor is printed as 1.00.
 constexpr double kEqual = 0.005;
 
+/// Predicted times that differ by less are too close to call: most predictions are within a tenth of what is measured,
+/// and of pairs of plans whose steps differ by more than a tenth nearly all are ranked correctly (docs/simulation.md).
+constexpr double kPredictionError = 0.1;
+
 /// Fewer steps give a hint only: of ten, the 10th and the 90th percentile are the least and the greatest but one.
 constexpr int64_t kFewSteps = 20;
 
-/// A repeated measurement takes this many times the steps, to span more of what else the machine does.
+/// A repeated measurement takes this many times the steps, or the runs, to span more of what else the machine does.
 constexpr int64_t kMoreSteps = 4;
 
 /// The time by which rows are ranked: seconds of a step, or of an epoch.
 struct RowPace {
   double median = 0;
-  double low = 0, high = 0;  ///< 10th and 90th percentile; equal to `median` where the time is modelled or simulated
+  /// 10th and 90th percentile, widened to the medians of all runs of the row; equal to `median` where the time is
+  /// modelled or simulated, and for replicas that ran once.
+  double low = 0, high = 0;
 };
 
 /// The fastest of the rows of one clock.
 struct Verdict {
-  bool measured = true;    ///< false: simulated, without intervals
+  bool measured = true;    ///< false: simulated, without intervals, with the error of predictions
   bool by_epochs = false;  ///< replicas make steps of their own, so with them epochs are compared
   /// The fastest row first, then the rows that are too close to it to call, from fast to slow. Empty: no row has a time
   /// that can be compared.
@@ -53,7 +59,8 @@ struct Verdict {
 /// `rows` have the same clock. `measured`: false if they were simulated.
 Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured = true);
 
-/// Returns true if the overlap of both intervals is wide.
+/// Returns true if the overlap of both intervals is wide. A time without an interval must lie in the other's interval,
+/// or be equal to it.
 bool overlap_widely(const RowPace& a, const RowPace& b);
 
 /// "Fastest: data on 2 devices, 6.72 ms per step": the beginning of the first of sentences_of(). Empty if there is

@@ -4,17 +4,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "profile/profile.h"
+#include "train/result/repeats.h"
 
 namespace trireme {
 namespace {
 
 constexpr int64_t kWarmupSteps = 3, kWarmupShare = 10;
-
-StepSeconds step_seconds_of(const std::vector<double>& steps) {
-  const Spread spread = spread_of(steps);
-  return {.median = spread.median, .p10 = spread.p10, .p90 = spread.p90};
-}
 
 GradientNorms norms_of(const StepRecord& entry) {
   GradientNorms sum;
@@ -149,6 +144,7 @@ void Summary::write(RunResult& result) const {
   if (steps_.size() <= skipped || measured_seconds_ <= 0) return;
   const std::vector<double> steps(steps_.begin() + std::ptrdiff_t(skipped), steps_.end());
   result.step_seconds = step_seconds_of(steps);
+  result.measured_steps = steps;
   // Throughput and epoch follow from the median step too, so that no column ranks rows in another order than the time
   // per step does. An epoch's last step may be short: samples per step are a mean.
   if (result.step_seconds->median > 0) {
@@ -177,6 +173,7 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result) const 
   const double own_seconds = seconds - replicas_.seconds_before;
   if (steps_.empty() || own_seconds <= 0) return;
   result.step_seconds = step_seconds_of(steps_);
+  result.measured_steps = steps_;
   // Replicas step on their own, wait for each other and exchange between steps: only the whole run has a throughput.
   result.samples_per_second = double(samples_) / seconds;
   const auto reported = [](const HubCounts& c) { return c.compute_seconds > 0; };

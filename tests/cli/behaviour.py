@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import re
 
 import support
 from support import CliTest
@@ -117,6 +118,22 @@ class Compare(CliTest):
         self.assertEqual(rows, [(4, "data 2 x tensor 2", "ok"), (1, "one device", "ok"), (4, "data 2 x tensor 2", "ok"),
                                 (2, "data 2", "ok"), (2, "data 2", "ok")])
         self.assertEqual(self.json("o", "run.json")["rows"][2]["strategy"], "mine")
+
+    def test_rows_that_run_several_times_take_turns(self):
+        out, _ = self.trireme("compare", "e.toml", "--strategies", "single,data", "--steps", "8", "--repeat", "3", "--out", "o",
+                              "--json", "c.json")
+        self.assertEqual(re.findall(r"^(\w.*): starts$", out, re.M),
+                         [f"{label}, run {run} of 3" for run in (1, 2, 3) for label in ("single", "data x2")])
+        self.assertIn("between repeats", out)
+        for row in self.json("o", "run.json")["rows"]:
+            self.assertEqual((row["status"], len(row["repeats"])), ("ok", 3))
+            median = row["step_seconds"]["median"]
+            self.assertLessEqual(min(repeat["step_seconds"]["p10"] for repeat in row["repeats"]), median)
+            self.assertGreaterEqual(max(repeat["step_seconds"]["p90"] for repeat in row["repeats"]), median)
+        self.assertEqual(self.json("c.json")["rows"][0]["repeats"], self.json("o", "run.json")["rows"][0]["repeats"])
+        self.assertTrue(os.path.exists(self.path("o", "data-x2-run-3", "run.json")))
+        self.assertIn("between repeats", self.trireme("report", "o", data=False)[0])
+        self.refused("compare", "e.toml", "--repeat", "0", says=["--repeat"])
 
     def test_keys_after_names(self):
         strategies = "zero1,micro_batches=2,hybrid,compression=bf16,data=2,speeds=3:1,interleaved"

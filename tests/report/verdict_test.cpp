@@ -57,8 +57,9 @@ TEST(Verdict, NamesAFastestRowWhereIntervalsAreApart) {
             "the next, tensor on 2 devices. From the 10th to the 90th percentile its steps and those of tensor on 2 "
             "devices lie apart, so the order holds on this machine; another batch, model or number of devices may "
             "change it.");
-  EXPECT_HAS(words_of(result_of({row_of("data", 2, 10, 9, 12), row_of("tensor", 2, 13, 11.5, 15)})),
-             "its steps and those of tensor on 2 devices overlap by less than 50 %");
+  EXPECT_HAS(
+      words_of(result_of({row_of("data", 2, 10, 9, 12), row_of("tensor", 2, 13, 11.5, 15)})),
+      "From the 10th to the 90th percentile its steps and those of tensor on 2 devices overlap by less than 50 %");
 }
 
 TEST(Verdict, NamesNoFastestRowWhereIntervalsOverlap) {
@@ -114,6 +115,38 @@ TEST(Verdict, OfModelledAndSimulatedTimesHasNoIntervals) {
             "Equally fast: data on 2 devices and tensor on 2 devices, 10.0 ms per step.");
 }
 
+TEST(Verdict, NamesNoWinnerOfPredictionsThatAreCloserThanTheyErr) {
+  const auto words = [](std::vector<RunResult> rows) {
+    const ExperimentResult result = result_of(std::move(rows));
+    return join(sentences_of(verdict_of(pointers_to(result), /*measured=*/false), "real"), " ");
+  };
+  const std::string close = words(
+      {row_of("data", 2, 10, 10, 10, 0), row_of("tensor", 2, 10.9, 10.9, 10.9, 0), row_of("single", 1, 20, 20, 20, 0)});
+  EXPECT_EQ(close,
+            "Too close to call: data on 2 devices and tensor on 2 devices, 10.0 ms to 10.9 ms per step, at least 1.83 "
+            "times as fast as one device. Predictions are off by up to 10 % in most cases, so they do not order plans "
+            "that are closer than that: trireme compare, on the machine in question, measures them and decides.");
+  EXPECT_EQ(words({row_of("data", 2, 10, 10, 10, 0), row_of("tensor", 2, 11.1, 11.1, 11.1, 0)}),
+            "Fastest: data on 2 devices, 10.0 ms per step, 1.11 times as fast as the next, tensor on 2 devices.");
+}
+
+TEST(Verdict, OfRowsWithoutASpreadSaysNoOverlap) {
+  ExperimentResult result = result_of({row_of("local-sgd", 2, 10, 9.5, 11), row_of("data", 2, 12, 11.8, 12.2)});
+  result.rows[0].replicas = ReplicaReport{.replicas = 2};
+  result.rows[0].epoch_seconds = 12.1;
+  std::string text = words_of(result);
+  EXPECT_HAS(text,
+             "Of local-sgd on 2 devices only one time is known, without a spread: it lies within the epochs of the "
+             "other rows, from the 10th to the 90th percentile, or less than 0.5 % beside.");
+  EXPECT_LACKS(text, "overlap");
+  result.rows[0].epoch_seconds = 20;
+  text = words_of(result);
+  EXPECT_HAS(text, "take less than the time of local-sgd on 2 devices, of which no spread is known, so the");
+  result.rows[0].epoch_seconds = 5;
+  EXPECT_HAS(words_of(result),
+             "Its time, of which no spread is known, is less than the epochs of data on 2 devices, from the");
+}
+
 TEST(Verdict, ComparesEpochsOfReplicas) {
   ExperimentResult result = result_of({row_of("local-sgd", 2, 10, 9.5, 11), row_of("data", 2, 12, 11.8, 12.2)});
   result.rows[0].replicas = ReplicaReport{.replicas = 2};
@@ -124,6 +157,18 @@ TEST(Verdict, ComparesEpochsOfReplicas) {
   EXPECT_HAS(text, "Too close to call: data on 2 devices and local-sgd on 2 devices, 12.0 s to 12.1 s per");
   EXPECT_HAS(text, "Measure again with a greater length");
   EXPECT_LACKS(text, "--steps");
+}
+
+TEST(Verdict, OfRepeatedRowsCountsTheSpreadBetweenRuns) {
+  ExperimentResult result = result_of({row_of("local-sgd", 2, 10, 9.5, 11), row_of("data", 2, 12, 11.8, 12.2)});
+  result.rows[0].replicas = ReplicaReport{.replicas = 2};
+  result.rows[0].epoch_seconds = 14;
+  EXPECT_HAS(words_of(result), "Fastest: data on 2 devices");
+  result.rows[0].repeats = {{.step_seconds = {}, .epoch_seconds = 11.9}, {.step_seconds = {}, .epoch_seconds = 15}};
+  const std::string text = words_of(result);
+  EXPECT_HAS(text, "Too close to call: data on 2 devices and local-sgd on 2 devices");
+  EXPECT_HAS(text, "From the 10th to the 90th percentile and between runs their epochs overlap by more than 50 %.");
+  EXPECT_HAS(text, "rows that take turns (--repeat 8)");
 }
 
 TEST(Verdict, NamesFourRowsAndCountsMore) {

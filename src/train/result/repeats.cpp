@@ -1,0 +1,68 @@
+#include "train/result/repeats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/median.h"
+#include "profile/profile.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+/// True if the run measured steps and epochs.
+bool is_timed(const RunResult& run) {
+  return run.status == RunStatus::ok && !run.measured_steps.empty() && run.epoch_seconds && run.samples_per_second;
+}
+
+/// Sets the times of `row`, one of the runs, to those of all.
+void set_times(const std::vector<const RunResult*>& timed, const StepSeconds& together, RunResult& row) {
+  std::vector<double> epochs;
+  for (const RunResult* run : timed) {
+    row.repeats.push_back({*run->step_seconds, *run->epoch_seconds});
+    epochs.push_back(*run->epoch_seconds);
+  }
+  const double epoch = row.replicas                   ? median(epochs)
+                       : row.step_seconds->median > 0 ? *row.epoch_seconds * together.median / row.step_seconds->median
+                                                      : *row.epoch_seconds;
+  if (epoch > 0) row.samples_per_second = *row.samples_per_second * *row.epoch_seconds / epoch;
+  row.epoch_seconds = epoch;
+  row.step_seconds = together;
+}
+
+}  // namespace
+
+StepSeconds step_seconds_of(const std::vector<double>& steps) {
+  const Spread spread = spread_of(steps);
+  return {.median = spread.median, .p10 = spread.p10, .p90 = spread.p90};
+}
+
+RunResult merged_repeats(const std::vector<RunResult>& runs) {
+  check_internal(!runs.empty(), "a row has a run");
+  if (runs.size() == 1) return runs.front();
+  std::vector<const RunResult*> timed;
+  std::vector<double> steps;
+  for (const RunResult& run : runs) {
+    const bool is_stopped = run.status == RunStatus::interrupted && !timed.empty();
+    if (run.status != RunStatus::ok && !is_stopped) {
+      RunResult row = run;
+      if (&run != &runs.front()) row.reason = fmt::format("run {}: {}", &run - runs.data() + 1, run.reason);
+      return row;
+    }
+    if (!is_timed(run)) continue;
+    timed.push_back(&run);
+    steps.insert(steps.end(), run.measured_steps.begin(), run.measured_steps.end());
+  }
+  if (timed.empty()) return runs.front();  // too short to be measured
+  const StepSeconds together = step_seconds_of(steps);
+  const auto distance = [&](const RunResult* run) { return std::abs(run->step_seconds->median - together.median); };
+  RunResult row = **std::min_element(timed.begin(), timed.end(),
+                                     [&](const RunResult* a, const RunResult* b) { return distance(a) < distance(b); });
+  set_times(timed, together, row);
+  row.measured_steps = std::move(steps);
+  return row;
+}
+
+}  // namespace trireme
