@@ -71,7 +71,8 @@ class PlanSearch {
         source_(source_of(order)),
         objective_(options.objective),
         tolerance_(options.tolerance),
-        deadline_(options.limit) {
+        deadline_(options.limit),
+        thorough_(options.thorough) {
     for (const Device& device : source_.cluster.devices) {
       largest_ = std::max(largest_, device.memory);
       limited_ = limited_ || device.memory > 0;
@@ -100,7 +101,9 @@ class PlanSearch {
  private:
   /// Searches without a limit and then on the rungs.
   void climb_down() {
-    answer_ = search(0, objective_);
+    answer_ = search(thorough_ ? 0 : largest_, objective_);
+    if (ends_early()) return;
+    if (!thorough_ && limited_) answer_ = search(0, objective_);
     if (!answer_.best) {
       if (!answer_.out_of_time) answer_.shortfall = explain_shortfall(request_for(source_.cluster, objective_));
       return;
@@ -109,8 +112,7 @@ class PlanSearch {
     // The formula may count up to twice as much as the program: workers that share their weights, for example.
     if (limited_) rung = std::min(rung, rung_below(double(largest_)) + 1 + kRungsPerDoubling);
     for (; rung >= 0; --rung) {
-      const bool in_time = !deadline_.passed();
-      if (!in_time || answer_.lower_bound > beyond()) return;
+      if (deadline_.passed() || ends_early() || answer_.lower_bound > beyond()) return;
       PlanAnswer found = search(rung_bytes(rung), objective_);
       if (!found.best && found.out_of_time) return;
       if (!found.best) break;
@@ -122,6 +124,8 @@ class PlanSearch {
     find_least();
     answer_ = std::move(searched);
   }
+
+  bool ends_early() const { return !thorough_ && best_that_fits() < kInfinity; }
 
   /// What is behind this by the formula is not searched for.
   double beyond() const { return best_that_fits() * (objective_ == Objective::time ? 1 + kFormulaError : 1); }
@@ -256,6 +260,7 @@ class PlanSearch {
   const Objective objective_;
   const double tolerance_;
   const Deadline deadline_;
+  const bool thorough_;
   int64_t largest_ = 0;   // bytes of the largest device that has a limit
   bool limited_ = false;  // some device has a limit
   bool divides_ = false;  // optimizer sharding is part of the space

@@ -8,8 +8,9 @@
 //
 // More memory never gives a worse plan: which rungs there are and what is found on each does not depend on the devices'
 // limit, except that a smaller limit leaves out rungs at the top. So the candidates of a limit are also candidates of
-// each greater limit. Two things can break this: the time limit; and a plan that simulates faster than the formula says
-// by more than kFormulaError, because rungs below the one whose lower bound is that far behind are left out.
+// each greater limit. This is so of thorough searches (BestPlanOptions). Two things can break this: the time limit; and
+// a plan that simulates faster than the formula says by more than kFormulaError, because rungs below the one whose
+// lower bound is that far behind are left out.
 #pragma once
 
 #include <vector>

@@ -23,8 +23,8 @@ namespace {
 
 constexpr double kSearchSeconds = 2;  // time of the exact planner while workers continue ...
 constexpr double kFirstSeconds = 60;  // ... and before they begin, including measurements
-constexpr size_t kPlanned = 3;       // number of its finalists that become candidates; all of them if none fits
-constexpr double kSpeedStep = 0.01;  // speeds are rounded to multiples of this, because plans show them
+constexpr size_t kPlanned = 3;        // number of its finalists that become candidates; all of them if none fits
+constexpr double kSpeedStep = 0.01;   // speeds are rounded to multiples of this, because plans show them
 
 /// True if a run that continues under the plan has the curve of one device.
 bool keeps_curve(const Plan& plan) {
@@ -133,7 +133,7 @@ void PlanForecaster::add_planned(const Conditions& now, const std::vector<int>& 
   };
   try {
     const BestPlan best = find_best_plan(experiment_, model_, {source_of, {device_numbers(0, devices_)}},
-                                         {.objective = Objective::time, .limit = seconds});
+                                         {.objective = Objective::time, .limit = seconds, .thorough = false});
     const bool fits = !best.finalists.empty() && best.finalists.front().fits_simulated;
     const size_t most = fits ? kPlanned : best.finalists.size();
     for (size_t i = 0; i < std::min(most, best.finalists.size()); ++i) {
