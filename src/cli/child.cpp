@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/seconds.h"
 #include "cli/fork_server.h"
@@ -47,9 +48,12 @@ pid_t start(const std::vector<std::string>& arguments, int out, int err) {
 
 ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
                    const std::function<void(const nlohmann::json&)>& on_message, ForkServer* forks) {
-  const bool is_forked = forks != nullptr && forks->is_there();
   auto out = make_pipe("compare"), err = make_pipe("compare");
-  const pid_t pid = is_forked ? forks->start(arguments, out[1], err[1]) : start(arguments, out[1], err[1]);
+  const std::optional<pid_t> fork =
+      forks != nullptr && forks->is_there() ? forks->start(arguments, out[1], err[1]) : std::nullopt;
+  const pid_t pid = fork ? *fork : start(arguments, out[1], err[1]);
+  if (pid < 0)
+    fail_run({"compare", "cannot start a process", "there are too many", "close other programs and try again"});
   ::close(out[1]);
   ::close(err[1]);
   LineReader output(out[0]), errors(err[0]);
@@ -78,8 +82,8 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
       ::kill(pid, SIGKILL);
     }
   }
-  int status = is_forked ? forks->wait() : 0;
-  while (!is_forked && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  int status = fork ? forks->wait() : 0;
+  while (!fork && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "trireme/error.h"
 
@@ -66,7 +67,9 @@ bool send_number(int socket, int number) {
 bool prepare(const ForkCommand& command) {
   for (int i = 0; i < 2; ++i)
     if (::dup2(command.out_and_err[size_t(i)], i == 0 ? STDOUT_FILENO : STDERR_FILENO) < 0) return false;
-  if (command.text.contains("folder") && ::chdir(command.text["folder"].get<std::string>().c_str()) != 0) return false;
+  if (command.text.contains("working_folder") &&
+      ::chdir(command.text["working_folder"].get<std::string>().c_str()) != 0)
+    return false;
   if (!command.text.contains("environment")) return true;
   ::clearenv();
   for (const auto& [name, value] : command.text["environment"].items())
@@ -137,11 +140,12 @@ ForkServer::ForkServer(const RunProgram& run) {
 
 ForkServer::~ForkServer() {
   if (socket_ >= 0) ::close(socket_);
+  if (server_ > 0) ::kill(server_, SIGKILL);  // it may wait for a command, which ends with it
   while (server_ > 0 && ::waitpid(server_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-pid_t ForkServer::start(const std::vector<std::string>& words, int out, int err) {
+std::optional<pid_t> ForkServer::start(const std::vector<std::string>& words, int out, int err) {
   std::string text = nlohmann::json{{"words", words}}.dump();
   SocketMessage message(text.data(), text.size());
   cmsghdr* rights = CMSG_FIRSTHDR(&message.header);
@@ -151,23 +155,24 @@ pid_t ForkServer::start(const std::vector<std::string>& words, int out, int err)
   const OutAndErr out_and_err{out, err};
   std::memcpy(CMSG_DATA(rights), out_and_err.data(), sizeof out_and_err);
   const bool is_sent = ::sendmsg(socket_, &message.header, MSG_NOSIGNAL) == ssize_t(text.size());
-  const pid_t child = is_sent ? answer() : -1;
-  if (child < 0)
-    fail_run({"compare", "cannot start a process", is_sent ? "there are too many" : std::strerror(errno),
-              "close other programs and try again"});
+  const std::optional<int> child = is_sent ? answer() : std::nullopt;
+  is_gone_ = !child;
   return child;
 }
 
-int ForkServer::wait() { return answer(); }
+int ForkServer::wait() {
+  const std::optional<int> status = answer();
+  if (status) return *status;
+  is_gone_ = true;
+  return SIGKILL;  // the command ends with the server
+}
 
-int ForkServer::answer() {
+std::optional<int> ForkServer::answer() {
   int number = 0;
   ssize_t bytes = 0;
   while ((bytes = ::recv(socket_, &number, sizeof number, 0)) < 0 && errno == EINTR) {
   }
-  if (bytes != ssize_t(sizeof number))
-    fail_run({"compare", "cannot follow a process", "the process that starts them was ended", "run it again"});
-  return number;
+  return bytes == ssize_t(sizeof number) ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace trireme

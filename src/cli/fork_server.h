@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,9 @@ namespace trireme {
 using RunProgram = std::function<int(int argc, char** argv)>;
 
 /// Serves commands from a Unix socket of whole messages (SOCK_SEQPACKET) until its other end is closed: a JSON object
-/// of "words", and if wanted "folder" and "environment", with the descriptors of standard output and error. Answers
-/// with the number of the process, then with its exit status as of waitpid; one command runs at a time. In the process
-/// of the command it does not return. Call it in a process of one thread.
+/// of "words", and if wanted "working_folder" and "environment", with the descriptors of standard output and error.
+/// Answers with the number of the process, then with its exit status as of waitpid; one command runs at a time. In the
+/// process of the command it does not return. Call it in a process of one thread.
 void serve_forks(int socket, const RunProgram& run);
 
 /// The server as a process of its own. Not thread-safe.
@@ -28,17 +29,20 @@ class ForkServer {
   ForkServer(const ForkServer&) = delete;
   ForkServer& operator=(const ForkServer&) = delete;
 
-  bool is_there() const { return server_ > 0; }
-  /// Starts a command and returns its process. Call wait() before the next one. Errors (run): the server is gone.
-  pid_t start(const std::vector<std::string>& words, int out, int err);
-  /// Waits for the end of the command and returns its status as of waitpid. Errors (run): the server is gone.
+  bool is_there() const { return server_ > 0 && !is_gone_; }
+  /// Starts a command and returns its process; -1: there are too many; none: the server is gone. Call wait() before the
+  /// next one.
+  std::optional<pid_t> start(const std::vector<std::string>& words, int out, int err);
+  /// Waits for the end of the command and returns its status as of waitpid. A command whose server was killed was
+  /// killed too, and is_there() is false from then on.
   int wait();
 
  private:
-  int answer();
+  std::optional<int> answer();  ///< none: the server is gone
 
   pid_t server_ = -1;
   int socket_ = -1;
+  bool is_gone_ = false;
 };
 
 }  // namespace trireme

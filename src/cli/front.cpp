@@ -3,13 +3,11 @@
 // one links nothing but the standard library.
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,19 +19,22 @@ bool is_plain_word(const std::string& word) {
   return !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == word.npos && word[0] != '-';
 }
 
-/// Returns the name of the page that a command asks for: "help plan best" and "plan best --help" are "plan best". None
-/// if the command is no question of this form.
-std::optional<std::string> page_of(std::vector<std::string> words) {
-  if (words == std::vector<std::string>{"--version"}) return "--version";
-  if (!words.empty() && words.front() == "help") words.erase(words.begin());
+/// Returns the pages that may answer a command, the first that is there does: "verb plan best" for "help plan best" and
+/// "plan best --help", "list models" for "help models". None if the command is no question of this form.
+std::vector<std::string> pages_for(std::vector<std::string> words) {
+  if (words == std::vector<std::string>{"--version"}) return {"version"};
+  const bool is_help = !words.empty() && words.front() == "help";
+  if (is_help) words.erase(words.begin());
   else if (!words.empty() && (words.back() == "--help" || words.back() == "-h")) words.pop_back();
-  else if (!words.empty()) return std::nullopt;
-  std::string page;
+  else if (!words.empty()) return {};
+  if (words.empty()) return {"program"};
+  std::string name;
   for (const std::string& word : words) {
-    if (!is_plain_word(word)) return std::nullopt;
-    page += (page.empty() ? "" : " ") + word;
+    if (!is_plain_word(word)) return {};
+    name += " " + word;
   }
-  return page.empty() ? "trireme" : page;
+  if (is_help) return {"list" + name, "verb" + name};
+  return {"verb" + name};
 }
 
 bool print_page(const std::filesystem::path& file) {
@@ -48,14 +49,15 @@ bool print_page(const std::filesystem::path& file) {
 std::filesystem::path folder_of_program() {
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const std::filesystem::path built = here / TRIREME_PROGRAM_FOLDER;
-  return std::filesystem::exists(built / "trireme") ? built : here.parent_path() / TRIREME_INSTALLED_FOLDER;
+  return std::filesystem::exists(built / "trireme") ? built : here / TRIREME_INSTALLED_FOLDER;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::filesystem::path folder = folder_of_program();
-  if (const auto page = page_of({argv + 1, argv + argc}); page && print_page(folder / "help" / *page)) return 0;
+  for (const std::string& page : pages_for({argv + 1, argv + argc}))
+    if (print_page(folder / "help" / page)) return 0;
   const std::string program = folder / "trireme";
   ::execv(program.c_str(), argv);
   std::cerr << "trireme: " << program << ": cannot be started: " << std::strerror(errno)

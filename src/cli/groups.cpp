@@ -20,7 +20,7 @@ const std::vector<Group>& groups_of_options() {
        {"--devices", "--plan", "--strategies", "--backend", "--bandwidth", "--memory", "--straight"}},
       {"Prediction", {"--cluster", "--profile", "--no-predict", "--epochs", "--cost"}},
       {"Search", {"--objective", "--explain", "--gap", "--time-limit"}},
-      {"Measurement", {"--batches", "--rate", "--micro-batch", "--budget"}},
+      {"Measurement", {"--repeat", "--batches", "--rate", "--micro-batch", "--budget"}},
       {"Processes",
        {"-n", "--hosts", "--interface", "--port", "--ssh", "--no-bind", "--print", "--restarts", "--restart-after",
         "--clients", "--clients-at-least", "--client", "--spawn", "--listen", "--token-file"}},

@@ -44,17 +44,20 @@ void write_man_pages(const VerbFacts& program, const std::filesystem::path& fold
   for (const VerbFacts& verb : program.verbs) write_page(path(verb), verb_man_page(program, verb));
 }
 
-/// Writes the pages that front.cpp prints, each in a file with the name that front.cpp gives it.
-void write_help_pages(const CLI::App& app, const std::string& words, const std::filesystem::path& folder) {
-  write_page(folder / (words.empty() ? "trireme" : words), app.help());
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-    write_help_pages(*verb, words + (words.empty() ? "" : " ") + verb->get_name(), folder);
+void write_verb_help(const CLI::App& app, const std::string& words, const std::filesystem::path& folder) {
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    write_page(folder / ("verb" + words + " " + verb->get_name()), verb->help());
+    write_verb_help(*verb, words + " " + verb->get_name(), folder);
+  }
 }
 
-void write_all_help(const CLI::App& app, const std::filesystem::path& folder) {
-  write_help_pages(app, "", folder);
-  write_page(folder / "--version", app.version() + "\n");
-  for (const std::string& topic : name_topics()) write_page(folder / topic, wrapped_sections(known_names(topic)));
+/// Writes the pages that front.cpp prints, each in a file with the name that front.cpp gives it.
+void write_help_pages(const CLI::App& app, const std::filesystem::path& folder) {
+  write_page(folder / "program", app.help());
+  write_verb_help(app, "", folder);
+  write_page(folder / "version", app.version() + "\n");
+  for (const std::string& topic : name_topics())
+    write_page(folder / ("list " + topic), wrapped_sections(known_names(topic)));
 }
 
 }  // namespace
@@ -78,7 +81,7 @@ void print_pages(const CLI::App& app, const std::vector<std::string>& words, std
   else if (words[0] == kMan) out << verb_man_page(program, verb_of(program, words[1]));
   else if (words[0] == kCompletion) out << completion_script(words[1], program);
   else if (words[0] == kWriteMan) write_man_pages(program, words[1]);
-  else write_all_help(app, words[1]);
+  else write_help_pages(app, words[1]);
 }
 
 }  // namespace trireme

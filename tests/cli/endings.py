@@ -60,6 +60,17 @@ class Endings(CliTest):
         self.assertEqual(rows["tensor", 2]["status"], "interrupted")
         self.assertTrue(rows["tensor", 2]["curve"])
 
+    def test_the_process_that_forks_is_killed(self):
+        process = self.launch("compare", "e.toml", *ENDLESS, "--set", "time_limit=2 s", "--strategies", "data,tensor", "--out", "o")
+        wait_until(lambda: self.training("o", "data-x2"))
+        row = self.row_of(process)
+        os.kill(children_of(process.pid)[0], signal.SIGKILL)
+        wait_until(lambda: not alive(row), 2)
+        self.assertEqual(process.wait(40 * BUSY), 1)
+        rows = self.rows("o", "run.json")
+        self.assertEqual([rows[name, 2]["status"] for name in ("data", "tensor")], ["failed", "timed out"])
+        self.assertIn("signal 9", rows["data", 2]["reason"])
+
     def test_interrupted_train(self):
         for plan in ("single", "pipeline"):
             process = self.launch("train", "e.toml", *ENDLESS, "--plan", plan, "--devices", "2", "--out", plan)

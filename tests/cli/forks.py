@@ -29,7 +29,7 @@ class Server:
         return NUMBER.unpack(number)[0]
 
     def run(self, words, folder, environment, seconds):
-        command = json.dumps({"words": list(words), "folder": str(folder), "environment": dict(environment)})
+        command = json.dumps({"words": list(words), "working_folder": str(folder), "environment": dict(environment)})
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             socket.send_fds(self.socket, [command.encode()], [out.fileno(), err.fileno()])
             number = self.answer(seconds)
