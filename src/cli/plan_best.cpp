@@ -60,11 +60,19 @@ std::string proof_in_words(const BestPlan& best, Objective objective, const std:
   return fmt::format("{} ({}{})\n", text, answer.proof, best.orders == 1 ? "" : orders);
 }
 
-/// Says what the plan needs of the devices' memory.
+/// Says what the plan needs of the devices' memory. `cluster`: its devices.
 std::string memory_in_words(const Finalist& finalist, const Cluster& cluster) {
-  const int64_t least = least_memory(cluster, finalist.rated.plan.devices);
-  return fmt::format("needs {} on the fullest device{}\n", format_bytes(finalist.peak_memory),
-                     least > 0 ? fmt::format("; the smallest has {}", format_bytes(least)) : "");
+  const MemoryNeed& tightest = finalist.tightest;
+  std::string limit;
+  if (tightest.limit > 0) {
+    const bool is_fullest = tightest.peak == finalist.peak_memory;
+    const bool is_smallest = tightest.limit == least_memory(cluster, finalist.rated.plan.devices);
+    limit = is_fullest && is_smallest
+                ? fmt::format("; the smallest has {}", format_bytes(tightest.limit))
+                : fmt::format("; device {} has the least to spare for its size, it needs {} of {}", tightest.device,
+                              format_bytes(tightest.peak), format_bytes(tightest.limit));
+  }
+  return fmt::format("needs {} on the fullest device{}\n", format_bytes(finalist.peak_memory), limit);
 }
 
 /// Says how many of the given devices the plan uses; "" if it uses all.
@@ -150,7 +158,7 @@ int run_plan_best(const PlanBestOptions& options) {
     std::cerr << "searched: " << best.answer.searched << "\n";
   }
   std::cerr << proof_in_words(best, objective, currency);
-  std::cerr << memory_in_words(best.finalists.front(), predictions.source(best.order).cluster);
+  std::cerr << memory_in_words(best.finalists.front(), predictions.source(rated.plan).cluster);
   std::cerr << price_in_words(best.finalists.front(), double(data.train->size()) / double(experiment.batch),
                               predictions);
   if (options.explain) {

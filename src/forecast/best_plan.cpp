@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "forecast/plan_search.h"
+#include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "planner/asa.h"
 #include "trireme/error.h"
@@ -37,6 +38,13 @@ std::tuple<int, double, double> rank_of(const BestPlan& found, Objective objecti
   return {front.fits_simulated ? 0 : 1, value_of(front, objective), front.simulated};
 }
 
+/// Returns the finalist whose tightest device needs the least share of its memory.
+const Finalist& nearest_of(const std::vector<Finalist>& finalists) {
+  return *std::min_element(finalists.begin(), finalists.end(), [](const Finalist& a, const Finalist& b) {
+    return a.tightest.share() < b.tightest.share();
+  });
+}
+
 /// Combines the searches over several orders of the devices.
 BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective) {
   const auto best = std::min_element(found.begin(), found.end(), [&](const BestPlan& a, const BestPlan& b) {
@@ -47,7 +55,9 @@ BestPlan best_of(std::vector<BestPlan> found, size_t orders, Objective objective
   if (orders == 1) return result;
   for (auto other = found.begin(); other != found.end(); ++other) {
     result.answer.lower_bound = std::min(result.answer.lower_bound, other->answer.lower_bound);
-    if (other != best && !other->finalists.empty()) result.finalists.push_back(other->finalists.front());
+    if (other == best || other->finalists.empty()) continue;
+    const Finalist& front = other->finalists.front();
+    result.finalists.push_back(front.fits_simulated ? front : nearest_of(other->finalists));
   }
   rank(result.finalists, objective);
   return result;
@@ -61,14 +71,25 @@ std::string more_memory(double factor) {
   return fmt::format("devices with {:.2f} times the memory", std::ceil(kHundredths * factor) / kHundredths);
 }
 
-/// Returns the largest of a half, a quarter, ... of the batch with which a plan fits.
-std::optional<int64_t> batch_that_fits(const BestPlan& best, const RunSpec& experiment, const Model& model,
+/// Returns the order in which a plan was found: one that begins with the plan's devices.
+const std::vector<int>& order_of(const Plan& plan, const BestPlan& best, const DeviceChoice& devices) {
+  const std::vector<int> used = plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices;
+  const auto begins = [&](const std::vector<int>& order) {
+    return order.size() >= used.size() && std::equal(used.begin(), used.end(), order.begin());
+  };
+  if (begins(best.order)) return best.order;
+  const auto found = std::find_if(devices.orders.begin(), devices.orders.end(), begins);
+  return found == devices.orders.end() ? best.order : *found;
+}
+
+/// Returns the largest of a half, a quarter, ... of the batch with which a plan fits on devices in this order.
+std::optional<int64_t> batch_that_fits(const std::vector<int>& order, const RunSpec& experiment, const Model& model,
                                        const DeviceChoice& devices, const BestPlanOptions& options) {
   const Deadline deadline(options.limit);
   RunSpec smaller = experiment;
   while ((smaller.batch /= 2) >= 1 && !deadline.passed()) try {
       const BestPlan least =
-          find_in_order(smaller, model, best.order, devices.source_of,
+          find_in_order(smaller, model, order, devices.source_of,
                         {.objective = Objective::memory, .limit = deadline.seconds_left(), .tolerance = 0});
       if (!least.finalists.empty() && least.finalists.front().fits_simulated) return smaller.batch;
     } catch (const Error& error) {
@@ -110,18 +131,21 @@ void check_found(const std::string& where, const BestPlan& best) {
 void check_fits(const std::string& where, const BestPlan& best, const RunSpec& experiment, const Model& model,
                 const DeviceChoice& devices, const BestPlanOptions& options) {
   if (best.finalists.front().fits_simulated) return;
-  const Finalist& nearest =
-      *std::min_element(best.finalists.begin(), best.finalists.end(),
-                        [](const Finalist& a, const Finalist& b) { return a.peak_memory < b.peak_memory; });
-  const int64_t limit = least_memory(devices.source_of(best.order).cluster, nearest.rated.plan.devices);
+  const Finalist& nearest = nearest_of(best.finalists);
+  const MemoryNeed &tightest = nearest.tightest, &lacks_most = nearest.lacks_most;
+  const std::vector<int>& order = order_of(nearest.rated.plan, best, devices);
   std::vector<std::string> changes;
-  if (const std::optional<int64_t> batch = batch_that_fits(best, experiment, model, devices, options))
+  if (const std::optional<int64_t> batch = batch_that_fits(order, experiment, model, devices, options))
     changes.push_back(fmt::format("a batch of {} instead of {} (--set batch={})", *batch, experiment.batch, *batch));
-  changes.push_back(more_memory(double(nearest.peak_memory) / double(limit)));
+  changes.push_back(more_memory(tightest.share()));
+  std::string other;
+  if (lacks_most.device != tightest.device)
+    other = fmt::format("; device {} lacks {}, a smaller share of what it has", lacks_most.device,
+                        format_bytes(lacks_most.missing()));
   const char* less = best.answer.out_of_time ? "; the time limit ended the search, so less may be enough" : "";
   fail_user({where, "no plan fits into the devices' memory",
-             fmt::format("the nearest, {}, lacks {}: {}{}", nearest.rated.plan.in_short(model),
-                         format_bytes(nearest.peak_memory - limit), nearest.misfit, less),
+             fmt::format("the nearest, {}, lacks {}: {}{}{}", nearest.rated.plan.in_short(model),
+                         format_bytes(tightest.missing()), nearest.misfit, other, less),
              "what would fit: " + join(changes, "; or ")});
 }
 

@@ -17,11 +17,14 @@ struct DeviceChoice {
 
 /// Finds the best plan. Candidates are the exact planner's answers under several memory limits (plan_search.h), their
 /// runners-up, the usual plans (named, hybrid-static, asa), and variants of the best of these (zero-bubble, zero1). All
-/// are simulated and their memory is counted; the best never simulates slower than any candidate that fits, and devices
-/// with more memory never get a slower one. The best may use fewer devices than there are. Each order of the devices is
-/// a separate search with its part of the time. The answer and its finalists are those of the best order, plus the best
-/// finalist of each other order. Plans that do not use the first devices name theirs (Plan::cluster_devices). The
-/// caller must check whether there is a plan (check_found) and whether the first finalist fits (check_fits).
+/// are simulated and their memory is counted; the best never simulates slower than any candidate that fits. Devices
+/// with more memory never get a slower plan, except: the time limit ends a search; a plan simulates faster than the
+/// formula says by more than kFormulaError (plan_search.h); unequal devices grow by different factors; or the search is
+/// not thorough. The best may use fewer devices than there are. Each order of the devices is a separate search with its
+/// part of the time. The answer and its finalists are those of the best order, plus one finalist of each other order:
+/// the best, or, if none fits, the one that is nearest to fitting. Plans that do not use the first devices name theirs
+/// (Plan::cluster_devices). The caller must check whether there is a plan (check_found) and whether the first finalist
+/// fits (check_fits).
 BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const DeviceChoice& devices,
                         const BestPlanOptions& options = {});
 
@@ -42,9 +45,10 @@ Plan planned_plan(const std::string& name, const RunSpec& experiment, const Mode
 /// Errors (user), beginning with `where`: there is no plan, or none was found in time.
 void check_found(const std::string& where, const BestPlan& best);
 
-/// Errors (user), beginning with `where`: no finalist fits into the devices' memory. The message has the bytes that the
-/// nearest lacks, what its memory holds, and what would fit: a smaller batch, more memory. The arguments are those of
-/// the search; the time limit is for the search for a batch.
+/// Errors (user), beginning with `where`: no finalist fits into the devices' memory. The message is about the plan
+/// whose tightest device needs the least share of its memory: the bytes which that device lacks, what its memory holds,
+/// and what would fit: a smaller batch, more memory. The arguments are those of the search; the time limit is for the
+/// search for a batch.
 void check_fits(const std::string& where, const BestPlan& best, const RunSpec& experiment, const Model& model,
                 const DeviceChoice& devices, const BestPlanOptions& options = {});
 

@@ -1,7 +1,5 @@
 #include "forecast/finalists.h"
 
-#include <algorithm>
-
 #include "runtime/optimizer.h"
 #include "schedule/kinds.h"
 

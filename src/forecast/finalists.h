@@ -30,8 +30,10 @@ struct Finalist {
   RatedPlan rated;
   double simulated = 0;        ///< simulated seconds of a step
   int64_t peak_memory = 0;     ///< bytes of the fullest device, counted from the plan's program (cost/memory.h)
+  MemoryNeed tightest = {};    ///< of the device that needs the greatest share of its memory
+  MemoryNeed lacks_most = {};  ///< of the device that lacks the most bytes; the tightest if all have enough
   bool fits_simulated = true;  ///< true: the program fits into the devices' memory
-  std::string misfit = {};     ///< "device 0 needs 14.8 MiB, it has 12 MiB: weights ..."; empty if it fits
+  std::string misfit = {};     ///< of the tightest: "device 0 needs 14.8 MiB, it has 12 MiB: ..."; empty if it fits
   bool is_measured = false;    ///< true: the simulated times are based on measurements of this machine
 };
 

@@ -234,12 +234,15 @@ class PlanSearch {
 
   void simulate(Finalist& finalist) const {
     const Plan& plan = finalist.rated.plan;
-    const RunResult row =
-        predict(experiment_, model_, plan,
-                source_of_(plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices),
-                {.timeline = false});
+    const ProgramPrediction prediction = predict_program(
+        experiment_, model_, plan,
+        source_of_(plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices),
+        {.timeline = false});
+    const RunResult& row = prediction.row;
     finalist.simulated = row.step_seconds->median;
     finalist.peak_memory = row.predicted->peak_memory.value_or(0);
+    finalist.tightest = prediction.tightest;
+    finalist.lacks_most = prediction.lacks_most;
     finalist.fits_simulated = row.status != RunStatus::does_not_fit;
     finalist.misfit = row.reason;
     finalist.is_measured = row.predicted->basis != name_of(Basis::datasheet);

@@ -8,9 +8,10 @@
 //
 // More memory never gives a worse plan: which rungs there are and what is found on each does not depend on the devices'
 // limit, except that a smaller limit leaves out rungs at the top. So the candidates of a limit are also candidates of
-// each greater limit. This is so of thorough searches (BestPlanOptions). Two things can break this: the time limit; and
-// a plan that simulates faster than the formula says by more than kFormulaError, because rungs below the one whose
-// lower bound is that far behind are left out.
+// each greater limit. This is so of thorough searches (BestPlanOptions). Three things can break this: the time limit; a
+// plan that simulates faster than the formula says by more than kFormulaError, because rungs below the one whose lower
+// bound is that far behind are left out; and unequal devices whose memory grows by different factors, because a rung
+// keeps the devices' shares of the largest.
 #pragma once
 
 #include <vector>

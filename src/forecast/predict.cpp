@@ -37,7 +37,7 @@ Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& 
 
 RunResult predict(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
                   const PredictionOptions& options) {
-  return plan.agreement.empty() ? predict_program(experiment, model, plan, source, options)
+  return plan.agreement.empty() ? predict_program(experiment, model, plan, source, options).row
                                 : predict_agreement(experiment, model, plan, source, options);
 }
 

@@ -128,7 +128,7 @@ RunResult inner_row(const RunSpec& experiment, const Model& model, const Plan& p
   one.private_replicas = false;
   CostSource shared = source;
   shared.shares_memory = true;
-  return predict_program(one, model, plan.inner(), shared, {.steps = options.steps, .timeline = options.timeline});
+  return predict_program(one, model, plan.inner(), shared, {.steps = options.steps, .timeline = options.timeline}).row;
 }
 
 /// Returns the step seconds of each replica. They are inversely proportional to the speed of the replica's slowest

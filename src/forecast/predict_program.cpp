@@ -60,34 +60,54 @@ std::vector<c10::ScalarType> input_types(const RunSpec& experiment, const Model&
   return types;
 }
 
-/// Fills in the memory. Sets the row's status if a device's memory is too small.
-void fill_memory(const RunSpec& experiment, const Model& model, const Program& program, const CostSource& source,
-                 const std::vector<int>& ranks, RunResult& row) {
+/// The number of a plan's worker among the devices that a user knows.
+int device_number(const Plan& plan, const CostSource& source, int rank) {
+  const bool is_described = !source.cluster.kinds.empty();
+  return is_described && !plan.cluster_devices.empty() ? plan.cluster_devices[size_t(rank)] : rank;
+}
+
+/// Fills in the memory. If devices have too little, sets the row's status and names the one that needs the greatest
+/// share of its memory.
+void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan, const Program& program,
+                 const CostSource& source, const std::vector<int>& ranks, ProgramPrediction& prediction) {
   const MemoryOptions options{.batch = experiment.batch,
                               .precision = experiment.precision,
                               .optimizer = experiment.optimizer,
                               .input_types = input_types(experiment, model)};
+  RunResult& row = prediction.row;
   row.memory = predict_memory(program, model, *source.layers, options, ranks);
   int64_t peak = 0;
+  size_t tightest = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const MemoryUse& use = row.memory[i];
-    const int64_t limit = source.cluster.devices[size_t(ranks[i])].memory;
-    peak = std::max(peak, use.peak);
-    if (limit == 0 || use.peak <= limit || row.status != RunStatus::ok) continue;
-    MemoryUse at_peak;
-    at_peak.current = use.at_peak;
-    row.status = RunStatus::does_not_fit;
-    row.reason = fmt::format("device {} needs {}, it has {}: {}", ranks[i], format_bytes(use.peak), format_bytes(limit),
-                             describe_memory(at_peak));
+    const MemoryNeed need{.device = device_number(plan, source, ranks[i]),
+                          .peak = row.memory[i].peak,
+                          .limit = source.cluster.devices[size_t(ranks[i])].memory};
+    peak = std::max(peak, need.peak);
+    if (i == 0 || need.share() > prediction.tightest.share()) {
+      prediction.tightest = need;
+      tightest = i;
+    }
+    if (need.missing() > prediction.lacks_most.missing()) prediction.lacks_most = need;
   }
   row.predicted->peak_memory = peak;
+  const MemoryNeed& need = prediction.tightest;
+  if (need.missing() == 0) {
+    prediction.lacks_most = need;
+    return;
+  }
+  MemoryUse at_peak;
+  at_peak.current = row.memory[tightest].at_peak;
+  row.status = RunStatus::does_not_fit;
+  row.reason = fmt::format("device {} needs {}, it has {}: {}", need.device, format_bytes(need.peak),
+                           format_bytes(need.limit), describe_memory(at_peak));
 }
 
 }  // namespace
 
-RunResult predict_program(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
-                          const PredictionOptions& options) {
-  RunResult row;
+ProgramPrediction predict_program(const RunSpec& experiment, const Model& model, const Plan& plan,
+                                  const CostSource& source, const PredictionOptions& options) {
+  ProgramPrediction prediction;
+  RunResult& row = prediction.row;
   row.plan = plan.in_short(model);
   row.devices = plan.devices;
   row.blocks = block_strategies(plan, model);
@@ -113,10 +133,10 @@ RunResult predict_program(const RunSpec& experiment, const Model& model, const P
     ranks.resize(size_t(plan.devices));
     std::iota(ranks.begin(), ranks.end(), 0);
   }
-  fill_memory(experiment, model, program, source, ranks, row);
+  fill_memory(experiment, model, plan, program, source, ranks, prediction);
   if (plan.stages.size() > 1 || plan.micro_batches > 1)
     row.schedule = std::make_shared<const nlohmann::json>(short_drawing(program, model));
-  return row;
+  return prediction;
 }
 
 }  // namespace trireme

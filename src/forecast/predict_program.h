@@ -16,8 +16,24 @@ struct PredictionOptions {
   std::optional<int64_t> epoch_samples = {};  ///< samples of an epoch; set: its seconds are predicted
 };
 
+/// What a plan needs of a device's memory.
+struct MemoryNeed {
+  int device = 0;     ///< number in the described cluster; without one, the worker's
+  int64_t peak = 0;   ///< bytes, counted from the plan's program (cost/memory.h)
+  int64_t limit = 0;  ///< bytes that the device has; 0: no limit
+
+  double share() const { return limit > 0 ? double(peak) / double(limit) : 0; }
+  int64_t missing() const { return limit > 0 && peak > limit ? peak - limit : 0; }
+};
+
+struct ProgramPrediction {
+  RunResult row;
+  MemoryNeed tightest;    ///< of the device that needs the greatest share of its memory
+  MemoryNeed lacks_most;  ///< of the device that lacks the most bytes; the tightest if all have enough
+};
+
 /// As predict(), for a plan without an agreement.
-RunResult predict_program(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
-                          const PredictionOptions& options = {});
+ProgramPrediction predict_program(const RunSpec& experiment, const Model& model, const Plan& plan,
+                                  const CostSource& source, const PredictionOptions& options = {});
 
 }  // namespace trireme

@@ -3,9 +3,13 @@
 
 #include <cmath>
 #include <cstdio>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "../base/expect_error.h"
 #include "../planner/exact/fake_costs.h"
+#include "base/units.h"
 #include "cost/cluster_links.h"
 #include "cost/links_of_speed.h"
 #include "forecast/best_plan.h"
@@ -33,9 +37,10 @@ class Case {
   const Model& model() const { return model_; }
   const RunSpec& experiment() const { return experiment_; }
 
-  DeviceChoice devices(int64_t memory) {
+  DeviceChoice devices(int64_t memory) { return devices(std::vector<int64_t>(source_.cluster.devices.size(), memory)); }
+  DeviceChoice devices(const std::vector<int64_t>& memory) {
     parts_.clear();
-    for (Device& device : source_.cluster.devices) device.memory = memory;
+    for (size_t i = 0; i < memory.size(); ++i) source_.cluster.devices[i].memory = memory[i];
     return {.source_of = [this](const std::vector<int>& order) -> const CostSource& { return first(order.size()); },
             .orders = {device_numbers(0, source_.cluster.size())}};
   }
@@ -155,6 +160,70 @@ TEST(MemoryLimit, TheErrorSaysWhatWouldFitAndThatFits) {
   expect_error(Blame::user, {"no plan fits", "lacks", "weights", "% more memory"},
                [&] { check_fits("plan", best, of.experiment(), of.model(), of.devices(limit)); });
   EXPECT_TRUE(of.best(least).finalists.front().fits_simulated);
+}
+
+/// The device of a plan that needs the greatest share of its memory.
+MemoryNeed tightest_of(const RunResult& shown, const std::vector<int64_t>& limits) {
+  MemoryNeed tightest;
+  for (size_t i = 0; i < shown.memory.size(); ++i) {
+    const MemoryNeed need{.device = int(i), .peak = shown.memory[i].peak, .limit = limits[i]};
+    if (need.share() > tightest.share()) tightest = need;
+  }
+  return tightest;
+}
+
+TEST(MemoryLimit, OfUnequalDevicesTheErrorSetsEachAgainstItsOwnLimit) {
+  for (uint64_t seed = 1; seed <= 4; ++seed)
+    for (const bool first_is_small : {false, true}) {
+      SCOPED_TRACE(fmt::format("seed {}, the {} device is small", seed, first_is_small ? "first" : "second"));
+      Case of(seed, 2);
+      const int64_t least = of.best(0, Objective::memory).finalists.front().peak_memory;
+      std::vector<int64_t> limits{least * 9 / 10, least / 10};  // the fullest device of any plan needs `least`
+      if (first_is_small) std::swap(limits[0], limits[1]);
+      const BestPlanOptions options{.objective = Objective::time, .limit = {}, .tolerance = 0};
+      const DeviceChoice devices = of.devices(limits);
+      const BestPlan best = find_best_plan(of.experiment(), of.model(), devices, options);
+      ASSERT_FALSE(best.finalists.empty());
+      MemoryNeed nearest;
+      for (const Finalist& finalist : best.finalists) {
+        const Plan& plan = finalist.rated.plan;
+        const RunResult shown =
+            predict(of.experiment(), of.model(), plan, devices.source_of(device_numbers(0, plan.devices)));
+        const MemoryNeed tightest = tightest_of(shown, limits);
+        EXPECT_EQ(std::tuple(finalist.tightest.device, finalist.tightest.peak, finalist.tightest.limit),
+                  std::tuple(tightest.device, tightest.peak, tightest.limit))
+            << plan.in_short(of.model());
+        if (nearest.limit == 0 || tightest.share() < nearest.share()) nearest = tightest;
+      }
+      expect_error(Blame::user,
+                   {"lacks " + format_bytes(nearest.missing()) + ": ",
+                    fmt::format("device {} needs {}, it has {}: ", nearest.device, format_bytes(nearest.peak),
+                                format_bytes(nearest.limit))},
+                   [&] { check_fits("plan", best, of.experiment(), of.model(), devices, options); });
+      std::vector<int64_t> enough;
+      for (const int64_t limit : limits) enough.push_back(int64_t(std::ceil(double(limit) * nearest.share())) + 1);
+      const BestPlan then = find_best_plan(of.experiment(), of.model(), of.devices(enough), options);
+      EXPECT_TRUE(then.finalists.front().fits_simulated) << "memory times the factor of the error is not enough";
+    }
+}
+
+TEST(MemoryLimit, TheErrorHasTheNumbersOfTheTightestDevice) {
+  constexpr int64_t kKi = 1024;
+  Case of(2, 2);
+  const DeviceChoice devices = of.devices(0);
+  BestPlan best = of.best(0);
+  best.order = devices.orders.front();
+  best.finalists.resize(1);
+  Finalist& only = best.finalists.front();
+  only.peak_memory = 12 * kKi * kKi;
+  only.tightest = {.device = 1, .peak = 300 * kKi, .limit = 100 * kKi};
+  only.lacks_most = {.device = 0, .peak = 12 * kKi * kKi, .limit = 5 * kKi * kKi};
+  only.fits_simulated = false;
+  only.misfit = "device 1 needs 300 KiB, it has 100 KiB: weights";
+  expect_error(Blame::user,
+               {"lacks 200 KiB: device 1 needs 300 KiB, it has 100 KiB: weights; device 0 lacks 7.00 MiB, a smaller",
+                "what would fit: ", "devices with 3.00 times the memory"},
+               [&] { check_fits("plan", best, of.experiment(), of.model(), devices, {.limit = 0.0}); });
 }
 
 }  // namespace
