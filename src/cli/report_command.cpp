@@ -43,13 +43,13 @@ void name_cause(const std::filesystem::path& folder, const std::string& cause, c
     written.at("rows").at(0).at("reason") = reason;
     add_timelines(folder, result);
     write_file_atomically(run, written.dump(1) + "\n");  // laid out as the run wrote it
-    if (!json.empty()) {
+    write_file_atomically(folder / "report.html",
+                          html_report({&result, folder.string(), earlier_steps(folder, result)}));
+    if (!json.empty()) {  // last: a copy that cannot be read leaves the folder as it should be
       nlohmann::json copy = read_json_file(json);
       copy.at("rows").at(0).at("reason") = reason;
       write_json_file(json, copy);
     }
-    write_file_atomically(folder / "report.html",
-                          html_report({&result, folder.string(), earlier_steps(folder, result)}));
   } catch (const std::exception& error) {  // the launcher prints the cause too
     spdlog::debug("{} still has the first reason: {}", run.string(), error.what());
   }

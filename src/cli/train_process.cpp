@@ -24,6 +24,7 @@
 #include "cli/same_input.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
+#include "cli/virtual_machines.h"
 #include "comm/backend_list.h"
 #include "comm/flight_recorder.h"
 #include "comm/rendezvous/interfaces.h"

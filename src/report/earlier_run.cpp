@@ -1,8 +1,11 @@
 #include "report/earlier_run.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -51,8 +54,8 @@ void for_each_line(const std::string& text, const GoesOnFrom& from, const Keep& 
   for (size_t begin = 0, end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
     const json line = json::parse(text.begin() + std::ptrdiff_t(begin), text.begin() + std::ptrdiff_t(end), nullptr,
                                   /*allow_exceptions=*/false);
-    if (!line.is_object()) continue;
-    const int64_t step = line.value("step", from.step + 1);
+    if (!line.is_object() || !line.contains("step")) continue;
+    const int64_t step = line.at("step").get<int64_t>();
     if (step > from.step || (step == from.step && from.awaits_evaluation && line.value("kind", "") == "test")) continue;
     keep(line, std::string_view(text).substr(begin, end + 1 - begin));
   }
@@ -67,6 +70,14 @@ bool add_record(const json& line, const std::vector<std::string>& metrics, Earli
   else if (kind == "test") run.evaluations.push_back(evaluation_from(line, metrics));
   else return false;
   return true;
+}
+
+/// The folder of the run that wrote the checkpoint: FOLDER/checkpoints/step-00000002, with or without a slash at the
+/// end.
+fs::path run_of(const fs::path& checkpoint) {
+  fs::path path = fs::absolute(checkpoint).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.parent_path().parent_path();
 }
 
 }  // namespace
@@ -85,17 +96,22 @@ EarlierRun rewind_metrics(const fs::path& run_folder, const GoesOnFrom& from, co
 }
 
 void keep_earlier_steps(const fs::path& checkpoint, const GoesOnFrom& from, const fs::path& run_folder) {
-  const fs::path earlier = fs::absolute(checkpoint).lexically_normal().parent_path().parent_path();
+  const fs::path earlier = run_of(checkpoint);
   std::string kept;
-  for (const char* name : {kEarlierFile, "metrics.jsonl"})
-    if (fs::exists(earlier / name))
-      for_each_line(read_file(earlier / name), from, [&](const json& line, std::string_view bytes) {
-        if (line.value("kind", "") != "final") kept += bytes;
-      });
-  const json join = {{"kind", "resumed"},
-                     {"step", from.step},
-                     {"from", checkpoint.string()},
-                     {"known", fs::exists(earlier / "metrics.jsonl")}};
+  bool known = false;
+  try {
+    for (const char* name : {kEarlierFile, "metrics.jsonl"})
+      if (fs::exists(earlier / name))
+        for_each_line(read_file(earlier / name), from, [&](const json& line, std::string_view bytes) {
+          if (line.value("kind", "") != "final") kept += bytes;
+        });
+    known = fs::exists(earlier / "metrics.jsonl");
+  } catch (const std::exception& error) {
+    spdlog::warn("the report will begin at step {}: the records in {} cannot be read: {}", from.step, earlier.string(),
+                 first_line(error));
+    kept.clear();
+  }
+  const json join = {{"kind", "resumed"}, {"step", from.step}, {"from", checkpoint.string()}, {"known", known}};
   write_file_atomically(run_folder / kEarlierFile,
                         kept + join.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }

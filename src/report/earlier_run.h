@@ -32,7 +32,7 @@ EarlierRun rewind_metrics(const std::filesystem::path& run_folder, const GoesOnF
 constexpr const char* kEarlierFile = "earlier.jsonl";
 
 /// Writes the file into `run_folder`, from the run folder in which `checkpoint` lies. Where that has no records the
-/// file says so. Errors: those of reading and writing.
+/// file says so, and where they cannot be read, with a warning: they serve drawings only. Errors: those of writing.
 void keep_earlier_steps(const std::filesystem::path& checkpoint, const GoesOnFrom& from,
                         const std::filesystem::path& run_folder);
 
@@ -41,7 +41,7 @@ struct EarlierSteps {
   struct Join {
     int64_t step = 0;   ///< number of steps done when the run was resumed
     std::string from;   ///< the checkpoint
-    bool known = true;  ///< false: the steps before it are not known, because no run's records were beside it
+    bool known = true;  ///< false: the steps before it are not known, because no readable records were beside it
   };
   std::vector<Join> joins;  ///< in the order of their steps; several if a resumed run was resumed. Empty: no run was
   EarlierRun run;

@@ -231,11 +231,11 @@ std::string resumed_part(const Page& page) {
   std::vector<std::string> lines;
   for (const PageRun& run : page.runs)
     for (const EarlierSteps::Join& join : run.run.earlier.joins)
-      lines.push_back(fmt::format(
-          "{} was resumed after step {} from {}; {}.", run.name.empty() ? "The run" : "Run " + run.name, join.step,
-          join.from,
-          join.known ? "its curves begin with the steps of the earlier run"
-                     : "the steps before it are not known, because no metrics.jsonl is beside the checkpoint"));
+      lines.push_back(fmt::format("{} was resumed after step {} from {}; {}.",
+                                  run.name.empty() ? "The run" : "Run " + run.name, join.step, join.from,
+                                  join.known ? "its curves begin with the steps of the earlier run"
+                                             : "the steps before it are not known, because no metrics.jsonl that can "
+                                               "be read is beside the checkpoint"));
   return paragraphs(lines);
 }
 

@@ -5,16 +5,9 @@
 #include <string_view>
 
 #include "metrics/result.h"
-#include "report/earlier_run.h"
+#include "report/reported_run.h"
 
 namespace trireme {
-
-/// A run, and what its folder knows beside its result.
-struct ReportedRun {
-  const ExperimentResult* result = nullptr;
-  std::string place = "";     ///< the folder
-  EarlierSteps earlier = {};  ///< of a run that was resumed
-};
 
 /// Returns the whole document. It is self-contained and loads nothing. Names and messages are escaped, whatever they
 /// contain. Its size is bounded for any number of rows and devices.

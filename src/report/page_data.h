@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "report/html.h"
+#include "report/reported_run.h"
 
 namespace trireme {
 

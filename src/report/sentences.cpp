@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/counted.h"
+#include "base/median.h"
 #include "plan/strategies.h"
 #include "report/columns.h"
 #include "report/quantities.h"
@@ -59,11 +60,10 @@ std::string accuracy_of_predictions(const ExperimentResult& result) {
       if (row.predicted && row.step_seconds)
         errors.push_back(std::abs(row.predicted->step_seconds / row.step_seconds->median - 1));
   if (errors.empty()) return "";
-  std::sort(errors.begin(), errors.end());
   const auto near = std::count_if(errors.begin(), errors.end(), [&](double e) { return e <= kNear; });
   return fmt::format(
       "Predicted step times are within {:.0f} % of the measured ones in {} of {} rows; the median is off by {:.0f} %.",
-      100 * kNear, near, errors.size(), 100 * errors[errors.size() / 2]);
+      100 * kNear, near, errors.size(), 100 * median(errors));
 }
 
 /// "First at the target: data on 2 devices, after 3.41 s." Rows that are too close to call and reached it after equally

@@ -67,7 +67,7 @@ class Paces {
     if (!a || !b || !(b->median > 0)) return std::nullopt;
     for (double* time : {&a->median, &a->low, &a->high}) *time /= batches_[0];
     for (double* time : {&b->median, &b->low, &b->high}) *time /= batches_[1];
-    sure = !overlap_widely(*a, *b);
+    sure = !too_close(*a, *b, a_.measured && b_.measured);
     return a->median / b->median;
   }
 

@@ -90,8 +90,8 @@ std::string why_too_close(const Verdict& verdict, const char* times) {
     return fmt::format("{} their {} overlap by more than {:.0f} %.", range_of(verdict, "From"), times,
                        100 * kWideOverlap);
   return fmt::format(
-      "Of {} only one time is known, without a spread: it lies within the {} of the other rows, {}, or less than "
-      "{:.1f} % beside.",
+      "Of {} only one time is known, without a spread: it lies within the {} of the other rows, {}, or differs "
+      "from them by less than {:.1f} %.",
       names_of(without), times, range_of(verdict, "from"), 100 * kEqual);
 }
 
@@ -223,6 +223,11 @@ bool overlap_widely(const RowPace& a, const RowPace& b) {
   return shorter > 0 ? overlap > kWideOverlap * shorter : overlap >= -kEqual * std::min(a.median, b.median);
 }
 
+bool too_close(const RowPace& a, const RowPace& b, bool measured) {
+  if (measured) return overlap_widely(a, b);
+  return std::max(a.median, b.median) <= std::min(a.median, b.median) * (1 + kPredictionError);
+}
+
 Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured) {
   Verdict verdict;
   verdict.measured = measured;
@@ -237,12 +242,9 @@ Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured) {
   std::stable_sort(timed.begin(), timed.end(), [&](const RunResult* a, const RunResult* b) {
     return verdict.pace(*a)->median < verdict.pace(*b)->median;
   });
-  const auto too_close = [&](const RowPace& first, const RowPace& other) {
-    return measured ? overlap_widely(first, other) : other.median <= first.median * (1 + kPredictionError);
-  };
   // The fastest rows end with the first that is clearly slower: a slow row whose steps scatter is not one of them.
   for (const RunResult* row : timed) {
-    if (row != timed.front() && !too_close(*verdict.pace(*timed.front()), *verdict.pace(*row))) {
+    if (row != timed.front() && !too_close(*verdict.pace(*timed.front()), *verdict.pace(*row), measured)) {
       verdict.next = row;
       break;
     }

@@ -63,6 +63,9 @@ Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured = tr
 /// or be equal to it.
 bool overlap_widely(const RowPace& a, const RowPace& b);
 
+/// Returns true if it cannot be told which of both is faster. `measured`: false if one of them was simulated.
+bool too_close(const RowPace& a, const RowPace& b, bool measured);
+
 /// "Fastest: data on 2 devices, 6.72 ms per step": the beginning of the first of sentences_of(). Empty if there is
 /// none.
 std::string headline_of(const Verdict& verdict, const std::string& clock);

@@ -128,6 +128,47 @@ TEST(EarlierRun, ACheckpointWithoutItsRunSaysSo) {
   EXPECT_THROW(earlier_steps(root.path(), result), Error);
 }
 
+TEST(EarlierRun, ACheckpointMayEndWithASlash) {
+  TemporaryFolder root;
+  const fs::path first = root.path() / "first", second = root.path() / "second";
+  {
+    RunFolder folder(first);
+    write_steps(folder, 1, 3);
+  }
+  fs::create_directories(second);
+  keep_earlier_steps(first / "checkpoints" / "step-2" / "", {.step = 2}, second);
+  ExperimentResult result;
+  result.rows.resize(1);
+  const EarlierSteps steps = earlier_steps(second, result);
+  ASSERT_EQ(steps.joins.size(), 1u);
+  EXPECT_TRUE(steps.joins[0].known);
+  EXPECT_EQ(steps.run.curve.size(), 2u);
+}
+
+/// They serve drawings only: the run is resumed without them.
+TEST(EarlierRun, RecordsThatCannotBeReadAreNotKnown) {
+  TemporaryFolder root;
+  const fs::path first = root.path() / "first", second = root.path() / "second";
+  fs::create_directories(first);
+  fs::create_directories(second);
+  std::ofstream(first / "metrics.jsonl") << "{\"kind\": \"step\", \"step\": \"one\"}\n";
+  EXPECT_NO_THROW(keep_earlier_steps(first / "checkpoints" / "step-2", {.step = 2}, second));
+  ExperimentResult result;
+  result.rows.resize(1);
+  const EarlierSteps steps = earlier_steps(second, result);
+  ASSERT_EQ(steps.joins.size(), 1u);
+  EXPECT_FALSE(steps.joins[0].known);
+  EXPECT_TRUE(steps.run.curve.empty());
+}
+
+TEST(EarlierRun, ALineWithoutAStepIsSkipped) {
+  TemporaryFolder root;
+  std::ofstream(root.path() / kEarlierFile) << "{\"kind\": \"resumed\"}\n";
+  ExperimentResult result;
+  result.rows.resize(1);
+  EXPECT_TRUE(earlier_steps(root.path(), result).joins.empty());
+}
+
 TEST(EarlierRun, ARowHasAllOfTheRun) {
   EarlierRun earlier;
   earlier.curve = {{1, 128, 0.1, 3}, {2, 256, 0.2, 2}};

@@ -83,6 +83,24 @@ TEST(TwoRuns, RunsOfOneRowEachAreComparedWhateverRan) {
   EXPECT_NE(changes_between(a, b).verdict.at(0).find("no times that can be compared"), std::string::npos);
 }
 
+/// Predictions that differ by less than 10 % do not say which is faster.
+TEST(TwoRuns, OfSimulatedRunsNearTimesAreTooCloseToCall) {
+  ExperimentResult a = sample_result(), b = sample_result();
+  a.rows = {a.rows[0]};
+  b.rows = {b.rows[0]};
+  a.simulated = b.simulated = "8 devices";
+  for (const double factor : {1.08, 1 / 1.08}) {
+    b.rows[0].step_seconds->median = factor * a.rows[0].step_seconds->median;
+    EXPECT_EQ(changes_between(a, b).verdict.at(0), "single on 1 device: A and B are too close to call.");
+  }
+  b.rows[0].step_seconds->median = a.rows[0].step_seconds->median / 1.25;
+  EXPECT_EQ(changes_between(a, b).verdict.at(0), "single on 1 device: B is 1.25 times as fast as A.");
+  a.simulated = "";  // a measured run beside a simulated one
+  a.rows[0].step_seconds = StepSeconds{0.0212, 0.0211, 0.0213};
+  b.rows[0].step_seconds = StepSeconds{0.0225, 0.0225, 0.0225};
+  EXPECT_EQ(changes_between(a, b).verdict.at(0), "single on 1 device: A and B are too close to call.");
+}
+
 TEST(TwoRuns, WithoutCommonRowsSaysSo) {
   ExperimentResult b = sample_result();
   for (RunResult& row : b.rows) row.devices = 64;

@@ -137,7 +137,7 @@ TEST(Verdict, OfRowsWithoutASpreadSaysNoOverlap) {
   std::string text = words_of(result);
   EXPECT_HAS(text,
              "Of local-sgd on 2 devices only one time is known, without a spread: it lies within the epochs of the "
-             "other rows, from the 10th to the 90th percentile, or less than 0.5 % beside.");
+             "other rows, from the 10th to the 90th percentile, or differs from them by less than 0.5 %.");
   EXPECT_LACKS(text, "overlap");
   result.rows[0].epoch_seconds = 20;
   text = words_of(result);

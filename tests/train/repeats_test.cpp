@@ -44,6 +44,16 @@ TEST(Repeats, OfReplicasTakeTheMedianOfTheEpochs) {
   EXPECT_DOUBLE_EQ(*row.samples_per_second, 2.5);
 }
 
+TEST(Repeats, KeepTheWarningsOfAllRuns) {
+  RunResult slow = run_of({4, 5, 6}), middle = run_of({2, 3, 4}), untimed;
+  slow.warnings = {"2 workers share 1 core", "3 answers came late"};
+  middle.warnings = {"2 workers share 1 core"};
+  untimed.warnings = {"too short"};
+  EXPECT_EQ(merged_repeats({middle, slow, run_of({1, 1, 1}), untimed}).warnings,
+            (std::vector<std::string>{"2 workers share 1 core", "3 answers came late", "too short"}));
+  EXPECT_EQ(merged_repeats({RunResult(), untimed}).warnings, untimed.warnings) << "no run was measured";
+}
+
 TEST(Repeats, ARunThatFailsFailsTheRow) {
   RunResult failed = run_of({1});
   failed.status = RunStatus::failed;

@@ -106,6 +106,17 @@ function drawLoss(id, xTitle, column) {
   });
 }
 
+function drawLosses() {
+  drawLoss("loss-steps", "steps", 0);
+  drawLoss("loss-seconds", timeTitle(result.rows, "s"), 1);
+}
+
+/// Draws the charts of the loss again; the others, with the views of timelines, stay as they are.
+function redrawLosses() {
+  for (const chart of charts.filter((c) => c.canvas.closest("#loss"))) charts.splice(charts.indexOf(chart), 1)[0].destroy();
+  drawLosses();
+}
+
 /// The quantities that the chart of the test set can show: the task's metrics, the main one first, and the loss.
 const testNumbers = [...result.metrics, { name: "loss", title: "loss", is_share: false }];
 function testNumber(evaluation, kind) {
@@ -131,10 +142,11 @@ function fillCurveChoices() {
     say();
     if (waits) return;
     waits = true;
-    requestAnimationFrame(() => { waits = false; drawAll(); });
+    requestAnimationFrame(() => { waits = false; redrawLosses(); });
   });
   say();
-  for (const id of ["metric", "against", "logarithmic"]) document.getElementById(id).addEventListener("change", drawAll);
+  document.getElementById("logarithmic").addEventListener("change", redrawLosses);
+  for (const id of ["metric", "against"]) document.getElementById(id).addEventListener("change", drawAll);
 }
 
 function drawMetric() {

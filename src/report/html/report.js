@@ -9,8 +9,7 @@ function drawAll() {
   drawSpeedup();
   drawSplit();
   drawBlocks();
-  drawLoss("loss-steps", "steps", 0);
-  drawLoss("loss-seconds", timeTitle(result.rows, "s"), 1);
+  drawLosses();
   drawMetric();
   drawWorkers();
   drawStaleness();

@@ -77,7 +77,7 @@ function drawTimeline(row, holder, end) {
 
 /// Fills the two lists of rows. At first: the fastest row, and the row after it if both have few workers.
 function fillTimelineChoices() {
-  const rows = result.rows.filter((r) => hasTimeline(r) || hasSchedule(r)), first = document.getElementById("timeline-row"), second = document.getElementById("timeline-beside");
+  const rows = result.rows.filter((r) => hasTimeline(r) || hasSchedule(r) || r.timeline_left_out || r.schedule_left_out), first = document.getElementById("timeline-row"), second = document.getElementById("timeline-beside");
   const options = () => rows.map((r) => Object.assign(element("option", "", r.label), { value: r.index }));
   const order = [...result.fastest.map((i) => result.rows[i]).filter((r) => rows.includes(r)), ...rows].filter((r, i, all) => all.indexOf(r) === i);
   first.append(...options());
@@ -101,6 +101,7 @@ function drawTimelines() {
     title.prepend(Object.assign(element("i", "swatch"), { style: `background: ${colourOf(row)}` }));
     holder.append(title);
     if (hasSchedule(row)) drawSchedule(row, holder);
+    else if (row.schedule_left_out) holder.append(element("p", "none", "Its schedule is left out, to keep this page small; run.json has it."));
     if (hasTimeline(row)) drawTimeline(row, holder, end);
     else holder.append(element("p", "none", row.timeline_left_out ? "Its timeline is left out, to keep this page small; trace.json has it." : "No step was traced."));
   }

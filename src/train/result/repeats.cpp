@@ -32,6 +32,17 @@ void set_times(const std::vector<const RunResult*>& timed, const StepSeconds& to
   row.step_seconds = together;
 }
 
+/// The warnings of all runs that count, each once.
+std::vector<std::string> joined_warnings(const std::vector<RunResult>& runs) {
+  std::vector<std::string> all;
+  for (const RunResult& run : runs) {
+    if (run.status != RunStatus::ok) continue;
+    for (const std::string& warning : run.warnings)
+      if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
+  }
+  return all;
+}
+
 }  // namespace
 
 StepSeconds step_seconds_of(const std::vector<double>& steps) {
@@ -55,12 +66,17 @@ RunResult merged_repeats(const std::vector<RunResult>& runs) {
     timed.push_back(&run);
     steps.insert(steps.end(), run.measured_steps.begin(), run.measured_steps.end());
   }
-  if (timed.empty()) return runs.front();  // too short to be measured
+  if (timed.empty()) {  // too short to be measured
+    RunResult row = runs.front();
+    row.warnings = joined_warnings(runs);
+    return row;
+  }
   const StepSeconds together = step_seconds_of(steps);
   const auto distance = [&](const RunResult* run) { return std::abs(run->step_seconds->median - together.median); };
   RunResult row = **std::min_element(timed.begin(), timed.end(),
                                      [&](const RunResult* a, const RunResult* b) { return distance(a) < distance(b); });
   set_times(timed, together, row);
+  row.warnings = joined_warnings(runs);
   row.measured_steps = std::move(steps);
   return row;
 }
