@@ -107,6 +107,7 @@ std::vector<int64_t> limits_of(Case& of) {
   const double low = 0.7 * double(least.finalists.front().peak_memory);
   const double high = 1.2 * double(free.finalists.front().peak_memory);
   std::vector<int64_t> limits;
+  limits.reserve(kLimits);
   for (int i = 0; i < kLimits; ++i) limits.push_back(int64_t(low * std::pow(high / low, double(i) / (kLimits - 1))));
   return limits;
 }
@@ -201,6 +202,7 @@ TEST(MemoryLimit, OfUnequalDevicesTheErrorSetsEachAgainstItsOwnLimit) {
                                 format_bytes(nearest.limit))},
                    [&] { check_fits("plan", best, of.experiment(), of.model(), devices, options); });
       std::vector<int64_t> enough;
+      enough.reserve(limits.size());
       for (const int64_t limit : limits) enough.push_back(int64_t(std::ceil(double(limit) * nearest.share())) + 1);
       const BestPlan then = find_best_plan(of.experiment(), of.model(), of.devices(enough), options);
       EXPECT_TRUE(then.finalists.front().fits_simulated) << "memory times the factor of the error is not enough";
