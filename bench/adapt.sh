@@ -1,8 +1,7 @@
 #!/bin/sh
-# Runs in which something changes half-way: links that become 20 times slower (examples/adapt.toml), or a worker that
-# computes for three times as long (examples/adapt-worker.toml). Seconds of training under plans that stay, and of the
-# run that begins under "data" and adapts, changes of plan included. Alternately. Below the table what each adaptive
-# run changed.
+# Runs in which conditions change half-way: links become 20 times slower (examples/adapt.toml), or a worker computes three times as long
+# (examples/adapt-worker.toml). Prints seconds of training under fixed plans and of the run that begins under "data" and adapts, with its changes of
+# plan. The runs alternate. Below the table: the changes of each adaptive run.
 #
 # Usage: bench/adapt.sh [BUILD_FOLDER] [ROUNDS] [links|worker]   (default: build, 3 rounds, links)
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Adaptive plans beside fixed ones, simulated: ResNet-50 and ViT-B/16 (224 pixels, 100 classes) on 1, 2, 4 and 8 devices of a described
-# cluster under single, data, model (tensor, pipeline), hybrid, hybrid-static, asa and exact; then what slower links,
-# no overlap and smaller batches change. Writes docs/adaptive.md to the standard output.
+# Compares adaptive with fixed plans by simulation: ResNet-50 and ViT-B/16 (224 pixels, 100 classes) on 1, 2, 4 and 8 devices of a described cluster
+# under single, data, model (tensor, pipeline), hybrid, hybrid-static, asa and exact; then the effect of slower links, no overlap and smaller batches.
+# Writes docs/adaptive.md to the standard output.
 #
 # Usage: bench/adaptive.sh [BUILD_FOLDER] [CLUSTER] > docs/adaptive.md   (default: build, examples/clusters/dgx1-v100.cluster.toml)
 set -eu

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Adaptive plans beside fixed ones, run on this machine: examples/adaptive-resnet.toml and examples/adaptive-vit.toml
-# (CIFAR-10) on 2 and 4 workers under single, data, tensor (model parallel), hybrid-static, asa and exact. Writes
-# docs/adaptive-real.md to the standard output; the run folders, each with its report, stay in OUT.
+# Compares adaptive with fixed plans on this machine: examples/adaptive-resnet.toml and examples/adaptive-vit.toml (CIFAR-10) on 2 and 4 workers under
+# single, data, tensor (model parallel), hybrid-static, asa and exact. Writes docs/adaptive-real.md to the standard output; the run folders, each with
+# its report, stay in OUT.
 #
-# Usage: bench/adaptive_real.sh [BUILD_FOLDER] [OUT] > docs/adaptive-real.md   (default: build, runs; STEPS=4 in the
-# environment only tries it; TRIREME_DATA: the folder with CIFAR-10)
+# Usage: bench/adaptive_real.sh [BUILD_FOLDER] [OUT] > docs/adaptive-real.md   (default: build, runs; STEPS=4 in the environment makes a short trial;
+# TRIREME_DATA: the folder with CIFAR-10)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-$here/../build}
@@ -16,7 +16,7 @@ if [ -z "$trireme" ]; then
 fi
 mkdir -p "$out"
 for model in resnet vit; do
-  # a row that failed is a row of the tables; no rows at all are an error there
+  # A failed row is still a row of the tables; without any row the tables' script fails.
   "$trireme" compare "$here/../examples/adaptive-$model.toml" ${STEPS:+--steps "$STEPS"} --out "$out/adaptive-$model" >&2 || true
 done
 /usr/bin/python3 -B "$here/peers/adaptive_real_table.py" "$out/adaptive-resnet/run.json" "$out/adaptive-vit/run.json"

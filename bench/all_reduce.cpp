@@ -1,7 +1,7 @@
-// Local all-reduce of two threads beside a plain memory copy of the same size.
+// Local all-reduce of two threads, compared with a plain memory copy of the same size.
 //
 // bench_all_reduce [rounds]: lines "name bytes seconds_min seconds_median" for local, copy1 (memcpy by one thread) and
-// copy2 (two threads, half each). Repetitions of the three alternate, so that what else runs here hits them alike.
+// copy2 (two threads, half each). Repetitions of the three alternate, so that other programs disturb them equally.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -27,13 +27,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRanks = 2;
 constexpr int64_t kBytes[] = {4'000, 1'000'000, 25'000'000, 100'000'000};
-constexpr double kMeasuredSeconds = 0.05;  // of one method at one size in one round
+constexpr double kMeasuredSeconds = 0.05;  // for one method at one size in one round
 
 struct Buffers {
-  at::Tensor from, to;  // of one rank
+  at::Tensor from, to;  // the buffers of one rank
 };
 
-/// Seconds of each repetition as the first rank sees them; both start each repetition together.
+/// Runs one repetition; the first rank measures its seconds. Both ranks start each repetition together.
 using Body = std::function<void(trireme::Communicator&, Buffers&)>;
 
 std::vector<double> measure(const Body& body, std::vector<Buffers>& buffers, int repetitions) {
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
     std::map<std::string, std::vector<double>> seconds;
     for (int round = 0; round < rounds; ++round) {
       for (const auto& [name, body] : methods) {
-        for (Buffers& b : buffers) b.from.fill_(0);  // sums must not overflow into slow numbers
+        for (Buffers& b : buffers) b.from.fill_(0);  // zeros, so that sums stay small; overflow would be slow
         const int repetitions = std::clamp(static_cast<int>(kMeasuredSeconds / (bytes / 10e9 + 2e-6)), 3, 5000);
         const std::vector<double> times = measure(body, buffers, repetitions);
         seconds[name].insert(seconds[name].end(), times.begin(), times.end());

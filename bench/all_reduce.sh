@@ -1,6 +1,6 @@
 #!/bin/sh
-# All-reduce of two ranks on this machine: Trireme's local backend, gloo over loopback, OpenMPI over shared memory, and a plain
-# memory copy, in alternation. GB/s is size over time, from the least time and (in brackets) the middle of the rounds' medians.
+# Measures all-reduce between two ranks on this machine: Trireme's local backend, gloo over loopback, OpenMPI over shared memory, and a plain memory
+# copy, in alternation. GB/s is size over time, from the least time and (in brackets) the middle of the rounds' medians.
 #
 # Usage: bench/all_reduce.sh [BUILD_FOLDER] [ROUNDS]   (default: build/release or build, 3 rounds). Needs bench_all_reduce built.
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The share of a step that two pipeline workers wait, measured, beside the schedule's formula: an MLP of 8 equal layers
-# (2048 wide, batch 1024), balanced by profile.
+# Compares the measured share of a step for which two pipeline workers wait with the schedule's formula: an MLP of 8 equal layers (2048 wide, batch
+# 1024), balanced by a profile.
 #
 # Usage: bench/bubble.sh [BUILD_FOLDER] [ROUNDS]   (default: build, 3 rounds)
 set -eu

@@ -8,7 +8,7 @@
 
 namespace {
 
-// Okabe and Ito's palette
+// Okabe and Ito's palette.
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"};
 constexpr size_t kColourCount = std::size(kColours);
 constexpr double kWidth = 640, kHeight = 220, kLeft = 70, kRight = 20, kTop = 40, kBelow = 44, kLegendRow = 18,
@@ -87,7 +87,7 @@ class Panel {
   const ChartPanel& panel_;
   const double top_, bottom_;
   std::set<int> places_;
-  double low_ = 0, high_ = 1, unit_ = 1;  // of the ticks: values, or their decimal logarithms
+  double low_ = 0, high_ = 1, unit_ = 1;  // range and distance of ticks: values, or their decimal logarithms
 };
 
 }  // namespace

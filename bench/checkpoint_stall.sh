@@ -1,7 +1,7 @@
 #!/bin/sh
-# How much checkpoints cost a run: the same training with checkpoints every so many steps and without any,
-# alternately. Per round: milliseconds that training stood still for one checkpoint, as a share of the run's time, and
-# seconds of training with checkpoints over those without. Aim: below 5 %.
+# The cost of checkpoints: the same training with checkpoints every EVERY steps and without any, alternately. Prints per round: milliseconds that
+# training stood still for one checkpoint, this time as a share of the run's time, and the ratio of seconds of training with and without checkpoints.
+# The goal is below 5 %.
 #
 # Usage: bench/checkpoint_stall.sh [BUILD_FOLDER] [EXPERIMENT] [EVERY] [STEPS] [ROUNDS] [PLAN] [PROCESSES]
 #   (default: build, examples/mnist.toml, 50 steps, 600, 3, data, workers that are threads)

@@ -1,6 +1,6 @@
-# What the scripts of this folder share: . "$here/common.sh"
+# Functions for the scripts of this folder: . "$here/common.sh"
 
-# need FOLDER PROGRAM...: ends the script where one was not built. A program's target is its last name.
+# need FOLDER PROGRAM...: ends the script if a program was not built. The last name of a program is its target.
 need() {
   folder=$1
   shift
@@ -12,7 +12,7 @@ need() {
   done
 }
 
-# use_folder [FOLDER]: sets `work` to the folder, or to a temporary one that goes when the script ends.
+# use_folder [FOLDER]: sets `work` to the folder, or to a temporary one that is removed when the script ends.
 use_folder() {
   work=${1:-}
   if [ -n "$work" ]; then

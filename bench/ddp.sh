@@ -1,6 +1,6 @@
 #!/bin/sh
-# Training steps of two workers: Trireme's data plan (two threads) against PyTorch's DistributedDataParallel (two processes,
-# gloo), run alternately; the same model, batch 128, channels_last, precision, one intra-op thread per worker and tcmalloc in both.
+# Compares training steps of two workers: Trireme's data plan (two threads) and PyTorch's DistributedDataParallel (two processes, gloo), run
+# alternately. Both have the same model, batch 128, channels_last, precision, one intra-op thread per worker and tcmalloc.
 #
 # Usage: bench/ddp.sh [BUILD_FOLDER] [ROUNDS]   (default: build, 3 rounds). Needs train_step built and Debian's python3-torch.
 set -eu

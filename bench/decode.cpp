@@ -1,4 +1,4 @@
-// Images per second of processor time that one thread reads, decodes, resizes and normalises from a folder of classes:
+// Images per second of processor time that one thread reads from a folder of classes, decodes, resizes and normalises:
 // the counterpart of peers/decode.py.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -41,8 +41,8 @@ double images_per_second(const Options& o) {
     }
     return done;
   };
-  pass(0, [] { return false; });            // files into the page cache
-  const std::clock_t begin = std::clock();  // processor time: what else runs on the machine does not count
+  pass(0, [] { return false; });            // brings the files into the page cache
+  const std::clock_t begin = std::clock();  // processor time: other programs on the machine do not count
   auto elapsed = [&] { return double(std::clock() - begin) / CLOCKS_PER_SEC; };
   int64_t images = 0;
   for (int64_t epoch = 1; elapsed() < o.seconds; ++epoch) images += pass(epoch, [&] { return elapsed() >= o.seconds; });

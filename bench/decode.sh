@@ -1,13 +1,13 @@
 #!/bin/sh
-# Images per second of one core's time, read from a folder of classes, decoded, resized, cropped and normalised to float32: Trireme's
-# FolderDataset in one thread against torchvision's ImageFolder with its usual transforms in one process, run alternately.
-# Files lie in the page cache; seconds are processor time, so that other work on the machine counts little.
-# small:  64x64 JPEGs of tiny-imagenet-100, as they are (64) and resized (48)
+# Compares images per second of one core's time, read from a folder of classes, decoded, resized, cropped and normalised to float32: Trireme's
+# FolderDataset in one thread and torchvision's ImageFolder with its usual transforms in one process, run alternately. Files are in the page cache;
+# seconds are processor time, so that other work on the machine counts little.
+# small:  64x64 JPEGs of tiny-imagenet-100, unchanged (64) and resized (48)
 # photo:  500x375 JPEGs, resized to 224 and cropped as in an evaluation, or by a random resized crop as in training;
-#         thumbnail: the same to 64, where Trireme decodes a JPEG at a part of its size
+#        thumbnail: the same to 64, where Trireme decodes a JPEG at a part of its size
 #
-# Usage: bench/decode.sh [BUILD_FOLDER] [ROUNDS] [DATA_FOLDER]   (default: build, 3 rounds, TRIREME_DATA). Needs bench_decode built and
-# Debian's python3-torchvision. Without DATA_FOLDER/tiny-imagenet-100 the small images are left out.
+# Usage: bench/decode.sh [BUILD_FOLDER] [ROUNDS] [DATA_FOLDER]   (default: build, 3 rounds, TRIREME_DATA). Needs bench_decode built and Debian's
+# python3-torchvision. Without DATA_FOLDER/tiny-imagenet-100 the small images are left out.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-$here/../build}

@@ -1,6 +1,5 @@
-// Draws the charts of scripts: draw_chart FILE < PANELS. PANELS is JSON, [{"title": "", "x_title": "", "logarithmic":
-// true, "lines": [{"name": "", "points":
-// [[1, 2.5], …]}]}], as in chart.h; FILE becomes an SVG image.
+// Draws the charts of scripts: draw_chart FILE < PANELS. PANELS is JSON as in chart.h, [{"title": "", "x_title": "",
+// "logarithmic": true, "lines": [{"name": "", "points": [[1, 2.5], …]}]}]. The SVG image is written to FILE.
 #include <fmt/format.h>
 
 #include <exception>

@@ -1,7 +1,6 @@
 #!/bin/sh
-# The published end-to-end gains of hybrid over data parallelism (Inception-V3, GNMT, BigLSTM; Pal et al. 2019) beside
-# what Trireme predicts: steps by the simulator on 32 DGX-1, epochs as published or assumed. Writes the last section
-# of docs/end-to-end.md.
+# Compares the published end-to-end gains of hybrid over data parallelism (Inception-V3, GNMT, BigLSTM; Pal et al. 2019) with Trireme's predictions:
+# steps by the simulator on 32 DGX-1, epochs as published or assumed. Writes the last section of docs/end-to-end.md.
 #
 # Usage: bench/end_to_end.sh [BUILD_FOLDER] [DOCUMENT]   (default: build, docs/end-to-end.md)
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Compares epoch averaging with a gradient of all workers in every step, on 1 to 64 workers and two networks, on the modelled clock. Writes
-# docs/epoch-averaging.md and its charts. The numbers do not depend on the machine's speed. Takes about 45 minutes of an idle core.
+# docs/epoch-averaging.md and its charts. The numbers do not depend on the machine's speed. Takes about 45 minutes on an idle core.
 #
 # Usage: bench/epoch_averaging.sh [BUILD_FOLDER] [DOCS_FOLDER] [RUNS_FOLDER]
 #        (default: build, docs, a temporary folder; runs that RUNS_FOLDER already has are not repeated)

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Rounds of federated averaging to 97 % on MNIST beside the published ones (examples/fedavg.toml), and what unequal
-# clients, dropouts and late answers cost. Prints tables. About 40 minutes of an idle core.
+# Compares the rounds of federated averaging to 97 % on MNIST with the published ones (examples/fedavg.toml), and measures the cost of unequal
+# clients, dropouts and late answers. Prints tables. Takes about 40 minutes on an idle core.
 #
-# Usage: bench/fedavg.sh [BUILD_FOLDER] [RUNS_FOLDER]   (default: build, a temporary one; runs that a folder has already are not made again)
+# Usage: bench/fedavg.sh [BUILD_FOLDER] [RUNS_FOLDER]   (default: build, a temporary one; runs that RUNS_FOLDER already has are not repeated)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"

@@ -1,7 +1,6 @@
 #!/bin/sh
-# How the planners' time grows with layers and devices: prints the tables of bench/plan_growth (plans of experiments)
-# and bench/planner_growth (graph files, PipeDream's model) and draws docs/planner-growth.svg and
-# docs/graph-planner-growth.svg. Some minutes on one core.
+# Growth of the planners' time with layers and devices: prints the tables of bench/plan_growth (plans of experiments) and bench/planner_growth (graph
+# files, PipeDream's model) and draws docs/planner-growth.svg and docs/graph-planner-growth.svg. Takes some minutes on one core.
 #
 # Usage: bench/growth.sh [BUILD_FOLDER] [CHART_FOLDER]   (default: build, docs)
 set -eu

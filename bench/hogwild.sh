@@ -1,9 +1,9 @@
 #!/bin/sh
-# Hogwild on a model of sparse steps: samples per second on one and on two threads, beside plain training on one, run alternately, and the
-# test accuracy of each. The rounds differ in their seed.
+# Hogwild on a model with sparse steps: samples per second with one and with two threads, compared with plain training on one, run alternately, and
+# the test accuracy of each. Each round has its own seed.
 #
 # Usage: bench/hogwild.sh [BUILD_FOLDER] [ROUNDS] [EXPERIMENT]   (default: build, 5 rounds, examples/sst2-bag-of-words.toml)
-# TRIREME_DATA says where the data are. The machine must be idle: threads that share a core tell nothing.
+# TRIREME_DATA is the folder with the data. The machine must be idle, because threads that share a core give wrong speeds.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"

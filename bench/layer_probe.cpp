@@ -1,5 +1,5 @@
-// Layers measured one by one (profile/measure_layers.h) against the same layers within whole training steps: whether
-// sums of the first predict the second.
+// Compares layers measured one by one (profile/measure_layers.h) with the same layers in whole training steps: do the
+// sums predict the steps?
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -52,7 +52,7 @@ struct Seconds {
   double forward = 0, backward = 0;
 };
 
-/// By node: medians over steps of one worker, or of all of them in a data parallel plan.
+/// Median seconds by node over steps of one worker, or of all workers in a data parallel plan.
 std::vector<Seconds> in_place(const Options& o, const LayerSites& sites) {
   const Model& model = sites.model();
   const Precision precision = sites.options().precision;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# An MLP with 4096-wide layers (3 hidden layers, inputs of 1024, batch 512, float32, SGD with momentum) on two workers, split over
-# the batch, over the features, and half and half, against one worker, run alternately.
+# An MLP with 4096-wide layers (3 hidden layers, inputs of 1024, batch 512, float32, SGD with momentum) on two workers, split by the batch, by the
+# features, or by both, compared with one worker, run alternately.
 #
 # Usage: bench/mlp.sh [BUILD_FOLDER] [ROUNDS]   (default: build, 3 rounds)
 set -eu

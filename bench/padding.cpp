@@ -1,5 +1,5 @@
-// Positions that an experiment's first epoch computes, by data.pad_to_multiple_of, and in how many shapes its batches
-// come.
+// The number of positions that an experiment's first epoch computes, by data.pad_to_multiple_of, and the number of
+// different batch shapes.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,9 +1,9 @@
 #!/bin/sh
-# What padding costs: positions of an epoch by data.pad_to_multiple_of, then training samples per second of processor time on one worker
-# with all padding and with little, run alternately.
+# The cost of padding: positions of an epoch by data.pad_to_multiple_of, then training samples per second of processor time on one worker with full
+# padding and with little, run alternately.
 #
 # Usage: bench/padding.sh EXPERIMENT [BUILD_FOLDER] [ROUNDS] [STEPS] [MULTIPLE]   (default: build, 3 rounds of 60 steps, 4)
-# The experiment's data are sentences (examples/sst2-bert.toml); TRIREME_DATA says where they are.
+# The experiment's data must be sentences (examples/sst2-bert.toml); TRIREME_DATA is the folder with the data.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 experiment=${1:?name an experiment}

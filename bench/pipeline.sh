@@ -1,7 +1,7 @@
 #!/bin/sh
-# A pipeline of two workers: Trireme's 1f1b schedule with 8 micro-batches against one worker, and against torchgpipe on the same
-# two partitions (CIFAR ResNet-18 cut before layer3, batch 128, channels_last, nothing recomputed, tcmalloc in both), run
-# alternately. torchgpipe drives both partitions of a CPU from one thread; its rate is shown with one and with two intra-op threads.
+# A pipeline of two workers: compares Trireme's 1f1b schedule with 8 micro-batches with one worker, and with torchgpipe on the same two partitions
+# (CIFAR ResNet-18 cut before layer3, batch 128, channels_last, nothing recomputed, tcmalloc in both), run alternately. torchgpipe drives both
+# partitions of a CPU from one thread; its rate is shown with one and with two intra-op threads.
 #
 # Usage: bench/pipeline.sh TORCHGPIPE_CHECKOUT|none [BUILD_FOLDER] [ROUNDS]   (default: build, 3 rounds)
 set -eu

@@ -1,17 +1,17 @@
-// How long the exact planner takes, by layers and devices.
+// Times of the exact planner by layers and devices.
 //
 // plan_growth [--series resnet,layers,devices,large] [--memory GIB] [--gap SHARE] [--time-limit SECONDS] [--svg FILE]:
 // searches for the fastest plan of
 //   resnet: ResNet-50 (batch 256) on 1 to 8 devices;
 //   layers: GPT-2 with 12 to 96 layers of width 1536 (batch 512) on 64 devices;
-//   devices: GPT-2 with 24 layers of that width on 4 to 1024 devices (not on 16, by far the dearest: the most on which
-//   stages may differ in size); large: GPT-2 with 96 layers of width 12288 (batch 1024, 175 billion parameters) on 256
-//   to 1024 devices; tight: the same on 64, whose memory it nearly fills (not among the series that are run unless
-//   asked for).
-// Nodes have 8 devices. Layers cost what their FLOPs and bytes say on a device of 100 TFLOP/s and 1 TB/s with 5 us per
-// call; links of 200 GB/s in a node, 50 GB/s between nodes. Prints a line per search: nodes of the model, devices,
-// processor seconds of searching, configurations asked, of these looked at, labels, predicted seconds, gap, the plan.
-// --svg draws the seconds over layers and over devices.
+//   devices: GPT-2 with 24 layers of that width on 4 to 1024 devices (without 16, which takes by far the longest: the
+//   largest number on which stages may differ in size);
+//   large: GPT-2 with 96 layers of width 12288 (batch 1024, 175 billion parameters) on 256 to 1024 devices;
+//   tight: the same on 64 devices, whose memory it nearly fills (runs only if named).
+// Nodes have 8 devices. Layers cost the time of their FLOPs and bytes on a device of 100 TFLOP/s and 1 TB/s, plus 5 us
+// per call; links have 200 GB/s in a node and 50 GB/s between nodes. Prints a line per search: nodes of the model,
+// devices, processor seconds of searching, configurations asked for, configurations examined, labels, predicted
+// seconds, gap, the plan. --svg draws the seconds over layers and over devices.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -31,7 +31,7 @@ namespace {
 
 using namespace trireme;
 
-constexpr size_t kShown = 100;  // of a plan in words
+constexpr size_t kShown = 100;  // characters of a plan in words
 constexpr double kFlops = 100e12, kBytesPerSecond = 1e12, kLaunch = 5e-6;
 
 /// A roofline with a fixed cost per call.
@@ -93,7 +93,7 @@ struct Case {
   int blocks = 0;  ///< of GPT-2
 };
 
-/// Processor seconds.
+/// Runs a search; returns its processor seconds.
 double search(const Case& c, const Options& o) {
   const Cluster cluster = make_cluster(c.devices, o.gib);
   const RooflineCosts costs(c.model);

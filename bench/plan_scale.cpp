@@ -1,9 +1,9 @@
-// How the time to validate, compile and check a plan grows with the number of workers.
+// Growth of the time to validate, compile and check a plan with the number of workers.
 //
 // plan_scale [workers...] (default 64 256 1024 4096): a transformer-like model of 48 residual blocks (two linear layers
-// each, split by columns and rows) under data x pipeline 16 x tensor 8 (4 on fewer than 128 workers), 64 micro-batches,
-// 1f1b. Prints a line per size: workers, distinct lists, instructions over all workers, seconds of validate, of compile
-// (which includes one check), of the check alone, and how many times as long as on the line before compile took.
+// each, split by columns and rows) under data x pipeline 16 x tensor 8 (4 for fewer than 128 workers), 64
+// micro-batches, 1f1b. Prints a line per size: workers, distinct lists, instructions over all workers, seconds of
+// validate, of compile (with one check), of the check alone, and the ratio of compile to that of the line before.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ Model make_model() {
 
 int tensor_degree(int workers) { return workers < 8 * kStages ? 4 : 8; }
 
-/// Column splits for fc1 and the head, row splits for fc2, the vocabulary's for the loss: Megatron's.
+/// Megatron's splits: columns for fc1 and the head, rows for fc2, vocabulary for the loss.
 std::string split_of(const std::string& name) {
   if (name.ends_with(".fc1") || name == "head") return "columns";
   if (name.ends_with(".fc2")) return "rows";

@@ -1,10 +1,10 @@
-// How the time of an exact plan in PipeDream's cost model grows with layers and devices.
+// Growth of the time of an exact plan in PipeDream's cost model with layers and devices.
 //
-// planner_growth [--layers 16,32,...] [--devices 2,4,...] [--straight] [--seed 1] [--svg FILE]: chains with drawn
-// times, activations and weights of a convolutional network's kind, 1 GB/s. Prints a row per number of layers, a column
-// per number of devices: processor seconds of the best of three searches, which run on one core. Below each column
-// stands the exponent of the growth with layers, beside each row that of the growth with devices (slopes of straight
-// lines through the logarithms). --svg draws both.
+// planner_growth [--layers 16,32,...] [--devices 2,4,...] [--straight] [--seed 1] [--svg FILE]: chains with random
+// times, activations and weights like those of a convolutional network, at 1 GB/s. Prints a row per number of layers
+// and a column per number of devices: processor seconds of the best of three searches, which use one core. Below each
+// column is the exponent of the growth with layers, at the end of each row that of the growth with devices (slopes of
+// straight lines through the logarithms). --svg draws both.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -29,8 +29,8 @@ using namespace trireme;
 constexpr double kBandwidth = 1e9;
 constexpr int kRounds = 3;
 
-/// Times about a millisecond, activations that shrink and weights that grow from the first layer to the last, as in VGG
-/// and ResNet.
+/// Times of about a millisecond; from the first layer to the last activations shrink and weights grow, as in VGG and
+/// ResNet.
 LayerGraph chain(int layers, uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto draw = [&](double least, double most) {
@@ -62,7 +62,7 @@ double best_seconds(const LayerGraph& graph, const PipeDreamCosts& costs) {
     const double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
     best = round == 0 ? seconds : std::min(best, seconds);
   }
-  constexpr double kTick = 1e-6;  // of the clock
+  constexpr double kTick = 1e-6;  // resolution of the clock
   return std::max(best, kTick);
 }
 

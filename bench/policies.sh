@@ -1,6 +1,5 @@
 #!/bin/sh
-# What update policies cost, as the table of an experiment with a target: examples/heterogeneous.toml (workers of
-# unequal speed) or another one.
+# The cost of update policies as the table of an experiment with a target: examples/heterogeneous.toml (workers of unequal speed) or another one.
 #
 # Usage: bench/policies.sh [BUILD_FOLDER] [EXPERIMENT] [RUNS_FOLDER]   (default: build, heterogeneous, a temporary one)
 set -eu

@@ -1,5 +1,4 @@
-// What an update policy's calls take in a step in which it does not communicate: the part of a step that the policy
-// adds.
+// Time of an update policy's calls in a step without communication: the time that the policy adds to such a step.
 //
 // Usage: policy_calls [ELEMENTS [STEPS]]   (default: 80208 weights, those of mnist-convnet, and 2000 steps)
 #include <ATen/ATen.h>
@@ -19,9 +18,9 @@ namespace {
 
 using namespace trireme;
 
-constexpr int64_t kWarmUp = 10;  // the first step exchanges under some
+constexpr int64_t kWarmUp = 10;  // some policies exchange in the first step
 
-/// As a file's [update] table would have it, with exchanges that never come.
+/// Policies as in a file's [update] table, with exchanges that never come.
 const std::vector<std::string> kPolicies = {
     "policy = \"local-sgd\"\nevery = \"1000000 steps\"",
     "policy = \"async-average\"\nevery = \"1000000 steps\"",

@@ -1,5 +1,5 @@
-// All-reduce between processes over a backend, as a communicator does it: mpirun -n 2 process_all_reduce gloo|mpi. Rank
-// 0 prints lines "trireme-BACKEND bytes seconds_min seconds_median".
+// All-reduce between processes over a communicator: mpirun -n 2 process_all_reduce gloo|mpi. Rank 0 prints lines
+// "trireme-BACKEND bytes seconds_min seconds_median".
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>

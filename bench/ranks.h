@@ -1,4 +1,4 @@
-// Benchmarks whose ranks are processes.
+// For benchmarks whose ranks are processes.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,9 @@
 
 namespace trireme {
 
-/// Over all processes that mpirun, torchrun's variables or the like say there are, behind TRIREME_TOKEN; null: there is
-/// one. `backend`: gloo or mpi. Errors: as those of comm/gloo/gloo.h and comm/mpi/mpi.h.
+/// A communicator over all processes that the launcher's variables (mpirun, torchrun or the like) give, protected by
+/// TRIREME_TOKEN; null if there is one process. `backend`: gloo or mpi. Errors: as those of comm/gloo/gloo.h and
+/// comm/mpi/mpi.h.
 std::unique_ptr<Communicator> ranks_of_bench(const std::string& backend);
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What recomputing activations costs and saves: an image transformer of 8 equal blocks (256 wide, 4 heads, dropout 0.1, 64 patches,
-# batch 64, float32) on one worker with recompute=all and without, run alternately. Two smaller depths say beforehand what a block keeps,
-# which the memory is predicted from.
+# The cost and the saving of recomputing activations: an image transformer of 8 equal blocks (256 wide, 4 heads, dropout 0.1, 64 patches, batch 64,
+# float32) on one worker with recompute=all and without, run alternately. Two smaller depths give the bytes that a block keeps, from which the memory
+# is predicted.
 #
 # Usage: bench/recompute.sh [BUILD_FOLDER] [ROUNDS]   (default: build, 5 rounds)
 set -eu

@@ -1,11 +1,10 @@
-// How the time to compile and simulate one step of a large plan grows with the number of devices.
+// Growth of the time to compile and simulate one step of a large plan with the number of devices.
 //
 // simulate_scale --cluster FILE [--devices 128,...] [--layers 96] [--width 12288] [--tensor 8] [--pipeline 16]
-// [--micro-batches 64]
-// [--svg FILE]: GPT-2 in bfloat16 under data x tensor x pipeline, 1f1b, micro-batches of one sample per data shard, on
-// as many nodes of the cluster's kind as are needed (whether it has so many or not). Prints a line of processor seconds
-// (of one core) per size: the plan, compile (unchecked, as predictions for plans of that size do), representatives and
-// simulate, and the predicted step; --svg draws the seconds and the steps.
+// [--micro-batches 64] [--svg FILE]: GPT-2 in bfloat16 under data x tensor x pipeline, 1f1b, micro-batches of one
+// sample per data shard, on as many nodes of the cluster's kind as needed, even if the cluster has fewer. Prints a line
+// of processor seconds (of one core) per size: the plan, compile (unchecked, as in predictions for large plans),
+// representatives and simulate, and the predicted step; --svg draws the seconds and the steps.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -64,7 +63,7 @@ Model make_gpt(const Options& o) {
   return make_model(spec);
 }
 
-/// So many devices in nodes like the file's first.
+/// A cluster of `devices` devices in nodes like the file's first.
 Cluster grown(const Cluster& from, int devices) {
   Cluster cluster = from;
   const auto per_node =

@@ -1,6 +1,5 @@
-// Images per second of training steps under a plan, on random images in memory: the counterpart of peers/ddp.py. Its
-// workers are threads, or, where mpirun or torchrun's variables say that there are several processes, those, over gloo;
-// rank 0 prints.
+// Images per second of training steps under a plan, on random images in memory: the counterpart of peers/ddp.py. The
+// workers are threads, or processes over gloo if mpirun or torchrun started several; rank 0 prints.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -29,8 +28,8 @@ struct Options {
   std::string model = "cifar-resnet18", precision = "fp32", plan = "data";
   int devices = 2, steps = 6, warmup = 2;
   int64_t batch = 128, classes = 10;
-  std::string cut;                    ///< first layer of the second stage, where the plan has two
-  std::string tensor_from;            ///< first layer that a data plan of one stage splits over the tensor axis instead
+  std::string cut;                    ///< first layer of the second stage, if the plan has two
+  std::string tensor_from;            ///< a data plan of one stage splits layers from this one on over the tensor axis
   std::vector<std::string> settings;  ///< model options, "hidden=4096"
   std::vector<int64_t> sample{3, 32, 32};
   bool events = false, shares = false, kinds = false, memory = false;
@@ -46,7 +45,7 @@ ModelSpec spec_of(const Options& o) {
   return spec;
 }
 
-/// Krizhevsky's weird trick: the first layers over the batch, the rest over their features.
+/// Krizhevsky's weird trick: the first layers split the batch, the others split their features.
 Plan data_then_tensor(const Options& o, const Model& model) {
   Plan plan = named_plan("data", model, Cluster::uniform(o.devices), o.batch, {});
   const Plan tensor = named_plan("tensor", model, Cluster::uniform(o.devices), o.batch, {});
@@ -74,7 +73,7 @@ Plan plan_for(const Options& o, const Model& model, Precision precision) {
   return plan;
 }
 
-/// What the workers' measured steps took, by rank.
+/// Times of the workers' measured steps, by rank.
 struct Measured {
   explicit Measured(int workers)
       : begin(static_cast<size_t>(workers)),
@@ -85,7 +84,7 @@ struct Measured {
         names(begin.size()),
         memory(begin.size()) {}
   std::vector<double> begin, end, waiting, exposed;
-  std::vector<std::map<EventKind, double>> kinds;  ///< seconds per step, where traced
+  std::vector<std::map<EventKind, double>> kinds;  ///< seconds per step, if traced
   std::vector<std::map<std::string, double>> names;
   std::vector<MemoryUse> memory;
 
@@ -114,7 +113,7 @@ void run_steps(const Options& o, Worker& worker, const Batch& batch, int rank, M
   measured.memory[r] = memory_use(rank);
 }
 
-/// Every worker a thread.
+/// Every worker is a thread.
 void run_in_threads(const Options& o, const Model& model, const Program& program, Precision precision,
                     const WorkerOptions& options, const Batch& batch, Measured& measured) {
   LocalWorld world(int(measured.begin.size()));
@@ -122,7 +121,7 @@ void run_in_threads(const Options& o, const Model& model, const Program& program
   run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, options);
     run_steps(o, worker, batch, rank, measured);
-    worker.barrier();  // no worker frees memory that another one still reads
+    worker.barrier();  // no worker may free memory that another still reads
   });
 }
 
@@ -171,7 +170,7 @@ void print_details(const Options& o, const Model& model, Measured& measured) {
   for (int64_t bytes : measured.memory[0].at_peak) std::cout << bytes << ' ';
 }
 
-/// `ranks`: null where the workers are threads.
+/// `ranks`: null if the workers are threads.
 double images_per_second(const Options& o, Communicator* ranks) {
   const Precision precision = parse_precision(o.precision, "--precision");
   const Model model = make_model(spec_of(o));

@@ -1,13 +1,12 @@
 #!/bin/sh
-# What update policies cost where they do not communicate, and local SGD over slow links.
+# The cost of update policies without communication, and local SGD over slow links.
 #
-# 1. The policies' calls by themselves, in a step in which nothing is exchanged (policy_calls).
-# 2. A step of one worker under each policy, set to exchange after a million steps, beside a step of the plan `single`, run in turns.
-# 3. Two replicas on threads that average after every 16 steps over links of 100 Mbit/s, beside the same two without
-#    links and averages. Times
-#    are between the ends of two steps: the last average and evaluations are not in them.
+# 1. The policies' calls in a step without an exchange (policy_calls).
+# 2. A step of one worker under each policy, set to exchange after a million steps, compared with a step of the plan `single`, run in turns.
+# 3. Two replicas on threads that average after every 16 steps over links of 100 Mbit/s, compared with the same two without links and averages. Times
+#    are between the ends of two steps, so they do not contain the last average and evaluations.
 #
-# Usage: bench/updates.sh [BUILD_FOLDER] [ROUNDS]   (default: build, 5 rounds). On a quiet machine with two cores.
+# Usage: bench/updates.sh [BUILD_FOLDER] [ROUNDS]   (default: build, 5 rounds). Needs an idle machine with two cores.
 # TRIREME_DATA: the folder with MNIST and CIFAR-10.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

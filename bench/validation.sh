@@ -1,9 +1,9 @@
 #!/bin/sh
-# Published measurements beside what the simulator predicts: writes docs/validation.md; with --check fails where a row leaves its gate
-# and writes nothing.
+# Compares the simulator's predictions with published measurements: writes docs/validation.md. With --check it writes nothing and fails if a row
+# exceeds its limit.
 #
 # Usage: bench/validation.sh [--check] [BUILD_FOLDER]   (default: build)
-# PipeDream's published profiles lie in TRIREME_PROFILES, or else in the folder `profiles` beside TRIREME_DATA.
+# PipeDream's published profiles are in TRIREME_PROFILES or, if not set, in the folder `profiles` beside TRIREME_DATA.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 check=

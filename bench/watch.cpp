@@ -1,8 +1,7 @@
-// What it costs that failures are found: writing down what a rank does (comm/flight_recorder.h), signs of life beside
-// collectives over gloo, and looking for infinities in a gradient before it is reduced.
+// The cost of detecting failures: recording what a rank does (comm/flight_recorder.h), signs of life during collectives
+// over gloo, and the search for infinities in a gradient before its reduction.
 //
-// bench_watch [rounds]: lines "name value unit", each the median of the rounds; the last ones are shares of what they
-// are part of.
+// bench_watch [rounds]: lines "name value unit", each the median of the rounds; the last lines are shares of the whole.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <arpa/inet.h>
@@ -50,7 +49,7 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// Seconds of an instruction and an operation being written down, text included.
+/// Seconds to record an instruction and an operation, text included.
 double record_seconds() {
   trireme::FlightRecorder recorder;
   const std::string instruction = "reduce_gradients bucket 7";
@@ -63,8 +62,8 @@ double record_seconds() {
   return seconds_since(start) / (100 * kCalls);
 }
 
-/// Seconds of an all_reduce between two ranks. `watched`: their rendezvous is at a port, where they also show signs of
-/// life; else in a file, without.
+/// Seconds of an all_reduce between two ranks. `watched`: the rendezvous is at a port, where the ranks also show signs
+/// of life; otherwise it is in a file, without these.
 double all_reduce_seconds(bool watched, int64_t elements, int calls) {
   const auto file = std::filesystem::temp_directory_path() / fmt::format("trireme_bench_{}", ::getpid());
   std::filesystem::remove(file);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The cost of whole steps, by which an elastic run loses no step with a rank: the same training with elastic = true and without,
-# alternately, in processes. Per round: median milliseconds of a step with and without, and their ratio.
+# The cost of whole steps, with which an elastic run loses no step when it loses a rank: the same training with elastic = true and without,
+# alternately, in processes. Prints per round: median milliseconds of a step with and without, and their ratio.
 #
 # Usage: bench/whole_steps.sh [BUILD_FOLDER] [EXPERIMENT] [STEPS] [ROUNDS] [PROCESSES]
 #   (default: build, examples/mnist.toml, 600, 5, 2)

@@ -1,4 +1,4 @@
-# Everything comes from the system's packages. A missing one is named with the way to get it.
+# All dependencies are packages of the system. The error for a missing one names the package to install.
 
 function(trireme_missing package debian)
   message(FATAL_ERROR "Trireme needs ${package}, which was not found. On Debian or Ubuntu: apt-get install ${debian} "
@@ -12,7 +12,7 @@ macro(trireme_find package debian)
   endif()
 endmacro()
 
-# a project that adds this one with add_subdirectory links its libraries from a folder above
+# A project that adds this one with add_subdirectory links its libraries from a folder above.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
 trireme_find(Threads libc6-dev)
@@ -57,18 +57,18 @@ if(NOT sodium_FOUND)
   trireme_missing(libsodium libsodium-dev)
 endif()
 
-# libtorch's own target drags in a C++14 flag set and every header folder; this one adds only what we compile against.
+# libtorch's target adds C++14 flags and many header folders; this target has only what we compile with.
 add_library(trireme_torch INTERFACE)
 target_include_directories(trireme_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(trireme_torch INTERFACE ${TORCH_LIBRARIES} Threads::Threads)
 separate_arguments(torch_flags NATIVE_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(trireme_torch INTERFACE ${torch_flags})
-# With C++20's vector clang takes libtorch 1.13's headers only where this one, which they include in a circle, comes first.
+# With C++20's vector, clang compiles libtorch 1.13's headers only if this one comes first; they include it in a circle.
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(trireme_torch INTERFACE "SHELL:-include ATen/core/ivalue.h")
 endif()
 
-# glibc's malloc returns a step's memory to the system and faults it in again each step (5-25 % of a step).
+# After each step glibc's malloc returns memory to the kernel, and the next step takes it again page by page. This costs 5 to 25 % of a step.
 pkg_check_modules(tcmalloc QUIET IMPORTED_TARGET GLOBAL libtcmalloc_minimal)
 add_library(trireme_malloc INTERFACE)
 if(tcmalloc_FOUND AND NOT TRIREME_SANITIZE)
@@ -83,7 +83,7 @@ if(TRIREME_MOLD)
 endif()
 find_program(TRIREME_CCACHE ccache)
 if(TRIREME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # precompiled headers carry times and macros that ccache would otherwise refuse to look past
+  # Precompiled headers contain times and macros; without this ccache would not cache files that use them.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${TRIREME_CCACHE})
 endif()
 

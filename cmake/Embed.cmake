@@ -1,4 +1,4 @@
-# cmake -DINPUT=file -DOUTPUT=file.cpp -DSYMBOL=name -P Embed.cmake: a text file as a C++ string.
+# cmake -DINPUT=file -DOUTPUT=file.cpp -DSYMBOL=name -P Embed.cmake: writes a text file as a C++ string.
 file(READ "${INPUT}" content)
 string(FIND "${content}" ")~trireme~\"" clash)
 if(NOT clash EQUAL -1)

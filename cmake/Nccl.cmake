@@ -1,5 +1,5 @@
-# Which file stands for the nccl backend: c10d's, if libtorch has it, or one that says it is missing. A CUDA libtorch names its CUDA library;
-# NCCL's own header, which c10d's needs, comes with the CUDA toolkit or NCCL's package.
+# Chooses the file of the nccl backend: the one with c10d's, if libtorch has it, otherwise one that reports that NCCL is missing. A CUDA libtorch
+# names its CUDA library; NCCL's header, which c10d's needs, comes with the CUDA toolkit or NCCL's package.
 find_path(TRIREME_NCCL_HEADERS nccl.h HINTS "${CUDA_TOOLKIT_ROOT_DIR}/include" "${CUDAToolkit_INCLUDE_DIRS}")
 set(nccl_folder "${PROJECT_SOURCE_DIR}/src/comm/nccl")
 if(TARGET torch_cuda AND TRIREME_NCCL_HEADERS AND TRIREME_GLOO_HEADERS)

@@ -1,5 +1,5 @@
-# Which file stands for ONNX: libonnx_proto holds the classes of its format, made by the protobuf compiler, and nothing else. Debian's
-# libtorch is linked with the same library.
+# Chooses the file for ONNX. libonnx_proto has only the classes of its format, which the protobuf compiler makes. Debian's libtorch is linked with the
+# same library.
 find_path(TRIREME_ONNX_HEADERS onnx/onnx_pb.h)
 find_library(TRIREME_ONNX_LIBRARY onnx_proto)
 set(onnx_folder "${PROJECT_SOURCE_DIR}/src/model/export")

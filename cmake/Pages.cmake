@@ -1,4 +1,4 @@
-# Manual pages and completion scripts. The program writes them from its own declarations when it is installed, so that no build waits for them.
+# Manual pages and completion scripts. The program writes them from its declarations during the installation, so that no build waits for them.
 # trireme_install_pages([COMPONENT name])
 include(GNUInstallDirs)
 

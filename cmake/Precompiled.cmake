@@ -1,6 +1,6 @@
 # Precompiled headers. g++ instantiates the templates of a precompiled header again in every file: an empty file with all of libtorch's operators
-# takes 2.6 s, one with its tensors alone 0.9 s (-ftime-report). So there are two, and a file that calls no operators gets the small one; each once
-# more with GoogleTest for tests.
+# takes 2.6 s, one with only its tensors 0.9 s (-ftime-report). So there are two, and a file that calls no operators gets the small one. Tests have
+# the same two with GoogleTest.
 set(TRIREME_STANDARD_HEADERS <fmt/format.h> <string> <vector> <map> <memory> <span> <functional> <algorithm> <thread> <chrono> <optional>)
 
 function(trireme_add_pch name)
@@ -23,7 +23,7 @@ if(TRIREME_PCH)
   endif()
 endif()
 
-# Whether a file, or a header of the project's that it includes, includes libtorch's operators.
+# Sets `result` to TRUE if a file, or a header of the project that it includes, includes libtorch's operators.
 function(trireme_calls_operators file result)
   get_property(known GLOBAL PROPERTY "TRIREME_CALLS_${file}")
   if("${known}" STREQUAL "")
@@ -55,8 +55,8 @@ function(trireme_calls_operators file result)
   set(${result} ${known} PARENT_SCOPE)
 endfunction()
 
-# trireme_unity(target files BATCH n | GROUPS n): the target's files are compiled n at a time. GROUPS: in groups of files that declare no name twice
-# (unity_groups.py), for tests, each of which has helpers of its own; a name that is not seen there is a compiler error.
+# trireme_unity(target files BATCH n | GROUPS n): compiles the target's files n at a time. GROUPS: in groups of files that declare no name twice
+# (unity_groups.py), for tests, which all have their own helpers. A name that unity_groups.py misses is a compiler error.
 function(trireme_unity target files how count)
   if(NOT TRIREME_UNITY OR NOT count GREATER 1)
     return()
@@ -77,8 +77,9 @@ function(trireme_unity target files how count)
   endif()
 endfunction()
 
-# trireme_compiled(target pch BATCH n | GROUPS n SOURCES file...): adds the sources to the target. Those that call operators become a library of objects
-# of their own, trireme_<target>_operators, because a target has one precompiled header. With TRIREME_UNITY the files of each are compiled together.
+# trireme_compiled(target pch BATCH n | GROUPS n SOURCES file...): adds the sources to the target. Those that call operators become a separate library
+# of objects, trireme_<target>_operators, because a target has only one precompiled header. With TRIREME_UNITY the files of each are compiled
+# together.
 function(trireme_compiled target pch how count)
   cmake_parse_arguments(C "" "" "SOURCES" ${ARGN})
   set(plain "")

@@ -1,5 +1,5 @@
-# The target `trireme` is a small program that prints help pages and starts the other one, `trireme_main`, for all else (src/cli/front.cpp): loading
-# libtorch takes half a second. The help pages are written by trireme_main whenever it is linked, so that they are always those of this build.
+# The target `trireme` is a small program that prints help pages and starts `trireme_main` for everything else (src/cli/front.cpp), because loading
+# libtorch takes half a second. trireme_main writes the help pages whenever it is linked, so that they fit this build.
 include(GNUInstallDirs)
 set(TRIREME_PROGRAM_FOLDER program)                              # below the folder of `trireme`, in a build folder
 set(TRIREME_INSTALLED_FOLDER "${CMAKE_INSTALL_LIBDIR}/trireme")  # below the prefix
@@ -13,7 +13,7 @@ else()
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/${TRIREME_PROGRAM_FOLDER}")
 endif()
 set_target_properties(trireme_main PROPERTIES OUTPUT_NAME trireme RUNTIME_OUTPUT_DIRECTORY "${folder}")
-# a build with a sanitizer does not look for leaks here
+# A build with a sanitizer does not check for leaks here.
 add_custom_command(TARGET trireme_main POST_BUILD VERBATIM
                    COMMAND ${CMAKE_COMMAND} -E rm -rf "${folder}/help"
                    COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 $<TARGET_FILE:trireme_main> --write-help "${folder}/help")

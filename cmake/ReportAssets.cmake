@@ -1,5 +1,5 @@
-# What the report room needs beside its sources: TensorBoard's messages compiled from .proto, and the HTML report's parts
-# (template, style, script, Chart.js) embedded in the library, so that the program writes reports without any file at hand.
+# Inputs of the report room besides its sources: TensorBoard's messages compiled from .proto, and the parts of the HTML report (template, style,
+# script, Chart.js) embedded in the library, so that the program needs no other files to write reports.
 
 find_file(TRIREME_CHART_JS chart.min.js
           PATHS /usr/share/javascript/chart.js /usr/local/share/javascript/chart.js

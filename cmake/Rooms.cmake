@@ -3,19 +3,19 @@
 
 add_library(trireme_options INTERFACE)
 target_compile_features(trireme_options INTERFACE cxx_std_20)
-if(PROJECT_IS_TOP_LEVEL)  # who adds this project to their own asked for no warnings about it
+if(PROJECT_IS_TOP_LEVEL)  # a parent project sets its own warnings
   target_compile_options(trireme_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
 endif()
 target_include_directories(trireme_options INTERFACE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
 # One set of objects makes the program, libtrireme.a and libtrireme.so. The second flag lets the compiler inline across functions of the
 # shared library as it does in a program.
 target_compile_options(trireme_options INTERFACE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
-# g++ collects its garbage only above 1.5 GB, which few files reach: a tenth less time, a sixth more memory.
+# g++ collects garbage only above 1.5 GB, which few files reach: this saves a tenth of the time and takes a sixth more memory.
 target_compile_options(trireme_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1500000>)
-if(TRIREME_UNITY)  # a class whose members are of types local to its file: right, as the class is local to that file too
+if(TRIREME_UNITY)  # no warning for members whose type is local to a file: the class is local to it too
   target_compile_options(trireme_options INTERFACE -Wno-subobject-linkage)
 endif()
-# Warnings that g++ 12's optimiser gives of code in the standard library, wrongly and by chance of what it inlines, stay warnings.
+# These stay warnings: g++ 12's optimiser gives them wrongly for code in the standard library, depending on what it inlines.
 if(TRIREME_WERROR AND PROJECT_IS_TOP_LEVEL)
   target_compile_options(trireme_options INTERFACE -Werror)
   foreach(warning stringop-overflow stringop-overread restrict array-bounds maybe-uninitialized)
@@ -27,9 +27,9 @@ if(TRIREME_SANITIZE)
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 
-# For code whose own speed does not matter: compiled in half the time of -O3. At -Og g++ 12 takes std::regex's states for uninitialized.
+# For code whose speed does not matter: compiles in half the time of -O3. With -Og g++ 12 wrongly takes std::regex's states for uninitialized.
 set(TRIREME_QUICKLY_COMPILED $<$<CONFIG:Release>:-Og> $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
-# Newer g++ set these options by level, and refuse a precompiled header of another setting.
+# Newer versions of g++ set these options by optimisation level, and refuse a precompiled header with another setting.
 include(CheckCXXCompilerFlag)
 foreach(option unroll-only-small-loops vzeroupper)
   string(MAKE_C_IDENTIFIER "TRIREME_HAS_${option}" known)
@@ -41,9 +41,9 @@ endforeach()
 
 include(Precompiled)
 
-# trireme_room(name [COORDINATES] [DEPENDS room...] [LIBRARIES target...] [BATCH n]): sources are all .cpp files below src/<name>, compiled n at a
-# time (1: each by itself, for a room whose files use the same names for the same things). COORDINATES: the room reads, prints, or decides for other rooms
-# what to compute; it is compiled quickly (TRIREME_QUICKLY_COMPILED).
+# trireme_room(name [COORDINATES] [DEPENDS room...] [LIBRARIES target...] [BATCH n]): a room of all .cpp files below src/<name>, compiled n at a time
+# (1: each alone, for a room whose files use the same names for the same things). COORDINATES: the room reads, prints, or decides for other rooms what
+# to compute; it is compiled quickly (TRIREME_QUICKLY_COMPILED).
 function(trireme_room name)
   cmake_parse_arguments(ROOM "COORDINATES" "BATCH" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
   if(NOT ROOM_BATCH)
@@ -76,7 +76,7 @@ endfunction()
 function(trireme_program name)
   cmake_parse_arguments(T "" "" "SOURCES;ROOMS;LIBRARIES" ${ARGN})
   add_executable(${name})
-  # a test's own code runs for milliseconds: compiling it is what takes time
+  # The code of a test runs for milliseconds; most time goes into compiling it.
   target_compile_options(${name} PRIVATE ${TRIREME_QUICKLY_COMPILED})
   target_link_libraries(${name} PRIVATE trireme_options GTest::gtest_main GTest::gmock ${T_LIBRARIES})
   foreach(room ${T_ROOMS})
@@ -87,7 +87,7 @@ function(trireme_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
 
-# trireme_test(name LABEL unit [TIMEOUT seconds] ...): such a program registered with CTest as one test.
+# trireme_test(name LABEL unit [TIMEOUT seconds] ...): a trireme_program that is registered with CTest as one test.
 function(trireme_test name)
   cmake_parse_arguments(T "" "LABEL;TIMEOUT" "" ${ARGN})
   if(NOT T_TIMEOUT)

@@ -1,6 +1,6 @@
 include(GNUInstallDirs)
-# Which file stands for SentencePiece, and the shared library of our own that is linked with it: the program itself must not be, see
-# src/data/sentencepiece/module.h. Sanitizers do not allow the way in which the program opens that library.
+# Chooses the file for SentencePiece. A shared library of ours is linked with it, because the program must not be (see
+# src/data/sentencepiece/module.h). Sanitizers do not allow the way in which the program opens this library.
 find_path(TRIREME_SENTENCEPIECE_HEADERS sentencepiece_trainer.h)
 find_library(TRIREME_SENTENCEPIECE_LIBRARY sentencepiece)
 find_library(TRIREME_SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train)

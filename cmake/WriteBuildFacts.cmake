@@ -1,4 +1,4 @@
-# Writes OUTPUT, if it would change. SOURCE: the project's folder; VERSION: its number.
+# Writes OUTPUT if its content changes. SOURCE: the project's folder; VERSION: its version number.
 cmake_minimum_required(VERSION 3.25)
 set(commit "")
 find_program(GIT git)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What a change must pass before it is built: the format of all sources, and clang's checks of what changed (scripts/lint.py says
-# since when). CI runs this before ./test; about 4 minutes at most on 2 cores.
+# Checks of a change before it is built: the format of all sources, and clang's checks of changed files (scripts/lint.py explains since when). CI runs
+# this before ./test; it takes at most about 4 minutes on 2 cores.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/parts.sh
 scripts/setup.sh packages.txt packages-check.txt
 
-# Other versions of clang-format break lines at other places.
+# Other versions of clang-format break lines in other places.
 format() {
   local tool="" name major=14
   for name in clang-format-$major clang-format; do

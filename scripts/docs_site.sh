@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pages into a site: build/docs-site/index.html. Usage: docs_site.sh [arguments of mkdocs build]
+# Makes a site of the pages: build/docs-site/index.html. Usage: docs_site.sh [arguments of mkdocs build]
 # Its search needs a server: python3 -m http.server --directory build/docs-site
 # Debian: apt-get install mkdocs mkdocs-material
 set -euo pipefail
@@ -10,8 +10,8 @@ if ! command -v mkdocs >/dev/null; then
   exit 1
 fi
 
-# The pages keep their places, so that their links stay as they are. Other files that they link to are copied beside
-# them; a folder that is linked to gets a page that lists it.
+# The pages keep their paths, so that their links do not change. Other files that they link to are copied beside them; a folder with a link to it gets
+# a page that lists its files.
 python3 - build/docs-pages <<'PYTHON'
 import pathlib, re, shutil, sys
 

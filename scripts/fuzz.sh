@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets of tests/fuzz with clang and runs each for some time on its seeds. Stops at the first crash, whose input
-# stays in <build>/crashes. Usage: fuzz.sh [SECONDS] [TARGET...], default 60 and all. TRIREME_FUZZ_BUILD names another build folder.
+# Builds the fuzz targets of tests/fuzz with clang and runs each for some time on its seeds. Stops at the first crash and keeps its input in
+# <build>/crashes. Usage: fuzz.sh [SECONDS] [TARGET...]; default: 60 and all targets. TRIREME_FUZZ_BUILD names another build folder.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -36,7 +36,7 @@ if [ ! -f "$build/build.ninja" ]; then
 fi
 cmake --build "$build" --parallel 2 --target "${targets[@]/#/fuzz_}" >&2
 
-# libtorch is built without the sanitizers: containers that it hands over carry no marks, and what it keeps for ever is no leak
+# libtorch is built without the sanitizers: its containers have no marks, and memory that it never frees is not a leak.
 export ASAN_OPTIONS=detect_container_overflow=0:detect_leaks=0:allocator_may_return_null=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 mkdir -p "$build/crashes"

@@ -1,6 +1,6 @@
-# Sourced by scripts that run one part after the other, none of which hides the others:
-#   part NAME COMMAND...   says when the part begins and how it ended
-#   end_of_parts           exits with 1 where one failed, and names those
+# Runs all parts of a script even if one fails. For scripts that source it:
+#   part NAME COMMAND...   runs a part; prints when it begins and how it ended
+#   end_of_parts           exits with 1 if a part failed, and names the failed parts
 
 script=$(basename "$0" .sh)
 failed_parts=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the packages of packages.txt that are missing. Changes nothing and uses no network if all are installed.
-# Usage: setup.sh [LIST...], lists of packages in this folder, default packages.txt.
+# Usage: setup.sh [LIST...]: lists of packages in this folder; default: packages.txt.
 set -euo pipefail
 
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -13,7 +13,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   exit 0
 fi
 
-# one dpkg-query for all: a package that is unknown is only missing from its output
+# One dpkg-query for all packages; its output does not contain an unknown package.
 installed=$(dpkg-query --show --showformat '${Package} ${db:Status-Status}\n' "${wanted[@]}" 2>/dev/null || true)
 missing=()
 for package in "${wanted[@]}"; do

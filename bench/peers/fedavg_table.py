@@ -6,12 +6,12 @@ from study import compare, duration, final, first_at, size, table
 
 TRIREME, EXPERIMENT, FOLDER = sys.argv[1:4]
 TARGET = 0.97
-IMAGES_OF_A_ROUND = 6000  # ten clients with 600 each
+IMAGES_OF_A_ROUND = 6000  # ten clients with 600 images each
 
 # McMahan et al. 2017, table 1: 2NN, E = 1, B = 10, C = 0.1
 PUBLISHED = {"samples": 87, "labels": 664}
 NAMES = {"samples": "IID", "labels": "non-IID: two shards of sorted labels"}
-# of sorted labels twice the rounds, evaluated half as often: 20 minutes of an idle core
+# sorted labels: twice the rounds, evaluated half as often; 20 minutes of an idle core
 SETTINGS = {"samples": [], "labels": ["update.fedavg.rounds=300", "evaluate_every=0.2 epochs"]}
 
 HARDER_ROUNDS = 50
@@ -21,7 +21,7 @@ AT_MOST = "update.fedavg.round_timeout=4 s"
 HARDER = {
     "unequal clients: Dirichlet(0.5)": UNEQUAL,
     "unequal, a third does not answer, rounds of at most 4 s": UNEQUAL + ["update.fedavg.dropout=0.33", AT_MOST],
-    # of 600 samples such a client has 3 s of work: with more of them it is late
+    # 600 samples take such a client 3 s; with more it is late
     "unequal, a fifth is ten times slower, rounds of at most 4 s": UNEQUAL + [SPEEDS, AT_MOST],
 }
 

@@ -1,5 +1,5 @@
-// MPI_Allreduce in place, floats. Prints "mpi bytes seconds_min seconds_median" for each size, as bench_all_reduce
-// does.
+// MPI_Allreduce in place, of floats. Prints "mpi bytes seconds_min seconds_median" for each size, like
+// bench_all_reduce.
 #include <mpi.h>
 
 #include <algorithm>

@@ -19,7 +19,7 @@ constexpr double kNormFlops = 4, kPoolFlops = 9;  // per element
 
 enum class Operation { none, conv1, conv3, conv7, pool };
 
-/// One input of a sum: which hidden state, and what is done to it.
+/// One input of a sum: a hidden state and the operation on it.
 struct Edge {
   int from;
   Operation operation;
@@ -126,7 +126,7 @@ class AmoebaBuilder {
   NodeId unit(NodeId x, int64_t out, Size2d kernel, Size2d stride) {
     return norm(conv(note(b_.layer<Relu>({x}, name("relu"))), out, kernel, stride));
   }
-  /// Two convolutions of half the channels each, on every other pixel.
+  /// Two convolutions with half the channels each, on every second pixel.
   NodeId factorized(NodeId x) {
     const NodeId relu = note(b_.layer<Relu>({x}, name("relu")));
     const NodeId one = conv(relu, channels_ / 2, {1, 1}, {2, 2}), other = conv(relu, channels_ / 2, {1, 1}, {2, 2});
@@ -156,8 +156,8 @@ class AmoebaBuilder {
 
   int64_t channels_;
   ModelBuilder b_;
-  NodeId target_, end_, before_;  // output of the last cell, of the one before
-  bool halved_ = false;           // the last cell
+  NodeId target_, end_, before_;  // outputs of the last two cells
+  bool halved_ = false;           // the last cell halved the image
   std::vector<int> cells_;        // by node
   int cell_ = 0, number_ = 0;
 };
@@ -178,11 +178,11 @@ CellModel amoebanet(int layers, int64_t filters) {
 
 std::vector<int> even_stages(const CellModel& net, int stages) {
   const auto cells = size_t(net.cells.back() + 1);
-  std::vector<double> upto(cells + 1, 0);  // FLOPs of the first i cells
+  std::vector<double> upto(cells + 1, 0);  // upto[i]: FLOPs of the first i cells
   for (NodeId id = net.model.input_count(); id < NodeId(net.model.nodes().size()); ++id)
     upto[size_t(net.cells[size_t(id)]) + 1] += net.model.node(id).layer->forward_flops(net.model.input_shapes(id));
   for (size_t i = 1; i <= cells; ++i) upto[i] += upto[i - 1];
-  // the sum being what it is, the least sum of squares has the least variance
+  // The sum is fixed, so the least sum of squares gives the least variance.
   std::vector<std::vector<double>> best(size_t(stages) + 1,
                                         std::vector<double>(cells + 1, std::numeric_limits<double>::infinity()));
   std::vector<std::vector<size_t>> from(size_t(stages) + 1, std::vector<size_t>(cells + 1, 0));

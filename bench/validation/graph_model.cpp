@@ -16,7 +16,7 @@ int64_t elements_of(double bytes, int64_t samples) {
   return std::max<int64_t>(1, std::llround(bytes / double(kFloat) / double(samples)));
 }
 
-/// The best cuts along one order: by dynamic programming over where a stage ends.
+/// The best cuts along one order of the layers, by dynamic programming over the end of each stage.
 class ChainCut {
  public:
   ChainCut(const LayerGraph& graph, const std::vector<int>& order, const std::vector<int>& replicas, double bandwidth)
@@ -32,13 +32,13 @@ class ChainCut {
       const LayerProfile& layer = graph.layers[size_t(order[i])];
       seconds_[i + 1] = seconds_[i] + layer.forward + layer.backward;
       weights_[i + 1] = weights_[i] + layer.parameter_bytes;
-      size_t last = i;  // place of the last layer that reads the output
+      size_t last = i;  // index of the last layer that reads the output
       for (int next : graph.edges.successors[size_t(order[i])]) last = std::max(last, place[size_t(next)]);
       for (size_t cut = i + 1; cut <= last; ++cut) open_[cut] += layer.activation_bytes;
     }
   }
 
-  /// The least greatest load; `ends`: where each stage but the last ends.
+  /// The smallest possible greatest load. `ends`: the end of each stage but the last.
   double solve(std::vector<size_t>& ends) const {
     const size_t count = order_.size();
     std::vector<std::vector<double>> best(replicas_.size() + 1, std::vector<double>(count + 1, kInfinity));
@@ -71,8 +71,8 @@ class ChainCut {
   const std::vector<int>& order_;
   const std::vector<int>& replicas_;
   const double bandwidth_;
-  std::vector<double> seconds_, weights_;  // of the first i layers
-  std::vector<double> open_;               // bytes that cross a cut behind them
+  std::vector<double> seconds_, weights_;  // sums over the first i layers
+  std::vector<double> open_;               // bytes that cross a cut behind layer i
 };
 
 }  // namespace
@@ -118,7 +118,7 @@ LayerCost GraphCosts::seconds(NodeId node, const ShardingOption&, int, int64_t s
 }
 
 double GraphCosts::update_seconds(int64_t elements, int contributors, int) const {
-  constexpr double kMomentumAndWeights = 4;  // two tensors read, the same two written
+  constexpr double kMomentumAndWeights = 4;  // reads and writes two tensors
   return double(elements) * double(kFloat) * (contributors + kMomentumAndWeights) / memory_bandwidth_;
 }
 

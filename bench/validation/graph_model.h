@@ -1,4 +1,4 @@
-// Models of published per-layer facts: layers that carry shapes, weights and measured seconds.
+// Models from published profiles: layers with shapes, weights and measured seconds.
 #pragma once
 
 #include <vector>
@@ -8,17 +8,18 @@
 
 namespace trireme::validation {
 
-/// A profile in PipeDream's format as a model. Node of graph layer v: `nodes[v]`.
+/// A model of a profile in PipeDream's format. `nodes[v]`: the node of graph layer v.
 struct GraphModel {
   Model model;
   std::vector<NodeId> nodes;
 };
 
-/// `batch`: samples that the profile was taken with. The layers that have no predecessor read the data; the loss reads
-/// the sink that takes longest (no layer reads the results of the others).
+/// `batch`: samples in the profile's measurement. Layers without a predecessor read the data. The loss reads the sink
+/// that takes longest; no layer reads the outputs of other sinks.
 GraphModel make_graph_model(const LayerGraph& graph, int64_t batch);
 
-/// The profile's seconds, in proportion to samples. Updates: bytes over memory bandwidth, for SGD with momentum.
+/// The profile's seconds, in proportion to samples. An update takes its bytes over the memory bandwidth, for SGD with
+/// momentum.
 class GraphCosts final : public LayerCosts {
  public:
   GraphCosts(const GraphModel& model, const LayerGraph& graph, int64_t batch, double memory_bandwidth);
@@ -31,9 +32,9 @@ class GraphCosts final : public LayerCosts {
   double memory_bandwidth_;
 };
 
-/// Stages of so many replicas each, in the order of the data: for each stage its graph layers. Cut where the greatest
-/// load by PipeDream's formulas (planner/graph_files/pipedream.h, with free boundaries counted as sends) is least:
-/// along every topological order tried.
+/// Stages with these numbers of replicas, in the order of the data; returns the graph layers of each stage. Over all
+/// topological orders tried, the cuts make the greatest load by PipeDream's formulas least
+/// (planner/graph_files/pipedream.h; boundaries without cost count as sends).
 std::vector<std::vector<int>> cut_for(const LayerGraph& graph, const std::vector<int>& replicas, double bandwidth);
 
 }  // namespace trireme::validation

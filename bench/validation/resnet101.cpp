@@ -15,7 +15,7 @@ namespace {
 constexpr int kStem = 4, kPerBlock = 11, kFirstRelu = 4, kHead = 3;  // modules
 constexpr int kBlocks[] = {3, 4, 23, 3};
 
-/// The first `modules` modules end with this layer of the zoo's model, in which a norm's ReLU is part of it.
+/// The last layer of the zoo's model among the first `modules` modules; in the zoo's model a norm includes its ReLU.
 NodeId last_of(const Model& model, int modules) {
   const int within = (modules - kStem) % kPerBlock;
   int block = (modules - kStem) / kPerBlock, stage = 0;

@@ -1,4 +1,4 @@
-// A layer of which only shapes and work are known: it can be planned, compiled and simulated, not run.
+// A layer of which only shapes and work are known. It can be planned, compiled and simulated, but not run.
 #pragma once
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ class ShapeLayer final : public Layer {
   Facts facts_;
 };
 
-/// An elementwise operator on samples of `shape` with so many FLOPs per element.
+/// An elementwise operator on samples of `shape` with this number of FLOPs per element.
 inline ShapeLayer::Facts elementwise(std::string kind, Shape shape, double flops_per_element = 1) {
   const double flops = flops_per_element * double(element_count(shape));
   return {.kind = std::move(kind), .output = std::move(shape), .flops = flops};

@@ -16,10 +16,10 @@
 namespace trireme::validation {
 namespace {
 
-constexpr int kFewDevices = 16;  // each is simulated, and programs are checked
+constexpr int kFewDevices = 16;  // up to here every device is simulated, and programs are checked
 constexpr int kSteps = 3;
-constexpr int kStepsInFlight = 10;  // of schedules without flush, whose steps overlap
-constexpr int kRounds = 40;         // of a bisection
+constexpr int kStepsInFlight = 10;  // steps of schedules without flush overlap
+constexpr int kRounds = 40;         // rounds of a bisection
 
 /// The number at the end of a block's name ("transformer.h.3" -> 3); -1: none.
 int block_number(const std::string& name) {

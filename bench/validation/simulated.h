@@ -1,4 +1,4 @@
-// A plan of a model on a described machine, in seconds per step; and how one number is calibrated.
+// Seconds per step of a plan of a model on a described machine, and the calibration of one number.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace trireme::validation {
 
-/// What is simulated; all of it outlives the calls.
+/// The input of a simulation; all of it must outlive the calls.
 struct Setting {
   const Model& model;
   const Cluster& cluster;
@@ -24,36 +24,35 @@ struct Setting {
   CollectiveLibrary library = {};
 };
 
-/// Seconds of a step in steady state. The plan's devices are the first of the cluster's.
+/// Seconds of a step in steady state. The plan uses the cluster's first devices.
 double step_seconds(const Setting& setting, const Plan& plan);
 
-/// Forward and backward of each node with so many samples on one device.
+/// Seconds of forward and backward of each node with this number of samples on one device.
 LayerSeconds layer_seconds(const Setting& setting, int64_t samples);
 
-/// A plan of these degrees whose stages are balanced by the machine's seconds.
+/// A plan with these degrees; its stages are balanced by the machine's seconds.
 Plan balanced_plan(const Setting& setting, const Degrees& degrees, const std::string& schedule);
 
-/// Stages of whole blocks ("h.0", "h.1", ...), equally many in each, as Megatron has them: what stands before the first
-/// block is in the first stage, what comes after the last in the last. The number of stages, chunks of an interleaved
-/// schedule included, divides that of the blocks.
+/// Stages of whole blocks ("h.0", "h.1", ...), equally many in each, as in Megatron. The layers before the first block
+/// are in the first stage, the layers behind the last block in the last. The number of blocks must be a multiple of the
+/// number of stages, with the chunks of an interleaved schedule.
 Plan block_plan(const Setting& setting, const Degrees& degrees, const std::string& schedule);
 
-/// Every block's forward is computed again in backward; `last`: also that of the last micro-batch.
+/// Recomputes every block's forward in backward; `last`: also for the last micro-batch.
 void recompute_blocks(const Model& model, bool last, Plan& plan);
-/// Likewise with each stage as one.
+/// The same, with each stage as one block.
 void recompute_stages(bool last, Plan& plan);
 
-/// A file of examples/clusters, without ".cluster.toml".
+/// Reads a file of examples/clusters; `name` is without ".cluster.toml".
 Cluster example_cluster(const std::string& name);
-/// The first devices of it, in as many nodes as they fill.
+/// The cluster's first `devices` devices, with the nodes that they fill.
 Cluster part_of(const Cluster& cluster, int devices);
 
-/// The same machine with another efficiency of large operators, or another launch time, of all its kinds of devices.
+/// The same machine with another efficiency of large operators, or another launch time, for all its kinds of devices.
 Cluster with_efficiency(Cluster cluster, double share);
 Cluster with_launch(Cluster cluster, double seconds);
 
-/// The x in [low, high] at which f, which falls or rises throughout, comes to `target`; the nearer end where it does
-/// not.
+/// The x in [low, high] at which the monotonic f reaches `target`; if it does not, the nearer end.
 double solve(double low, double high, double target, const std::function<double(double)>& f);
 
 }  // namespace trireme::validation

@@ -19,7 +19,7 @@ Table amoebanet_weights();
 Table unet_speed();
 Table resnet101_speed();
 
-/// Small images on two desktop GPUs: data parallel and GPipe against one.
+/// Small images on two desktop GPUs: data parallel and GPipe compared with one GPU.
 Table small_images();
 
 /// Megatron-LM (Narayanan et al., SC 2021).

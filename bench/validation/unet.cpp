@@ -26,7 +26,7 @@ class UNetBuilder {
   void level_down(int level, int64_t out, std::vector<NodeId>& skips) {
     const std::string name = fmt::format("down.{}", level);
     convolve(name, out, out);
-    modules_.push_back(-1);  // stash
+    modules_.push_back(-1);  // the stash of a skip connection
     skips.push_back(end_);
     take(b_.layer<MaxPool2d>({end_}, name + ".pool"));
   }

@@ -1,4 +1,4 @@
-// Trireme as a library: builds a model from layers, then verifies and trains it under a plan.
+// Trireme as a library: builds a model from layers, verifies a plan and trains under it.
 #include <trireme/trireme.h>
 
 #include <cstdio>

@@ -80,7 +80,7 @@ TEST(Config, WrongTypesNameFileLineKeyValueAndReason) {
                [&] { c.get_ints("strategies", {}); });
   expect_error(Blame::user, {"mnist.toml:2: batch", "a list of strings", "in brackets"},
                [&] { c.get_strings("batch", {}); });
-  EXPECT_EQ(c.get_ints("batch", {}), std::vector<int64_t>{c.get_int("batch", 0)});  // one value stands for a list of it
+  EXPECT_EQ(c.get_ints("batch", {}), std::vector<int64_t>{c.get_int("batch", 0)});  // one value counts as a list
   expect_error(Blame::user, {"mnist.toml:2: batch", "a table"}, [&] { c.table("batch"); });
   expect_error(Blame::user, {"mnist.toml:10: model", "[[name]]"}, [&] { c.tables("model"); });
 }

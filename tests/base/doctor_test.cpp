@@ -1,4 +1,4 @@
-// The list is a view of base/machine.h and needs nothing of the program around it: so it is tested here, without one.
+// `doctor` only shows what base/machine.h finds, so it is tested here without the rest of the program.
 #include "cli/doctor.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Checks of calls that fail with Trireme's error: the party to blame, and the words of its one line.
+// Checks of calls that fail with Trireme's error: its blame, and words of its one-line message.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// `parts` must all occur in the message.
+/// The message must contain all `parts`.
 inline void expect_error(Blame blame, const std::vector<std::string>& parts, const std::function<void()>& action) {
   try {
     action();
@@ -26,8 +26,8 @@ inline void expect_error(Blame blame, const std::vector<std::string>& parts, con
   FAIL() << "nothing was thrown; expected an error with: " << (parts.empty() ? "" : parts.front());
 }
 
-/// Returns the message of the error that `action` throws, "no error" if it throws none. Fails the test if the error
-/// blames another party.
+/// Returns the message of the error that `action` throws; "no error" if it throws none. Fails the test if the error has
+/// another blame.
 inline std::string message_of(Blame blame, const std::function<void()>& action) {
   try {
     action();

@@ -1,6 +1,6 @@
-// A file system that stops or refuses at a chosen operation, and what a crash of the machine then leaves on the disk:
-// bytes that were not synced are lost, and names of a folder that was not synced. After LevelDB's fault injection:
-// files lie in a real folder, so that what is left is read as usual.
+// A file system that crashes, or is full, at a chosen operation. After a crash it leaves on the disk what a real crash
+// may leave: bytes and names that were not synced are lost. The method is LevelDB's fault injection: files lie in a
+// real folder, so tests read what is left in the usual way.
 #pragma once
 
 #include <filesystem>
@@ -19,25 +19,26 @@ namespace trireme::test_support {
 class FaultyFileSystem final : public FileSystem {
  public:
   enum class Fault { crash, full_disk };
-  /// What the crash takes besides the process: nothing (only the process died), bytes, bytes (zeros stand in their
-  /// place), names, both.
+  /// What a crash loses. nothing: only the process died. bytes: unsynced bytes; bytes_to_zeros: they become zeros.
+  /// names: unsynced names. bytes_and_names: both.
   enum class Loss { nothing, bytes, bytes_to_zeros, names, bytes_and_names };
 
   struct Crash : std::runtime_error {
     Crash() : std::runtime_error("the machine stopped") {}
   };
 
-  /// `removed`: an empty folder on the same disk where what is removed is kept, as a crash may bring it back.
+  /// `removed`: an empty folder on the same disk. Removed files are kept there, because a crash may bring them back.
   explicit FaultyFileSystem(std::filesystem::path removed) : removed_(std::move(removed)) {}
 
-  /// The operation of this number, from 0, fails: a crash ends all later ones too; a full disk lets removals through.
+  /// Makes operation number `operation`, counted from 0, fail. After a crash all later operations fail too; a full disk
+  /// still allows removals.
   void fail_at(int64_t operation, Fault fault) {
     fail_at_ = operation;
     fault_ = fault;
   }
   int64_t operations() const { return operations_; }
 
-  /// Leaves on the disk what the crash leaves.
+  /// Changes the files to what the crash leaves on the disk.
   void lose(Loss loss) {
     const bool names = loss == Loss::names || loss == Loss::bytes_and_names;
     if (loss != Loss::nothing && loss != Loss::names)
@@ -88,7 +89,7 @@ class FaultyFileSystem final : public FileSystem {
     File(FaultyFileSystem& files, std::filesystem::path path, std::shared_ptr<Bytes> bytes)
         : files_(files), path_(std::move(path)), bytes_(std::move(bytes)) {}
     void append(std::string_view text) override {
-      if (files_.fails_now()) put(text.substr(0, text.size() / 2));  // the disk has some of it
+      if (files_.fails_now()) put(text.substr(0, text.size() / 2));  // a part reaches the disk
       files_.begin(true);
       put(text);
     }
@@ -116,7 +117,7 @@ class FaultyFileSystem final : public FileSystem {
     if (takes_space) fail_run({"the disk", "cannot be written", "No space left on device", "free some space"});
   }
 
-  /// Where `path` lies once `from` has become `to`.
+  /// Path of `path` after `from` was renamed to `to`.
   static std::filesystem::path moved(const std::filesystem::path& path, const std::filesystem::path& from,
                                      const std::filesystem::path& to) {
     const std::filesystem::path inside = path.lexically_relative(from);
@@ -124,7 +125,7 @@ class FaultyFileSystem final : public FileSystem {
     return inside == "." ? to : to / inside;
   }
 
-  /// With what is known of the names and files in it.
+  /// Renames on the disk, and in the records of unsynced bytes and names.
   void move(const std::filesystem::path& from, const std::filesystem::path& to) {
     std::filesystem::rename(from, to);
     std::map<std::filesystem::path, std::shared_ptr<Bytes>> files;
@@ -152,8 +153,8 @@ class FaultyFileSystem final : public FileSystem {
   const std::filesystem::path removed_;
   int64_t operations_ = 0, fail_at_ = -1;
   Fault fault_ = Fault::crash;
-  std::map<std::filesystem::path, std::shared_ptr<Bytes>> files_;  // that were created, by where they lie now
-  std::vector<Change> changes_;  // of names, in order, whose folder has not been synced since
+  std::map<std::filesystem::path, std::shared_ptr<Bytes>> files_;  // created files by their present path
+  std::vector<Change> changes_;                                    // in order: changes of names that are not synced yet
 };
 
 }  // namespace trireme::test_support

@@ -56,7 +56,7 @@ TEST_F(FileSystemTest, ErrorsNameThePath) {
   expect_error(Blame::user, {"no", "cannot be read"}, [&] { names_in(folder_ / "no"); });
 }
 
-/// What tests of crashes rely on.
+/// Tests of crashes rely on this.
 TEST_F(FileSystemTest, AFaultyOneLosesUnsyncedData) {
   Faulty files(folder_ / "removed");
   const auto write = [&](const std::string& name, bool syncs) {
@@ -77,7 +77,8 @@ TEST_F(FileSystemTest, AFaultyOneLosesUnsyncedData) {
   EXPECT_EQ(read_file(folder_ / "synced"), "kept");
 }
 
-/// The names in a folder are not those of its own: syncing the one above makes only the latter last.
+/// Syncing a folder makes its own name in the parent folder no more durable, and syncing the parent does not make the
+/// names inside the folder durable.
 TEST_F(FileSystemTest, AFaultyOneKnowsEachFoldersNames) {
   for (const bool syncs_inside : {false, true}) {
     Faulty files(folder_ / "removed");

@@ -72,7 +72,7 @@ TEST_F(JsonFile, WriteErrorsNameThePathAndTheReason) {
 
 TEST_F(JsonFile, AFullDiskLeavesTheOldFileWhole) {
   write_json_file(folder_ / "x.json", "old");
-  // a limit on file size fails a write halfway, as a full disk does
+  // A limit on the file size makes a write fail halfway, as a full disk does.
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);

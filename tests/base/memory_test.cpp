@@ -20,7 +20,7 @@ at::Tensor mebibytes(int64_t n) { return at::empty({n * kMiB}, at::kByte); }
 
 int64_t held(int device, MemoryCategory category) { return memory_use(device).current[size_t(category)]; }
 
-/// Every test has devices of its own, so that none sees another's peak.
+/// Each test uses its own devices, so that it does not see the peaks of other tests.
 class Memory : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { install_memory_accounting(); }

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whether another thread could lock it.
+/// True if another thread could lock the mutex.
 bool is_free(Mutex& mutex) {
   bool free = false;
   std::thread([&] {

@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-// kat_vectors of Random123 (philox4x32, 10 rounds); 32-bit words are given from the lowest up
+// From kat_vectors of Random123 (philox4x32, 10 rounds). It lists 32-bit words from the lowest up.
 TEST(Philox, GivesThePublishedKnownAnswers) {
   EXPECT_EQ(Philox(0)(0, 0), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(Philox(~0ull)(~0ull, ~0ull), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -40,7 +40,7 @@ Moments moments(int64_t n, Draw draw) {
   return m;
 }
 
-// tolerances are five standard errors of n draws, so that no key in a million fails
+// Tolerances are five standard errors of n draws: fewer than one key in a million fails.
 TEST(Philox, UniformHasTheMomentsOfItsDistribution) {
   constexpr int64_t n = 200'000;
   for (uint64_t key : {1ull, 2ull, 0xdeadbeefull}) {
@@ -106,7 +106,7 @@ TEST(RandomPermutation, AllOrdersOfFourAreEquallyLikely) {
   double chi_square = 0;
   const double expected = double(kDraws) / kOrders;
   for (const auto& [order, count] : counts) chi_square += std::pow(count - expected, 2) / expected;
-  EXPECT_LT(chi_square, 60);  // 23 degrees of freedom: exceeded once in 30 000 by a fair shuffle
+  EXPECT_LT(chi_square, 60);  // 23 degrees of freedom: a fair shuffle exceeds it once in 30 000
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ import support
 
 support.PROGRAM, support.EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 module = importlib.import_module(sys.argv[3])
-# The module may use classes of others, whose tests run elsewhere. A loop's variable would stay and name the last of them.
+# Only classes of this module: imported classes run in their own module. No loop, because its variable would keep the last class.
 globals().update({name: case for name, case in inspect.getmembers(module, inspect.isclass) if case.__module__ == module.__name__})
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-// The program for tests that start it a thousand times: libtorch is loaded once, and each command runs in a fork.
-// Without arguments it serves the commands that arrive on standard input (cli/fork_server.h). Started with arguments it
-// is `trireme` itself, which is how a launcher starts it again.
+// `trireme` for tests that run a thousand commands: libtorch is loaded once, and each command runs in a fork. Without
+// arguments it runs the commands that arrive on standard input (cli/fork_server.h). With arguments it behaves like
+// `trireme`; launchers start it this way.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -4,7 +4,7 @@ import json
 from support import CliTest
 
 LAYER = "{} -- {} -- forward_compute_time={}, backward_compute_time={}, activation_size={}, parameter_size={}\n"
-# layers of 8, 10, 12 and 10 ms after an input; all weights in the last one
+# an input, then layers of 8, 10, 12 and 10 ms; the last one has all weights
 PROFILE = LAYER.format("in", "Input0", 0, 0, 0, 0) + "".join(
     LAYER.format(f"n{i}", "Linear", (2, 4, 6, 4)[i], 6, 1000, 4e6 if i == 3 else 0) for i in range(4)) + "".join(
     f"\t{a} -- {b}\n" for a, b in (("in", "n0"), ("n0", "n1"), ("n1", "n2"), ("n2", "n3")))
@@ -27,7 +27,7 @@ class PlanGraph(CliTest):
 
     def test_pipedream(self):
         plan = self.plan("p.txt", "--cost", "pipedream", "--devices", "4", "--bandwidth", "1 GB/s")
-        # three replicas without weights to exchange, then the layer that has them
+        # three replicas, which have no weights to exchange, then the layer with the weights
         self.assertEqual([(s["replicas"], s["nodes"]) for s in plan["stages"]], [(3, ["in", "n0", "n1", "n2"]), (1, ["n3"])])
         self.assertAlmostEqual(plan["objective"], 0.010)
         self.assertAlmostEqual(plan["lower_bound"], 0.010)
@@ -54,7 +54,7 @@ class PlanGraph(CliTest):
         self.assertIn("cut.txt: 1 of 5 layers have no edge, for example n3", err)
 
     def test_a_search_ended_by_its_limit_says_so(self):
-        # 14 operators side by side: 16,384 order ideals
+        # 14 operators in parallel: 16,384 order ideals
         wide = OPERATORS | {"maxSizePerFPGA": 1e9, "maxFPGAs": 5, "edges": [],
                             "nodes": [OPERATORS["nodes"][0] | {"id": i, "fpgaLatency": 3 + i % 5 / 7} for i in range(14)]}
         self.write("wide.json", json.dumps(wide))

@@ -1,4 +1,4 @@
-// The registry of backends: names on the command line, and what each descriptor states.
+// The registry of backends: names on the command line, and the properties of each backend.
 #include "comm/backend_list.h"
 
 #include <gtest/gtest.h>

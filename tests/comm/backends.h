@@ -1,6 +1,5 @@
-// One contract, every backend: runs a function per rank over a chosen backend. Ranks are threads of this process; over
-// mpi, whose ranks must be processes, mpirun starts the whole test program several times and each process plays one
-// rank.
+// Runs a function per rank over a chosen backend. Ranks are threads of this process. Only the ranks of mpi must be
+// processes: mpirun starts the whole test program several times, and each process is one rank.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +35,7 @@ inline std::string name_of(Backend backend) {
   return kNames[static_cast<int>(backend)];
 }
 
-/// Fixture of tests that need a number of ranks of their own.
+/// Fixture of tests that choose the number of ranks themselves.
 class OnBackend : public ::testing::TestWithParam<Backend> {
  protected:
   const Backend backend = GetParam();
@@ -53,12 +52,12 @@ class OnBackend : public ::testing::TestWithParam<Backend> {
   TRIREME_ON_BACKEND(Nccl, Suite, nccl);            \
   TRIREME_ON_BACKEND(Mpi, Suite, mpi)
 
-/// This process among those that mpirun started; nullopt: it did not.
+/// This process's place among the processes that mpirun started; nullopt without mpirun.
 inline std::optional<ProcessPlace> place_in_mpi() {
   return std::getenv("OMPI_COMM_WORLD_RANK") ? process_place(environment(), {.needs_address = false}) : std::nullopt;
 }
 
-/// Why a backend cannot run so many ranks here; empty: it can.
+/// Returns why a backend cannot run this number of ranks here; empty if it can.
 inline std::string obstacle_to(Backend backend, int ranks) {
   if (backend == Backend::gloo && !gloo_available()) return "this build has no gloo";
   if (backend == Backend::nccl && !nccl_available()) return "this build has no NCCL";
@@ -70,7 +69,7 @@ inline std::string obstacle_to(Backend backend, int ranks) {
   return place->size < ranks ? "mpirun started fewer processes" : "";
 }
 
-/// The store file of one gloo world's rendezvous; removed with the object.
+/// The store file for the rendezvous of one gloo world; the destructor removes it.
 class RendezvousFile {
  public:
   RendezvousFile() {
@@ -91,9 +90,9 @@ class RendezvousFile {
   std::filesystem::path path_;
 };
 
-/// As run_ranks(n, body): a rank that throws aborts the world; the exception that came first is thrown again. `connect`
-/// makes a rank's communicator. No body begins before all ranks are connected: a rank that ends at once would
-/// break the connecting of the others.
+/// Like run_ranks(n, body): a rank that throws aborts the world, and the first exception is thrown again. `connect`
+/// makes a rank's communicator. No body begins before all ranks are connected, because a rank that ends early would
+/// break the other ranks' connecting.
 template <class Body>
 void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
                     std::unique_ptr<Communicator> (*connect)(const WorldOptions&) = &gloo_communicator) {
@@ -136,8 +135,8 @@ void run_ranks_in_virtual_time(int n, Body body) {
   run_ranks(world, body);
 }
 
-/// This process's part: a world of all processes for each call. Processes that are no ranks of it wait for the others
-/// at the next call. A body may begin before the others are connected.
+/// Runs this process's rank. Each call makes a world of all processes. A process without a rank waits for the others at
+/// the next call. A body may begin before all ranks are connected.
 template <class Body>
 void run_mpi_ranks(int n, Body body) {
   const ProcessPlace place = place_in_mpi().value();
@@ -155,7 +154,7 @@ void run_mpi_ranks(int n, Body body) {
   }
 }
 
-/// Skips the test where there is an obstacle: to be its last statement but for those that hold anyway.
+/// Skips the test if the backend cannot run here. Code after this call runs even if the test is skipped.
 template <class Body>
 void run_ranks(Backend backend, int n, Body body) {
   if (const std::string obstacle = obstacle_to(backend, n); !obstacle.empty()) GTEST_SKIP() << obstacle;

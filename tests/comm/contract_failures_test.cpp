@@ -1,5 +1,5 @@
-// What every Communicator promises when ranks fail, abort or make calls that do not match. One suite for all backends,
-// as in contract_test.cpp.
+// The contract of every Communicator when ranks fail, abort or make calls that do not match. One suite for all
+// backends, as in contract_test.cpp.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST_P(ContractOfFailures, AStartedCollectiveThatFailsEndsLaterOnes) {
   run_ranks(backend, 2, [&](Communicator& c) {
     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
     at::Tensor tensor = at::ones({1000}), next = at::ones({1000});
-    if (c.rank() == 0) c.receive(1, 0);  // else it might abort before rank 1 has its queue
+    if (c.rank() == 0) c.receive(1, 0);  // waits until rank 1 has its queue; otherwise the abort could come first
     if (c.rank() == 1) {
       c.send(at::ones({1}), 0, 0);
       EXPECT_THAT(message_of(Blame::run, [&] { start_all_reduce(queue, tensor).get(); }),
@@ -86,7 +86,7 @@ TEST_P(ContractOfFailures, AStartedCollectiveThatFailsEndsLaterOnes) {
 
 struct Mismatch {
   int ranks;
-  std::string a, b;  // both are in every rank's error
+  std::string a, b;  // every rank's error contains both
   std::function<void(Communicator&)> body;
 };
 
@@ -122,7 +122,7 @@ TEST_P(ContractOfFailures, CallsThatDoNotMatchAreAnErrorThatNamesBoth) {
   };
   for (const Mismatch& mismatch : mismatches) {
     run_ranks(backend, mismatch.ranks, [&](Communicator& c) {
-      // a rank whose part was complete may return, and learns of it at its next operation
+      // A rank that has done its part may return; then its next operation reports the mismatch.
       const std::string message = message_of(Blame::run, [&] {
         mismatch.body(c);
         c.barrier();
@@ -133,7 +133,7 @@ TEST_P(ContractOfFailures, CallsThatDoNotMatchAreAnErrorThatNamesBoth) {
   }
 }
 
-/// With mpirun -n 4 ranks 2 and 3 leave at once, and wait at the next test.
+/// With mpirun -n 4, ranks 2 and 3 leave at once and wait at the next test.
 TEST_P(ContractOfFailures, RanksThatHaveLeftAreNotReportedLost) {
   if (backend != Backend::mpi) GTEST_SKIP() << "connections that end are seen";
   run_ranks(backend, 2, [&](Communicator& c) {
@@ -146,7 +146,7 @@ TEST_P(ContractOfFailures, WhatCannotBeReducedIsAnErrorForAll) {
   run_ranks(backend, 2, [&](Communicator& c) {
     at::Tensor tensor = at::ones({4}, at::kHalf);
     const std::string message = message_of(Blame::run, [&] {
-      c.barrier();  // the first error aborts the world: not before all ranks are connected
+      c.barrier();  // an error aborts the world, so connect all ranks first
       c.all_reduce(tensor);
     });
     EXPECT_THAT(message, HasSubstr("Half"));

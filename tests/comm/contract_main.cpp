@@ -1,4 +1,5 @@
-// Under mpirun every process runs all tests, in lockstep. Rank 0 reports as usual, the others their failures only.
+// Under mpirun every process runs all tests at the same time. Rank 0 reports as usual, the other ranks report only
+// failures.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -13,7 +14,7 @@ class FailurePrinter final : public ::testing::EmptyTestEventListener {
   explicit FailurePrinter(int rank) : rank_(rank) {}
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    std::ostringstream line;  // written at once: other processes write too
+    std::ostringstream line;  // one write per line, because other processes write too
     line << "rank " << rank_ << ": " << (result.file_name() ? result.file_name() : "") << ":" << result.line_number()
          << ": " << result.message() << "\n";
     std::cerr << line.str();

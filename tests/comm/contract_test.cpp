@@ -1,5 +1,5 @@
-// What every Communicator promises, checked against sums and copies computed the plain way from all ranks' inputs. One
-// suite for all backends; `mpirun -n 4 contract_test --gtest_filter='Mpi/*'` runs it over MPI.
+// The contract of every Communicator, compared with plain sums and copies of all ranks' inputs. One suite for all
+// backends; `mpirun -n 4 contract_test --gtest_filter='Mpi/*'` runs it over MPI.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using test_support::run_ranks;
 using test_support::start_all_reduce;
 using ::testing::HasSubstr;
 
-/// Small integers, different on every rank: any order of adding gives the same bits, also in bfloat16 up to 256.
+/// Small integers, different on every rank. Their sum has the same bits in any order, also in bfloat16 (up to 256).
 at::Tensor values(int rank, at::IntArrayRef shape, at::ScalarType dtype) {
   const int64_t count = c10::multiply_integers(shape);
   return at::arange(count, at::kLong).mul(7).add(rank * 3).remainder(17).sub(5).reshape(shape).to(dtype);
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Virtual, Collectives,
 INSTANTIATE_TEST_SUITE_P(Nccl, Collectives,
                          ::testing::Combine(::testing::Values(Backend::nccl), ::testing::Values(1, 2, 4)), case_name);
 
-/// For tests that need a number of ranks of their own.
+/// For tests that choose the number of ranks themselves.
 class Contract : public test_support::OnBackend {};
 TRIREME_ON_EVERY_BACKEND(Contract);
 
@@ -125,7 +125,7 @@ TEST_P(Collectives, AllReduceTakesAnyMemoryFormat) {
 
 TEST_P(Collectives, ReductionsGiveAllRanksTheBitsOfRankOrder) {
   const int64_t length = 30'011;
-  at::manual_seed(7);  // processes draw the same
+  at::manual_seed(7);  // all processes draw the same values
   std::vector<at::Tensor> inputs;
   for (int r = 0; r < n; ++r) inputs.push_back(at::randn({length}).mul(std::pow(10.0, r)));
   at::Tensor expected = inputs[0].clone();
@@ -138,7 +138,7 @@ TEST_P(Collectives, ReductionsGiveAllRanksTheBitsOfRankOrder) {
 }
 
 TEST_P(Collectives, BFloat16IsRoundedOnce) {
-  // 256 + 1 is 256 in bfloat16: rounding after each addition would never leave 256.
+  // In bfloat16, 256 + 1 is 256: if every addition were rounded, the sum would stay 256.
   run_ranks(backend, n, [&](Communicator& c) {
     at::Tensor tensor = at::full({5000}, c.rank() == 0 ? 256.0 : 1.0, at::kBFloat16);
     c.all_reduce(tensor);
@@ -303,7 +303,7 @@ TEST_P(Contract, GroupsOfTheSameRanksAreApart) {
 }
 
 TEST_P(Contract, SendsDoNotWaitForTheReceiver) {
-  constexpr int64_t kElements = 3'000'000;  // more than sockets hold
+  constexpr int64_t kElements = 3'000'000;  // more than the buffers of sockets
   run_ranks(backend, 2, [&](Communicator& c) {
     const int other = 1 - c.rank();
     for (int i = 0; i < 3; ++i) c.send(at::full({kElements}, c.rank() * 10 + i, at::kFloat), other, i);

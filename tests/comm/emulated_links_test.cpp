@@ -1,4 +1,4 @@
-// Emulated links: what transfers take, and that they carry what they carried before.
+// Emulated links: how long transfers take, and that their data stays the same.
 #include "comm/local/emulated_links.h"
 
 #include <ATen/ATen.h>
@@ -20,7 +20,7 @@ double seconds_between(EmulatedLinks::Time from, EmulatedLinks::Time to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// Every rank's body on a thread of its own; seconds that all took.
+/// Runs the body of every rank on its own thread; returns the seconds for all.
 double run_ranks(int n, const LinkSpeed& speed, const std::function<void(Communicator&)>& body) {
   LocalWorld world(n, std::make_shared<EmulatedLinks>(n, LinkSchedule{speed, {}}));
   const auto begin = Clock::now();
@@ -65,13 +65,13 @@ TEST(EmulatedLinks, SpeedChangesAtItsStep) {
   EXPECT_EQ(links.speed().bandwidth, 100);
   links.begin_step(6);
   EXPECT_EQ(links.speed().bandwidth, 10);
-  links.begin_step(3);  // a worker that is behind
+  links.begin_step(3);  // a slower worker
   EXPECT_EQ(links.speed().bandwidth, 10);
   links.begin_step(12);
   EXPECT_EQ(links.speed().latency, 2);
 }
 
-/// 100 kB at 10 MB/s are 10 ms, and every operation carries what it would carry without links.
+/// 100 kB at 10 MB/s take 10 ms. Every operation gives the same data as without emulated links.
 TEST(EmulatedLinks, TransfersTakeAtLeastTheirTime) {
   constexpr double kBandwidth = 10e6, kLatency = 2e-3;
   const int64_t floats = 25000;

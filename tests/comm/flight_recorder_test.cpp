@@ -1,4 +1,4 @@
-// What can be read of a rank from outside: by another mapping of the same memory, as another process has it.
+// Reads a rank's recorder through another mapping of the same memory, as another process does.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,11 +64,11 @@ TEST(FlightRecorder, ShowsSeveralOperationsAtOnce) {
   rank.end_operation(first);
   EXPECT_EQ(rank.read().operation, "second");
   for (int k = 0; k < FlightRecorder::kOperations; ++k) rank.end_operation(rank.begin_operation("more"));
-  rank.end_operation(second);  // has left the list
+  rank.end_operation(second);  // is not in the list any more
   EXPECT_EQ(rank.read().operation, "");
 }
 
-/// What another thread was given to do belongs to the instruction that gave it.
+/// An operation that runs on another thread belongs to the instruction that started it.
 TEST(FlightRecorder, KnowsWhatAnOperationIsFor) {
   FlightRecorder rank;
   rank.begin_step(2);
@@ -124,11 +124,11 @@ TEST(FlightRecorder, MeasuresTheLongestStep) {
   EXPECT_GE(rank.longest_step(), 0.06);
   const double before = rank.longest_step();
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
-  rank.begin_step(40);  // of another run: what lies between is no step
+  rank.begin_step(40);  // another run begins: the time between runs is not a step
   EXPECT_EQ(rank.longest_step(), before);
 }
 
-/// Each change writes one number to every text; a reader never sees two.
+/// Each change writes one number into every text; a reader never sees two different numbers.
 TEST(FlightRecorder, ReadsNothingHalfWritten) {
   FlightRecorder rank;
   const FlightRecorder reader(rank.file());
@@ -192,7 +192,7 @@ TEST(SilenceMeter, CountsOnlyTimeInWhichItWasAwake) {
   EXPECT_EQ(meter.seconds(), 0);
   for (int i = 0; i < 8; ++i) meter.look(5, now += 0.25);
   EXPECT_EQ(meter.seconds(), 2);
-  meter.look(5, now += 3600);  // stopped itself
+  meter.look(5, now += 3600);  // the meter itself was stopped
   EXPECT_LT(meter.seconds(), 3);
   meter.look(6, now += 0.25);
   EXPECT_EQ(meter.seconds(), 0);

@@ -1,5 +1,5 @@
-// What the gloo backend does beyond the contract in contract_test.cpp: waiting, mismatches and ranks that go away.
-// Ranks are threads here; tests/process has them as processes.
+// The gloo backend beyond contract_test.cpp: waiting, mismatches and ranks that leave. Ranks are threads here; in
+// tests/process they are processes.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ TEST_F(Gloo, ABadRankIsTheUsersError) {
   }
 }
 
-// A rank whose part was complete may return and learn of the mismatch at its next operation.
+// A rank that has done its part may return; then its next operation reports the mismatch.
 template <class Body>
 void expect_mismatch(int n, const std::string& a, const std::string& b, Body body) {
   run_gloo_ranks(n, [&](Communicator& c) {
@@ -159,8 +159,8 @@ TEST_F(Gloo, FingerprintsHaveGroupAndNumber) {
                   });
 }
 
-/// Neither rank gets anything of the other's: each waits in a group of its own. Known within seconds, not after the
-/// timeout.
+/// Neither rank receives data from the other, because they wait in different groups. The mismatch is found within
+/// seconds, before the timeout.
 TEST_F(Gloo, CallsInDifferentGroupsAreFoundWhileBothWait) {
   const auto start = std::chrono::steady_clock::now();
   expect_mismatch(3, "rank 0 called barrier, call 1 of ranks 0,1,2",
@@ -174,7 +174,7 @@ TEST_F(Gloo, CallsInDifferentGroupsAreFoundWhileBothWait) {
                   [](Communicator& c) {
                     if (c.rank() == 0) c.receive(1, 3);
                   });
-  // a queue that has nothing to do changes nothing
+  // A queue without work does not hide the mismatch.
   expect_mismatch(2, "rank 0 called receive from rank 1, tag 3", "rank 1 called barrier, call 1 of ranks 0,1",
                   [](Communicator& c) {
                     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
@@ -183,7 +183,7 @@ TEST_F(Gloo, CallsInDifferentGroupsAreFoundWhileBothWait) {
                     if (c.rank() == 0) c.receive(1, 3);
                     else c.barrier();
                   });
-  // whose part comes first is the other's
+  // Each rank waits for the other's broadcast.
   expect_mismatch(2, "rank 0 called broadcast(root 1) of Float [4]", "rank 1 called broadcast(root 0) of Float [4]",
                   [](Communicator& c) {
                     at::Tensor tensor = at::ones({4});
@@ -192,7 +192,7 @@ TEST_F(Gloo, CallsInDifferentGroupsAreFoundWhileBothWait) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(12));
 }
 
-/// Ranks of sub-groups have two numbers: messages have the world's.
+/// A rank of a sub-group has two numbers; messages use the one in the world.
 TEST_F(Gloo, MessagesNameRanksOfTheWorld) {
   const std::string message = message_of(Blame::run, [] {
     run_gloo_ranks(3, [](Communicator& c) {
@@ -212,7 +212,7 @@ TEST_F(Gloo, EveryRankHasARecorder) {
     at::Tensor tensor = at::ones({4});
     c.all_reduce(tensor);
     const std::unique_ptr<Communicator> alone = c.group(std::vector<int>{c.rank()});
-    alone->all_reduce(tensor);  // a group of one: no operation
+    alone->all_reduce(tensor);  // a group of one rank records no operation
     c.send(tensor, 1 - c.rank(), 5);
     c.receive(1 - c.rank(), 5);
     const std::string other = std::to_string(1 - c.rank());

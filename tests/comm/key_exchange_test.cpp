@@ -1,4 +1,4 @@
-// The ranks' rendezvous behind a token: clients without the token change nothing at it.
+// The rendezvous with a token: clients without the token cannot change its keys.
 #include "comm/rendezvous/key_exchange.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ const std::string kLocal = "tcp://127.0.0.1:*";
 
 int port_of(const std::string& endpoint) { return std::stoi(endpoint.substr(endpoint.rfind(':') + 1)); }
 
-/// A plain connection to a port of this machine.
+/// A plain TCP connection to a port of this machine, without a token.
 class Stranger {
  public:
   explicit Stranger(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -40,7 +40,7 @@ class Stranger {
   bool say(const std::string& bytes) {
     return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == ssize_t(bytes.size());
   }
-  /// What comes within so many milliseconds.
+  /// Returns the bytes that arrive within `milliseconds`.
   std::string hear(int milliseconds) {
     std::string heard;
     pollfd waiting{socket_, POLLIN, 0};
@@ -83,7 +83,7 @@ TEST(KeyExchange, KeepsKeys) {
     EXPECT_FALSE(one.remove("a"));
     EXPECT_EQ(one.add("sum", 5), 5);
     EXPECT_EQ(other.add("sum", -7), -2);
-    EXPECT_EQ(one.get("sum"), "-2");  // as c10d's stores have it
+    EXPECT_EQ(one.get("sum"), "-2");  // a decimal text, as in c10d's stores
   }
 }
 
@@ -99,7 +99,7 @@ TEST(KeyExchange, ManyAddAtOnce) {
   EXPECT_EQ(KeyClient(server.endpoint(), make_curve_keys(kToken), 10).add("sum", 0), 400);
 }
 
-TEST(KeyExchange, ListensByTheNameOfThisMachine) {  // torchrun's MASTER_ADDR is that
+TEST(KeyExchange, ListensByTheNameOfThisMachine) {  // torchrun uses it as MASTER_ADDR
   KeyServer server("tcp://localhost:*", make_curve_keys(kToken));
   KeyClient client("tcp://localhost:" + std::to_string(port_of(server.endpoint())), make_curve_keys(kToken), 60);
   client.set("a", "b");
@@ -150,7 +150,7 @@ TEST(KeyExchange, StrangersBytesGetNoFurther) {
     ASSERT_TRUE(slow.back()->connected());
     slow.back()->say("\xff");
   }
-  // ZMTP's greeting, and after it lengths beyond all reason
+  // ZMTP's greeting, then impossible lengths.
   const std::string greeting = std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16) + std::string(48, '\0');
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Stranger stranger(port);
@@ -165,7 +165,7 @@ TEST(KeyExchange, StrangersBytesGetNoFurther) {
 
 TEST(KeyExchange, RecordedBytesCannotBeReplayed) {
   KeyServer server(kLocal, make_curve_keys(kToken));
-  // a relay that writes down what a client says
+  // A relay that records the bytes of a client.
   const int listening = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in at{};
   at.sin_family = AF_INET;

@@ -1,4 +1,5 @@
-// The contract for tensors of more than 2 GiB, whose bytes no int counts. Slow, and each test needs up to 10 GB.
+// The contract for tensors larger than 2 GiB: their number of bytes does not fit into an int. Slow; each test needs up
+// to 10 GB.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ namespace {
 using test_support::Backend;
 using test_support::run_ranks;
 
-constexpr int64_t kLength = (int64_t(1) << 30) + (int64_t(1) << 27) + 3;  // 2.25 GiB of bfloat16 and some
+constexpr int64_t kLength = (int64_t(1) << 30) + (int64_t(1) << 27) + 3;  // a little more than 2.25 GiB of bfloat16
 constexpr int64_t kNeededKiB = int64_t(14) << 20;
 
 int64_t available_kib() {
@@ -29,7 +30,7 @@ int64_t available_kib() {
   return 0;
 }
 
-/// A small whole number, other ones on other ranks, for which a shift by 2^31 bytes or by a piece of a transfer shows.
+/// A small integer that depends on the rank. Tests see it if data is shifted by 2^31 bytes or by a piece of a transfer.
 int value_at(int64_t index, int rank) { return int((index + (index >> 20)) & 63) - 32 + rank; }
 
 at::Tensor values(int rank, int64_t length = kLength) {
@@ -39,7 +40,7 @@ at::Tensor values(int rank, int64_t length = kLength) {
   return tensor;
 }
 
-/// Where `tensor` first differs from the ranks' sum; -1: nowhere.
+/// Returns the first index at which `tensor` differs from the sum over `ranks`; -1 if it is equal.
 int64_t difference(const at::Tensor& tensor, const std::vector<int>& ranks) {
   const auto* data = tensor.data_ptr<at::BFloat16>();
   for (int64_t i = 0; i < tensor.numel(); ++i) {

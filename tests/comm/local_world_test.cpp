@@ -1,4 +1,4 @@
-// What happens when things go wrong in a local world, and its waiting rules.
+// Errors and aborts in a local world, and how its ranks wait.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST_P(AbortedWait, WakesSleepersWithTheReason) {
       ++failed;
     });
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // well past spinning
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // long enough that the ranks sleep
   EXPECT_EQ(failed, 0);
   const auto start = std::chrono::steady_clock::now();
   world.abort("worker 2 has died");
@@ -134,7 +134,7 @@ TEST(RunRanks, ThrowsAgainWhatARankThrew) {
 }
 
 TEST(WaitFor, SeesEveryAdvance) {
-  constexpr int kThreads = 6, kRounds = 300;  // more than cores, so that they sleep
+  constexpr int kThreads = 6, kRounds = 300;  // more threads than cores, so that some sleep
   LocalWorld world(kThreads);
   std::atomic<int64_t> counter = 0;
   std::vector<std::thread> threads;

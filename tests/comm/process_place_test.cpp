@@ -1,4 +1,4 @@
-// A process's rank among others, from the environments that launchers make; the interfaces of this machine.
+// Rank and number of processes from the environment of each launcher; network interfaces of this machine.
 #include "comm/rendezvous/process_place.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(ProcessPlace, IsNoneWithoutLauncherOrForOneProcess) {
   EXPECT_FALSE(place_in({}));
   EXPECT_FALSE(place_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
   EXPECT_FALSE(place_in({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}));
-  // in a batch script, not in a step of srun
+  // Inside a batch script, but not inside a step of srun.
   EXPECT_FALSE(place_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}));
 }
 
@@ -118,7 +118,7 @@ TEST(ProcessPlace, OneProcessReportsForACommand) {
   EXPECT_TRUE(reports({{"RANK", "3"}})) << "not a launcher's";
   EXPECT_TRUE(reports({{"RANK", "0"}, {"WORLD_SIZE", "4"}}));
   EXPECT_FALSE(reports({{"RANK", "3"}, {"WORLD_SIZE", "4"}}));
-  // torchrun is started on each machine, perhaps with another command
+  // torchrun is started on each machine, possibly with a different command.
   EXPECT_TRUE(reports({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}}));
   EXPECT_FALSE(reports({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}}));
   EXPECT_FALSE(

@@ -1,4 +1,4 @@
-// A communicator over nccl for tests whose tensors lie in the host's memory: copies them to the GPU and back.
+// A communicator over nccl for tests with tensors in host memory: it copies them to the GPU and back.
 #pragma once
 
 #include <ATen/ATen.h>

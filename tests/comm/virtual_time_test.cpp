@@ -1,5 +1,4 @@
-// Backend `virtual` beyond the contract in contract_test.cpp: what its clocks show, on connections whose seconds are
-// known.
+// Backend `virtual` beyond contract_test.cpp: its clocks, on connections with known transfer times.
 #include "comm/virtual/virtual_time.h"
 
 #include <ATen/ATen.h>
@@ -23,9 +22,9 @@ using test_support::start_all_reduce;
 using ::testing::HasSubstr;
 
 constexpr double kSecondsPerByte = 0.25, kLatency = 0.5;
-constexpr double kNanosecond = 1e-9;  // arrivals are rounded to it
+constexpr double kNanosecond = 1e-9;  // arrival times are rounded to nanoseconds
 
-/// Each rank has a connection. A collective keeps its members' busy for all of its bytes.
+/// Each rank has one connection. A collective keeps the connections of its members busy for all of its bytes.
 class OneEach final : public TransferTimes {
  public:
   explicit OneEach(int ranks) : ranks_(ranks) {}
@@ -58,7 +57,7 @@ TEST(VirtualTime, AMessageArrivesWhenItsConnectionsHaveCarriedIt) {
       EXPECT_EQ(c.now(), 0) << "the sender goes on";
     } else if (c.rank() == 1) {
       time.advance_to(1);
-      c.send(bytes(4), 2, 0);  // rank 2's connection is busy until 2
+      c.send(bytes(4), 2, 0);  // keeps rank 2's connection busy until time 2
       EXPECT_EQ(c.now(), 1);
     } else {
       EXPECT_EQ(c.receive(1, 0).numel(), 4);
@@ -108,9 +107,9 @@ TEST(VirtualTime, StartedOperationsRunBesideComputing) {
     CollectiveQueue queue(c.group(std::vector<int>{0, 1}));
     at::Tensor first = bytes(4), second = bytes(4);
     std::vector<std::future<OperationDone>> handles;
-    handles.push_back(start_all_reduce(queue, first.to(at::kInt)));  // 16 bytes: until 4.5
+    handles.push_back(start_all_reduce(queue, first.to(at::kInt)));  // 16 bytes: takes until 4.5
     time.advance_to(1 + c.rank());
-    handles.push_back(start_all_reduce(queue, second.to(at::kInt)));  // in its turn, until 9
+    handles.push_back(start_all_reduce(queue, second.to(at::kInt)));  // then the second, until 9
     EXPECT_EQ(c.now(), 1 + c.rank());
     time.advance_to(6);
     const OperationDone done = handles[0].get();
@@ -128,13 +127,13 @@ TEST(VirtualTime, RanksRunInTheOrderOfTheirClocks) {
   in_virtual_time(64, [&](Communicator& c, VirtualTime& time) {
     for (int turn = 0; turn < 3; ++turn) {
       time.advance_to(time.now() + double((c.rank() * 37) % 64 + 1));
-      order.push_back(c.rank());  // no other rank runs
+      order.push_back(c.rank());  // needs no lock: no other rank runs now
     }
     at::Tensor sum = at::ones({1});
     c.all_reduce(sum);
     EXPECT_EQ(sum.item<float>(), 64);
   });
-  std::vector<std::pair<int, int>> expected;  // time, rank
+  std::vector<std::pair<int, int>> expected;  // pairs of time and rank
   for (int rank = 0; rank < 64; ++rank)
     for (int turn = 1; turn <= 3; ++turn) expected.emplace_back(turn * ((rank * 37) % 64 + 1), rank);
   std::sort(expected.begin(), expected.end());

@@ -1,4 +1,4 @@
-// Collectives on described clusters, against the formulas of the literature (docs/simulation.md lists them).
+// Collectives on described clusters, compared with formulas of the literature (docs/simulation.md lists them).
 #include "cost/cluster_links.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::vector<int> first(int count) {
   return ranks;
 }
 
-/// Seconds of a demand that has the machine for itself.
+/// Seconds of a demand when nothing else uses the links.
 double alone(const Demand& demand, const ClusterLinks& links) {
   std::vector<double> bytes(links.pools().size(), 0);
   for (const Share& share : demand.shares) bytes[size_t(share.pool)] += share.amount;
@@ -73,7 +73,7 @@ TEST(ClusterLinks, ARingIsNoFasterThanItsConnection) {
   const ClusterLinks links(cluster, {.connection = kFar / 4});
   EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, 1e6, first(2), 1), links),
               2 * kFarLatency + 4 * 1e6 / kFar, 1e-12);
-  // messages of other pairs are connections of their own
+  // A message uses its own connection between two ranks, without this limit.
   EXPECT_NEAR(alone(links.message(0, 1, 1e6, 1), links), kFarLatency + 1e6 / kFar, 1e-12);
   const std::vector<int> pools = links.pools_of(0);
   for (const Share& share : links.giving(1e6, first(2), 0, 1).shares)
@@ -95,8 +95,8 @@ TEST(ClusterLinks, ASharedLinkCarriesTheBytesOfAllRanks) {
   EXPECT_NEAR(by_shared / by_own, 4, 1e-3);
 }
 
-/// reduce-scatter in the node + all-reduce across of what each has + all-gather in the node: a node's connection
-/// carries 2(m-1)/m S.
+/// All-reduce of S bytes as reduce-scatter in each node, all-reduce across nodes, all-gather in each node: the
+/// connection of one of m nodes carries 2(m-1)/m S.
 TEST(ClusterLinks, TwoLevelsAcrossNodes) {
   const ClusterLinks links(cluster_of(4, 4));
   const double bytes = 1e8;
@@ -110,8 +110,8 @@ TEST(ClusterLinks, MessagesTakeTheNetworkBetweenNodesOnly) {
   EXPECT_NEAR(alone(links.message(1, 2, 1e6, 1), links), kFarLatency + 1e6 / kFar, 1e-12);
 }
 
-/// Several groups at once on one connection take as long as their bytes together, simulated one by one or as one that
-/// stands for all.
+/// Several groups that share a connection take as long as the sum of their bytes, whether they are simulated one by one
+/// or as one group that represents all.
 TEST(ClusterLinks, OneGroupRepresentsSeveral) {
   const ClusterLinks links(cluster_of(4, 4));
   const std::vector<int> group{0, 4, 8, 12};
@@ -121,7 +121,7 @@ TEST(ClusterLinks, OneGroupRepresentsSeveral) {
   EXPECT_NEAR(alone(all, links) - all.fixed, 4 * (alone(one, links) - one.fixed), 1e-9);
 }
 
-/// What all members give away one by one is what the collective moves.
+/// The bytes that the members send one by one add up to the bytes of the collective.
 TEST(ClusterLinks, EachMemberIsChargedItsPart) {
   for (const bool shared : {false, true}) {
     const ClusterLinks links(cluster_of(2, 3, shared));

@@ -23,7 +23,7 @@
 namespace trireme {
 namespace {
 
-/// Round numbers, so that expectations can be worked out by hand: 1 TFLOP/s at best 0.5 of it, 100 GB/s.
+/// Round numbers, so that expectations can be worked out by hand: 1 TFLOP/s of which at best half is reached, 100 GB/s.
 DeviceKind device_of(const std::string& name, double peak) {
   return {.name = name,
           .speeds = {{"fp32", {.peak_flops = peak, .greatest_efficiency = 0.5, .half_work = 1e6}}},
@@ -70,13 +70,14 @@ LayerCost cost_of(const LayerCosts& costs, const Model& model, const std::string
 TEST(DatasheetCosts, FollowsTheCurveByHand) {
   const Model model = two_layers();
   const DatasheetCosts costs(model, cluster_of({device_of("A", 1e12)}), Precision::fp32, 0);
-  // 1000 samples: 2 * 64 * 256 * 1000 = 32.768 MFLOP at 0.5 * 32.768 / 33.768 of 1 TFLOP/s; bytes are fewer
+  // 1000 samples: 2 * 64 * 256 * 1000 = 32.768 MFLOP at 0.5 * 32.768 / 33.768 of 1 TFLOP/s; reading and writing memory
+  // takes less time.
   const double first = 10e-6 + 32.768e6 / (1e12 * 0.5 * 32.768 / 33.768);
   const LayerCost cost = cost_of(costs, model, "first", 1000);
   EXPECT_NEAR(cost.forward, first, 1e-12);
   EXPECT_EQ(cost.basis, Basis::datasheet);
   EXPECT_DOUBLE_EQ(cost.crowding, 1);
-  // the data needs no gradient: the weights' alone
+  // The data needs no gradient: backward computes only the gradient of the weights.
   EXPECT_NEAR(cost.backward, first, 1e-12);
   EXPECT_DOUBLE_EQ(cost.backward_input, 0);
   EXPECT_NEAR(cost.backward_weight, first, 1e-12);
@@ -86,7 +87,7 @@ TEST(DatasheetCosts, FollowsTheCurveByHand) {
   EXPECT_NEAR(last.backward, 2 * second, 1e-12);
   EXPECT_NEAR(last.backward_input, second, 1e-12);
   EXPECT_NEAR(last.backward_weight, second, 1e-12);
-  // the ReLU: 256 values in, 256 out, 4 bytes each, at 100 GB/s; nothing to train
+  // The ReLU reads and writes 256 values of 4 bytes each at 100 GB/s; it has no parameters.
   const double relu = 10e-6 + 2 * 256 * 4 * 1000 / 100e9;
   EXPECT_NEAR(cost_of(costs, model, "relu", 1000).forward, relu, 1e-12);
   EXPECT_NEAR(cost_of(costs, model, "relu", 1000).backward, relu, 1e-12);
@@ -109,7 +110,7 @@ TEST(DatasheetCosts, DividesWorkByTheTensorDegree) {
   EXPECT_NEAR(columns, 10e-6 + (32.768e6 / 4 + 1e6) / 0.5e12, 1e-12);
   const double whole = cost_of(costs, model, "first", 1000, 4, "replicate").forward;
   EXPECT_NEAR(whole, 10e-6 + (32.768e6 + 1e6) / 0.5e12, 1e-12);
-  // a quarter of the ReLU's bytes
+  // A quarter of the ReLU's bytes.
   EXPECT_NEAR(cost_of(costs, model, "relu", 1000, 4, "channels").forward, 10e-6 + 2 * 64 * 4 * 1000 / 100e9, 1e-12);
 }
 
@@ -124,7 +125,7 @@ TEST(DatasheetCosts, TellsKindsApart) {
 TEST(DatasheetCosts, UpdatesAtTheSpeedOfMemory) {
   const Model model = two_layers();
   const Cluster cluster = cluster_of({device_of("A", 1e12)});
-  // Adam: gradient read; weight and two states read and written
+  // Adam reads the gradient, and reads and writes the weight and two states.
   EXPECT_NEAR(DatasheetCosts(model, cluster, Precision::fp32, 2).update_seconds(1000000, 1), 10e-6 + 28e6 / 100e9,
               1e-12);
   EXPECT_NEAR(DatasheetCosts(model, cluster, Precision::fp32, 0).update_seconds(1000000, 4), 10e-6 + 24e6 / 100e9,
@@ -157,7 +158,7 @@ TEST(DatasheetCosts, MemoryIsThatOfTheShard) {
             std::vector<int64_t>{0});
 }
 
-/// Samples per second of training on one device, without what lies between layers.
+/// Samples per second of training on one device; the time between layers is not counted.
 double throughput(const Model& model, const Cluster& cluster, Precision precision, int64_t samples) {
   const DatasheetCosts costs(model, cluster, precision, 1);
   double seconds = costs.update_seconds(model.parameter_count(), 1);
@@ -169,8 +170,8 @@ double throughput(const Model& model, const Cluster& cluster, Precision precisio
   return double(samples) / seconds;
 }
 
-/// NVIDIA and others publish about 360 to 400 images/s of ResNet-50 on a V100 in fp32. An approximation by datasheet is
-/// to be in the region, not to hit them.
+/// NVIDIA and others publish about 360 to 400 images/s of ResNet-50 on a V100 in fp32. An approximation from a
+/// datasheet must come near these, not meet them.
 TEST(DatasheetCosts, AreInTheRegionOfPublishedSpeeds) {
   const Model resnet = make_model({"resnet50", {3, 224, 224}, 1000, {}});
   const double images =
@@ -180,7 +181,7 @@ TEST(DatasheetCosts, AreInTheRegionOfPublishedSpeeds) {
   RecordProperty("resnet50_v100_images_per_second", int(images));
 }
 
-/// The work of one layer alone, under the option of that name.
+/// The work of one layer alone under the sharding option `name`.
 std::vector<OperatorWork> works_of(const Layer& layer, std::vector<Shape> inputs, int64_t samples, Pass pass,
                                    int degree = 1, const std::string& name = "replicate") {
   const size_t count = inputs.size();
@@ -208,17 +209,19 @@ TEST(Operators, KnowWhatIsNotOneOperator) {
 }
 
 TEST(Operators, CountBytes) {
-  // 4 sentences of 10 tokens, rows of 32 floats: tokens, rows read, output written; not the table of 100000 rows
+  // 4 sentences of 10 tokens, rows of 32 floats. The call reads the tokens and their rows, and writes the output; it
+  // does not read the whole table of 100000 rows.
   const OperatorWork embedding = work_of(Embedding("embedding", 100000, 32), {{10}}, 4);
   EXPECT_DOUBLE_EQ(embedding.bytes, 40 * 8 + 2 * 40 * 32 * 4);
   const OperatorWork add = work_of(Add("add"), {{8}, {8}}, 4);
   EXPECT_DOUBLE_EQ(add.bytes, 3 * 4 * 8 * 4);
-  // an LSTM reads its hidden weights in each of 10 steps
+  // An LSTM reads its hidden weights in each of 10 steps.
   const OperatorWork lstm = work_of(Lstm("lstm", 16, 32), {{10, 16}}, 4);
   EXPECT_DOUBLE_EQ(lstm.bytes, 4 * (4 * 10 * 16 + 4 * 10 * 32 + 4 * 32 * 16 + 10 * 4 * 32 * 32 + 2 * 4 * 32));
 }
 
-/// By hand for 4 samples, 8 queries, 6 keys, 16 features, 2 heads, in floats: 4 * 2 * 8 * 6 = 384 weights.
+/// Computed by hand for 4 samples, 8 queries, 6 keys, 16 features, 2 heads, in floats: 4 * 2 * 8 * 6 = 384 attention
+/// weights.
 TEST(Operators, OfAttentionWriteTheScoresAndReadThemAgain) {
   const Attention attention("attention", {.heads = 2, .dropout = 0.1});
   const std::vector<Shape> inputs{{8, 16}, {6, 16}, {6, 16}};
@@ -249,7 +252,7 @@ TEST(Operators, OfAttentionAreDividedByHeads) {
   const Attention fused("attention", {.heads = 4, .fused = true});
   const std::vector<OperatorWork> whole = works_of(fused, {{8, 3, 16}}, 5, Pass::forward);
   const std::vector<OperatorWork> half = works_of(fused, {{8, 3, 16}}, 5, Pass::forward, 2, "heads");
-  ASSERT_EQ(whole.size(), 3u);  // nothing is dropped
+  ASSERT_EQ(whole.size(), 3u);  // there is no dropout
   ASSERT_EQ(half.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_DOUBLE_EQ(half[i].bytes, whole[i].bytes / 2) << i;

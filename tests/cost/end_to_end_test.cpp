@@ -1,5 +1,4 @@
-// The end-to-end model: its formulas against each other, epochs to the target from tables, fits and noise scales, and
-// their file.
+// The end-to-end model: its formulas agree; epochs to the target from tables, fits and noise scales; their file.
 #include "cost/end_to_end.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +15,7 @@
 namespace trireme {
 namespace {
 
-/// Draws of times, degrees and epochs; the seed is in the trace.
+/// Random times, degrees and epochs; a failure shows the seed.
 struct Draws {
   explicit Draws(uint64_t seed) : random(seed) {}
   double between(double low, double high) { return low + (high - low) * random.uniform(next++); }
@@ -35,9 +34,10 @@ TEST(EndToEnd, TheGainOfAHybridIsItsStepSpeedupOverTheThreshold) {
     const double batch = std::round(draw.between(1, 128)), t1 = draw.between(0.01, 1), t_n = t1 * draw.between(1, 3),
                  su = draw.between(0.5, m);
     const double e_n = draw.between(1, 200);
-    // a worker of m devices takes t_n/su for the batch of one; the global batch, and so E, is that of n devices
+    // A replica of m devices takes t_n/su for the batch of one device. The global batch, and so E, is that of n
+    // devices.
     const TrainingTime hybrid{t_n / su, kSamples / (batch * n), e_n};
-    // against all m n devices as workers
+    // Compared with all m n devices as replicas of one device.
     const double t_mn = t1 * draw.between(1, 4), e_mn = e_n * draw.between(0.8, 4);
     const TrainingTime wide{t_mn, kSamples / (batch * n * m), e_mn};
     const HybridChoice choice{m, t_n / t_mn, e_n / e_mn};
@@ -46,11 +46,11 @@ TEST(EndToEnd, TheGainOfAHybridIsItsStepSpeedupOverTheThreshold) {
 }
 
 TEST(EndToEnd, TheWorkedExample) {
-  // two devices make a step 1.32 times as quick: the hybrid wins where doubling the batch costs more than 1/0.66
-  // = 1.515 times the epochs
+  // Two devices make a step 1.32 times as fast: the hybrid wins if doubling the batch needs more than 1/0.66 = 1.515
+  // times the epochs.
   EXPECT_GT(1.32, (HybridChoice{2, 1, 0.6599}.threshold()));
   EXPECT_LT(1.32, (HybridChoice{2, 1, 0.6601}.threshold()));
-  // a gain of 26.5 % needs 1.917 times the epochs
+  // A gain of 26.5 % needs 1.917 times the epochs.
   EXPECT_NEAR(1.32 / (HybridChoice{2, 1, 1 / 1.917}.threshold()), 1.265, 0.0005);
   EXPECT_DOUBLE_EQ((HybridChoice{1, 1, 1}.threshold()), 1);
 }
@@ -60,7 +60,7 @@ TEST(EpochsToTarget, AreThoseOfTheTable) {
   ASSERT_EQ(table.points().size(), 3u);
   EXPECT_EQ(*table.at(64).value, 4.5);
   EXPECT_EQ(table.at(64).basis, "measured");
-  EXPECT_NEAR(*table.at(128).value, (4.5 + 8) / 2, 1e-12);  // half way from 64 to 256 by logarithms
+  EXPECT_NEAR(*table.at(128).value, (4.5 + 8) / 2, 1e-12);  // 128 is halfway from 64 to 256 on a log scale
   EXPECT_EQ(table.at(128).basis, "interpolated");
   EXPECT_EQ(*table.at(8).value, 4.5);
   EXPECT_EQ(table.at(8).basis, "as with batch 64");
@@ -78,7 +78,8 @@ TEST(EpochsToTarget, OfANoiseScale) {
   const NoiseModel model{.noise_scale = 2000, .least_epochs = 10};
   const auto epochs = EpochsToTarget::of(model);
   EXPECT_DOUBLE_EQ(*epochs.at(2000).value, 20);
-  // steps and examples trade off: (S/S_min - 1)(E/E_min - 1) = 1, with S = E/B, S_min its limit for large batches
+  // Steps S and examples E trade off: (S/S_min - 1)(E/E_min - 1) = 1, with S = E/B; S_min is the limit of S for large
+  // batches.
   for (double batch : {1.0, 10.0, 500.0, 2000.0, 1e5}) {
     const double e = *epochs.at(batch).value, s = e / batch, least_steps = model.least_epochs / model.noise_scale;
     EXPECT_NEAR((s / least_steps - 1) * (e / model.least_epochs - 1), 1, 1e-9) << batch;

@@ -1,5 +1,5 @@
-// What layers state to exchange within their calls (Layer::exchanges) against what calls really say, for every option
-// that communicates.
+// The exchanges that a layer states (Layer::exchanges) are those that its calls make, for every option that
+// communicates.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace trireme::test_support {
 namespace {
 
 constexpr int64_t kSamples = 4;
-constexpr int kDevice = 78;  ///< of the accounting; used only here
+constexpr int kDevice = 78;  ///< device of the memory accounting; used only here
 
 struct ExchangedBytes {
   RedistributionKind kind;
@@ -31,7 +31,7 @@ std::ostream& operator<<(std::ostream& out, const ExchangedBytes& exchanged) {
   return out << name_of(exchanged.kind) << ' ' << exchanged.bytes;
 }
 
-/// Another communicator, and what went through it: of messages those that were sent.
+/// Forwards to another communicator and records the operations; of messages it records only those sent.
 class Recorder final : public Communicator {
  public:
   explicit Recorder(Communicator& group) : group_(group) {}
@@ -86,7 +86,8 @@ CallInputs inputs_of(const LayerCase& c, Precision precision) {
   return inputs;
 }
 
-/// One after the other; messages are counted by the sum over all ranks, as those at the ends send less.
+/// Lists the collectives one by one. Messages are counted as a sum over all ranks, because ranks at the ends send
+/// fewer.
 std::vector<ExchangedBytes> spelled_out(const LayerExchanges& exchanges, double& messages, int ranks) {
   std::vector<ExchangedBytes> all;
   for (const std::vector<Exchange>* part : {&exchanges.forward, &exchanges.backward})

@@ -1,5 +1,5 @@
-// What layers state that a call holds (Layer::memory) against what calls really hold, for every kind of layer and every
-// way to split it.
+// The memory that a layer states for a call (Layer::memory) is the memory that calls really hold, for every kind of
+// layer and every way to split it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kSamples = 48;
 constexpr double kTolerance = 0.05;
-constexpr int kDevice = 77;       ///< of the accounting; used only here
+constexpr int kDevice = 77;       ///< device of the memory accounting; used only here
 constexpr int64_t kScalars = 64;  ///< bytes of numbers that ATen wraps in tensors
 
 void expect_near(int64_t declared, int64_t measured, const char* what) {
@@ -29,7 +29,7 @@ void expect_near(int64_t declared, int64_t measured, const char* what) {
       << what << ": declared " << declared << ", measured " << measured;
 }
 
-/// Whether oneDNN takes memory of its own in this layer's kernels, by rules of its own.
+/// True if oneDNN allocates its own memory in this layer's kernels; its amount is not known in advance.
 bool uses_onednn(const Layer& layer, Precision precision) {
   const std::string_view kind = layer.kind();
   if (kind == "conv2d" || kind == "conv_transpose2d") return true;
@@ -61,12 +61,12 @@ void expect_peaks(const LayerMemory& declared, const MeasuredCall& measured, boo
   expect_near(backward, measured.backward_peak, "peak of backward");
 }
 
-/// Under options that communicate each worker is a thread; messages take memory too, so that peaks are not compared.
+/// For options that communicate: each worker is a thread. Peaks are not compared, because messages take memory too.
 void compare_communicating(const CallShapes& call, const CallInputs& inputs) {
   run_ranks(call.tensor, [&](Communicator& group) {
     const MeasuredCall measured = measure_call(call, inputs, &group, kDevice + group.rank());
     LayerMemory declared = call.layer->memory(call);
-    if (call.layer->kind() == "sampled_softmax") {  // how many of the classes drawn are a worker's own is chance
+    if (call.layer->kind() == "sampled_softmax") {  // a random number of the drawn classes lies on a worker
       EXPECT_GE(declared.saved, measured.memory.saved);
       declared.saved = measured.memory.saved;
     }
@@ -89,7 +89,7 @@ CallInputs inputs_of(const LayerCase& c, Precision precision) {
   return inputs;
 }
 
-/// Those of the layers' own tests, and kinds that have tests of another form.
+/// The cases of the layers' tests, and kinds that are tested in another form.
 std::vector<LayerCase> all_cases() {
   std::vector<LayerCase> cases = layer_cases();
   cases.push_back({"first_row", std::make_shared<const FirstRow>("layer", 2, 12), {{8, 12}}});
@@ -152,7 +152,7 @@ TEST(StatedMemoryCases, AreAllOfTheZoo) {
           if (!node.layer) continue;
           EXPECT_TRUE(measured.contains(std::string(node.layer->kind()))) << node.layer->kind() << " has no case here";
         }
-      } catch (const Error&) {  // these samples do not fit it
+      } catch (const Error&) {  // the model does not take these samples
       }
     }
     EXPECT_GT(built, 0) << name;

@@ -1,4 +1,5 @@
-// A layer's call run outside the runtime, and what it really holds: by storage and by the accounting allocator.
+// Runs a layer's call outside the runtime and measures the memory that it holds, from storages and from the accounting
+// allocator.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,7 +15,7 @@
 
 namespace trireme::test_support {
 
-/// As the runtime's: gradients have their memory before.
+/// Like the runtime's call: the memory of gradients exists before the call.
 class PreparedCall : public TestCall {
  public:
   GradientTarget gradient_target(int index) override { return {gradients.at(index), false}; }
@@ -22,7 +23,7 @@ class PreparedCall : public TestCall {
 
 struct MeasuredCall {
   LayerMemory memory;         ///< without workspaces
-  int64_t forward_peak = 0;   ///< beyond what was there before
+  int64_t forward_peak = 0;   ///< bytes added to those before the call
   int64_t backward_peak = 0;  ///< likewise
 };
 
@@ -38,7 +39,7 @@ inline at::Tensor drawn(const CallTensor& tensor, uint64_t seed, double low, dou
   return channels_last(values.to(float_type(tensor.element)));
 }
 
-/// Runs forward and backward on a device of the accounting that no other code uses.
+/// Runs forward and backward on a device of the memory accounting that no other code may use.
 inline MeasuredCall measure_call(const CallShapes& shapes, const CallInputs& inputs, Communicator* group, int device) {
   const c10::InferenceMode mode;
   const Layer& layer = *shapes.layer;
@@ -100,10 +101,10 @@ inline MeasuredCall measure_call(const CallShapes& shapes, const CallInputs& inp
     memory.output = int64_t(output.storage().nbytes());
   }
   for (const auto& [index, state] : call.next_states)
-    held -= int64_t(state.storage().nbytes());  // the runtime's, not the call's
+    held -= int64_t(state.storage().nbytes());  // belongs to the runtime, not to the call
   memory.saved = held - memory.output;
 
-  const at::Tensor output_gradient = at::ones_like(output);  // in the same order
+  const at::Tensor output_gradient = at::ones_like(output);  // with the same memory layout
   output.reset();
   const int64_t base = memory_use(device).total();
   reset_memory_peak(device);

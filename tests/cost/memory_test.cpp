@@ -1,4 +1,4 @@
-// Predicted peaks of memory against those of real workers, with layers' bytes from the probe.
+// Compares predicted memory peaks with those of real workers; the probe measures the bytes of layers.
 #include "cost/memory.h"
 
 #include <ATen/ATen.h>
@@ -100,7 +100,7 @@ Compiled compiled(const Case& c) {
   return {std::move(model), std::move(plan), std::move(program)};
 }
 
-/// By rank, from the workers' construction to the last of several steps.
+/// Memory use by rank, from the workers' construction to the last of several steps.
 std::vector<MemoryUse> measured(const Case& c, const Compiled& it) {
   install_memory_accounting();
   for (int rank = 0; rank < it.plan.devices; ++rank) reset_memory_peak(rank);
@@ -140,7 +140,8 @@ std::string parts(const MemoryUse& use) {
   return text;
 }
 
-/// Between the least and the most that the order of instructions leaves open, and where these agree in all parts too.
+/// The peak lies between the least and the most that the order of instructions allows. If these two agree, all parts of
+/// the peak must agree too.
 void expect_predicted(const Case& c) {
   SCOPED_TRACE(fmt::format("{} under {}, batch {}, {}", c.model, c.strategy, c.batch, name_of(c.precision)));
   const Compiled it = compiled(c);
@@ -249,7 +250,7 @@ TEST(MemoryPrediction, Hybrids) {
   expect_predicted({"mlp", "tensor=2,pipeline=2,micro_batches=3"});
 }
 
-/// Ranks that are taken to be alike are.
+/// Predicting one rank alone gives the same as predicting all ranks, which treats equal ranks together.
 TEST(MemoryPrediction, OfARankAlone) {
   for (const Case& c : {Case{"mlp", "data=2,pipeline=2,micro_batches=3"},
                         {"mlp", "data=3,sharding=zero3"},

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-/// Two machines with two devices each, 10 and 20 an hour.
+/// Two machines with two devices each; they cost 10 and 20 an hour.
 Cluster two_machines() {
   Cluster cluster = Cluster::uniform(4);
   cluster.nodes.resize(2);

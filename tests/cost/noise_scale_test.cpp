@@ -1,5 +1,5 @@
-// Norms of gradients of parts and of whole batches as workers measure them, and the noise scale that follows, on linear
-// regression with Gaussian inputs, where both are known.
+// Gradient norms of pieces and of whole batches as workers measure them, and the noise scale computed from them, on
+// linear regression with Gaussian inputs, where both are known.
 #include "cost/noise_scale.h"
 
 #include <ATen/ATen.h>
@@ -35,8 +35,8 @@ Model regression() {
       {.tensors = {{"linear.weight", at::zeros({1, kFeatures})}}, .report = ""});
 }
 
-/// Sample `i` of step `step`: x standard normal, the target sum(x)/sqrt(features) + normal. The distance to the best
-/// weights has length 1.
+/// Sample `i` of step `step`: x is standard normal, the target is sum(x)/sqrt(features) + a standard normal number. The
+/// best weights have distance 1 from 0.
 void draw_sample(int64_t step, int64_t i, double* x, double& target) {
   const Philox random(random_key(kSeed, "sample"));
   target = random.normal(uint64_t(step * 1000 + i), 1000);
@@ -64,7 +64,7 @@ Indices from(int64_t begin, int64_t end) {
   return all;
 }
 
-/// |mean gradient of these samples|^2 at w = 0: each sample's is -2 target x.
+/// |mean gradient of these samples|^2 at w = 0, where a sample's gradient is -2 target x.
 double squared_norm(int64_t step, const Indices& samples) {
   double sum[kFeatures] = {}, x[kFeatures], target, square = 0;
   for (int64_t i : samples) {
@@ -75,7 +75,7 @@ double squared_norm(int64_t step, const Indices& samples) {
   return square;
 }
 
-/// Sums over all workers, by step; the weights stay 0.
+/// Sums over all workers, for each step. The weights stay 0.
 std::vector<GradientNorms> measured_norms(const std::string& strategy, int devices, int64_t samples, int64_t steps,
                                           bool private_replicas) {
   const Model model = regression();
@@ -154,8 +154,8 @@ TEST(GradientNorms, AreRefusedWherePiecesAreIndistinguishable) {
 }
 
 TEST(NoiseScale, IsThatOfLinearRegression) {
-  // x standard normal in d dims, residual r of variance 1 + 1: G = 2 delta with |delta| = 1, one sample's gradient 2 r
-  // x. E|2 r x|^2 = 4 ((d + 2) + d), so tr(Sigma) = 4 (d + 2 + d) - 4
+  // x is standard normal in d dims, the residual r has variance 1 + 1. G = 2 delta with |delta| = 1; one sample's
+  // gradient is 2 r x. E|2 r x|^2 = 4 ((d + 2) + d), so tr(Sigma) = 4 (d + 2 + d) - 4.
   constexpr double kSquare = 4, kCovariance = 4 * (2 * kFeatures + 2) - 4;
   constexpr int64_t kSteps = 400, kSamples = 48;
   struct Way {
@@ -179,7 +179,7 @@ TEST(NoiseScale, ForgetsAndRefuses) {
   EXPECT_FALSE(estimator.noise_scale());
   estimator.add({}, 8);
   EXPECT_FALSE(estimator.noise_scale()) << "nothing was measured";
-  // |G|^2 = 1, tr(Sigma) = s: pieces of 2 have 1 + s/2, the batch of 8 has 1 + s/8
+  // |G|^2 = 1, tr(Sigma) = s: the squared norm is 1 + s/2 for pieces of 2 and 1 + s/8 for the batch of 8.
   const auto norms = [](double s) {
     return GradientNorms{.squares = 1 + s / 8, .piece_squares = 4 * (1 + s / 2), .pieces = 4, .inverse_samples = 2};
   };

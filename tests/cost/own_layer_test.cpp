@@ -1,4 +1,4 @@
-// A layer that only this test defines: predictions use the facts that it states.
+// A layer that only this test defines: predictions use the costs that it states.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kFeatures = 8, kBatch = 4;
-constexpr double kFlops = 1e9;        // of a sample's forward
-constexpr double kExchanged = 12000;  // bytes of the one exchange of a forward
+constexpr double kFlops = 1e9;        // forward of one sample
+constexpr double kExchanged = 12000;  // bytes of the only exchange in forward
 constexpr int64_t kKept = 1 << 20;    // bytes that a call keeps for backward
 
-/// y = 2 x by features, with the costs of something larger.
+/// y = 2 x, can be split by features; states the costs of a larger layer.
 class Doubled final : public Layer {
  public:
   using Layer::Layer;
@@ -122,7 +122,7 @@ TEST_F(OwnLayer, StatesItsExchanges) {
   double sent = 0;
   for (const Instruction& i : program.instructions(0))
     if (i.code == OpCode::forward) sent += costs.of(0, i).bytes_sent;
-  EXPECT_DOUBLE_EQ(sent, kExchanged);  // of an all-reduce of two workers each sends as much as it has
+  EXPECT_DOUBLE_EQ(sent, kExchanged);  // in an all-reduce of two workers each sends all its bytes
 }
 
 TEST_F(OwnLayer, WritesItselfDown) { EXPECT_NE(script_source(model).find("torch.mul(x_0, 2)"), std::string::npos); }

@@ -1,4 +1,4 @@
-// Bytes of layers' calls as the probe measures them.
+// Bytes of layers' calls, measured by the probe.
 #pragma once
 
 #include <c10/core/InferenceMode.h>
@@ -14,7 +14,7 @@
 
 namespace trireme::test_support {
 
-/// Used by one thread. No worker may have the number of its device.
+/// For one thread. No worker may use device kDevice.
 class ProbedMemory final : public LayerCosts {
  public:
   ProbedMemory(const Model& model, const SiteOptions& options) : sites_(model, options) { install_memory_accounting(); }

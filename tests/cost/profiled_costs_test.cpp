@@ -65,7 +65,7 @@ TEST(InterpolatedCost, SaysHowFarItStretches) {
 }
 
 TEST(InterpolatedCost, NoiseMakesNothingFree) {
-  // a falling line, and one that crosses zero
+  // A falling line, and a line that crosses zero.
   const Sizes falling{{2, measured(3, 5, 100)}, {4, measured(2, 4, 200)}};
   EXPECT_DOUBLE_EQ(interpolated_cost(falling, 64).forward, 2);
   EXPECT_LE(interpolated_cost(falling, 1).forward, 3);

@@ -28,7 +28,7 @@ constexpr int kRanks[] = {0, 1, 2, 3};
 
 std::span<const int> first(size_t count) { return std::span(kRanks).first(count); }
 
-/// Every member's core is asked for the same.
+/// Every member's core has the same demand.
 void expect_each(const Demand& demand, size_t members, double fixed, double seconds) {
   EXPECT_DOUBLE_EQ(demand.fixed, fixed);
   ASSERT_EQ(demand.shares.size(), members);
@@ -39,7 +39,7 @@ TEST(ProfiledLinks, LayersTensorsAndFlatOnesHaveLinesOfTheirOwn) {
   const ProfiledLinks links(two_and_four(), 2, 2);
   expect_each(links.collective(RedistributionKind::all_gather, 1e6, first(2), 1), 2, 1e-6, 1e-4);
   expect_each(links.redistribution(RedistributionKind::all_gather, 1e6, first(2), 1), 2, 2e-6, 2e-4);
-  // of an all-to-all callers give what one worker holds, and what was measured is by the whole
+  // Callers of an all-to-all give the bytes of one worker; the measurements are by the bytes of the whole tensor.
   expect_each(links.redistribution(RedistributionKind::all_to_all, 1e6, first(2), 1), 2, 2e-6, 5e-4);
   EXPECT_TRUE(links.redistribution(RedistributionKind::all_gather, 1e6, first(1), 1).is_nothing());
 }

@@ -29,7 +29,7 @@ std::vector<float> rendered(const Image& image, const SampleView& view, ImageSiz
   return out;
 }
 
-/// What these draws were before there was any other augmentation: they must not change.
+/// These draws must not change when other augmentations are added.
 TEST(PadAndCrop, DrawsStayTheSame) {
   struct Shift {
     int64_t dy, dx;
@@ -52,7 +52,7 @@ TEST(PadAndCrop, DrawsStayTheSame) {
 }
 
 TEST(FitImage, CropsTheMiddleOrStretches) {
-  // torchvision: Resize(64) makes 100x150 into 64x96, CenterCrop(64) takes columns 16 to 79
+  // In torchvision, Resize(64) makes 64x96 of 100x150, and CenterCrop(64) takes columns 16 to 79.
   SampleView view = fit_image({100, 150}, {64, 64}, Fit::crop);
   EXPECT_EQ(view.full, (ImageSize{64, 96}));
   EXPECT_EQ(view.dy, 0);
@@ -60,7 +60,7 @@ TEST(FitImage, CropsTheMiddleOrStretches) {
   view = fit_image({500, 333}, {224, 224}, Fit::crop);
   EXPECT_EQ(view.full, (ImageSize{336, 224}));  // int(224 * 500 / 333)
   EXPECT_EQ(view.dy, 56);
-  EXPECT_EQ(fit_image({101, 64}, {64, 64}, Fit::crop).dy, 18);  // 18.5 to the even
+  EXPECT_EQ(fit_image({101, 64}, {64, 64}, Fit::crop).dy, 18);  // 18.5 is rounded to even
   view = fit_image({120, 160}, {60, 40}, Fit::crop);
   EXPECT_EQ(view.full, (ImageSize{60, 80}));
   EXPECT_EQ(view.dx, 20);
@@ -88,7 +88,7 @@ TEST(ResizedCrop, DrawsAreasEvenlyAndAspectsEvenlyOnALogScale) {
   const auto [least, most] = std::minmax_element(areas.begin(), areas.end());
   EXPECT_NEAR(*least, 0.08, 0.003);
   EXPECT_GT(*most, 0.98);
-  // areas up to 3/4 always lie inside the image: there the draw is even
+  // A box with up to 3/4 of the area always fits into the image, so these areas are drawn evenly.
   const auto below = [&](double a) {
     return double(std::count_if(areas.begin(), areas.end(), [a](double v) { return v < a; }));
   };
@@ -159,7 +159,7 @@ TEST(Cutout, IsASquareAroundAPixelCutOffAtTheEdge) {
     ASSERT_TRUE(cut.y >= 0 && cut.x >= 0 && cut.y + cut.height <= 10 && cut.x + cut.width <= 12);
     ASSERT_TRUE(cut.height >= 2 && cut.width >= 2 && cut.height <= 4 && cut.width <= 4);
     ASSERT_TRUE(cut.height == 4 || cut.y == 0 || cut.y + cut.height == 10);
-    ++seen[{cut.y + cut.height, cut.x + cut.width}];  // distinguishes centres, except at the far edges
+    ++seen[{cut.y + cut.height, cut.x + cut.width}];  // tells centres apart, except at the far edges
   }
   const double even = double(kDraws) / 120;
   EXPECT_NEAR(double(seen[{2, 2}]), even, 5 * std::sqrt(even));
@@ -168,9 +168,10 @@ TEST(Cutout, IsASquareAroundAPixelCutOffAtTheEdge) {
       << "two rows and columns of centres reach the far edges";
 }
 
-/// Of a Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)); below 1/4 by Simpson's rule in a variable that has no pole.
+/// Share of a Beta(a, a) below 1/4, by Simpson's rule in a variable without a pole. Its mean is 1/2, its variance 1 /
+/// (4 (2a + 1)).
 double beta_below_quarter(double a) {
-  auto integral = [a](double end) {  // of x^(a-1) (1-x)^(a-1), x = t^(1/a): t from 0 to end^a
+  auto integral = [a](double end) {  // of x^(a-1) (1-x)^(a-1), with x = t^(1/a), t from 0 to end^a
     const int n = 20000;
     const double step = std::pow(end, a) / n;
     double sum = 0;
@@ -204,7 +205,7 @@ TEST(Mixup, SharesAreBetaAndPartnersEven) {
 }
 
 TEST(RenderMask, MovesWithTheImage) {
-  // columns say where they are: red in the image, a class per 16 columns in the mask
+  // Columns encode their position: red in the image, one class per 16 columns in the mask.
   Image image{{64, 128}, 3, {}}, mask{{64, 128}, 1, {}};
   for (int64_t y = 0; y < 64; ++y)
     for (int64_t x = 0; x < 128; ++x) {

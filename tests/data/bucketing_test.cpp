@@ -16,8 +16,8 @@ std::vector<int32_t> random_lengths(int64_t n, std::mt19937& random) {
   return lengths;
 }
 
-/// Share of the positions of batches that hold no token, for samples of `lengths` in this order: when each batch is
-/// padded to the longest of all samples, and when it is padded to its own longest only.
+/// Share of positions without a token in batches of samples with these `lengths`, in this order. `whole`: each batch is
+/// padded to the longest of all samples; `own`: to its own longest sample.
 struct PaddingShare {
   double whole = 0;
   double own = 0;
@@ -72,7 +72,7 @@ TEST(BucketedOrder, IsAPermutationThatDependsOnSeedAndEpochOnly) {
   }
 }
 
-/// The batches of a pool hold samples that are neighbours by length: no two of them overlap by more than one length.
+/// The batches of a pool hold samples of neighbouring lengths: two batches share at most one length.
 TEST(BucketedOrder, HoldsLengthsTogetherWithinABatch) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -25,7 +25,7 @@ Image empty_mask(int64_t height, int64_t width) {
   return {{height, width}, 1, std::vector<uint8_t>(static_cast<size_t>(height * width), 0)};
 }
 
-/// Run lengths of a mask, column by column, the definition spelled out.
+/// Run lengths of a mask, column by column, straight from the definition.
 std::vector<uint32_t> runs_of(const Image& mask) {
   std::vector<uint32_t> counts{0};
   bool inside = false;
@@ -39,7 +39,7 @@ std::vector<uint32_t> runs_of(const Image& mask) {
   return counts;
 }
 
-/// The other half of the compressed format: groups of five bits, the lowest first, until the rest is all sign.
+/// Writes the compressed format: groups of five bits, the lowest first, until the rest repeats the sign bit.
 std::string compressed(const std::vector<uint32_t>& counts) {
   std::string text;
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -55,7 +55,8 @@ std::string compressed(const std::vector<uint32_t>& counts) {
 }
 
 TEST(RunLengths, AreReadAsWorkedOutByHand) {
-  // 5 is '5'; 100 = 3 * 32 + 4: '0' + 4 + 32 = 'T', then '3'; the fourth is written as the difference to the second
+  // 5 is '5'. 100 = 3 * 32 + 4: '0' + 4 + 32 = 'T', then '3'. From the fourth on, a number is written as the difference
+  // to the number two before it.
   EXPECT_THAT(parse_run_lengths("5T33", "a"), ElementsAre(5, 100, 3));
   EXPECT_THAT(parse_run_lengths("5T332", "a"), ElementsAre(5, 100, 3, 102));
   EXPECT_THAT(parse_run_lengths("5T33N", "a"), ElementsAre(5, 100, 3, 98));  // 'N' - '0' = 30: 30 - 32 = -2
@@ -91,7 +92,7 @@ TEST(RunLengths, RefuseInvalidText) {
   EXPECT_THAT(error_of([] { parse_run_lengths("12N3", "f"); }), HasSubstr("an impossible length at character 2"));
 }
 
-/// Oracle: the textbook's ray to the right, for one point.
+/// Oracle for one point: counts the edges that a ray to the right crosses.
 bool lies_inside(const std::vector<float>& corners, double x, double y) {
   bool inside = false;
   const size_t n = corners.size() / 2;
@@ -113,7 +114,7 @@ TEST(PaintPolygon, FillsThePixelsWhoseCentresLieInside) {
       corners.push_back(place(random));
       corners.push_back(place(random));
     }
-    if (round % 3 == 0)  // whole and half numbers, as drawn by hand: edges run through centres
+    if (round % 3 == 0)  // whole and half numbers, so that edges run through centres
       for (float& corner : corners) corner = std::round(corner * 2) / 2;
     Image mask = empty_mask(30, 25);
     paint_polygon(corners, 9, mask);
@@ -122,7 +123,7 @@ TEST(PaintPolygon, FillsThePixelsWhoseCentresLieInside) {
         const bool painted = mask.view().row(y)[x] == 9;
         const double u = double(x) + 0.5, v = double(y) + 0.5;
         inside += painted;
-        // within 1e-9 of an edge both answers are right
+        // Within 1e-9 of an edge both answers are right.
         if (lies_inside(corners, u - 1e-9, v) != lies_inside(corners, u + 1e-9, v)) continue;
         ASSERT_EQ(painted, lies_inside(corners, u, v))
             << "seed " << seed << ", round " << round << " at " << y << ", " << x;
@@ -136,7 +137,7 @@ TEST(PaintPolygon, CoversARectangleOnce) {
   paint_polygon(std::vector<float>{2, 1, 5, 1, 5, 4, 2, 4}, 3, mask);
   for (int64_t y = 0; y < 6; ++y)
     for (int64_t x = 0; x < 8; ++x) EXPECT_EQ(mask.view().row(y)[x], y >= 1 && y < 4 && x >= 2 && x < 5 ? 3 : 0);
-  Image left = empty_mask(4, 4), right = empty_mask(4, 4);  // neighbours that share an edge through centres
+  Image left = empty_mask(4, 4), right = empty_mask(4, 4);  // two masks with a common edge through centres
   paint_polygon(std::vector<float>{0, 0, 1.5, 0, 1.5, 4, 0, 4}, 1, left);
   paint_polygon(std::vector<float>{1.5, 0, 4, 0, 4, 4, 1.5, 4}, 1, right);
   for (size_t p = 0; p < 16; ++p) EXPECT_EQ(left.pixels[p] + right.pixels[p], 1);
@@ -156,7 +157,7 @@ json runs_annotation(int64_t id, int64_t image, int64_t category, const Image& m
           {"area", 4}, {"segmentation", region}};
 }
 
-/// Two images of 6x8 pixels and categories 3, 17 and 90, as in the official files with everything else that these have.
+/// Two images of 6x8 pixels and categories 3, 17 and 90, with all other fields that the official files have.
 json tiny_set() {
   return {{"info", {{"year", 2017}, {"images", {{"id", 5}}}}},
           {"licenses", {{{"id", 1}, {"name", "CC"}}}},
@@ -209,7 +210,7 @@ TEST(Coco, PaintsSmallThingsOverLargeOnesAndCrowdsUnderAll) {
                                   0, 0, 0, 0, 0, 255, 255, 255, 2, 2, 0, 0, 0, 255, 255, 255};
   EXPECT_EQ(mask_of(set, 0), expected);
   EXPECT_EQ(mask_of(set, 1), std::vector<int>(48, 0));
-  // dump() sorts by key, so annotations came first so far
+  // dump() sorts by key, so annotations come first above; here they come last.
   const std::string late = "{\"categories\":" + set["categories"].dump() + ",\"images\":" + set["images"].dump() +
                            ",\"annotations\":" + set["annotations"].dump() + "}";
   EXPECT_EQ(CocoMasks(parse_coco(late, "i.json"), "").mask(0).pixels,

@@ -123,7 +123,7 @@ TEST(Csv, ReadsGzippedFiles) {
   EXPECT_THAT(error_of([&] { read_csv(folder / "no.csv"); }), HasSubstr("no such file"));
 }
 
-/// What a careful writer makes of random tables is read back as they were.
+/// Random tables, written with correct quotes, are read back unchanged.
 TEST(Csv, ReadsBackRandomTables) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

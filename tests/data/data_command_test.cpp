@@ -42,7 +42,7 @@ TEST(DataCommand, ListsInColumns) {
   std::ostringstream out;
   data_list(out, folder.path());
   std::istringstream lines(out.str());
-  const size_t column = out.str().find("handwritten digits");  // of the first set, MNIST
+  const size_t column = out.str().find("handwritten digits");  // description of the first set, MNIST
   EXPECT_GT(column, std::string("california-housing").size());
   int sets = 0;
   for (std::string name, state;

@@ -41,7 +41,7 @@ class Download : public ::testing::Test {
   std::string downloaded() const { return read_text(target() / "set.bin"); }
   bool part_exists() const { return std::filesystem::exists(target() / "set.bin.part"); }
 
-  /// Announces the whole body from `from` on, sends `count` bytes of it and drops the connection.
+  /// Announces all bytes from `from` on, sends `count` of them and closes the connection.
   void send_cut(httplib::Response& response, size_t from, size_t count) const {
     response.set_content_provider(kBytes - from, "application/octet-stream",
                                   [this, from, count](size_t offset, size_t length, httplib::DataSink& sink) {
@@ -111,7 +111,7 @@ TEST_F(Download, ContinuesThePartOfAnEarlierCall) {
 
 TEST_F(Download, StartsAgainWhereTheServerIgnoresRanges) {
   LocalServer server([this](const httplib::Request&, httplib::Response& response) {
-    response.status = 200;  // a status set by hand and a body by chunks: httplib leaves the range alone
+    response.status = 200;  // with a status and a chunked body httplib ignores the range
     response.set_chunked_content_provider("application/octet-stream", [this](size_t, httplib::DataSink& sink) {
       sink.write(bytes_.data(), bytes_.size());
       sink.done();

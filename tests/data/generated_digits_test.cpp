@@ -39,7 +39,7 @@ TEST(GeneratedDigits, ClassesAreBalancedAndPixelsMatchTheirNormalisation) {
   Images images = generate_digits(DigitSplit::train, 10000, 0);
   std::array<int, 10> count{};
   for (uint8_t label : images.labels) ++count.at(label);
-  for (int n : count) EXPECT_NEAR(n, 1000, 150);  // five deviations of a fair draw
+  for (int n : count) EXPECT_NEAR(n, 1000, 150);  // five standard deviations of a fair draw
   double sum = 0, squares = 0;
   for (uint8_t pixel : images.pixels) {
     sum += pixel / 255.0;

@@ -1,4 +1,4 @@
-// A server on the loopback address for the tests of downloads. It logs the Range header of every request.
+// A server on the loopback address for tests of downloads. It records the Range header of every request.
 #pragma once
 
 #include <httplib.h>
@@ -15,7 +15,7 @@ class LocalServer {
  public:
   using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
 
-  /// `handle` answers every GET. Ranges are honoured by httplib where the handler sets a body and no status.
+  /// `handle` answers every GET. httplib applies ranges if the handler sets a body and no status.
   explicit LocalServer(Handler handle) {
     server_.Get(".*", [this, handle](const httplib::Request& request, httplib::Response& response) {
       {

@@ -42,7 +42,7 @@ TEST(ImageDataset, NormalisesToValuesWorkedOutByHand) {
 
 TEST(ImageDataset, GathersInChannelsLastOrder) {
   Images images = random_images(5, 3, 4, 6, 1);
-  ImageDataset set(images, 10, {{0, 0, 0}, {1.0 / 255, 1.0 / 255, 1.0 / 255}});  // value = byte
+  ImageDataset set(images, 10, {{0, 0, 0}, {1.0 / 255, 1.0 / 255, 1.0 / 255}});  // the value is the byte
   Samples samples = set.get(std::vector<int64_t>{4, 0, 4}, {});
   EXPECT_EQ(samples.data.sizes(), (std::vector<int64_t>{3, 3, 4, 6}));
   EXPECT_TRUE(samples.data.is_contiguous(at::MemoryFormat::ChannelsLast));
@@ -71,7 +71,7 @@ TEST(ImageDataset, AugmentsEachSampleAlikeInAnyBatch) {
       << "no augmentation configured";
 }
 
-/// Oracle: pad with libtorch, then look for the (dy, dx, flip) that explains each augmented image.
+/// Oracle: pad with libtorch; exactly one (dy, dx, flip) must give each augmented image.
 TEST(ImageDataset, AugmentedImagesAreCropsAndFlipsOfThePaddedOnes) {
   for (int64_t channels : {1, 3}) {
     Images images = random_images(400, channels, 9, 7, 3);
@@ -99,7 +99,7 @@ TEST(ImageDataset, AugmentedImagesAreCropsAndFlipsOfThePaddedOnes) {
   }
 }
 
-/// Oracle: the two samples apart, and the shares that the targets tell.
+/// Oracle: mixes the two samples of the set without mixup, by the shares that draw_mix gives.
 TEST(ImageDataset, MixesSamplesAndTargetsAlike) {
   const Images images = random_images(40, 3, 8, 8, 6);
   const ImageDataset mixed(images, 10, kCifar, {.padding = 1, .flip = true, .mixup = 1});

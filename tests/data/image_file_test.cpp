@@ -24,7 +24,7 @@ Image decode(const std::string& text, int64_t channels, int reduce = 1) {
   return decode_image(bytes_of(text), "a.img", channels, reduce);
 }
 
-/// Sample s of a row packed as in a PNG file.
+/// Sample `s` of a row that is packed as in a PNG file.
 int unpacked(const uint8_t* row, int s, int bits) {
   if (bits == 16) return row[2 * s] << 8 | row[2 * s + 1];
   if (bits == 8) return row[s];
@@ -36,7 +36,7 @@ struct Colour {
   int r, g, b;
 };
 
-/// Oracle: the colour of a pixel by the PNG specification, rounded to 8 bits, alpha dropped.
+/// Oracle: the colour of a pixel by the PNG specification, rounded to 8 bits, without alpha.
 Colour colour_at(const PngSpec& spec, int y, int x) {
   const uint8_t* row = spec.rows.data() + static_cast<size_t>(y) * png_row_bytes(spec);
   const int channels = png_channels(spec.colour), most = (1 << spec.bits) - 1;

@@ -185,7 +185,7 @@ TEST_F(ImageFolders, DecodeLargeImagesSmallWithoutBeingFarOff) {
 TEST_F(ImageFolders, SizesAreReadBehindLongHeaders) {
   const std::string jpeg = jpeg_bytes({.width = 70, .height = 50, .pixels = random_bytes(70 * 50 * 3, 1)});
   const std::string thumbnail =
-      std::string("\xff\xe1\xff\xff", 4) + std::string(65533, 'x');  // a segment with its length
+      std::string("\xff\xe1\xff\xff", 4) + std::string(65533, 'x');  // a segment that begins with its length
   write_file(folder_ / "a.jpg", jpeg.substr(0, 2) + thumbnail + thumbnail + jpeg.substr(2));
   write_file(folder_ / "b.jpg", jpeg.substr(0, jpeg.size() / 2));
   for (const char* name : {"a.jpg", "b.jpg"}) EXPECT_EQ(size_of_image(folder_ / name), (ImageSize{50, 70})) << name;

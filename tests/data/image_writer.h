@@ -1,4 +1,4 @@
-// JPEG and PNG files made by hand for tests, by the libraries' writing halves, which the code under test does not use.
+// Writes JPEG and PNG files for tests with the libraries' writers; the code under test uses only the readers.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +77,7 @@ inline std::string png_bytes(const PngSpec& spec) {
   return out;
 }
 
-/// Grey of 8 bits: an image or a mask.
+/// An 8-bit grey image or mask.
 inline std::string grey_png(int width, int height, const std::vector<uint8_t>& values) {
   return png_bytes({.width = width, .height = height, .colour = PNG_COLOR_TYPE_GRAY, .rows = values});
 }
@@ -122,7 +122,7 @@ inline std::string jpeg_bytes(const JpegSpec& spec) {
   return out;
 }
 
-/// Slowly changing colours, which a JPEG keeps nearly as they are.
+/// Slowly changing colours; JPEG changes these little.
 inline std::vector<uint8_t> smooth_pixels(int width, int height, int channels) {
   std::vector<uint8_t> pixels;
   for (int y = 0; y < height; ++y)

@@ -18,7 +18,7 @@ using namespace trireme::test_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// A .npy of version 1 around this header and these values.
+/// The bytes of a .npy file of version 1 with this header and these values.
 std::string npy(const std::string& header, const std::string& values) {
   const std::string length{static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
   return std::string("\x93NUMPY\1\0", 8) + length + header + values;

@@ -1,9 +1,9 @@
-// oracle_data: what the readers make of files that oracle_data.py writes. Reads a JSON list of requests, each a list
-// of words, from standard input and writes the list of answers.
+// oracle_data: shows what the readers read from files that oracle_data.py writes. Reads a JSON list of requests from
+// standard input, each a list of words, and writes the list of answers.
 //   csv FILE SEPARATOR             rows of fields
 //   npy FILE, npz FILE             dtype, shape and values as hexadecimal bytes, by name
 //   table TRAIN TEST TARGET        feature names, labels, and the encoded rows of both files
-//   words FILE, lower FILE         each line cut by the rules 13a; each line in lower case
+//   words FILE, lower FILE         each line split by the rules 13a; each line in lower case
 #include <ATen/ATen.h>
 
 #include <fmt/format.h>

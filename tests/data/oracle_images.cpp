@@ -1,9 +1,9 @@
-// Decodes and resizes the images named on standard input; oracle_images.py compares them. A line is KIND HEIGHT WIDTH
-// PATH:
-//   rgb, grey     the decoded pixels (height and width are not looked at)
-//   crop, stretch a sample of that size, as an evaluation sees it
+// Decodes and resizes the images named on standard input; oracle_images.py compares the results. A line is KIND HEIGHT
+// WIDTH PATH:
+//   rgb, grey     the decoded pixels; height and width are ignored
+//   crop, stretch a sample of that size, as in an evaluation
 //   list          the files of a folder of classes, to standard output as LABEL PATH
-// Pixels are appended to the file named by the only argument, as bytes.
+// Pixels are appended as bytes to the file that the only argument names.
 #include <cmath>
 #include <fstream>
 #include <iostream>

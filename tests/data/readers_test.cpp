@@ -64,7 +64,7 @@ TEST(IdxReader, GivesTheBytePositionOfCorruptGzip) {
                     HasSubstr("block type")));
 
   broken = bytes;
-  broken[bytes.size() - 8] ^= 1;  // the checksum
+  broken[bytes.size() - 8] ^= 1;  // a byte of the checksum
   write_file(folder / "checksum.gz", broken);
   EXPECT_THAT(error_of([&] { read_idx(folder / "checksum.gz", 3, "mnist"); }), HasSubstr("incorrect data check"));
 

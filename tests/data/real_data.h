@@ -1,5 +1,5 @@
-// Where the tests of real data find it. Users say TRIREME_TEST_REAL_DATA, the folder to look in where TRIREME_DATA is
-// not set.
+// Finds real data sets for tests. The including target defines TRIREME_TEST_REAL_DATA, the folder to search if
+// TRIREME_DATA is not set.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 namespace trireme::test_support {
 
-/// The folder of a set, where it is there.
+/// Returns the folder of the data set; nullopt if there is none.
 inline std::optional<std::filesystem::path> real_set(const std::string& folder) {
   const char* named = std::getenv("TRIREME_DATA");
   std::filesystem::path path = std::filesystem::path(named && *named ? named : TRIREME_TEST_REAL_DATA) / folder;

@@ -22,14 +22,14 @@ std::vector<uint8_t> resized(const ImageView& image, ImageSize to) {
   return out;
 }
 
-/// Share of input pixel `j` in output `i` of an axis: a triangle around the output's centre, not yet divided by the sum
-/// of all.
+/// Weight of input pixel `j` in output `i` of an axis: a triangle around the centre of the output, before division by
+/// the sum of all weights.
 double share(int64_t i, int64_t j, double scale) {
   const double radius = std::max(scale, 1.0);
   return std::max(0.0, 1 - std::abs(double(j) + 0.5 - (double(i) + 0.5) * scale) / radius);
 }
 
-/// Oracle: the two-dimensional weighted mean in double precision, no separation, no rounding.
+/// Oracle: the two-dimensional weighted mean in double precision, without separate axes and without rounding.
 double mean_at(const ImageView& image, ImageSize to, int64_t y, int64_t x, int64_t c) {
   const double down = double(image.size.height) / double(to.height),
                across = double(image.size.width) / double(to.width);

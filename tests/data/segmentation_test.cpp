@@ -25,7 +25,7 @@ std::vector<int64_t> first(int64_t n) {
   return all;
 }
 
-/// Images whose pixels are 20 times their class, and their masks; class 11 is not labelled.
+/// Images whose pixels are 20 times their class, and their masks. Pixels of class 11 have no label.
 class Masks : public ::testing::Test {
  protected:
   void pair(const std::string& split, const std::string& name, const std::vector<uint8_t>& classes, int width,
@@ -88,7 +88,8 @@ TEST_F(Masks, MoveWithTheirImages) {
   for (int64_t epoch = 0; epoch < 20; ++epoch) {
     const Samples samples = set.get(first(6), {.seed = 2, .epoch = epoch, .augment = true});
     changed += !at::equal(samples.data, plain);
-    const at::Tensor shown = at::round(samples.data.select(1, 0)).to(at::kLong);  // 0: padding, else 20 * (class + 1)
+    // 0 is padding, other pixels are 20 * (class + 1).
+    const at::Tensor shown = at::round(samples.data.select(1, 0)).to(at::kLong);
     const at::Tensor expected =
         at::where((shown == 0).logical_or(shown == 240), at::full_like(shown, -1), shown / 20 - 1);
     EXPECT_TRUE(at::equal(samples.target, expected.to(at::kLong))) << epoch;

@@ -81,7 +81,7 @@ TEST(SplitWords, TakesPunctuationApart) {
 TEST(CountedVocabulary, NumbersTheMostFrequentFirst) {
   const Sentences text{"b a c", "a b A", "d a"};
   const auto words = count_vocabulary(text, {});
-  EXPECT_EQ(words->size(), 9);  // a 4, b 5, then A, c, d in byte order
+  EXPECT_EQ(words->size(), 9);  // a is 4, b is 5, then A, c, d in byte order
   EXPECT_THAT(words->encode("a b A c d e"), ElementsAre(4, 5, 6, 7, 8, kUnknownToken));
   EXPECT_EQ(words->decode(std::vector<int64_t>{2, 5, 4, 1, 0, 0}), "b a <unk>");
   EXPECT_EQ(words->decode(std::vector<int64_t>{5, 3, 4}), "b") << "what comes after the end is not decoded";
@@ -104,7 +104,7 @@ TEST(CountedVocabulary, HoldsCharacters) {
   EXPECT_EQ(characters->decode(std::vector<int64_t>{5, 4, 5}), "ünü");
 }
 
-/// A text with structure enough for a small vocabulary of pieces.
+/// A text with enough structure for a small vocabulary of pieces.
 Sentences piece_text() {
   Sentences text;
   for (int i = 0; i < 200; ++i)
@@ -160,7 +160,7 @@ std::string protobuf_field(int number, const std::string& bytes) {
   return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
 }
 
-/// A piece of a model as sentencepiece_model.proto has it: its text, its score and its type (1 normal, 2 unknown, 3
+/// One piece of a model in the format of sentencepiece_model.proto: text, score and type (1 normal, 2 unknown, 3
 /// control).
 std::string piece(const std::string& text, float score, char type) {
   std::string bytes(sizeof score, '\0');
@@ -259,7 +259,7 @@ TEST(TranslationSet, LaysOutSourceDecoderInputAndTarget) {
   const ParallelText text{.source = {"a b", "b b b a"}, .target = {"x", "y x y x"}};
   const std::shared_ptr<const Tokenizer> source = count_vocabulary(text.source, {}),
                                          target = count_vocabulary(text.target, {});
-  // b 4, a 5; x 4, y 5
+  // Numbers of the words: b 4, a 5; x 4, y 5.
   TranslationSet set(text, source, target, 3);
   EXPECT_EQ(set.task(), LearningTask::translation);
   EXPECT_EQ(set.sample_shape(), Shape{6});
@@ -273,7 +273,7 @@ TEST(TranslationSet, LaysOutSourceDecoderInputAndTarget) {
   EXPECT_EQ(set.source_text(1), "b b b a");
   EXPECT_EQ(set.reference(1), "y x y x");
   EXPECT_EQ(set.decode(std::vector<int64_t>{5, 4, 3, 5}), "y x");
-  // what the decoder is given is its target moved on by one
+  // The decoder's input is its target moved on by one token.
   const at::Tensor given = samples.data.narrow(1, 3, 3), wanted = samples.target;
   EXPECT_TRUE(at::equal(given.narrow(1, 1, 2).masked_fill(wanted.narrow(1, 0, 2) == kEndToken, kEndToken),
                         wanted.narrow(1, 0, 2)));
@@ -377,7 +377,7 @@ TEST_F(OpenSentences, PlainTextIsAStream) {
       .name = "text", .sequence = 2, .train_files = {folder_ / "train.txt"}, .test_files = {folder_ / "test.txt"}};
   const TaskData task = open_data(spec);
   EXPECT_TRUE(task.train->is_stream());
-  // b 4, a 5, c 6: a b </s> b c </s>
+  // With b 4, a 5, c 6 the text is: a b </s> b c </s>.
   EXPECT_TRUE(at::equal(task.train->get(std::vector<int64_t>{0, 1}, {}).data,
                         at::tensor({5, 4, 3, 4}, at::kLong).view({2, 2})));
   EXPECT_TRUE(at::equal(task.test->get(std::vector<int64_t>{0}, {}).target,

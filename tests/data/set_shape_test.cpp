@@ -65,7 +65,7 @@ TEST_F(AbsentData, WhatIsThereIsOpenedAndMustBeAsStated) {
   EXPECT_TRUE(has_samples(*open_data_or_shape(spec).train));
   spec.stated = {.classes = 9};
   EXPECT_THAT(error_of([&] { open_data(spec); }), AllOf(HasSubstr("data.shape.classes: 9"), HasSubstr("has 10")));
-  spec.stated = {.train = 20};  // of a set of 60,000: the limit is not what is stated
+  spec.stated = {.train = 20};  // the set has 60,000; a stated number other than the limit is allowed
   EXPECT_EQ(open_data(spec).train->size(), 20);
 }
 
@@ -77,7 +77,7 @@ TEST(Complete, TakesWhatIsStatedFirst) {
   EXPECT_EQ(shape.classes, 9);
 }
 
-/// What the catalogue states of a set is what its files have.
+/// The shape that the catalogue states for a set is the shape of its files.
 TEST(RealShapes, AreThoseOfTheFiles) {
   const char* named = std::getenv("TRIREME_DATA");
   const std::filesystem::path root = named && *named ? named : TRIREME_TEST_REAL_DATA;

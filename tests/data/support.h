@@ -1,4 +1,4 @@
-// Shared by the tests of this room: a folder that disappears, files made by hand, the message of an expected error.
+// For tests of data: a folder that is removed at the end, files written by hand, the message of an expected error.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// Sets or removes an environment variable and puts it back.
+/// Sets or removes an environment variable; the destructor restores it.
 class ScopedVariable {
  public:
   ScopedVariable(const char* name, const std::optional<std::string>& value) : name_(name) {
@@ -61,7 +61,7 @@ inline std::string read_text(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Gzip through zlib's file interface, which the code under test does not use.
+/// Writes a gzip file through zlib's file interface, which the code under test does not use.
 inline void write_gzip(const std::filesystem::path& file, const std::string& bytes) {
   gzFile out = gzopen(file.c_str(), "wb9");
   gzwrite(out, bytes.data(), static_cast<unsigned>(bytes.size()));
@@ -80,7 +80,8 @@ inline std::string idx_labels(const std::string& labels) {
   return big_endian(0x801) + big_endian(static_cast<uint32_t>(labels.size())) + labels;
 }
 
-/// One message line of the Error that `act` throws; fails the test when it throws none or blames another party.
+/// Returns the one-line message of the Error that `act` throws. The test fails if `act` throws none, or the error has
+/// another blame.
 template <class Act>
 std::string error_of(Act act, Blame blame = Blame::user) {
   try {

@@ -41,7 +41,8 @@ TEST(Numbers, AreWholeFiniteDecimals) {
 }
 
 TEST(TableEncoder, StandardisesNumbersAndMarksFilledOnes) {
-  // 1, 2, 6 have the median 2; with it filled in: mean 2.75, squares 3.0625 + 2 * 0.5625 + 10.5625 = 14.75
+  // The median of 1, 2, 6 is 2. With 2 filled in, the mean is 2.75 and the squares add up to 3.0625 + 2 * 0.5625 +
+  // 10.5625 = 14.75.
   const CsvTable train = parse_csv("x,same,y\n1,7,10\n2,7,20\n?,7,30\n6,7,40\n", "t.csv");
   const TableEncoder encoder = learn(train);
   EXPECT_THAT(encoder.feature_names(), ElementsAre("x", "x missing", "same"));
@@ -107,7 +108,7 @@ TEST(TableEncoder, RefusesTablesThatCannotBeLearnedFrom) {
   EXPECT_THAT(error_of([&] { learn(parse_csv(many, "t.csv")); }), HasSubstr("more than 1000 different values"));
 }
 
-/// Ten rows of which the column has nine numbers and, in line 7, something else.
+/// Ten rows with nine numbers in the column and `value` in line 7.
 std::string nine_numbers_and(const std::string& value) {
   std::string text = "x,y\n";
   for (int row = 0; row < 10; ++row)
@@ -244,7 +245,7 @@ TEST(RealTables, CaliforniaHousing) {
   }
   const auto filled = [](const TensorDataset& set) { return set.data().select(1, 5).sum().item<double>(); };
   EXPECT_EQ(filled(train) + filled(test), 207);
-  // the mean over all rows is 206855.816909 dollars (awk)
+  // The mean over all rows is 206855.816909 dollars (from awk).
   const at::Tensor prices = at::cat({train.target(), test.target()}).to(at::kDouble);
   EXPECT_NEAR(prices.mean().item<double>(), 2.06855816909, 1e-6);
   EXPECT_TRUE(at::equal(at::cat({train.data(), test.data()}).slice(1, 9, 14).sum(1), at::ones({20640})));
@@ -257,10 +258,10 @@ TEST(RealTables, Adult) {
   EXPECT_EQ(task.train->size(), 32561);
   EXPECT_EQ(task.test->size(), 16281);
   EXPECT_EQ(task.train->classes(), 2);
-  // 7841 and 3846 incomes are above 50,000 (grep -c)
+  // 7841 and 3846 incomes are above 50,000 (from grep -c).
   EXPECT_EQ(dynamic_cast<const TensorDataset&>(*task.train).target().sum().item<int64_t>(), 7841);
   EXPECT_EQ(dynamic_cast<const TensorDataset&>(*task.test).target().sum().item<int64_t>(), 3846);
-  // 6 numbers, 99 values of 8 columns, 3 columns with missing ones
+  // 6 numbers, 99 values of 8 columns, and a mark for each of 3 columns with missing values.
   EXPECT_EQ(task.train->sample_shape(), Shape{108});
 }
 

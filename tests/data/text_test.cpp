@@ -30,7 +30,7 @@ std::vector<int32_t> counting(int64_t n) {
 
 TEST(TextStream, TargetsAreTheTokensOneFurtherOn) {
   TextStream text(counting(12), 12, 3);
-  EXPECT_EQ(text.size(), 3);  // token 11 alone makes no window, and 9 to 11 lack a target
+  EXPECT_EQ(text.size(), 3);  // token 11 alone fills no window, and 9 to 11 lack a target
   Samples samples = text.get(std::vector<int64_t>{2, 0}, {});
   EXPECT_EQ(samples.data.scalar_type(), at::kLong);
   EXPECT_TRUE(at::equal(samples.data, at::tensor({6, 7, 8, 0, 1, 2}, at::kLong).view({2, 3})));
@@ -118,7 +118,7 @@ TEST(GeneratedText, DependsOnSeedAndSplitAndIsAPrefixOfALongerOne) {
   for (int32_t token : text) ASSERT_TRUE(token >= 0 && token < kTextVocabulary);
 }
 
-/// Entropy of the next token in nats, by counting. `before` returns the known part of the past.
+/// Entropy of the next token in nats, from counts. `before` returns the part of the past that is known.
 template <class Key, class Before>
 double entropy(const std::vector<int32_t>& text, Before before) {
   std::map<Key, std::map<int32_t, double>> counts;
@@ -140,7 +140,7 @@ TEST(GeneratedText, RewardsMemory) {
   const double two = entropy<Pair>(text, [&](size_t i) { return Pair{i > 1 ? text[i - 2] : -1, text[i - 1]}; });
   EXPECT_GT(blind, 3.8);
   EXPECT_LT(blind, std::log(double(kTextVocabulary)));
-  EXPECT_LT(last, 2.7);  // four topics of four successors
+  EXPECT_LT(last, 2.7);  // four topics with four successors each
   EXPECT_LT(two, last - 0.5) << "two tokens tell more of the topic than one";
   EXPECT_GT(two, 1.2);
   std::set<Pair> seen;

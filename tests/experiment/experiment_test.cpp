@@ -217,7 +217,7 @@ TEST_F(ExperimentFile, SpeedsFollowThreads) {
   EXPECT_EQ(cluster_of(e, 2).devices[0].speed, 2);
   EXPECT_EQ(cluster_of(e, 2).devices[1].speed, 1);
   EXPECT_EQ(cluster_of(e, 1).size(), 1);
-  e = read("device_threads = [2]");  // a list is one number per worker, however short
+  e = read("device_threads = [2]");  // a list, even of length one, has one number per worker
   expect_error(Blame::user, {file_.string(), "device_threads: lists 1 of 2 devices"}, [&] { threads_of(e, 2); });
   e = read("device_threads = 3");
   EXPECT_EQ(threads_of(e, 2), (std::vector<int>{3, 3}));
@@ -263,7 +263,7 @@ TEST_F(ExperimentFile, TablesOfDataAndTranslation) {
   }
 }
 
-/// Data of any task, only to be asked about themselves.
+/// A data set without samples; tests only ask for its task and shape.
 class EmptySet final : public Dataset {
  public:
   EmptySet(LearningTask task, int64_t vocabulary) : task_(task), vocabulary_(vocabulary) {}

@@ -72,7 +72,7 @@ TEST(Schedule, WarmUpLeadsIntoEveryKind) {
   }
 }
 
-/// Goyal et al. 2017: k times the batch, k times the rate, at every step.
+/// Goyal et al. 2017: with k times the batch the rate is k times as large at every step.
 TEST(Schedule, ScalesWithTheBatch) {
   for (const char* schedule : {"", "\nschedule = \"cosine\"\nminimum_learning_rate = 0.02\nwarmup = \"1 epochs\""}) {
     const std::string text = std::string("learning_rate = 0.1") + schedule;
@@ -163,7 +163,7 @@ TEST(Steps, OfALength) {
   EXPECT_EQ(steps_of({0.25, Length::Unit::epochs}, 10), 3);   // rounded
   EXPECT_EQ(steps_of({0.001, Length::Unit::epochs}, 10), 1);  // at least one
   EXPECT_EQ(steps_of({5, Length::Unit::steps}, 7), 5);
-  EXPECT_GT(steps_of({1e300, Length::Unit::steps}, 7), int64_t{1} << 60);  // never, and not 1
+  EXPECT_GT(steps_of({1e300, Length::Unit::steps}, 7), int64_t{1} << 60);  // practically never; must not become 1
   EXPECT_GT(steps_of({1e18, Length::Unit::epochs}, 1000), int64_t{1} << 60);
 }
 

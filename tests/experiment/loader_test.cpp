@@ -1,5 +1,5 @@
-// Batches loaded ahead: what they hold does not depend on the thread that loads them, errors reach the workers, and
-// nothing stays behind.
+// Batches loaded ahead: their content does not depend on the loading thread, errors reach the workers, and no thread is
+// left behind.
 #include "experiment/loader.h"
 
 #include <ATen/ATen.h>
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// Samples that say which draw of which index they are; as slow, or as broken, as asked. Counts what is going on.
+/// Samples that encode their index and draw. They can be slow or broken. Counts the loaded samples and the threads.
 class Recorded final : public Dataset {
  public:
   int64_t size() const override { return 1000; }
@@ -44,7 +44,7 @@ class Recorded final : public Dataset {
   mutable std::set<std::thread::id> threads;
 };
 
-constexpr int64_t kBatches = 12, kBatch = 41;  // no multiple of what a thread loads at a time
+constexpr int64_t kBatches = 12, kBatch = 41;  // not a multiple of the samples that a thread loads at once
 
 class Loading : public ::testing::Test {
  protected:
@@ -58,7 +58,7 @@ class Loading : public ::testing::Test {
   }
   static std::string never() { return ""; }
 
-  /// What a worker gets of all batches, in three parts each.
+  /// All batches that a worker gets, each in three parts.
   static std::vector<at::Tensor> read_all(Loader& loader, int reader) {
     std::vector<at::Tensor> all;
     for (int64_t k = 0; k < kBatches; ++k) {
@@ -116,7 +116,7 @@ TEST_F(Loading, ReadsEverySampleOnce) {
   EXPECT_EQ(set->loaded, (kBatches - 1) * kBatch + 5);
 }
 
-/// Waits until that much is loaded, and then whether more will be.
+/// Waits until `expected` samples are loaded, then a moment longer to see whether more follow.
 int64_t settled(const std::atomic<int64_t>& count, int64_t expected) {
   for (int i = 0; i < 2000 && count < expected; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -138,7 +138,7 @@ TEST_F(Loading, IsAheadByAsMuchAsMemoryAllows) {
 }
 
 TEST_F(Loading, WhatCannotBeLoadedEndsTheRunWithItsMessage) {
-  set->broken = random_permutation(1000, 3)[20];  // in the fourth batch
+  set->broken = random_permutation(1000, 3)[20];  // an index of the fourth batch
   for (int threads : {0, 1, 3}) {
     Loader loader(plan(), {.threads = threads, .readers = 2}, never);
     for (int reader : {0, 1}) {
@@ -207,12 +207,12 @@ TEST_F(Loading, SamplesAreChargedToTheWorkerThatReadsThem) {
     const int64_t before = memory_use(3).total();
     auto tensors = batch.load({0, 10});
     EXPECT_GE(memory_use(3).total() - before, 10 * (3 * 2 * 2 * 4 + 8));
-    tensors[0].zero_();  // its own
+    tensors[0].zero_();  // changes only this worker's copy
     EXPECT_NE(batch.load({0, 10})[0].abs().sum().item<double>(), 0);
   }
 }
 
-/// What a process of several reads of each batch: the middle, here.
+/// A process of several reads a part of each batch; here the middle.
 TEST_F(Loading, OnlyNeededBatchesAreLoadedAhead) {
   const auto wanted = [](int64_t samples) { return std::vector<Range>{{samples / 2, samples / 2 + 1}}; };
   Loader loader(plan(), {.threads = 2, .readers = 1, .wanted = wanted}, never);

@@ -1,8 +1,8 @@
-// A backend: "folder", processes of one machine that communicate through files of a folder (FOLDER_BACKEND), which must
-// be new for each run. An example of a Transport: slow.
+// A backend: "folder". Processes of one machine communicate through files of a folder (FOLDER_BACKEND), which must be
+// new for each run. It only shows how to write a Transport and is slow.
 //
-// A message is the file "FROM-TO-TAG-NUMBER", written under another name and then renamed, so that it is there whole or
-// not at all; its receiver removes it. A key is the file "key-NAME".
+// A message is the file "FROM-TO-TAG-NUMBER". It is written under another name and then renamed, so that a reader never
+// sees half of it; the receiver removes it. A key is the file "key-NAME".
 #include <ATen/ATen.h>
 #include <trireme/backend.h>
 #include <trireme/error.h>
@@ -43,7 +43,7 @@ std::optional<std::string> read_whole(const fs::path& file) {
   return std::move(text).str();
 }
 
-/// The file is written before this exists.
+/// The file is already written when this object is made.
 class Sent final : public Transfer {
  public:
   bool wait(std::chrono::milliseconds) override { return !cancelled_.exchange(false); }
@@ -101,7 +101,7 @@ class FolderTransport final : public Transport {
   const fs::path folder_;
   const int rank_;
   std::mutex mutex_;
-  std::map<std::string, int64_t> numbers_;  // messages so far, by sender, receiver and tag
+  std::map<std::string, int64_t> numbers_;  // number of messages by sender, receiver and tag
 };
 
 class FolderKeys final : public KeyStore {
@@ -111,7 +111,7 @@ class FolderKeys final : public KeyStore {
   void publish(const std::string& key, const std::string& value) override {
     const fs::path written = folder_ / ("value-" + std::to_string(::getpid()) + "-" + std::to_string(++number_));
     write_whole(written, value.data(), value.size());
-    std::error_code exists;  // the first value stays: a hard link is made only where there is none of that name
+    std::error_code exists;  // if the key exists, its value stays: no hard link is made
     fs::create_hard_link(written, file_of(key), exists);
     fs::remove(written);
   }

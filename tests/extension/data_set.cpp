@@ -1,4 +1,4 @@
-// A data set: "rings", generated points in rings around the origin; the class is the ring.
+// A data set: "rings", generated points in rings around the origin; the class is the number of the ring.
 #include <ATen/ATen.h>
 #include <trireme/dataset.h>
 #include <trireme/error.h>

@@ -1,5 +1,5 @@
 // A layer: "swish", x * sigmoid(beta x) with a trained beta per feature (Ramachandran, Zoph, Le, "Searching for
-// activation functions", 2017). Its backward is libtorch's autograd.
+// activation functions", 2017). libtorch's autograd computes its backward.
 #include <ATen/ATen.h>
 #include <trireme/error.h>
 #include <trireme/layers/autograd_layer.h>
@@ -25,7 +25,7 @@ class Swish final : public AutogradLayer {
     return inputs[0];
   }
 
-  /// Replicated, or by features: each worker has a share of them and of beta.
+  /// Replicated, or split by features: then each worker has a share of the features and of beta.
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override {
     std::vector<ShardingOption> options{{.name = "replicate",
                                          .inputs = {Placement::replicate()},

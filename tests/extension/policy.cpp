@@ -1,4 +1,4 @@
-// An update policy: "mean-every,steps=K", replicas average their weights every K steps and at the end.
+// An update policy: "mean-every,steps=K". Replicas average their weights every K steps and at the end.
 #include <trireme/config.h>
 #include <trireme/policy.h>
 

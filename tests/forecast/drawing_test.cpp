@@ -17,7 +17,7 @@ TEST(Drawing, HoldsTheWholeOfAShortSchedule) {
   for (const nlohmann::json& row : drawing.at("rows")) EXPECT_EQ(row.at("boxes").size(), 6u);
 }
 
-/// GPipe of two stages and three micro-batches: forwards begin at 0 1 2 and 1 2 3, backwards at 6 8 10 and 4 6 8.
+/// GPipe with two stages and three micro-batches: forwards begin at 0 1 2 and 1 2 3, backwards at 6 8 10 and 4 6 8.
 TEST(Drawing, LeavesOutWhatBeginsLate) {
   const HandMade made = pipeline({gpipe_order(3), gpipe_order(3)});
   const nlohmann::json drawing = short_drawing(made.program, made.model, 8);

@@ -1,4 +1,4 @@
-// What the search for the best plan promises of the devices' memory, for random models and limits.
+// The search for the best plan keeps the devices' memory limits, for random models and limits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kLimits = 12;
 
-/// A model with its costs on some devices.
+/// A random model and its costs on a number of devices.
 class Case {
  public:
   Case(uint64_t seed, int devices) : random_(seed), seed_(seed), model_(make()) {
@@ -49,7 +49,7 @@ class Case {
     return find_best_plan(experiment_, model_, devices(memory), {.objective = objective, .limit = {}, .tolerance = 0});
   }
 
-  /// What `simulate` shows of a plan.
+  /// What `simulate` shows for a plan.
   RunResult shown(const Plan& plan, int64_t memory) {
     return predict(experiment_, model_, plan, devices(memory).source_of(device_numbers(0, plan.devices)));
   }
@@ -101,7 +101,7 @@ class Case {
   std::map<size_t, CostSource> parts_;
 };
 
-/// Limits from below the least memory to above what the fastest plan needs.
+/// Limits from below the least possible memory to above the need of the fastest plan.
 std::vector<int64_t> limits_of(Case& of) {
   const BestPlan free = of.best(0), least = of.best(0, Objective::memory);
   const double low = 0.7 * double(least.finalists.front().peak_memory);
@@ -163,7 +163,7 @@ TEST(MemoryLimit, TheErrorSaysWhatWouldFitAndThatFits) {
   EXPECT_TRUE(of.best(least).finalists.front().fits_simulated);
 }
 
-/// The device of a plan that needs the greatest share of its memory.
+/// The device that needs the greatest share of its memory.
 MemoryNeed tightest_of(const RunResult& shown, const std::vector<int64_t>& limits) {
   MemoryNeed tightest;
   for (size_t i = 0; i < shown.memory.size(); ++i) {

@@ -1,7 +1,7 @@
 #include "data/images/cifar.h"
 #include "fuzz_input.h"
 
-/// The first byte chooses the set, the rest is the file.
+/// The first byte chooses the set, the other bytes are the file.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static const trireme::CifarFormat one_label{"cifar10", "CIFAR-10", 10, 0},

@@ -2,7 +2,7 @@
 #include "data/images/coco/coco_masks.h"
 #include "fuzz_input.h"
 
-/// The text of an instances file. Small masks are painted too.
+/// The input is the text of an instances file. Small masks are painted too.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int64_t kLargestMask = 1 << 16;
   const std::string_view text(reinterpret_cast<const char*>(data), size);

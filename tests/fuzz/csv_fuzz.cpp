@@ -7,7 +7,7 @@ namespace {
 
 using trireme::CsvTable;
 
-/// Asks for everything that a table has to say, and encodes it by its own rows.
+/// Reads every field of a table and encodes the table by its own rows.
 void use(const CsvTable& table, trireme::OnError on_error) {
   size_t bytes = 0;
   for (int64_t row = 0; row < table.rows(); ++row)
@@ -24,7 +24,7 @@ void use(const CsvTable& table, trireme::OnError on_error) {
 
 }  // namespace
 
-/// The first byte chooses the options, the rest is the table.
+/// The first byte chooses the options, the other bytes are the table.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const trireme::CsvOptions options{.separator = data[0] & 1 ? ';' : ',',

@@ -1,4 +1,4 @@
-// What all fuzz targets share: the input as a file, and what a reader may do with a bad one.
+// Shared by all fuzz targets: the input as a file, and the check of errors for bad input.
 #pragma once
 
 #include <sys/mman.h>
@@ -16,7 +16,7 @@
 
 namespace trireme::fuzz {
 
-/// A file in memory, written anew for each input; readers open it by its path.
+/// A file in memory that is rewritten for each input; readers open it by its path.
 class InputFile {
  public:
   InputFile()
@@ -38,8 +38,8 @@ class InputFile {
   std::filesystem::path path_;
 };
 
-/// Runs `read`. An error in one line, of that blame, is what a bad input should give; anything else that is thrown ends
-/// the fuzzer, which keeps the input.
+/// Runs `read`. Bad input must give a one-line Error with this blame. Any other exception ends the fuzzer, which keeps
+/// the input.
 template <class Function>
 void expect_success_or_error(Blame blame, Function&& read) {
   try {
@@ -51,7 +51,7 @@ void expect_success_or_error(Blame blame, Function&& read) {
   }
 }
 
-/// Of a reader of files.
+/// For readers of files: bad input is the user's error.
 template <class Function>
 void expect_success_or_user_error(Function&& read) {
   expect_success_or_error(Blame::user, std::forward<Function>(read));

@@ -1,7 +1,7 @@
 #include "data/images/idx.h"
 #include "fuzz_input.h"
 
-/// The first byte chooses labels or images, the rest is the file, gzipped or plain.
+/// The first byte chooses labels or images, the other bytes are the file, gzipped or plain.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const int dims = data[0] % 2 == 0 ? 1 : 3;

@@ -1,7 +1,7 @@
 #include "data/images/image_file.h"
 #include "fuzz_input.h"
 
-/// A JPEG or PNG file, decoded in every way. Sizes that only cost time are left out.
+/// The input is a JPEG or PNG file, decoded in every way. Large sizes are left out, as they only take time.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int64_t kLargestImage = 1 << 16;
   const trireme::Bytes bytes(data, size);

@@ -1,4 +1,4 @@
-// The pickle of an archive that has one small storage and the code of one class.
+// The input is the pickle of an archive with one small storage and the code of one class.
 #include <caffe2/serialize/inline_container.h>
 
 #include <string>
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   trireme::fuzz::expect_success_or_user_error([&] {
     const trireme::Weights weights =
         trireme::read_state_dict(file.write(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
-    // every element must lie in the file's memory; expanded tensors claim more elements than they have memory
+    // Every element must lie in the file's memory. Expanded tensors are left out: they have more elements than memory.
     for (const auto& [name, tensor] : weights.tensors)
       if (tensor.numel() <= int64_t(size)) (void)tensor.clone();
   });

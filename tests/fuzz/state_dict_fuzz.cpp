@@ -1,5 +1,5 @@
-// Whole PyTorch archives: libtorch's zip reader and what we make of it. Checksums are taken out, as if the writer had
-// left them out: mutations of records get through.
+// Whole PyTorch archives: libtorch's zip reader and our reader of its records. Checksums are cleared, so that mutated
+// records are read.
 #include <algorithm>
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr size_t kChecksum = 16, kChecksumSize = 4;  // within an entry of the directory
+constexpr size_t kChecksum = 16, kChecksumSize = 4;  // offset and size in a directory entry
 
 void clear_checksums(std::string& zip) {
   const std::string entry("PK\x01\x02");

@@ -1,4 +1,4 @@
-// Workload: what a program outside does with a model, its data and plans.
+// Workload: a program outside Trireme trains, verifies and predicts with its model, data and plans.
 #include "trireme/workload.h"
 #include "../base/expect_error.h"
 

@@ -1,5 +1,4 @@
-// Metrics of an evaluation against their definitions: the loss layers' sums, batch by batch, on one side, all samples
-// on the other.
+// Metrics of an evaluation, summed batch by batch by the loss layers, compared with their definitions over all samples.
 #include "metrics/metrics.h"
 
 #include <ATen/ATen.h>
@@ -24,7 +23,7 @@ class Metrics : public ::testing::Test {
  protected:
   Metrics() { at::manual_seed(seed_); }
 
-  /// Gives the samples to the loss in batches of three, as an evaluation does.
+  /// Gives the samples to the loss in batches of three, like an evaluation.
   EvaluationSums sums_of(const Layer& loss, const at::Tensor& output, const at::Tensor& target) {
     EvaluationSums sums;
     for (int64_t first = 0; first < output.size(0); first += 3) {
@@ -79,10 +78,10 @@ TEST_F(Metrics, FiveLargestOfManyClasses) {
 
 TEST_F(Metrics, Segmentation) {
   SCOPED_TRACE(fmt::format("seed {}", seed_));
-  constexpr int64_t kClasses = 5, kAbsent = 4;  // neither labelled nor predicted
+  constexpr int64_t kClasses = 5, kAbsent = 4;  // class 4 is neither a label nor a prediction
   at::Tensor logits = at::randn({7, kClasses, 6, 4});
   logits.select(1, kAbsent).fill_(-100);
-  const at::Tensor labels = at::randint(-1, kAbsent, {7, 6, 4}, at::kLong);  // -1 does not count
+  const at::Tensor labels = at::randint(-1, kAbsent, {7, 6, 4}, at::kLong);  // -1: an ignored pixel
   const auto metrics =
       evaluation_metrics(LearningTask::segmentation, sums_of(PixelCrossEntropy("loss"), logits, labels));
   const at::Tensor counted = labels.ge(0), predicted = logits.argmax(1);
@@ -131,7 +130,7 @@ TEST_F(Metrics, TranslationCountsTokensAndNoPadding) {
   const at::Tensor counted = labels.ne(kPadding),
                    logarithms = at::_log_softmax(logits, 2, false).gather(2, labels.unsqueeze(2)).squeeze(2);
   const double expected = std::exp(-logarithms.masked_select(counted).mean().item<double>());
-  for (double smoothing : {0.0, 0.2}) {  // which is part of the loss, and not of the perplexity
+  for (double smoothing : {0.0, 0.2}) {  // smoothing changes the loss, not the perplexity
     const SoftmaxCrossEntropy loss("loss", {.ignore_index = kPadding, .label_smoothing = smoothing});
     const auto metrics = evaluation_metrics(LearningTask::translation, sums_of(loss, logits, labels));
     EXPECT_EQ(metrics.front().name, main_metric(LearningTask::translation));
@@ -157,7 +156,7 @@ TEST_F(Metrics, Regression) {
   EXPECT_TRUE(std::isnan(value(constant, "r2"))) << "there is nothing to explain";
 }
 
-/// Targets a million from zero with a deviation of 1, of which float32 keeps four bits after the point.
+/// Targets near a million with a deviation of 1: float32 keeps four bits after the point.
 TEST_F(Metrics, RegressionFarFromZero) {
   SCOPED_TRACE(fmt::format("seed {}", seed_));
   const at::Tensor target = (at::randn({3000, 1}) + 1e6), output = target + 0.5 * at::randn({3000, 1});

@@ -1,4 +1,4 @@
-// BLEU, AUC and beam search against hand-made counts, pairs and exhaustive search.
+// Compares BLEU, AUC and beam search with counts made by hand, with pairs and with exhaustive search.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(BleuTokens, FollowTheRulesOf13a) {
   EXPECT_TRUE(bleu_tokens(" ").empty());
 }
 
-/// Papineni et al. (2002), section 2: "the" is in a reference twice at most.
+/// Papineni et al. (2002), section 2: the references contain "the" at most twice.
 TEST(Bleu, ClipsCountsAsThePapersExample) {
   const Bleu bleu = corpus_bleu({"the the the the the the the"}, {"The cat is on the mat . the"});
   EXPECT_EQ(bleu.correct[0], 2);
@@ -54,7 +54,7 @@ TEST(Bleu, OfOneSentenceByHand) {
   EXPECT_NEAR(bleu.score, 100 * std::pow(6.0 / 7 * 4.0 / 6 * 2.0 / 5 * 1.0 / 4, 0.25), 1e-9);
 }
 
-/// The counts are added up before the quotients are taken; the penalty is of the whole corpus.
+/// The counts are summed before the division; the penalty is that of the whole corpus.
 TEST(Bleu, OfACorpusByHand) {
   const Bleu bleu = corpus_bleu({"a b c d", "x y"}, {"a b c d e f", "x z"});
   EXPECT_EQ(bleu.correct, (std::array<int64_t, 4>{5, 3, 2, 1}));
@@ -65,7 +65,7 @@ TEST(Bleu, OfACorpusByHand) {
   EXPECT_NEAR(bleu.score, 100 * std::exp(1 - 8.0 / 6) * std::pow(5.0 / 6 * 3.0 / 4, 0.25), 1e-9);
 }
 
-/// Orders without a match count as 1/2, 1/4 of one n-gram.
+/// An order without a match counts as 1/2 of an n-gram, the next one as 1/4.
 TEST(Bleu, SmoothsExponentially) {
   const Bleu bleu = corpus_bleu({"a b x c d"}, {"a b y c d"});
   EXPECT_EQ(bleu.correct, (std::array<int64_t, 4>{4, 2, 0, 0}));
@@ -119,7 +119,7 @@ TEST(Auc, KnowsItsLimits) {
 
 constexpr int64_t kVocabulary = 4, kBegin = 0, kEnd = 1;
 
-/// A language drawn at random: log-probabilities that depend on the whole prefix and on the sentence.
+/// A random language: log-probabilities that depend on the whole prefix and on the sentence.
 struct Language {
   explicit Language(uint64_t s) : seed(s) {}
   std::vector<double> after(int64_t sentence, const std::vector<int64_t>& prefix) const {
@@ -174,7 +174,7 @@ TEST(BeamSearch, WideEnoughFindsTheBestOfAll) {
     SCOPED_TRACE(fmt::format("seed {}, length penalty {}", seed, penalty));
     const Language language(seed);
     const BeamOptions options{
-        .beam = 200, .length_penalty = penalty, .begin = kBegin, .end = kEnd, .longest = 4};  // of 121 sentences
+        .beam = 200, .length_penalty = penalty, .begin = kBegin, .end = kEnd, .longest = 4};  // there are 121 sentences
     const auto found = beam_search(3, language.next(options.beam), options);
     for (int64_t sentence = 0; sentence < 3; ++sentence) {
       std::vector<int64_t> prefix, best;
@@ -204,7 +204,7 @@ TEST(BeamSearch, OfOneIsGreedy) {
   }
 }
 
-/// The likeliest first token has only unlikely successors: greedy search chooses it, a beam of two does not.
+/// The likeliest first token has only unlikely successors. Greedy search chooses it; a beam of two does not.
 TEST(BeamSearch, SeesFurtherThanGreedy) {
   const NextToken next = [](const at::Tensor& prefixes) {
     at::Tensor p = at::full({prefixes.size(0), kVocabulary}, 1e-6, at::kDouble);

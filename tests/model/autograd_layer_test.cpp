@@ -1,5 +1,5 @@
-// AutogradLayer: gradients of what a subclass computes, in and out of inference mode, on several threads; what it
-// keeps, how long.
+// AutogradLayer: gradients of a subclass's `compute`, inside and outside inference mode, on several threads; what it
+// keeps and how long.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kSamples = 4, kIn = 3, kOut = 5;
 constexpr double kTolerance = 1e-13;
 
-/// y = sin(a w^T) * b + a constant; the parameter "unused" plays no part, and the third input holds integers.
+/// y = sin(a w^T) * b + c, where input c holds integers. Parameter "unused" is not used.
 class Gated final : public AutogradLayer {
  public:
   using AutogradLayer::AutogradLayer;
@@ -59,7 +59,7 @@ struct Expected {
   at::Tensor output, a, b, weight;
 };
 
-/// By hand.
+/// Computed by hand.
 Expected by_hand(const Problem& p) {
   const at::Tensor product = at::matmul(p.inputs[0], p.parameters[0].t()),
                    inner = p.output_gradient * p.inputs[1] * product.cos();
@@ -82,11 +82,11 @@ void expect_equal(const Problem& p, TestCall& call, const at::Tensor& output, co
   EXPECT_EQ(call.gradients.at(1).abs().max().item<double>(), 0) << "the unused parameter";
 }
 
-/// Workers run in inference mode, other callers with autograd as it is or switched off.
+/// Runs in inference mode, and with autograd on and off.
 TEST(AutogradLayer, GradientsInEveryMode) {
   const Gated layer("layer");
   auto run = [&](bool training) {
-    const Problem p;  // drawn in the mode at hand: in inference mode its tensors are inference tensors
+    const Problem p;  // made in the current mode: in inference mode these are inference tensors
     TestCall call;
     p.fill(call);
     call.training = training;
@@ -150,7 +150,7 @@ TEST(AutogradLayer, RecomputedForwardsAndSeveralMicroBatches) {
   p.fill(second);
   layer.forward(first, p.inputs);
   layer.forward(second, p.inputs);
-  layer.forward(first, p.inputs);  // again: the first recording is gone
+  layer.forward(first, p.inputs);  // a second forward replaces the first recording
   layer.backward(second, p.output_gradient);
   const at::Tensor once = second.gradients.at(0).clone();
   layer.backward(first, p.output_gradient);
@@ -178,7 +178,7 @@ TEST(AutogradLayer, ThreadsShareALayerAndItsWeights) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// x * sigmoid(x) and its recording: x, sigmoid(x); the output itself is not kept.
+/// x * sigmoid(x). Its recording holds x and sigmoid(x), not the output.
 class Swish final : public AutogradLayer {
  public:
   using AutogradLayer::AutogradLayer;

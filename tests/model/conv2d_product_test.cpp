@@ -1,4 +1,4 @@
-// The matrix-product form of a convolution against libtorch's direct one, on random shapes.
+// Compares the matrix-product form of a convolution with libtorch's direct one, on random shapes.
 #include "model/layers/conv2d_product.h"
 
 #include <ATen/ATen.h>
@@ -26,13 +26,13 @@ Case random_case(std::mt19937& random) {
 
 at::Tensor layout(const at::Tensor& t) { return t.contiguous(at::MemoryFormat::ChannelsLast); }
 
-/// Everything against at::convolution and its backward; returns the largest difference.
+/// Compares the output and all gradients with at::convolution and its backward; returns the largest difference.
 double largest_difference(const Case& c, at::ScalarType type, bool accumulate) {
   auto options = at::TensorOptions().dtype(type);
   at::Tensor input = layout(at::randn({c.n, c.in, c.height, c.width}, options));
   at::Tensor weight = layout(at::randn({c.out, c.in, c.kernel_y, c.kernel_x}, options));
   at::Tensor bias = at::randn({c.out}, options);
-  // in contiguous order: oneDNN 2.6 overruns its memory on some of these shapes in channels_last order
+  // Contiguous order, because oneDNN 2.6 overruns its memory on some of these shapes in channels_last order.
   const at::Tensor plain_input = input.contiguous(), plain_weight = weight.contiguous();
   at::Tensor expected = at::convolution(plain_input, plain_weight, bias, {c.stride_y, c.stride_x},
                                         {c.padding_y, c.padding_x}, {1, 1}, false, {0, 0}, 1);
@@ -73,7 +73,7 @@ TEST(ConvolutionProduct, taps_that_only_see_padding_are_left_out_and_have_no_gra
   at::Tensor input = layout(at::randn({c.n, c.in, 1, 1})), weight = layout(at::randn({c.out, c.in, 3, 3}));
   ConvolutionProduct product(input, weight, 1, 1, 1);
   EXPECT_TRUE(product.pays());
-  // only the centre of the kernel lies on the single pixel
+  // Only the centre of the kernel lies on the single pixel.
   at::Tensor by_hand = at::einsum("nc,oc->no", {input.view({c.n, c.in}), weight.select(3, 1).select(2, 1)});
   EXPECT_LT((product.forward({}).view({c.n, c.out}) - by_hand).abs().max().item<double>(), 1e-5);
 }
@@ -90,7 +90,7 @@ TEST(ConvolutionProduct, bfloat16_agrees_with_float_within_its_rounding) {
     return ((a.to(at::kFloat) - b).abs().max() / b.abs().max()).item<double>();
   };
   EXPECT_LT(relative(product.forward({}), wide.forward({})), 0.01);
-  // nine products are rounded to bfloat16 before they are added
+  // Nine products are rounded to bfloat16 before they are added.
   EXPECT_LT(relative(product.input_gradient(narrow(gradient)), wide.input_gradient(wide_gradient)), 0.02);
 }
 

@@ -1,4 +1,4 @@
-// Batch norm's running statistics under micro-batches: once per mini-batch ("deferred"), and left alone while
+// Running statistics of batch norm with micro-batches: updated once per mini-batch ("deferred"), not changed by
 // recomputing.
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kChannels = 5;
 
-/// A layer's buffers and scratch, which outlive its calls.
+/// A layer's buffers and scratch memory, which live longer than its calls.
 struct Kept {
   std::vector<at::Tensor> buffers{at::zeros({kChannels}, at::kDouble), at::ones({kChannels}, at::kDouble)};
   at::Tensor scratch;
@@ -53,11 +53,12 @@ TEST(DeferredNorm, TakesInAMiniBatchAtOnce) {
     SCOPED_TRACE(micro_batches);
     Kept deferred, whole, local;
     for (uint64_t step = 0; step < 3; ++step) {
-      // unequal sizes; one of two is empty at times
+      // Unequal sizes; micro-batch 1 may be empty.
       std::vector<at::Tensor> parts;
       for (int k = 0; k < micro_batches; ++k) {
         const int64_t samples = std::uniform_int_distribution<int64_t>(k == 1 ? 0 : 1, 4)(random);
-        // a mean far from 0 that differs between micro-batches: sums of squares would lose it
+        // The mean is far from 0 and differs between micro-batches; an update from sums of squares would lose
+        // precision.
         parts.push_back(random_tensor({samples, kChannels, 3, 2}, seed + 10 * step + uint64_t(k)) * 0.5 + 3 * k);
       }
       const at::Tensor batch = channels_last(at::cat(parts, 0));
@@ -76,7 +77,7 @@ TEST(DeferredNorm, TakesInAMiniBatchAtOnce) {
       expect_near(deferred, whole);
       EXPECT_FALSE(deferred.scratch.defined()) << "nothing is kept between steps";
     }
-    // PyTorch's rule by itself: one step from the initial values
+    // One step from the initial values by PyTorch's rule.
     Kept once;
     const at::Tensor batch = random_tensor({4, kChannels, 3, 2}, seed);
     for (int k = 0; k < 2; ++k)
@@ -87,7 +88,7 @@ TEST(DeferredNorm, TakesInAMiniBatchAtOnce) {
   }
 }
 
-/// A step that was cut off leaves its sums behind; the next one starts afresh. Nothing but empty micro-batches changes
+/// An interrupted step leaves its sums behind; the next step must not use them. A step of empty micro-batches changes
 /// nothing.
 TEST(DeferredNorm, StartsAfreshWithEachStep) {
   const BatchNorm norm("norm", kChannels);
@@ -113,7 +114,7 @@ TEST(DeferredNorm, RecomputingLeavesStatisticsAlone) {
       inputs.push_back(random_tensor({2, kChannels, 3, 2}, uint64_t(k)));
       outputs.push_back(forward(norm, kept, inputs.back(), {scope, k, 3}));
       forward(norm, plain, inputs.back(), {scope, k, 3});
-      // 1F1B computes an earlier micro-batch again while later ones are still to come
+      // 1F1B recomputes an earlier micro-batch before the forwards of later ones.
       const size_t again = size_t(k / 2);
       EXPECT_TRUE(at::equal(forward(norm, kept, inputs[again], {scope, int(again), 3, true}), outputs[again]));
     }

@@ -1,4 +1,4 @@
-// Every layer's backward against central differences of its forward, in double.
+// Compares every layer's backward with central differences of its forward, in double.
 #include <gtest/gtest.h>
 
 #include "layer_cases.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kSeed = 11;
 constexpr double kStep = 1e-5, kTolerance = 1e-7;
-constexpr int64_t kPaddingRow = 5;  // of the case "embedding_padding"
+constexpr int64_t kPaddingRow = 5;  // in the case "embedding_padding"
 
 class Gradient : public ::testing::TestWithParam<LayerCase> {};
 
@@ -62,7 +62,7 @@ TEST_P(Gradient, EqualsDifferences) {
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor expected_gradient = differences(parameters[i], evaluate);
-    if (c.name == "embedding_padding") expected_gradient[kPaddingRow].zero_();  // the row is held
+    if (c.name == "embedding_padding") expected_gradient[kPaddingRow].zero_();  // this row is not trained
     EXPECT_LT((call.gradients.at(int(i)) - expected_gradient).abs().max().item<double>(), kTolerance)
         << "parameter " << i;
   }
@@ -131,7 +131,7 @@ TEST_P(Gradient, LowPrecisionFollowsDouble) {
     for (size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i].defined()) {
         EXPECT_EQ(gradients[i].scalar_type(), type);
-        // a ReLU near zero may open in one precision only: compare in the mean
+        // A ReLU near zero may be positive in one precision only, so compare means.
         at::Tensor error = (gradients[i].to(at::kDouble) - expected_gradients[i]).abs().mean();
         EXPECT_LT(error.item<double>(), tolerance * expected_gradients[i].abs().mean().item<double>())
             << c10::toString(type);

@@ -1,4 +1,4 @@
-// One small instance of every layer, for the tests that hold for all of them.
+// One small instance of every layer, for tests that hold for all layers.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct LayerCase {
   int64_t tokens = 0;         ///< > 0: the last input holds integers below this
 
   bool is_integer(size_t input) const { return integers_below(input) > 0; }
-  /// 0 where the input holds numbers.
+  /// 0 if the input holds real numbers.
   int64_t integers_below(size_t input) const {
     if (input == 0) return indices;
     if (tokens > 0 && input + 1 == inputs.size()) return tokens;
@@ -30,12 +30,12 @@ struct LayerCase {
 
 /// Channel counts divide by 4 so that every option exists at degrees 2 and 4.
 std::vector<LayerCase> layer_cases();
-/// Those of layer_cases() that transformers are made of, that work on images, on sequences, and losses.
+/// Groups of layer_cases(): layers of transformers, layers for images, layers for sequences, losses.
 std::vector<LayerCase> transformer_cases();
 std::vector<LayerCase> vision_cases();
 std::vector<LayerCase> sequence_cases();
 std::vector<LayerCase> loss_cases();
-/// Of layer_cases(). Errors: std::logic_error when there is none of that name.
+/// The case of layer_cases() with this name. Errors: std::logic_error if there is none.
 LayerCase case_named(const std::string& name);
 
 constexpr int64_t kBatch = 3;

@@ -1,4 +1,4 @@
-// Layers on images, on sequences and losses against libtorch's own operators and autograd.
+// Compares layers on images, layers on sequences and losses with libtorch's operators and autograd.
 #include <cmath>
 #include <set>
 
@@ -49,7 +49,7 @@ at::Tensor unpool(Tensors x, int64_t window_height, int64_t window_width, int64_
   return at::max_unpool2d(x[0].contiguous(), (rows * width + columns).contiguous(), {height, width});
 }
 
-/// As SampledSoftmax's header says it, class by class; seed and step are those of fill_call.
+/// By the definition in SampledSoftmax's header, class by class; seed and step are those of fill_call.
 at::Tensor sampled_softmax(Tensors x, Tensors p, int64_t classes, size_t samples) {
   const Philox random(random_key(5, "layer:sampled_softmax"));
   const double range = std::log(double(classes + 1));
@@ -73,7 +73,7 @@ at::Tensor sampled_softmax(Tensors x, Tensors p, int64_t classes, size_t samples
   return at::stack(losses).view({x[0].size(0), -1}).mean(1);
 }
 
-/// [n, t, parts, out] of weight [parts * out, in], as PyTorch keeps it.
+/// The result [n, t, parts, out] for a weight [parts * out, in], as in PyTorch.
 at::Tensor linear_parts(Tensors x, const at::Tensor& weight, const at::Tensor& bias, int64_t parts) {
   const at::Tensor y = at::linear(x[0], weight, bias);
   Shape shape = y.sizes().vec();
@@ -90,7 +90,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return at::einsum("nhts,nhsd->nthd", {at::softmax(scores, -1), split(v)}).reshape(q.sizes());
 }
 
-/// Query by query, over the keys up to it.
+/// One query at a time, over the keys up to it.
 at::Tensor fused_causal_attention(Tensors x, Tensors) {
   const int64_t t = x[0].size(1);
   const at::Tensor q = x[0].select(2, 0), k = x[0].select(2, 1), v = x[0].select(2, 2);
@@ -109,7 +109,7 @@ at::Tensor fused_causal_attention(Tensors x, Tensors) {
   return at::cat(samples);
 }
 
-/// ATen's LSTM over PyTorch's matrices, from zeros.
+/// ATen's LSTM with PyTorch's matrices; its state begins with zeros.
 at::Tensor lstm(Tensors x, Tensors p, bool reverse) {
   const bool projects = p.size() == 5;
   std::vector<at::Tensor> matrices;

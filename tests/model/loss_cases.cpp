@@ -1,4 +1,4 @@
-// Cases of losses, beyond those of layer_cases.cpp and transformer_cases.cpp.
+// Cases of losses that layer_cases.cpp and transformer_cases.cpp do not have.
 #include "layer_cases.h"
 #include "trireme/layers/mean_squared_error.h"
 #include "trireme/layers/pixel_cross_entropy.h"

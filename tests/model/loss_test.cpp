@@ -1,4 +1,4 @@
-// Losses: what they report, ignored labels, evaluation, wrong use. Values and gradients are in layers_oracle_test.cpp.
+// Losses: reported metrics, ignored labels, evaluation, wrong use. Values and gradients are in layers_oracle_test.cpp.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -109,7 +109,7 @@ TEST(WeightedSum, EvaluationHasWeightsOfItsOwn) {
   EXPECT_DOUBLE_EQ(loss.forward(call, losses)[0].item<double>(), 3);
 }
 
-/// Logits [4, 8] whose order by size in sample i begins with classes i, i + 1, i + 2, ...
+/// Logits [4, 8]; in sample i the largest are those of classes i, i + 1, i + 2, ...
 at::Tensor ordered_logits() {
   at::Tensor logits = at::empty({4, 8}, at::kDouble);
   for (int64_t i = 0; i < 4; ++i)
@@ -118,7 +118,7 @@ at::Tensor ordered_logits() {
 }
 
 TEST(SoftmaxCrossEntropy, CountsTheLabelAmongTheLargestFive) {
-  const at::Tensor labels = at::tensor({0, 5, 7, 0}, at::kLong);  // ranks 0, 4, 5, 5
+  const at::Tensor labels = at::tensor({0, 5, 7, 0}, at::kLong);  // positions 0, 4, 5, 5 in the order
   TestCall call;
   SoftmaxCrossEntropy("loss").forward(call, std::vector{ordered_logits(), labels});
   EXPECT_EQ(call.metrics, (std::map<std::string, double>{{"correct", 1}, {"top5", 2}}));
@@ -134,14 +134,14 @@ TEST(SoftmaxCrossEntropy, CountsTheLabelAmongTheLargestFive) {
   EXPECT_TRUE(silent.metrics.empty());
 }
 
-/// Where a worker's maximum loses a NaN too.
+/// The maximum of a worker must not lose a NaN either.
 TEST(SoftmaxCrossEntropy, NothingIsRightWhereLogitsAreNaN) {
   const double nan = std::nan("");
   const at::Tensor labels = at::tensor({0, 0, 5, 3}, at::kLong);
   at::Tensor logits = ordered_logits();
   logits[0].fill_(nan);
-  logits[1][0] = nan;  // the label's own
-  logits[2][1] = nan;  // of another class: the label is second now
+  logits[1][0] = nan;  // the logit of the label
+  logits[2][1] = nan;  // another class: now the label is second
   logits[3][3] = 1;
   const SoftmaxCrossEntropy loss("loss");
   const auto options = loss.sharding_options(std::vector<Shape>{{8}, {}}, 4);
@@ -190,7 +190,7 @@ TEST(SoftmaxCrossEntropy, TokensCountAlikeOverAllPositions) {
   }
 }
 
-/// Labels mixed of two classes each, whole, by classes and by positions.
+/// Labels that mix two classes each; whole, split by classes and split by positions.
 TEST(SoftmaxCrossEntropy, SharesOfLabelsEqualATensOnEveryPlan) {
   for (double smoothing : {0.0, 0.1}) {
     SCOPED_TRACE(smoothing);
@@ -304,7 +304,8 @@ TEST(SampledSoftmax, TheSampleChangesWithStepAndSeedOnly) {
   EXPECT_FALSE(at::equal(drawn(2, 1, 0), usual));
 }
 
-/// How often each class is drawn, against sampling by inversion of the distribution function with another generator.
+/// Compares how often each class is drawn with sampling by inversion of the distribution function with another
+/// generator.
 TEST(SampledSoftmax, DrawsAsTheLogUniformDistributionDoes) {
   constexpr int64_t kClasses = 30;
   constexpr size_t kSamples = 6;

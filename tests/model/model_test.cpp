@@ -153,14 +153,14 @@ TEST(BlockOf, IsTheRepeatedPieceOfANetwork) {
       {"inception3a.branch2.0.conv", "inception3a"},
       {"Mixed_5b.branch3x3dbl_1.conv", "Mixed_5b"},  // Inception-V3
       {"down.0.conv1", "down.0"},                    // U-Net
-      {"features.conv0", "features"},                // DenseNet, from here on
+      {"features.conv0", "features"},                // this and the next: DenseNet
       {"features.denseblock1.denselayer12.conv1", "features.denseblock1.denselayer12"},
       {"features.transition2.norm", "features.transition2"},
       {"encoder.layers.encoder_layer_0.ln_1", "encoder.layers.encoder_layer_0"},  // ViT
       {"encoder.layers.encoder_layer_11.mlp.0", "encoder.layers.encoder_layer_11"},
       {"encoder.ln", "encoder"},
       {"trunk.stage2.norm.scale", "trunk.stage2"},
-      {"net.layer1", "net"},  // a layer is no piece of several
+      {"net.layer1", "net"},  // a single layer is not a repeated piece
       {"net.player.conv", "net"},
       {"net.7up.conv", "net"},
   };

@@ -1,4 +1,4 @@
-// The fused norm kernels: every instruction set against double arithmetic, bfloat16 against its own rounding.
+// The fused norm kernels: every instruction set is compared with double arithmetic, bfloat16 with its rounding.
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace kernels;
 
-/// Tables that this machine can run.
+/// Kernel tables that this machine can run.
 template <class Element>
 std::vector<std::pair<const char*, const NormKernels<Element>*>> tables() {
   std::vector<std::pair<const char*, const NormKernels<Element>*>> all{{"baseline", &baseline::table<Element>()}};
@@ -49,7 +49,7 @@ TEST(NormKernel, MomentsSurviveALargeMean) {
 }
 
 TEST(NormKernel, BFloat16RoundsToNearestEvenAndKeepsNan) {
-  // normalize with scale 1 and shift 0 only converts; at::Tensor::to is the oracle for the rounding of the sum
+  // normalize with scale 1 and shift 0 only converts. at::Tensor::to is the oracle for the rounding of the sum.
   constexpr int64_t kRows = 37, kChannels = 83;
   at::Tensor x = random_tensor({kRows, kChannels}, 1).to(at::kBFloat16),
              residual = random_tensor({kRows, kChannels}, 2).to(at::kBFloat16);
@@ -72,7 +72,7 @@ TEST(NormKernel, BFloat16RoundsToNearestEvenAndKeepsNan) {
   }
 }
 
-/// Against PyTorch's own batch norm with ReLU and addition, forward, backward and running statistics.
+/// Compares with PyTorch's batch norm, ReLU and addition: forward, backward and running statistics.
 class AgainstTorch : public ::testing::TestWithParam<std::tuple<at::ScalarType, bool, bool>> {};
 
 TEST_P(AgainstTorch, AgreesWithinRounding) {

@@ -1,4 +1,4 @@
-// A layer's output and gradients against libtorch's own operators and autograd.
+// Compares a layer's output and gradients with libtorch's operators and autograd.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace trireme::test_support {
 
 using Tensors = const std::vector<at::Tensor>&;
 using Oracle = std::function<at::Tensor(Tensors inputs, Tensors parameters)>;
-/// By name of the layer case that it judges.
+/// Pairs of a layer case's name and its oracle.
 using Oracles = std::vector<std::pair<std::string, Oracle>>;
 
 inline void expect_equals_autograd(const LayerCase& c, const Oracle& oracle, double tolerance) {

@@ -1,4 +1,4 @@
-// Cases of the layers that work on sequences, beyond those of transformer_cases.cpp.
+// Cases of layers for sequences that transformer_cases.cpp does not have.
 #include "layer_cases.h"
 #include "trireme/layers/additive_attention.h"
 #include "trireme/layers/attention.h"

@@ -1,4 +1,4 @@
-// Layers split by rows of the images ("height") against the whole layer, on random shapes; workers are threads.
+// Compares layers that are split by image rows ("height") with the whole layer, on random shapes. Workers are threads.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -24,7 +24,7 @@ const ShardingOption* find_height(const std::vector<ShardingOption>& options) {
   return nullptr;
 }
 
-/// Layers one after the other; a layer with two inputs reads the first layer's output again.
+/// Layers in sequence. The second input of a layer is the output of the first layer.
 struct Chain {
   std::vector<LayerCase> layers;
   Shape input;  ///< sample shape
@@ -55,7 +55,8 @@ struct Place {
   bool defer = false;
 };
 
-/// Forward and backward on one worker. `weights` is the gradient of the output, as the last layer's option places it.
+/// Forward and backward on one worker. `weights` returns the output's gradient in the placement of the last layer's
+/// option.
 Outcome run(const Chain& chain, const at::Tensor& input, const std::function<at::Tensor(const at::Tensor&)>& weights,
             uint64_t seed, const Place& place = {}) {
   const size_t n = chain.layers.size();
@@ -104,7 +105,7 @@ std::vector<Outcome> run_split(const Chain& chain, const at::Tensor& input, cons
   const Placement output = find_height(options)->output;
   std::vector<Outcome> outcomes(static_cast<size_t>(degree));
   run_ranks(degree, [&](Communicator& group) {
-    c10::InferenceMode inference;  // as the runtime does
+    c10::InferenceMode inference;  // like the runtime
     auto weights_of = [&](const at::Tensor&) { return shard_of(weights, output, degree, group.rank()); };
     outcomes[size_t(group.rank())] = run(chain, shard_of(input, kRows, degree, group.rank()), weights_of, seed,
                                          {group.rank(), degree, &group, defer});
@@ -119,7 +120,7 @@ void expect_near(const at::Tensor& got, const at::Tensor& expected, const std::s
   EXPECT_LT((got - expected).abs().max().item<double>(), kTolerance * size) << what;
 }
 
-/// Output, input gradient, parameter gradients and running statistics of the split chain equal those of the whole one.
+/// Expects equal output, input gradient, parameter gradients and running statistics of the split and the whole chain.
 void expect_split_equals_whole(const Chain& chain, int degree, int64_t batch, uint64_t seed, bool defer = false) {
   Shape sizes = chain.input;
   sizes.insert(sizes.begin(), batch);
@@ -148,7 +149,7 @@ void expect_split_equals_whole(const Chain& chain, int degree, int64_t batch, ui
     }
 }
 
-/// By looking at every output row: does each worker get along with its own rows and as many above and below?
+/// Checks for every output row that a worker needs only its own rows and as many borrowed rows on each side.
 bool fits(int64_t kernel, int64_t stride, int64_t padding, int64_t height, int degree, int64_t dilation = 1) {
   const int64_t outputs = (height + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
   if (height % degree || outputs % degree || height != stride * outputs) return false;
@@ -179,7 +180,7 @@ TEST(Height, ConvolutionsOnRandomShapes) {
     const int degree = int(pick(2, 4));
     const int64_t kernel = 2 * pick(0, 3) + 1, stride = pick(1, 2), groups = pick(1, 2), dilation = pick(0, 3) ? 1 : 2;
     const int64_t span = dilation * (kernel - 1) + 1;
-    // mostly the padding that keeps the size, so that most cases can be split
+    // Mostly the padding that keeps the size, so that most cases can be split.
     const int64_t padding = pick(0, 4) ? span / 2 : pick(0, span / 2 + 1);
     const int64_t height = degree * stride * pick(1, 5) + (pick(0, 9) ? 0 : 1);
     const Size2d columns{pick(0, 2) ? kernel : pick(1, 4),
@@ -227,7 +228,8 @@ TEST(Height, PoolsOnRandomShapes) {
     Chain highest(image), mean(image), highest_up(image), own_mean(image);
     highest.add(std::make_shared<MaxPool2d>("pool", MaxPool2dOptions{kernel, stride, padding}));
     mean.add(std::make_shared<AvgPool2d>("pool", AvgPool2dOptions{kernel, stride, padding}));
-    // rounded up, and without padding in the mean: not offered everywhere, but right where offered
+    // These pools (sizes rounded up; mean without padding) do not always offer the split, but where they do it must be
+    // right.
     highest_up.add(std::make_shared<MaxPool2d>("pool", MaxPool2dOptions{kernel, stride, padding, /*ceil_mode=*/true}));
     own_mean.add(std::make_shared<AvgPool2d>(
         "pool", AvgPool2dOptions{kernel, stride, padding, false, /*count_include_pad=*/false}));
@@ -249,7 +251,7 @@ TEST(Height, PoolsOnRandomShapes) {
   EXPECT_GT(offered_elsewhere, 15);
 }
 
-/// Norms with each of their variants between convolutions and pools, down to a vector.
+/// Every variant of norms between convolutions and pools; the output is a vector.
 Chain network() {
   Chain chain({3, 48, 8});
   chain.add(std::make_shared<Conv2d>("conv1", Conv2dOptions{.in = 3, .out = 4, .kernel = 3, .padding = 1}))
@@ -295,7 +297,7 @@ TEST(Height, ANetworkAgainstDifferences) {
 
 TEST(Height, LowPrecisionKeepsTypeAndOrder) {
   for (at::ScalarType type : {at::kFloat, at::kBFloat16})
-    for (int64_t out : {6, 300}) {  // direct, and as one matrix product
+    for (int64_t out : {6, 300}) {  // computed directly, and as one matrix product
       SCOPED_TRACE(::testing::Message() << c10::toString(type) << " " << out);
       const Conv2d conv("conv", {.in = 8, .out = out, .kernel = 3, .padding = 1});
       auto draw = [&](Shape sizes, uint64_t seed) { return channels_last(random_tensor(sizes, seed).to(type)); };
@@ -332,7 +334,7 @@ TEST(Height, LowPrecisionKeepsTypeAndOrder) {
     }
 }
 
-/// Two data shards of unequal size, each over two workers, under global statistics.
+/// Two data shards of unequal size, each on two workers, with global statistics.
 TEST(Height, GlobalBatchNormOverBothAxes) {
   const BatchNorm norm("norm", 4, {.relu = true});
   const at::Tensor input = random_tensor({3, 4, 6, 5}, 1), gradient = random_tensor({3, 4, 6, 5}, 2);
@@ -347,7 +349,7 @@ TEST(Height, GlobalBatchNormOverBothAxes) {
   const at::Tensor expected = norm.forward(whole, std::vector{input}),
                    expected_gradient = norm.backward(whole, gradient)[0];
   const auto options = norm.sharding_options(std::vector<Shape>{{4, 6, 5}}, 2);
-  for (int64_t first_shard : {2, 3}) {  // the second has one sample or none
+  for (int64_t first_shard : {2, 3}) {  // the second shard has one sample or none
     std::vector<TestCall> calls(4);
     std::vector<at::Tensor> outputs(4), gradients(4);
     run_ranks(4, [&](Communicator& world) {
@@ -387,7 +389,7 @@ TEST(Height, EvaluationCommunicatesWithNone) {
   const auto options = norm.sharding_options(std::vector<Shape>{{4, 6, 5}, {4, 6, 5}}, 2);
   const at::Tensor input = random_tensor({3, 4, 6, 5}, 1), residual = random_tensor({3, 4, 6, 5}, 2);
   auto evaluate = [&](const ShardingOption* option, int degree, int index) {
-    TestCall call;  // its tensor group is a group of one
+    TestCall call;  // without a group that could communicate
     call.training = false;
     call.option = option;
     call.tensor_degree = degree;
@@ -407,8 +409,8 @@ TEST(Height, OfferedOnlyWhereRowsDivide) {
   };
   const Conv2d same("conv", {.in = 4, .out = 4, .kernel = 7, .padding = 3}),
       valid("conv", {.in = 4, .out = 4, .kernel = 3});
-  EXPECT_TRUE(offers(same, {{4, 12, 5}}, 4));  // 3 rows each, 3 from either side
-  EXPECT_FALSE(offers(same, {{4, 8, 5}}, 4));  // 2 rows each: the halo reaches past the neighbours
+  EXPECT_TRUE(offers(same, {{4, 12, 5}}, 4));  // each worker has 3 rows and borrows 3 on each side
+  EXPECT_FALSE(offers(same, {{4, 8, 5}}, 4));  // each worker has 2 rows: the kernel needs rows beyond the neighbours'
   EXPECT_FALSE(offers(same, {{4, 13, 5}}, 4));
   EXPECT_FALSE(offers(same, {{4, 12, 5}}, 1));
   EXPECT_FALSE(offers(valid, {{4, 10, 5}}, 2));  // 10 rows become 8
@@ -419,13 +421,13 @@ TEST(Height, OfferedOnlyWhereRowsDivide) {
   const GlobalAvgPool mean("mean");
   EXPECT_TRUE(offers(mean, {{5, 6, 5}}, 3));
   EXPECT_FALSE(offers(mean, {{5, 6, 5}}, 4));
-  // windows that do not overlap need no halo and no words
+  // Windows that do not overlap need no borrowed rows and no messages.
   const Conv2d patches("conv", {.in = 4, .out = 4, .kernel = 4, .stride = 4});
   const auto options = patches.sharding_options(std::vector<Shape>{{4, 8, 8}}, 2);
   EXPECT_FALSE(find_height(options)->communicates_over_tensor_axis);
 }
 
-/// Direct, as a product, with groups. Two steps into the same gradients.
+/// Convolutions computed directly, as a product, and with groups. Two steps add to the same gradients.
 TEST(SplitBackward, ConvolutionsComputeTheSameBits) {
   for (Conv2dOptions o : {Conv2dOptions{.in = 4, .out = 8, .kernel = 3, .padding = 1},
                           Conv2dOptions{.in = 4, .out = 200, .kernel = 3, .padding = 1},

@@ -13,7 +13,7 @@
 
 namespace trireme::test_support {
 
-/// A LayerCall over hand-made shards. Groups default to a group of one.
+/// A LayerCall with shards that the test makes. Groups are groups of one rank unless set.
 class TestCall : public LayerCall {
  public:
   const at::Tensor& parameter(int index) override { return parameters.at(size_t(index)); }
@@ -53,14 +53,14 @@ inline at::Tensor channels_last(const at::Tensor& t) {
   return t.dim() == 4 ? t.contiguous(at::MemoryFormat::ChannelsLast) : t.contiguous();
 }
 
-/// Part `index` of `degree` equal ones where the placement is a shard; the whole otherwise.
+/// For a sharded placement part `index` of `degree` equal parts, otherwise the whole tensor.
 inline at::Tensor shard_of(const at::Tensor& t, const Placement& placement, int degree, int index) {
   if (!placement.is_shard()) return t.clone();
   int64_t size = t.size(placement.dim) / degree;
   return channels_last(t.narrow(placement.dim, index * size, size)).clone();
 }
 
-/// The whole tensor from every worker's part.
+/// Makes the whole tensor from the parts of all workers.
 inline at::Tensor assemble(const std::vector<at::Tensor>& parts, const Placement& placement) {
   if (placement.is_shard()) return at::cat(parts, placement.dim);
   if (placement.is_partial()) {

@@ -1,4 +1,4 @@
-// Cases of the layers that transformers are made of. Sizes are such that degrees 2, 3, 4 and 8 each divide something.
+// Cases of the layers of transformers. Of the degrees 2, 3, 4 and 8 each divides some size.
 #include "layer_cases.h"
 #include "trireme/layers/activation.h"
 #include "trireme/layers/add.h"

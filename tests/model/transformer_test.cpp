@@ -1,4 +1,4 @@
-// The layers that transformers are made of against libtorch's own operators and autograd.
+// Compares the layers of transformers with libtorch's operators and autograd.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 constexpr uint64_t kSeed = 31;
 constexpr double kTolerance = 1e-12;
 
-/// Softmax attention head by head and with an explicit sum of exponentials.
+/// Softmax attention, one head at a time, with an explicit sum of exponentials.
 at::Tensor attention_by_hand(const std::vector<at::Tensor>& in, int64_t heads, bool causal) {
   const int64_t size = in[0].size(2) / heads;
   std::vector<at::Tensor> outputs;
@@ -106,7 +106,7 @@ TEST(Transformer, AttentionDropsTheGivenShareAndNothingInEvaluation) {
   constexpr double kDrop = 0.3;
   constexpr int64_t kPositions = 40, kSamples = 8;
   Attention layer("layer", {.heads = 2, .dropout = kDrop});
-  // equal scores, values one: the output is the share of keys that were kept, rescaled
+  // With equal scores and values of one, the output is the rescaled share of keys that were kept.
   TestCall call;
   at::Tensor zeros = at::zeros({kSamples, kPositions, 4}, at::kDouble), ones = at::ones_like(zeros);
   at::Tensor output = layer.forward(call, std::vector{zeros, zeros, ones});
@@ -144,7 +144,7 @@ TEST(Transformer, IgnoredPositionsCountNowhere) {
 TEST(Transformer, AWorkerWithIgnoredPositionsOnlyDividesByTheWholeSequencesCount) {
   const LayerCase c = case_named("cross_entropy_ignore");
   std::vector<at::Tensor> inputs = random_inputs(c, kSeed);
-  inputs[1].fill_(3).narrow(1, 0, 6).fill_(2);  // the first of two workers has ignored labels only
+  inputs[1].fill_(3).narrow(1, 0, 6).fill_(2);  // the first of two workers has only ignored labels
   TestCall whole;
   fill_call(whole, c, kSeed);
   at::Tensor losses = c.layer->forward(whole, inputs), weights = random_tensor(losses.sizes(), kSeed);

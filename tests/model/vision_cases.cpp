@@ -1,4 +1,4 @@
-// Cases of the layers that work on images, beyond those of layer_cases.cpp.
+// Cases of layers for images that layer_cases.cpp does not have.
 #include "layer_cases.h"
 #include "trireme/layers/activation.h"
 #include "trireme/layers/adaptive_avg_pool2d.h"

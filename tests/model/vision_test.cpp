@@ -27,7 +27,7 @@ at::Tensor run(const Layer& layer, std::vector<at::Tensor> inputs) {
   return layer.forward(call, inputs);
 }
 
-/// Where ATen's max pool and unpool put each maximum of `images`; zeros elsewhere.
+/// Images with each maximum of `images` at its position, zeros elsewhere, by ATen's max pool and unpool.
 at::Tensor maxima_by_aten(const at::Tensor& images, at::IntArrayRef window) {
   const at::Tensor plain = images.contiguous().to(at::kDouble);
   auto [values, indices] = at::max_pool2d_with_indices(plain, window);
@@ -78,7 +78,7 @@ TEST(MaxIndicesShards, PartsOfAnImageGiveTheSamePositions) {
   }
 }
 
-/// One pass over every image, whatever its type and however few channels it has.
+/// An image that has the right size already is returned as it is.
 TEST(Vision, AdaptivePoolPassesImagesOfTheRightSizeOn) {
   const AdaptiveAvgPool2d pool("pool", {4, 3});
   const at::Tensor image = random_tensor({2, 5, 4, 3}, 1);

@@ -1,4 +1,4 @@
-// Parallel branches: found by their definition, placed by longest processing time.
+// Parallel branches: compared with their definition, placed by longest processing time.
 #include "plan/branches.h"
 #include "plan/named.h"
 
@@ -16,13 +16,13 @@
 namespace trireme {
 namespace {
 
-/// Relus and additions whose inputs are drawn at random; some outputs are read by no layer.
+/// A graph of ReLUs and additions with random inputs; no layer reads some of the outputs.
 Model random_graph(std::mt19937_64& random) {
   ModelBuilder b("random");
   std::vector<NodeId> nodes{b.input("data", {4})};
   const NodeId target = b.input("target", {});
   const int layers = 3 + int(random() % 10);
-  // near nodes are drawn more often, so that blocks come about
+  // Inputs are among the last four nodes, so that branches appear.
   std::set<NodeId> used;
   const auto earlier = [&] {
     return *used.insert(nodes[nodes.size() - 1 - size_t(random() % std::min<uint64_t>(nodes.size(), 4))]).first;
@@ -32,7 +32,7 @@ Model random_graph(std::mt19937_64& random) {
     if (random() % 2) nodes.push_back(b.layer<Relu>({earlier()}, name));
     else nodes.push_back(b.layer<Add>({earlier(), earlier()}, name));
   }
-  std::set<NodeId> open(nodes.begin(), nodes.end());  // whose output nothing uses yet
+  std::set<NodeId> open(nodes.begin(), nodes.end());  // nodes whose output no layer reads yet
   for (NodeId id : used) open.erase(id);
   if (open.size() > 1 && random() % 2) open.erase(open.begin());
   while (open.size() > 1) {
@@ -44,7 +44,7 @@ Model random_graph(std::mt19937_64& random) {
   return b.finish(nodes.back(), b.layer<SoftmaxCrossEntropy>({nodes.back(), target}, "loss"));
 }
 
-/// Whether the loss can be reached from `from`.
+/// True if the loss can be reached from `from`.
 bool is_live(const Model& model, NodeId from) {
   const auto& consumers = model.consumers(from);
   return from == model.loss() ||
@@ -66,7 +66,7 @@ std::set<NodeId> reachable(const Model& model, NodeId from, NodeId wall) {
 
 bool is_end(const Model& model, NodeId id) { return id == model.loss(); }
 
-/// The first node that no way from `fork` to an end gets around; -1: none.
+/// The first node on every path from `fork` to an end; -1: none.
 NodeId join_of(const Model& model, NodeId fork) {
   for (NodeId wall : reachable(model, fork, -1)) {
     bool gets_around = is_end(model, fork);
@@ -76,7 +76,7 @@ NodeId join_of(const Model& model, NodeId fork) {
   return -1;
 }
 
-/// The group of `inside` that `member` belongs to, over edges in either direction.
+/// Nodes of `inside` that are connected with `member` over edges in either direction.
 std::vector<NodeId> group_of(const Model& model, const std::set<NodeId>& inside, NodeId member) {
   std::set<NodeId> group{member};
   for (size_t before = 0; before != group.size();) {
@@ -126,7 +126,7 @@ TEST(FindBranches, AgreesWithTheDefinition) {
 
 TEST(FindBranches, OfKnownModels) {
   EXPECT_TRUE(find_branches(make_model({"mlp", {6}, 4, {}})).empty());
-  // a skip connection is no branch: three projections are
+  // A skip connection is no branch; the blocks with a projection are branches.
   const Model resnet = make_model({"resnet18", {3, 32, 32}, 10, {{"width", 8}}});
   const auto blocks = find_branches(resnet);
   ASSERT_EQ(blocks.size(), 3u);
@@ -145,7 +145,7 @@ TEST(FindBranches, OfKnownModels) {
 }
 
 TEST(PlaceBranches, LongestFirstToTheLeastLoaded) {
-  const Model model = make_model({"mlp", {6}, 4, {}});  // only the number of its nodes matters
+  const Model model = make_model({"mlp", {6}, 4, {}});  // only its number of nodes matters
   const BranchRegion region{0, 5, {{1}, {2}, {3}, {4}}};
   const auto place = [&](std::vector<double> weights, int workers) {
     LayerSeconds seconds(model.nodes().size(), 0.0);

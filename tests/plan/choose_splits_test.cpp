@@ -1,4 +1,5 @@
-// The choice of splits for a tensor axis against all combinations, under the same nominal costs written down anew.
+// Compares the choice of splits for a tensor axis with all combinations, under the same nominal costs, computed
+// independently.
 #include <cmath>
 #include <limits>
 
@@ -14,13 +15,14 @@
 namespace trireme {
 namespace {
 
-/// Seconds on one nominal core: 50 GFLOP/s, backward twice forward, 5 GB/s between workers, 20 us a move, floats.
+/// A nominal core: 50 GFLOP/s, 5 GB/s between workers, 20 us per move. Backward takes twice the forward; numbers are
+/// floats.
 struct Nominal {
   double flops = 50e9, bytes = 5e9, move = 20e-6;
 };
 
 double seconds_to_move(const Placement& from, const Placement& to, double n, double elements, const Nominal& nominal) {
-  double volume = 0;  // of the tensor, leaving each worker
+  double volume = 0;  // share of the tensor that each worker sends
   if (from == to || from.is_replicate()) return 0;
   if (from.is_partial()) volume = (to.is_shard() ? 1 : 2) * (n - 1) / n;
   else if (to.is_replicate()) volume = (n - 1) / n;
@@ -72,7 +74,7 @@ class AllCombinations {
     return cost(choice);
   }
 
-  /// The least cost of those that shard some parameter.
+  /// The least cost among the choices that shard at least one parameter.
   double best() {
     std::vector<const ShardingOption*> choice;
     best_ = std::numeric_limits<double>::infinity();
@@ -121,7 +123,7 @@ TEST(ChooseSplits, EqualsTryingAllCombinations) {
         }
 }
 
-/// Shoeybi et al., "Megatron-LM", 2019: columns, then rows, and what lies between stays split.
+/// Shoeybi et al., "Megatron-LM", 2019: first columns, then rows; the values between them stay split.
 TEST(ChooseSplits, MegatronsPatternForWideLayers) {
   ModelBuilder b("two linear layers");
   NodeId x = b.input("data", {512}), target = b.input("target", {});
@@ -149,7 +151,7 @@ TEST(ChooseSplits, DegreeOneReplicates) {
   for (const std::string& split : choose_splits(model, 1, 64)) EXPECT_EQ(split, "replicate");
 }
 
-/// A split that the user names is used whatever the nominal costs say: images may be too large for one device.
+/// A split that the user names is used even if the nominal costs are higher: images may be too large for one device.
 TEST(ChooseSplits, HeightWhereverRowsDivide) {
   const Model model = make_model({"cifar-resnet18", {3, 24, 24}, 10, {{"width", 8}}});  // rows 24, 12, 6, 3
   for (int degree : {2, 4}) {

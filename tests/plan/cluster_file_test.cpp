@@ -103,7 +103,7 @@ class ClusterFile : public ::testing::Test {
   }
   Cluster read(const std::string& text) const { return read_cluster(write("a.cluster.toml", text)); }
 
-  /// `base` with `from`, which must be in it, replaced by `to`.
+  /// Returns `base` with `from` replaced by `to`; fails the test if `from` is not in it.
   static std::string changed(std::string base, const std::string& from, const std::string& to) {
     const size_t at = base.find(from);
     EXPECT_NE(at, std::string::npos) << from;

@@ -1,4 +1,4 @@
-// Strategies for what is left of their devices.
+// Strategies after some of their devices are lost.
 #include "plan/fewer_devices.h"
 
 #include <gtest/gtest.h>

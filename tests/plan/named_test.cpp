@@ -1,4 +1,4 @@
-// Named plans, degrees and the balancing of stages.
+// Named plans, degrees and balanced stages.
 #include "plan/named.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ struct Expected {
   const char* schedule;
 };
 
-/// On 4 devices, a batch of 32, 10 layers.
+/// For 4 devices, a batch of 32 and 10 layers.
 const Expected kExpected[] = {{"single", 1, 1, 1, 1, 1, "gpipe"},
                               {"data", 1, 1, 4, 1, 1, "gpipe"},
                               {"tensor", 1, 1, 1, 4, 1, "gpipe"},
@@ -80,18 +80,18 @@ TEST(NamedPlan, ChunksGoRoundTheWorkers) {
 TEST(NamedPlan, MicroBatches) {
   EXPECT_EQ(make("data", 4).micro_batches, 1);
   EXPECT_EQ(make("pipeline", 2).micro_batches, 8);            // 4 per stage
-  EXPECT_EQ(make("pipeline", 2, 5).micro_batches, 5);         // never more than samples
-  EXPECT_EQ(make("hybrid:pipeline", 4, 6).micro_batches, 3);  // of a data shard
+  EXPECT_EQ(make("pipeline", 2, 5).micro_batches, 5);         // at most the number of samples
+  EXPECT_EQ(make("hybrid:pipeline", 4, 6).micro_batches, 3);  // at most the samples of a data shard
   EXPECT_EQ(make("pipeline", 2, 32, 3).micro_batches, 3);
-  EXPECT_EQ(make("data", 2, 32, 3).micro_batches, 1);  // asked for pipelines only
+  EXPECT_EQ(make("data", 2, 32, 3).micro_batches, 1);  // the request is for pipelines only
   EXPECT_EQ(make("pipeline=2,micro_batches=5", 2, 32, 3).micro_batches, 5);
   EXPECT_EQ(make("1f1b,micro_batches=5", 2, 32, 3).micro_batches, 5);
   EXPECT_EQ(make("1f1b", 2, 32, 3).micro_batches, 3);
   EXPECT_EQ(make("pipedream", 2, 32, 3).micro_batches, 1);           // every mini-batch has its own update
-  EXPECT_EQ(make("pipedream,micro_batches=2", 2).micro_batches, 2);  // the schedule refuses it, not the plan
+  EXPECT_EQ(make("pipedream,micro_batches=2", 2).micro_batches, 2);  // the plan accepts it, the schedule refuses it
   EXPECT_EQ(make("interleaved", 2, 5).micro_batches, 4);             // a multiple of the pipeline's depth
-  EXPECT_EQ(make("pipeline,speeds=1:9", 2, 5).micro_batches, 5);  // one worker per stage: nothing is divided by speed
-  // shards of 1 : 9: of 4 samples the slow one gets none, of 5 one (0.5 is rounded up)
+  EXPECT_EQ(make("pipeline,speeds=1:9", 2, 5).micro_batches, 5);     // one worker per stage: speeds divide nothing
+  // Shards of 1 : 9: the slow worker gets none of 4 samples and one of 5 (0.5 is rounded up).
   EXPECT_EQ(make("data=2,pipeline=2,speeds=1:9:1:9", 4, 32).micro_batches, 6);
 }
 
@@ -160,10 +160,10 @@ TEST(NamedPlan, SpeedsOfTheCluster) {
   const Plan plan = named_plan("data", mlp(), cluster, 32, {});
   EXPECT_EQ(plan.speeds, (std::vector<double>{3, 1}));
   EXPECT_EQ(named_plan("data,speeds=1:2", mlp(), cluster, 32, {}).speeds,
-            (std::vector<double>{1, 2}));  // spelled out wins
+            (std::vector<double>{1, 2}));  // the strategy's speeds win
   EXPECT_TRUE(named_plan("single", mlp(), cluster, 32, {}).speeds.empty());
   const Model model = mlp();
-  const LayerSeconds equal(model.nodes().size(), 1.0);  // 6 layers: 4 for the first at twice the speed
+  const LayerSeconds equal(model.nodes().size(), 1.0);  // of 6 layers the worker of twice the speed gets 4
   const Plan pipeline = named_plan("pipeline,speeds=2:1", model, Cluster::uniform(2), 32, equal);
   EXPECT_EQ(std::count_if(pipeline.layers.begin() + model.input_count(), pipeline.layers.end(),
                           [](const LayerPlan& l) { return l.stage == 0; }),
@@ -226,7 +226,7 @@ double greatest_stage(const Model& model, const std::vector<int>& stage_of, cons
   return *std::max_element(sums.begin(), sums.end());
 }
 
-/// Tries every way to cut the layers from `from` on into non-empty runs for the stages from `stage` on.
+/// Tries every way to cut the layers from `from` on into non-empty runs, one for each stage from `stage` on.
 double best_by_trying(const Model& model, NodeId from, size_t stage, const std::vector<double>& speeds,
                       const LayerSeconds& seconds) {
   const auto end = NodeId(model.nodes().size());

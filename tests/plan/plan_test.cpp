@@ -1,4 +1,4 @@
-// Plan files and their validation: what is refused, and in which words.
+// Plan files and their validation: which are refused, and with which messages.
 #include "trireme/plan.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ Plan hybrid(const Model& model) {
   return named_plan("data=2,tensor=2,pipeline=2,micro_batches=2", model, Cluster::uniform(8), kBatch, {});
 }
 
-/// Validates `plan` after `edit` and expects the error.
+/// Validates a plan changed by `edit` and expects an error with these parts.
 void refuse(const std::vector<std::string>& parts, const std::function<void(Plan&, const Model&)>& edit) {
   const Model model = mlp();
   Plan plan = hybrid(model);
@@ -107,7 +107,7 @@ TEST(Mesh, SharesAreTheSpeedsOfTensorGroups) {
   const NodeId first = model.find("fc1"), last = model.loss();
   EXPECT_TRUE(plan.mesh_of(first).shares.empty());
   plan.speeds = {1, 3, 2, 2, 1, 2, 3, 4};
-  EXPECT_TRUE(plan.mesh_of(first).shares.empty());  // 4 : 4
+  EXPECT_TRUE(plan.mesh_of(first).shares.empty());  // speeds add up to 4 : 4
   EXPECT_EQ(plan.mesh_of(last).shares, (std::vector<double>{3, 7}));
   EXPECT_EQ(plan.mesh_of(last).workers, (std::vector<int>{4, 5, 6, 7}));
   EXPECT_TRUE(fills_all_shards(plan.mesh_of(last), 2));
@@ -150,7 +150,7 @@ TEST(Validate, Layers) {
 TEST(Validate, SplitThatTheDegreeDoesNotAllow) {
   const Model model = mlp();
   Plan plan = named_plan("data=3", model, Cluster::uniform(3), kBatch, {});
-  fc1(plan, model) = {0, 1, 3, "columns"};  // 8 features do not divide by 3
+  fc1(plan, model) = {0, 1, 3, "columns"};  // 8 features cannot be divided by 3
   expect_error(Blame::user, {"layer fc1: split \"columns\"", "degree of 3", "possible here: replicate"},
                [&] { validate(plan, model, kBatch, "p.json"); });
 }
@@ -338,7 +338,7 @@ TEST(InShort, SaysWhatDiffers) {
 }
 
 TEST(PlanFile, DegreesWhoseProductOverflowsAreRefused) {
-  // 6 * 715827883 is 2 modulo 2^32
+  // 6 * 715827883 is 2 modulo 2^32.
   refuse({"data 6 x tensor 715827883 must equal"},
          [](Plan& p, const Model& m) { fc1(p, m).data = 6, fc1(p, m).tensor = 715827883; });
 }

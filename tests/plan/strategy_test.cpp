@@ -1,4 +1,4 @@
-// The text of strategies: what it may say, how lists of them are put together, and how mistakes are answered.
+// Texts of strategies: what is allowed, how lists of them are joined, and the messages for mistakes.
 #include "plan/strategy.h"
 
 #include "../base/expect_error.h"
@@ -129,7 +129,7 @@ TEST(JoinStrategies, KeysBelongToThePrecedingName) {
   EXPECT_EQ(join({"pipeline=2", "micro_batches=2", "pipeline=2", "micro_batches=4"}),
             (Texts{"pipeline=2,micro_batches=2", "pipeline=2,micro_batches=4"}));
   EXPECT_EQ(join({"a/b=c.json", "data"}), (Texts{"a/b=c.json", "data"}));
-  // parse_strategy refuses these: nothing is silently a plan of its own
+  // parse_strategy refuses these; none becomes another plan silently.
   EXPECT_EQ(join({"data", "recompute=all", "recompute=all"}), (Texts{"data,recompute=all,recompute=all"}));
   EXPECT_EQ(join({"mine.json", "recompute=all"}), (Texts{"mine.json,recompute=all"}));
 }

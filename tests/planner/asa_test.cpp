@@ -1,4 +1,4 @@
-// ASA (a reconstruction) and the best uniform plan: what must hold for any costs of layers.
+// ASA (a reconstruction) and the best uniform plan: properties that hold for any layer costs.
 #include "planner/asa.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct Case {
   PlanRequest request;
 };
 
-/// All layers with these degrees, whether they split any.
+/// The plan that gives all layers these degrees, even layers that they do not split.
 RatedPlan uniform_plan(const PlanRequest& request, int data, int tensor) {
   RatedPlan rated{named_plan("data", request.model, request.cluster, request.batch, {}), {}, 0};
   const ModelFacts facts(request);
@@ -87,7 +87,7 @@ TEST(Asa, KeepsWithinMemoryOrSaysThatNothingFits) {
   EXPECT_GT(none, 0);
 }
 
-/// Links that cost nothing and memory without end: every block takes what computes fastest.
+/// With free links and unlimited memory every block takes its fastest degrees.
 TEST(Asa, FreeLinksGiveTheLeastComputing) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     Case c(seed);
@@ -96,7 +96,7 @@ TEST(Asa, FreeLinksGiveTheLeastComputing) {
     c.costs.seconds_per_update = 0;
     const auto asa = plan_asa(c.request);
     const int devices = c.cluster.size();
-    std::vector<std::vector<double>> work;  // forward and backward by tensor degree and block
+    std::vector<std::vector<double>> work;  // seconds of forward and backward by tensor degree and block
     for (int tensor = 1; tensor <= devices; tensor *= 2) {
       const RatedPlan uniform = uniform_plan(c.request, devices / tensor, tensor);
       work.emplace_back();
@@ -125,7 +125,7 @@ TEST(Asa, FreeLinksGiveTheLeastComputing) {
   }
 }
 
-/// Nothing that it could switch to is better as long as the costs are the same.
+/// No change of one block to other degrees is better while the costs stay the same.
 TEST(Asa, SameCostsGiveTheSamePlanAndNoBlockHasAnythingBetter) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Case c(seed);
@@ -144,7 +144,7 @@ TEST(Asa, SameCostsGiveTheSamePlanAndNoBlockHasAnythingBetter) {
         try {
           validate(changed, c.model, c.request.batch, "changed");
         } catch (const Error&) {
-          continue;  // tied parameters
+          continue;  // tied parameters must be split alike
         }
         EXPECT_GE(step.predict(changed).seconds * (1 + 1e-12), asa->prediction.seconds) << "seed " << seed;
       }

@@ -1,5 +1,5 @@
-// The cost models straight from their definitions, and all plans of small graphs: what the planner is held against.
-// Nothing here comes from src/planner but the structs that describe a problem.
+// Reference for the planner: evaluates the cost models by their definitions and lists all plans of small graphs. It
+// uses nothing of src/planner but the structs that describe a problem.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@
 
 namespace trireme {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();  // what is not allowed takes this long
+constexpr double kNever = std::numeric_limits<double>::infinity();  // the time of a plan that is not allowed
 
-/// Evaluates plans straight from the definition.
+/// Evaluates plans by the definition of PipeDream's model.
 class PipeDreamBruteForce {
  public:
   PipeDreamBruteForce(const LayerGraph& graph, const PipeDreamCosts& costs)
@@ -35,7 +35,7 @@ class PipeDreamBruteForce {
   }
 
  private:
-  /// All sequences of ideals, all replicas.
+  /// Tries all sequences of ideals with all numbers of replicas.
   void extend(unsigned done, std::vector<unsigned> sets, std::vector<int> replicas) {
     const unsigned all = (1u << below_.size()) - 1;
     if (done == all) {
@@ -86,7 +86,8 @@ class PipeDreamBruteForce {
     return worst;
   }
 
-  /// Activations of the maximal layers of the set, and of layers below one of them with a reader that is not below it.
+  /// Bytes of the activations of the maximal layers of the set, and of each layer below a maximal layer that has a
+  /// reader which is not below that layer.
   double open(unsigned set) const {
     unsigned found = 0;
     for (size_t x = 0; x < below_.size(); ++x) {
@@ -129,7 +130,7 @@ inline void check_pipedream_stages(const LayerGraph& graph, const PipeDreamCosts
   }
 }
 
-/// The largest load of nodes on devices, `is_cpu` of each; infinity where it is not allowed.
+/// The largest load of a device; infinity if the placement is not allowed. `is_cpu`: by device.
 inline double largest_load(const PlacementProblem& problem, const std::vector<int>& device,
                            const std::vector<bool>& is_cpu) {
   std::vector<double> load(is_cpu.size(), 0), bytes(is_cpu.size(), 0);
@@ -155,8 +156,8 @@ inline double largest_load(const PlacementProblem& problem, const std::vector<in
   return worst;
 }
 
-/// Devices in the order of the data: every mix of accelerators and CPUs, every assignment of colours that no forward
-/// edge runs against.
+/// Tries every order of accelerators and CPUs, and every assignment of colours to devices in which no forward edge goes
+/// back to an earlier device.
 class MaxLoadBruteForce {
  public:
   explicit MaxLoadBruteForce(const PlacementProblem& problem) : problem_(problem), device_(problem.nodes.size(), -1) {
@@ -205,7 +206,7 @@ class MaxLoadBruteForce {
   double best_ = kNever;
 };
 
-/// Ready times raised until nothing changes; what never settles waits for itself.
+/// Raises ready times until nothing changes; infinity if they never settle, because a part waits for itself.
 inline double simulated_latency(const PlacementProblem& problem, const DevicePlacement& placement) {
   const size_t count = placement.size();
   std::vector<double> load(size_t(problem.accelerators) + 1, 0), bytes(load.size(), 0), ready(count, 0);
@@ -247,7 +248,7 @@ inline double simulated_latency(const PlacementProblem& problem, const DevicePla
   return kNever;
 }
 
-/// All placements on accelerators that are alike: of those that differ by the accelerators' numbers only, one.
+/// Lists placements on equal accelerators; of placements that differ only in their numbering, one.
 inline double latency_brute_force(const PlacementProblem& problem) {
   double best = kNever;
   DevicePlacement placement(problem.nodes.size(), 0);

@@ -1,4 +1,4 @@
-// The published programs' results on the published graphs.
+// Results of the published programs on the published graphs.
 #include <fmt/format.h>
 
 #include "planner/graph_files/latency.h"

@@ -1,4 +1,4 @@
-// Order ideals against the definition, on all subsets.
+// Compares order ideals with the definition, on all subsets.
 #include "planner/graph_files/order_ideals.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,8 @@ TEST(OrderIdeals, AreThoseOfTheDefinition) {
 TEST(OrderIdeals, OfAWideGraphAreTooMany) {
   const Dag apart = make_dag(30, {});
   EXPECT_FALSE(OrderIdeals::all(apart, 10'000).has_value());
-  EXPECT_EQ(OrderIdeals::along(apart, some_topological_orders(apart)).size(), 31u + 29u);  // there and back
+  // Two orders of 31 ideals; 2 are in both.
+  EXPECT_EQ(OrderIdeals::along(apart, some_topological_orders(apart)).size(), 31u + 29u);
 }
 
 TEST(Dag, FindsCyclesAndComponents) {

@@ -1,4 +1,4 @@
-// The graph at which the published exact program gives up, and one for which cuts are too many.
+// A graph that the published exact program cannot solve, and a graph with too many cuts.
 #include <ctime>
 #include <utility>
 
@@ -13,7 +13,7 @@ constexpr double kSeconds = 60, kGap = 0.01;
 
 struct Timed {
   GraphPlan plan;
-  double seconds = 0;  ///< of the processor: the searches run on one core, which other programs may share
+  double seconds = 0;  ///< processor time: the searches use one core, which other programs may share
 };
 
 template <class Search>
@@ -30,7 +30,7 @@ void expect_proven(const Timed& found) {
   EXPECT_GT(found.plan.states, 36'000u);
 }
 
-// the objectives were found by these searches first: there are no published values
+// The objectives come from an earlier run of these searches; there are no published values.
 
 TEST(Inception, InPipeDreamsModel) {
   TRIREME_PROFILE_OR_SKIP(file, "pipedream/inception_v3.txt");
@@ -53,7 +53,7 @@ TEST(Inception, InTheMaxLoadModel) {
 
 TEST(Inception, ATimeLimitHoldsAndTheBoundIsOne) {
   TRIREME_PROFILE_OR_SKIP(file, "pipedream/inception_v3.txt");
-  constexpr double kLimit = 1, kListing = 9;  // the limit is looked at in the search; ideals are listed before
+  constexpr double kLimit = 1, kListing = 9;  // the limit does not cover the listing of ideals before the search
   const PlacementProblem problem = training_placement(read_layer_graph(file), 6, 16e9, 10e9);
   double work = 0;
   for (const PlacementNode& node : problem.nodes) work += node.accelerator;

@@ -1,4 +1,5 @@
-// The latency model: evaluation by an independent simulation, the planner against brute force over all placements.
+// The latency model: compares its evaluation with an independent simulation and the planner with brute force over all
+// placements.
 #include "planner/graph_files/latency.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ TEST(Latency, PlanIsTheBestOfAllPlacements) {
     const double best = latency_brute_force(problem);
     EXPECT_LE(latency_bound(problem), best * (1 + 1e-9));
     const GraphPlan plan = plan_latency(problem, "file", Deadline(std::nullopt));
-    EXPECT_NEAR(plan.objective, best, 1e-4 * best);  // the integer program's own tolerances
+    EXPECT_NEAR(plan.objective, best, 1e-4 * best);  // tolerances of the integer program
     EXPECT_LE(plan.lower_bound, best * (1 + 1e-9));
     EXPECT_GE(plan.lower_bound, best * (1 - 1e-3));
   }
@@ -66,14 +67,14 @@ TEST(Latency, KnownCases) {
   problem.memory = 1000;
   problem.accelerators = 1;
   const auto plan = [&] { return plan_latency(problem, "file", Deadline(std::nullopt)).objective; };
-  EXPECT_NEAR(plan(), 10, 1e-9);  // one device: the sum
+  EXPECT_NEAR(plan(), 10, 1e-9);  // one device: the sum of all times
   problem.accelerators = 4;
-  EXPECT_NEAR(plan(), 8, 1e-9);  // nothing to send: the critical path
+  EXPECT_NEAR(plan(), 8, 1e-9);  // sending is free: the critical path
   for (PlacementNode& node : problem.nodes) node.send = 50;
-  EXPECT_NEAR(plan(), 10, 1e-9);  // sending is dear: all on one again
+  EXPECT_NEAR(plan(), 10, 1e-9);  // sending is expensive: all on one device again
   problem.memory = 20;
   problem.cpus = 1;
-  EXPECT_LE(plan(), 210);  // two accelerators cannot hold four apart, and CPUs can
+  EXPECT_LE(plan(), 210);  // an accelerator holds only two nodes, a CPU holds all
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The max-load model: the planner against brute force over all assignments of colours to devices.
+// The max-load model: compares the planner with brute force over all assignments of colours to devices.
 #include "planner/graph_files/max_load.h"
 
 #include <map>
@@ -32,7 +32,7 @@ TEST(MaxLoad, FindsTheOptimumOfRandomGraphs) {
     const GraphPlan plan = plan_max_load(problem, "file");
     ASSERT_NEAR(plan.objective, best, 1e-9 * best);
     EXPECT_NEAR(plan.lower_bound, plan.objective, 1e-9 * best);
-    // the plan itself, evaluated from nothing but its nodes
+    // Evaluates the plan from its nodes only.
     std::vector<int> device(problem.nodes.size(), -1);
     std::vector<bool> is_cpu;
     for (const GraphStage& stage : plan.stages) {
@@ -85,7 +85,7 @@ TEST(MaxLoad, KnownCases) {
   problem.accelerators = 0;
   problem.cpus = 1;
   EXPECT_NEAR(plan_max_load(problem, "file").objective, cpu, 1e-12 * cpu);
-  // nothing to send, a device for each colour: the slowest colour, or a circle of colours that must stay together
+  // Sending is free and each colour can have its own device: the load is at least that of the slowest colour.
   for (PlacementNode& node : problem.nodes) node.send = 0;
   problem.accelerators = 6;
   problem.cpus = 0;

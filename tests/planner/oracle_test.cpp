@@ -1,4 +1,4 @@
-// The planner against brute force on larger graphs than the unit tests take: 7 to 9 layers, up to 4 devices, all three
+// Compares the planner with brute force on larger graphs than the unit tests: 7 to 9 layers, up to 4 devices, all three
 // cost models.
 #include "../base/expect_error.h"
 #include "brute_force.h"
@@ -9,8 +9,8 @@ namespace trireme {
 namespace {
 
 constexpr int kRounds = 200, kRoundsOfPrograms = 10, kMostDevices = 4;
-constexpr double kExact = 1e-9;          // relative: the same numbers summed in another order
-constexpr double kOfThePrograms = 1e-4;  // relative: CBC's own tolerances
+constexpr double kExact = 1e-9;          // relative: sums in another order
+constexpr double kOfThePrograms = 1e-4;  // relative: CBC's tolerances
 
 int layers(Random& random) { return 7 + int(random() % 3); }
 

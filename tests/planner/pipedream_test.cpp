@@ -1,4 +1,4 @@
-// PipeDream's cost model: the planner against brute force over all assignments of layers to stages.
+// PipeDream's cost model: compares the planner with brute force over all assignments of layers to stages.
 #include "planner/graph_files/pipedream.h"
 
 #include <gtest/gtest.h>
@@ -72,11 +72,11 @@ LayerGraph chain(const std::vector<double>& seconds, double weights, double acti
 TEST(PipeDream, KnownCases) {
   const LayerGraph graph = chain({1, 2, 3, 4}, 100, 100);
   EXPECT_DOUBLE_EQ(plan_pipedream(graph, {1, 1e9, false, {}}).objective, 10);
-  // weights that are nearly free to exchange: the work divided
+  // Exchanging weights is nearly free: the work is divided evenly.
   EXPECT_NEAR(plan_pipedream(graph, {4, 1e15, false, {}}).objective, 2.5, 1e-6);
   EXPECT_NEAR(plan_pipedream(graph, {4, 1e15, true, {}}).objective, 4, 1e-6);
   EXPECT_NEAR(plan_pipedream(graph, {3, 1e15, true, {}}).objective, 4, 1e-6);
-  // a link on which nothing pays: one device does it all, the others stay idle
+  // The link is too slow for any exchange: one device does all the work.
   EXPECT_DOUBLE_EQ(plan_pipedream(graph, {4, 1e-9, false, {}}).objective, 10);
 }
 
@@ -97,7 +97,7 @@ TEST(PipeDream, WhereTimeEndsTheSearchTheBoundSaysSo) {
   const GraphPlan whole = plan_pipedream(graph, {4, kBandwidth, false, {}});
   EXPECT_LE(cut_short.lower_bound, whole.objective);
   EXPECT_GE(cut_short.objective, whole.objective);
-  // on so many devices one pass takes minutes
+  // With this many devices one pass takes minutes.
   const auto start = Deadline::Clock::now();
   const GraphPlan many = plan_pipedream(graph, {1 << 16, kBandwidth, false, {}}, Deadline(0.01));
   EXPECT_LT(std::chrono::duration<double>(Deadline::Clock::now() - start).count(), 5);

@@ -1,4 +1,4 @@
-// Where the published graph files are that golden values belong to; they are not part of the repository.
+// Finds the published graph files with golden values; they are not part of the repository.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// The file below TRIREME_PROFILES, or else below the folder `profiles` beside TRIREME_DATA; empty where it is not
-/// there.
+/// Path of the file below TRIREME_PROFILES or, if not set, below the folder `profiles` beside TRIREME_DATA; empty if
+/// there is no such file.
 inline std::filesystem::path profile_file(const std::string& name) {
   namespace fs = std::filesystem;
   fs::path folder;

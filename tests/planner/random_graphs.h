@@ -15,7 +15,7 @@ using Random = std::mt19937_64;
 
 inline double draw(Random& random, double most) { return double(random() % 1000) / 1000 * most; }
 
-/// Edges from lower to higher numbers; `density` of 100.
+/// Random edges from lower to higher numbers; each exists with a chance of `density` percent.
 inline std::vector<std::pair<int, int>> random_edges(Random& random, int nodes, uint64_t density) {
   std::vector<std::pair<int, int>> edges;
   for (int to = 1; to < nodes; ++to)
@@ -40,8 +40,8 @@ inline LayerGraph random_profile(Random& random, int nodes) {
   return graph;
 }
 
-/// Forward nodes and, with `training`, their mirror image as backward nodes of the same colours; some colours hold
-/// several forward nodes, some nodes take no time, some run on a CPU only.
+/// Forward nodes and, with `training`, for each a backward node of the same colour. Some colours have several forward
+/// nodes, some nodes take no time, some run only on a CPU.
 inline PlacementProblem random_placement(Random& random, int nodes, bool training) {
   PlacementProblem problem;
   const auto forward = random_edges(random, nodes, 15 + random() % 60);
@@ -73,7 +73,7 @@ inline PlacementProblem random_placement(Random& random, int nodes, bool trainin
   return problem;
 }
 
-/// Loads above 0, so that a part that waits for itself never settles.
+/// All loads are above 0, so that the times of a part that waits for itself grow without end.
 inline PlacementProblem random_inference(Random& random, int nodes) {
   PlacementProblem problem = random_placement(random, nodes, false);
   for (PlacementNode& node : problem.nodes) {

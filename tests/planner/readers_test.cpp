@@ -1,4 +1,4 @@
-// Both file formats: what is read, and what is said of files that are wrong.
+// Both file formats: what is read, and the errors for wrong files.
 #include <nlohmann/json.hpp>
 
 #include "../base/expect_error.h"

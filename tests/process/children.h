@@ -1,4 +1,4 @@
-// Ranks as real processes: the test program starts itself once per rank with a hidden flag and collects how they end.
+// Runs ranks as processes: the test program starts itself once per rank with a hidden flag and collects the results.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace trireme::test_support {
 
-/// What a child learns from its arguments.
+/// What a child process gets by its arguments.
 struct ChildTask {
   int rank = 0;
   int size = 1;
@@ -22,19 +22,19 @@ struct ChildTask {
 
 using Role = std::function<int(const ChildTask&)>;
 
-/// A test program's main: plays the role that a parent asked for (its result is the exit code), else runs the tests. An
-/// exception is printed and becomes exit code 100.
+/// The main of a test program. A child runs the role that its parent asked for and returns its result as exit code, 100
+/// after an exception. Otherwise runs the tests.
 int process_main(int argc, char** argv, const std::map<std::string, Role>& roles);
 
 struct ChildEnd {
-  int exit_code = -1;  ///< -1 when a signal or the time limit ended it
+  int exit_code = -1;  ///< -1 if a signal or the time limit ended it
   int signal = 0;
   bool out_of_time = false;
   double seconds = 0;  ///< since the start
   std::string output;  ///< stdout and stderr
 };
 
-/// Children of one role, ranks 0 to size - 1. A child that still runs at the end is killed.
+/// Child processes with one role, ranks 0 to size - 1. The destructor kills those that still run.
 class Children {
  public:
   Children(const std::string& role, int size, const std::vector<std::string>& words = {});
@@ -44,9 +44,9 @@ class Children {
 
   std::string folder() const { return folder_.string(); }
   void signal(int rank, int signal);
-  /// False when it did not write `text` within the time.
+  /// False if the child did not write `text` within the time.
   bool wait_for_output(int rank, const std::string& text, double seconds) const;
-  /// Kills those that need more than `seconds` from now.
+  /// Waits for all children; kills those that run longer than `seconds` from now.
   std::vector<ChildEnd> wait(double seconds);
 
  private:
@@ -54,7 +54,7 @@ class Children {
   std::filesystem::path output_of(int rank) const;
 
   std::filesystem::path folder_;
-  std::vector<pid_t> pids_;  // 0 once it has ended
+  std::vector<pid_t> pids_;  // 0 after the child has ended
   double started_ = 0;
 };
 

@@ -1,5 +1,4 @@
-// Ranks as processes over gloo: that they communicate, and what the living learn when one of them fails, dies or
-// freezes.
+// Ranks as processes over gloo: they communicate, and the others report it when a rank fails, dies or freezes.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +23,7 @@ using test_support::ChildTask;
 using test_support::free_port;
 using ::testing::HasSubstr;
 
-constexpr int kEndedByError = 3;  // as expected of a survivor
+constexpr int kEndedByError = 3;  // exit code of a rank that another rank's failure ended
 
 WorldOptions options_of(const ChildTask& task) {
   WorldOptions options{.rank = task.rank, .size = task.size, .rendezvous_seconds = 20, .timeout_seconds = 20};
@@ -32,7 +31,7 @@ WorldOptions options_of(const ChildTask& task) {
   return options;
 }
 
-/// words: the port of the rendezvous, or none for a file.
+/// words: the port of the rendezvous; without one, a file is used.
 int sum_role(const ChildTask& task) {
   WorldOptions options = options_of(task);
   if (!task.words.empty()) {
@@ -54,7 +53,7 @@ int sum_role(const ChildTask& task) {
   return world->count().bytes_sent == bytes ? 0 : 4;
 }
 
-/// Goes on until an error ends it; prints the error with its time.
+/// Repeats `body` until an error; prints the error.
 template <class Body>
 int until_error(Body body) {
   try {
@@ -65,7 +64,8 @@ int until_error(Body body) {
   }
 }
 
-/// words: what every rank does: "all_reduce", "large" (all_reduce of 40 MB), "receive" (from rank 1), and the timeout.
+/// words: the operation of every rank, "all_reduce", "large" (all_reduce of 40 MB) or "receive" (from rank 1); the
+/// timeout; a port, if any.
 int loop_role(const ChildTask& task) {
   WorldOptions options = options_of(task);
   options.timeout_seconds = std::stod(task.words[1]);
@@ -84,7 +84,7 @@ int loop_role(const ChildTask& task) {
   return until_error([&] { world->all_reduce(tensor); });
 }
 
-/// words: a port. Rank 1 computes for longer than a frozen rank is waited for.
+/// words: a port. Rank 1 computes longer than the time after which a silent rank counts as frozen.
 int slow_role(const ChildTask& task) {
   WorldOptions options = options_of(task);
   options.store_file.clear();
@@ -99,8 +99,7 @@ int slow_role(const ChildTask& task) {
   return tensor[0].item<float>() == float(task.size * task.size) ? 0 : 1;
 }
 
-/// words: a port, and whether rank 1 announces that its work may take any time. It takes longer than a silent rank is
-/// waited for.
+/// words: a port; "said" if rank 1 announces long work. The work takes longer than the timeout.
 int long_role(const ChildTask& task) {
   WorldOptions options = options_of(task);
   options.store_file.clear();
@@ -122,7 +121,7 @@ int long_role(const ChildTask& task) {
   return 0;
 }
 
-/// Rank 2 has made another call than the others, after twelve that were alike.
+/// Rank 2 makes another call than the other ranks, after twelve equal calls.
 int mismatch_role(const ChildTask& task) {
   const auto world = gloo_communicator(options_of(task));
   at::Tensor tensor = at::ones({8});
@@ -131,14 +130,14 @@ int mismatch_role(const ChildTask& task) {
     if (++call <= 12 || task.rank != 2) {
       world->all_reduce(tensor);
     } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the others are in their call 13 by then
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // by then the others are in call 13
       world->broadcast(tensor, 0);
     }
     if (call > 20) throw std::runtime_error("no rank noticed");
   });
 }
 
-/// Rank 1 gives up; the others wait, each in another operation.
+/// Rank 1 aborts; the others wait in different operations.
 int abort_role(const ChildTask& task) {
   const auto world = gloo_communicator(options_of(task));
   world->barrier();
@@ -153,7 +152,7 @@ int abort_role(const ChildTask& task) {
   });
 }
 
-/// One rank's own error, which is reported to no other rank.
+/// Rank 0 throws an error without telling the other ranks.
 int throw_role(const ChildTask& task) {
   const auto world = gloo_communicator(options_of(task));
   if (task.rank == 0) {
@@ -231,7 +230,7 @@ TEST_P(KilledRank, IsNamedByTheOthersWithinSeconds) {
       continue;
     }
     EXPECT_EQ(end.exit_code, kEndedByError) << end.output << " signal " << end.signal << " late " << end.out_of_time;
-    // the rank that hosts the rendezvous may be missed there first
+    // The others may notice the loss of the rank that hosts the rendezvous there first.
     if (through_port && victim == 0) {
       EXPECT_THAT(end.output, HasSubstr("rank 0"));
     } else {
@@ -244,7 +243,7 @@ TEST_P(KilledRank, IsNamedByTheOthersWithinSeconds) {
 }
 
 TEST_F(GlooProcesses, AFrozenRankIsNamedAfterTheTimeout) {
-  // The second time the rank that hosts the rendezvous is the frozen one.
+  // In the second round the frozen rank hosts the rendezvous.
   for (const int frozen : {1, 0}) {
     std::vector<std::string> words{"all_reduce", "1"};
     if (frozen == 0) words.push_back(std::to_string(free_port()));
@@ -254,7 +253,7 @@ TEST_F(GlooProcesses, AFrozenRankIsNamedAfterTheTimeout) {
     children.signal(frozen, SIGSTOP);
     for (const int rank : others) ASSERT_TRUE(children.wait_for_output(rank, "did not", 15));
     std::this_thread::sleep_for(
-        std::chrono::milliseconds(frozen == 0 ? 2000 : 0));  // they must end without rank 0's help
+        std::chrono::milliseconds(frozen == 0 ? 2000 : 0));  // the others must end while rank 0 is frozen
     children.signal(frozen, SIGKILL);
     const std::vector<ChildEnd> ends = children.wait(10);
     for (const int rank : others) {
@@ -272,7 +271,7 @@ TEST_F(GlooProcesses, AFrozenRankIsNamedWithinSecondsWhateverTheTimeout) {
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     const double frozen_at = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     children.signal(frozen, SIGSTOP);
-    const std::vector<ChildEnd> ends = children.wait(12);  // ranks that still run then are killed
+    const std::vector<ChildEnd> ends = children.wait(12);  // kills ranks that still run
     for (int rank = 0; rank < 3; ++rank) {
       const ChildEnd& end = ends[size_t(rank)];
       EXPECT_EQ(end.out_of_time, rank == frozen) << end.output;
@@ -308,7 +307,7 @@ TEST_F(GlooProcesses, ARankThatWasStoppedBrieflyContinues) {
     children.signal(stopped, SIGSTOP);
     std::this_thread::sleep_for(std::chrono::duration<double>(kSilenceSeconds / 2));
     children.signal(stopped, SIGCONT);
-    std::this_thread::sleep_for(std::chrono::seconds(4));  // a rank that took it for frozen would have ended by now
+    std::this_thread::sleep_for(std::chrono::seconds(4));  // by now a rank that noticed a frozen rank would have ended
     children.signal(2, SIGKILL);
     const std::vector<ChildEnd> ends = children.wait(10);
     for (const int rank : {0, 1}) EXPECT_THAT(ends[size_t(rank)].output, HasSubstr("rank 2 is gone"));
@@ -356,7 +355,7 @@ TEST_F(GlooProcesses, AnErrorThatIsNotReportedEndsTheOthers) {
   }
 }
 
-/// Figures for people; run with --gtest_also_run_disabled_tests.
+/// Prints measurements; run with --gtest_also_run_disabled_tests.
 TEST_F(GlooProcesses, DISABLED_Measure) {
   Children children("measure", 2);
   for (const ChildEnd& end : children.wait(60)) std::cout << end.output;

@@ -1,4 +1,4 @@
-// Replicas as processes over gloo: the same result as on threads, and an end for all within seconds when one is killed.
+// Replicas as processes over gloo: the same result as with threads; all end within seconds after one is killed.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ int train_role(const ChildTask& task) {
   return 0;
 }
 
-/// Exchanges until an error ends it.
+/// Exchanges values until an error.
 int loop_role(const ChildTask& task) {
   const auto leaders = connect(task);
   const auto policy = policy_named("easgd");

@@ -1,5 +1,5 @@
-// Training in processes that share no memory: the same weights and losses as in threads and on one device, and per
-// device the bytes that ZeRO's formulas say.
+// Training in processes without shared memory: the same weights and losses as with threads and on one device, and on
+// each device the bytes of ZeRO's formulas.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -30,9 +30,9 @@ using test_support::kClasses;
 using test_support::ragged_batches;
 using test_support::random_batches;
 
-constexpr double kOfThreads = 1e-12;  // relative to the same plan in threads: sums in another order
+constexpr double kOfThreads = 1e-12;  // relative to threads under the same plan: sums in another order
 constexpr double kOfOneDevice = 1e-10;
-constexpr double kRounded = 1e-6;  // compression moves the weights by more than that
+constexpr double kRounded = 1e-6;  // compression changes the weights by more than this
 constexpr double kLearningRate = 0.02;
 constexpr double kTimeLimit = 40;
 
@@ -55,10 +55,10 @@ std::unique_ptr<Communicator> world_of(const ChildTask& task) {
                             .device = task.rank});
 }
 
-// ---- what the children do ----
+// -- the children
 
-/// words: model, strategy. Trains over the ragged batches in double; writes the losses, how many segments it recomputed
-/// and what it holds of every bucket.
+/// words: model, strategy. Trains on the ragged batches in double; writes the losses, the number of recomputed segments
+/// and its part of every bucket.
 int train_role(const ChildTask& task) {
   at::set_num_threads(1);
   const Model model = test_support::small_model(task.words.at(0));
@@ -100,7 +100,7 @@ int train_role(const ChildTask& task) {
 
 Model large_model() { return make_model({"mlp", {200}, kClasses, {{"hidden", 1024}, {"depth", 2}}}); }
 
-/// words: strategy. Prints the bytes that stay on its device after a step.
+/// words: strategy. Prints the bytes that remain on its device after a step.
 int memory_role(const ChildTask& task) {
   install_memory_accounting();
   at::set_num_threads(1);
@@ -126,16 +126,16 @@ int memory_role(const ChildTask& task) {
   return 0;
 }
 
-// ---- what the parent expects ----
+// -- the parent
 
-/// What the children of a run wrote, put together.
+/// The results of all children of a run.
 struct Trained {
   std::vector<double> losses;  ///< mean over each step's batch
   Snapshot last;               ///< parameters after the last step
   int64_t recomputed = 0;      ///< segments, over all steps and processes
 };
 
-/// Flat buckets as the processes hold them. Holders of the same elements have the same bits.
+/// Collects the flat buckets of all processes; expects the same bits from all holders of an element.
 class Buckets {
  public:
   explicit Buckets(const Program& program) : program_(program) {
@@ -237,7 +237,7 @@ class TrainProcesses : public ::testing::TestWithParam<Case> {
     if (!gloo_available()) GTEST_SKIP() << "this build has no gloo";
   }
 
-  /// Trains in processes, compares with threads under the same plan, and returns what came out.
+  /// Trains in processes, compares with threads under the same plan, and returns the results.
   Trained train(const Model& model, const Plan& plan) {
     const auto& [model_name, strategy, processes] = GetParam();
     Children children("train", processes, {model_name, strategy});
@@ -285,7 +285,7 @@ INSTANTIATE_TEST_SUITE_P(Tensor, ExactProcesses,
                                            Case{"transformer-lm", "data=2,tensor=2", 4},
                                            Case{"transformer-lm", "data=2,tensor=2,sharding=zero3", 4},
                                            Case{"mlp", "tensor=2,pipeline=2,micro_batches=3", 4}));
-// models with dropout: the masks must come out the same once more
+// Models with dropout: recomputing must give the same masks.
 INSTANTIATE_TEST_SUITE_P(
     Recompute, ExactProcesses,
     ::testing::Values(Case{"dropout-mlp", "data=2,recompute=all", 2},
@@ -315,7 +315,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, CompressingProcesses,
                                            Case{"convnet", "data,compression=powersgd:2", 3},
                                            Case{"transformer-lm", "data=2,tensor=2,compression=powersgd:1", 4}));
 
-/// They round by design, so one device is no reference: threads under the same plan are.
+/// Compression rounds, so the reference is threads under the same plan, not one device.
 TEST_P(CompressingProcesses, TrainAsThreads) {
   const Model model = test_support::small_model(GetParam().model);
   const Plan plan = plan_for(model);
@@ -339,7 +339,7 @@ TEST_P(MemoryOfProcesses, IsAsTheFormulasSay) {
     parameters += double(element_count(parameter.spec.shape));
   ASSERT_GE(parameters, 1e6);
 
-  // 4 bytes an element; momentum keeps one state tensor
+  // 4 bytes per element; momentum keeps one state tensor.
   const double whole = 4 * parameters, part = whole / kProcesses;
   const double weights = strategy == "zero3" ? part : whole;
   const double gradients = strategy == "zero2" || strategy == "zero3" ? part : whole;

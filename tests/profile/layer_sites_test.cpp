@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// Two equal hidden layers, one that begins like them but is handed the data.
+/// Layers "b" and "c" are equal; "a" has the same size but reads the data.
 Model three_linear() {
   ModelBuilder b("three");
   NodeId data = b.input("data", {8}), target = b.input("target", {});
@@ -59,7 +59,7 @@ TEST(LayerSites, AskForEqualCallsOnce) {
   const auto requests = requests_for(sites, {1, 2}, 4);
   for (const LayerRequest& r : requests) keys.insert(sites.key(r.node, r.option, r.tensor));
   EXPECT_EQ(keys.size(), requests.size());
-  // linear: whole, columns, rows, twice; relu: whole and its features; loss: whole and by vocabulary
+  // Two linear layers: replicate, columns, rows each. ReLU: replicate and features. Loss: replicate and vocabulary.
   EXPECT_EQ(requests.size(), 10u);
 }
 

@@ -19,9 +19,9 @@ LayerMeasurement measured(double forward, double backward, double crowding) {
 }
 
 TEST(MeasureAgain, KeepsTheFasterForwardAndBackwardEachByItself) {
-  LayerMeasurement kept = measured(1, 4, 1.5);  // together 7.5
+  LayerMeasurement kept = measured(1, 4, 1.5);  // 7.5 for all devices together
   kept.memory.output = 99;
-  keep_fastest(kept, measured(2, 2, 2));  // together 8
+  keep_fastest(kept, measured(2, 2, 2));  // 8 for all devices together
   EXPECT_EQ(kept.forward.median, 1);
   EXPECT_EQ(kept.backward.median, 2);
   EXPECT_DOUBLE_EQ(kept.backward_input, 1.2);
@@ -33,7 +33,7 @@ TEST(MeasureAgain, KeepsTheFasterForwardAndBackwardEachByItself) {
 
 TEST(MeasureAgain, ADisturbedMeasurementLeavesNoTrace) {
   LayerMeasurement kept = measured(1, 2, 1.9);
-  keep_fastest(kept, measured(1.5, 3, 1));  // alone disturbed, together not
+  keep_fastest(kept, measured(1.5, 3, 1));  // disturbed alone, undisturbed together
   EXPECT_EQ(kept.forward.median, 1);
   EXPECT_EQ(kept.backward.median, 2);
   EXPECT_DOUBLE_EQ(kept.crowding, 1.5);

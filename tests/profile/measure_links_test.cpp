@@ -23,7 +23,7 @@ TEST(MeasureLinks, EveryOperationHasALineThatNeverFalls) {
       EXPECT_GE(line.seconds(bytes), before) << name << " " << bytes;
       before = line.seconds(bytes);
     }
-    // far more than what caches hold goes through memory, which no machine reads faster than this
+    // These bytes do not fit into caches, and no machine's memory is faster than this.
     EXPECT_LT(64e6 / line.seconds(64e6), 2e12) << name;
   }
   EXPECT_GT(links.hand_over, 0);

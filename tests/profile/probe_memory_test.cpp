@@ -1,4 +1,4 @@
-// Bytes of one call against those that follow from what the layer's formulas say it keeps.
+// Compares the measured bytes of one call with the bytes that the layer's formulas give.
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kFloat = 4, kSamples = 6;
 
-/// In the middle of a network, so that all gradients are asked.
+/// A layer inside a network, so that all gradients are needed.
 LayerSite site_of(const Layer& layer, std::vector<Shape> inputs) {
   LayerSite site;
   site.layer = &layer;

@@ -1,4 +1,4 @@
-// Every kind of layer that the zoo uses, under every option that it offers, by itself.
+// Runs every kind of layer of the zoo alone under every option that it offers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kSamples = 2;
 constexpr Repetitions kOnce{.passes = 1, .most = 1, .seconds_per_layer = 0, .split = 1, .crowded = false};
 
-/// The zoo's models, small: together they have all its kinds of layers.
+/// Small versions of the zoo's models; together they contain all its kinds of layers.
 std::vector<ModelSpec> small_zoo() {
   using enum LearningTask;
   const Shape image{3, 32, 32}, words{8};
@@ -111,7 +111,7 @@ void measure_all(const ModelSpec& spec, const SiteOptions& options, std::set<std
 TEST(ProbeZoo, EveryKindOfLayerRunsByItselfUnderEveryOption) {
   std::set<std::string> seen, kinds;
   for (const ModelSpec& spec : small_zoo()) measure_all(spec, {}, seen, kinds);
-  // all that the zoo is made of: its largest models have no others
+  // The zoo's largest models have no other kinds of layers.
   for (const char* name : {"inception-v3", "resnext50"}) {
     const Model model = make_model({.name = name, .sample_shape = {3, 299, 299}, .classes = 8});
     for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {

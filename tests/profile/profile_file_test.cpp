@@ -102,7 +102,7 @@ TEST(Fingerprint, NamesTheDifference) {
   EXPECT_EQ(difference(here, here), "");
   Fingerprint other = here;
   other.memory = here.memory - here.memory / 100;
-  EXPECT_EQ(difference(other, here), "");  // a hundredth of the memory
+  EXPECT_EQ(difference(other, here), "");  // differs by a hundredth of the memory
   other.cores = 8;
   other.libtorch = "2.1";
   EXPECT_EQ(difference(other, here), "cores 8, here 2; libtorch 2.1, here 1.13");
@@ -134,7 +134,7 @@ TEST(FitLine, FindsTheLine) {
 }
 
 TEST(TransferLine, GoesFromPointToPoint) {
-  // fast while it fits a cache, slow beyond; the third was disturbed
+  // Fast while the data fits into a cache, slow beyond. The third point is disturbed.
   const TransferLine line = fit_line({{1e3, 1e-6}, {1e5, 1e-5}, {2e5, 4e-5}, {3e5, 2e-5}, {1e6, 4e-4}});
   EXPECT_EQ(line.seconds(0), 1e-6);
   EXPECT_EQ(line.seconds(1e3), 1e-6);
@@ -147,7 +147,7 @@ TEST(TransferLine, GoesFromPointToPoint) {
 }
 
 TEST(FitLine, IsNeverNegative) {
-  // faster than in proportion: the line through them would begin below zero
+  // The time grows faster than in proportion, so the line through the points would begin below zero.
   const TransferLine steep = fit_line({{1e3, 1e-7}, {1e6, 1e-3}});
   EXPECT_EQ(steep.latency, 0);
   EXPECT_GT(steep.bandwidth, 0);

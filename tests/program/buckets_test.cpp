@@ -1,4 +1,4 @@
-// Gradient buckets: PyTorch DDP's rule against its known result, and what a plan puts together.
+// Gradient buckets: PyTorch DDP's rule with a known result, and the buckets of plans.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -35,7 +35,7 @@ TEST(GroupSizes, ResNet18AsDdp) {
 
 TEST(GroupSizes, Edges) {
   EXPECT_EQ(group_sizes({}, 10, 1), std::vector<int>{});
-  EXPECT_EQ(group_sizes({3}, 10, 5), std::vector<int>{1});                  // never full: still a group
+  EXPECT_EQ(group_sizes({3}, 10, 5), std::vector<int>{1});                  // a group that is not full
   EXPECT_EQ(group_sizes({5, 10, 10}, 10, 5), (std::vector<int>{1, 1, 1}));  // closes when it reaches the cap
   EXPECT_EQ(group_sizes({4, 1, 9, 1, 2}, 10, 5), (std::vector<int>{2, 2, 1}));
   EXPECT_EQ(group_sizes({100, 1, 1}, 10, 5), (std::vector<int>{1, 2}));  // a parameter is never split
@@ -51,7 +51,8 @@ int64_t elements_of(const Program& program, const Bucket& bucket) {
   return sum;
 }
 
-/// Every element of every parameter lies in exactly one shard, and shards do not overlap in their bucket.
+/// Expects that every element of every parameter lies in exactly one shard, and that shards do not overlap in their
+/// bucket.
 void expect_covers(const Model& model, const Program& program) {
   int64_t covered = 0;
   for (const Bucket& bucket : program.buckets) {
@@ -95,10 +96,11 @@ TEST(Buckets, HoldersAndContributors) {
     for (const ParameterShard& shard : bucket.shards) {
       const std::string& name = program.parameters[size_t(shard.parameter)].spec.name;
       if (name == "fc1.weight" || name == "fc1.bias" || name == "fc2.weight") {
-        const bool first = shard.box[name == "fc2.weight" ? 1 : 0].begin == 0;  // the first half is on tensor index 0
+        // The worker with tensor index 0 has the first half.
+        const bool first = shard.box[name == "fc2.weight" ? 1 : 0].begin == 0;
         EXPECT_EQ(bucket.holders, first ? (std::vector<int>{0, 2}) : (std::vector<int>{1, 3})) << name;
         EXPECT_EQ(bucket.contributors, bucket.holders) << name;
-      } else {  // all workers of a tensor axis compute the same gradient: the first one's counts
+      } else {  // all workers of a tensor axis compute the same gradient; the first one contributes it
         EXPECT_EQ(bucket.holders, (std::vector<int>{0, 1, 2, 3})) << name;
         EXPECT_EQ(bucket.contributors, (std::vector<int>{0, 2})) << name;
       }
@@ -133,7 +135,7 @@ TEST(Buckets, FullPrecisionApartUnderMixedPrecision) {
   }
 }
 
-/// Reduction begins while backward goes on: the first buckets are announced before the last backward segment.
+/// Reduction begins during backward: the first buckets are announced before the last backward segment.
 TEST(Buckets, AreReducedDuringBackward) {
   const Model model = make_model({"mlp", {64}, 4, {{"hidden", 64}, {"depth", 4}}});
   const Program program = compiled(model, "data", 2, {.bucket_bytes = 4 * 64 * 64, .first_bucket_bytes = 4 * 64});

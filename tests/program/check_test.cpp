@@ -1,5 +1,5 @@
-// The checker: programs that end pass, spoilt ones are refused with the ranks and instructions that wait for each
-// other.
+// The checker accepts programs that end. It refuses spoilt programs and names the ranks and instructions that wait for
+// each other.
 #include "program/check.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ struct Case {
   Model model;
   Program program;
 
-  /// The rank's list, from now on its own.
+  /// Gives the rank its own copy of its list and returns it.
   std::vector<Instruction>& list(int rank) {
     program.lists.push_back(program.instructions(rank));
     program.list_of_rank[size_t(rank)] = int(program.lists.size()) - 1;
@@ -48,7 +48,7 @@ std::vector<Instruction>::iterator find(std::vector<Instruction>& list, OpCode c
                       [&](const Instruction& i) { return i.code == code && i.adjoint == adjoint; });
 }
 
-/// Nothing where the strategy does not suit the model.
+/// nullopt if the strategy does not fit the model.
 std::optional<Plan> plan_if_suitable(const std::string& strategy, const Model& model) {
   try {
     return named_plan(strategy, model, Cluster::uniform(4), 16, {});
@@ -80,8 +80,8 @@ TEST(Check, AcceptsEveryNamedPlan) {
   }
 }
 
-/// Every schedule with every way to hold the parameters, clipped or not; the tied parameter lies on the first and the
-/// last stage.
+/// Every schedule with every way to hold the parameters, with and without clipping. The tied parameter lies on the
+/// first and the last stage.
 TEST(Check, AcceptsEveryScheduleAndSharding) {
   for (const char* name : {"mlp", "tied-mlp"}) {
     const Model model = make_model({name, {6}, 4, {{"hidden", 8}}});
@@ -95,7 +95,7 @@ TEST(Check, AcceptsEveryScheduleAndSharding) {
       plan.schedule = schedule.name;
       using enum OptimizerSharding;
       for (OptimizerSharding sharding : {none, zero1, zero2, zero3}) {
-        if (!schedule.flushes && sharding >= zero2) continue;  // refused: no whole old versions
+        if (!schedule.flushes && sharding >= zero2) continue;  // refused: old versions of weights must be whole
         plan.optimizer_sharding = sharding;
         for (bool clip : {false, true})
           for (bool copies : {false, true})
@@ -106,8 +106,8 @@ TEST(Check, AcceptsEveryScheduleAndSharding) {
   }
 }
 
-/// The two stages that hold a tied parameter come to it at different times, the second one only after the first has
-/// sent: a gather that waits for both would hang. Refused, not hung.
+/// Two stages hold a tied parameter and use it at different times, the second only after the first has sent. A gather
+/// that waits for both would hang: the program is refused.
 TEST(Check, GathersOfATiedParameterThatWaitForEachOther) {
   Model model = make_model({"tied-mlp", {6}, 4, {{"hidden", 8}}});
   Plan plan = named_plan("data=2,pipeline=2,micro_batches=4", model, Cluster::uniform(4), 16, {});
@@ -124,7 +124,7 @@ TEST(Check, GathersOfATiedParameterThatWaitForEachOther) {
   refuse(c, {"would deadlock", "gather weights bucket", "receive", "waits for rank 0"});
 }
 
-/// p = 2 without flush whose first stage would read weights that its own later update writes.
+/// A pipeline of two stages without flush. Its first stage would read weights that its later update writes.
 TEST(Check, WeightsThatComeTooLate) {
   Case c = make("pipeline=2,micro_batches=1", 2, {}, "pipedream");
   for (Op& op : c.program.ops) op.delay = 0;
@@ -135,7 +135,7 @@ TEST(Check, DroppedSend) {
   Case c = make("pipeline=2,micro_batches=2", 2);
   auto& list = c.list(0);
   list.erase(find(list, OpCode::send));
-  // rank 1 waits for the activation, rank 0 for the gradient that rank 1 would give later
+  // Rank 1 waits for the activation, and rank 0 for the gradient that rank 1 would send later.
   refuse(c,
          {"would deadlock", "rank 0 at instruction", "receive gradient of", "rank 1 at instruction", "micro-batch 0"});
 }
@@ -158,7 +158,7 @@ TEST(Check, ReceivesBeforeTheSendsTheyNeed) {
   Case c = make("pipeline=2,micro_batches=1", 2);
   auto& list = c.list(0);
   auto send = find(list, OpCode::send), receive = find(list, OpCode::receive, true);
-  std::iter_swap(send, receive);  // wants the gradient before it has sent the activation
+  std::iter_swap(send, receive);  // now it receives the gradient before it sends the activation
   refuse(c, {"would deadlock", "receive gradient of", "waits for rank 1", "rank 1 at instruction", "waits for rank 0"});
 }
 

@@ -1,4 +1,4 @@
-// Programs: the order of work, the moves between layouts, their kinds and bytes.
+// Programs: the order of work, the redistributions between layouts, their kinds and bytes.
 #include "program/compile.h"
 
 #include <map>
@@ -39,7 +39,7 @@ TEST(Compile, UnknownSchedule) {
   expect_error(Blame::user, {"schedule \"zigzag\"", "is not known", "gpipe"}, [&] { compile(model, plan, {}); });
 }
 
-/// p * m forward and backward tasks, each once (METHODS: Huang et al., "GPipe").
+/// p * m forward and backward tasks, each once (Huang et al., "GPipe").
 TEST(Compile, EveryMicroBatchOncePerSegment) {
   const Model model = mlp();
   for (int p : {1, 2, 3})
@@ -53,7 +53,7 @@ TEST(Compile, EveryMicroBatchOncePerSegment) {
           if (i.code == OpCode::forward || i.code == OpCode::backward) ++seen[{i.code, i.index, i.micro_batch}];
       EXPECT_EQ(seen.size(), program.segments.size() * size_t(2 * m));
       for (const auto& [key, times] : seen) EXPECT_EQ(times, 1);
-      // one boundary per pair of neighbours: sends and receives, forward and backward
+      // One boundary per pair of neighbours, with sends and receives in forward and backward.
       int sends = 0, receives = 0;
       for (const auto& list : program.lists) {
         sends += count(list, OpCode::send);
@@ -104,7 +104,7 @@ TEST(Compile, EveryLayerASegmentForProfiling) {
   EXPECT_EQ(program.segments.size(), program.ops.size());
 }
 
-/// fc1 by columns, fc2 by rows, over `degree` workers: Megatron's pair.
+/// Megatron's pair over `degree` workers: fc1 split by columns, fc2 by rows.
 Plan megatron(const Model& model, int degree) {
   Plan plan = plan_for(model, "tensor", degree);
   const std::map<std::string, std::string> splits{{"fc1", "columns"},     {"relu1", "channels"}, {"fc2", "rows"},
@@ -123,14 +123,14 @@ std::vector<RedistributionKind> kinds(const Program& program, bool adjoint) {
   return found;
 }
 
-/// Shoeybi et al.: a column/row pair costs one all-reduce forward (after the rows) and one backward (before the
+/// Shoeybi et al.: a column/row pair needs one all-reduce in forward (after the rows) and one in backward (before the
 /// columns).
 TEST(Redistributions, MegatronsPair) {
   using enum RedistributionKind;
-  const Model small = mlp();  // fc1 reads the data: its input needs no gradient, so its backward all-reduce falls away
+  const Model small = mlp();  // fc1 reads the data, which needs no gradient: no all-reduce in its backward
   const Program first = compile(small, megatron(small, 2), {});
   EXPECT_EQ(kinds(first, false), (std::vector{all_reduce, all_gather}));
-  // backward: fc3's input gradient is summed; a gathered value's gradient is sliced without traffic
+  // Backward: the input gradient of fc3 is summed; the gradient of a gathered value is sliced without communication.
   EXPECT_EQ(kinds(first, true), (std::vector{slice, all_reduce}));
 
   const Model deep = make_model({"mlp", {6}, 4, {{"hidden", 8}, {"depth", 4}}});
@@ -165,7 +165,7 @@ TEST(Redistributions, DataParallelHasNone) {
   EXPECT_TRUE(program.redistributions.empty());
 }
 
-/// A skip connection goes from its producer straight to its consumer; stages between them do not see it.
+/// A skip connection goes directly from its producer to its consumer; the stages between do not see it.
 TEST(Redistributions, SkipConnectionsSkipStages) {
   const Model model = make_model({"skip", {6}, 4, {{"hidden", 8}}});
   Plan plan = plan_for(model, "pipeline=3,micro_batches=2", 3);
@@ -193,7 +193,7 @@ TEST(Redistributions, SkipConnectionsSkipStages) {
   EXPECT_EQ(direct, 1);
 }
 
-/// Two consumers that need one layout share one move.
+/// Two consumers that need the same layout share one redistribution.
 TEST(Redistributions, AreSharedByConsumersOfOneLayout) {
   const Model model = make_model({"skip", {6}, 4, {{"hidden", 8}}});
   Plan plan = plan_for(model, "pipeline=2,micro_batches=1", 2);
@@ -224,7 +224,7 @@ TEST(Buffers, AreSharedBeforeEvaluation) {
   EXPECT_EQ(synchronizations("single", 1, false), 0);
 }
 
-/// Positions of maxima travel to a later stage, and no gradient of them comes back; what only they depend on is not
+/// Positions of maxima are sent to a later stage, but no gradient comes back. Layers that only they depend on are not
 /// trained.
 TEST(Compile, PositionsOfMaximaHaveNoGradient) {
   ModelBuilder b("unpool");

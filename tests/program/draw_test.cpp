@@ -23,7 +23,8 @@ HandMade one_forward_one_backward(int p, int m, int replicas = 1) {
   return pipeline(orders, replicas);
 }
 
-/// (p - 1) / (m + p - 1) of (m + p - 1) (1 + 2): Huang et al., "GPipe"; 1f1b with flush has the same.
+/// A share of (p - 1) / (m + p - 1) of the time (m + p - 1) (1 + 2) is bubble: Huang et al., "GPipe". 1f1b with flush
+/// has the same.
 TEST(Clock, BubblesOfFlushedPipelines) {
   for (int p = 1; p <= 5; ++p)
     for (int m = 1; m <= 9; ++m)
@@ -36,7 +37,7 @@ TEST(Clock, BubblesOfFlushedPipelines) {
 }
 
 TEST(Clock, ChunksTakeTheirShare) {
-  // two workers with two stages each, one micro-batch: 4 forwards of 1/2, 4 backwards of 1
+  // Two workers with two stages each, one micro-batch: 4 forwards of 1/2 and 4 backwards of 1.
   const HandMade made = pipeline({"F0:0 F0:2 B0:2 B0:0", "F0:1 F0:3 B0:3 B0:1"}, 1, 2);
   const UnitTimeline timeline = unit_clock(made.program, made.model);
   EXPECT_DOUBLE_EQ(timeline.makespan, 6);
@@ -63,7 +64,7 @@ TEST(Clock, SegmentsShareTheirStagesUnitByFlops) {
               {OpCode::backward_weight, 0, 0}}};
   complete(p, made.model);
   const auto stretches = unit_clock(p, made.model).ranks[0];
-  const std::vector<double> ends{1, 4.0 / 3, 2, 8.0 / 3, 10.0 / 3};  // the two forwards are one stretch
+  const std::vector<double> ends{1, 4.0 / 3, 2, 8.0 / 3, 10.0 / 3};  // the two forwards are drawn as one
   ASSERT_EQ(stretches.size(), ends.size());
   for (size_t i = 0; i < ends.size(); ++i) EXPECT_NEAR(stretches[i].end, ends[i], 1e-9) << i;
 }

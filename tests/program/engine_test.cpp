@@ -1,5 +1,5 @@
-// Executing a program without tensors: which rank waits for which, when instructions begin, what is left over. Expected
-// times are worked out by hand.
+// Executes a program without tensors: which ranks wait for each other, when instructions begin, what remains at the
+// end. Expected times are worked out by hand.
 #include "program/engine.h"
 
 #include <gmock/gmock.h>
@@ -18,12 +18,12 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Event = Recorder::Event;
 
-/// Seconds by code; what is not named takes none.
+/// Seconds by op code; other codes take none.
 Recorder::Duration by_code(std::map<OpCode, double> seconds) {
   return [seconds](int, const Instruction& i) { return seconds.count(i.code) ? seconds.at(i.code) : 0.0; };
 }
 
-/// Begin of the n-th instruction of that code.
+/// Begin of the n-th instruction with this code.
 double begin_of(const HandMade& made, const Recorder& clock, int rank, OpCode code, int n = 0) {
   for (const Event& event : clock.events[size_t(rank)])
     if (made.program.instructions(rank)[size_t(event.index)].code == code && n-- == 0) return event.begin;
@@ -45,7 +45,7 @@ TEST(Engine, TimesOfAPipeline) {
   EXPECT_THAT(clock.events[0],
               ElementsAre(Event{0, 0, 0, 1}, Event{1, 0, 1, 1.5},          // forward 0, send
                           Event{2, 0, 1.5, 2.5}, Event{3, 0, 2.5, 3},      // forward 1, send
-                          Event{4, 0, 9.25, 9.5}, Event{5, 0, 9.5, 11.5},  // gradient 0 is sent until 9.25
+                          Event{4, 0, 9.25, 9.5}, Event{5, 0, 9.5, 11.5},  // the sending of gradient 0 ends at 9.25
                           Event{6, 0, 17, 17.25}, Event{7, 0, 17.25, 19.25}));
   EXPECT_THAT(clock.events[1], ElementsAre(Event{0, 0, 1.5, 1.75}, Event{1, 0, 1.75, 4.75}, Event{2, 0, 4.75, 8.75},
                                            Event{3, 0, 8.75, 9.25}, Event{4, 0, 9.25, 9.5}, Event{5, 0, 9.5, 12.5},
@@ -56,7 +56,7 @@ TEST(Engine, TimesOfAPipeline) {
   EXPECT_THAT(end.leftovers, IsEmpty());
 }
 
-/// One stage of two segments on a 2 x 2 mesh, with a redistribution between them.
+/// One stage with two segments on a 2 x 2 mesh and a redistribution between them.
 HandMade redistributing(Placement tensor_from, Placement tensor_to, Placement data_from, Placement data_to) {
   HandMade made = test_support::stages(2, {{0, 1, 2, 3}, {0, 1, 2, 3}});
   Program& p = made.program;
@@ -70,8 +70,8 @@ HandMade redistributing(Placement tensor_from, Placement tensor_to, Placement da
   return made;
 }
 
-/// When each rank begins its second forward: forwards take rank + 1 seconds, the redistribution 0.5 and of rank 1 and 3
-/// two.
+/// The time at which each rank begins its second forward. Forwards take rank + 1 seconds; the redistribution takes 0.5
+/// s, on ranks 1 and 3 two.
 std::vector<double> second_forwards(const HandMade& made) {
   Recorder clock(4, [](int rank, const Instruction& i) {
     if (i.code == OpCode::redistribute) return rank % 2 == 1 ? 2.0 : 0.5;
@@ -86,13 +86,13 @@ std::vector<double> second_forwards(const HandMade& made) {
 TEST(Engine, RedistributionJoinsThoseThatExchange) {
   const Placement whole = Placement::replicate(), sum = Placement::partial();
   const Placement samples = Placement::shard(0), columns = Placement::shard(1);
-  // along the tensor axis: the later of each pair, and the longer of their durations
+  // Along the tensor axis: the pair begins with its later rank and takes the longer duration.
   EXPECT_THAT(second_forwards(redistributing(sum, whole, samples, samples)), ElementsAre(4, 4, 6, 6));
-  // along the data axis: 0 with 2, 1 with 3
+  // Along the data axis: 0 with 2, 1 with 3.
   EXPECT_THAT(second_forwards(redistributing(columns, columns, samples, whole)), ElementsAre(3.5, 6, 3.5, 6));
-  // along both: all ranks
+  // Along both axes: all ranks.
   EXPECT_THAT(second_forwards(redistributing(columns, whole, samples, whole)), ElementsAre(6, 6, 6, 6));
-  // a slice of what each rank has: no rank waits
+  // Each rank takes a slice of its own tensor: no rank waits.
   EXPECT_THAT(second_forwards(redistributing(whole, columns, samples, samples)), ElementsAre(1.5, 4, 3.5, 6));
 }
 
@@ -109,8 +109,8 @@ TEST(Engine, ReplicasOfAStageReceiveFromTheirLikeOnly) {
   const HandMade made = test_support::pipeline({"F0", "F0"}, 2);
   Recorder clock(4, [](int rank, const Instruction&) { return rank == 1 ? 5.0 : 1.0; });
   clock.run(made);
-  EXPECT_EQ(begin_of(made, clock, 2, OpCode::receive), 2);   // forward and send of rank 0
-  EXPECT_EQ(begin_of(made, clock, 3, OpCode::receive), 10);  // of rank 1
+  EXPECT_EQ(begin_of(made, clock, 2, OpCode::receive), 2);   // after forward and send of rank 0
+  EXPECT_EQ(begin_of(made, clock, 3, OpCode::receive), 10);  // after those of rank 1
 }
 
 TEST(Engine, StagesOfDifferentWidthReceiveFromAll) {
@@ -129,7 +129,7 @@ TEST(Engine, SharedReplicasStepWhenAllHaveAnnounced) {
   const HandMade made = test_support::pipeline({"F0 B0 U"}, 2);
   Recorder clock(2, [](int rank, const Instruction& i) { return i.code == OpCode::backward ? 1.0 + rank : 0.5; });
   clock.run(made, 2);
-  // announced at 2 and 3, steps until 3.5 and 3.5, and so on from there
+  // The ranks announce at 2 and 3, both step until 3.5, and the next batch begins there.
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::optimizer_step), 3);
   EXPECT_EQ(begin_of(made, clock, 1, OpCode::optimizer_step), 3);
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::forward, 1), 3.5);
@@ -142,9 +142,9 @@ TEST(Engine, ForwardOfTheNextBatchWaitsForAllSlices) {
   };
   Recorder clock(2, slow_step);
   clock.run(made, 2);
-  EXPECT_EQ(begin_of(made, clock, 0, OpCode::forward, 1), 6);  // 2 + 4 of rank 1
+  EXPECT_EQ(begin_of(made, clock, 0, OpCode::forward, 1), 6);  // 2 + 4: after rank 1's step
 
-  // with a version to spare only backward waits: rank 1 may still read the gradient
+  // With one more version of the weights only backward waits: rank 1 may still read the gradient.
   made.program.ops[0].delay = 1;
   Recorder delayed(2, slow_step);
   delayed.run(made, 2);
@@ -188,7 +188,7 @@ TEST(Engine, EachGatherTakesOnePrefetchOfEveryHolder) {
   Recorder clock(
       2, [](int rank, const Instruction& i) { return i.code == OpCode::prefetch_weights ? 1.0 + 2 * rank : 0.5; });
   EXPECT_THAT(clock.run(made).leftovers, IsEmpty());
-  // rank 0 prefetches until 1 and 5, rank 1 until 3 and 6
+  // Rank 0 prefetches until 1 and 5, rank 1 until 3 and 6.
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::gather_weights, 0), 3);
   EXPECT_EQ(begin_of(made, clock, 0, OpCode::gather_weights, 1), 6);
   EXPECT_EQ(begin_of(made, clock, 1, OpCode::gather_weights, 0), 6);
@@ -228,20 +228,20 @@ TEST(Engine, LagsFillAndDrain) {
   EXPECT_THAT(end.leftovers, IsEmpty());
   for (int rank = 0; rank < 2; ++rank) {
     const auto& list = made.program.instructions(rank);
-    std::map<int, std::vector<int>> batches;  // by place in the list, in the order of their execution
+    std::map<int, std::vector<int>> batches;  // by index in the list, in the order of execution
     for (const Event& event : clock.events[size_t(rank)])
       batches[event.index].push_back(event.step - list[size_t(event.index)].lag);
     EXPECT_EQ(batches.size(), list.size());
     for (const auto& [index, of_instruction] : batches)
       EXPECT_THAT(of_instruction, ElementsAre(0, 1, 2)) << rank << " " << index;
   }
-  // stage 0: F0 0-1, F1 1-2, B0 at 4-6, F2 6-7, B1 7-9 ..., stage 1: F0 1-2, B0 2-4, F1 4-5, B1 5-7, F2 7-8, B2 8-10;
-  // B2 10-12
+  // Stage 0: F0 0-1, F1 1-2, B0 4-6, F2 6-7, B1 7-9, B2 10-12. Stage 1: F0 1-2, B0 2-4, F1 4-5, B1 5-7, F2 7-8, B2
+  // 8-10.
   EXPECT_EQ(end.seconds, 12);
 }
 
 TEST(Engine, StaleWeightsThatNeverComeStandStill) {
-  const HandMade made = test_support::pipeline({"F0 B0@1 U@1", "F0 B0 U"});  // stage 0 would need the delay 1
+  const HandMade made = test_support::pipeline({"F0 B0@1 U@1", "F0 B0 U"});  // stage 0 needs a delay of 1
   Recorder clock(2);
   const EngineEnd end = clock.run(made, 3);
   ASSERT_FALSE(end.standstills.empty());
@@ -255,7 +255,7 @@ TEST(Engine, BatchesThatShowStartUpAndDraining) {
   EXPECT_EQ(enough_batches(test_support::pipeline({"F0 B0@3 U@3"}).program), 8);
 }
 
-// -- what does not come out
+// -- programs that do not end properly
 
 TEST(Engine, NamesTheMissingRank) {
   HandMade made = test_support::pipeline({"F0 B0 U"}, 3);
@@ -264,7 +264,7 @@ TEST(Engine, NamesTheMissingRank) {
   made.program.list_of_rank = {0, 1, 0};
   Recorder clock(3);
   const EngineEnd end = clock.run(made);
-  ASSERT_EQ(end.standstills.size(), 3u);  // rank 1 waits for itself
+  ASSERT_EQ(end.standstills.size(), 3u);  // rank 1 itself waits too
   for (const Standstill& standstill : end.standstills) EXPECT_THAT(standstill.absent, ElementsAre(1));
 }
 
@@ -279,7 +279,7 @@ TEST(Engine, FindsMessagesThatNoRankTakes) {
   EXPECT_EQ(end.leftovers[0].sent, (Instruction{OpCode::send, 0, 1}));
 }
 
-/// What the ranks that are left out would send is there, and they join nothing.
+/// Messages of the ranks that are left out count as sent, and no rank waits for them to join.
 TEST(Engine, ExecutesSomeRanksOnly) {
   const HandMade made = test_support::pipeline({"F0 B0 U", "F0 B0 U"}, 2);
   class Count : public EngineCosts {

@@ -29,8 +29,8 @@ inline Model chain(int layers) {
   return builder.finish(x, builder.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
 }
 
-/// One segment of one op (layer `fc<stage>`) with one bucket per stage, on a data mesh; neighbours are joined by
-/// redistribution `stage`.
+/// Stages of one segment with one op (layer `fc<stage>`) and one bucket, on a data mesh; redistribution `stage`
+/// connects neighbours.
 inline HandMade stages(int count, const std::vector<std::vector<int>>& workers_of_stage) {
   HandMade made{chain(count), {}};
   Program& p = made.program;
@@ -62,9 +62,9 @@ inline HandMade stages(int count, const std::vector<std::vector<int>>& workers_o
   return made;
 }
 
-/// The instructions of a worker from words: kind and micro-batch, then ":stage" if it is not `stage`, then "@lag" if it
-/// is not 0. F forward, B backward, I and W its parts, R recompute: with the messages to and from the neighbouring
-/// stages. U update of all.
+/// The instructions of a worker from words. A word is a kind and a micro-batch, then ":stage" if it is not `stage`,
+/// then "@lag" if it is not 0. F: forward, B: backward, I and W: its two parts, R: recompute, with the messages to and
+/// from the neighbouring stages. U: the update.
 inline std::vector<Instruction> instructions(const std::string& words, int stage, int last_stage) {
   std::vector<Instruction> list;
   std::istringstream stream(words);
@@ -103,7 +103,8 @@ inline std::vector<Instruction> instructions(const std::string& words, int stage
   return list;
 }
 
-/// A pipeline of `orders.size()` groups of `replicas` workers (ranks in order); stage s belongs to group s mod groups.
+/// A pipeline of `orders.size()` groups of `replicas` workers with consecutive ranks; stage s belongs to group s mod
+/// groups.
 inline HandMade pipeline(const std::vector<std::string>& orders, int replicas = 1, int chunks = 1) {
   const auto groups = int(orders.size());
   std::vector<std::vector<int>> workers;
@@ -134,7 +135,7 @@ inline std::string gpipe_order(int micro_batches) {
   return order + "U";
 }
 
-/// `ahead` forwards, then one forward and one backward in turn, then the backwards that are left.
+/// `ahead` forwards, then one forward and one backward in turn, then the remaining backwards.
 inline std::string one_forward_one_backward_order(int ahead, int micro_batches) {
   std::string order;
   for (int k = 0; k < micro_batches + ahead; ++k) {
@@ -144,7 +145,7 @@ inline std::string one_forward_one_backward_order(int ahead, int micro_batches) 
   return order + "U";
 }
 
-/// Keeps the engine's calls. Durations are given per rank; where ranks join, the longest one counts.
+/// Records the engine's calls. Durations are given per rank; ranks that join take the longest one.
 class Recorder : public EngineCosts {
  public:
   struct Event {
@@ -157,7 +158,7 @@ class Recorder : public EngineCosts {
       int ranks, Duration duration = [](int, const Instruction&) { return 0.0; })
       : events(size_t(ranks)), duration_(std::move(duration)) {}
 
-  /// Executes the program, completed as it is now.
+  /// Completes and executes the program.
   EngineEnd run(const HandMade& made, int batches = 1) {
     program_ = made.program;
     complete(program_, made.model);

@@ -1,4 +1,4 @@
-// The table of op codes holds together.
+// The table of op codes is consistent.
 #include "program/op_codes.h"
 
 #include <gtest/gtest.h>
@@ -26,8 +26,8 @@ TEST(OpCodes, EveryTakenMessageIsPosted) {
     if (!code.takes) continue;
     const OpCodeDescription& from = description_of(code.takes->from);
     EXPECT_NE(from.rendezvous, nullptr) << code.name;
-    EXPECT_EQ(from.operand, code.operand) << code.name;  // the same index names both
-    EXPECT_EQ(code.lane, Lane::main) << code.name;       // a rank takes one thing at a time
+    EXPECT_EQ(from.operand, code.operand) << code.name;  // both use the same index
+    EXPECT_EQ(code.lane, Lane::main) << code.name;       // a rank takes one message at a time
   }
 }
 

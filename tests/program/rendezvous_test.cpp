@@ -1,4 +1,4 @@
-// The ranks of each rendezvous, compared with the transfers that a redistribution makes.
+// Compares the ranks of each rendezvous with the transfers of the redistribution.
 #include "program/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ class Layouts {
   std::mt19937 random_;
 };
 
-/// A program of one move: the first list redistributes, the second sends, the third receives.
+/// A program with one redistribution: the first list redistributes, the second sends, the third receives.
 enum List { redistributes, sends, receives };
 test_support::HandMade moving(const Layout& from, const Layout& to) {
   test_support::HandMade made{test_support::chain(1), {}};
@@ -82,7 +82,7 @@ TEST(Rendezvous, RanksThatExchangeWithinAStageJoin) {
       ASSERT_EQ(a.channel, b.channel) << to_string(from) << " -> " << to_string(to);
       ASSERT_EQ(channel_of(made, a).members[size_t(a.index)], t.source);
     }
-    // where nothing can move, no worker waits
+    // If nothing can move, no worker waits.
     if (from.mesh == to.mesh && classify(from, to) <= RedistributionKind::slice) {
       for (int worker : mesh.workers)
         EXPECT_EQ(int(role_in(made, worker, redistributes).part), int(Part::alone))
@@ -118,7 +118,7 @@ TEST(Rendezvous, ReceiversTakeFromAllTheirSources) {
   EXPECT_GT(narrowed, 1000);
 }
 
-/// Where both stages lie alike the sources are exactly those of the transfers.
+/// If both stages have the same layout, the sources are exactly those of the transfers.
 TEST(Rendezvous, LikeStagesSendOneToOne) {
   const Layout from{{{0, 1, 2, 3, 4, 5, 6, 7}, 4, 2}, Placement::shard(0), Placement::replicate()};
   Layout to = from;

@@ -1,5 +1,5 @@
-// A pipeline on a clock: the times of every worker's tasks under a schedule, if nothing but the order of its tasks and
-// what they need from each other holds it up.
+// Runs a pipeline on a clock: the times of every worker's tasks under a schedule, limited only by the order of tasks
+// and by what they need from each other.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// What a worker does in its first `steps` steps.
+/// One task of a worker in one batch.
 struct Deed {
   Task task;
   int batch = 0;
@@ -28,7 +28,7 @@ inline std::vector<Deed> deeds_of(const Schedule& schedule, const PipelinePlace&
   return deeds;
 }
 
-/// In any unit.
+/// Times of a stage in any unit.
 struct StageTime {
   int64_t forward = 1, backward_input = 1, backward_weight = 1;  ///< a whole backward takes both
   int64_t of(TaskKind kind) const {
@@ -49,8 +49,8 @@ struct TimedDeed {
   int64_t start = 0, end = 0;
 };
 
-/// Runs all workers: a task starts as soon as its worker is free and what it needs is there, which takes no time
-/// to bring. `times`: by stage, the last one for all that follow.
+/// Runs all workers: a task starts when its worker is free and its inputs are ready; messages take no time. `times`: by
+/// stage; the last one holds for all following stages.
 class Clock {
  public:
   Clock(const Schedule& schedule, int depth, int chunks, int micro_batches, int steps, std::vector<StageTime> times)
@@ -64,14 +64,14 @@ class Clock {
     }
   }
 
-  /// Whether some task waits for ever.
+  /// True if a task waits forever.
   bool stuck() const {
     for (int s = 0; s < depth_; ++s)
       if (events_[size_t(s)].size() < lists_[size_t(s)].size()) return true;
     return false;
   }
   const std::vector<TimedDeed>& events(int position) const { return events_[size_t(position)]; }
-  /// When the last task ends.
+  /// The end of the last task.
   int64_t time() const {
     int64_t latest = 0;
     for (const auto& events : events_) latest = std::max(latest, events.back().end);

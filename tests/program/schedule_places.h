@@ -1,4 +1,4 @@
-// All small pipelines that can run a schedule.
+// Lists all small pipelines that can run a schedule.
 #pragma once
 
 #include <functional>

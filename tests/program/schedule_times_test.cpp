@@ -1,4 +1,4 @@
-// How long pipeline schedules take on a clock, compared with published formulas and with the planner's.
+// Times of pipeline schedules on a clock, compared with published formulas and with the planner's.
 #include <algorithm>
 #include <random>
 #include <string>
@@ -23,7 +23,7 @@ TEST(Schedules, TakeThePublishedTimeWithEqualStages) {
       EXPECT_EQ(Clock(kOneForwardOneBackward, p, 1, m, 1, {kTwice}).time(), (m + p - 1) * 3);
       for (int v : {2, 3, 4}) {
         if (!fits(kInterleaved, {0, p, v, m})) continue;
-        // A stage takes 1/v of the time, so m v of them are one worker's work and a share (p - 1)/(v m + p - 1) is
+        // A stage takes 1/v of the time: a worker's work is m v stage times, and a share (p - 1)/(v m + p - 1) is
         // bubble.
         EXPECT_EQ(Clock(kInterleaved, p, v, m, 1, {kTwice}).time(), (v * m + p - 1) * 3) << "v=" << v;
       }
@@ -76,7 +76,7 @@ TEST(Schedules, WithoutFlushHaveNoBubbleOnceFilled) {
       }
 }
 
-/// When position 0 has made update number `update`.
+/// The time at which position 0 has made update number `update`.
 int64_t time_of_update(const Clock& clock, int update) {
   for (const TimedDeed& event : clock.events(0))
     if (event.deed.task.kind == TaskKind::update && event.deed.batch == update) return event.end;
@@ -117,7 +117,7 @@ TEST(Schedules, NeverWaitForEachOther) {
     times.reserve(size_t(p) * size_t(v));
     for (int g = 0; g < p * v; ++g) times.push_back({draw(1, 9), draw(1, 9), draw(0, 9)});
     for (const Schedule& schedule : known_schedules()) {
-      const bool whole = schedule.name == "pipedream";  // one micro-batch only
+      const bool whole = schedule.name == "pipedream";  // allows only one micro-batch
       const int chunks = schedule.name == "gpipe" || schedule.name == "interleaved" ? v : 1;
       if (!fits(schedule, {0, p, chunks, whole ? 1 : m})) continue;
       ++tried[schedule.name];
@@ -136,7 +136,7 @@ TEST(Clock, GetsStuckWhereTasksWaitForEachOther) {
   EXPECT_TRUE(Clock(crossed, 2, 1, 2, 1, {kTwice}).stuck());
 }
 
-/// The planner's formula gives the clock's time where all stages are equal.
+/// If all stages are equal, the planner's formula gives the clock's time.
 TEST(Schedules, TakeTheTimeOfTheirStepRule) {
   for (const Schedule& schedule : known_schedules()) {
     if (!schedule.step_rule) continue;

@@ -1,4 +1,4 @@
-// The schedules' lists compared with the published ones: orders, counts, micro-batches in flight, versions of the
+// Compares the schedules' lists with the published ones: orders, counts, micro-batches in flight, versions of the
 // weights, and the shapes that they refuse.
 #include "schedule/kinds.h"
 
@@ -18,8 +18,8 @@
 namespace trireme {
 namespace {
 
-/// "F0 B0' U": forward of micro-batch 0, backward (b: of the inputs, w: of the weights) of micro-batch 0 one batch ago,
-/// update; "F0+": in the worker's second stage.
+/// A worker's tasks as text. F0: forward of micro-batch 0. B0: backward; b0 and w0: its gradients of inputs and of
+/// weights. U: update. B0': of the batch before. F0+: in the worker's second stage.
 std::string text_of(const Schedule& schedule, const PipelinePlace& place) {
   std::string text;
   for (const Task& task : schedule.tasks(place)) {
@@ -31,7 +31,7 @@ std::string text_of(const Schedule& schedule, const PipelinePlace& place) {
   return text;
 }
 
-/// The most micro-batches whose forward is done and whose `closes` is not.
+/// The most micro-batches whose forward is done and whose task `closes` is not.
 int most_in_flight(const std::vector<Deed>& deeds, TaskKind closes) {
   int now = 0, most = 0;
   for (const Deed& deed : deeds) {
@@ -41,8 +41,7 @@ int most_in_flight(const std::vector<Deed>& deeds, TaskKind closes) {
   return most;
 }
 
-// --- Lists
-// --------------------------------------------------------------------------------------------------------------
+// -- lists
 
 TEST(Schedules, DoEveryMicroBatchOnce) {
   for (const Schedule& schedule : known_schedules()) {
@@ -105,7 +104,7 @@ TEST(Gpipe, GoesThroughItsStagesAndBack) {
 }
 
 TEST(Gpipe, KeepsTorchgpipesClock) {
-  // torchgpipe's clock_cycles(m, n): per clock the (micro-batch, partition) pairs that run forward; backward runs them
+  // torchgpipe's clock_cycles(m, n): per clock, the (micro-batch, partition) pairs that run forward; backward runs them
   // in reverse.
   using Cycles = std::vector<std::vector<std::pair<int, int>>>;
   const std::vector<std::tuple<int, int, Cycles>> published = {
@@ -168,7 +167,7 @@ TEST(ZeroBubble, PutsWeightGradientsOffByThePosition) {
 TEST(Pipedream, RepeatsOneForwardOneBackwardAndOneUpdate) {
   const std::vector<std::string> expected = {"F0 B0''' U'''", "F0 B0'' U''", "F0 B0' U'", "F0 B0 U"};
   EXPECT_EQ(texts_of(kPipedream, 4, 1, 1), expected);
-  // From the start on, as in the paper's figure: three forwards before the first backward.
+  // At the start, as in the paper's figure: three forwards before the first backward.
   std::string text;
   for (const Deed& deed : deeds_of(kPipedream, {1, 4, 1, 1}, 5))
     if (deed.task.kind != TaskKind::update) {
@@ -186,8 +185,7 @@ TEST(TwoBufferedWeights, UpdatesBehindTheLastBackwardOfABatch) {
   EXPECT_EQ(text_of(kTwoBufferedWeights, {0, 1, 1, 2}), "F0 B0 F1 B1 U");
 }
 
-// --- Memory
-// -------------------------------------------------------------------------------------------------------------
+// -- memory
 
 TEST(Schedules, KeepAsManyMicroBatchesInFlightAsPublished) {
   const auto at_most = [](const Schedule& schedule, const PipelinePlace& place) {
@@ -227,8 +225,8 @@ TEST(ZeroBubble, KeepsNoMoreUntilTheWeightGradientThanTheFirstPositionOf1f1b) {
   });
 }
 
-/// Goes through a worker's tasks: batch t must find the version max(0, t - delay) made, and at most `versions` are
-/// alive, from it to the newest.
+/// Expects that batch t finds version max(0, t - delay) of the weights, and that at most `versions` versions, from that
+/// one to the newest, are needed at once.
 void expect_versions(const Schedule& schedule, const PipelinePlace& place, int delay, int versions) {
   int newest = 0, most = 0;
   for (const Deed& deed : deeds_of(schedule, place, 15)) {
@@ -267,8 +265,7 @@ TEST(Pipedream, ForwardTakesTheNewestVersion) {
   });
 }
 
-// --- Misfits
-// ------------------------------------------------------------------------------------------------------------
+// -- misfits
 
 struct MisfitCase {
   std::string_view schedule;

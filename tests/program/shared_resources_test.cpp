@@ -11,7 +11,7 @@ namespace {
 Pool link(double bandwidth) { return {Pool::Kind::link, bandwidth}; }
 Pool cores(int count) { return {Pool::Kind::cores, double(count)}; }
 
-/// When each piece of work ends.
+/// The end of each piece of work, by id.
 std::map<int, double> ends_of(SharedResources& clock) {
   std::map<int, double> ends;
   for (int id = clock.next(); id >= 0; id = clock.next()) ends[id] = clock.now();
@@ -42,7 +42,7 @@ TEST(SharedResources, TransfersShareALink) {
   SharedResources clock({link(10)});
   begin(clock, 0, 0, {{0, 100}});
   begin(clock, 1, 0, {{0, 30}});
-  // half the link each until 30 bytes are through at 6 s; then 70 bytes at 10 bytes/s
+  // Each transfer gets half the link until 30 bytes are sent at 6 s; then the other 70 bytes go at 10 bytes/s.
   const auto ends = ends_of(clock);
   EXPECT_NEAR(ends.at(1), 6, 1e-9);
   EXPECT_NEAR(ends.at(0), 13, 1e-9);
@@ -51,8 +51,9 @@ TEST(SharedResources, TransfersShareALink) {
 TEST(SharedResources, ALateOneSlowsTheOthers) {
   SharedResources clock({link(10)});
   begin(clock, 0, 0, {{0, 100}});
-  begin(clock, 1, 4, {{0, 30}});  // latency first
-  // 40 bytes by 4 s, then half: 30 bytes take 6 s, in which 30 of the other 60 go; the last 30 take 3 s
+  begin(clock, 1, 4, {{0, 30}});  // begins after a latency of 4 s
+  // The first sends 40 bytes until 4 s. Then both get half: 30 bytes take 6 s, in which the first sends 30 of its 60;
+  // the last 30 take 3 s.
   const auto ends = ends_of(clock);
   EXPECT_NEAR(ends.at(1), 10, 1e-9);
   EXPECT_NEAR(ends.at(0), 13, 1e-9);
@@ -79,7 +80,7 @@ TEST(SharedResources, ACrowdedMachineIsSlower) {
   }
 }
 
-/// The bytes that go through a link do not depend on which transfers share it.
+/// The bytes of a link do not depend on which transfers share it.
 TEST(SharedResources, NoBytesAreLost) {
   SharedResources clock({link(7), cores(2)});
   double bytes = 0;

@@ -1,4 +1,4 @@
-// A run folder taken back to a step: what a run's next process finds is what the folder's own writer said, bit for bit.
+// A run folder restored to a step: the run's next process finds what the folder's writer recorded, bit for bit.
 #include "report/earlier_run.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using ::trireme::test_support::TemporaryFolder;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-double loss_of(int64_t step) { return 1.0 / (3 * double(step)); }  // no short decimal
+double loss_of(int64_t step) { return 1.0 / (3 * double(step)); }  // not a short decimal number
 
 void write_steps(RunFolder& folder, int64_t first, int64_t last) {
   for (int64_t step = first; step <= last; ++step) {
@@ -63,7 +63,7 @@ TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
   EXPECT_EQ(last.metrics[1].value, loss_of(4));
   EXPECT_TRUE(std::isnan(last.metrics[3].value));
 
-  // the process that continues the run appends its lines
+  // The process that continues the run appends its lines.
   RunFolder folder(path, IfExists::go_on);
   EXPECT_EQ(folder.path(), path);
   write_steps(folder, 6, 8);
@@ -80,7 +80,7 @@ TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
   EXPECT_EQ(read_text(path / "metrics.jsonl"), "");
 }
 
-/// A run that is resumed in another folder, twice; the second time from a step before the end of the first.
+/// A run is resumed in other folders twice, the second time from a step before the end of the first resumed run.
 TEST(EarlierRun, AResumedRunKeepsTheStepsBefore) {
   TemporaryFolder root;
   const fs::path first = root.path() / "first", second = root.path() / "second", third = root.path() / "third";
@@ -145,7 +145,7 @@ TEST(EarlierRun, ACheckpointMayEndWithASlash) {
   EXPECT_EQ(steps.run.curve.size(), 2u);
 }
 
-/// They serve drawings only: the run is resumed without them.
+/// Records are only needed for drawings, so the run resumes without them.
 TEST(EarlierRun, RecordsThatCannotBeReadAreNotKnown) {
   TemporaryFolder root;
   const fs::path first = root.path() / "first", second = root.path() / "second";

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// A progress whose clock and screen belong to the test.
+/// Progress with a clock and a screen that the test controls.
 struct Screen {
   double time = 0;
   std::string text;

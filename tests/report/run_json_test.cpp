@@ -136,7 +136,7 @@ TEST(RunJson, Checkpoints) {
       std::tuple(5, 1, 500, 12345, 0.25, 3.5));
 }
 
-/// Schema 1 had one metric and a target of its own name.
+/// Schema 1 had one metric, and a target with a name of its own.
 TEST(RunJson, ReadsTheSchemaBefore) {
   json j = to_json(sample_result());
   j["schema"] = 1;
@@ -165,7 +165,7 @@ TEST(RunJson, SchedulesAreReadBackCompleteAndMayBeAbsent) {
   EXPECT_EQ(j.at("rows").at(2).at("schedule").at("rows").at(0).at("boxes").at(2).at("kind"), "backward");
   EXPECT_EQ(*from_json(j).rows[2].schedule, *result.rows[2].schedule);
   EXPECT_FALSE(from_json(j).rows[0].schedule);
-  for (json& row : j["rows"]) row.erase("schedule");  // as older versions wrote it
+  for (json& row : j["rows"]) row.erase("schedule");  // as in files of older versions
   for (const RunResult& row : from_json(j).rows) EXPECT_FALSE(row.schedule);
 }
 

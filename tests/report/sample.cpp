@@ -68,7 +68,7 @@ RunResult ok_row(const char* strategy, const char* plan, int devices, double ste
   return row;
 }
 
-/// Two stages, two micro-batches, forwards first.
+/// Two stages and two micro-batches; forwards come first.
 nlohmann::json sample_schedule() {
   const auto box = [](double begin, double end, const char* kind, int stage, int micro_batch) {
     return nlohmann::json{
@@ -114,7 +114,7 @@ ExperimentResult sample_result() {
       {"layer1.0", 7, 0, "one device"}, {"layer1.1", 5, 0, "one device"}, {"top", 2, 0, "one device"}};
   result.rows[1].blocks = {
       {"layer1.0", 7, 0, "data 2"}, {"layer1.1", 5, 0, "data 2"}, {"top", 2, 0, "data 2, tensor 2"}};
-  // the stages' border is inside a block
+  // The border between the stages is inside a block.
   result.rows[2].blocks = {{"layer1.0", 7, 0, "one device"},
                            {"layer1.1", 1, 0, "one device"},
                            {"layer1.1", 4, 1, "one device"},

@@ -1,4 +1,4 @@
-// A made-up comparison with every kind of row: ok, over-subscribed, diverged, timed out.
+// A comparison made by hand with every kind of row: ok, over-subscribed, diverged, timed out.
 #pragma once
 
 #include <filesystem>
@@ -8,15 +8,14 @@
 namespace trireme::test_support {
 
 ExperimentResult sample_result();
-/// The same of a segmentation: several metrics, of three classes too, and a share of time for loading that is worth
-/// showing.
+/// The same for a segmentation: several metrics, also for each of three classes, and a visible share of time for
+/// loading.
 ExperimentResult segmentation_sample();
 
-/// Two update policies on 1, 8 and 64 workers, on the modelled clock; those on 1 never found weights that others had
-/// changed.
+/// Two update policies on 1, 8 and 64 workers, on the modelled clock. A single worker has no staleness.
 ExperimentResult policies_sample();
 
-/// A fresh folder below the system's temporary one, removed with everything in it at the end.
+/// A new folder in the system's temporary folder; the destructor removes it with all its files.
 class TemporaryFolder {
  public:
   TemporaryFolder();

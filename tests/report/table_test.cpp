@@ -183,7 +183,7 @@ TEST(Answer, MergesRowsWhoseCellsAreEqual) {
   ExperimentResult result = sample_result();
   result.rows.insert(result.rows.begin() + 2, result.rows[1]);
   result.rows[2].name = "zero1";
-  result.rows[2].plan = "data 2, zero1";  // in the details only
+  result.rows[2].plan = "data 2, zero1";  // differs in the details only
   std::vector<Column> columns = deciding_columns(result);
   EXPECT_EQ(columns[0].cells, (std::vector<std::string>{"single", "data, zero1", "pipeline", "hybrid", "tensor"}));
   for (const Column& column : columns) EXPECT_EQ(column.cells.size(), 5u) << column.title;
@@ -199,7 +199,7 @@ TEST(Answer, ShowsEpochsOfReplicas) {
   EXPECT_TRUE(std::any_of(columns.begin(), columns.end(), [](const Column& c) { return c.title == "epoch"; }));
 }
 
-/// 64 devices that all differ would be 64 lines.
+/// 64 different devices would be 64 lines.
 TEST(Table, FoldsTheMemoryOfManyDevices) {
   ExperimentResult result = sample_result();
   result.rows.resize(2);

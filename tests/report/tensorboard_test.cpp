@@ -27,7 +27,7 @@ Integer little_endian(const std::string& bytes, size_t at) {
   return value;
 }
 
-/// The CRC by definition, bit by bit, with the mask undone: shares nothing with the table-driven one.
+/// The CRC by its definition, bit by bit, without the mask; independent of the code with a table.
 uint32_t slow_crc(const std::string& bytes) {
   uint32_t crc = ~0u;
   for (unsigned char byte : bytes)
@@ -43,7 +43,7 @@ uint32_t unmask(uint32_t masked) {
   return (rotated << 15) | (rotated >> 17);
 }
 
-/// Reads frames as a reader of TFRecords does and parses what they hold.
+/// Reads frames like a reader of TFRecords and parses their events.
 std::vector<tensorboard::Event> read_events(const std::string& bytes) {
   std::vector<tensorboard::Event> events;
   for (size_t at = 0; at < bytes.size();) {
@@ -65,7 +65,7 @@ TEST(EventWriter, WritesWhatTensorBoardReads) {
   writer.scalars(7, scalars);
   std::filesystem::path file = std::filesystem::directory_iterator(folder.path())->path();
   EXPECT_TRUE(file.filename().string().starts_with("events.out.tfevents."));
-  std::vector<tensorboard::Event> events = read_events(test_support::read_text(file));  // while the writer still lives
+  std::vector<tensorboard::Event> events = read_events(test_support::read_text(file));  // the writer is still open
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].file_version(), "brain.Event:2");
   EXPECT_GT(events[0].wall_time(), 1.6e9);

@@ -42,7 +42,7 @@ TEST(Trace, PutsOverlappingEventsOnLanesOfTheirOwn) {
   Timeline timeline{.step = 1, .workers = 1, .events = {}};
   auto add = [&](double begin, double end) { timeline.events.push_back({0, EventKind::other, "", -1, begin, end, 0}); };
   add(0, 4);  // outer
-  add(1, 2);  // nests
+  add(1, 2);  // inside the outer one
   add(3, 6);  // overlaps the outer one
   add(4, 5);  // follows the outer one
   EXPECT_EQ(event_lanes(timeline), (std::vector<int>{0, 0, 1, 0}));

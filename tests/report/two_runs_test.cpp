@@ -58,7 +58,7 @@ TEST(TwoRuns, NamesWhatIsFasterSlowerAndOnlyInOne) {
     EXPECT_NE(text.find(part), text.npos) << part;
 }
 
-/// A step of twice the batch that takes 1.5 times as long is faster.
+/// A step with twice the batch that takes 1.5 times as long counts as faster.
 TEST(TwoRuns, StepsOfOtherBatchesAreComparedPerSample) {
   ExperimentResult a = sample_result(), b = sample_result();
   a.rows = {a.rows[0]};
@@ -83,7 +83,7 @@ TEST(TwoRuns, RunsOfOneRowEachAreComparedWhateverRan) {
   EXPECT_NE(changes_between(a, b).verdict.at(0).find("no times that can be compared"), std::string::npos);
 }
 
-/// Predictions that differ by less than 10 % do not say which is faster.
+/// If predictions differ by less than 10 %, neither run counts as faster.
 TEST(TwoRuns, OfSimulatedRunsNearTimesAreTooCloseToCall) {
   ExperimentResult a = sample_result(), b = sample_result();
   a.rows = {a.rows[0]};
@@ -95,7 +95,7 @@ TEST(TwoRuns, OfSimulatedRunsNearTimesAreTooCloseToCall) {
   }
   b.rows[0].step_seconds->median = a.rows[0].step_seconds->median / 1.25;
   EXPECT_EQ(changes_between(a, b).verdict.at(0), "single on 1 device: B is 1.25 times as fast as A.");
-  a.simulated = "";  // a measured run beside a simulated one
+  a.simulated = "";  // compares a measured run with a simulated one
   a.rows[0].step_seconds = StepSeconds{0.0212, 0.0211, 0.0213};
   b.rows[0].step_seconds = StepSeconds{0.0225, 0.0225, 0.0225};
   EXPECT_EQ(changes_between(a, b).verdict.at(0), "single on 1 device: A and B are too close to call.");

@@ -1,4 +1,4 @@
-// Compressed reductions: compared with the paper's algorithm in loops, and by their stated properties.
+// Compressed reductions: compared with the paper's algorithm written as loops, and their stated properties.
 #include "runtime/replicas/compression.h"
 
 #include <ATen/ATen.h>
@@ -54,7 +54,7 @@ void add_to(Rows& a, const Rows& b, double factor) {
     for (size_t j = 0; j < a[i].size(); ++j) a[i][j] += factor * b[i][j];
 }
 
-/// Vogels et al. 2019, algorithms 1 and 2, with sums where the paper has means, for one matrix on several workers.
+/// Vogels et al. 2019, algorithms 1 and 2, with sums in place of the paper's means, for one matrix on several workers.
 struct PaperPowerSgd {
   Rows q;
   std::vector<Rows> errors;
@@ -94,8 +94,8 @@ Rows rows_of(const at::Tensor& matrix) {
   return rows;
 }
 
-/// Runs `steps` reductions of a bucket; gradient(rank, step) fills a flat bucket. Returns the flat sums of rank 0 by
-/// step, having checked that all ranks have the same bits. `contributors`: ranks below this give gradients.
+/// Runs `steps` reductions of a bucket; gradient(rank, step) fills a flat bucket. Checks that all ranks have the same
+/// bits and returns rank 0's flat sums by step. `contributors`: lower ranks give gradients.
 template <class Gradient>
 std::vector<at::Tensor> reduce_steps(int workers, int contributors, const Bucket& bucket, int rank_of_factors,
                                      at::ScalarType dtype, int steps, Gradient gradient, int64_t* bytes = nullptr) {
@@ -155,7 +155,7 @@ TEST(PowerSgd, IsThePapersAlgorithm) {
 
 TEST(PowerSgd, EnoughRankIsExact) {
   const Bucket bucket = make_bucket(3, {{20, 30}});
-  // two columns and rows span all workers' gradients
+  // The same two columns and two rows span the gradients of all workers.
   const at::Tensor left = draw({20, 2}, "left"), right = draw({2, 30}, "right");
   auto part = [&](int rank) { return at::mm(left, draw({2, 2}, fmt::format("mix{}", rank))).mm(right).flatten(); };
   const at::Tensor sum = part(0) + part(1) + part(2);
@@ -167,8 +167,7 @@ TEST(PowerSgd, EnoughRankIsExact) {
   }
 }
 
-/// What one step leaves out, later ones bring: the sum over steps follows the sum of the gradients within a bounded
-/// error.
+/// Later steps add what one step leaves out: the sum over steps follows the sum of the gradients with a bounded error.
 TEST(PowerSgd, ErrorFeedbackLosesNothing) {
   const Bucket bucket = make_bucket(2, {{24, 16}, {5}});
   auto part = [&](int rank) { return draw({24 * 16}, fmt::format("part{}", rank)); };
@@ -184,12 +183,12 @@ TEST(PowerSgd, ErrorFeedbackLosesNothing) {
     const double error = ((total / (step + 1) - sum).norm() / sum.norm()).item<double>();
     if (step == 0 || step == kSteps / 4 || step == kSteps - 1) errors.push_back(error);
   }
-  EXPECT_GT(errors[0], 0.5);  // rank 1 of a random matrix
+  EXPECT_GT(errors[0], 0.5);  // only rank 1 of a random matrix
   EXPECT_LT(errors[2], 0.08);
   EXPECT_NEAR(errors[2] / errors[1], 0.25, 0.1);  // falls as 1 / steps
 }
 
-/// A gradient of zeros, or of fewer directions than Q has, must not blind the steps after it.
+/// A gradient of zeros, or with fewer directions than Q has, must not make later steps lose gradients.
 TEST(PowerSgd, SeesGradientsAgainAfterZeros) {
   const Bucket bucket = make_bucket(2, {{16, 16}});
   const at::Tensor late = draw({16, 1}, "a").mm(draw({1, 16}, "b")) + draw({16, 1}, "c").mm(draw({1, 16}, "d"));
@@ -215,7 +214,7 @@ TEST(PowerSgd, SendsFactorsOnly) {
   int64_t bytes = 0;
   reduce_steps(
       kWorkers, kWorkers, bucket, kRank, at::kFloat, 1, [](int, int, at::Tensor& flat) { flat.fill_(1); }, &bytes);
-  // P and what is sent as it is; then Q
+  // First P and the uncompressed parameters, then Q.
   const int64_t expected =
       all_reduce_bytes(64 * kRank + 64 + 12, 4, kWorkers, 0) + all_reduce_bytes(27 * kRank, 4, kWorkers, 0);
   EXPECT_EQ(bytes, expected);
@@ -238,7 +237,7 @@ TEST(OrthonormaliseColumns, EvenNearlyDependentOnes) {
   const at::Tensor before = matrix.clone();
   EXPECT_TRUE(orthonormalise_columns(matrix).empty());
   EXPECT_LE((matrix.t().mm(matrix) - at::eye(4, at::kDouble)).abs().max().item<double>(), 1e-13);
-  // the same space: nothing of the old columns lies outside it
+  // The columns span the same space: no part of the old columns lies outside it.
   EXPECT_LE((before - matrix.mm(matrix.t().mm(before))).abs().max().item<double>(), 1e-12);
 
   at::Tensor dependent = draw({6, 3}, "dependent").to(at::kFloat);
@@ -251,7 +250,7 @@ TEST(OrthonormaliseColumns, EvenNearlyDependentOnes) {
 }
 
 TEST(RoundedAllReduce, RoundsSummandsAddsWide) {
-  // 256 + 1 + 1 + 1: bfloat16 has 8 bits; adding in bfloat16 would stay at 256
+  // 256 + 1 + 1 + 1: in bfloat16, with 8 bits, the sum would stay 256.
   test_support::run_ranks(4, [](Communicator& world) {
     at::Tensor flat = at::full({40}, world.rank() == 0 ? 256.0 : 1.0009765625, at::kFloat);
     const int64_t before = world.count().bytes_sent;

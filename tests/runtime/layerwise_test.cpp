@@ -1,5 +1,5 @@
-// LARS, LAMB and averaged weights with private replicas: buckets whose slices cut through parameters, of which some
-// have other holders than others, against whole parameters in double.
+// LARS, LAMB and averaged weights with private replicas, compared with whole parameters in double. Slices of buckets
+// cut parameters, and some parameters have other holders than others.
 #include "runtime/layerwise.h"
 
 #include <ATen/ATen.h>
@@ -19,7 +19,7 @@ namespace {
 const std::vector<Level> kLevels{Level::none, Level::zero1, Level::zero2, Level::zero3};
 constexpr int64_t kBatches = 4;
 
-/// mixed_buckets, and a matrix of which either half lies in a bucket of its own, on different workers.
+/// mixed_buckets and one more matrix: each half lies in its own bucket on other workers.
 Program program_of(Level level, int micro_batches) {
   Program program = make_program(3, level, mixed_buckets(), micro_batches);
   const int parameter = int(program.parameters.size());
@@ -40,12 +40,12 @@ Program program_of(Level level, int micro_batches) {
 OptimizerConfig lars() { return {.kind = &kLars, .momentum = 0.9, .weight_decay = 0.05, .trust = 0.1, .ema = 0.7}; }
 OptimizerConfig lamb() { return {.kind = &kLamb, .weight_decay = 0.05, .epsilon = 1e-3, .ema = 0.7}; }
 
-/// A parameter's elements in the order of its buckets and shards.
+/// The elements of a parameter in the order of its buckets and shards.
 struct Whole {
   at::Tensor weights, average;
 };
 
-/// All parameters after each batch. Vectors take the plain step without decay.
+/// All parameters after each batch. Vectors take the plain step without weight decay.
 std::vector<std::vector<Whole>> reference(const Program& program, const OptimizerConfig& c) {
   std::vector<std::vector<Whole>> result(size_t(kBatches) + 1, std::vector<Whole>(program.parameters.size()));
   for (size_t p = 0; p < program.parameters.size(); ++p) {
@@ -122,7 +122,7 @@ void layerwise_step(Replicas& replicas, const Program& program, const OptimizerC
 /// Compares a replica's flat bucket with the reference, shard by shard.
 void expect_bucket(const Program& program, BucketId b, const at::Tensor& flat, const std::vector<Whole>& truth,
                    const at::Tensor Whole::*part, double tolerance) {
-  std::map<int, int64_t> begin;  // of a parameter's next shard, in Whole's order
+  std::map<int, int64_t> begin;  // begin of the parameter's next shard in Whole
   for (BucketId other = 0; other <= b; ++other)
     for (const ParameterShard& shard : program.buckets[size_t(other)].shards) {
       const int64_t offset = begin[shard.parameter];
@@ -159,7 +159,7 @@ void check(Level level, Precision precision, const OptimizerConfig& optimizer, i
         if (held(b)) replicas->exchange_average(b);
       world.barrier();
     };
-    exchange();  // there are no averages yet: nothing happens
+    exchange();  // without averages this changes nothing
     for (int64_t t = 0; t < kBatches; ++t) {
       compare(t, &Whole::weights);
       layerwise_step(*replicas, program, optimizer, world, t);
@@ -184,7 +184,7 @@ TEST_P(LayerWise, EqualsWholeParameters) {
       SCOPED_TRACE(optimizer.kind->name);
       check(GetParam(), Precision::fp64, optimizer, micro_batches, 1e-12);
       check(GetParam(), Precision::fp32, optimizer, micro_batches, 1e-5);
-      // the bfloat16 copies of values of a few units
+      // The tolerance of bfloat16 copies of values of a few units.
       check(GetParam(), Precision::bf16, optimizer, micro_batches, 1.0 / 64);
     }
 }

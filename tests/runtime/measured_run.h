@@ -1,4 +1,4 @@
-// Two steps of real workers under a plan, and the memory that they took.
+// Runs two steps of real workers under a plan and measures their memory.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,7 +24,7 @@ struct MeasuredRun {
   std::vector<int64_t> recomputed;  ///< segments in the second step
 };
 
-/// In float32. `program` is `plan` compiled.
+/// In float32. `program` is the compiled `plan`.
 inline MeasuredRun measure_run(const Model& model, const Plan& plan, const Program& program, const Batch& batch,
                                const OptimizerConfig& optimizer = {}) {
   install_memory_accounting();

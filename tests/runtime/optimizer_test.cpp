@@ -1,4 +1,4 @@
-// One-pass updates against PyTorch's formulas, and those of papers, written element by element in double.
+// Compares one-pass updates with the formulas of PyTorch and of papers, written per element in double.
 #include "runtime/optimizer.h"
 
 #include <ATen/ATen.h>
@@ -24,8 +24,9 @@ double norm(const std::vector<double>& values) {
   return std::sqrt(squares);
 }
 
-/// One parameter, element by element. torch.optim.SGD, Adam, AdamW, Adagrad and RMSprop: documentation of PyTorch 1.13.
-/// LARS: You, Gitman, Ginsburg 2017, equation 6 and algorithm 1. LAMB: You et al. 2019, algorithm 2, phi(x) = x.
+/// Reference for one parameter, element by element. torch.optim.SGD, Adam, AdamW, Adagrad and RMSprop: documentation of
+/// PyTorch 1.13. LARS: You, Gitman, Ginsburg 2017, equation 6 and algorithm 1. LAMB: You et al. 2019, algorithm 2,
+/// phi(x) = x.
 struct Reference {
   OptimizerConfig c;
   std::vector<double> w, a, b, m;
@@ -49,7 +50,8 @@ struct Reference {
     history.push_back(w);
   }
 
-  /// Of the weights after all steps so far, the newest counting most: each share is ema times the next one's.
+  /// The average of the weights after all steps so far. The newest counts most: each share is ema times that of the
+  /// next step.
   std::vector<double> average() const {
     std::vector<double> sum(w.size());
     double shares = 0;
@@ -128,10 +130,10 @@ std::vector<OptimizerConfig> configs() {
   return all;
 }
 
-/// The state's tensors lie in longer ones, as parts of a bucket's do.
+/// The state's tensors are parts of longer tensors, as in a bucket.
 constexpr int64_t kStateOffset = 3;
 
-/// Several steps on one slice of a flat buffer, the gradient in `contributors` summands.
+/// Several steps on one slice of a flat buffer. The gradient is the sum of `contributors` tensors.
 void check(const OptimizerConfig& config, Range slice, int contributors, at::ScalarType type, double tolerance) {
   const int64_t length = slice.end + 5;
   const auto n = size_t(slice.size());
@@ -201,7 +203,7 @@ TEST(Optimizer, EmptySlice) {
   EXPECT_TRUE(at::equal(master, before));
 }
 
-/// Already reduced gradients may start anywhere: gradient_offset is the slice's place in them.
+/// Reduced gradients may start anywhere: gradient_offset is the slice's place in them.
 TEST(Optimizer, GradientOffset) {
   OptimizerConfig config;
   at::Tensor a = draw(64, 1, at::kFloat), b = a.clone(), gradient = draw(64, 2, at::kFloat);
@@ -215,7 +217,7 @@ TEST(Optimizer, GradientOffset) {
   EXPECT_TRUE(at::equal(a, b));
 }
 
-/// (1e8 + 1) - 1e8 is 0 in float, 1 in any other order: replicas agree because all workers add in the same order.
+/// (1e8 + 1) - 1e8 is 0 in float, and 1 in any other order. All workers add in the same order, so replicas agree.
 TEST(SumGradients, InOrder) {
   for (int64_t n : {1, 15, 2048, 3001}) {
     std::vector<at::Tensor> parts{at::full({n + 3}, 1e8f), at::full({n + 3}, 1.0f), at::full({n + 3}, -1e8f)};
@@ -256,7 +258,7 @@ TEST(Optimizer, Bfloat16GradientsAndComputeCopy) {
   EXPECT_EQ(compute[2990].item<float>(), 3);
 }
 
-/// Halves go to the even neighbour, and carries run into the exponent.
+/// Halves are rounded to the even neighbour, and a carry may change the exponent.
 TEST(Optimizer, ComputeCopyRoundsToNearestEven) {
   const std::vector<uint32_t> bits{0x3F800000, 0x3F808000, 0x3F818000, 0x3F808001, 0x3F807FFF, 0x3F7FFFFF, 0xBF808000,
                                    0x00000001, 0x80000000, 0x7F7F0000, 0x33333333, 0x4B7FFFFF, 0x7FC00000};
@@ -281,7 +283,7 @@ TEST(Optimizer, StateTensors) {
   std::vector<int> counts;
   for (const OptimizerConfig& config : configs()) counts.push_back(optimizer_state_count(config));
   EXPECT_EQ(counts,
-            (std::vector<int>{0, 0, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 3, 1, 0, 2, 2,  // with averaged weights one more
+            (std::vector<int>{0, 0, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 3, 1, 0, 2, 2,  // with averaged weights one more each
                               1, 1, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 4, 2, 1, 3, 3}));
 }
 
@@ -294,7 +296,7 @@ TEST(Optimizer, Names) {
 
 // -- layer-wise
 
-/// Where a norm is zero there is nothing to scale by.
+/// If a norm is zero there is no scaling.
 TEST(TrustRatio, WithoutNorms) {
   const OptimizerConfig lars{.kind = &kLars, .weight_decay = 0.5, .trust = 0.1}, lamb{.kind = &kLamb};
   EXPECT_DOUBLE_EQ(trust_ratio(lars, {.weights = 4, .step = 9}), 0.1 * 2 / (3 + 0.5 * 2));
@@ -305,7 +307,7 @@ TEST(TrustRatio, WithoutNorms) {
   }
 }
 
-/// Sums of squares may be taken piece by piece: lengths that are no multiple of a vector register's.
+/// Sums of squares may be computed piece by piece. The pieces' lengths are not multiples of a vector register.
 TEST(MeasureSlice, AddsUpOverPieces) {
   for (at::ScalarType type : {at::kFloat, at::kDouble})
     for (const OptimizerConfig& config :
@@ -340,7 +342,7 @@ TEST(MeasureSlice, AddsUpOverPieces) {
     }
 }
 
-/// A gradient that never changes has no variance but for rounding, which must not become a NaN.
+/// The variance of a constant gradient is zero but for rounding; rounding must not give a NaN.
 TEST(Optimizer, CenteredRmspropOfAConstantGradient) {
   const OptimizerConfig config{.kind = &kRmsprop, .epsilon = 1e-3, .alpha = 0.5, .centered = true};
   at::Tensor master = at::zeros({64}, at::kFloat);

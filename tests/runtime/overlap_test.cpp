@@ -1,4 +1,4 @@
-// Gradients that are sent while the backward continues, between workers in the place of processes.
+// Gradients are sent while backward continues. The workers are threads that behave as processes do.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ struct Training {
     return options;
   }
 
-  /// `late`: how long rank 1 comes after rank 0 in the last step.
+  /// `late`: seconds by which rank 1 begins the last step later than rank 0.
   Ran run(bool beside, double late = 0, double clip = 0) const {
     LocalWorld world(2);
     if (beside) world.move_beside_computing();
@@ -72,7 +72,8 @@ struct Training {
 
 double seconds_of(const StepOutcome& o) { return o.compute_seconds + o.exposed_seconds + o.waiting_seconds; }
 
-/// The sums that went on beside: as wide as an exchange, where handing one over takes no time and moves nothing.
+/// The reductions that ran beside backward: their events have the time and bytes of an exchange; the event that starts
+/// one takes no time and moves no bytes.
 std::vector<Event> transfers(const StepOutcome& outcome) {
   std::vector<Event> found;
   std::copy_if(outcome.events.begin(), outcome.events.end(), std::back_inserter(found),
@@ -87,7 +88,7 @@ Event last_backward(const StepOutcome& outcome) {
   return last;
 }
 
-/// Whether the first bucket was handed over before the last backward began, in the order of the instructions.
+/// True if the first reduction was started before the last backward began.
 bool is_handed_over_early(const StepOutcome& outcome) {
   const double last = last_backward(outcome).begin;
   return std::any_of(outcome.events.begin(), outcome.events.end(),
@@ -98,7 +99,7 @@ TEST(Overlap, AnExchangeBeginsBeforeTheLastGradientIsThere) {
   const Training training("data=2");
   bool has_begun = false;
   for (int attempt = 0; attempt < 10 && !has_begun;
-       ++attempt) {  // the backward left is short: a busy machine may wake up the exchange's thread too late
+       ++attempt) {  // the remaining backward is short; on a busy machine the exchange's thread may start too late
     const Ran ran = training.run(true);
     for (const StepOutcome& outcome : ran.outcomes) {
       EXPECT_TRUE(is_handed_over_early(outcome));
@@ -143,7 +144,7 @@ TEST(Overlap, GivesTheSameWeightsAndBytes) {
     }
 }
 
-/// What rank 1 has started waits for a gradient that rank 0 will never have.
+/// The reduction that rank 1 has started waits for a gradient that rank 0 never makes.
 TEST(Overlap, AFailureInBetweenEndsAll) {
   const Training training("data=2,micro_batches=2");
   LocalWorld world(2);

@@ -1,4 +1,4 @@
-// Initial values are those of the model, whatever the plan; shards are slices of the full tensor.
+// Initial values depend on the model only, not on the plan; shards are slices of the full tensor.
 #include "runtime/replicas/parameter_store.h"
 #include "runtime/replicas/flat_shard.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using Values = std::map<std::string, at::Tensor>;
 
-/// A store with the workers that share it, outside a run.
+/// A store with the workers that share it, without a run.
 struct Shared {
   LocalWorld world;
   ParameterStore store;
@@ -73,7 +73,8 @@ TEST(ParameterStore, SeedAndNameDecide) {
   EXPECT_FALSE(at::equal(a.at("fc1.weight"), a.at("fc2.weight")));
 }
 
-/// Moments of PyTorch's defaults: uniform in ±1/sqrt(fan in); He's normal with variance 2 / fan out; norms 1 and 0.
+/// Moments of PyTorch's default distributions: uniform in ±1/sqrt(fan in); He's normal with variance 2 / fan out; norms
+/// 1 and 0.
 TEST(ParameterStore, Distributions) {
   const Values net =
       initial(make_model({"cifar-resnet18", {3, 8, 8}, 10, {{"width", 16}}}), "single", 1, Precision::fp64);
@@ -137,7 +138,7 @@ TEST(ParameterStore, ChargesEachHolderItsSliceAndGivesItBack) {
   EXPECT_EQ(held(1), 0);
 }
 
-/// A store that does not fit leaves nothing behind: the next run in this process must not pay for it.
+/// A store that does not fit must give all memory back, for the next run in this process.
 TEST(ParameterStore, OneThatDoesNotFitGivesEverythingBack) {
   const Model model = make_model({"mlp", {64}, 4, {{"hidden", 64}}});
   const Program program = compile(model, named_plan("data", model, Cluster::uniform(2), 16, {}), {});

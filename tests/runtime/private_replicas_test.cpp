@@ -1,5 +1,5 @@
-// Private replicas against one plain copy of the weights trained in double: every level of optimizer sharding,
-// hand-made buckets.
+// Compares private replicas with one plain copy of the weights trained in double, for every level of optimizer sharding
+// and buckets made by hand.
 #include "runtime/replicas/private_replicas.h"
 
 #include <ATen/ATen.h>
@@ -21,8 +21,8 @@ namespace {
 
 const std::vector<Level> kLevels{Level::none, Level::zero1, Level::zero2, Level::zero3};
 
-/// Weights by bucket and version, and sums of squares of all gradients by batch: one copy, in double, PyTorch's
-/// formulas.
+/// One copy trained in double by PyTorch's formulas: weights by bucket and version, sums of squares of all gradients by
+/// batch.
 struct Reference {
   std::vector<std::vector<at::Tensor>> weights;
   std::vector<double> squares;
@@ -70,7 +70,8 @@ at::Tensor read_weights(Replicas& replicas, BucketId b, int64_t version) {
   return weights;
 }
 
-/// What each rank saw: weights by rank, bucket and version (undefined where it holds none), squares by rank and batch.
+/// Results of each rank: weights by rank, bucket and version (undefined if the rank holds none), squares by rank and
+/// batch.
 struct Seen {
   std::vector<std::vector<std::vector<at::Tensor>>> weights;
   std::vector<std::vector<double>> squares;
@@ -140,7 +141,7 @@ TEST_P(EveryLevel, EqualsOneCopyInSinglePrecision) {
               1e-5);
 }
 
-/// Each bucket's `field`, put together from all holders' pieces; all that is given twice must agree.
+/// The bucket's `field`, assembled from the pieces of all holders; pieces that overlap must be equal.
 at::Tensor assemble(const Program& program, BucketId b, const std::vector<std::unique_ptr<Replicas>>& replicas,
                     const at::Tensor ReplicaPiece::*field) {
   const int64_t elements = program.buckets[size_t(b)].elements;
@@ -161,7 +162,7 @@ at::Tensor assemble(const Program& program, BucketId b, const std::vector<std::u
   return whole;
 }
 
-/// Sets every piece, as the code that restores weights does.
+/// Sets every piece, like the code that restores weights.
 void set_weights(const Program& program, BucketId b, const std::vector<std::unique_ptr<Replicas>>& replicas,
                  const at::Tensor& flat) {
   for (const auto& worker : replicas)
@@ -290,7 +291,7 @@ TEST(PrivateReplicas, RefusesWhatTheCompilerMustRefuse) {
   }
 }
 
-/// zero3 sends slices without copying them: a late reader must still find the values of its own step.
+/// zero3 sends slices without copying them: a late reader must still read the values of its step.
 TEST(PrivateReplicas, LateReadersSeeTheirOwnStep) {
   constexpr int64_t kBatches = 12;
   const Program program = make_program(
@@ -354,7 +355,7 @@ TEST(PrivateReplicas, RoundedGradientsTakeHalfTheBytes) {
     EXPECT_EQ(bytes[0], 2 * bytes[1]);
     const double difference = (seen[0].weights[0][0][3] - seen[1].weights[0][0][3]).abs().max().item<double>();
     EXPECT_GT(difference, 0);
-    EXPECT_LT(difference, 0.02);  // gradients of a few units with 8 bits, three steps of 0.05
+    EXPECT_LT(difference, 0.02);  // gradients of a few units rounded to 8 bits, three steps of 0.05
   }
 }
 

@@ -1,4 +1,5 @@
-// Hand-made programs for private replicas: buckets without a model, gradients drawn per worker, batch and micro-batch.
+// Programs made by hand for private replicas: buckets without a model, random gradients by worker, batch and
+// micro-batch.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -49,8 +50,8 @@ inline Program make_program(int devices, Level level, const std::vector<BucketSh
   return program;
 }
 
-/// Slices that are unequal, empty on some holders, cut through shards; frozen buckets; contributors that are fewer than
-/// the holders.
+/// Buckets with unequal slices, slices that are empty on some holders or cut shards, frozen buckets, and buckets with
+/// fewer contributors than holders.
 inline std::vector<BucketShape> mixed_buckets() {
   return {{{0, 1, 2}, {0, 1, 2}, {{7, 5}, {5}, {3, 2, 3, 3}}},
           {{0, 1}, {0, 1}, {{40}}},
@@ -64,7 +65,7 @@ inline std::vector<BucketShape> mixed_buckets() {
 inline OptimizerConfig momentum() { return {.kind = &kSgd, .momentum = 0.9, .weight_decay = 0.01}; }
 inline OptimizerConfig adam() { return {.kind = &kAdam}; }
 
-/// What `rank` adds to a shard's gradient in a micro-batch; undefined where its layers give none.
+/// The gradient that `rank` adds to a shard in a micro-batch; undefined if its layers give none.
 inline at::Tensor contribution(const Bucket& bucket, BucketId b, int shard, int rank, int64_t batch, int micro) {
   if (std::find(bucket.contributors.begin(), bucket.contributors.end(), rank) == bucket.contributors.end()) return {};
   const Philox random(random_key(kSeed, fmt::format("{}/{}/{}/{}/{}", b, shard, rank, batch, micro)));
@@ -90,7 +91,7 @@ inline void add_gradient(Replicas& replicas, const Program& program, BucketId b,
   }
 }
 
-/// One step as a compiled program would order it: whole gradients are reduced once, divided ones after each
+/// One step in the order of a compiled program: whole gradients are reduced once, divided gradients after each
 /// micro-batch.
 inline void train_step(Replicas& replicas, const Program& program, int rank, int64_t batch, double* squares) {
   const bool each = program.optimizer_sharding == Level::zero2 || program.optimizer_sharding == Level::zero3;

@@ -1,4 +1,4 @@
-// Bytes that private replicas charge to their workers, against ZeRO's formulas.
+// Compares the bytes that private replicas charge to their workers with ZeRO's formulas.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// A step that holds one bucket's weights and gradient at a time. Returns bytes: at rest, and at the peak.
+/// Runs steps that hold one bucket's weights and gradient at a time. Returns the bytes at rest and at the peak.
 std::pair<int64_t, int64_t> memory_of(Level level, int n, const OptimizerConfig& optimizer,
                                       const std::vector<BucketShape>& shapes) {
   install_memory_accounting();
@@ -65,9 +65,9 @@ TEST(ReplicaMemory, AsTheFormulasSay) {
                                 : level == Level::zero1 ? 4 * p * 2 + 4 * p * k / n
                                 : level == Level::zero2 ? 4 * p + 4 * p * (1 + k) / n
                                                         : 4 * p * (2 + k) / n;
-        // while a layer's backward runs: its bucket's gradient, its bucket's weights
+        // During a layer's backward: the gradient and the weights of its bucket.
         const double passing = level == Level::zero2 ? 4 * largest : level == Level::zero3 ? 8 * largest : 0;
-        // the norm is summed up in double over blocks
+        // The norm is summed in double over blocks.
         constexpr double kSmall = 40000;
         const auto [rest, peak] = memory_of(level, n, optimizer, shapes);
         EXPECT_NEAR(double(rest), expected, 0.05 * expected) << "level " << int(level) << " n " << n << " k " << k;

@@ -1,5 +1,5 @@
-// Tables of which a step reads and changes some rows only: the same bits as updates of the whole, and nothing else is
-// touched.
+// Tables of which a step reads and changes only some rows: the same bits as updates of the whole table, and no other
+// row is touched.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ Model language_model(const std::string& name, std::map<std::string, double> opti
                      .target_shape = {kPositions}});
 }
 
-/// Tokens below `below`, some of them again and again, keyed by step.
+/// Random tokens below `below`, some of them several times, keyed by step.
 Batch batch_of(const Model& model, int64_t step, int64_t below) {
   const bool predicts_tokens = model.node(1).sample_shape == Shape{kPositions};
   return {kSamples, [=](Range range) {

@@ -1,5 +1,5 @@
-// Memory that real workers take for a step: private replicas against ZeRO's formulas, recomputation and schedules
-// against what their micro-batches keep.
+// Memory of real workers in a step: private replicas compared with ZeRO's formulas, recomputation and schedules with
+// the activations that their micro-batches keep.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using test_support::measure_run;
 using test_support::MeasuredRun;
 using test_support::ones_batch;
 
-constexpr int64_t kBytes = 4;  // of an element
+constexpr int64_t kBytes = 4;  // per element
 constexpr int64_t kClasses = 4;
 
 // -- ZeRO (Rajbhandari et al., SC 2020)
@@ -49,7 +49,7 @@ TEST(ReplicasOfWorkers, TakeTheBytesOfTheFormula) {
         SCOPED_TRACE(fmt::format("{} workers, {}, {} states", n, name_of(level.sharding), states));
         Plan plan = named_plan(fmt::format("data={}", n), model, Cluster::uniform(n), 8, {});
         plan.optimizer_sharding = level.sharding;
-        // buckets of a layer each, so that the peak of zero3 has something to stay below
+        // One bucket per layer, so that the peak of zero3 can be less than the whole.
         const Program program =
             compile(model, plan, {.bucket_bytes = 64 << 10, .first_bucket_bytes = 64 << 10, .private_replicas = true});
         double largest = 0;
@@ -65,7 +65,7 @@ TEST(ReplicasOfWorkers, TakeTheBytesOfTheFormula) {
                                     expect(MemoryCategory::gradients, p, level.divides_gradients) +
                                     expect(MemoryCategory::optimizer, states * p, level.divides_state);
           EXPECT_EQ(use.current[size_t(MemoryCategory::activations)], 0);
-          // for a while: the gradient of the layer that runs and, where weights are divided, its weights
+          // Temporarily: the gradient of the running layer and, if weights are divided, its weights.
           const double passing = (level.divides_gradients ? largest : 0) + (level.divides_weights ? largest : 0);
           const double peak = double(use.peak - use.at_peak[size_t(MemoryCategory::activations)]);
           EXPECT_LE(peak, (1 + kTolerance) * (persistent + passing));
@@ -74,12 +74,12 @@ TEST(ReplicasOfWorkers, TakeTheBytesOfTheFormula) {
       }
 }
 
-// -- Activations. A stage is a chain of `hidden` times Linear and ReLU of kWidth features, and a linear layer to
-// kNarrow ones, so that what passes between stages hardly counts. A unit u is one activation of a micro-batch, kSamples
-// * kWidth floats.
+// -- Activations. A stage is a chain of `hidden` times Linear and ReLU with kWidth features, then a linear layer to
+// kNarrow features, so that the values between stages hardly count. A unit u is one activation of a micro-batch,
+// kSamples * kWidth floats.
 //
 // Linear keeps its input and ReLU its output, which are the same tensors: a micro-batch in flight holds `hidden` units.
-// On top of what is kept, backward holds two: the gradient that goes into a layer and the one that comes out.
+// Backward holds two units more: the gradient that goes into a layer and the one that comes out.
 
 constexpr int64_t kWidth = 256, kNarrow = 4, kSamples = 16;  // of a micro-batch
 constexpr double kUnit = double(kSamples * kWidth * kBytes);
@@ -101,8 +101,8 @@ Model deep(int stages, int hidden) {
 
 enum class Recompute { none, all, except_last };
 
-/// A stage per worker. Every kGroup hidden layers are a run that is recomputed, the linear layer at the end with the
-/// last ones.
+/// One stage per worker. Each run of kGroup hidden layers is recomputed together; the last linear layer belongs to the
+/// last run.
 Plan plan_for(const Model& model, int stages, int hidden, const std::string& schedule, int micro_batches,
               Recompute recompute) {
   Plan plan = named_plan(stages == 1 ? "single" : fmt::format("pipeline={},micro_batches={}", stages, micro_batches),
@@ -123,7 +123,7 @@ Plan plan_for(const Model& model, int stages, int hidden, const std::string& sch
   return plan;
 }
 
-/// Peaks of the activations per stage, in units.
+/// Peaks of activations in units, by stage.
 std::vector<double> peaks(const Model& model, const Plan& plan) {
   const Program program = compile(model, plan, {});
   std::vector<double> units;
@@ -156,18 +156,18 @@ TEST(Activations, InFlightAsTheScheduleSays) {
   }
 }
 
-/// With recomputation a micro-batch in flight keeps the inputs of its groups, of which the first is narrow: groups - 1
-/// units. While one is in backward, a group's kGroup activations are there again. The last micro-batch under
-/// "except_last" holds `hidden` as usual.
+/// With recomputation a micro-batch in flight keeps the inputs of its groups: groups - 1 units, because the first input
+/// is narrow. In backward it also has the kGroup activations of one group. With "except_last" the last micro-batch
+/// keeps `hidden` units.
 struct Predicted {
   int hidden;
   double inputs() const { return double(hidden) / kGroup - 1; }
   double again() const { return kGroup + kGradients; }
 
-  /// `in_flight` micro-batches, all of them recomputed.
+  /// `in_flight` micro-batches, all recomputed.
   double all(int in_flight) const { return in_flight * inputs() + again(); }
-  /// `in_flight` micro-batches, the last of them whole. Under gpipe backward begins with that one; under 1f1b it ends
-  /// with it, so that another one is recomputed beside it if there is one.
+  /// `in_flight` micro-batches, the last one not recomputed. Under gpipe backward begins with that one. Under 1f1b it
+  /// ends with that one, so that another may be recomputed at the same time.
   double except_last(int in_flight, bool last_first) const {
     if (last_first || in_flight == 1)
       return std::max((in_flight - 1) * inputs() + hidden + kGradients, in_flight * inputs() + again());

@@ -24,7 +24,7 @@ constexpr int64_t kSamples = 16, kFeatures = 64;
 
 Model mlp() { return make_model({"mlp", {kFeatures}, 4, {{"hidden", 64}}}); }
 
-/// Ones, all of class `label`; sample `bad` (if any) of class 99.
+/// A batch of ones, all of class `label`; sample `bad`, if any, has class 99.
 Batch batch_of(int64_t bad = -1) {
   auto load = [bad](Range range) {
     at::Tensor target = at::ones({range.size()}, at::kLong);
@@ -129,7 +129,7 @@ TEST_F(WorkerMemory, RunningStatisticsAreBuffers) {
   EXPECT_EQ(of(run(test, images).during[1], MemoryCategory::buffers), 4 * elements);
 }
 
-/// The tensor axis divides weights, the pipeline activations: what the strategies are for.
+/// The tensor axis divides weights, the pipeline divides activations.
 TEST_F(WorkerMemory, PlansDivideIt) {
   const Model model = mlp();
   const auto single = run(make(model, "data=1", 1), batch_of()).during[0];
@@ -150,7 +150,7 @@ TEST_F(WorkerMemory, LimitInTheStore) {
   }
 }
 
-/// The limit hits in the middle of a step of one worker; the others wait for it and are woken.
+/// One worker reaches the limit in the middle of a step; the others wait for it and are woken.
 TEST_F(WorkerMemory, LimitDuringAStepEndsAllWorkers) {
   for (const char* degrees : {"data=4", "tensor=4", "pipeline=4,micro_batches=4", "data=2,tensor=2"}) {
     SCOPED_TRACE(degrees);
@@ -172,7 +172,8 @@ TEST_F(WorkerMemory, LimitDuringAStepEndsAllWorkers) {
   }
 }
 
-/// One worker's bad sample ends all within a second, and it is the cause that is reported, not "another worker failed".
+/// A bad sample of one worker ends all workers within a second, and the error reports the cause, not "another worker
+/// failed".
 TEST_F(WorkerMemory, AFailureEndsAllAndIsTheOneReported) {
   for (const char* degrees :
        {"data=4", "tensor=4", "pipeline=4,micro_batches=4", "data=2,pipeline=2,micro_batches=3", "data=2,tensor=2"})
@@ -246,8 +247,8 @@ TEST_F(WorkerMemory, OutcomeOfAStep) {
   }
 }
 
-/// One activation of a boundary forward and its gradient backward, 4 bytes an element, and the halves of two
-/// all-reduced buckets (reduce-scatter and all-gather) by formula.
+/// An activation and its gradient at the boundary, 4 bytes per element. For data parallelism, two reduced buckets by
+/// the formulas of reduce-scatter and all-gather.
 TEST_F(WorkerMemory, BytesSent) {
   const Case pipeline = make(mlp(), "pipeline=2,micro_batches=4", 2);
   const Ran piped = run(pipeline, batch_of());
@@ -265,12 +266,11 @@ TEST_F(WorkerMemory, BytesSent) {
   EXPECT_EQ(run(data, batch_of()).outcomes[0].bytes_sent, 2 * 4 * elements / 2);
 }
 
-/// Layers compute in bfloat16, which has 8 bits of a number; what they are compared with, and the comparison, keep
-/// float's 24.
+/// Layers compute in bfloat16, with 8 bits; targets and losses keep float's 24 bits.
 TEST_F(WorkerMemory, TargetsAndLossesAreFloatUnderBf16) {
   constexpr int64_t kValues = 2;
   const Model model = make_model({"mlp", {kFeatures}, kValues, {{"hidden", 8}}, LearningTask::regression, {kValues}});
-  // 10 + k / 1024: bfloat16's neighbours of 10 are 1 / 16 apart
+  // 10 + k / 1024; in bfloat16 the numbers near 10 are 1 / 16 apart.
   const at::Tensor targets = at::arange(kSamples * kValues, at::kFloat).view({kSamples, kValues}).div(1024).add(10);
   const Batch batch{
       kSamples, [&](Range range) {
@@ -306,7 +306,7 @@ TEST(Profile, SecondsOfEveryLayer) {
   EXPECT_GT(seconds[size_t(model.find("conv2"))], seconds[size_t(model.find("fc2"))]);
 }
 
-/// Nothing that reads the data is an embedding: a slice hands the tokens on.
+/// No embedding reads the data directly: a slice of the tokens comes between.
 TEST(Profile, IsToldOfTokens) {
   const Model model = make_model({.name = "gnmt",
                                   .sample_shape = {6},

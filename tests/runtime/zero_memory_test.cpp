@@ -1,10 +1,10 @@
-// ZeRO's memory at the buckets that training uses by default, on a model that fills several of them: weights, gradients
-// and optimizer state of real workers against the paper's formula (Rajbhandari et al., SC 2020, section 5), in float32:
-// P, P and K P elements of 4 bytes, where a level divides something, by the number of workers.
+// ZeRO's memory with the default buckets of training, on a model that fills several of them. Weights, gradients and
+// optimizer state of real workers are compared with the paper's formula (Rajbhandari et al., SC 2020, section 5), in
+// float32: P, P and K P elements of 4 bytes, divided by the number of workers if the level divides them.
 //
-// What comes on top for a while, and nothing else: from the first backward of a bucket's layers to its reduction its
-// whole gradient (zero2, zero3), and during it its whole weights (zero3): one bucket at a time, so the largest one at
-// the peak.
+// In addition, only for a while: zero2 and zero3 hold a bucket's whole gradient from the first backward of its layers
+// to its reduction, and zero3 also its whole weights. This is one bucket at a time, so the largest one counts for the
+// peak.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,10 +18,10 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kBytes = 4;  // of an element
+constexpr int64_t kBytes = 4;  // per element
 constexpr double kTolerance = 0.05;
 constexpr int64_t kSamples = 8, kFeatures = 64, kClasses = 4;
-constexpr int64_t kWidth = 1024, kLayersPerBlock = 8, kBlocks = 4;  // 32 MiB of weights a block
+constexpr int64_t kWidth = 1024, kLayersPerBlock = 8, kBlocks = 4;  // 32 MiB of weights per block
 
 Model wide_model() {
   ModelBuilder b("wide");

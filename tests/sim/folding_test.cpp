@@ -1,4 +1,4 @@
-// Ranks that stand for others: the same step time, from fewer of them.
+// Ranks that represent others: simulating fewer ranks gives the same step time.
 #include <gtest/gtest.h>
 
 #include "cost/cluster_links.h"
@@ -46,14 +46,14 @@ TEST(Folding, GivesTheSameStepTime) {
       InstructionCosts few(program, model, cluster, layers, links, {.batch = batch, .representatives = chosen});
       const double whole = simulate(program, model, all, links).step_seconds;
       const double folded = simulate(program, model, few, links, {.ranks = chosen}).step_seconds;
-      // slices of buckets differ by some elements
+      // Slices of buckets may differ by a few elements.
       EXPECT_NEAR(folded, whole, (plan.optimizer_sharding == OptimizerSharding::none ? 1e-9 : 1e-4) * whole)
           << strategy << ", " << per_node << " devices a node, " << chosen.size() << " ranks";
     }
 }
 
-/// Steps of a split LSTM, global batch norm over the data axis: the layers' exchanges are counted once, whichever
-/// rank represents the others.
+/// A split LSTM and global batch norm over the data axis: the layers' exchanges are counted once, for any
+/// representative.
 TEST(Folding, KeepsTheLayersExchanges) {
   ModelSpec words{.name = "lstm-lm",
                   .sample_shape = {6},

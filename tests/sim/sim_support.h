@@ -1,4 +1,4 @@
-// Costs made up for tests.
+// Costs for tests.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace trireme::test_support {
 
-/// Seconds of each instruction by a function.
+/// A function gives the seconds of each instruction.
 class MadeUpCosts final : public ProgramCosts {
  public:
   using Seconds = std::function<double(int rank, const Instruction&)>;
@@ -23,7 +23,7 @@ class MadeUpCosts final : public ProgramCosts {
   std::map<std::tuple<int, OpCode, int, bool, int>, InstructionCost> known_;
 };
 
-/// Devices of their own; transfers take what their instructions say.
+/// Nothing is shared; transfers take the seconds of their instructions.
 class FreeLinks final : public Links {
  public:
   explicit FreeLinks(Overlap overlap = Overlap::nothing) : overlap_(overlap) {}
@@ -40,7 +40,7 @@ class FreeLinks final : public Links {
   const std::vector<Pool> pools_;
 };
 
-/// Seconds in proportion to FLOPs; backward twice the forward.
+/// Seconds in proportion to FLOPs; backward takes twice the forward.
 class FlopCosts final : public LayerCosts {
  public:
   FlopCosts(const Model& model, double flops_per_second) : model_(model), speed_(flops_per_second) {}

@@ -1,4 +1,4 @@
-// Programs on a clock. Oracles: the engine of program/engine.h with fixed durations, and formulas of the literature.
+// Simulates programs. Oracles: the engine of program/engine.h with fixed durations, and formulas of the literature.
 #include "sim/simulate.h"
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ Compiled compiled(const std::string& strategy, int devices, int64_t batch, bool 
   return {std::move(model), std::move(plan), std::move(program)};
 }
 
-/// Fixed durations, of ranks that join the longest.
+/// Fixed durations; ranks that join take the longest.
 class FixedTimes : public EngineCosts {
  public:
   FixedTimes(const Program& program, MadeUpCosts& costs) : program_(program), costs_(costs) {}
@@ -80,8 +80,8 @@ TEST(Simulate, HasFixedTimesWhereNothingIsShared) {
   for (const auto& [strategy, devices] : plans)
     for (unsigned seed : {1u, 2u, 3u}) {
       const Compiled c = compiled(strategy, devices, 24);
-      // of a group that acts together the engine here takes the longest, the simulation the common cost: the same for
-      // all ranks
+      // For a group that acts together this engine takes the longest cost, the simulation a common cost, so all ranks
+      // get the same one.
       MadeUpCosts costs([seed](int, const Instruction& i) {
         std::mt19937 random(seed * 7919u + unsigned(i.code) * 131u + unsigned(i.index) * 17u + unsigned(i.adjoint));
         return std::uniform_real_distribution<double>(0, 1)(random);
@@ -101,7 +101,7 @@ TEST(Simulate, PipelinesOfEqualStages) {
   for (const char* schedule : {"gpipe", "1f1b"})
     for (int m : {1, 2, 4, 8}) {
       const Compiled c = compiled(fmt::format("{},micro_batches={}", schedule, m), 2, 32, true);
-      std::map<int, double> segments;  // of each stage: seconds are divided among them
+      std::map<int, double> segments;  // a stage's seconds are divided among its segments
       for (const Segment& segment : c.program.segments) segments[segment.stage] += 1;
       MadeUpCosts costs([&](int, const Instruction& i) -> double {
         const bool forward = i.code == OpCode::forward, backward = i.code == OpCode::backward;
@@ -115,8 +115,8 @@ TEST(Simulate, PipelinesOfEqualStages) {
     }
 }
 
-/// A slow worker takes its factor longer, on a device of its own and on a core; a share that is smaller by as much
-/// takes as long as before.
+/// A slow worker takes its factor longer, on its own device and on a shared core. With a share that is smaller by this
+/// factor it takes as long as the other.
 TEST(Simulate, SlowWorkers) {
   const FreeLinks own;
   const LinksOfSpeed cores(2, 4, 0, 0);
@@ -137,7 +137,7 @@ TEST(Simulate, SlowWorkers) {
   }
 }
 
-/// finish_i = max(finish_(i-1), ready_i) + t_i over the buckets, in the order in which they become ready (PyTorch DDP).
+/// finish_i = max(finish_(i-1), ready_i) + t_i over the buckets in the order in which they are ready (PyTorch DDP).
 TEST(Simulate, ReductionsRunBesideBackward) {
   Model model = mlp(64);
   const Plan plan = named_plan("data", model, Cluster::uniform(2), 8, {});
@@ -160,7 +160,7 @@ TEST(Simulate, ReductionsRunBesideBackward) {
   EXPECT_EQ(simulate(program, model, costs, FreeLinks(Overlap::sums), {.steps = 1}).step_seconds, beside.step_seconds);
   EXPECT_NEAR(beside.workers[0].exposed, finish - now, 1e-9);
   EXPECT_NEAR(simulate(program, model, costs, FreeLinks(Overlap::nothing), {.steps = 1}).step_seconds, blocking, 1e-9);
-  // the timeline shows a reduction that begins before the last backward ends
+  // The timeline shows a reduction that begins before the last backward ends.
   double last_backward = 0, first_reduction = 1e9;
   for (const Event& event : beside.timeline.events) {
     if (event.kind == EventKind::backward) last_backward = std::max(last_backward, event.end);
@@ -193,7 +193,7 @@ TEST(Simulate, WorkersShareCores) {
   EXPECT_NEAR(crowded, 2 * simulate(c.program, c.model, own, FreeLinks()).step_seconds, 1e-6 * crowded);
 }
 
-/// data [5, 6] -> LSTM of 8 units -> linear to 4 classes -> loss, with the LSTM's units on two workers.
+/// data [5, 6] -> LSTM of 8 units -> linear to 4 classes -> loss. The LSTM's units are divided between two workers.
 struct SplitLstm {
   static constexpr int64_t kBatch = 3;
   static constexpr double kSteps = 5, kState = kBatch * 8 * 4;  ///< bytes of h
@@ -212,7 +212,7 @@ struct SplitLstm {
     x = builder.layer<Linear>({x}, "classes", 8, 4);
     return builder.finish(x, builder.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
   }
-  /// What a rank's call of the LSTM costs; its segment has no other layer that communicates.
+  /// The cost of a rank's call of the LSTM; its segment has no other layer that communicates.
   InstructionCost cost_of(InstructionCosts& costs, int rank, OpCode code) const {
     for (const Instruction& i : program.instructions(rank)) {
       if (i.code != code) continue;
@@ -239,8 +239,8 @@ TEST(Simulate, ChargesExchangesOfSplitLayers) {
   const ClusterLinks links(cluster);
   const test_support::FlopCosts layers(split.model, 1e30);  // computing takes no time
   InstructionCosts costs(split.program, split.model, cluster, layers, links, {.batch = SplitLstm::kBatch});
-  const double exchanges = SplitLstm::kSteps - 1;  // the first step begins from zeros
-  const double sent = SplitLstm::kState / 2;       // of each exchange, by each of two
+  const double exchanges = SplitLstm::kSteps - 1;  // the first step needs none: its state is zero
+  const double sent = SplitLstm::kState / 2;       // by each worker in each exchange
   double communication = 0;
   for (const OpCode code : {OpCode::forward, OpCode::backward}) {
     const InstructionCost first = split.cost_of(costs, 0, code), second = split.cost_of(costs, 1, code);
@@ -252,7 +252,7 @@ TEST(Simulate, ChargesExchangesOfSplitLayers) {
     EXPECT_DOUBLE_EQ(first.bytes_sent, exchanges * sent);
     communication += exchanges * (kLatency + sent / kBandwidth);
   }
-  // the rest of the step is redistributions, which take as long without the LSTM's exchanges
+  // The rest of the step is redistributions, which take as long without the LSTM's exchanges.
   const double all = simulate(split.program, split.model, costs, links).step_seconds;
   MadeUpCosts silent([&](int rank, const Instruction& i) {
     const InstructionCost& cost = costs.of(rank, i);
@@ -267,7 +267,7 @@ TEST(Simulate, ChargesExchangesOfSplitLayers) {
   EXPECT_NEAR(all - simulate(split.program, split.model, silent, FreeLinks()).step_seconds, communication, 1e-9);
 }
 
-/// On a machine's cores every worker moves its own part, and all wait for the same latency.
+/// On the cores of one machine every worker moves its own part, and all wait for the same latency.
 TEST(Simulate, ChargesCoresForExchangesOfSplitLayers) {
   const SplitLstm split;
   LinkMeasurement measured;

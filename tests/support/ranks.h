@@ -13,8 +13,8 @@
 namespace trireme::test_support {
 
 /// Calls `body(communicator)` for all ranks of the world at once and joins them. A rank that throws aborts the world,
-/// so that the others end too; the exception that came first is thrown again here. GoogleTest's EXPECT macros may be
-/// used inside.
+/// so that the others end too; this function throws the first exception again. `body` may use GoogleTest's EXPECT
+/// macros.
 template <class Body>
 void run_ranks(LocalWorld& world, Body body) {
   const int n = world.size();

@@ -9,7 +9,7 @@
 
 namespace trireme::test_support {
 
-/// Errors when the file does not hold exactly these bytes.
+/// Throws if the file does not have exactly the bytes of the tensor.
 inline at::Tensor read_raw(const std::string& path, at::IntArrayRef sizes, at::ScalarType type) {
   at::Tensor t = at::empty(sizes, type);
   std::ifstream file(path, std::ios::binary);

@@ -8,7 +8,7 @@
 
 namespace trireme::test_support {
 
-/// Sets a parameter everywhere from a full tensor; only while no step is running. `program`: the store's.
+/// Sets a parameter on all holders from a full tensor; only while no step is running. `program`: the store's.
 inline void set_parameter(const ParameterStore& store, const Program& program, int parameter, const at::Tensor& full) {
   for (BucketId b = 0; b < BucketId(program.buckets.size()); ++b)
     for (const ParameterShard& shard : program.buckets[size_t(b)].shards) {
@@ -19,7 +19,7 @@ inline void set_parameter(const ParameterStore& store, const Program& program, i
         const at::Tensor part = flat.narrow(0, piece.range.begin, piece.range.size());
         if (piece.master.defined()) at::Tensor(piece.master).copy_(part);
         if (!piece.compute.is_same(piece.master)) at::Tensor(piece.compute).copy_(part);
-        return at::Tensor();  // so that every piece is come to
+        return at::Tensor();  // so that every piece is visited
       });
     }
 }

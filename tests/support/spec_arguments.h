@@ -1,4 +1,4 @@
-// Models named on the command lines of programs that Python tests start.
+// Reads models from the command lines of programs that Python tests start.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace trireme::test_support {
 
-/// "3,32,32"
+/// Reads a shape such as "3,32,32".
 inline Shape parse_shape(const std::string& text) {
   Shape shape;
   std::istringstream stream(text);
@@ -25,7 +25,7 @@ inline LearningTask parse_task(const std::string& name) {
   throw std::runtime_error("no such task: " + name);
 }
 
-/// `args`: MODEL SHAPE CLASSES, then `options` further on OPTION=VALUE: the model's own, or target=SHAPE of a sample's
+/// `args`: MODEL SHAPE CLASSES. From `options` on: OPTION=VALUE, an option of the model, or target=SHAPE of a sample's
 /// target, vocabulary=N, task=NAME.
 inline ModelSpec parse_spec(char** args, char** options, char** end) {
   ModelSpec spec{.name = args[0], .sample_shape = parse_shape(args[1]), .classes = std::atoi(args[2]), .options = {}};

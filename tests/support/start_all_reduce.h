@@ -1,4 +1,4 @@
-// The operation that most tests of a queue start.
+// Starts the operation that most tests of a queue use.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace trireme::test_support {
 
-/// The tensor must not be touched until the handle's get() has returned.
+/// The tensor must not be used before the handle's get() has returned.
 inline std::future<OperationDone> start_all_reduce(CollectiveQueue& queue, at::Tensor tensor) {
   return queue.start([tensor = std::move(tensor)](Communicator& group) mutable { group.all_reduce(tensor); });
 }

@@ -1,6 +1,6 @@
-// Every pair of placements on both axes, on meshes of 1 to 8 workers with equal and unequal shares: values against the
-// full tensor, gradients of a weighted sum of the result by finite differences against the redistribution between the
-// gradients' layouts. Regions are worked out here once more; values are small integers in double, so that sums are
+// Every pair of placements on both axes, on meshes of 1 to 8 workers with equal and unequal shares. Values are compared
+// with the full tensor; gradients of a weighted sum of the result, by finite differences, with the redistribution
+// between the gradients' layouts. The test computes regions itself. Values are small integers in double, so sums are
 // exact.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kWorld = 8;
 constexpr int kDrawsPerPair = 4;
-constexpr int kElementsPerCase = 3;  // whose derivatives are taken
+constexpr int kElementsPerCase = 3;  // elements per case with a derivative
 constexpr double kStep = 0.5;
 constexpr double kTolerance = 1e-9;
 constexpr int64_t kLargestValue = 9;
@@ -31,7 +31,7 @@ using Index = std::array<int, 2>;  // on the data and the tensor axis
 
 Index index_of(const Mesh& mesh, size_t position) { return {int(position) / mesh.tensor, int(position) % mesh.tensor}; }
 
-/// Part `index` of `length`: equal parts, larger ones first, or up to the rounded cumulative share.
+/// Part `index` of `length`: equal parts, larger ones first, or by shares with rounded cumulative ends.
 Range part_of(int64_t length, int parts, int index, const std::vector<double>& shares) {
   if (!shares.empty()) {
     const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -57,7 +57,7 @@ at::Tensor region(at::Tensor full, const Layout& layout, size_t position) {
   return full;
 }
 
-/// Of the workers that a replicated axis makes equal, only the first.
+/// True for all but the first of the workers that hold the same because of a replicated axis.
 bool is_copy(const Layout& layout, size_t position) {
   const Index at = index_of(layout.mesh, position);
   return (layout.data.is_replicate() && at[0] > 0) || (layout.tensor.is_replicate() && at[1] > 0);
@@ -77,7 +77,7 @@ class Draw {
     return factorised(workers);
   }
 
-  /// Half of the time on the same mesh, or on the same workers in other rows.
+  /// In half of the draws the same mesh; else the same workers arranged otherwise, or another mesh.
   Mesh other(const Mesh& from) {
     switch (below(4)) {
       case 0:
@@ -113,7 +113,7 @@ class Draw {
   std::mt19937 generator_;
 };
 
-/// A tensor per index on the axes where `varies`; what all others hold is equal.
+/// Draws a tensor for each index on the axes that vary; workers with the same index hold equal values.
 std::vector<at::Tensor> draw_locals(const Layout& layout, const Shape& shape, bool data_varies, bool tensor_varies,
                                     at::Tensor* sum) {
   std::map<Index, at::Tensor> drawn;
@@ -130,8 +130,8 @@ std::vector<at::Tensor> draw_locals(const Layout& layout, const Shape& shape, bo
   return locals;
 }
 
-/// As the compiler lays out gradients: a shard's like the shard, a summand's whole, that of something replicated as the
-/// consumer gives it (summands where each worker used it in another way), and as the producer needs it: whole.
+/// The compiler's layout of gradients. Of a sharded value: sharded alike. Of a Partial value: whole. Of a replicated
+/// value: at the consumer Partial, if each worker used it in another way; at the producer whole.
 Layout gradient_of(Layout layout, bool data_partial, bool tensor_partial) {
   if (!layout.data.is_shard())
     layout.data = layout.data.is_replicate() && data_partial ? Placement::partial() : Placement::replicate();
@@ -203,7 +203,7 @@ void expect_value(const Case& c, const std::vector<at::Tensor>& results) {
     EXPECT_TRUE(at::equal(results[w], region(c.full, c.to, w))) << "position " << w;
 }
 
-/// Sum of weights * result, as the consumers that the gradient's layout describes would take it.
+/// Sum of weights * result over all consumers, by the gradient's layout.
 double weighted_sum(const Case& c, const std::vector<at::Tensor>& results) {
   double sum = 0;
   for (size_t w = 0; w < results.size(); ++w) {
@@ -215,7 +215,7 @@ double weighted_sum(const Case& c, const std::vector<at::Tensor>& results) {
   return sum;
 }
 
-/// Everything that one element stands for: itself in all copies.
+/// The element's positions in all copies.
 std::vector<size_t> copies_of(const Layout& layout, size_t position) {
   const Index at = index_of(layout.mesh, position);
   std::vector<size_t> copies;
@@ -227,11 +227,11 @@ std::vector<size_t> copies_of(const Layout& layout, size_t position) {
   return copies;
 }
 
-/// One element of the source, and the two runs that differ in it.
+/// One element of the source and the two runs in which it differs.
 struct Derivative {
   size_t position = 0;
   int64_t element = 0;
-  size_t raised = 0, lowered = 0;  // jobs
+  size_t raised = 0, lowered = 0;  // indices of jobs
 };
 
 Job moved(const Case& c, const Derivative& d, double by) {
@@ -271,7 +271,7 @@ TEST(RedistributeGradient, IsTheMoveBetweenTheGradientsLayouts) {
       for (Kind to_data : kinds)
         for (Kind to_tensor : kinds)
           for (int i = 0; i < kDrawsPerPair; ++i) cases.push_back(draw_case(draw, {data, tensor, to_data, to_tensor}));
-      std::vector<Job> jobs;  // two of each case, then the moved ones
+      std::vector<Job> jobs;  // two of each case, then those with a changed element
       for (const Case& c : cases) {
         jobs.push_back({c.from, c.to, c.shape, c.locals, {}});
         jobs.push_back({c.gradient_from, c.gradient_to, c.shape, c.weights, {}});

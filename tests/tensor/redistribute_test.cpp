@@ -1,4 +1,5 @@
-// Redistributions between random layouts against the full tensor. Values are small integers in double: sums are exact.
+// Compares redistributions between random layouts with the full tensor. Values are small integers in double, so sums
+// are exact.
 #include "tensor/redistribute.h"
 
 #include <ATen/ATen.h>
@@ -25,7 +26,7 @@ at::Tensor slice(const at::Tensor& full, const Box& box) {
   return part.clone();
 }
 
-/// What every worker of `layout` holds of `full`, Partial as random summands. Indexed by position in the mesh.
+/// The part of `full` that each worker of `layout` holds; Partial as random summands. Indexed by position in the mesh.
 std::vector<at::Tensor> distribute(const at::Tensor& full, const Layout& layout) {
   const Mesh& mesh = layout.mesh;
   const int data_summands = layout.data.is_partial() ? mesh.data : 1;
@@ -46,7 +47,7 @@ std::vector<at::Tensor> distribute(const at::Tensor& full, const Layout& layout)
   return locals;
 }
 
-/// The full tensor from all locals. Fails where replicas differ.
+/// Makes the full tensor from the parts of all workers. Fails if copies differ.
 at::Tensor assemble(const std::vector<at::Tensor>& locals, const Layout& layout, const Shape& shape) {
   const Mesh& mesh = layout.mesh;
   at::Tensor full = at::zeros(shape, at::kDouble);
@@ -106,12 +107,12 @@ class Draw {
 struct Move {
   Shape shape;
   Layout from, to;
-  std::vector<at::Tensor> locals;   // under from
-  std::vector<at::Tensor> results;  // under to, filled in by the run
+  std::vector<at::Tensor> locals;   // in the layout `from`
+  std::vector<at::Tensor> results;  // in the layout `to`, set by the run
 };
 
-/// Bytes that the communicator of `worker` counts for Redistributor::run: those of the transfers, or of the ring where
-/// it takes the all-reduce.
+/// Bytes that the communicator of `worker` counts for Redistributor::run: those of the transfers, or of the ring if it
+/// uses all-reduce.
 int64_t redistribution_bytes(int worker, const Move& move, int64_t bytes_per_element) {
   const std::vector<int> group = all_reduce_group(move.from, move.to, worker);
   if (group.empty()) return bytes_sent_by(worker, plan_transfers(move.from, move.to, move.shape), bytes_per_element);
@@ -120,7 +121,7 @@ int64_t redistribution_bytes(int worker, const Move& move, int64_t bytes_per_ele
                           int(group.size()), rank);
 }
 
-/// Runs all moves, each worker its part of one after the other, and compares what was counted with the plan.
+/// Runs all moves one after the other and compares the counted bytes with the plan.
 void run_moves(int world, std::vector<Move>& moves, bool with_all_reduce) {
   for (Move& move : moves) move.results.resize(move.to.mesh.size());
   run_ranks(world, [&](Communicator& c) {
@@ -183,8 +184,7 @@ TEST_P(RandomMoves, KeepTheValue) {
   }
 }
 
-/// The layout of the gradient of a value: a Partial value's gradient is Replicate; a Replicate value's is Partial or
-/// Replicate.
+/// The layout of a value's gradient: Replicate for a Partial value, Partial or Replicate for a Replicate value.
 Layout gradient_of(Layout layout, bool replicate_stays) {
   for (Placement* placement : {&layout.data, &layout.tensor}) {
     if (placement->is_partial()) {
@@ -196,7 +196,7 @@ Layout gradient_of(Layout layout, bool replicate_stays) {
   return layout;
 }
 
-/// <value, gradient> from what the workers hold: over all workers, but one of those that hold both whole.
+/// <value, gradient>, summed over all workers; of workers that hold both whole, only one counts.
 double inner_product(const std::vector<at::Tensor>& values, const Layout& layout,
                      const std::vector<at::Tensor>& gradients, const Layout& gradient_layout) {
   double product = 0;

@@ -1,4 +1,4 @@
-// When a run changes its plan: the adapter with made-up times.
+// When the adapter changes the plan of a run, with step times that the test makes up.
 #include "train/adapter.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr double kFast = 125e6, kSlow = kFast / 20;  // bytes/s
 
-/// A plan that takes what `World` says.
+/// A plan with given costs.
 struct MadeUpPlan {
   std::vector<int> workers;     ///< by rank
   std::vector<double> compute;  ///< by rank: seconds of a step on a worker of the usual speed
@@ -59,19 +59,18 @@ class MadeUpPlans final : public Forecaster {
   const std::map<std::string, MadeUpPlan> plans;
   int64_t bytes_to_move = 0;
   int asked = 0;
-  std::map<std::string, double> error;  ///< of forecasts, by plan
+  std::map<std::string, double> error;  ///< factor of forecasts, by plan
 
  private:
   std::map<std::string, Plan> plans_;
 };
 
-/// One that sends much, 0.12 s over fast links and 0.50 s over slow ones, and one that computes for longer, 0.18 s and
-/// 0.19 s.
+/// One plan sends much: 0.12 s over fast links, 0.50 s over slow ones. The other computes longer: 0.18 s and 0.19 s.
 std::map<std::string, MadeUpPlan> communicator_and_computer() {
   return {{"communicating", {{0, 1}, {0.1, 0.1}, 2.5e6, 300}}, {"computing", {{0, 1}, {0.18, 0.18}, 0.05e6, 200}}};
 }
 
-/// The same work, 0.2 s, shared out in different ways.
+/// The same work, 0.2 s, divided in different ways.
 std::map<std::string, MadeUpPlan> ways_to_share() {
   return {{"equal", {{0, 1}, {0.1, 0.1}, 0.5e6, 300}},
           {"three to one", {{0, 1}, {0.15, 0.05}, 0.5e6, 300}},
@@ -87,9 +86,7 @@ struct World {
   MadeUpPlans forecaster;
   std::function<double(int64_t step)> bandwidth = [](int64_t) { return kFast; };
   std::function<double(int64_t step)> noise = [](int64_t) { return 1.0; };
-  std::function<double(int64_t step)> machine = [](int64_t) {
-    return 1.0;
-  };  ///< everything takes so many times as long
+  std::function<double(int64_t step)> machine = [](int64_t) { return 1.0; };  ///< factor of all times
   std::function<std::vector<double>(int64_t step)> slowness = [](int64_t) { return std::vector<double>(); };
   std::function<double(int64_t step, int worker)> worker_noise = [](int64_t, int) { return 1.0; };
   std::function<int64_t(int64_t step)> memory = [](int64_t) { return 0; };
@@ -114,7 +111,7 @@ struct World {
     return measured;
   }
 
-  /// A run in which wishes come true with the next step.
+  /// A run that applies the adapter's wishes in the next step.
   void run(int64_t steps, const AdaptationOptions& options = {}) {
     PlanAdapter adapter(forecaster, plan, {.links = {1e-4, kFast}, .memory = memory(0)}, options);
     int count = 0;
@@ -170,8 +167,8 @@ TEST(PlanAdapter, ALinkThatRecoversIsSeenByAPlanThatCommunicates) {
   world.bandwidth = [](int64_t step) { return step < 200 ? kFast : kSlow; };
   world.run(400);
   ASSERT_EQ(world.plan, "computing");
-  // the computing plan's steps hardly change, so the adapter does not notice; only the time that the communicating plan
-  // would save is lost
+  // The steps of "computing" hardly change, so the adapter does not notice that the link is fast again. Only the time
+  // that "communicating" would save is lost.
   World back;
   back.bandwidth = [](int64_t step) { return step < 100 ? kFast : step < 160 ? kFast / 4 : kFast; };
   back.run(400);
@@ -197,7 +194,7 @@ TEST(PlanAdapter, NoiseDoesNotMakeItFlap) {
 
 TEST(PlanAdapter, NothingChangesNearTheEnd) {
   World world;
-  world.forecaster.bytes_to_move = int64_t(100e6);  // 16 s over the slow link; a change saves 0.31 s a step
+  world.forecaster.bytes_to_move = int64_t(100e6);  // 16 s over the slow link; the change saves 0.31 s per step
   world.bandwidth = [](int64_t step) { return step < 200 ? kFast : kSlow; };
   world.run(240);
   EXPECT_EQ(world.probes, 2) << "once more, to be sure";
@@ -213,17 +210,17 @@ TEST(PlanAdapter, SmallGainsAreNotWorthAChange) {
   for (const double least : {0.04, 0.06}) {
     World world;
     world.bandwidth = [](int64_t step) { return step < 200 ? kFast : kFast / 3; };  // 0.16 s
-    world.forecaster.error["computing"] = 0.84;                                     // of 0.18 s: 5 % less
+    world.forecaster.error["computing"] = 0.84;  // forecast is 0.84 of 0.18 s: 5 % less
     world.run(1000, {.untried = least});
     EXPECT_GT(world.probes, 0);
     EXPECT_EQ(world.changes.empty(), least > 0.05);
   }
 }
 
-/// One measurement of links that is disturbed is none.
+/// A single disturbed measurement of links is not used.
 TEST(PlanAdapter, LinksAreMeasuredUntilTwoAgree) {
   World world;
-  world.machine = [](int64_t step) { return step < 200 ? 1.0 : 2.0; };  // why they are measured
+  world.machine = [](int64_t step) { return step < 200 ? 1.0 : 2.0; };  // steps get slower, so links are measured
   int count = 0;
   world.measured_bandwidth = [&](double) { return kFast * (++count % 2 ? 0.05 : 40); };
   world.run(1000);
@@ -232,7 +229,7 @@ TEST(PlanAdapter, LinksAreMeasuredUntilTwoAgree) {
   EXPECT_EQ(world.known.links.bandwidth, kFast);
 }
 
-/// Forecasts that are all wrong by the same factor, and one that is wrong by itself.
+/// All forecasts are wrong by the same factor, or a single one is wrong.
 TEST(PlanAdapter, WrongForecastsAreFoundOut) {
   World all;
   all.machine = [](int64_t) { return 1.7; };
@@ -240,7 +237,7 @@ TEST(PlanAdapter, WrongForecastsAreFoundOut) {
   EXPECT_EQ(all.probes, 1) << "what is measured becomes what is expected";
   EXPECT_TRUE(all.changes.empty());
   World one;
-  one.forecaster.error["computing"] = 0.4;  // 0.18 s as 0.072 s
+  one.forecaster.error["computing"] = 0.4;  // forecast 0.072 s in place of 0.18 s
   one.machine = [](int64_t) { return 1.5; };
   one.bandwidth = [](int64_t step) {
     return step < 200 ? kFast : kFast / 3;
@@ -259,14 +256,14 @@ TEST(PlanAdapter, AMachineThatSlowsDownChangesNothing) {
   EXPECT_TRUE(world.changes.empty());
   EXPECT_GE(world.probes, 2) << "it might have been the links";
   EXPECT_EQ(world.forecaster.asked, 1) << "forecasts say nothing of that";
-  // under a plan that took the place of one whose times are known
+  // The same after a change of plan.
   World later;
   later.bandwidth = [](int64_t step) { return step < 200 ? kFast : kSlow; };
   later.machine = [](int64_t step) { return step < 400 || step > 440 ? 1.0 : 3.0; };
   later.run(1000);
   EXPECT_EQ(later.changes.size(), 1u);
   EXPECT_EQ(later.plan, "computing");
-  // and what it learns of links meanwhile is of links only
+  // A slower machine does not change what the adapter knows of the links.
   World both;
   both.machine = [](int64_t step) { return step < 200 ? 1.0 : 2.5; };
   both.bandwidth = [](int64_t step) { return step < 500 ? kFast : kSlow; };
@@ -275,7 +272,7 @@ TEST(PlanAdapter, AMachineThatSlowsDownChangesNothing) {
   EXPECT_GE(both.changes[0], 500);
 }
 
-// ---------------------------------------------------------------------------------------------- workers
+// -- workers
 
 TEST(PlanAdapter, ASlowWorkerGetsASmallerShare) {
   World world(ways_to_share(), "equal");
@@ -299,7 +296,7 @@ TEST(PlanAdapter, ASlowWorkerIsLeftOut) {
   EXPECT_EQ(world.known.slowness, (std::vector<double>{4, 1}));
 }
 
-/// A worker that has little to do does not hold up the step: only its computing time shows that it has recovered.
+/// A worker with little work does not delay the step: only its computing time shows that it is fast again.
 TEST(PlanAdapter, AWorkerThatRecoversIsSeen) {
   World world(ways_to_share(), "equal");
   world.slowness = [](int64_t step) { return std::vector<double>{1, step < 200 || step > 500 ? 1.0 : 3.0}; };
@@ -312,7 +309,7 @@ TEST(PlanAdapter, AWorkerThatRecoversIsSeen) {
 }
 
 TEST(PlanAdapter, WorkersAreComparedWithEachOther) {
-  World all(ways_to_share(), "equal");  // both slower: the machine
+  World all(ways_to_share(), "equal");  // both are slower: the machine is slow
   all.slowness = [](int64_t step) { return std::vector<double>(2, step < 200 ? 1.0 : 3.0); };
   all.run(600);
   EXPECT_TRUE(all.changes.empty());
@@ -327,7 +324,7 @@ TEST(PlanAdapter, WorkersAreComparedWithEachOther) {
   EXPECT_EQ(four.known.slowness, (std::vector<double>{1, 1, 2, 1}));
 }
 
-/// What a forecast has wrong about a worker from the beginning is no change.
+/// An error in a forecast from the beginning is not a change of a worker.
 TEST(PlanAdapter, StagesThatAreForecastBadlyAreNoSlowWorkers) {
   std::map<std::string, MadeUpPlan> plans = ways_to_share();
   World world(plans, "equal");
@@ -353,7 +350,7 @@ TEST(PlanAdapter, NoiseOfWorkersDoesNotMakeItFlap) {
   }
 }
 
-// ----------------------------------------------------------------------------------------------- memory
+// -- memory
 
 TEST(PlanAdapter, LessMemoryChangesThePlanEvenAtALoss) {
   World world;
@@ -376,7 +373,7 @@ TEST(PlanAdapter, MemoryThatSufficesChangesNothing) {
 TEST(PlanAdapter, WhereNothingFitsOneLineHasTheMissingBytes) {
   World world;
   world.memory = [](int64_t step) { return step < 100 ? 0 : 150; };
-  world.bandwidth = [](int64_t step) { return step < 300 ? kFast : kFast / 4; };  // asked again
+  world.bandwidth = [](int64_t step) { return step < 300 ? kFast : kFast / 4; };  // the adapter asks again
   world.run(1000);
   EXPECT_TRUE(world.changes.empty());
   ASSERT_EQ(world.warnings.size(), 1u);

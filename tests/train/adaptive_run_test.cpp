@@ -1,4 +1,4 @@
-// Whole runs that change their plan, by a script or as an adapter wishes.
+// Whole runs that change their plan, by a script or by an adapter.
 #include <gmock/gmock.h>
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ struct Losses : TrainObserver {
   void on_weights(const Weights& trained) override { weights.push_back(trained); }
 };
 
-/// Wishes for given plans after given steps, and for the links.
+/// Asks for given plans after given steps, and for a measurement of the links.
 struct Script final : Adapter {
   std::vector<std::pair<int64_t, Plan>> plans;
   size_t next = 0;
@@ -51,7 +51,7 @@ class ChangingPlans : public TinyTraining {
     experiment.evaluate_every = {10, Length::Unit::steps};
     experiment.precision = Precision::fp64;
     experiment.optimizer = {.kind = &kAdamW, .learning_rate = 0.01, .epsilon = 1e-3, .ema = 0.9};
-    train_set->pause = std::chrono::milliseconds(1);  // so that the adapter is heard before the run is over
+    train_set->pause = std::chrono::milliseconds(1);  // slow steps, so that the adapter acts before the end of the run
   }
   Plan plan(const std::string& name, int devices) {
     return make_plan(name, experiment, build_model(experiment, data), devices);
@@ -81,7 +81,7 @@ TEST_F(ChangingPlans, CurveEvaluationsAndWeightsAreThoseOfOneDevice) {
     script.probe_after = 8;
     const RunResult r = run(plan("data", 2), actual, &script);
     ASSERT_EQ(r.status, RunStatus::ok) << r.reason;
-    // a coordinator that gets no core is late with its wishes
+    // On a busy machine the coordinator's wishes come late.
     ASSERT_GE(r.changes.size(), 2u);
     ASSERT_LE(r.changes.size(), script.next);
     EXPECT_EQ(r.plan.find("data 2 -> "), 0u) << r.plan;
@@ -114,7 +114,8 @@ TEST_F(ChangingPlans, CurveEvaluationsAndWeightsAreThoseOfOneDevice) {
   }
 }
 
-/// A change of plan between two checkpoints, and in the step of one: each is whole and goes on as one device would.
+/// Plan changes between two checkpoints and at the step of one. Each checkpoint is complete, and a run that resumes
+/// from it has the curve of one device.
 TEST_F(ChangingPlans, CheckpointsAreWrittenUnderEveryPlan) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(::testing::TempDir()) / ("adaptive_run_test." + std::to_string(::getpid()));
@@ -220,7 +221,7 @@ TEST_F(ChangingPlans, ForecastsFollowTheLinks) {
   EXPECT_EQ(of("hybrid:tensor", 1e9).name, "") << "takes 4";
 }
 
-/// Without links that are emulated too: those of this process.
+/// Also without emulated links: then the links are those of this process.
 TEST_F(ChangingPlans, ForecastsFollowWorkersAndMemory) {
   experiment.devices = {3};
   experiment.strategies = {"data", "pipeline"};
@@ -260,7 +261,7 @@ TEST_F(ChangingPlans, ForecastsFollowWorkersAndMemory) {
   EXPECT_NEAR(double(find(tight, "data")->missing), double(peak - 1000), 0.1 * double(peak));
 }
 
-/// Unequal shares, fewer workers and others: the curve is that of one device.
+/// Plans with unequal shares, with fewer and with other workers: the curve is that of one device.
 TEST_F(ChangingPlans, TheCurveDoesNotDependOnTheRemainingWorkers) {
   Losses expected, actual;
   run(plan("single", 1), expected, nullptr);
@@ -308,7 +309,7 @@ TEST_F(ChangingPlans, AnEmulatedSlowWorkerComputesForLonger) {
   EXPECT_GT(median(adapter.after), 4 * median(adapter.before));
 }
 
-/// What shrinks in mid-run ends a run that stays as it is, and moves one that adapts to a plan that fits.
+/// When memory shrinks during a run, a run that keeps its plan ends; a run that adapts changes to a plan that fits.
 TEST_F(ChangingPlans, LessMemory) {
   experiment.devices = {4};
   experiment.strategies = {"single", "data", "zero3"};
@@ -325,7 +326,7 @@ TEST_F(ChangingPlans, LessMemory) {
 
   const Model model = build_model(experiment, data);
   PlanForecaster forecaster(experiment, model, data4);
-  // deaf to times: how long steps take here is not its business
+  // Ignores times; this test is about memory only.
   PlanAdapter adapter(forecaster, data4.name, forecaster.at_first(), {.off = 1e9, .unequal = 1e9, .probes = false});
   const RunResult r = run(data4, adaptive, &adapter);
   ASSERT_EQ(r.status, RunStatus::ok) << r.reason;

@@ -1,5 +1,5 @@
-// Replicas whose inner plans divide optimizer state, gradients and weights over their workers (zero1 to zero3), beside
-// the same inner plans that divide nothing.
+// Compares replicas whose inner plans divide optimizer state, gradients and weights over their workers (zero1 to zero3)
+// with the same inner plans that divide nothing.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ class DividedReplicas : public Replicas {
     EXPECT_EQ(outcome.row.status, RunStatus::ok) << policy << ", " << inner << ": " << outcome.row.reason;
     return outcome;
   }
-  /// `divided` is `whole`, its evaluations too, which the worker threads of the inner plan make.
+  /// Expects equal weights and equal evaluations; the worker threads of the inner plan make the evaluations.
   static void expect_same(const Outcome& divided, const Outcome& whole, double tolerance) {
     EXPECT_LE(largest_difference(divided.weights, whole.weights), tolerance);
     ASSERT_EQ(divided.row.evaluations.size(), whole.row.evaluations.size());
@@ -92,7 +92,7 @@ TEST_F(DividedReplicas, DivideAlongTensorAndPipelineShapesToo) {
   }
 }
 
-/// Under bf16 master values are divided at every level, and copies in the compute type are renewed with them.
+/// Under bf16 every level divides master values, and updates the copies in the compute type with them.
 TEST_F(DividedReplicas, AreEqualInEveryPrecision) {
   use(kAdam);
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
@@ -107,7 +107,7 @@ TEST_F(DividedReplicas, AreEqualInEveryPrecision) {
   }
 }
 
-/// Adagrad's sums begin with a value that a reset takes away; before the first step there is nothing to reset.
+/// Adagrad's sums begin with a value that a reset would remove. Before the first step nothing may be reset.
 TEST_F(DividedReplicas, MomentsBeginWithTheFirstStep) {
   experiment.optimizer = {.kind = &kAdagrad, .learning_rate = 0.05, .initial_accumulator = 0.5};
   const Outcome whole = run_inside("fedavg,rounds=3", "data=2", 4);
@@ -125,7 +125,7 @@ TEST_F(DividedReplicas, LeaveFrozenWeightsAlone) {
   }
 }
 
-/// Bytes of one worker of a replica, by the formulas at the head of runtime/replicas/zero.cpp.
+/// Bytes of one worker of a replica, by the formulas in runtime/replicas/zero.cpp.
 TEST_F(DividedReplicas, KeepTheirPartOfTheMoments) {
   use(kAdam);
   const Model model = build_model(experiment, data);
@@ -223,7 +223,7 @@ TEST_F(DividedResuming, ResumeBitForBit) {
       }
 }
 
-/// Rounded gradients leave no rests on workers.
+/// Rounded gradients leave no remainders on workers.
 TEST_F(DividedReplicas, MaySendTheirGradientsAsBfloat16) {
   const Outcome exact = run_inside("local-sgd,every=2 steps", "data=2", 4);
   for (const std::string level : kLevels)
@@ -238,7 +238,7 @@ TEST_F(DividedReplicas, RefusesWhatMakesNoSense) {
   expect_error(Blame::user, {"zero1", "powersgd"},
                [&] { run("local-sgd,every=2 steps,inner=data=2,sharding=zero1,compression=powersgd:2", 4); });
   const Model model = build_model(experiment, data);
-  Plan plan = plan_with_agreement("hogwild,inner=data=2", experiment, model, 4);  // as a file may say it
+  Plan plan = plan_with_agreement("hogwild,inner=data=2", experiment, model, 4);  // a file may contain this
   plan.optimizer_sharding = OptimizerSharding::zero3;
   Keeping observer;
   expect_error(Blame::user, {"hogwild", "zero3", "write to one memory"},

@@ -15,8 +15,8 @@ Model small_model(const std::string& name) {
   if (name == "mlp") return make_model({"mlp", {6}, kClasses, {{"hidden", 8}, {"depth", 2}}});
   if (name == "convnet") return make_model({"mnist-convnet", {1, 16, 16}, kClasses, {}});
   if (name == "resnet") return make_model({"cifar-resnet18", {3, 8, 8}, kClasses, {{"width", 4}, {"batch_norm", 0}}});
-  // larger images than without norms: the last blocks' statistics over two or three values would magnify rounding a
-  // thousandfold
+  // Larger images than without norms: statistics of the last blocks over only two or three values would enlarge
+  // rounding a thousandfold.
   if (name == "resnet-bn") return make_model({"cifar-resnet18", {3, 16, 16}, kClasses, {{"width", 4}}});
   if (name == "inception") return make_model({name, {3, 8, 8}, kClasses, {{"width", 8}, {"batch_norm", 0}}});
   if (name == "lstm-lm") return make_model({name, {3}, kClasses, {{"width", 8}, {"probability", 0.2}}});
@@ -31,7 +31,7 @@ Model small_model(const std::string& name) {
 std::function<Batch(int64_t)> random_batches(const Model& model, std::vector<int64_t> sizes, uint64_t seed) {
   const Shape sample = model.node(0).sample_shape, labels_of_one = model.node(1).sample_shape;
   const auto& readers = model.consumers(0);
-  // a sequence of targets, or words looked up in a table: a model of language
+  // A sequence of targets, or an embedding that reads the data: the model reads tokens.
   const bool tokens = labels_of_one.size() == 1 || std::any_of(readers.begin(), readers.end(), [&](NodeId id) {
                         return model.node(id).layer->kind() == "embedding";
                       });
@@ -66,8 +66,8 @@ std::vector<Recipe> recipes() {
   adam.weight_decay = 0.02;
   adamw.kind = &kAdamW;
   adamw.weight_decay = 0.1;
-  // Adam divides by the gradient's own size: a larger epsilon keeps rounding of gradients near zero from growing to
-  // whole steps
+  // Adam divides by the size of the gradient. With a larger epsilon, rounding of gradients near zero does not become a
+  // whole step.
   adam.epsilon = adamw.epsilon = 1e-3;
   return {{"sgd", sgd, 0},
           {"nesterov, weight decay, clipping", nesterov, 0.3},
@@ -94,8 +94,8 @@ Plan single_plan(const Model& model, int micro_batches) {
 
 namespace {
 
-/// A gradient that is tiny beside the model's others is noise of the rounding, for example before a batch norm of one
-/// sample: it is held to this share of theirs (as VerifyRow).
+/// A gradient that is much smaller than the model's others is only rounding, for example before a batch norm of one
+/// sample. Its tolerance is relative to this share of the largest (like VerifyRow).
 constexpr double kNegligible = 1e-4;
 
 double largest_gradient(const Snapshot& snapshot) {
@@ -141,7 +141,7 @@ bool has_batch_norm(const Model& model) {
                      [](const Node& node) { return node.layer && node.layer->kind() == "batch_norm"; });
 }
 
-/// The reference is the same for many plans.
+/// The reference of a model; computed once for many plans.
 const std::vector<Snapshot>& reference(const Model& model, int micro_batches, const Recipe& recipe,
                                        const Comparison& comparison) {
   static std::map<std::string, std::vector<Snapshot>> known;

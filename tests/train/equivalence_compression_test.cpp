@@ -1,4 +1,4 @@
-// Compressed gradients: curves beside those of plain training, bytes, and equal replicas.
+// Compressed gradients: curves compared with those of plain training, bytes, and equal replicas.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct Training {
   bool replicas_equal = true;
 };
 
-/// Trains on one batch over and over with private replicas, and looks at every holder's weights after each step.
+/// Trains on one batch repeatedly with private replicas, and compares every holder's weights after each step.
 Training train_on_one_batch(const Model& model, const Plan& plan, Precision precision, int64_t samples, int64_t steps,
                             double rate) {
   const Program program = compile(model, plan, {.private_replicas = true});
@@ -73,7 +73,7 @@ double largest_gap(const Training& a, const Training& b) {
   return gap;
 }
 
-/// Elements that a step reduces over the replicas of each layer's weight and bias, whole or as factors of `rank`.
+/// Elements that a step reduces over the replicas for each layer's weight and bias, whole or as factors of rank `rank`.
 double reduced_elements(const Model& model, int rank) {
   double sum = 0;
   for (const ParameterSpec& spec : model.parameters()) {
@@ -88,10 +88,10 @@ constexpr int64_t kSteps = 40;
 constexpr double kRate = 0.05;
 
 TEST(Compressed, GradientsTrainAsWell) {
-  // Rounding to bfloat16 moves each element by up to 2^-8 of itself, this way or that, and most of it cancels out over
-  // the elements. With rank 2 a part of the gradient comes steps later (error feedback): the curve lags behind, by a
-  // tenth as measured.
-  constexpr double kRounded = 1e-3, kLowRank = 0.15, kFallen = 0.2;  // of the first loss
+  // Rounding to bfloat16 changes each element by up to 2^-8 of itself, up or down, and most of it cancels over the
+  // elements. With rank 2 a part of the gradient comes in later steps (error feedback): the measured curve lags by a
+  // tenth.
+  constexpr double kRounded = 1e-3, kLowRank = 0.15, kFallen = 0.2;  // relative to the first loss
   const Model model = classifier();
   for (const char* degrees : {"data=2", "data=3", "data=2,tensor=2"}) {
     const Training plain = train_on_one_batch(model, plan_of(degrees, model), Precision::fp32, 24, kSteps, kRate);
@@ -112,7 +112,7 @@ TEST(Compressed, GradientsTrainAsWell) {
   }
 }
 
-/// Data parallelism sends nothing but gradients: a ring sends 2 (n - 1) / n of them.
+/// Data parallelism sends only gradients; a ring sends 2 (n - 1) / n of them.
 TEST(Compressed, GradientsAreSmaller) {
   const Model model = classifier();
   for (int n : {2, 3}) {
@@ -128,8 +128,8 @@ TEST(Compressed, GradientsAreSmaller) {
   }
 }
 
-/// A gradient of b samples has rank b: factors of that rank lose nothing. Neither does a rank for which factors do not
-/// pay.
+/// A gradient of b samples has rank b, so factors of that rank lose nothing. Nothing is lost either if the rank is so
+/// high that factors do not pay.
 TEST(Compressed, NothingIsLostAtFullRank) {
   const Model model = classifier();
   for (const char* degrees : {"data=2", "data=3", "data=2,tensor=2"})

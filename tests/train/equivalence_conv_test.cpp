@@ -1,4 +1,4 @@
-// The matrix of plans for convolutional models without batch norm.
+// All plans for convolutional models without batch norm.
 #include "equivalence.h"
 
 namespace trireme::test_support {
@@ -8,7 +8,7 @@ class Convolutional : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Convolutional, DoubleUnderEveryPlan) {
   const Model model = small_model(GetParam());
-  size_t turn = 0;  // recipes take turns: the dense models see all of them under all plans
+  size_t turn = 0;  // one recipe per plan, in turn; dense models run all of them under all plans
   for (const std::string& degrees : all_degrees())
     expect_equivalent(model, plan_of(degrees, model), recipes()[turn++ % recipes().size()], {});
 }

@@ -1,4 +1,4 @@
-// The matrix of plans for fully connected models: a chain, a skip connection, dropout and tied weights.
+// All plans for fully connected models: a chain, a skip connection, dropout and tied weights.
 #include "equivalence.h"
 
 namespace trireme::test_support {

@@ -1,5 +1,5 @@
-// "Same seed, any plan, same curve" for layers that are imported from TorchScript: every rule by which operators are
-// split, opaque layers under data parallelism and in pipelines.
+// "Same seed, any plan, same curve" for layers imported from TorchScript: every rule for splitting operators; opaque
+// layers under data parallelism and in pipelines.
 #include "../model/import/script_modules.h"
 #include "equivalence.h"
 #include "zoo/imported.h"
@@ -17,7 +17,7 @@ struct Source {
   int64_t vocabulary = 0;
 };
 
-/// Sequences of 8 positions with 12 features: what moves, cuts, joins and mixes them.
+/// Sequences of 8 positions with 12 features: operators that move, cut, join and mix them.
 const Source kSequence{"sequence",
                        {8, 12},
                        R"(
@@ -37,7 +37,7 @@ def forward(self, x: Tensor):
                        {{"scale", {12}}, {"bias", {8, 8}}, {"weight", {4, 96}}},
                        {{"table", at::ones({8, 16}, at::kDouble)}}};
 
-/// Images: channel weights, norms with fixed statistics, shuffles that have no rule.
+/// Images: channel weights, norms with fixed statistics, shuffles without a rule.
 const Source kImage{"image",
                     {4, 8, 6},
                     R"(
@@ -111,7 +111,7 @@ TEST(Imported, EveryDegree) {
   }
 }
 
-/// All layers that have an option of one name use it together.
+/// All layers with an option of the same name use it together.
 TEST(Imported, EveryOption) {
   for (const Source& source : {kSequence, kImage, tokens()})
     for (int degree : {2, 4}) {

@@ -1,6 +1,6 @@
-// Models of the layers that the others leave out, under every kind of plan: a translator (slices of integer tokens,
-// reversed and projecting LSTMs, additive and fused attention, two losses as one) and a segmentation network (indices
-// of maxima beside their values, unpooling, transposed convolutions).
+// Layers that the other equivalence tests do not cover, under every kind of plan: a translator (slices of integer
+// tokens, reversed and projecting LSTMs, additive and fused attention, two losses as one) and a segmentation network
+// (indices of maxima with their values, unpooling, transposed convolutions).
 #include <map>
 
 #include "equivalence.h"
@@ -102,7 +102,7 @@ TEST(Layers, EveryDegree) {
   }
 }
 
-/// Every sharding option of every layer: all layers that have an option of one name use it together.
+/// Every sharding option of every layer: all layers with an option of the same name use it together.
 TEST(Layers, EveryOption) {
   for (const Model& model : {translator(), segmenter()})
     for (int degree : {2, 4}) {

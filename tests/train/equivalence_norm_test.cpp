@@ -1,5 +1,5 @@
-// The matrix of plans for ResNet-18 with global batch norm. Under micro-batches the reference is one device with as
-// many.
+// All plans for ResNet-18 with global batch norm. With micro-batches the reference is one device with the same number
+// of them.
 #include "equivalence.h"
 
 namespace trireme::test_support {
@@ -20,7 +20,7 @@ TEST(GlobalBatchNorm, FloatUnderPlansWithFewMicroBatches) {
                       {.precision = Precision::fp32, .tolerance = 2e-3, .batches = {13, 11}});
 }
 
-/// Local statistics are the ones of a data shard: another curve, by design.
+/// Local statistics are those of a data shard: the curve differs by design.
 TEST(LocalBatchNorm, DiffersUnderDataShards) {
   const Model model = small_model("resnet-bn");
   const Comparison local{.batches = {12}, .batch_norm = BatchNormScope::local};

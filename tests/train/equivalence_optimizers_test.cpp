@@ -1,5 +1,5 @@
-// "Same seed, any plan, same curve" for what needs norms of full parameters, which are spread over workers (LARS,
-// LAMB), for optimizers with state of other shapes, and for averaged weights: in training and in evaluation.
+// "Same seed, any plan, same curve" for optimizers that need norms of parameters spread over workers (LARS, LAMB), for
+// optimizers with other state, and for averaged weights, in training and in evaluation.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace trireme::test_support {
 namespace {
 
-/// Epsilons and accumulators are large: see recipes().
+/// Epsilons and accumulators are large for the reason given in recipes().
 std::vector<Recipe> new_recipes() {
   return {{"adagrad",
            {.kind = &kAdagrad, .weight_decay = 0.02, .epsilon = 1e-3, .rate_decay = 0.1, .initial_accumulator = 0.1},
@@ -30,7 +30,7 @@ std::vector<Recipe> new_recipes() {
           {"nesterov, ema", {.momentum = 0.8, .nesterov = true, .weight_decay = 0.01, .ema = 0.9}, 0}};
 }
 
-/// Each way of lying about in pieces: slices of shared buckets, shards, stages, private copies, divided copies.
+/// One plan for each way to hold parameters: slices of shared buckets, shards, stages, private copies, divided copies.
 std::vector<std::string> ways() {
   return {"data=1,micro_batches=3",
           "data=3",
@@ -93,7 +93,7 @@ TEST(NewOptimizers, OfPrivateCopies) {
   }
 }
 
-/// The norms' own parameters and biases move by the plain step: a change of trust changes matrices only.
+/// Parameters of norms and biases take the plain step: another trust changes matrices only.
 TEST(LayerWise, VectorsAreNotAdapted) {
   const Model model = small_model("mlp");
   Recipe recipe{"lars", {.kind = &kLars, .weight_decay = 0.05, .trust = 0.5}, 0};
@@ -120,8 +120,8 @@ TEST(LayerWise, InSinglePrecision) {
     }
 }
 
-/// Without flush gradients are older than the weights whose norms are taken: the same on one worker per stage as on
-/// two.
+/// Without flush, gradients are older than the weights whose norms are used. One and two workers per stage must give
+/// the same.
 TEST(LayerWise, WithoutFlush) {
   const Model model = small_model("mlp");
   for (const Recipe& recipe : {new_recipes()[2], new_recipes()[4]}) {
@@ -154,7 +154,7 @@ struct Evaluated {
 
 constexpr int64_t kTestBatch = 5;
 
-/// Steps on `batches`, with an evaluation after each where asked.
+/// Trains on `batches` and evaluates after each step if asked.
 Evaluated train_and_evaluate(const Model& model, const Plan& plan, Precision precision,
                              const OptimizerConfig& optimizer, bool evaluates, bool private_replicas = false) {
   CompileOptions options{.layer_norms = optimizer.is_layerwise(),
@@ -231,7 +231,7 @@ TEST(AveragedWeights, LeaveTrainingAloneInEveryPrecision) {
     }
 }
 
-/// What an evaluation with averages gives is what the averages give as weights.
+/// An evaluation with averages gives the same as an evaluation of a model whose weights are the averages.
 TEST(AveragedWeights, AsWeightsOfTheirOwn) {
   const Model model = small_model("mlp");
   const Plan plan = plan_of("data=2", model);
@@ -254,7 +254,7 @@ TEST(AveragedWeights, AsWeightsOfTheirOwn) {
   EXPECT_NEAR(loss, trained.losses[2], 1e-12 * loss);
 }
 
-/// Running statistics belong to weights: theirs are averaged with the same shares.
+/// Running statistics belong to the weights, so they are averaged with the same shares.
 TEST(AveragedWeights, WithAveragedStatistics) {
   constexpr double kEma = 0.7;
   constexpr int64_t kSteps = 4;
@@ -262,7 +262,7 @@ TEST(AveragedWeights, WithAveragedStatistics) {
   const Plan plan = single_plan(model);
   const auto batch_of = random_batches(model, {8});
   const Program training = compile(model, plan, {}), evaluation = compile(model, plan, {.training = false});
-  // running means and variances after each step, then those that the last evaluation saw
+  // Running means and variances after each step, then those of the last evaluation.
   auto statistics = [&](double ema) {
     std::vector<std::vector<at::Tensor>> seen(kSteps + 1);
     LocalWorld world(1);
@@ -303,7 +303,7 @@ TEST(AveragedWeights, WithAveragedStatistics) {
   }
 }
 
-/// As optimizer state: divided where that is, charged to the same category.
+/// Averages count as optimizer state: divided if that is divided, and charged to the same category.
 TEST(AveragedWeights, TakeTheMemoryOfAState) {
   install_memory_accounting();
   const Model model = small_model("mlp");

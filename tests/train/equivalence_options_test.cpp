@@ -1,5 +1,5 @@
 // Options of plans and of models: layers that the loss does not depend on, parameters that few workers use, branches on
-// workers of their own, running statistics of deferred batch norm, devices of unequal speed.
+// their own workers, running statistics of deferred batch norm, devices of unequal speed.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@
 namespace trireme::test_support {
 namespace {
 
-/// An mlp of two hidden layers, and beside it a branch of two linear layers whose output is not read.
+/// An mlp with two hidden layers. With `unused` it also has a branch of two linear layers whose output no layer reads.
 Model with_unused(bool unused) {
   ModelBuilder b("unused");
   NodeId x = b.input("data", {6}), target = b.input("target", {});
@@ -32,7 +32,7 @@ Model with_unused(bool unused) {
   return b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
 }
 
-/// Puts layers whose names begin with `prefix` on `stage`, all others on the other one of two.
+/// Puts layers whose names begin with `prefix` on `stage`, all others on the other of two stages.
 Plan with_apart(Plan plan, const Model& model, const std::string& prefix, int stage) {
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
     plan.layers[size_t(id)].stage = model.node(id).name.starts_with(prefix) ? stage : 1 - stage;
@@ -56,7 +56,7 @@ std::vector<Plan> plans_with_unused(const Model& model) {
 
 TEST(Unused, ParametersStayAsTheyAre) {
   const Model model = with_unused(true), without = with_unused(false);
-  // a learning rate of zero: the values that were drawn
+  // With a learning rate of zero the parameters keep their initial values.
   const auto batches = random_batches(model, ragged_batches());
   const auto initial = run_lockstep(model, single_plan(model), batches,
                                     {.precision = Precision::fp64, .worker = {.seed = 3}, .learning_rate = 0})[0];
@@ -88,7 +88,7 @@ TEST(Unused, ParametersStayAsTheyAre) {
   }
 }
 
-/// Every batch leaves workers without samples.
+/// In every batch some workers have no samples.
 TEST(UsedOnOneRank, SmallBatches) {
   const Model model = small_model("mlp");
   for (const char* text :
@@ -130,7 +130,7 @@ TEST(UsedOnOneRank, OnlyTheLastStageIsTrained) {
 
 // -- branches and skips
 
-/// When each node's segment ran forward, on a clock on which a layer takes its FLOPs.
+/// The time of each node's forward, on a clock on which a layer takes as long as its FLOPs.
 class ForwardTimes : public EngineCosts {
  public:
   ForwardTimes(const Program& program, const Model& model) : program_(program), model_(model) {}
@@ -203,7 +203,7 @@ TEST(Branches, OfOneBlockRunAtOnce) {
       const auto regions = find_branches(model);
       ASSERT_EQ(regions.size(), 2u);
       for (const BranchRegion& region : regions) {
-        std::set<int> at_once;  // ranks
+        std::set<int> at_once;  // ranks that run at the same time
         for (const auto& one : region.branches)
           for (const auto& two : region.branches)
             for (NodeId a : one)
@@ -227,7 +227,7 @@ TEST(Skips, GoStraightToTheStageThatReadsThem) {
       plan.layers[size_t(id)].stage = first.count(model.node(id).name) ? 0 : last.count(model.node(id).name) ? 2 : 1;
     validate(plan, model, kBatch, "test");
     const Program program = compile(model, plan, {});
-    // by rank and code, forward and adjoint
+    // By rank, code and adjoint.
     std::map<std::tuple<int, OpCode, bool>, int> found;
     for (int rank = 0; rank < 3; ++rank)
       for (const Instruction& i : program.instructions(rank)) {
@@ -249,7 +249,7 @@ TEST(Skips, GoStraightToTheStageThatReadsThem) {
 
 // -- batch norm's running statistics
 
-/// After one step, of the first batch norm on each rank that has it.
+/// The first batch norm's statistics after one step, for each rank that holds it.
 std::vector<std::vector<at::Tensor>> running_statistics(const Model& model, const Plan& plan, BatchNormScope scope,
                                                         at::Tensor* weight) {
   const Program program = compile(model, plan, {.batch_norm = scope});
@@ -336,7 +336,7 @@ TEST(DeviceThreads, AreThoseOfTheirWorker) {
   run_worker_threads(world,
                      [&](int rank) {
                        const auto communicator = world.communicator(rank);
-                       communicator->barrier();  // both are set
+                       communicator->barrier();  // the threads of both workers are set
                        threads[size_t(rank)] = at::get_num_threads();
                        communicator->barrier();
                      },
@@ -357,7 +357,7 @@ TEST(DeviceThreads, DivideTheSamples) {
     EXPECT_EQ(rows.box_of(0, {experiment.batch, 8})[0], (Range{0, 12}));
     EXPECT_EQ(rows.box_of(1, {experiment.batch, 8})[0], (Range{12, 18}));
   }
-  // what the workers really load
+  // The samples that the workers load.
   const Program program = compile(model, plan, {});
   const Batch all = random_batches(model, {experiment.batch})(0);
   std::vector<std::vector<Range>> loaded(2);

@@ -1,4 +1,4 @@
-// Plans that no strategy names: edited by hand or drawn at random, bfloat16, and bit-exact repetition.
+// Plans that no strategy gives: edited or random ones; bfloat16; runs that repeat bit for bit.
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
@@ -13,8 +13,8 @@ LayerPlan& layer(Plan& plan, const Model& model, const std::string& name) {
   return plan.layers.at(size_t(model.find(name)));
 }
 
-/// Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014: convolutions split over the
-/// batch, fully connected layers over their features.
+/// Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014: convolutions split the batch,
+/// fully connected layers split their features.
 Plan one_weird_trick(const Model& model) {
   Plan plan = plan_of("data=4", model);
   plan.name = "one weird trick";
@@ -42,7 +42,7 @@ TEST(EditedPlans, TheVocabularySplitOfTheLoss) {
   }
 }
 
-/// Stages that are not runs of layers: the middle of the chain on one worker, its ends on the other.
+/// Stages that are not runs of layers: one worker has the middle of the chain, the other both ends.
 TEST(EditedPlans, StagesThatAreNotContiguous) {
   const Model model = small_model("skip");
   Plan plan = plan_of("pipeline=3,micro_batches=3", model);
@@ -54,7 +54,7 @@ TEST(EditedPlans, StagesThatAreNotContiguous) {
   for (const Recipe& recipe : recipes()) expect_equivalent(model, plan, recipe, {});
 }
 
-/// Both branches of a residual block with a projection on workers of their own.
+/// The two branches of a residual block with a projection run on their own workers.
 TEST(EditedPlans, BranchesOnDifferentWorkers) {
   const Model model = small_model("resnet");
   Plan plan = plan_of("pipeline=2,micro_batches=2", model);
@@ -117,7 +117,7 @@ class RandomPlan {
   Plan plan_;
 };
 
-/// A plan that validate accepts: tied weights cut alike, every stage with a layer.
+/// A random plan that validate accepts: tied weights are cut alike, and every stage has a layer.
 Plan random_valid_plan(const Model& model, uint64_t seed) {
   RandomPlan random(model, seed);
   while (true) {
@@ -149,8 +149,8 @@ TEST(RandomPlans, Convnet) { try_random_plans("convnet", 25, {}); }
 TEST(RandomPlans, Resnet) { try_random_plans("resnet", 15, {}); }
 TEST(RandomPlans, ResnetWithGlobalBatchNorm) { try_random_plans("resnet-bn", 15, {}); }
 
-/// Replicas cannot differ: all holders of a parameter share one copy. What is left to show is that runs repeat bit for
-/// bit.
+/// Replicas cannot differ, because all holders of a parameter share one copy. So this test only shows that runs repeat
+/// bit for bit.
 TEST(BitExact, TwoRunsOfAPlan) {
   for (const char* name : {"mlp", "convnet", "resnet-bn"})
     for (const char* degrees : {"data=3", "tensor=4", "data=2,tensor=2", "data=2,pipeline=2,micro_batches=3"})
@@ -169,7 +169,7 @@ TEST(BitExact, TwoRunsOfAPlan) {
       }
 }
 
-/// One micro-batch on one worker of a pipeline of one stage is plain training, bit for bit.
+/// One micro-batch on one worker in a pipeline of one stage is plain training, bit for bit.
 TEST(BitExact, DegenerateGpipeIsPlainTraining) {
   const Model model = small_model("convnet");
   auto plain = run_recipe(model, plan_of("data=1", model), recipes()[3], {.precision = Precision::fp32}, true);
@@ -180,9 +180,9 @@ TEST(BitExact, DegenerateGpipeIsPlainTraining) {
       EXPECT_TRUE(at::equal(plain[s].parameters[p], piped[s].parameters[p]));
 }
 
-/// In bfloat16 sums are rounded in other places under other plans; the curves stay together.
+/// In bfloat16 each plan rounds sums in other places; the curves stay close.
 TEST(Bfloat16, LossStaysWithSingle) {
-  constexpr double kTolerance = 0.03;  // of the loss, about 4 units of bfloat16
+  constexpr double kTolerance = 0.03;  // relative to the loss, about 4 units of bfloat16
   for (const char* name : {"mlp", "skip", "dropout-mlp", "tied-mlp", "convnet"})
     for (const char* degrees : {"data=3", "tensor=2", "pipeline=2,micro_batches=3", "data=2,tensor=2",
                                 "data=2,pipeline=2,micro_batches=2", "tensor=2,pipeline=2,micro_batches=2"}) {

@@ -1,5 +1,5 @@
-// Schedules, optimizer sharding, recompute, unequal shares: flushing ones give one device's curve; those without flush
-// the curve of a serial loop with old weights.
+// Schedules, optimizer sharding, recompute, unequal shares. Schedules with flush give the curve of one device; those
+// without flush give the curve of a serial loop with old weights.
 #include "../support/set_parameter.h"
 #include "base/memory.h"
 #include "equivalence.h"
@@ -11,7 +11,7 @@
 namespace trireme::test_support {
 namespace {
 
-/// Each `variant` after each of `degrees`, with the recipes in turn.
+/// Tries each `variant` after each of `degrees`, with one recipe after the other.
 void try_all(const std::vector<std::string>& models, const std::vector<std::string>& degrees,
              const std::vector<std::string>& variants) {
   size_t turn = 0;
@@ -89,7 +89,7 @@ TEST(UnequalSpeeds, GiveTheSameCurve) {
   try_all({"convnet", "resnet-bn"}, {"data=3"}, {"speeds=4:2:1", "speeds=1:2:3,sharding=zero2"});
 }
 
-/// PipeDream's 15-1: fifteen workers share the batch of the first stage, one has the rest.
+/// PipeDream's 15-1: fifteen workers share the batch of the first stage, one worker has the other stage.
 TEST(UnequalStages, FifteenToOne) {
   const Model model = small_model("convnet");
   for (const char* schedule : {"gpipe", "1f1b"}) {
@@ -106,7 +106,7 @@ TEST(UnequalStages, FifteenToOne) {
   }
 }
 
-/// Gradient of a batch at given weights: one device, a learning rate of zero.
+/// Gradient of a batch at given weights, from one device with a learning rate of zero.
 class SerialGradient {
  public:
   SerialGradient(const Model& model, std::function<Batch(int64_t)> batches)
@@ -149,7 +149,7 @@ class SerialGradient {
   std::function<Batch(int64_t)> batches_;
 };
 
-/// w(t+1) = w(t) - rate * g(w of delay steps ago), momentum on top; `delays` by parameter (Narayanan et al. 2019 and
+/// w(t+1) = w(t) - rate * g(w of `delay` steps ago), with momentum; `delays` by parameter (Narayanan et al. 2019 and
 /// 2021).
 std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<int>& delays, int64_t steps, double rate,
                                         double momentum, const std::function<Batch(int64_t)>& batches,
@@ -162,7 +162,7 @@ std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<in
   for (int64_t t = 0; t < steps; ++t) {
     std::vector<at::Tensor> used, next;
     const int64_t empty =
-        drain_every > 0 ? t / drain_every * drain_every : 0;  // the batch before which the pipeline was empty
+        drain_every > 0 ? t / drain_every * drain_every : 0;  // the pipeline was last empty before this batch
     for (size_t p = 0; p < delays.size(); ++p) used.push_back(versions[size_t(std::max(empty, t - delays[p]))][p]);
     auto [loss, gradients] = serial.at(used, t);
     for (size_t p = 0; p < delays.size(); ++p) {
@@ -177,7 +177,7 @@ std::vector<Snapshot> serial_with_delay(const Model& model, const std::vector<in
   return result;
 }
 
-/// Runs `plan` and the serial loop; the weights are compared when the pipeline has run empty, the losses at every step.
+/// Runs `plan` and the serial loop. Compares the weights when the pipeline is empty, and the losses at every step.
 void expect_delayed(const Model& model, const Plan& plan, bool private_replicas, bool vertical = false,
                     int64_t drain_every = 0) {
   SCOPED_TRACE(model.name() + ", " + plan.name);
@@ -242,7 +242,7 @@ TEST(NoFlush, TwoBufferedWeightsAreSerialWithDelayOne) {
       }
 }
 
-/// An evaluation empties the pipeline: the next batches begin with the newest weights.
+/// An evaluation empties the pipeline, so the next batches begin with the newest weights.
 TEST(NoFlush, RunsEmptyInBetween) {
   for (const char* text :
        {"pipeline=3,schedule=pipedream,micro_batches=1", "pipeline=2,schedule=2bw,micro_batches=3",
@@ -270,7 +270,7 @@ TEST(NoFlush, KeepAsManyVersionsAsTheirDelayNeeds) {
   EXPECT_EQ(versions("pipeline=3,schedule=1f1b,micro_batches=3"), (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}}));
 }
 
-/// Frozen parameters keep their values, get no gradient and are the same for all plans.
+/// Frozen parameters keep their values and get no gradient, under all plans.
 TEST(Frozen, StayAsTheyAre) {
   for (const char* degrees :
        {"data=1", "data=3", "tensor=2", "pipeline=2,micro_batches=3", "data=2,sharding=zero1", "data=2,sharding=zero3",

@@ -1,4 +1,4 @@
-// Language models under every kind of plan, and state that is kept from step to step.
+// Language models under every kind of plan, and state that layers keep from step to step.
 #include <map>
 
 #include "equivalence.h"
@@ -7,7 +7,7 @@
 namespace trireme::test_support {
 namespace {
 
-/// A state goes on row by row: batches of one size.
+/// State continues row by row, so batches have one size.
 const std::vector<int64_t> kEven{12, 12, 12, 12};
 
 TEST(Transformers, EveryDegree) {
@@ -24,7 +24,7 @@ TEST(Transformers, EveryDegree) {
   }
 }
 
-/// Every sharding option of every layer: all layers that have an option of one name use it together.
+/// Every sharding option of every layer: all layers with an option of the same name use it together.
 TEST(Splits, EveryOptionOfEveryLayer) {
   for (const char* name :
        {"transformer-lm", "transformer-classifier", "lstm-lm", "inception", "convnet", "resnet-bn"}) {
@@ -43,7 +43,7 @@ TEST(Splits, EveryOptionOfEveryLayer) {
         try {
           validate(plan, model, kBatch, "test");
         } catch (const Error&) {
-          continue;  // tied weights cut in two ways
+          continue;  // cuts tied weights in two ways
         }
         expect_equivalent(model, plan, recipes()[0], comparison);
       }
@@ -51,7 +51,8 @@ TEST(Splits, EveryOptionOfEveryLayer) {
   }
 }
 
-/// Truncated back-propagation through time: the state of every row is carried from step to step wherever the row lies.
+/// Truncated back-propagation through time: each row's state is carried from step to step, on whichever worker the row
+/// lies.
 TEST(State, ResumesUnderEveryPlan) {
   const Model model = small_model("lstm-lm");
   size_t turn = 0;
@@ -64,7 +65,7 @@ TEST(State, ResumesUnderEveryPlan) {
     expect_equivalent(model, plan_of(degrees, model), recipes()[turn++ % recipes().size()], {.batches = kEven});
 }
 
-/// The third step's loss depends on whether the state was carried there.
+/// The loss of the third step shows whether the state was carried there.
 TEST(State, BeginsAnewWhereTheStreamDoes) {
   const Model model = small_model("lstm-lm");
   LockstepOptions options{.steps = 4, .precision = Precision::fp64, .worker = {.seed = 3}};

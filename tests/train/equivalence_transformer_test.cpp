@@ -1,4 +1,4 @@
-// A language model with tied embeddings and dropout under tensor and sequence parallelism against one device.
+// Compares a language model with tied embeddings and dropout, under tensor and sequence parallelism, with one device.
 #include <algorithm>
 #include <random>
 
@@ -7,9 +7,9 @@
 namespace trireme::test_support {
 namespace {
 
-using Splits = std::vector<std::pair<std::string, std::string>>;  // ending of the layer's name, split
+using Splits = std::vector<std::pair<std::string, std::string>>;  // pairs: end of a layer's name, split
 
-/// Every layer takes the split of the first entry whose ending its name has.
+/// Every layer takes the split of the first entry that its name ends with.
 Plan with_splits(const std::string& degrees, const Model& model, const Splits& splits) {
   Plan plan = plan_of(degrees, model);
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
@@ -23,14 +23,14 @@ Plan with_splits(const std::string& degrees, const Model& model, const Splits& s
   return plan;
 }
 
-/// Shoeybi et al., "Megatron-LM", 2019: whole activations between the regions that are split.
+/// Shoeybi et al., "Megatron-LM", 2019: activations are whole between the split regions.
 Splits megatron() {
   return {{"wte", "vocabulary"},  {".q", "columns"},      {".k", "columns"},    {".v", "columns"},
           {".heads", "heads"},    {".c_proj", "rows"},    {".c_fc", "columns"}, {".gelu", "features"},
           {"lm_head", "columns"}, {"loss", "vocabulary"}, {"", "replicate"}};
 }
 
-/// Korthikanti et al., 2022: norms, dropout and additions between them split by sequence.
+/// Korthikanti et al., 2022: between these, norms, dropout and additions are split by sequence.
 Splits megatron_with_sequence_parallelism() {
   Splits splits = megatron();
   splits.back().second = "sequence";
@@ -57,7 +57,7 @@ TEST(Transformer, SequenceParallelismBetween) {
 }
 
 TEST(Transformer, EverythingBySequence) {
-  // tied weights would have to lie alike, and the embedding and the head do
+  // Tied weights must be split alike; here both layers hold the whole weight.
   expect_equivalent_at_all_degrees({{"", "sequence"}});
 }
 
@@ -83,7 +83,7 @@ TEST(Transformer, AnySplitOfAnyLayer) {
       const auto options = model.node(id).layer->sharding_options(model.input_shapes(id), layer.tensor);
       layer.split = options[std::uniform_int_distribution<size_t>(0, options.size() - 1)(random)].name;
     }
-    // the two users of the tied weight must hold it alike
+    // Both layers that use the tied weight must split it alike.
     const std::string& embedding = plan.layers[size_t(model.find("wte"))].split;
     plan.layers[size_t(model.find("lm_head"))].split = embedding == "vocabulary" ? "columns"
                                                        : embedding == "hidden"   ? "rows"

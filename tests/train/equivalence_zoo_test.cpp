@@ -1,4 +1,4 @@
-// The zoo's larger families, made small, under every kind of plan that fits them.
+// Small versions of the zoo's larger families, under every kind of plan that fits them.
 #include "equivalence.h"
 #include "trireme/error.h"
 #include "zoo/zoo.h"

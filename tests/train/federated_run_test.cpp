@@ -1,4 +1,4 @@
-// Whole federated runs: how long they are, what their rounds say, and what a client does whose values are no numbers.
+// Whole federated runs: their length, the records of their rounds, and clients whose values are not finite.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// The tiny task, with one sample that no training survives.
+/// The tiny task with one sample of NaNs, which makes training diverge.
 class OneBroken final : public Dataset {
  public:
   explicit OneBroken(std::shared_ptr<Dataset> whole) : whole_(std::move(whole)) {}
@@ -67,7 +67,7 @@ TEST_F(FederatedRun, WithoutRoundsTheLengthEndsIt) {
   const Outcome three = run("fedavg", 3);
   EXPECT_EQ(three.row.replicas->rounds.size(), 3u);
   EXPECT_EQ(three.row.curve.back().samples, 3 * 210);
-  experiment.length = {20, Length::Unit::steps};  // 400 samples: in the second round
+  experiment.length = {20, Length::Unit::steps};  // 400 samples: ends in the second round
   EXPECT_EQ(run("fedavg", 3).row.replicas->rounds.size(), 2u);
   EXPECT_EQ(run("fedavg,rounds=5", 3).row.replicas->rounds.size(), 5u);
 }
@@ -91,7 +91,7 @@ TEST_F(FederatedRun, EveryAnswerThatIsUsedHasItsStaleness) {
   const std::vector<int64_t>& staleness = partial.row.replicas->staleness;
   const int64_t pushes_of_each = int64_t(partial.row.curve.size()) / 2;
   EXPECT_EQ(std::accumulate(staleness.begin(), staleness.end(), int64_t(0)), 3 * pushes_of_each);
-  EXPECT_GT(staleness.size(), 2u);  // the slow one's
+  EXPECT_GT(staleness.size(), 2u);  // those of the slow replica
 }
 
 TEST_F(FederatedRun, ARunWithoutReplicasHasFailed) {
@@ -109,7 +109,7 @@ TEST_F(FederatedRun, ARunWithoutReplicasHasFailed) {
 }
 
 TEST_F(FederatedRun, MemoryOfEvaluationsIsChargedToNoWorker) {
-  modelled(0.01);  // in real time chance decides which thread does the server's work
+  modelled(0.01);  // in real time the server's work runs on any thread
   for (const char* strategy : {"fedavg,rounds=6", "local-sgd,every=2 steps", "easgd,period=2"}) {
     std::vector<int64_t> peaks;
     for (const Length every : {Length{100, Length::Unit::epochs}, Length{1, Length::Unit::steps}}) {
@@ -142,7 +142,8 @@ TEST_F(FederatedRun, AStoppedRunReportsTheMetricsOfItsWeights) {
 }
 
 TEST_F(FederatedRun, AnEndlessPullHoldsTheWeightsWhereTheyWere) {
-  // rate mu = 1 takes each local step back to the round's weights: of its steps (here 11) the last one is left
+  // With rate * mu = 1 each local step returns to the round's weights: of its steps (11 here) only the last one has an
+  // effect.
   const Outcome free = run("fedprox,rounds=1,mu=0", 2), held = run("fedprox,rounds=1,mu=10", 2),
                 one = run("fedprox,rounds=1,mu=0,local=1 steps", 2);
   experiment.optimizer.learning_rate = 1e-12;

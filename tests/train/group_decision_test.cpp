@@ -1,4 +1,4 @@
-// GroupDecision: all workers read the same decision, also those that read late.
+// GroupDecision: all workers read the same decision, even late readers.
 #include "train/agreement/group_decision.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ constexpr int kWorkers = 3, kDecisions = 200;
 
 bool decided(int decision) { return decision % 3 == 0; }
 
-/// Rank 0 goes on as soon as it may; the other ranks sleep between the barrier and their reading.
+/// Rank 0 continues at once; the other ranks sleep between the barrier and their read.
 TEST(GroupDecision, ALateReaderReadsItsOwnDecision) {
   GroupDecision decision(kWorkers);
   std::barrier all(kWorkers);

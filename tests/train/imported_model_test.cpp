@@ -1,5 +1,4 @@
-// A TorchScript file as an experiment's model: how it is named, that training begins with its values, and what a user
-// is told.
+// A TorchScript file as an experiment's model: its name, training from its values, and messages.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
@@ -51,7 +50,7 @@ class ImportedModels : public ::testing::Test {
   }
   ~ImportedModels() override { fs::remove_all(folder_); }
 
-  /// Four numbers in, `classes` out, with batch norm at its beginning.
+  /// A module with four inputs and `classes` outputs that begins with batch norm.
   torch::jit::Module classifier(int64_t classes = 4, const std::string& mode = "self.training",
                                 const std::string& function = "torch.tanh") {
     const Tensors statistics{{"running_mean", at::full({4}, 0.2, at::kDouble)},
@@ -109,7 +108,7 @@ TEST_F(ImportedModels, OutputsThatDoNotFitTheData) {
                [&] { build_model(e, data_); });
 }
 
-/// Losses of steps of plain gradient descent by libtorch on the module itself, in double, and at last that of the test
+/// Losses of plain gradient descent by libtorch on the module, in double, one per step; the last is that of the test
 /// set.
 std::vector<double> train_module(const torch::jit::Module& original, const RunSpec& e, const TaskData& data,
                                  int64_t steps) {
@@ -185,7 +184,8 @@ TEST_F(ImportedModels, PlansKnowWhichGraphTheyAreFor) {
   EXPECT_NE(fingerprint(classifier()), fingerprint(classifier(4, "False")));
 }
 
-/// The file was saved in training mode: batch norm would use the batch's statistics, and dropout would draw.
+/// The file was saved in training mode; in that mode batch norm would use the batch's statistics, and dropout would
+/// draw.
 TEST_F(ImportedModels, AreExportedForEvaluation) {
   const torch::jit::Module original = classifier(4, "self.training", "torch.tanh");
   RunSpec e = experiment_for(original);

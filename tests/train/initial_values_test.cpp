@@ -1,4 +1,4 @@
-// Weights of a file as the values that training begins with, under every kind of plan.
+// Training begins with the weights of a file, under every kind of plan.
 #include "experiment/initial_weights.h"
 
 #include <cmath>
@@ -22,9 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kSize = 2;  // of weights times the root of what they add up
+constexpr double kSize = 2;  // size of weights times the root of their fan in
 
-/// Running statistics; LSTMs, whose gates are a dim of their own; fused projections, transposed, and a tied weight.
+/// Models with running statistics; LSTMs, which have a dim for gates; fused projections, transposed; a tied weight.
 std::vector<ModelSpec> specs() {
   using enum LearningTask;
   return {{.name = "cifar-resnet18", .sample_shape = {3, 16, 16}, .classes = kClasses, .options = {{"width", 4}}},
@@ -43,8 +43,7 @@ std::vector<ModelSpec> specs() {
            .vocabulary = kClasses}};
 }
 
-/// Values that no seed draws, as a file has them: matrices of about the size of drawn ones, norms and statistics above
-/// zero.
+/// Values for a file, which no seed draws: matrices of about the size of drawn ones; norms and statistics above zero.
 TensorMap file_of(const Model& model) {
   TensorMap weights;
   const auto values = [](const std::string& name, const Shape& shape, double low, double high) {
@@ -68,7 +67,7 @@ class InitialValues : public ::testing::Test {
   InitialValues() { fs::create_directory(folder_); }
   ~InitialValues() override { fs::remove_all(folder_); }
 
-  /// The model with the values of a file that was written and read.
+  /// Writes the values to a file and returns the model with initial values read from it.
   Model from_file(const Model& model, const TensorMap& file) {
     write_safetensors(folder_ / kWeightsFile, file);
     Experiment experiment;
@@ -88,7 +87,7 @@ const std::vector<Case> kCases{
     {"single"},         {"data", 3},        {"tensor", 2},      {"pipeline=2,micro_batches=2", 2},   {"data", 2, true},
     {"zero1", 2, true}, {"zero2", 3, true}, {"zero3", 2, true}, {"pipeline=2,schedule=pipedream", 2}};
 
-/// What the workers hold before any step, and the loss of an evaluation.
+/// The workers' weights before any step, and the loss of an evaluation.
 struct Beginning {
   TensorMap weights;
   double loss = 0;
@@ -153,7 +152,7 @@ TEST_F(InitialValues, FrozenAndAveragedWeightsToo) {
   }
 }
 
-/// bf16 computes with a copy of its own: it must be the file's too. So must be running statistics.
+/// bf16 computes with its own copy of the weights, which must be the file's too; so must running statistics.
 TEST_F(InitialValues, EvaluationsComputeWithTheFile) {
   for (const ModelSpec& spec : specs()) {
     const Model plain = make_model(spec);
@@ -174,7 +173,7 @@ TEST_F(InitialValues, FineTuningIsTheSameUnderEveryPlan) {
     const Model plain = make_model(spec);
     TensorMap file = file_of(plain);
     const Model model = from_file(plain, file);
-    // batch norm over few values makes much of rounding
+    // Batch norm over few values enlarges rounding.
     const Comparison comparison{.tolerance = 1e-9, .batches = {12, 9, 8}};
     const Recipe recipe{"adam, ema", {.kind = &kAdam, .epsilon = 1e-3, .ema = 0.8}};
     for (const char* degrees :
@@ -182,12 +181,12 @@ TEST_F(InitialValues, FineTuningIsTheSameUnderEveryPlan) {
       SCOPED_TRACE(spec.name + " " + degrees);
       expect_equivalent(model, plan_of(degrees, model), recipe, comparison);
     }
-    if (spec.name != "cifar-resnet18")  // batch norm sees micro-batches
+    if (spec.name != "cifar-resnet18")  // micro-batches change batch norm
       expect_equivalent(model, plan_of("pipeline=2,micro_batches=3", model), recipe, comparison);
   }
 }
 
-/// A classifier of other classes: the rest of the file is taken, the classifier drawn.
+/// A model with other classes: its classifier is drawn, the rest comes from the file.
 TEST_F(InitialValues, PartOfAFile) {
   ModelSpec spec = specs()[0];
   const TensorMap file = file_of(make_model(spec));

@@ -1,4 +1,4 @@
-// A tiny classification task held in memory: the first two inputs decide the class. Can be slow, or fail, on purpose.
+// A tiny classification task in memory: the first two inputs decide the class. It can be slow or fail, if a test asks.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,4 +1,4 @@
-// A run that continues under another plan: no state is lost or changed, and its curve is that of one device.
+// A run that continues under another plan loses no state, and its curve is that of one device.
 #include "runtime/migrate/migrate.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace trireme::test_support {
 namespace {
 
-/// Steps under one plan.
+/// A part of a run: steps under one plan.
 struct Leg {
   std::string way;
   int64_t steps = 0;
@@ -27,7 +27,7 @@ struct Settings {
 };
 
 struct LegResult {
-  TrainingState at_begin, at_end;  ///< as gathered; of a leg without steps `at_end` is not
+  TrainingState at_begin, at_end;  ///< gathered states; a leg without steps has no `at_end`
   std::vector<double> losses;
 };
 
@@ -70,7 +70,7 @@ LegResult run_leg(const Model& model, const Leg& leg, const Settings& settings, 
   return result;
 }
 
-/// Every leg goes on where the one before ended.
+/// Runs all legs; each continues where the one before ended.
 std::vector<LegResult> run_legs(const Model& model, const std::vector<Leg>& legs, const Settings& settings) {
   std::vector<LegResult> results;
   int64_t step = 0;
@@ -112,8 +112,8 @@ void expect_same_bits(const TrainingState& a, const TrainingState& b) {
   });
 }
 
-/// Each way of lying about in pieces: slices of shared buckets, shards, stages, private copies, divided copies, several
-/// versions.
+/// One plan for each way to hold parameters: slices of shared buckets, shards, stages, private copies, divided copies,
+/// several versions.
 std::vector<Leg> all_ways() {
   std::vector<Leg> ways;
   for (const char* way :
@@ -130,7 +130,7 @@ std::vector<Leg> all_ways() {
 OptimizerConfig momentum_with_averages() { return {.momentum = 0.9, .ema = 0.8}; }
 OptimizerConfig adamw_with_averages() { return {.kind = &kAdamW, .weight_decay = 0.1, .epsilon = 1e-3, .ema = 0.9}; }
 
-/// Steps under the first plan, then no step under the second.
+/// Trains under the first plan, then begins the second plan without a step.
 void expect_nothing_lost(const Model& model, const Settings& settings, const std::vector<Leg>& ways) {
   for (const Leg& from : ways) {
     const LegResult before = run_leg(model, from, settings, 0, nullptr);
@@ -169,7 +169,7 @@ TEST(Migration, NothingIsLostOfStatesThatLayersCarry) {
       {{"data=1", 2}, {"data=3", 2}, {"tensor=2", 2}, {"pipeline=2,micro_batches=3", 2}, {"data=2,tensor=2", 2, true}});
 }
 
-/// The weights that are computed with are those that were kept, rounded: bit for bit too.
+/// The weights used for computing are the rounded master weights, also bit for bit.
 TEST(Migration, NothingIsLostInBfloat16) {
   Settings settings{.optimizer = adamw_with_averages(), .precision = Precision::bf16};
   expect_nothing_lost(small_model("mlp"), settings,
@@ -184,7 +184,7 @@ TEST(Migration, NothingIsLostInBfloat16) {
   EXPECT_EQ(halves[1].losses[0], whole.losses[2]);
 }
 
-/// A run that changes its plan between steps has the losses and ends with the state of one device.
+/// Expects the losses and the final state of one device from a run that changes its plan between steps.
 void expect_curve_of_one_device(const std::string& name, const Settings& settings, const std::vector<Leg>& legs) {
   SCOPED_TRACE(fmt::format("{}, {}", name, settings.optimizer.kind->name));
   const Model model = small_model(name);

@@ -1,5 +1,4 @@
-// Whole runs on the modelled clock: synchronous training beside one device and beside the times that formulas give by
-// hand.
+// Whole runs on the modelled clock: synchronous training compared with one device, and with times from formulas.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -29,7 +28,7 @@ class ModelledRun : public Replicas {
     clock().sample_seconds = kSample;
   }
   ModelledClock& clock() { return *experiment.replicas.clock; }
-  /// Of one step of the whole run's slowest worker, given its samples in a batch of 20 and in one of 10.
+  /// Computing time of the whole run for the slowest worker, given its samples in a batch of 20 and in one of 10.
   static double computing(double of_20, double of_10, double speed) {
     return double(kEpochs) * (10 * (kStep + of_20 * kSample) + (kStep + of_10 * kSample)) / speed;
   }
@@ -63,23 +62,23 @@ TEST_F(ModelledRun, SynchronousIsOneDeviceWithTheWholeBatch) {
 TEST_F(ModelledRun, ASynchronousStepTakesTheSlowestWorkersTimeAndARing) {
   clock().link = {.bandwidth = 1e6, .latency = 1e-3};
   const Outcome four = run("synchronous", 4);
-  int64_t elements = 0;  // of the one bucket, in which parameters start at multiples of 16 elements
+  int64_t elements = 0;  // in the bucket; parameters start at multiples of 16 elements
   for (const auto& [name, tensor] : four.weights)
     elements += (tensor.numel() + kBucketAlignment - 1) / kBucketAlignment * kBucketAlignment;
   ASSERT_EQ(elements % 4, 0);
-  const double bytes = 2.0 * 3 / 4 * double(elements) * 8;  // that leave each worker: a ring all-reduce in fp64
-  const double rounds = 4;                                  // halving and doubling of four, there and back
+  const double bytes = 2.0 * 3 / 4 * double(elements) * 8;  // sent by each worker: a ring all-reduce in fp64
+  const double rounds = 4;                                  // halving and doubling among four, in both halves
   const double exchange = bytes / 1e6 + rounds * 1e-3;
   const int64_t steps = kStepsPerEpoch * kEpochs;
   EXPECT_NEAR(seconds(four), computing(5, 3, 1) + double(steps) * exchange,
-              1e-9);  // of 10 samples the first two have 3
+              1e-9);  // of 10 samples the first two workers have 3 each
   ASSERT_TRUE(four.row.replicas);
   EXPECT_EQ(four.row.replicas->replicas, 4);
   EXPECT_EQ(four.row.replicas->bytes, int64_t(bytes) * 4 * steps);
   EXPECT_EQ(four.row.bytes_per_step, int64_t(bytes));
   EXPECT_NEAR(*four.row.exposed_communication, double(steps) * exchange / seconds(four), 1e-9);
   EXPECT_EQ(four.row.busy_share.size(), 4u);
-  // weights averaged after every step take the same links and as long: the hub's collectives are another piece of code
+  // Averaging weights after every step uses the same links for as long, but other code: the hub's collectives.
   const Outcome averaged = run("local-sgd,every=1 steps", 4);
   EXPECT_NEAR(seconds(four), seconds(averaged), 1e-9);
   EXPECT_EQ(four.row.replicas->bytes, averaged.row.replicas->bytes);
@@ -88,7 +87,7 @@ TEST_F(ModelledRun, ASynchronousStepTakesTheSlowestWorkersTimeAndARing) {
 
 TEST_F(ModelledRun, SharesBySpeedSpareTheSlowOne) {
   experiment.device_speeds = {1, 1, 1, 0.25};
-  experiment.batch = 26;  // 8 steps an epoch; the 2 samples that are left are too few for four
+  experiment.batch = 26;  // 8 steps per epoch; the other 2 samples are too few for four workers
   clock().step_seconds = 0;
   const Outcome equal = run("synchronous", 4), fair = run("synchronous,shares=speed", 4);
   EXPECT_NEAR(seconds(equal), kEpochs * 8 * 6 * kSample / 0.25, 1e-9);  // 7, 7, 6 and 6 samples
@@ -122,7 +121,7 @@ TEST_F(ModelledRun, SynchronousWorkersMayHaveSamplesOfTheirOwn) {
     }
   }
   const Outcome gradients = run("synchronous", 3),
-                weights = run("local-sgd,every=1 steps", 3);  // the same for plain SGD
+                weights = run("local-sgd,every=1 steps", 3);  // gives the same for plain SGD
   EXPECT_LT(largest_difference(gradients.weights, weights.weights), 1e-12);
   expect_error(Blame::user, {"shares = \"labels\"", "shares=speed"}, [&] { run("synchronous,shares=speed", 3); });
 }
@@ -140,8 +139,7 @@ TEST_F(ModelledRun, AllWaitForAWorkerThatFails) {
   for (const char* strategy : {"synchronous", "local-sgd,every=1 steps"}) {
     clock().failures.clear();
     const Outcome whole = run(strategy, 3);
-    clock().failures = {
-        {.replica = 1, .at = 0.03, .back_after = 0.5}};  // in the second step, which takes from 17 ms to 34 ms
+    clock().failures = {{.replica = 1, .at = 0.03, .back_after = 0.5}};  // the second step takes from 17 ms to 34 ms
     const Outcome failed = run(strategy, 3);
     EXPECT_EQ(largest_difference(whole.weights, failed.weights), 0) << strategy;
     EXPECT_NEAR(seconds(failed), seconds(whole) + 0.53 - 0.017, 1e-9) << strategy;
@@ -165,7 +163,7 @@ TEST_F(ModelledRun, OthersContinueWithoutALostReplica) {
       ASSERT_TRUE(outcome.row.test) << strategy;
       const Outcome again = run(strategy, 3);
       EXPECT_EQ(largest_difference(outcome.weights, again.weights), 0) << strategy;
-      if (strategy == std::string("fedavg,rounds=4")) continue;  // whose rounds the others fill
+      if (strategy == std::string("fedavg,rounds=4")) continue;  // here the other clients complete the rounds
       EXPECT_LT(outcome.row.test->samples, kEpochs * 210) << strategy;
       EXPECT_GT(outcome.row.test->samples, kEpochs * 210 * 2 / 3) << strategy;
     }
@@ -181,8 +179,8 @@ TEST_F(ModelledRun, AReplicaFailsWithAnyOfItsWorkers) {
   expect_error(Blame::user, {"update.virtual.failure", "worker = 4", "0 to 3"}, [&] { run("local-sgd", 4); });
 }
 
-/// Nodes with a device each, of kind `kinds[node]`; devices take `launch` seconds for an operator, and `rate` FLOP/s
-/// where it is not 0.
+/// Nodes with one device each, of kind `kinds[node]`. A device takes `launch` seconds per operator and, unless `rate`
+/// is 0, has `rate` FLOP/s.
 std::shared_ptr<const Cluster> cluster_of_nodes(const std::vector<int>& kinds, std::vector<double> launch,
                                                 double rate = 0) {
   constexpr double kFree = 1e30;
@@ -206,8 +204,8 @@ std::shared_ptr<const Cluster> cluster_of_nodes(const std::vector<int>& kinds, s
 TEST_F(ModelledRun, StepsOfAClusterAreTheSumOfItsOperators) {
   clock() = {};
   clock().cluster = cluster_of_nodes({0, 1, 0}, {1, 3});
-  // forward: three linear layers, two ReLUs, three of the loss; backward: the same and the weights of three linear
-  // layers, but nothing for the data; an update
+  // Forward: three linear layers, two ReLUs, three operators of the loss. Backward: the same, plus the weights of three
+  // linear layers, minus the gradient of the data. One update.
   const double operators = (3 + 2 + 3) + (2 + 2 + 3 + 3) + 1;
   const int64_t steps = kStepsPerEpoch * kEpochs;
   const Outcome slow = run("synchronous", 3);
@@ -228,7 +226,7 @@ TEST_F(ModelledRun, StepsOfAClusterGrowWithTheirFlops) {
   clock() = {};
   clock().cluster = cluster_of_nodes({0, 0}, {0}, 1e6);
   clock().link = {};
-  const double layer = 2 * 4 * 512, middle = 2 * 512 * 512;  // FLOPs of a sample; the last layer is like the first
+  const double layer = 2 * 4 * 512, middle = 2 * 512 * 512;  // FLOPs per sample; the last layer equals the first
   const double step = 10 * (3 * (2 * layer + middle) - layer) / 1e6;
   const Outcome two = run("local-sgd,every=2 steps", 2);
   const double exchange = double(two.row.replicas->bytes) / 2 / 1e6 + 2 * 1e-3;
@@ -253,7 +251,7 @@ TEST_F(ModelledRun, StepsOfAProfileAreTheSumOfItsLayers) {
   profile.updates = {{"sgd fp64", 1, 0.25, 0, 1}};
   clock() = {};
   clock().profile = std::make_shared<const Profile>(profile);
-  const double step = layers * 0.3 + 0.25, short_step = layers * 0.15 + 0.25;  // of 10 and of 5 samples
+  const double step = layers * 0.3 + 0.25, short_step = layers * 0.15 + 0.25;  // for 10 and for 5 samples
   EXPECT_NEAR(seconds(run("local-sgd,every=1 steps", 2)), kEpochs * (10 * step + short_step), 1e-6);
   experiment.device_speeds = {1, 0.5};
   EXPECT_NEAR(seconds(run("synchronous", 2)), kEpochs * 2 * (10 * step + short_step), 1e-6);

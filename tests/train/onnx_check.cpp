@@ -1,4 +1,4 @@
-// what Debian's libonnx was built with
+// As Debian's libonnx was built.
 #define ONNX_NAMESPACE onnx
 #define ONNX_ML 1
 #include "onnx_check.h"

@@ -1,5 +1,4 @@
-// Whole runs with every kind of optimizer, named in an experiment's text: it learns a tiny task, on one worker as
-// on two.
+// Whole runs with every kind of optimizer, named in an experiment: each learns a tiny task, on one and on two workers.
 #include <cmath>
 
 #include <gtest/gtest.h>

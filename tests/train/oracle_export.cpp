@@ -1,8 +1,8 @@
 // oracle_export FOLDER SAMPLES MODEL SHAPE CLASSES [OPTION=VALUE...]: exports a model in every form, for
-// oracle_export.py. The arguments are oracle_step's; MODEL may also be "images" or "sequences", which are of layers
-// that no named model has. FOLDER holds data.bin (float64 or int64) and, where they are not to be random ones,
-// weights.pt; the program adds what a Predictor makes of the data in double, output.bin, and weights.safetensors,
-// model.pt (double) and model.onnx.
+// oracle_export.py. The arguments are those of oracle_step; MODEL may also be "images" or "sequences", models of layers
+// that no named model has. FOLDER holds data.bin (float64 or int64) and, unless the weights are to be random,
+// weights.pt. The program writes output.bin, a Predictor's output in double, and weights.safetensors, model.pt (double)
+// and model.onnx.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -47,10 +47,10 @@ namespace trireme::test_support {
 namespace {
 
 constexpr double kTolerance = 1e-9,
-                 kSingleTolerance = 1e-5;  // of double precision, of float32: rounding through up to 121 layers
+                 kSingleTolerance = 1e-5;  // for double and float32: rounding through up to 121 layers
 constexpr uint64_t kSeed = 11;
 
-/// Layers of images that no named model has, on images [4, 11, 14].
+/// Layers for images that no named model has, on images [4, 11, 14].
 Model images_model() {
   ModelBuilder b("images");
   const NodeId data = b.input("data", {4, 11, 14}), target = b.input("target", {});
@@ -90,7 +90,7 @@ Model images_model() {
   return b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
 }
 
-/// On sequences [6, 5]: an LSTM from the end, and parts.
+/// Layers on sequences [6, 5]: a reversed LSTM, and slices.
 Model sequences_model() {
   ModelBuilder b("sequences");
   const NodeId data = b.input("data", {6, 5}), target = b.input("target", {});
@@ -110,7 +110,7 @@ Model model_of(const ModelSpec& spec) {
   return make_model(spec);
 }
 
-/// Values that float32 has too, none of them special: initial ones, moved.
+/// Random weights that float32 can hold: initial values, shifted, so that none is a special value.
 TensorMap random_weights(const Model& model) {
   TensorMap weights;
   const auto moved = [](const std::string& name, const at::Tensor& tensor, double least) {
@@ -127,7 +127,7 @@ TensorMap random_weights(const Model& model) {
   return weights;
 }
 
-/// A TorchScript module loaded in C++ against a Predictor, in float32 too.
+/// Compares a TorchScript module loaded in C++ with a Predictor, also in float32.
 void check_script(const std::filesystem::path& folder, const Model& model, const TensorMap& weights,
                   const at::Tensor& data, const at::Tensor& output) {
   const auto expect_same = [](const at::Tensor& actual, const at::Tensor& expected, double tolerance) {

@@ -1,8 +1,8 @@
-// oracle_train FOLDER MODEL CLASSES SIZES STEPS_PER_EPOCH SHAPE: trains a named model in double on one device, for
-// oracle_train.py. SIZES (of the steps' batches) and SHAPE are lists such as 8,5,3. FOLDER holds data<step>.bin
-// (double), target<step>.bin (int64) and optimizer.toml, the [optimizer] table of an experiment whose batch is the
-// first of SIZES; the run adds <parameter>.initial, <parameter>.<step>, <parameter>.average.<step> where averages are
-// kept, and loss.<step>.
+// oracle_train FOLDER MODEL CLASSES SIZES STEPS_PER_EPOCH SHAPE, for oracle_train.py: trains a named model in double on
+// one device. SIZES (of the steps' batches) and SHAPE are lists such as 8,5,3. FOLDER holds data<step>.bin (double),
+// target<step>.bin (int64) and optimizer.toml, the [optimizer] table of an experiment whose batch is the first of
+// SIZES. The program writes <parameter>.initial, <parameter>.<step>, <parameter>.average.<step> if averages are kept,
+// and loss.<step>.
 #include <ATen/ATen.h>
 
 #include <cstdlib>
@@ -45,7 +45,7 @@ void train(char** args) {
   LockstepOptions options;
   options.precision = Precision::fp64;
   options.worker.seed = 11;
-  options.learning_rate = 0;  // one step without effect shows the initial values
+  options.learning_rate = 0;  // one step without an effect, to read the initial values
   options.steps = 1;
   const Snapshot initial = run_lockstep(model, plan, batch_of, options)[0];
   for (size_t p = 0; p < initial.names.size(); ++p)

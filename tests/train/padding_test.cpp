@@ -1,4 +1,4 @@
-// Batches of sentences that are padded to their own longest: the same losses, metrics and weights as with all the
+// Batches of sentences padded to the batch's longest sentence: the same losses, metrics and weights as with full
 // padding, under every kind of plan.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -25,10 +25,10 @@
 namespace trireme::test_support {
 namespace {
 
-constexpr int64_t kLength = 16;  // that everything is padded to
+constexpr int64_t kLength = 16;  // the length with full padding
 constexpr int64_t kMultiple = 4;
 
-/// 1 to 13 words, most sentences short.
+/// Sentences of 1 to 13 words; most are short.
 std::vector<std::string> random_sentences(int64_t n, std::mt19937& random) {
   std::vector<std::string> sentences(static_cast<size_t>(n));
   for (std::string& sentence : sentences) {
@@ -70,22 +70,21 @@ class Padding : public ::testing::TestWithParam<std::string> {
     experiment.file = "padded.toml";
     experiment.seed = seed;
     experiment.batch = 12;
-    experiment.length = {10, Length::Unit::steps};  // an epoch with its short last batch, and one more
+    experiment.length = {10, Length::Unit::steps};  // an epoch with its short last batch, and one more step
     experiment.evaluate_every = {5, Length::Unit::steps};
     experiment.precision = Precision::fp64;
     experiment.model_name = GetParam();
     experiment.model_options = {{"layers", translates ? 3 : 2}, {"width", 8}, {"probability", 0}};
     if (!translates) {
       experiment.model_options["heads"] = 4;
-      experiment.model_options["positions"] =
-          kLength;  // as many as the longest sentences have: shorter ones have part of the table
+      experiment.model_options["positions"] = kLength;  // of the longest sentences: shorter ones use part of the table
     }
     experiment.optimizer.learning_rate = 0.05;
     experiment.optimizer.momentum = 0.9;
     experiment.pad_to_multiple_of = kMultiple;
   }
 
-  /// Stages are balanced by FLOPs: without flush the curve depends on where they begin.
+  /// Balances stages by FLOPs of the given model: without flush the curve depends on where stages begin.
   Plan plan_of(const std::string& name, const Model& model, int devices) const {
     return named_plan(name, model, Cluster::uniform(devices), experiment.batch, {});
   }
@@ -121,7 +120,7 @@ void expect_same_run(const RunResult& actual, const RunResult& expected, double 
   }
 }
 
-/// Tokens of row r in columns [first, end), found in the samples themselves.
+/// The most tokens that a sample has in columns [first, end).
 int64_t tokens_in(const at::Tensor& data, int64_t first, int64_t end) {
   return data.narrow(1, first, end - first).ne(kPadding).sum(1).max().item<int64_t>();
 }
@@ -175,7 +174,7 @@ TEST_P(Padding, BatchesAreAsLongAsTheirLongestSample) {
       << "which samples a batch holds does not depend on the multiple";
 }
 
-/// The same batches with all their padding are the reference: they need no model but the run's.
+/// The reference is the same batches with full padding, which need no other model than the run's.
 TEST_P(Padding, MakesNoDifferenceUnderAnyPlan) {
   experiment.pad_to_multiple_of = kLength;
   ASSERT_EQ(Batches(experiment, data).training(0).model, nullptr);
@@ -198,7 +197,7 @@ TEST_P(Padding, MakesNoDifferenceUnderAnyPlan) {
   }
 }
 
-/// Schedules without flush have batches of different shapes in the pipeline at once.
+/// Without flush, batches of different shapes are in the pipeline at once.
 TEST_P(Padding, MakesNoDifferenceWithoutFlush) {
   experiment.pad_to_multiple_of = kLength;
   const RunResult whole = run("pipedream", 2);
@@ -206,7 +205,7 @@ TEST_P(Padding, MakesNoDifferenceWithoutFlush) {
   expect_same_run(run("pipedream", 2), whole);
 }
 
-/// Losses hide much: every parameter and every gradient.
+/// Compares every parameter and every gradient, because losses may hide differences.
 TEST_P(Padding, GivesTheSameGradients) {
   const Model model = build_model(experiment, data);
   const auto steps = [&](int64_t multiple) {
@@ -216,7 +215,7 @@ TEST_P(Padding, GivesTheSameGradients) {
                         [&](int64_t step) { return batch_from(batches.training(step)); },
                         {.steps = 3, .precision = Precision::fp64, .worker = {.seed = seed}});
   };
-  // what is nothing but rounding (a key's bias, which the softmax takes away) has no relative difference
+  // A gradient that is only rounding (of a key's bias, which the softmax cancels) has no relative difference.
   const auto is_rounding = [](const at::Tensor& tensor) { return tensor.abs().max().item<double>() < 1e-12; };
   const auto expected = steps(kLength), actual = steps(kMultiple);
   for (size_t s = 0; s < expected.size(); ++s)
@@ -228,7 +227,7 @@ TEST_P(Padding, GivesTheSameGradients) {
     }
 }
 
-/// Weights large enough that what a model says depends on what it is given, and is made of words that it knows.
+/// Weights so large that the model's output depends on its input, and contains only known words.
 TensorMap opinionated_weights(const Model& model) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   TensorMap weights;
@@ -240,7 +239,7 @@ TensorMap opinionated_weights(const Model& model) {
   return weights;
 }
 
-/// The model's own translations with all their padding: what BLEU is then asked to compare with itself.
+/// The model's translations with full padding; BLEU then compares the model with these.
 std::vector<std::string> translations_of(const TranslationSet& set, const Model& model, const TensorMap& weights,
                                          int64_t beam) {
   Predictor predictor(model, weights, Precision::fp64);
@@ -284,7 +283,7 @@ TEST_P(Padding, MakesNoDifferenceToFinalMetrics) {
     for (int64_t i = 0; i < given.size(); ++i) text.source.push_back(given.source_text(i));
     const auto is_long = [](const std::string& sentence) {
       return sentence.size() > 2 * 4;
-    };  // letters, with blanks between them
+    };  // letters with blanks between them
     EXPECT_GT(std::count_if(text.target.begin(), text.target.end(), is_long), 5) << "BLEU counts runs of four words";
     EXPECT_GT(std::set<std::string>(text.target.begin(), text.target.end()).size(), 5u) << "they say nothing";
     data.test = std::make_shared<TranslationSet>(text, letters(), letters(), kLength);

@@ -1,4 +1,4 @@
-// Outputs of a trained model: the weights are assembled from any plan's workers and run on one device.
+// Outputs of a trained model: weights are assembled from the workers of any plan and run on one device.
 #include "metrics/predictor.h"
 
 #include <ATen/ATen.h>
@@ -72,7 +72,7 @@ Trained train_briefly(const Model& model, const std::string& name, int devices, 
   return trained;
 }
 
-/// Batch norm, residuals and pooling: running statistics are needed, and dims of weights that are split.
+/// A model with batch norm, residuals and pooling: it needs running statistics, and its weights are split by dims.
 TEST(Predictor, GivesTheWorkersOutputsUnderAnyPlan) {
   const Model model =
       make_model({.name = "cifar-resnet18", .sample_shape = {3, 8, 8}, .classes = 4, .options = {{"width", 4}}});
@@ -99,7 +99,7 @@ TEST(Predictor, GivesTheWorkersOutputsUnderAnyPlan) {
   }
 }
 
-/// Counts how often it runs.
+/// A layer that counts its forwards.
 class Counted final : public Layer {
  public:
   Counted(std::string name, int* runs) : Layer(std::move(name)), runs_(runs) {}
@@ -217,8 +217,7 @@ TEST(FinalMetrics, AucOfTwoClassesAfterTraining) {
   EXPECT_FALSE(has_final_metrics(four));
 }
 
-/// Sentences that all go from one word to the next in the same way, and a model whose weights say which word follows
-/// which.
+/// Sentences with one fixed order of words, and a model whose weights give the next word.
 struct Recited {
   explicit Recited(const std::vector<std::string>& references) {
     const std::vector<std::string> known{"a b c d e x"};

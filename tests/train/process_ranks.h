@@ -1,4 +1,4 @@
-// The ranks of a run whose workers are processes, each on a thread with a communicator of its own.
+// The ranks of a run whose workers are processes; here each rank is a thread with its own communicator.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace trireme::test_support {
 
-/// Calls `body` for every rank at once. Returns how each ended: "" where all was well.
+/// Calls `body` for all ranks at once. Returns each rank's error, "" if it succeeded.
 inline std::vector<std::string> as_ranks(int count,
                                          const std::function<void(const std::shared_ptr<ProcessRank>& process)>& body) {
   LocalWorld world(count);

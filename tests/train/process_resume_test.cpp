@@ -1,5 +1,5 @@
-// Checkpoints of runs whose workers are processes, each rank here on a thread with a communicator of its own. They
-// are equal to those of threads, bit for bit, under any plan. Runs of threads resume from those of processes and vice
+// Checkpoints of runs whose workers are processes; here each rank is a thread with its own communicator. They equal
+// those of threads, bit for bit, under any plan. A run with threads can resume from a checkpoint of processes and vice
 // versa.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int64_t kSteps = 16, kEvery = 6;  // checkpoints after 6, which is in the middle of an epoch, 12 and 16
+constexpr int64_t kSteps = 16, kEvery = 6;  // checkpoints after 6 (in the middle of an epoch), 12 and 16
 
 struct Way {
   std::string plan;
@@ -119,7 +119,7 @@ class ProcessResume : public TinyTraining {
     return other;
   }
 
-  /// What the run was when `broken`, the last rank's data, could not be read any more.
+  /// Runs until the last rank cannot read its data `broken`; returns the result up to then.
   Outcome until_a_rank_fails(const Way& way, const fs::path& folder, const TaskData& broken) {
     const Model model = build_model(experiment, data);
     const Plan plan = make_plan(way.plan, experiment, model, way.devices);
@@ -139,8 +139,8 @@ class ProcessResume : public TinyTraining {
     return outcome;
   }
 
-  /// `before` and what goes on from `folder` are together what `whole` is, to the last bit. Returns the step in
-  /// between.
+  /// Resumes from `folder` and expects that `before` and the resumed run together equal `whole`, bit for bit. Returns
+  /// the step between the two.
   int64_t expect_nothing_is_lost(const Way& way, const Outcome& before, const fs::path& folder, const Outcome& whole) {
     const std::vector<FoundCheckpoint> found = find_checkpoints(folder);
     const int64_t step = found.empty() ? 0 : found.back().step;
@@ -197,7 +197,7 @@ class ProcessResume : public TinyTraining {
   const fs::path root_ = fs::path(::testing::TempDir()) / ("process_resume_test." + std::to_string(::getpid()));
 };
 
-/// `resumed` is `whole` from step kEvery on, within `tolerance`; 0: bit for bit.
+/// Expects that `resumed` equals `whole` from step kEvery on, within `tolerance`; 0: bit for bit.
 void expect_continued(const Outcome& resumed, const Outcome& whole, double tolerance) {
   const auto expect_near = [&](double a, double b, const std::string& what) {
     EXPECT_LE(std::abs(a - b), tolerance * std::abs(b)) << what;
@@ -264,7 +264,7 @@ TEST_F(ProcessResume, UnderOtherPlansTheCurveContinues) {
   expect_continued(in_threads({"single", 1}, {}, cut("zero3")), sliced, 1e-9);
 }
 
-/// State of layers, averages of it, bfloat16 beside master weights.
+/// Layers' state and its averages; bfloat16 with master weights.
 TEST_F(ProcessResume, TheWholeStateOfARunMigrates) {
   use_text();
   for (const Way& way : {Way{"data", 2}, {"pipeline=2,micro_batches=2", 2}, {"tensor", 2}}) {
@@ -300,7 +300,7 @@ TEST_F(ProcessResume, AnInterruptedRunLeavesACheckpointOfTheStepItEndedIn) {
   for (const auto& [name, tensor] : whole.weights) EXPECT_TRUE(at::equal(tensor, resumed.weights.at(name))) << name;
 }
 
-/// Running statistics and averages of all: what a step changes before it is known whether it will be one.
+/// With running statistics and averages, which a step changes before it is known to be complete.
 TEST_F(ProcessResume, AnElasticRunLosesNoStepWithARank) {
   const Shape image{3, 8, 8};
   data.train = std::make_shared<MemoryDataset>(210, 1, image);
@@ -315,7 +315,7 @@ TEST_F(ProcessResume, AnElasticRunLosesNoStepWithARank) {
     const Outcome whole = as_processes(way, folder("whole"));
     for (size_t i = 0; i < plain.row.curve.size(); ++i) EXPECT_EQ(whole.row.curve[i].loss, plain.row.curve[i].loss);
     std::set<int64_t> kept;
-    const int64_t reads_per_step = way.devices == 2 ? 1 : 2;  // of the last rank, one per micro-batch
+    const int64_t reads_per_step = way.devices == 2 ? 1 : 2;  // reads of the last rank: one per micro-batch
     for (int64_t reads = 2; reads < reads_per_step * (kSteps - 1); reads += reads_per_step + 1) {
       SCOPED_TRACE(reads);
       auto broken = std::make_shared<MemoryDataset>(210, 1, image);
@@ -346,7 +346,7 @@ TEST_F(ProcessResume, AnEvaluationThatARankDidNotFinishIsDoneAnew) {
   EXPECT_THAT(kept, ElementsAre(4, 8, 12));
 }
 
-/// Without the other ranks, rank 0 cannot write a state of which it holds only a part.
+/// Rank 0 holds only a part of the state, so it cannot write a checkpoint without the other ranks.
 TEST_F(ProcessResume, OtherRunsResumeFromTheLastCheckpoint) {
   auto broken = std::make_shared<MemoryDataset>(210, 1);
   broken->fail_after = 9;
@@ -355,7 +355,7 @@ TEST_F(ProcessResume, OtherRunsResumeFromTheLastCheckpoint) {
                                             {"zero1", true, kEvery},
                                             {"pipeline=2,micro_batches=2", true, int64_t{0}}}) {
     SCOPED_TRACE(plan);
-    if (step == 0) broken->fail_after = 6;  // two micro-batches read once each
+    if (step == 0) broken->fail_after = 6;  // each micro-batch is read once
     broken->gets = 0;
     experiment.elastic = elastic;
     until_a_rank_fails({plan, 2}, folder("cut"), with(broken, data.test));

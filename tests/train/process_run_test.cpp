@@ -1,5 +1,5 @@
-// Runs whose workers are processes, each rank here on a thread with a communicator of its own: the same curve and
-// weights as workers that are threads with private replicas, bit for bit, and every rank ends with the run.
+// Runs whose workers are processes; here each rank is a thread with its own communicator. They give the same curve and
+// weights as worker threads with private replicas, bit for bit, and every rank ends with the run.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ struct Keeping : TrainObserver {
   Weights weights;
 };
 
-/// What a run gave: rank 0's row and weights, and of the others how they ended ("" where all was well).
+/// The result of a run: rank 0's row and weights, and the errors of the other ranks ("" if they succeeded).
 struct Outcome {
   RunResult row;
   Weights weights;
@@ -51,7 +51,7 @@ class ProcessRun : public TinyTraining {
     experiment.private_replicas = true;
   }
 
-  /// The same one each time: stages are cut by measured times.
+  /// Returns the same plan each time, because stages are cut by measured times.
   const Plan& plan_of(const std::string& strategy, int devices, const Model& model) {
     std::optional<Plan>& plan = plans_[{strategy, devices}];
     if (!plan) plan = make_plan(strategy, experiment, model, devices);
@@ -67,7 +67,7 @@ class ProcessRun : public TinyTraining {
     return outcome;
   }
 
-  /// `data_of`: rank 1's, where it differs.
+  /// `data_of_rank_1`: data of rank 1; null: as the other ranks.
   Outcome as_processes(const std::string& strategy, int devices, const TaskData* data_of_rank_1 = nullptr) {
     const Model model = build_model(experiment, data);
     const Plan& plan = plan_of(strategy, devices, model);
@@ -134,7 +134,7 @@ TEST_F(ProcessRun, TrainsAsThreadsDo) {
 }
 
 TEST_F(ProcessRun, SamplesLoadedAheadAreTheSame) {
-  experiment.batch = 70;  // several pieces of what a thread loads at a time, and a last one
+  experiment.batch = 70;  // several pieces, as threads load them, and a shorter last one
   const Outcome direct = in_threads("data=2,micro_batches=2", 2);
   experiment.loading_threads = 1;
   expect_same(as_processes("data=2,micro_batches=2", 2), direct);

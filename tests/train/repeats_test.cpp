@@ -1,4 +1,4 @@
-// Rows that are run several times.
+// Rows of which a comparison makes several runs.
 #include "train/result/repeats.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-/// A run whose steps have 10 samples each, of an epoch of 100 samples.
+/// A run with 10 samples per step and 100 per epoch.
 RunResult run_of(std::vector<double> steps) {
   RunResult run;
   run.step_seconds = step_seconds_of(steps);

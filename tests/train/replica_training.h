@@ -1,4 +1,4 @@
-// What tests of whole runs under update policies have in common: the tiny task, trained in double.
+// Common base of tests of whole runs under update policies: the tiny task, trained in double.
 #pragma once
 
 #include <ATen/ATen.h>

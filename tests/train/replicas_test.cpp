@@ -1,4 +1,4 @@
-// Whole runs under update policies, beside runs of one device.
+// Whole runs under update policies, compared with runs on one device.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -46,7 +46,7 @@ TEST_F(Replicas, OneReplicaOfAnyPolicyThatIsNotDampedIsOneDevice) {
   }
 }
 
-/// Sentences of up to 6 of 50 words, of which the first 10 say one class and the second 10 the other.
+/// Sentences of up to 6 words out of 50. Some of the first 10 words mark one class, some of the next 10 the other.
 class Sentences final : public Dataset {
  public:
   Sentences(int64_t size, uint64_t seed) : size_(size), seed_(seed) {}
@@ -79,7 +79,7 @@ TEST_F(Replicas, HogwildOnOneThreadIsOneDeviceBitForBit) {
   for (const Precision precision : {Precision::fp32, Precision::fp64, Precision::bf16})
     for (const double decay : {0.0, 0.01}) {
       experiment.precision = precision;
-      experiment.optimizer.weight_decay = decay;  // then every row of a table changes in every step
+      experiment.optimizer.weight_decay = decay;  // with decay every row of a table changes in every step
       const Outcome one = single(), same = run("hogwild", 1);
       EXPECT_EQ(same.row.status, RunStatus::ok) << same.row.reason;
       EXPECT_EQ(largest_difference(one.weights, same.weights), 0);
@@ -99,7 +99,7 @@ TEST_F(Replicas, HogwildTrainsTablesByRows) {
   const Outcome one = single();
   EXPECT_GT(one.row.test->main()->value, 0.9);
   EXPECT_EQ(largest_difference(one.weights, run("hogwild", 1).weights), 0);
-  experiment.optimizer.weight_decay = 1e-30;  // the whole table, and no change that a number shows
+  experiment.optimizer.weight_decay = 1e-30;  // updates the whole table, without a visible change
   EXPECT_LT(largest_difference(one.weights, run("hogwild", 1).weights), 1e-12);
   experiment.optimizer.weight_decay = 0;
   EXPECT_GT(run("hogwild", 2).row.test->main()->value, 0.9);
@@ -184,8 +184,8 @@ TEST_F(Replicas, ASlowReplicaDelaysNoOtherWithoutWaiting) {
   const int64_t steps = 11 * 3;
   const Outcome synchronous = run("local-sgd,every=1 steps", 3), free = run("async-average", 3);
   EXPECT_NEAR(synchronous.row.curve.back().seconds, double(steps) * 0.04, 1e-9);
-  EXPECT_NEAR(synchronous.row.replicas->idle_share, 0.5, 1e-6);  // two of three wait three quarters of the time
-  // the fast replicas end their steps after a quarter of the time
+  EXPECT_NEAR(synchronous.row.replicas->idle_share, 0.5, 1e-6);  // two of three wait for three quarters of the time
+  // The fast replicas end their steps after a quarter of the time.
   const auto quick = std::count_if(free.row.curve.begin(), free.row.curve.end(),
                                    [&](const CurvePoint& p) { return p.seconds < double(steps) * 0.01 + 1e-9; });
   EXPECT_GE(quick, steps * 2 / 3);
@@ -234,7 +234,7 @@ TEST_F(Replicas, OptionsOfTheFileAreDefaultsOfTheStrategy) {
   expect_error(Blame::user, {"every"}, [&] { make_policy("local-sgd,every=never", spec, {2, 1, true}); });
 }
 
-/// Every sample once; sizes; labels.
+/// Shares of the samples: each sample occurs once; sizes; labels.
 class Shares : public TinyTraining {
  protected:
   std::vector<std::vector<int64_t>> divide(SampleShares shares, int replicas, double alpha = 0.5) {
@@ -269,7 +269,7 @@ TEST_F(Shares, EverySampleIsSomewhereOnce) {
 
 TEST_F(Shares, ByLabelAReplicaHasFewLabels) {
   for (const auto& part : divide(SampleShares::labels, 20))
-    EXPECT_LE(labels_in(part).size(), 4u);  // two shards, each may cross a border
+    EXPECT_LE(labels_in(part).size(), 4u);  // each of two shards may contain two labels
   double narrow = 0, wide = 0;
   for (const auto& part : divide(SampleShares::dirichlet, 5, 1000)) wide += double(labels_in(part).size());
   for (const auto& part : divide(SampleShares::dirichlet, 5, 0.2)) narrow += double(labels_in(part).size());
@@ -299,7 +299,7 @@ TEST_F(Shares, BatchesOfAllReplicasAreTheWholeOnes) {
 
 TEST_F(Shares, DataOfItsOwnAreAllAReplicas) {
   experiment.own_data = true;
-  experiment.replicas.shares = SampleShares::labels;  // of data that all have
+  experiment.replicas.shares = SampleShares::labels;  // does not apply: all replicas have their own data
   const ReplicaBatches batches(experiment, data, 4, false);
   const int64_t batch = experiment.batch / 4, samples = train_set->size();
   EXPECT_EQ(batches.samples_per_epoch(), samples);
@@ -329,7 +329,7 @@ TEST_F(Shares, ReplicasThatMeetMakeEquallyManySteps) {
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(together.steps_per_epoch(r), together.steps_per_epoch(0));
     const int64_t steps = apart.steps_per_epoch(r);
-    for (const ReplicaBatches* batches : {&apart, &together}) {  // its own samples once each before any comes again
+    for (const ReplicaBatches* batches : {&apart, &together}) {  // each sample once before any is repeated
       std::vector<int64_t> seen;
       for (int64_t step = 0; step < steps; ++step) {
         const std::vector<int64_t> part = batches->training(r, step).indices;

@@ -1,4 +1,5 @@
-// Runs that resume from a checkpoint: bit for bit the uninterrupted run under the same plan, its curve under any other.
+// Runs that resume from a checkpoint: under the same plan bit for bit the uninterrupted run, under any other plan its
+// curve.
 #include "checkpoint/resume.h"
 
 #include <ATen/ATen.h>
@@ -25,9 +26,9 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 constexpr int64_t kSteps = 16, kEvery = 6,
-                  kCut = 6;  // steps; checkpoints after 6, 12 and 16, of which 6 is in the middle of an epoch
+                  kCut = 6;  // steps; checkpoints after 6 (in the middle of an epoch), 12 and 16
 
-/// Small images whose brightest quarter is the class.
+/// Small images; the class is the brightest quarter.
 class Quarters final : public Dataset {
  public:
   Quarters(int64_t size, uint64_t seed) : size_(size), seed_(seed) {}
@@ -96,13 +97,13 @@ class Resuming : public TinyTraining {
     std::mt19937 random(11);
     std::vector<int32_t> tokens;
     for (int i = 0; i < 8 * 10 * 5 + 1; ++i) tokens.push_back(int32_t(random() % 7));
-    data.train = data.test = std::make_shared<TextStream>(tokens, 7, 5);  // ten steps of eight rows an epoch
+    data.train = data.test = std::make_shared<TextStream>(tokens, 7, 5);  // an epoch is ten steps of eight rows
     experiment.batch = 8;
     experiment.model_name = "lstm-lm";
     experiment.model_options = {{"width", 8}, {"probability", 0.2}};
   }
 
-  /// `folder`: of checkpoints; empty: none. `from`: to resume; empty: begin anew.
+  /// `folder`: for checkpoints; empty: writes none. `from`: checkpoint to resume from; empty: begins anew.
   Outcome run(const std::string& plan, int devices, const fs::path& folder, const fs::path& from = {},
               FileSystem* files = nullptr) {
     const Model model = build_model(experiment, data);
@@ -124,7 +125,7 @@ class Resuming : public TinyTraining {
   const fs::path root_ = fs::path(::testing::TempDir()) / ("resume_test." + std::to_string(::getpid()));
 };
 
-/// `resumed` is `whole` from step kCut on, within `tolerance`; 0: bit for bit.
+/// Expects that `resumed` equals `whole` from step kCut on, within `tolerance`; 0: bit for bit.
 void expect_continued(const Outcome& resumed, const Outcome& whole, double tolerance) {
   const auto expect_near = [&](double a, double b, const std::string& what) {
     if (tolerance == 0) {
@@ -143,7 +144,7 @@ void expect_continued(const Outcome& resumed, const Outcome& whole, double toler
     expect_near(a.loss, b.loss, "loss of step " + std::to_string(b.step));
   }
   const std::vector<EvaluationPoint>&some = resumed.row.evaluations, &all = whole.row.evaluations;
-  ASSERT_EQ(some.size() + 1, all.size());  // after 4, 8, 12, 16
+  ASSERT_EQ(some.size() + 1, all.size());  // evaluations after 4, 8, 12 and 16
   for (size_t i = 0; i < some.size(); ++i) {
     EXPECT_EQ(std::tuple(some[i].step, some[i].samples, some[i].epoch),
               std::tuple(all[i + 1].step, all[i + 1].samples, all[i + 1].epoch));
@@ -191,7 +192,7 @@ TEST_F(Resuming, UnderTheSamePlanIsBitForBitTheUninterruptedRun) {
   }
 }
 
-/// Checkpoints written by resumed runs are those that the uninterrupted run writes.
+/// A resumed run writes the same checkpoints as the uninterrupted run.
 TEST_F(Resuming, CheckpointsOfAResumedRunAreThoseOfTheUninterruptedOne) {
   run("data", 2, folder("whole"));
   run("data", 2, folder("second"), cut("whole"));
@@ -209,7 +210,7 @@ TEST_F(Resuming, CheckpointsOfAResumedRunAreThoseOfTheUninterruptedOne) {
   EXPECT_FALSE(fs::exists(folder("second") / checkpoint_name(kCut)));
 }
 
-/// From one plan to another, with another number of workers, in double precision.
+/// Changes the plan and the number of workers, in double precision.
 TEST_F(Resuming, UnderOtherPlansTheCurveContinues) {
   experiment.precision = Precision::fp64;
   experiment.batch_norm = BatchNormScope::global;
@@ -272,7 +273,7 @@ TEST_F(Resuming, TheNewestWholeOneIsTaken) {
   const std::string newest = damage(kSteps);
   const Resumption older = open_resumption(folder("run"), experiment, model, data);
   EXPECT_EQ(older.checkpoint.index.step, 12);
-  ASSERT_EQ(older.notices.size(), 2u);  // and the length is another
+  ASSERT_EQ(older.notices.size(), 2u);  // one of them: the length differs
   for (const std::string& words : {newest, std::string("CRC-32"), std::string("resumes from step-00000012")})
     EXPECT_THAT(older.notices[0], HasSubstr(words));
   expect_error(Blame::user, {newest, "CRC-32"},
@@ -340,7 +341,7 @@ TEST_F(Resuming, AnInterruptedRunLeavesACheckpointOfTheStepItEndedIn) {
   for (const auto& [name, tensor] : whole.weights) EXPECT_TRUE(at::equal(tensor, resumed.weights.at(name))) << name;
 }
 
-/// A weight that is no number any more must not take an older checkpoint's place.
+/// A checkpoint with a weight that is not finite must not replace an older one.
 TEST_F(Resuming, ADivergedRunKeepsItsLastGoodCheckpoint) {
   experiment.optimizer = {.learning_rate = 1e38};
   experiment.schedule = {};

@@ -55,7 +55,7 @@ TEST(StepRecords, CloseLetsReadersEnd) {
   bool timed_out = true;
   records.post(0, 1, false, outcome(0, 1));
   records.post(1, 1, false, outcome(0, 1));
-  records.post(0, 2, false, outcome(1, 2));  // never completed
+  records.post(0, 2, false, outcome(1, 2));  // stays incomplete
   records.close();
   EXPECT_TRUE(records.next(10, timed_out)) << "what is complete is still read";
   EXPECT_FALSE(records.next(10, timed_out));
@@ -176,7 +176,7 @@ TEST(Summary, WarmUp) {
 
 TEST(Summary, QuantilesAndShares) {
   Experiment experiment;
-  Summary summary(experiment, kGoal, 2, 100, 10, 11);  // one step of warm-up
+  Summary summary(experiment, kGoal, 2, 100, 10, 11);  // with one step of warm-up
   double clock = 50;
   summary.add_step(step_entry(1, clock, clock + 100, 100, 0, 0, 1000), 12);
   clock += 100;
@@ -208,14 +208,14 @@ TEST(Summary, QuantilesAndShares) {
   EXPECT_DOUBLE_EQ(summary.training_seconds(), 155);
 }
 
-/// A pause of the machine is no property of a plan: throughput and epoch follow from the median, as the time per step.
+/// A pause of the machine says nothing about a plan, so throughput and epoch time follow from the median step time.
 TEST(Summary, ThroughputFollowsFromTheMedianStep) {
   Experiment experiment;
   Summary summary(experiment, kGoal, 2, 100, 10, 5);
   double clock = 0;
   for (int64_t step = 1; step <= 5; ++step) {
     const double seconds = step == 3 ? 1000 : 2;
-    summary.add_step(step_entry(step, clock, clock + seconds, 1, 0), step == 5 ? 5 : 10);  // the epoch's last is short
+    summary.add_step(step_entry(step, clock, clock + seconds, 1, 0), step == 5 ? 5 : 10);  // the last step is short
     clock += seconds;
   }
   RunResult result;
@@ -225,7 +225,7 @@ TEST(Summary, ThroughputFollowsFromTheMedianStep) {
   EXPECT_DOUBLE_EQ(*result.epoch_seconds, 100 / 4.5);
 }
 
-/// Steps overlap between workers: a step lasts from the end of the one before; the time of evaluations is left out.
+/// Steps of workers overlap: a step lasts from the end of the one before, without the time of evaluations.
 TEST(Summary, StepSecondsLeaveEvaluationsOut) {
   Experiment experiment;
   Summary summary(experiment, kGoal, 2, 100, 10, 3);
@@ -297,7 +297,7 @@ TEST(Summary, TargetsOfMetricsThatFallAreReachedFromAbove) {
   Summary summary(experiment, {LearningTask::language, 50}, 2, 100, 10, 3);
   for (int64_t step = 1; step <= 3; ++step) {
     summary.add_step(step_entry(step, double(step), double(step) + 1, 1, 0), 25);
-    const double loss = step == 1 ? 25 : 20;  // of ten samples: perplexities of 12.2 and 7.4
+    const double loss = step == 1 ? 25 : 20;  // for ten samples: perplexities of 12.2 and 7.4
     summary.add_evaluation({true, step, {outcome(0, 0, loss), outcome(0, 0, 0)}});
   }
   RunResult result;
@@ -312,8 +312,7 @@ TEST(Summary, TargetsOfMetricsThatFallAreReachedFromAbove) {
 TEST(Summary, LoadingIsNotComputing) {
   Experiment experiment;
   Summary summary(experiment, kGoal, 2, 100, 10, 9);
-  StepRecord entry =
-      step_entry(1, 0, 10, 8, 0);  // 8 s of computing on the first device, 4 on the second, loading included
+  StepRecord entry = step_entry(1, 0, 10, 8, 0);  // computing with loading: 8 s on the first device, 4 s on the second
   entry.load_seconds = {2, 4};
   summary.add_step(entry, 10);
   RunResult result;
@@ -363,14 +362,14 @@ TEST(CompleteComparison, EqualSamplesEqualTimeAndEfficiency) {
   result.rows[2].status = RunStatus::timed_out;
   result.rows[3].status = RunStatus::failed;
   result.rows[3].samples_per_second.reset();
-  for (int times = 0; times < 2; ++times) {  // idempotent
+  for (int times = 0; times < 2; ++times) {  // a second call changes nothing
     complete_comparison(result);
     EXPECT_DOUBLE_EQ(*result.rows[0].scaling_efficiency, 1);
     EXPECT_DOUBLE_EQ(*result.rows[1].scaling_efficiency, 0.9);
     EXPECT_DOUBLE_EQ(*result.rows[2].scaling_efficiency, 0.125);
     EXPECT_FALSE(result.rows[3].scaling_efficiency);
-    EXPECT_EQ(result.rows[0].test_at_equal_samples->samples, 10);  // the timed-out row got no further
-    EXPECT_EQ(result.rows[0].test_at_equal_time->samples, 10);     // data was through after 1.5 s
+    EXPECT_EQ(result.rows[0].test_at_equal_samples->samples, 10);  // the timed-out row has no more
+    EXPECT_EQ(result.rows[0].test_at_equal_time->samples, 10);     // "data" ended after 1.5 s
     EXPECT_EQ(result.rows[1].test_at_equal_time->samples, 30);
     EXPECT_EQ(result.rows[2].test_at_equal_samples->samples, 10);
     EXPECT_FALSE(result.rows[2].test_at_equal_time);

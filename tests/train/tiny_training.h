@@ -1,4 +1,4 @@
-// What whole runs on a tiny task have in common.
+// Common base of tests with whole runs on a tiny task.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Whole runs on a tiny task: every way to end, and the measurements until then.
+// Whole runs on a tiny task: every way to end, and the measurements.
 #include "train/trainer.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST_F(Training, Ok) {
   EXPECT_EQ(r.strategy, "data");
   EXPECT_EQ(r.plan, "data 2");
   EXPECT_EQ(r.devices, 2);
-  ASSERT_EQ(r.curve.size(), 66u);  // 11 steps an epoch, the last of 10 samples
+  ASSERT_EQ(r.curve.size(), 66u);  // 11 steps per epoch, the last with 10 samples
   EXPECT_EQ(observer.steps, 66);
   EXPECT_EQ(observer.last.total_steps, 66);
   EXPECT_EQ(r.curve[0].samples, 20);
@@ -69,7 +69,7 @@ TEST_F(Training, Ok) {
   EXPECT_EQ(r.curve.back().samples, 6 * 210);
   EXPECT_NEAR(r.curve[0].loss, std::log(4.0), 0.5);
   for (size_t i = 1; i < r.curve.size(); ++i) EXPECT_GE(r.curve[i].seconds, r.curve[i - 1].seconds);
-  ASSERT_EQ(r.evaluations.size(), 11u);  // every 6 steps of 66
+  ASSERT_EQ(r.evaluations.size(), 11u);  // every 6 steps in 66
   EXPECT_EQ(observer.evaluations, 11);
   EXPECT_EQ(r.test->main()->name, "accuracy");
   EXPECT_GT(r.test->main()->value, 0.8);
@@ -148,7 +148,7 @@ TEST_F(Training, InterruptedWithinTwoSeconds) {
 }
 
 TEST_F(Training, DoesNotFit) {
-  for (int64_t limit : {int64_t{500}, int64_t{9000}}) {  // not even the weights; not the first step
+  for (int64_t limit : {int64_t{500}, int64_t{9000}}) {  // less than the weights need; less than the first step needs
     experiment.device_memory = limit;
     const RunResult r = run();
     EXPECT_EQ(r.status, RunStatus::does_not_fit) << limit;
@@ -181,7 +181,7 @@ TEST_F(Training, DivergedEndsAndFails) {
   EXPECT_LT(r.curve.size(), 2000u) << "nothing is gained by going on";
 }
 
-/// The loss of the only step is that of the first weights, the evaluation's that of the second ones.
+/// The only step's loss is computed with the first weights, the evaluation's loss with the second ones.
 TEST_F(Training, DivergedInItsLastStepFails) {
   experiment.optimizer.learning_rate = 1e30;
   experiment.length = {1, Length::Unit::steps};
@@ -260,7 +260,7 @@ TEST_F(Training, HandsOutItsWeights) {
   EXPECT_TRUE(match_weights(model, weights.tensors, {}, "the run").is_complete());
   for (const auto& [name, tensor] : weights.tensors) EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
   EXPECT_EQ(make_model(spec_from_text(weights.metadata.at(kModelKey), "the run")).fingerprint(), model.fingerprint());
-  // a run that begins with them does not begin with drawn ones
+  // A run that begins with these weights draws none.
   RunSpec second = experiment;
   second.length = {1, Length::Unit::steps};
   const Model tuned = model.with_initial_values(

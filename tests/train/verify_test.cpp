@@ -1,4 +1,4 @@
-// `trireme verify`'s core: equal runs pass, unequal ones and NaNs do not.
+// The comparison of `trireme verify`: equal runs pass; different runs and NaNs do not.
 #include "train/verify.h"
 
 #include <cmath>
@@ -29,7 +29,7 @@ TEST(RelativeDifference, IsHeldToAFloorWhereTheTensorIsSmaller) {
   EXPECT_DOUBLE_EQ(relative_difference(b + 0.5, b, 1e-4), 0.25);
 }
 
-/// Comparisons with NaN are false: without care a diverged run would pass.
+/// Comparisons with NaN are false: without a check a diverged run would pass.
 TEST(RelativeDifference, NothingIsProvenByNaNs) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   const at::Tensor good = at::ones({2}, at::kDouble);
@@ -41,7 +41,7 @@ TEST(RelativeDifference, NothingIsProvenByNaNs) {
   }
 }
 
-/// Noise of four classes.
+/// Images of noise, with four classes.
 struct Images final : Dataset {
   int64_t size() const override { return 24; }
   Shape sample_shape() const override { return {3, 16, 16}; }
@@ -112,8 +112,8 @@ TEST_F(Verify, BatchNorm) {
   EXPECT_NE(piped.note.find("same 3 micro-batches"), std::string::npos);
 }
 
-/// Running statistics, too, are one device's under global batch norm; under local the evaluation takes one worker's,
-/// and the result says that the curve differs.
+/// With global batch norm, running statistics are those of one device too. With local batch norm the evaluation uses
+/// those of one worker, and the result warns that the curve differs.
 TEST_F(Verify, BatchNormInEvaluation) {
   experiment.model_name = "cifar-resnet18";
   experiment.model_options = {{"width", 4}};

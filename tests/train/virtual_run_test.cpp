@@ -1,5 +1,5 @@
-// Whole runs in virtual time: what they learn beside runs of the same plan in real time, and what they take beside the
-// simulator.
+// Whole runs in modelled time: they learn as in real time under the same plan, and take the time that the simulator
+// predicts.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Outcome {
 class VirtualRun : public TinyTraining {
  protected:
   VirtualRun() {
-    data.train = train_set = std::make_shared<MemoryDataset>(192, 1);  // no batch of 24 or 64 is short
+    data.train = train_set = std::make_shared<MemoryDataset>(192, 1);  // 24 and 64 divide it
     experiment.batch = 24;
     experiment.length = {12, Length::Unit::steps};
     experiment.evaluate_every = {6, Length::Unit::steps};
@@ -91,8 +91,8 @@ void expect_same_bits(const Outcome& a, const Outcome& b) {
   for (const auto& [name, tensor] : a.weights) EXPECT_TRUE(tensor.equal(b.weights.at(name))) << name;
 }
 
-/// `within`: of the simulator's step. It divides a connection among the transfers that use it at once, and gathers
-/// divided weights beside computing, where a worker requests them when it needs them.
+/// `within`: greatest relative difference from the simulator's step. The simulator divides a connection among
+/// simultaneous transfers, and gathers divided weights during computing; a worker requests them when it needs them.
 struct Case {
   std::string plan;
   int devices;
@@ -105,7 +105,7 @@ TEST_P(VirtualPlans, LearnAsInRealTimeAndTakeTheSimulatedTime) {
   const auto& [name, devices, within] = GetParam();
   experiment.batch = std::max<int64_t>(experiment.batch, devices);
   const Model model = build_model(experiment, data);
-  // balanced by the described machines' seconds: measured ones would cut the stages at another place now and then
+  // Balanced by the seconds of the described machines; measured seconds could cut the stages elsewhere.
   const Plan plan = make_plan(name, experiment, model, source(model, devices));
   const Outcome real = run(model, plan, false), modelled = run(model, plan, true), again = run(model, plan, true);
   expect_same_bits(real, modelled);
@@ -118,8 +118,8 @@ TEST_P(VirtualPlans, LearnAsInRealTimeAndTakeTheSimulatedTime) {
   EXPECT_EQ(modelled.row.bytes_per_step, real.row.bytes_per_step);
   const RunResult simulated = predict(experiment, model, plan, source(model, devices));
   ASSERT_TRUE(modelled.row.step_seconds && simulated.step_seconds);
-  // Without flush a run also has the filling and emptying of the pipeline, which the simulator's steady state has not:
-  // with stages of unequal length that is up to 9 points here.
+  // Without flush, a run includes filling and emptying the pipeline; the simulator's steady state does not. Here, with
+  // stages of unequal length, this is up to 9 points.
   const double busy_within = look_up_schedule(plan.schedule)->flushes ? 0.03 : 0.1;
   for (size_t rank = 0; rank < modelled.row.busy_share.size(); ++rank)
     EXPECT_NEAR(modelled.row.busy_share[rank], simulated.busy_share[rank], busy_within) << rank;
@@ -155,7 +155,7 @@ TEST_F(VirtualRun, NewWeightsAreGatheredOnceAllHaveUpdatedTheirs) {
 }
 
 TEST_F(VirtualRun, OptionsAreThoseOfRealTime) {
-  experiment.batch = 25;  // the last of an epoch has 17, which three divide unequally
+  experiment.batch = 25;  // the last batch has 17 samples, which three workers divide unequally
   experiment.clip_norm = 0.1;
   experiment.optimizer.ema = 0.9;
   experiment.optimizer.kind = &kLamb;
@@ -168,8 +168,11 @@ TEST_F(VirtualRun, OptionsAreThoseOfRealTime) {
 
 TEST_F(VirtualRun, TheCauseIsReportedNotItsConsequences) {
   const Model model = build_model(experiment, data);
-  const std::pair<const char*, int64_t> cases[] = {
-      {"data", 100}, {"data", 20}, {"1f1b", 30}, {"1f1b", 10}, {"zero3", 100}};  // KiB: in a step, at its start
+  const std::pair<const char*, int64_t> cases[] = {{"data", 100},
+                                                   {"data", 20},
+                                                   {"1f1b", 30},
+                                                   {"1f1b", 10},
+                                                   {"zero3", 100}};  // KiB; some fail during a step, some at the start
   for (const auto& [name, limit] : cases)
     for (int k = 0; k < 4; ++k) {
       RunSpec e = experiment;

@@ -1,4 +1,4 @@
-// async-average against serial references in double.
+// Compares async-average with serial references in double.
 #include <gtest/gtest.h>
 
 #include "comm/formulas.h"
@@ -15,7 +15,7 @@ namespace {
 TEST(AsyncAverage, CoefficientsHalveFromTheLastArrivalBackwards) {
   constexpr int n = 5;
   auto policy = async_average({});
-  const FixedTimes times({3, 1, 5, 2, 4});  // arrive in the order 1, 3, 0, 4, 2
+  const FixedTimes times({3, 1, 5, 2, 4});  // replicas arrive in the order 1, 3, 0, 4, 2
   VirtualWorld world(n, times, {}, policy->server());
   Vector model;
   const auto weights_of = [](int r) { return Vector{r + 1.0, 10.0 * r, -r * r * 1.0, 0.5, 1}; };
@@ -41,7 +41,7 @@ TEST(AsyncAverage, CoefficientsHalveFromTheLastArrivalBackwards) {
   EXPECT_EQ(model.back(), 1) << "the coefficients add up to 1";
 }
 
-/// Replicas of these speeds, one event after another.
+/// Serial reference for replicas of these speeds: one event after the other.
 struct AsyncReference {
   ToyProblem problem;
   std::vector<double> seconds;
@@ -118,7 +118,7 @@ TEST(AsyncAverage, EqualReplicasAreAFixedPoint) {
 }
 
 TEST(AsyncAverage, ASlowReplicaDelaysNoOther) {
-  const ToyProblem problem;  // 3 steps an epoch
+  const ToyProblem problem;  // 3 steps per epoch
   auto policy = async_average({});
   const auto results = train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, 3, {1, 1, 30});
   EXPECT_DOUBLE_EQ(results[0].seconds, 12);
@@ -134,8 +134,8 @@ TEST(AsyncAverage, StalenessCountsTheMergesOfOthers) {
   const auto results = train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, 4);
   for (int r = 0; r < 4; ++r) {
     std::vector<int64_t> expected(4, 0);
-    ++expected[size_t(r)];  // in the first round r have come before
-    expected[3] += 3;       // later all others
+    ++expected[size_t(r)];  // in the first round, r replicas come before
+    expected[3] += 3;       // later, all others
     EXPECT_EQ(results[size_t(r)].counts.staleness, expected);
   }
 }

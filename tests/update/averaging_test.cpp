@@ -1,4 +1,4 @@
-// local-sgd against serial references in double; running statistics under local-sgd and async-average.
+// Compares local-sgd with serial references in double; running statistics under local-sgd and async-average.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace {
 
 const Length kEachEpoch{1, Length::Unit::epochs};
 
-/// Local SGD of n replicas, written down plainly: `average_after(k)`: true if weights are averaged after step k.
+/// Plain local SGD of n replicas. `average_after(k)`: true if weights are averaged after step k.
 struct LocalSgdReference {
   ToyProblem problem;
   int n;
@@ -124,11 +124,11 @@ TEST(LocalSgd, MomentsAreKeptAveragedOrReset) {
 }
 
 TEST(LocalSgd, AveragesEachEpochBySamples) {
-  const ToyProblem problem{.seed = 5, .samples = {12, 7, 20}};  // 3, 2 and 5 steps an epoch
+  const ToyProblem problem{.seed = 5, .samples = {12, 7, 20}};  // 3, 2 and 5 steps per epoch
   for (const bool by_samples : {false, true}) {
     auto policy = local_sgd({.every = {2, Length::Unit::epochs}, .weight_by_samples = by_samples});
     const auto results = train_virtually(*policy, problem, {.steps = {12, 8, 20}, .learning_rate = kRate}, 3);
-    // the same with steps that are not made in parallel: two epochs at a time, then averaged
+    // The same without parallel steps: each replica trains two epochs, then all average.
     std::vector<Vector> w(3, problem.initial());
     for (int round = 0; round < 2; ++round) {
       Vector mean(w[0].size());
@@ -170,7 +170,7 @@ TEST(LocalSgd, PostLocalAveragesEveryStepAtFirst) {
   LocalSgdReference reference{.problem = problem, .n = 2, .momentum = 0.5};
   reference.run({13, 13}, [](int64_t k) { return k < 3 || k == 6 || k == 10; });
   EXPECT_LT(largest_difference(results[0].weights, reference.weights[0]), 1e-13);
-  // 3 at first, after steps 7 and 11, and at the end; buckets of 4, 0 and 7 elements
+  // Averages: 3 at first, after steps 7 and 11, and at the end; buckets of 4, 0 and 7 elements.
   EXPECT_EQ(results[0].counts.bytes_sent, 6 * (all_reduce_bytes(4, 8, 2, 0) + all_reduce_bytes(7, 8, 2, 0)));
   EXPECT_EQ(results[0].counts.collectives, 6);
 }
@@ -194,7 +194,7 @@ TEST(LocalSgd, ThreadsAndTheVirtualClockGiveTheSameBits) {
 }
 
 TEST(LocalSgd, TheSlowestReplicaDelaysAll) {
-  const ToyProblem problem;  // 3 steps an epoch
+  const ToyProblem problem;  // 3 steps per epoch
   auto policy = local_sgd({.every = kEachEpoch});
   const auto results = train_virtually(*policy, problem, {.steps = {12}, .learning_rate = kRate}, 3, {1, 1, 3});
   EXPECT_DOUBLE_EQ(results[0].counts.idle_seconds, 4 * 6.0);
@@ -223,7 +223,7 @@ TEST(LocalSgd, EvaluatesTheAverageAndChangesNothing) {
 
 // -- running statistics
 
-/// Mean and (population) variance of samples 0 to n-1 of each replica in `members`, per channel.
+/// Mean and population variance, by channel, of samples 0 to n-1 of each replica in `members`.
 RunningStatistics statistics_of_samples(const std::vector<std::pair<int, int64_t>>& members) {
   RunningStatistics s{at::zeros({3}, at::kDouble), at::zeros({3}, at::kDouble)};
   for (int64_t c = 0; c < 3; ++c) {
@@ -259,7 +259,7 @@ TEST(LocalSgd, RunningStatisticsAreThoseOfAllSamplesTogether) {
 
 TEST(AsyncAverage, MixesRunningStatistics) {
   const ToyProblem problem;
-  // merged with 1/2 twice over: those of equally many samples of each
+  // Merging twice with 1/2 gives the statistics of equally many samples of each.
   const auto own = [&](int r) { return std::vector{statistics_of_samples({{r, 40}})}; };
   auto policy = async_average({.every = kEachEpoch});
   std::optional<RunningStatistics> merged;
@@ -268,12 +268,11 @@ TEST(AsyncAverage, MixesRunningStatistics) {
     if (r == 1 && k == 2) merged = replica.values_for_evaluation(state).statistics[0];
   };
   train_virtually(*policy, problem, options, 2);
-  // replica 0 begins the model and merges itself; then replica 1 comes
+  // Replica 0 begins the model and merges itself; then replica 1 merges.
   expect_statistics(*merged, statistics_of_samples({{0, 40}, {1, 40}}));
 }
 
-/// Delayed averaging, written down plainly: n replicas, an average set out after every H steps that comes in d steps
-/// later.
+/// Plain delayed averaging: every H steps n replicas start an average, which is applied d steps later.
 std::vector<Vector> delayed_averages(const ToyProblem& problem, int n, int64_t h, int64_t d, int64_t last) {
   std::vector<Vector> weights(size_t(n), problem.initial()), set_out;
   for (int64_t k = 0; k < last; ++k) {
@@ -317,7 +316,7 @@ TEST(LocalSgd, WithOverlapItIsDelayedAveraging) {
 
 TEST(LocalSgd, OverlapHidesAsManySteps) {
   const ToyProblem problem{.seed = 22};
-  const double bytes = 2.0 * 11 * 8 / 2;  // of 11 weights on a ring of two
+  const double bytes = 2.0 * 11 * 8 / 2;  // for 11 weights on a ring of two
   const VirtualLinks links{
       .replicas = {{.bandwidth = bytes / 2.5, .latency = 0}}};  // an average takes 2.5 s, a step 1 s
   const auto seconds = [&](int64_t overlap) {

@@ -1,4 +1,4 @@
-// DiLoCo and its streaming form against serial references, and the 4-bit format against a table.
+// Compares DiLoCo and its streaming form with serial references, and the 4-bit format with a table.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ struct DilocoReference {
   int n;
   DilocoOptions options;
 
-  /// theta after `steps` steps and a last short round of what is left.
+  /// theta after `steps` steps and a last, shorter round with the remaining steps.
   Vector run(int64_t steps) const {
     const Vector initial = problem.initial();
     const auto size = int64_t(initial.size());
@@ -129,7 +129,7 @@ TEST(Diloco, FragmentsSendTheSameBytesInSmallerParts) {
 
 TEST(Diloco, OverlapHidesTheExchange) {
   const ToyProblem problem{.seed = 25};
-  // 11 doubles of 2 replicas take 88 bytes there and back: 2 s at 44 bytes/s
+  // Averaging 11 doubles between 2 replicas sends 88 bytes: 2 s at 44 bytes/s.
   const VirtualLinks links{.replicas = {{.bandwidth = 44, .latency = 0}}};
   const auto seconds = [&](int64_t overlap) {
     auto policy = diloco({.every = 5, .overlap = overlap});
@@ -163,7 +163,7 @@ TEST(Diloco, FourBitsAreCloseAndTakeAnEighthOfTheGather) {
   const ToyOptions toy{.steps = {2}, .learning_rate = 1e-4, .dtype = at::kFloat};
   auto coarse = diloco({.every = 2, .fragments = 1, .four_bits = true}), fine = diloco({.every = 2});
   const auto rounded = train_virtually(*coarse, problem, toy, 3), exact = train_virtually(*fine, problem, toy, 3);
-  // of each part (4 and 2096 elements) half a byte each and 4 bytes per 1024, to two others
+  // For each part (4 and 2096 elements) half a byte per element and 4 bytes per 1024 elements, to two replicas.
   EXPECT_EQ(rounded[0].counts.bytes_sent, 2 * (2 + 4 + 1048 + 3 * 4));
   const Vector start = problem.initial();
   double moved = 0, off = 0;

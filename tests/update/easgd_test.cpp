@@ -1,4 +1,4 @@
-// EASGD and EAMSGD: the exchange's invariants, serial references, and how the registry reads policies.
+// EASGD and EAMSGD: invariants of the exchange, serial references, and how the registry reads policies.
 #include <gtest/gtest.h>
 
 #include "../base/expect_error.h"
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// One replica whose weights are set by hand: weights and centre before and after the exchange before step 0.
+/// One replica with given weights: weights and centre before and after the exchange before step 0.
 struct Exchange {
   Vector weights, centre, weights_after, centre_after;
 };
@@ -39,7 +39,7 @@ Exchange exchange_once(const EasgdOptions& options, const Vector& centre, const 
 
 TEST(Easgd, AnExchangeKeepsTheSumOfReplicaAndCentre) {
   for (const double alpha : {0.0, 0.1, 0.45, 1.0})
-    for (const int shards : {1, 2, 5, 20}) {  // more shards than elements too
+    for (const int shards : {1, 2, 5, 20}) {  // also more shards than elements
       const Vector centre = ToyProblem{.seed = 1}.initial(), weights = ToyProblem{.seed = 2}.initial();
       const Exchange seen = exchange_once({.beta = alpha, .shards = shards}, centre, weights);
       EXPECT_EQ(seen.centre, centre);
@@ -77,7 +77,7 @@ TEST(Easgd, EqualReplicasAreAFixedPoint) {
     EXPECT_EQ(result.weights, problem.initial());
 }
 
-/// Replicas of these speeds, step after step in the order in which they begin them.
+/// Serial reference: steps of replicas with these speeds, in the order in which they begin.
 Vector reference_centre(const ToyProblem& problem, const std::vector<double>& seconds, int64_t steps, int64_t period,
                         double beta, double momentum) {
   const int n = int(seconds.size());
@@ -152,7 +152,7 @@ TEST(Easgd, OnThreadsTheSumOfAllIsKept) {
   auto policy = easgd({.period = 1, .shards = 2}, 3);
   ThreadWorld world(3, policy->server());
   std::vector<Vector> own(3), centre(3);
-  ToyOptions options{.steps = {50}, .learning_rate = 0};  // only exchanges move anything
+  ToyOptions options{.steps = {50}, .learning_rate = 0};  // only exchanges change the weights
   const std::vector<double> offsets = {1, -4, 9};
   options.watch = [&](int r, int64_t k, ReplicaState& state, ReplicaPolicy&, Hub&) {
     if (k == 0)

@@ -1,5 +1,4 @@
-// Replicas that fail on the virtual clock: those that come back are waited for or not, those that do not leave the rest
-// to the others.
+// Replicas that fail on the modelled clock: some return and are waited for, some never return.
 #include "update/failures.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +78,7 @@ TEST(Failures, ALostReplicaEndsPoliciesThatNeedAll) {
 
 TEST(Failures, AsynchronousReplicasContinueWithoutLostOnes) {
   const ToyProblem problem{.seed = 83};
-  // one that is lost in its fourth step leaves what one leaves that makes three
+  // A replica that is lost in its fourth step has the same effect as one that makes three steps.
   const auto run = [&](std::vector<int64_t> steps, std::vector<Failure> failures) {
     const auto policy = async_average({.every = kEachStep, .share = AsyncAverageOptions::Share::by_samples});
     return train_virtually(*policy, problem, {.steps = std::move(steps), .learning_rate = kRate}, {1, 1, 1},
@@ -102,7 +101,7 @@ TEST(Failures, LastAveragesAreOfThoseThatAreLeft) {
   options.watch = [&](int replica, int64_t step, ReplicaState& state, ReplicaPolicy&, Hub&) {
     if (step == 4) last[size_t(replica)] = to_vector(state.weights);
   };
-  // the slow one is lost when the others already wait for it at the end
+  // The slow replica is lost while the others wait for it at the end.
   const VirtualLinks links{.replicas = {{.bandwidth = 1e3, .latency = 0}}};
   const auto results = train_virtually(*policy, problem, options, {1, 1.5, 4}, {{.replica = 2, .at = 9}}, links);
   Vector mean(last[0].size());
@@ -144,7 +143,7 @@ TEST(Failures, EveryServerOutlivesAReplica) {
 
 std::vector<RoundRecord> federated_rounds(RoundOptions rounds, std::vector<Failure> failures,
                                           std::vector<ToyResult>* results = nullptr) {
-  const ToyProblem problem{.seed = 87};  // three steps of an epoch
+  const ToyProblem problem{.seed = 87};  // three steps per epoch
   const auto policy = federated({.rounds = rounds});
   auto trained =
       train_virtually(*policy, problem, {.steps = {1000}, .learning_rate = kRate}, {1, 1, 1}, std::move(failures));

@@ -1,4 +1,4 @@
-// Federated averaging, its proximal and adaptive forms, and the rounds that clients work in.
+// Federated averaging, its proximal and adaptive forms, and the rounds of clients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMoreThanEnough = 100000;  // steps: clients stop when there are no more rounds
+constexpr int64_t kMoreThanEnough = 100000;  // steps; clients stop when there are no more rounds
 
 std::vector<ToyResult> train_clients(FederatedPolicy& policy, const ToyProblem& problem, ToyOptions options,
                                      std::vector<double> seconds) {
@@ -28,7 +28,7 @@ std::vector<ToyResult> train_clients(FederatedPolicy& policy, const ToyProblem& 
   return train_toy(world, policy, problem, options);
 }
 
-/// FedAvg with all of `selected(round)` answering, serial and in double; optionally with the proximal term.
+/// Serial FedAvg in double in which all of `selected(round)` answer; optionally with the proximal term.
 Vector reference(const ToyProblem& problem, int64_t rounds, int64_t epochs,
                  const std::function<std::vector<int>(int64_t)>& selected, double mu = 0) {
   Vector model = problem.initial();
@@ -121,7 +121,7 @@ TEST(FedProx, WithoutMuIsFedAvgAndWithItFollowsTheReference) {
                                                   problem, 4, 2, [](int64_t) { return all_of(2); }, mu)),
               1e-12)
         << mu;
-  // the more mu the nearer to where the round began
+  // A larger mu keeps the weights nearer to the round's first weights.
   EXPECT_LT(largest_difference(trained(10), problem.initial()), largest_difference(trained(0), problem.initial()));
 }
 
@@ -166,7 +166,8 @@ TEST(Federated, ABrokenClientDoesNotSpoilTheModel) {
   auto policy = federated({.rounds = {.clients = 3, .rounds = 3}});
   ToyOptions options{.learning_rate = kRate};
   const auto poison = [](ReplicaState& state) { state.weights[0][0] = NAN; };
-  // its weights are no numbers before each answer: the watch comes after it, so before the epoch's last step
+  // Makes a weight of client 1 NaN before each of its answers: `watch` is called after a step, here the one before the
+  // last of the epoch.
   options.watch = [&](int r, int64_t k, ReplicaState& state, ReplicaPolicy&, Hub&) {
     if (r == 1 && k % 3 == 1) poison(state);
   };
@@ -200,14 +201,14 @@ TEST(Federated, LargeUpdatesAreScaledDown) {
 }
 
 TEST(Federated, RoundsEndWithoutLateClients) {
-  const ToyProblem problem{.seed = 81};  // 3 steps a round
+  const ToyProblem problem{.seed = 81};  // 3 steps per round
   auto policy = federated({.rounds = {.clients = 3, .rounds = 4, .timeout = 5}});
   const auto results =
-      train_clients(*policy, problem, {.learning_rate = kRate}, {1, 1, 2.5});  // the last one takes 7.5 s
+      train_clients(*policy, problem, {.learning_rate = kRate}, {1, 1, 2.5});  // the slow client takes 7.5 s
   const auto rounds = policy->rounds();
   ASSERT_EQ(rounds.size(), 4u);
-  // it is late for rounds 0 and 1 with one piece of work, and begins with round 1's weights at 7.5 s, too late for that
-  // too
+  // The slow client's first answer is late for rounds 0 and 1. At 7.5 s it begins with the weights of round 1 and is
+  // late again.
   for (size_t t = 0; t < 4; ++t) {
     EXPECT_EQ(rounds[t].answered, 2) << t;
     EXPECT_DOUBLE_EQ(rounds[t].seconds, 5.0 * double(t + 1));
@@ -255,7 +256,7 @@ TEST(Federated, StopsWithTheOpenRound) {
   const ToyProblem problem{.seed = 87};
   auto policy = federated({.rounds = {.clients = 3, .rounds = 50, .fraction = 0.7}});
   policy->on_round = [&](const RoundRecord& record, const ModelValues&) {
-    if (record.round == 3) policy->stop();  // the one that is ending
+    if (record.round == 3) policy->stop();  // the round that ends now
   };
   train_clients(*policy, problem, {.learning_rate = kRate}, {1, 2, 3});
   EXPECT_EQ(policy->rounds().size(), 4u);

@@ -1,4 +1,4 @@
-// Hogwild: shared weights without locks, by the paper's invariants and serial references.
+// Hogwild, shared weights without locks: the paper's invariants and serial references.
 #include "update/hogwild.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::vector<ToyResult> train_virtually(const ToyProblem& problem, const ToyOptio
   return train_toy(world, *policy, problem, options);
 }
 
-/// Of all samples of all replicas.
+/// The loss over all samples of all replicas.
 double objective(const ToyProblem& problem, int replicas, const Vector& w) {
   double sum = 0;
   for (int r = 0; r < replicas; ++r)
@@ -47,8 +47,8 @@ TEST(Hogwild, OneThreadIsSerialSgdBitForBit) {
   EXPECT_EQ(results[0].counts.bytes_sent, 0);
 }
 
-/// Serial: replicas read where their steps begin and add where they end, in the order of these moments, of equal ones
-/// that of the replicas.
+/// Serial reference: replicas read when their steps begin and add when they end, in the order of these times; at equal
+/// times in the order of the replicas.
 Vector reference(const ToyProblem& problem, const std::vector<double>& seconds, int64_t steps) {
   Vector w = problem.initial();
   std::vector<Vector> read(seconds.size(), w), changes(seconds.size(), Vector(w.size()));
@@ -92,7 +92,7 @@ TEST(Hogwild, ASlowReplicaDelaysNoOther) {
   EXPECT_DOUBLE_EQ(results[2].seconds, 10);
 }
 
-/// Replicas that do `change` to their own weights in every step; the shared ones at the end.
+/// Replicas apply `change` to their weights in every step. Returns the shared weights at the end.
 using Change = std::function<void(int replica, int64_t step, Vector& weights)>;
 Vector change_shared(HubWorld& world, int64_t elements, int64_t steps, at::ScalarType dtype, const Change& change) {
   auto policy = hogwild();
@@ -136,7 +136,7 @@ TEST(Hogwild, NoIncrementIsLost) {
 }
 
 TEST(Hogwild, AConvexProblemReachesTheSerialObjective) {
-  // more samples than unknowns: gradients are not zero at the optimum. Each step draws from all samples
+  // There are more samples than unknowns, so gradients are not zero at the optimum. Each step draws from all samples.
   const ToyProblem problem{.seed = 73, .dims = 8, .samples = {30}};
   constexpr int64_t kSteps = 600, kBatch = 10;
   const auto step_on = [&](int replica, int64_t step, Vector& w) {
@@ -157,7 +157,7 @@ TEST(Hogwild, AConvexProblemReachesTheSerialObjective) {
 
 TEST(Hogwild, DisjointSupportsAreSerialBitForBit) {
   constexpr int64_t kSteps = 300, kElements = 12;
-  // element d belongs to replica d % replicas; any replica makes the same steps on it
+  // Element d belongs to replica d % replicas; every replica would make the same steps on it.
   const auto run = [&](int replicas) {
     ThreadWorld world(replicas);
     return change_shared(world, kElements, kSteps, at::kFloat, [&](int replica, int64_t step, Vector& w) {
@@ -172,7 +172,7 @@ TEST(Hogwild, DisjointSupportsAreSerialBitForBit) {
   for (const int replicas : {2, 3, 4}) EXPECT_EQ(run(replicas), serial) << replicas;
 }
 
-/// A table of `rows` rows of 3 in the second of two buckets, elements before and behind it.
+/// A table of kRows rows in the second of two buckets, with elements before and behind it.
 constexpr int64_t kRows = 7, kWidth = 3, kBefore = 2, kBehind = 1;
 ReplicaState state_with_table(double value) {
   ReplicaState state;
@@ -194,7 +194,7 @@ TEST(Hogwild, OfATableOnlyTheRowsOfTheStepAreReadAndWritten) {
     const std::vector<std::vector<int64_t>> touched{{2, 5}, {5}, {}, {0, 6, 3}};
     std::vector<double> expected(kRows, 1);
     for (size_t k = 0; k < touched.size(); ++k) {
-      // what is not read stays as it is, and what is not written reaches no replica
+      // Values that are not read keep this number; values that are not written reach no replica.
       for (at::Tensor& w : state.weights) w.fill_(-50);
       const StepFacts facts{.step = int64_t(k), .samples = 1, .rows = {touched[k]}};
       replica->before_step(facts, state);
@@ -204,7 +204,7 @@ TEST(Hogwild, OfATableOnlyTheRowsOfTheStepAreReadAndWritten) {
         for (int64_t j = 0; j < kWidth; ++j)
           EXPECT_EQ(table[row][j].item<float>(), rows.contains(row) ? float(expected[size_t(row)]) : -50.0f)
               << k << " " << row;
-      EXPECT_EQ(state.weights[1][0].item<float>(), float(1 + k));  // what is no table is read whole
+      EXPECT_EQ(state.weights[1][0].item<float>(), float(1 + k));  // elements outside the table are all read
       for (at::Tensor& w : state.weights) w.add_(1);
       replica->after_step(facts, state);
       for (int64_t row : rows) expected[size_t(row)] += 1;
@@ -221,7 +221,7 @@ TEST(Hogwild, OfATableOnlyTheRowsOfTheStepAreReadAndWritten) {
 }
 
 TEST(LockFree, TakesBitsThatNoOtherReplicaHasWritten) {
-  // 1e8 + (1 - 1e8) is not 1 in float
+  // 1e8 + (1 - 1e8) is not 1 in float.
   const std::vector<float> first{1e8f, 1e8f, -0.0f, 0.0f, 3.0f};
   LockFree<float> shared(first.data(), 5);
   std::vector<float> before(5), mine(5), now(5);
@@ -237,14 +237,14 @@ TEST(LockFree, TakesBitsThatNoOtherReplicaHasWritten) {
   EXPECT_FALSE(std::signbit(now[2]));
   EXPECT_EQ(now[3], 0.0f);
   EXPECT_TRUE(std::isnan(now[4]));
-  // a step on what is no number ends too
+  // A step on a NaN ends too.
   const float one = 1, two = 2;
   shared.add(4, 1, &two, &one);
   shared.read(4, 1, now.data(), now.data());
   EXPECT_TRUE(std::isnan(now[0]));
 }
 
-/// Threads on stretches that begin and end within a word that another thread also writes.
+/// Threads work on stretches that begin or end within a word that another thread also writes.
 TEST(LockFree, NothingIsLostWhereStretchesShareAWord) {
   constexpr int64_t kElements = 11, kAdditions = 20000;
   const auto additions_lost = []<class T>(T) {
@@ -278,7 +278,7 @@ TEST(Hogwild, RunningStatisticsAreAMixture) {
         {at::full({2}, double(replica), at::kDouble), at::full({2}, 1.0, at::kDouble)}};
   };
   const auto results = train_virtually({}, {.steps = {1}, .learning_rate = kRate, .statistics = of_replica}, {1, 2});
-  // begins with replica 0's: 0 and 1; takes in half of 0, 1 and of 1, 1
+  // It begins with replica 0's mean 0 and variance 1, and takes in half of replica 1's, 1 and 1.
   for (const ToyResult& result : results) {
     EXPECT_DOUBLE_EQ(result.statistics[0].mean[0].item<double>(), 0.5);
     EXPECT_DOUBLE_EQ(result.statistics[0].variance[0].item<double>(), 1.25);

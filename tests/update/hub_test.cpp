@@ -1,5 +1,5 @@
-// Hubs: what collectives and visits compute and count, on threads, on the virtual clock and over TCP, and what they
-// take on the virtual clock.
+// Hubs: results and counts of collectives and visits, on threads, on the modelled clock and over TCP; their times on
+// the modelled clock.
 #include "update/hub/hub_world.h"
 
 #include <ATen/ATen.h>
@@ -35,7 +35,7 @@ std::unique_ptr<HubWorld> make_world(Kind kind, int replicas, ShardServer* serve
   return std::make_unique<ThreadWorld>(replicas, server);
 }
 
-/// Bytes that a replica sends to have so many doubles added up: by a ring, or up to the server.
+/// Bytes that a replica sends to sum this many doubles: over a ring, or to the server.
 int64_t sum_bytes(Kind kind, int64_t elements, int replicas, int replica) {
   return kind == Kind::remote ? elements * 8 : all_reduce_bytes(elements, 8, replicas, replica);
 }
@@ -48,7 +48,6 @@ at::Tensor tensor_of(uint64_t seed, int replica, int64_t elements, at::ScalarTyp
   return values.to(dtype);
 }
 
-/// All kinds of world.
 std::string name_of_kind(const ::testing::TestParamInfo<Kind>& info) {
   constexpr const char* kNames[] = {"threads", "virtual", "remote", "ranks", "gloo"};
   return kNames[int(info.param)];
@@ -108,18 +107,18 @@ TEST_P(Hubs, ExchangesRunBesideOtherWork) {
     at::Tensor mine = tensor_of(5, hub.replica(), 4);
     auto mean = hub.begin_average({mine});
     auto all = hub.begin_gather(at::full({2}, double(hub.replica()), at::kDouble));
-    mine.zero_();  // was taken before
+    mine.zero_();  // the exchange has its own copy
     const std::vector<at::Tensor> gathered = all->wait(), means = mean->wait();
     for (int r = 0; r < 3; ++r) EXPECT_EQ(gathered[size_t(r)][1].item<double>(), r);
     for (int64_t i = 0; i < 4; ++i)
       EXPECT_NEAR(means[0][i].item<double>(), (value_of(5, 0, i) + value_of(5, 1, i) + value_of(5, 2, i)) / 3, 1e-14);
-    // a star sends its tensor once, and gets all of them
+    // Over a star a replica sends its tensor once and gets all tensors.
     EXPECT_EQ(hub.counts().bytes_sent,
               sum_bytes(GetParam(), 4, 3, hub.replica()) + (GetParam() == Kind::remote ? 16 : 2 * 16));
   });
 }
 
-/// Adds what it is given, without a lock of its own; operation 1 waits until all replicas have added.
+/// Adds the values of visits, without its own lock; operation 1 waits until all replicas have added.
 class Adder final : public ShardServer {
  public:
   Adder(int shards, int waits_for) : sums_(size_t(shards)), visits_(size_t(shards)), waits_for_(waits_for) {}
@@ -174,7 +173,8 @@ TEST_P(Hubs, AReplicaThatFailsEndsAllWithItsReason) {
       }
     };
     expect_error(Blame::run, {"the cable", "was cut"}, [&] { run_replicas(*world, body); });
-    // on the virtual clock replica 2 has not even had a turn, a remote one may not have come yet: it fails on entering
+    // On the modelled clock replica 2 has not begun yet. A remote replica may not have joined yet and then fails when
+    // it joins.
     if (GetParam() == Kind::threads || GetParam() == Kind::ranks || GetParam() == Kind::gloo) {
       EXPECT_EQ(ended, 2);
     } else if (GetParam() == Kind::modelled) {
@@ -199,10 +199,10 @@ TEST_P(Hubs, UnmeteredExchangesCountNothing) {
   });
 }
 
-// -- the virtual clock
+// -- the modelled clock
 
 TEST(VirtualHub, CollectivesTakeTheirLinks) {
-  // 1 MB/s, 0.1 s; replica 2 takes 5 s a step, the others 1 s
+  // Links of 1 MB/s and 0.1 s. A step takes 5 s on replica 2 and 1 s on the others.
   const FixedTimes times({1, 1, 5, 1});
   VirtualWorld world(4, times, {.replicas = {{.bandwidth = 1e6, .latency = 0.1}}});
   run_replicas(world, [&](Hub& hub) {
@@ -210,7 +210,7 @@ TEST(VirtualHub, CollectivesTakeTheirLinks) {
     hub.begin_step();
     hub.end_step();
     hub.average(tensors);
-    // 2 * 3/4 * 4 MB at 1 MB/s, 2 log2(4) rounds
+    // 2 * 3/4 * 4 MB at 1 MB/s, 2 log2(4) rounds.
     EXPECT_DOUBLE_EQ(hub.now(), 5 + 6 + 4 * 0.1);
     EXPECT_DOUBLE_EQ(hub.counts().idle_seconds, hub.replica() == 2 ? 0 : 4);
     EXPECT_DOUBLE_EQ(hub.counts().exchange_seconds, 6.4);
@@ -244,7 +244,7 @@ TEST(VirtualHub, WaitingForOthersInAStartedExchangeIsIdle) {
   run_replicas(world, [&](Hub& hub) {
     hub.begin_step();
     hub.end_step();
-    hub.begin_average({at::ones({625000}, at::kFloat)})->wait();  // 2.5 s from when both are there
+    hub.begin_average({at::ones({625000}, at::kFloat)})->wait();  // takes 2.5 s after both have started it
     EXPECT_DOUBLE_EQ(hub.now(), 6.5);
     EXPECT_DOUBLE_EQ(hub.counts().idle_seconds, hub.replica() == 0 ? 3 : 0);
     EXPECT_DOUBLE_EQ(hub.counts().exchange_seconds, 2.5);
@@ -275,13 +275,14 @@ TEST(VirtualHub, SlowVisitorsHoldAFastServerForTheirShareOnly) {
     hub.visit(0, {.operation = 0, .tensors = {at::ones({1}, at::kDouble), at::ones({124999}, at::kDouble)}});  // 1 MB
     back[size_t(hub.replica())] = hub.now();
   });
-  // 1 s over each one's own link, of the server's 0.25 s each: four have ended by then, the others queue
+  // Each visit takes 1 s on the replica's link and 0.25 s of the server: four have ended at 1 s, the others wait in
+  // turn.
   EXPECT_EQ(back, (std::vector<double>{1, 1, 1, 1, 1.25, 1.5}));
 }
 
 TEST(VirtualHub, VisitorsShareTheServersConnection) {
   Adder adder(2, 0);
-  // every replica's own link is twice as fast as the server's; both shards are on one machine
+  // Each replica's link is twice as fast as the server's; both shards are on one machine.
   const VirtualLinks links{.replicas = {{.bandwidth = 2e6, .latency = 0.25}},
                            .server = {.bandwidth = 1e6, .latency = 0.5}};
   VirtualWorld world(3, kOneSecond, links, &adder);
@@ -291,7 +292,7 @@ TEST(VirtualHub, VisitorsShareTheServersConnection) {
               {.operation = 0, .tensors = {at::ones({1}, at::kDouble), at::ones({124999}, at::kDouble)}});  // 1 MB
     back[size_t(hub.replica())] = hub.now();
   });
-  // 1 MB up takes the server 1 s each, one after the other; 0.5 s there, nothing back but 0.5 s
+  // Each 1 MB takes 1 s of the server's link, one after the other. The latency is 0.5 s there and 0.5 s back.
   EXPECT_DOUBLE_EQ(back[0], 2);
   EXPECT_DOUBLE_EQ(back[1], 3);
   EXPECT_DOUBLE_EQ(back[2], 4);
@@ -305,7 +306,7 @@ TEST(VirtualHub, TurnsGoByTimeAndNumber) {
     for (int k = 0; k < 6; ++k) {
       hub.begin_step();
       hub.end_step();
-      order.emplace_back(hub.now(), hub.replica());  // no lock: one runs at a time
+      order.emplace_back(hub.now(), hub.replica());  // needs no lock: only one replica runs at a time
     }
   });
   EXPECT_EQ(order.size(), 18u);

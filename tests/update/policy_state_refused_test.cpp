@@ -1,4 +1,4 @@
-// Saved states of policies that do not fit the run, and runs of which only the server or only replicas are resumed.
+// Saved states of policies that do not fit the run, and runs in which only the server or only replicas are resumed.
 #include <gtest/gtest.h>
 
 #include "../base/expect_error.h"
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMoreThanEnough = 100000;  // steps: clients stop when there are no more rounds
+constexpr int64_t kMoreThanEnough = 100000;  // steps; clients stop when there are no more rounds
 
 const ToyRun kElastic{.make = with_replicas(easgd, EasgdOptions{.period = 2, .shards = 2})};
 
@@ -88,7 +88,7 @@ TEST(PolicyStates, TextsAndTensorsOfAnotherKindAreRefused) {
   expect_error(Blame::user, {"policy.json", "cannot be read"}, [&] { policy_state_from(parts, "policy.json"); });
 }
 
-// -- beside a server that goes on
+// -- with a server that continues
 
 TEST(PolicyStates, WithoutTheServersThoseOfReplicasAreRefused) {
   const ToyCheckpoint checkpoint = checkpoint_of(kElastic);
@@ -111,7 +111,7 @@ TEST(PolicyStates, ReplicasWithoutAnyBeginWithTheServersWeights) {
     ReplicaState state = copy_of(checkpoint.replicas[size_t(hub.replica())]);
     for (at::Tensor& w : state.weights) w.zero_();
     auto replica = policy->for_replica(hub);
-    if (hub.replica() == 1) {  // the only one that has kept its part
+    if (hub.replica() == 1) {  // only this replica has kept its part
       replica->resume(checkpoint.parts[1], state);
       EXPECT_EQ(to_vector(state.weights), Vector(11)) << "the caller's";
       return;
@@ -132,7 +132,7 @@ TEST(PolicyStates, AClientWithoutAnyBeginsItsRoundAgain) {
   auto second = federated(options);
   second->resume(checkpoint.policy, 0);
   const Vector all_over =
-      run.train(*second, {}).results[0].weights;  // from step 0, with the server's weights, which are the first ones
+      run.train(*second, {}).results[0].weights;  // from step 0 with the server's weights, the initial ones
   auto third = federated(options);
   EXPECT_EQ(all_over, run.train(*third, {}).results[0].weights);
 }

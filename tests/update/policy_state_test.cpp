@@ -21,7 +21,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMoreThanEnough = 100000;  // steps: clients stop when there are no more rounds
+constexpr int64_t kMoreThanEnough = 100000;  // steps; clients stop when there are no more rounds
 const Length kEachEpoch{1, Length::Unit::epochs};
 
 // -- through bytes
@@ -32,7 +32,7 @@ struct RawTensor {
   at::ScalarType dtype;
 };
 
-/// As a file would hold it.
+/// Converts the state to a file's content and back.
 PolicyState through_bytes(const PolicyState& state) {
   const PolicyStateParts parts = parts_of(state);
   std::vector<RawTensor> file;
@@ -80,8 +80,8 @@ int64_t staleness_counted(const std::vector<ToyResult>& results, size_t at) {
   return counted;
 }
 
-/// Stops each replica after `stop_after(replica)` steps and goes on in another world. The undisturbed run's replicas
-/// stop there too, because what exchanges wait for may depend on the common stop.
+/// Stops each replica after `stop_after(replica)` steps and resumes in another world. The replicas of the undisturbed
+/// run stop at the same steps and continue, because exchanges may depend on a common stop.
 void expect_resumes(const ToyRun& run, const std::function<int64_t(int replica)>& stop_after, const std::string& what) {
   const auto stops = [&](int replica, int64_t step) { return step == stop_after(replica); };
   auto policy = run.make(run.replicas());
@@ -100,7 +100,8 @@ void expect_resumes(const ToyRun& run, const std::function<int64_t(int replica)>
         << what << ": staleness " << s;
 }
 
-/// After equally many steps of all replicas; where replicas do not wait, also after different numbers of steps.
+/// Stops all replicas after the same number of steps and, if replicas do not wait for each other, also after different
+/// numbers.
 void expect_resumes_anywhere(const ToyRun& run, const std::string& what, int64_t first = 1) {
   const bool together = run.make(run.replicas())->stops() != UpdatePolicy::Stops::anywhere;
   for (int64_t k = first; k < run.steps.back(); ++k) {
@@ -115,7 +116,7 @@ void expect_resumes_anywhere(const ToyRun& run, const std::string& what, int64_t
   }
 }
 
-/// On the modelled clock with three replicas, on threads with as many or, where the order of arrival matters, with one.
+/// On the modelled clock with three replicas; on threads with three or, if the order of arrival matters, with one.
 void expect_resumes_everywhere(ToyRun run, const std::string& what, bool arrival_matters, int64_t first = 1) {
   expect_resumes_anywhere(run, what + ", modelled clock", first);
   run.threads = true;
@@ -140,7 +141,7 @@ TEST(PolicyStates, LocalSgd) {
 }
 
 TEST(PolicyStates, LocalSgdByEpochsAtTheEndsOfEpochs) {
-  // 3, 2 and 3 steps an epoch; stopped after each replica's second of four epochs
+  // 3, 2 and 3 steps per epoch; each replica stops after the second of four epochs.
   const ToyRun run{.make = with(local_sgd, LocalSgdOptions{.every = kEachEpoch, .weight_by_samples = true}),
                    .steps = {12, 8, 12}};
   expect_resumes(
@@ -170,11 +171,11 @@ TEST(PolicyStates, Partial) {
 }
 
 TEST(PolicyStates, PartialWithARoundThatIsOpen) {
-  // replicas 0 and 1 stop after a step; 2 has come to the second round and waits for one of them
+  // Replicas 0 and 1 stop after a step; replica 2 is in the second round and waits for one of them.
   ToyRun run{.make = with_replicas(partial_average, PartialOptions{.every = steps(1), .quorum = 2}),
              .seconds = {1, 1, 1.5},
              .links = {}};
-  run.has_statistics = false;  // they would change between the end of the step and that of the round
+  run.has_statistics = false;  // they would change between the ends of step and round
   const auto stops = [](int replica, int64_t step) { return replica < 2 && step == 1; };
   auto policy = run.make(3), first = run.make(3), second = run.make(3);
   const ToyRun::Outcome undisturbed = run.train(*policy, {.stops = stops, .stop_together = {0, 1}});
@@ -225,14 +226,14 @@ TEST(PolicyStates, ReplicasThatAreThroughHaveSettled) {
 
 // -- federated
 
-/// Stopped at the end of each round.
+/// Stops at the end of each round.
 void expect_resumes_after_rounds(const FederatedOptions& options, bool threads, const std::string& what) {
   ToyRun run{.make = with(federated, options),
              .steps = {kMoreThanEnough},
              .momentum = 0.5,
              .dtype = at::kFloat,
              .threads = threads};
-  run.has_statistics = !threads;  // those of clients are mixed in the order in which they come
+  run.has_statistics = !threads;  // clients' statistics are mixed in the order of arrival
   auto policy = federated(options);
   const ToyRun::Outcome undisturbed = run.train(*policy, {});
   for (int64_t stop_at = 0; stop_at + 1 < options.rounds.rounds; ++stop_at) {
@@ -275,7 +276,7 @@ TEST(PolicyStates, Federated) {
 }
 
 TEST(PolicyStates, AClientContinuesInTheMiddleOfARound) {
-  // client 1 has its second step of the round's three to make; no other client is selected
+  // The client stops before any step, also in the middle of a round of three steps.
   const FederatedOptions options{.rounds = {.clients = 1, .rounds = 3}, .local = steps(3), .proximal = 0.5};
   ToyRun run{.make = with(federated, options), .seconds = {1}, .steps = {kMoreThanEnough}, .momentum = 0.5};
   for (int64_t k = 1; k < 9; ++k) {

@@ -1,5 +1,5 @@
-// Replicas on ranks of a Communicator: the same results and counts as on threads, whichever the backend, and an end for
-// all when one fails.
+// Replicas on ranks of a Communicator: the same results and counts as with threads, over any backend; if one fails, all
+// end.
 #include "update/hub/rank_world.h"
 
 #include <fmt/format.h>
@@ -29,14 +29,14 @@ namespace {
 using test_support::Backend;
 using Make = std::function<std::unique_ptr<UpdatePolicy>()>;
 
-constexpr double kSoon = 5;  // seconds: that an abort may take to reach all, on a machine that does other things too
+constexpr double kSoon = 5;  // seconds: limit for an abort to reach all on a busy machine
 const Length kEachStep{1, Length::Unit::steps};
 
 class RankWorldOver : public ::testing::TestWithParam<Backend> {};
 INSTANTIATE_TEST_SUITE_P(Backends, RankWorldOver, ::testing::Values(Backend::local, Backend::gloo),
                          [](const auto& info) { return test_support::name_of(info.param); });
 
-/// Also what was counted, but for seconds.
+/// Expects the same weights, moments and counts as with threads, but not the same seconds.
 void expect_thread_bits(Backend backend, const Make& make, const ToyOptions& options) {
   const ToyProblem problem{.seed = 41, .samples = {12, 12, 12}};
   auto on_threads = make(), on_ranks = make();
@@ -103,7 +103,7 @@ TEST_P(RankWorldOver, EveryServerPolicyGivesOneResultWithTheCountsOfThreads) {
   }
 }
 
-/// Puts off every request of operation 1.
+/// A server that never answers operation 1.
 class Never final : public ShardServer {
  public:
   int shards() const override { return 1; }
@@ -166,7 +166,7 @@ TEST(RankWorld, OneThatEndsBeforeItsWorkIsDoneEndsTheOthers) {
 
 TEST(RankWorld, InVirtualTimeUnmeteredExchangesTakeNoTime) {
   test_support::run_ranks_in_virtual_time(3, [](Communicator& leaders) {
-    const auto policy = easgd({.period = 2}, 3);  // only rank 0's has the centre
+    const auto policy = easgd({.period = 2}, 3);  // only rank 0 has the centre
     const ToyProblem problem{.seed = 43};
     RankWorld world(leaders, policy->server());
     ToyResult result;
@@ -189,7 +189,7 @@ TEST(RankWorld, InVirtualTimeUnmeteredExchangesTakeNoTime) {
     });
     EXPECT_EQ(result.steps, 4);
     for (int replica = 0; leaders.rank() == 0 && replica < 3; ++replica)
-      EXPECT_EQ(world.counts(replica).visits, 3);  // two pulls and the fetch
+      EXPECT_EQ(world.counts(replica).visits, 3);  // two pulls and the last fetch
   });
 }
 

@@ -1,4 +1,4 @@
-// Replicas on ranks of one Communicator each, all in this process on threads of their own: for tests.
+// Replicas that are ranks of a Communicator, for tests: all in this process, one thread per replica.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace trireme {
 
 class RankWorlds final : public HubWorld {
  public:
-  /// Over local or gloo.
+  /// `backend`: local or gloo.
   RankWorlds(test_support::Backend backend, int replicas, ShardServer* server = nullptr)
       : local_(replicas), ends_(size_t(replicas)) {
     at_once([&](size_t r) {
@@ -34,7 +34,8 @@ class RankWorlds final : public HubWorld {
   }
   int replicas() const override { return int(ends_.size()); }
   Hub& hub(int replica) override { return ends_.at(size_t(replica)).world->hub(replica); }
-  void abort(const std::string& reason) override { ends_.back().world->abort(reason); }  // any rank's reaches all
+  /// An abort of any rank reaches all.
+  void abort(const std::string& reason) override { ends_.back().world->abort(reason); }
   HubCounts counts(int replica) override { return ends_.front().world->counts(replica); }
 
  private:

@@ -1,5 +1,4 @@
-// Replicas that are processes: messages, the token, lost clients. Here they are threads
-// that communicate over TCP.
+// Replicas as clients of a server: messages, the token, lost clients. Here they are threads that communicate over TCP.
 #include "update/remote/remote_server.h"
 
 #include <ATen/ATen.h>
@@ -79,7 +78,7 @@ TEST(RemoteMessage, AnyBytesAreAMessageOrRefused) {
   int refused = 0;
   for (uint64_t k = 0; k < 4000; ++k) {
     std::string bytes = whole;
-    for (uint64_t i = 0; i < 1 + k % 4; ++i) {  // mostly in the heads, where lengths are
+    for (uint64_t i = 0; i < 1 + k % 4; ++i) {  // mostly in the heads, which contain lengths
       const size_t at = size_t(draw.uniform(2 * i, k) * double(k % 2 ? bytes.size() : 80));
       bytes[at] = char(draw.uniform(2 * i + 1, k) * 256);
     }
@@ -132,7 +131,7 @@ struct Told {
   }
 };
 
-/// Joins, begins, and is gone without a word at the end of its life.
+/// A client that joins and begins; its destructor leaves without a message.
 struct LostSoon {
   explicit LostSoon(RemoteClientOptions options)
       : client(std::make_unique<RemoteClient>(std::move(options))), hub(&client->hub(client->number())) {}
@@ -198,7 +197,7 @@ TEST(RemoteServer, CountsTheBytesOfALostClient) {
   const auto average = [](Hub& hub) {
     std::vector<at::Tensor> tensors = {at::ones({2}, at::kDouble)};
     hub.average(tensors);
-    EXPECT_EQ(hub.total(1), 2);  // a number is no tensor
+    EXPECT_EQ(hub.total(1), 2);  // a single number counts no bytes of tensors
     const Hub::Unmetered unmetered(hub);
     hub.average(tensors);
   };
@@ -249,7 +248,7 @@ TEST(RemoteServer, AnAbortReachesAllAtOnce) {
   server->abort("stopped by the user");
   const double began = steady_seconds();
   expect_error(Blame::run, {"stopped by the user"}, [&] { a.hub->barrier(); });
-  // a client that computes gets the error at its next step
+  // A client that computes gets the error in its next step.
   expect_error(Blame::run, {"stopped by the user"}, [&] {
     while (steady_seconds() - began < 2) b.hub->begin_step();
   });
@@ -261,7 +260,7 @@ TEST(RemoteClient, SaysThatTheServerIsGone) {
   auto server = std::make_unique<RunningServer>(1, nullptr, test_server_options());
   LostSoon client(test_client_options(**server));
   client.hub->enter();
-  client.hub->barrier();  // alone: sends no message
+  client.hub->barrier();  // with one client it sends no message
   server.reset();
   EXPECT_THROW(
       {
@@ -277,7 +276,7 @@ TEST(RemoteClient, SaysThatTheServerIsGone) {
 
 // -- policies
 
-/// Where the order of arrival makes no difference, TCP makes none.
+/// Expects the same bits over TCP as with threads, for policies that do not depend on the order of arrival.
 void expect_thread_bits(const std::function<std::unique_ptr<UpdatePolicy>()>& make, const ToyOptions& options) {
   const ToyProblem problem{.seed = 41, .samples = {12, 12, 12}};
   auto on_threads = make(), remote = make();
@@ -327,7 +326,7 @@ TEST(RemoteFederated, ARoundContinuesWithoutALostClientWhichReturns) {
       ReplicaState state = toy_state(problem.initial());
       auto replica = policy->for_replica(hub);
       replica->begin(state);
-      replica->before_step({}, state);  // selected, and then gone
+      replica->before_step({}, state);  // the client is selected, then it is lost
       return ToyResult{};
     }
     EXPECT_EQ(hub.first_step(), number == 1 ? 2 : 0);
@@ -380,7 +379,7 @@ TEST(RemoteFederated, BeginsWithEnoughClientsAndAdmitsLaterOnes) {
     clients[size_t(number)] = std::make_unique<RemoteClient>(test_client_options(*server, number));
   };
   join(2);
-  join(1);  // the lower number, whose weights the server's become, is the second to come
+  join(1);  // joins second; has the lowest number, so the server takes its weights
   std::thread first([&] { live(1); }), second([&] { live(2); });
   while (rounds < 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   join(0);

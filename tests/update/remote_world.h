@@ -1,4 +1,4 @@
-// Replicas that communicate with a server over TCP, all in this process, each on a thread of its own: for tests.
+// Replicas that communicate with a server over TCP, for tests: all in this process, one thread per replica.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ inline RemoteClientOptions test_client_options(const RemoteServer& server, int w
       .server = server.endpoint(), .token = kTestToken, .wanted = wanted, .about = "", .largest_message = kTestMessage};
 }
 
-/// The server, at work on a thread of its own until its clients have left or this ends.
+/// Runs the server on its own thread until its clients have left or this object is destroyed.
 class RunningServer {
  public:
   RunningServer(int clients, ShardServer* server, RemoteServerOptions options)
@@ -47,7 +47,7 @@ class RunningServer {
   }
   RemoteServer& operator*() { return server_; }
   RemoteServer* operator->() { return &server_; }
-  /// Waits for its end; what it failed with, or "".
+  /// Waits for the server's end; returns its error, "" if it succeeded.
   std::string join() {
     if (thread_.joinable()) thread_.join();
     return failure_;

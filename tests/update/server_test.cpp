@@ -1,4 +1,4 @@
-// Policies around a parameter server: downpour, partial and shat, by their invariants and serial references.
+// Policies with a parameter server, downpour, partial and shat: invariants and serial references.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ TEST(Downpour, OneReplicaThatFetchesAndPushesEachStepIsSerialSgd) {
   }
 }
 
-/// Serial: replicas act in the order of the times at which they begin (fetch, compute) and end (push) their steps.
+/// Serial reference: replicas act in the order of the times at which their steps begin (fetch, compute) and end (push).
 struct DownpourReference {
   ToyProblem problem;
   std::vector<double> seconds;
@@ -47,7 +47,7 @@ struct DownpourReference {
         g = 0;
       }
     };
-    // a replica's step begins, with the fetch, when its last one has ended with its push
+    // A replica's step begins with its fetch when its last step has ended with its push.
     for (const ToyEvent& e : toy_events(seconds, steps)) {
       const auto r = size_t(e.replica);
       if (e.step > 0 && (e.step - 1) % options.push_every == 0) push(e.replica, e.step - 1);
@@ -58,7 +58,7 @@ struct DownpourReference {
         local[r][d] -= rate(e.step) * g[d];
       }
     }
-    // the last pushes, by the time at which the steps end
+    // The last pushes, in the order of the times at which the steps end.
     std::vector<std::pair<double, int>> ends;
     for (int r = 0; r < int(seconds.size()); ++r) ends.emplace_back(double(steps) * seconds[size_t(r)], r);
     std::sort(ends.begin(), ends.end());
@@ -72,7 +72,8 @@ TEST(Downpour, FollowsTheReferenceShardedOrNot) {
   for (const bool adagrad : {false, true})
     for (const auto& [fetch, push] : {std::pair(1, 1), std::pair(1, 3), std::pair(4, 2), std::pair(5, 5)})
       for (const int shards : {1, 3}) {
-        // all end at different times, the slowest last: no replica's last push comes between two steps of another
+        // All steps end at different times, and the slowest replica ends last: no last push comes between two steps of
+        // another replica.
         const DownpourOptions options{.shards = shards, .fetch_every = fetch, .push_every = push, .adagrad = adagrad};
         const DownpourReference reference{problem, {1, 1.01, 1.02}, options};
         auto policy = downpour(options, 3);
@@ -119,8 +120,8 @@ TEST(Downpour, StalenessOfEqualReplicasIsAllTheOthers) {
   const ToyProblem problem;
   auto policy = downpour({}, 4);
   const auto results = train_with_times(*policy, problem, {.steps = {10}, .learning_rate = kRate}, {1, 1, 1, 1});
-  // pushes and fetches come in the order of the replicas: those below have pushed since the fetch, those above between
-  // it and the next
+  // Pushes and fetches come in the order of the replicas: replicas below have pushed since the fetch, those above push
+  // between it and the next one.
   for (int r = 0; r < 4; ++r) {
     const auto& staleness = results[size_t(r)].counts.staleness;
     EXPECT_EQ(staleness.size(), 4u);
@@ -175,7 +176,7 @@ TEST(Partial, WithAllReplicasIsTheMeanOfEachRound) {
 }
 
 TEST(Partial, AQuorumDoesNotWaitForTheRest) {
-  const ToyProblem problem;  // 3 steps an epoch
+  const ToyProblem problem;  // 3 steps per epoch
   auto policy = partial_average({.quorum = 2}, 3);
   const auto results = train_with_times(*policy, problem, {.steps = {12, 12, 3}, .learning_rate = kRate}, {1, 1, 4});
   EXPECT_DOUBLE_EQ(results[0].seconds, 12);
@@ -212,7 +213,7 @@ TEST(Shat, EqualSpeedsHaveTheFactorsOfEasgd) {
             1e-13);
 }
 
-/// Mean distance of the replicas' weights from the server's over their steps, with one replica five times slower.
+/// Mean distance of the replicas' weights from the server's over their steps; one replica is five times slower.
 double spread(UpdatePolicy& policy, uint64_t seed) {
   const ToyProblem problem{.seed = seed, .samples = {20}};
   double sum = 0;
@@ -230,8 +231,7 @@ double spread(UpdatePolicy& policy, uint64_t seed) {
 }
 
 TEST(Shat, ReplicasDifferLessThanUnderThePlainAsynchronousServerAndEasgd) {
-  constexpr int64_t kApart =
-      4;  // steps between two exchanges; with one after each step the plain server's replicas are nearer
+  constexpr int64_t kApart = 4;  // steps between exchanges; with fewer the plain server's replicas are nearer
   for (const uint64_t seed : {63, 64, 65}) {
     auto plain = downpour({.fetch_every = kApart, .push_every = kApart}, 4);
     auto elastic = easgd({.period = kApart}, 4);

@@ -1,4 +1,4 @@
-// A small problem that replicas train on, and what they do with it step by step, for tests of update policies.
+// A small problem for tests of update policies, and the training of replicas on it, step by step.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -25,12 +25,13 @@ constexpr double kRate = 0.05;  ///< learning rate of most tests
 
 inline Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
 
-/// Least squares with samples of each replica's own: loss of sample (a, b) is (a w - b)^2 / 2. All drawn from the seed.
+/// Least squares; each replica has its own samples. The loss of sample (a, b) is (a w - b)^2 / 2. All numbers are drawn
+/// from the seed.
 struct ToyProblem {
   uint64_t seed = 1;
   int64_t dims = 11;
-  std::vector<int64_t> samples = {12};  ///< by replica; the last one stands for all that follow
-  int64_t batch = 4;                    ///< the last of an epoch may be short
+  std::vector<int64_t> samples = {12};  ///< by replica; the last one holds for all following replicas
+  int64_t batch = 4;                    ///< the last batch of an epoch may be smaller
 
   int64_t samples_of(int replica) const { return samples[std::min(size_t(replica), samples.size() - 1)]; }
   int64_t steps_per_epoch(int replica) const { return (samples_of(replica) + batch - 1) / batch; }
@@ -48,7 +49,7 @@ struct ToyProblem {
   Philox draw_of(int replica, int64_t sample) const {
     return Philox(random_key(seed, "sample " + std::to_string(replica) + " " + std::to_string(sample)));
   }
-  /// a w - b of one sample.
+  /// The error a w - b of one sample.
   double error(int replica, int64_t sample, const Vector& w) const {
     const Philox draw = draw_of(replica, sample);
     double error = -draw.normal(0, 1);
@@ -63,7 +64,7 @@ struct ToyProblem {
     for (size_t d = 0; d < w.size(); ++d) sum[d] += draw.normal(d) * error;
   }
 
-  /// Mean over the batch of that step.
+  /// The mean gradient over the batch of this step.
   Vector gradient(int replica, int64_t step, const Vector& w) const {
     Vector sum(w.size());
     const int64_t n = samples_in(replica, step);
@@ -103,27 +104,27 @@ inline ReplicaState toy_state(const Vector& weights, at::ScalarType dtype = at::
   return state;
 }
 
-/// Where a run was stopped.
+/// The state of a stopped run.
 struct ToyCheckpoint {
   PolicyState policy;
   std::vector<PolicyState> parts;      ///< by replica
   std::vector<ReplicaState> replicas;  ///< copies
-  std::vector<int64_t> steps;          ///< that each has made
+  std::vector<int64_t> steps;          ///< made by each replica
 };
 
 struct ToyOptions {
-  std::vector<int64_t> steps = {12};  ///< by replica; the last one stands for all that follow
+  std::vector<int64_t> steps = {12};  ///< by replica; the last one holds for all following replicas
   double learning_rate = 0.05;
   std::function<double(int64_t step)> schedule = {};  ///< in place of learning_rate
   double momentum = 0;
   at::ScalarType dtype = at::kDouble;
-  /// Batch norm's statistics as a replica's steps leave them: set before the run, by replica.
+  /// Batch norm's statistics of each replica, set before the run.
   std::function<std::vector<RunningStatistics>(int replica)> statistics = {};
-  /// Called on the replica's thread after the policy's after_step, or its finish (step = steps made).
+  /// Called on the replica's thread after the policy's after_step, and after its finish (then step = number of steps).
   std::function<void(int replica, int64_t step, ReplicaState& state, ReplicaPolicy& policy, Hub& hub)> watch = {};
 
-  /// True if the replica stops before that step. `checkpoint` receives the states of all replicas; null: they exchange
-  /// nothing, wait for each other and continue.
+  /// True if the replica stops before this step. `checkpoint` receives the states of all replicas. If it is null they
+  /// only wait for each other and continue.
   std::function<bool(int replica, int64_t step)> stops = {};
   ToyCheckpoint* checkpoint = nullptr;
   std::vector<int> stop_together = {};  ///< replicas that wait for each other; empty: all
@@ -132,11 +133,11 @@ struct ToyOptions {
 
 struct ToyResult {
   Vector weights;
-  Vector gradients;  ///< sum of all that were computed
+  Vector gradients;  ///< sum of all computed gradients
   std::vector<Vector> moments;
   std::vector<RunningStatistics> statistics;
   HubCounts counts;
-  double seconds = 0;  ///< when the replica's last step was over, on its hub's clock
+  double seconds = 0;  ///< end of the replica's last step, on its hub's clock
   int64_t steps = 0;
 };
 
@@ -151,7 +152,7 @@ inline ReplicaState copy_of(const ReplicaState& state) {
   return copy;
 }
 
-/// Stops, and keeps what there is of the replica. `steps`: that it has made.
+/// Stops the replica and saves its state. `steps`: number of its steps so far.
 inline void toy_stop(Hub& hub, ReplicaPolicy& policy, const ReplicaState& state, int64_t steps,
                      ToyCheckpoint& checkpoint, ToyResult& result) {
   const auto r = size_t(hub.replica());
@@ -162,7 +163,7 @@ inline void toy_stop(Hub& hub, ReplicaPolicy& policy, const ReplicaState& state,
   checkpoint.steps[r] = steps;
 }
 
-/// One replica's life.
+/// Trains one replica from begin to end.
 inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& problem, const ToyOptions& options) {
   const int r = hub.replica();
   ReplicaState state = toy_state(problem.initial(), options.dtype);
@@ -179,7 +180,7 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
     policy->begin(state);
   }
   const int64_t steps = options.steps[std::min(size_t(r), options.steps.size() - 1)];
-  // whether the replica stops, with its state in the checkpoint
+  // True if the replica stops; its state is then in the checkpoint.
   const auto stops_before = [&](int64_t step) {
     if (!options.stops || !options.stops(r, step)) return false;
     if (step == steps) policy->settle(state);
@@ -239,7 +240,7 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
   return result;
 }
 
-/// All replicas of a world, by replica.
+/// Trains all replicas of a world; returns the results by replica.
 inline std::vector<ToyResult> train_toy(HubWorld& world, UpdatePolicy& update, const ToyProblem& problem,
                                         const ToyOptions& options) {
   std::vector<ToyResult> results(static_cast<size_t>(world.replicas()));
@@ -254,14 +255,14 @@ inline std::vector<ToyResult> train_toy(HubWorld& world, UpdatePolicy& update, c
   return results;
 }
 
-/// One of `count` events of each replica, which come as long after each other as its seconds say.
+/// An event of a replica.
 struct ToyEvent {
   double time;
   int replica;
   int64_t step;
 };
 
-/// In the order of their times, of equal ones in that of the replicas. `seconds`: by replica.
+/// `count` events of each replica, one every `seconds[replica]`, sorted by time and then by replica.
 inline std::vector<ToyEvent> toy_events(const std::vector<double>& seconds, int64_t count) {
   std::vector<ToyEvent> events;
   for (int r = 0; r < int(seconds.size()); ++r)

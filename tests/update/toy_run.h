@@ -1,4 +1,4 @@
-// Runs under a policy that can be stopped and resumed.
+// Runs under a policy that a test can stop and resume.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// Runs of a policy on the toy problem, on the modelled clock or on threads.
+/// A run of a policy on the toy problem, on the modelled clock or on threads.
 struct ToyRun {
   static constexpr double learning_rate = 0.05;
   std::function<std::unique_ptr<UpdatePolicy>(int replicas)> make;
@@ -31,7 +31,7 @@ struct ToyRun {
     std::vector<ToyResult> results;
     std::vector<std::vector<Vector>> trace;  ///< by replica: its weights after each step
   };
-  /// Running statistics change with every step.
+  /// Runs the policy. Running statistics, if any, change with every step.
   Outcome train(UpdatePolicy& policy, ToyOptions options) const {
     const ToyProblem problem{.seed = 5, .samples = {12, 8, 9}};
     Outcome outcome;
@@ -47,7 +47,7 @@ struct ToyRun {
       };
     options.watch = [&](int r, int64_t step, ReplicaState& state, ReplicaPolicy&, Hub&) {
       outcome.trace[size_t(r)].push_back(to_vector(state.weights));
-      if (step >= steps.back() || !has_statistics) return;  // after finish
+      if (step >= steps.back() || !has_statistics) return;  // called after finish
       state.statistics[0].mean.mul_(0.9).add_(0.1 * r + 0.01 * double(step));
       state.statistics[0].variance.mul_(0.8).add_(0.3 + 0.05 * double(step));
     };

@@ -1,4 +1,4 @@
-// Training on the toy problem on the modelled clock, with steps of fixed length.
+// Trains on the toy problem on the modelled clock, with steps of fixed length.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// `seconds`: of a step, by replica; the last one stands for all that follow.
+/// `seconds`: of a step, by replica; the last one holds for all following replicas.
 inline std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyProblem& problem,
                                               const ToyOptions& options, int replicas,
                                               std::vector<double> seconds = {1}, const VirtualLinks& links = {}) {
@@ -19,7 +19,8 @@ inline std::vector<ToyResult> train_virtually(UpdatePolicy& policy, const ToyPro
   return train_toy(world, policy, problem, options);
 }
 
-/// The same, with a replica for each of `seconds`. A name of its own: "{1}" would be a number of replicas too.
+/// The same, with one replica for each of `seconds`. It has another name because "{1}" could also be a number of
+/// replicas.
 inline std::vector<ToyResult> train_with_times(UpdatePolicy& policy, const ToyProblem& problem,
                                                const ToyOptions& options, const std::vector<double>& seconds,
                                                const VirtualLinks& links = {}) {

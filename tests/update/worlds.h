@@ -1,4 +1,4 @@
-// Steps of fixed length for the virtual clock.
+// Steps of fixed length for the modelled clock.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// Each replica's step takes as long as the last; the last one stands for all that follow.
+/// Each step of a replica takes as long as the one before; the last number holds for all following replicas.
 struct FixedTimes final : StepTimes {
   std::vector<double> by_replica;
   explicit FixedTimes(std::vector<double> seconds) : by_replica(std::move(seconds)) {}

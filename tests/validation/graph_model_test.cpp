@@ -1,4 +1,4 @@
-// Models of published profiles: their program's step against what the profile's numbers add up to.
+// Models of published profiles: compares their program's step with the sum of the profile's numbers.
 #include "validation/graph_model.h"
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ TEST(GraphModel, CarriesTheProfilesNumbers) {
   cluster.devices[0].kind = 0;
   const GraphCosts costs(net, graph, 8, 1e12);
   const Setting setting{.model = net.model, .cluster = cluster, .batch = 16, .layers = &costs};
-  const double update = 400 * 4 * 5 / 1e12;  // gradient, weights and momentum read, the latter two written
+  const double update = 400 * 4 * 5 / 1e12;  // reads gradient, weights and momentum; writes the last two
   EXPECT_NEAR(step_seconds(setting, balanced_plan(setting, {.micro_batches = 1}, "gpipe")), 2 * 1.2 + update, 1e-12);
 }
 

@@ -1,5 +1,4 @@
-// Named models in words that other programs understand. What these words compute is checked by
-// tests/train/oracle_export.py.
+// Exports named models to formats of other programs. tests/train/oracle_export.py checks what the exports compute.
 #include <gmock/gmock.h>
 
 #include "../base/expect_error.h"
@@ -14,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// One for each name, with the usual options.
+/// One spec for each name, with default options.
 std::vector<ModelSpec> all_specs() {
   using enum LearningTask;
   std::vector<ModelSpec> specs;
@@ -72,7 +71,7 @@ TEST(ScriptSource, NamesPartsThatAreNoIdentifiers) {
   EXPECT_EQ(script_path("layer1.0.conv1.weight"), "getattr(self.layer1, \"0\").conv1.weight");
 }
 
-/// Of a kind that no exporter knows.
+/// A layer of a kind that no exporter knows.
 class Strange final : public Layer {
  public:
   using Layer::Layer;

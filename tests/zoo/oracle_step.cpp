@@ -1,10 +1,10 @@
-// oracle_step FOLDER MODEL SHAPE CLASSES BATCH [OPTION=VALUE...]: forward and backward of a named model in double, for
-// the oracle_*.py. SHAPE is a sample's, "3,32,32". FOLDER holds <parameter or buffer>.bin, data.bin (double, or int64
-// for models of language) and target.bin (int64), all contiguous; the step adds losses.bin, <parameter>.gradient and
-// <buffer>.after, and the losses of an evaluation with the state as it was: losses_evaluation.bin. Besides the model's
-// own options: target=SHAPE of a sample's target, vocabulary=N, task=NAME. oracle_step --list MODEL SHAPE CLASSES
-// [OPTION=VALUE...] prints name and shape of every parameter and buffer, and the moments of the parameters' initial
-// values.
+// oracle_step FOLDER MODEL SHAPE CLASSES BATCH [OPTION=VALUE...], for the oracle_*.py: forward and backward of a named
+// model in double. SHAPE is that of a sample, "3,32,32". FOLDER holds <parameter or buffer>.bin, data.bin (double, or
+// int64 for language models) and target.bin (int64), all contiguous. The program writes losses.bin,
+// <parameter>.gradient and <buffer>.after, and losses_evaluation.bin, the losses of an evaluation with the state before
+// the step. Besides the model's options: target=SHAPE of a sample's target, vocabulary=N, task=NAME.
+// oracle_step --list MODEL SHAPE CLASSES [OPTION=VALUE...] prints name and shape of every parameter and buffer, and the
+// moments of the parameters' initial values.
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -17,7 +17,7 @@
 namespace trireme::test_support {
 namespace {
 
-/// Mean and deviation of the distribution.
+/// Mean and standard deviation of the distribution.
 std::pair<double, double> moments(const Init& init) {
   switch (init.kind) {
     case Init::Kind::constant: return {init.a, 0};

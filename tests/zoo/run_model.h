@@ -1,4 +1,4 @@
-// Runs a whole model on one device in the plainest way: forward in order, backward in reverse order.
+// Runs a whole model on one device in a plain way: forward in order, backward in reverse order.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,7 +17,7 @@ class PlainRun {
  public:
   PlainRun(const Model& model, std::map<std::string, at::Tensor>& state) : model_(model), state_(state) {}
 
-  /// Returns the losses per sample; metrics are added to `metrics`.
+  /// Returns the losses per sample and adds metrics to `metrics`.
   at::Tensor forward(const at::Tensor& data, const at::Tensor& target, bool training = true) {
     at::AutoDispatchBelowAutograd no_autograd;
     const auto& nodes = model_.nodes();
@@ -54,7 +54,7 @@ class PlainRun {
     std::map<std::string, at::Tensor> result;
     for (size_t id = nodes.size(); id-- > size_t(model_.input_count());) {
       const Node& node = nodes[id];
-      if (!gradients[id].defined()) continue;  // no gradient is needed: token ids, indices
+      if (!gradients[id].defined()) continue;  // token ids and indices need no gradient
       auto input_gradients = node.layer->backward(*calls[id], gradients[id]);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         at::Tensor& sum = gradients[size_t(node.inputs[i])];

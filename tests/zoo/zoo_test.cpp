@@ -1,4 +1,4 @@
-// The named models: sizes, messages, and that each of them learns.
+// The named models: sizes, messages, and that each model learns.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -93,7 +93,7 @@ TEST(Zoo, InceptionHasGoogLeNetsBlocks) {
   for (const char* name : {"inception3a.branch1.conv", "inception3a.branch2.0.bn", "inception3b.branch3.1.conv",
                            "inception3b.branch4.0", "inception3b.branch4.1.conv"})
     EXPECT_GE(m.find(name), 0) << name;
-  // in x out x kernel^2 of stem, 3a (on 64 channels) and 3b (on 256), by table 1 of the paper
+  // in x out x kernel^2 for the stem, 3a (on 64 channels) and 3b (on 256), by table 1 of the paper.
   const int64_t stem = 3 * 64 * 9;
   const int64_t block_a = 64 * 64 + 64 * 96 + 96 * 128 * 9 + 64 * 16 + 16 * 32 * 25 + 64 * 32;
   const int64_t block_b = 256 * 128 + 256 * 128 + 128 * 192 * 9 + 256 * 32 + 32 * 96 * 25 + 256 * 64;
@@ -137,7 +137,7 @@ TEST(Zoo, TransformerLanguageModelIsGpt2) {
   const std::map<std::string, double> small{{"layers", 12}, {"width", 768}, {"heads", 12}};
   Model m = make_model({.name = "transformer-lm", .sample_shape = {1024}, .classes = 50257, .options = small});
   const int64_t published = 124439808,
-                key_biases = 12 * 768;  // GPT-2 small; a key's bias changes nothing and is left out
+                key_biases = 12 * 768;  // GPT-2 small; the model has no key biases, which change nothing
   EXPECT_EQ(m.parameter_count(), published - key_biases);
   EXPECT_EQ(m.parameters().front().name, "wte.weight");
   EXPECT_EQ(m.parameters().back().name, "ln_f.bias");
@@ -251,8 +251,8 @@ class Learns : public ::testing::TestWithParam<ModelSpec> {};
 
 constexpr int64_t kBatch = 12, kLearnedClasses = 4;
 
-/// One of each family, small. Deep ones, and VGG, whose classifier begins with tiny weights and learns slowly, are left
-/// to the comparisons with torchvision.
+/// A small model of each family. Without deep models and VGG, which begins with tiny weights and learns slowly; the
+/// comparisons with torchvision cover these.
 std::vector<ModelSpec> small_specs() {
   using enum LearningTask;
   const Shape image{1, 16, 16}, words{8};
@@ -311,7 +311,7 @@ at::Tensor random_values(Shape shape, uint64_t seed) {
   return values;
 }
 
-/// Random images with targets in turn, or with the image's own signs as masks; random tokens, to be repeated.
+/// Random images with classes in turn, or with the image's signs as masks; random tokens, which the model must repeat.
 std::pair<at::Tensor, at::Tensor> random_batch(const ModelSpec& spec) {
   const auto as_tokens = [](const at::Tensor& values) {
     return values.mul(1000).to(at::kLong).remainder(kLearnedClasses);
@@ -325,7 +325,7 @@ std::pair<at::Tensor, at::Tensor> random_batch(const ModelSpec& spec) {
   return {data, at::arange(kBatch, at::kLong).remainder(kLearnedClasses)};
 }
 
-/// Plain gradient descent on one fixed batch must fit it.
+/// Plain gradient descent on one fixed batch must reduce its loss.
 TEST_P(Learns, OneBatch) {
   const ModelSpec& spec = GetParam();
   const bool tokens = reads_tokens(spec.name);
@@ -337,7 +337,7 @@ TEST_P(Learns, OneBatch) {
   for (int step = 0; step < 60; ++step) {
     last = run.forward(data, target).mean().item<double>();
     if (step == 0) first = last;
-    // signs for models of language: through an embedding and an LSTM, gradients are tiny at first
+    // Language models use signs of gradients, because through an embedding and an LSTM gradients are tiny at first.
     for (auto& [name, gradient] : run.backward())
       state[name].sub_(tokens ? gradient.sign() : gradient, tokens ? 0.01 : 0.1);
   }

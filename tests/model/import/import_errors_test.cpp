@@ -1,4 +1,4 @@
-// What cannot be imported: one line that names the node and what to do.
+// Modules that cannot be imported: the error is one line that names the node and what to do.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// The message with which the import of a module is refused.
+/// Imports a module and returns the error's message.
 std::string refusal(const std::string& source, const Shape& sample = {6}, const Shapes& parameters = {{"weight", {6}}},
                     const Tensors& buffers = {}, const std::map<std::string, torch::jit::Module>& children = {}) {
   try {

@@ -1,4 +1,5 @@
-// Operators of a TorchScript module that become one of the zoo's layers: norms, dropout, embeddings, LSTMs, attention.
+// Operators of a TorchScript module that are imported as layers of the zoo: norms, dropout, embeddings, LSTMs,
+// attention.
 #include "model/import/import.h"
 
 #include <ATen/ATen.h>
@@ -132,7 +133,7 @@ TEST(Import, PaddingOfAnEmbeddingHasNoGradient) {
   EXPECT_EQ(describe_layers(imported.model, 3).at(0).splits, "split by vocabulary, sequence");
 }
 
-/// nn.EmbeddingBag over [n, 9] ids below 6.
+/// nn.EmbeddingBag of [n, 9] ids below 6.
 Script bags(int mode, const std::string& padding, const std::string& offsets = "torch.arange(0, x.numel(), x.size(1))",
             const std::string& last = "False") {
   const torch::jit::Module table =
@@ -160,7 +161,7 @@ TEST(Import, EmbeddingBagsAreEmbeddingsAndSums) {
   expect_same_as_module(bags(1, "None", "torch.arange(0, x.numel() + 1, x.size(1))", "True"));
 }
 
-/// nn.LSTM of 5 features, 3 hidden, over 4 positions. `mode`: its argument `training`.
+/// nn.LSTM with 5 features and 3 hidden units over 4 positions. `mode`: its argument `training`.
 Script lstm(int layers, int directions, double dropout, const std::string& mode) {
   constexpr int64_t kFeatures = 5, kHidden = 3, kPositions = 4;
   Shapes shapes;
@@ -230,7 +231,7 @@ TEST(Import, AttentionOfFusedProjectionsIsRecognised) {
 }
 
 TEST(Import, ACausalMaskIsRecognised) {
-  // dtype 11 is bool, which modules defined in C++ cannot spell
+  // dtype 11 is bool; modules defined in C++ cannot name it.
   const std::string mask = "scores = scores.masked_fill(torch.ones([t, t], dtype=11).triu(1), float(\"-inf\"))";
   EXPECT_THAT(kinds_of(expect_same_as_module(fused_attention(mask)).model), ElementsAre("linear", "attention"));
 }

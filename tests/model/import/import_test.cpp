@@ -1,4 +1,4 @@
-// A TorchScript module as a model: layers, names, values, notes.
+// A TorchScript module imported as a model: layers, names, values, notes.
 #include "model/import/import.h"
 
 #include <ATen/ATen.h>
@@ -101,7 +101,7 @@ def forward(self, x: Tensor):
   expect_same_as_module(script);
 }
 
-/// What is written to a part of a tensor is written to the tensor, and seen through its other parts.
+/// A write to a part of a tensor changes the tensor and its other parts.
 TEST(Import, PartsMayBeWrittenInPlace) {
   for (const char* writes : {
            "y[:, 0] = z[:, 1]",
@@ -174,7 +174,7 @@ TEST(Import, TakesOutOfADict) {
   EXPECT_THAT(imported.notes, Contains(HasSubstr("[\"out\"]")));
 }
 
-/// As nn.TransformerEncoder does it in evaluation, without gradients.
+/// As in nn.TransformerEncoder in evaluation without gradients.
 TEST(Import, AShortcutForPaddingAtTheRightIsNotTaken) {
   const Script script{make_module(R"(
 def forward(self, x: Tensor):
@@ -220,7 +220,7 @@ TEST(Import, ParametersMayBeComputedWith) {
   EXPECT_THAT(kinds_of(expect_same_as_module(script).model), ElementsAre("script"));
 }
 
-/// As nn.MultiheadAttention writes it: the heads' output is [positions * samples, features] in between.
+/// As in nn.MultiheadAttention: inside, the heads' output is [positions * samples, features].
 TEST(Import, SamplesMayBeFoldedBehindPositions) {
   const Script script{make_module(R"(
 def forward(self, x: Tensor):

@@ -28,7 +28,7 @@ inline at::Tensor random_tensor(at::IntArrayRef sizes, uint64_t seed) {
   return tensor;
 }
 
-/// A file in the temporary folder, gone with the object.
+/// A file in the temporary folder; the destructor removes it.
 class SavedModule {
  public:
   explicit SavedModule(const torch::jit::Module& module) {
@@ -47,7 +47,7 @@ class SavedModule {
 using Shapes = std::map<std::string, Shape>;
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// A module of double numbers. `source` has its methods, one of them forward(self, x: Tensor).
+/// A module of double numbers. `source` defines its methods; one is forward(self, x: Tensor).
 inline torch::jit::Module make_module(const std::string& source, const Shapes& parameters = {},
                                       const Tensors& buffers = {},
                                       const std::map<std::string, torch::jit::Module>& children = {},
@@ -69,9 +69,9 @@ inline at::Tensor parameter_of(const torch::jit::Module& module, const std::stri
   throw std::logic_error("no parameter " + name);
 }
 
-/// A module to run, in double: parameters are leaves, as in the original.
+/// A copy of the module to run, in double. Its parameters are leaves, as in the original.
 inline torch::jit::Module copy_to_run(const torch::jit::Module& original, bool training) {
-  const at::NoGradGuard no_grad;  // copies that are recorded are no leaves
+  const at::NoGradGuard no_grad;  // recorded copies would not be leaves
   torch::jit::Module copy = original.deepcopy();
   for (const auto& attribute : copy.named_attributes())
     if (attribute.value.isTensor() && attribute.value.toTensor().is_floating_point())
@@ -82,11 +82,11 @@ inline torch::jit::Module copy_to_run(const torch::jit::Module& original, bool t
   return copy;
 }
 
-/// What a test imports, with a mean squared error over all numbers that the module gives for a sample.
+/// A module to import, with a mean squared error over all its outputs for a sample.
 struct Script {
   torch::jit::Module module;
   Shape sample;
-  int64_t outputs = 1;  ///< of a sample
+  int64_t outputs = 1;  ///< number of outputs per sample
   int64_t vocabulary = 0;
 
   ImportedModel import() const {
@@ -118,7 +118,7 @@ inline ImportedModel expect_same_as_module(const Script& script, bool training =
   const at::Tensor target = random_tensor({kSamples, script.outputs}, 8);
 
   torch::jit::Module module = copy_to_run(script.module, training);
-  const c10::IValue returned = module.forward({data.clone()});  // which it may write to
+  const c10::IValue returned = module.forward({data.clone()});  // a copy, because the module may write to it
   const at::Tensor output = returned.isTensor() ? returned.toTensor() : returned.toTupleRef().elements()[0].toTensor();
   const at::Tensor losses = (output.reshape({kSamples, -1}) - target).square().mean(1);
   losses.mean().backward();

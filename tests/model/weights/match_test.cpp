@@ -1,4 +1,4 @@
-// Which of a file's tensors a model takes.
+// Matching a file's tensors with a model's parameters.
 #include "model/weights/match.h"
 
 #include <ATen/ATen.h>
@@ -170,7 +170,7 @@ TEST(MatchWeights, AnLstmsGatesMayBeOneDimWithItsUnits) {
   const WeightsMatch match = match_weights(model, file, {}, "x.pt");
   EXPECT_TRUE(at::equal(match.tensors.at("lstm.weight_ih_l0"), input.view({4, 5, 3})));
   EXPECT_TRUE(at::equal(match.tensors.at("lstm.bias_hh_l0"), file["lstm.bias_hh_l0"].view({4, 5})));
-  file["lstm.weight_hh_l0"] = hidden.t().contiguous();  // as many values, but another order
+  file["lstm.weight_hh_l0"] = hidden.t().contiguous();  // the same values in another order
   EXPECT_THAT(user_error([&] { match_weights(model, file, {}, "x.pt"); }),
               HasSubstr("weight_hh_l0 is [5, 20], not [4, 5, 5]"));
 }
@@ -232,7 +232,7 @@ TEST(MatchWeights, TheReportStaysShort) {
   EXPECT_LT(text.size(), 1000u);
 }
 
-/// Hugging Face's Conv1D for queries, keys and values: the parts are in the middle.
+/// Hugging Face's Conv1D for queries, keys and values: the parts lie along the second dim.
 TEST(MatchWeights, TakesTheShapeOfFiles) {
   ModelBuilder b("conv1d");
   const NodeId data = b.input("data", {6, 4}), target = b.input("target", {});

@@ -1,5 +1,5 @@
-// Damaged and lying safetensors files: always one line for the user with file and byte, never a crash or a big
-// allocation.
+// Damaged safetensors files and files with false claims: the user gets one line with file and byte, never a crash or a
+// large allocation.
 #include <sys/resource.h>
 
 #include <ATen/ATen.h>
@@ -27,7 +27,7 @@ class MalformedSafetensors : public WeightsFiles {
   std::string error(const std::string& header, const std::string& data) const {
     return error(safetensors(header, data));
   }
-  /// Of one tensor "t" with four bytes of data.
+  /// The error for a file with one tensor "t" of four bytes.
   std::string tensor_error(const std::string& entry) const { return error("{\"t\":" + entry + "}", "1234"); }
 };
 
@@ -51,7 +51,7 @@ TEST_F(MalformedSafetensors, AnyByteReplaced) {
       std::string header = kGood;
       header[i] = replacement;
       try {
-        parse_safetensors_header(header, 6, "x");  // a name may have become another name
+        parse_safetensors_header(header, 6, "x");  // valid if the byte only changed a name
       } catch (const Error& error) {
         ++refused;
         EXPECT_EQ(int(error.blame()), int(Blame::user)) << error.what();
@@ -69,7 +69,7 @@ TEST_F(MalformedSafetensors, HeaderLength) {
 }
 
 TEST_F(MalformedSafetensors, Json) {
-  // the byte behind the offending one, counted from the file's begin
+  // The reported byte is the one behind the bad byte, counted from the begin of the file.
   EXPECT_THAT(error("{,}", ""), HasSubstr("not valid JSON at byte 10"));
   EXPECT_THAT(error("{} x", ""), HasSubstr("not valid JSON at byte 12"));
   EXPECT_THAT(error("{}{}", ""), HasSubstr("not valid JSON at byte 11"));
@@ -96,7 +96,7 @@ TEST_F(MalformedSafetensors, NamesThatComeTwice) {
   EXPECT_THAT(error("{\"__metadata__\":{\"a\":\"1\",\"a\":\"1\"}}", ""), HasSubstr("it comes twice"));
   EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4],"data_offsets":[0,4],"shape":[4]})"),
               HasSubstr("shape of tensor \"t\""));
-  // the same name spelled with an escape
+  // The same name, written with an escape.
   EXPECT_THAT(error("{\"a\":" + entry + ",\"\\u0061\":" + entry + "}", "12"), HasSubstr("it comes twice"));
 }
 
@@ -131,7 +131,7 @@ TEST_F(MalformedSafetensors, ShapesThatLie) {
               HasSubstr("more than 2^63 - 1"));
   EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,4]})"),
               HasSubstr("whole number"));
-  // 2^32 * 2^32 = 0 modulo 2^64, and 2^62 floats are 2^64 bytes
+  // 2^32 * 2^32 = 0 modulo 2^64; 2^62 floats are 2^64 bytes.
   EXPECT_THAT(tensor_error(R"({"dtype":"U8","shape":[4294967296,4294967296,4],"data_offsets":[0,4]})"),
               HasSubstr("exceeds 2^63"));
   EXPECT_THAT(tensor_error(R"({"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]})"),

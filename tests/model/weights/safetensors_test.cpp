@@ -1,4 +1,5 @@
-// safetensors files written by hand from the published description, and ours read back by hand.
+// Reads safetensors files that the test writes by the published description, and checks files that we write, byte by
+// byte.
 #include "model/weights/safetensors.h"
 
 #include <ATen/ATen.h>
@@ -32,7 +33,7 @@ TEST_F(Safetensors, ReadsAFileMadeByHand) {
                              R"("a.weight":{"shape":[2,1],"data_offsets":[0,8],"dtype":"F32"},)"
                              R"("none":{"dtype":"F64","shape":[0,7],"data_offsets":[14,14]},)"
                              R"("scalar":{"dtype":"BOOL","shape":[],"data_offsets":[14,15]}}   )";
-  // 1.0f and -2.5f; 1, -2 and 300; true
+  // 1.0f and -2.5f; 1, -2 and 300; true.
   const std::string data("\x00\x00\x80\x3f\x00\x00\x20\xc0\x01\x00\xfe\xff\x2c\x01\x01", 15);
   const Weights weights = read_safetensors(write("x.safetensors", safetensors(header, data)));
   ASSERT_EQ(weights.tensors.size(), 4u);

@@ -1,4 +1,4 @@
-// PyTorch archives and pickles made by hand: what Python never writes. What it does write is weights_oracle.py's.
+// PyTorch archives made by hand with content that Python never writes. weights_oracle.py tests the rest.
 #include "model/weights/state_dict.h"
 
 #include <ATen/ATen.h>
@@ -16,7 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// -- pickles, opcode by opcode (pickletools.py has the names)
+// -- pickles, opcode by opcode (pickletools.py lists the names)
 std::string text(const std::string& value) { return fmt::format("X{}{}", little_endian(value.size(), 4), value); }
 std::string global(const std::string& module, const std::string& name) { return "c" + module + "\n" + name + "\n"; }
 std::string number(int64_t value) { return "\x8a\x08" + little_endian(uint64_t(value), 8); }
@@ -62,7 +62,7 @@ class StateDict : public WeightsFiles {
     writer.writeEndOfFile();
     return path;
   }
-  /// With six floats 0, 1, ... as the one storage, "0".
+  /// An archive with one storage, "0", of six floats 0, 1, ...
   fs::path with_storage(const std::string& value) const {
     const at::Tensor six = at::arange(6, at::kFloat);
     return archive({{"data.pkl", pickle(value)}, {"data/0", {static_cast<const char*>(six.data_ptr()), six.nbytes()}}});
@@ -151,7 +151,8 @@ TEST_F(StateDict, TheTensorsMayLieUnderAKey) {
 TEST_F(StateDict, DamagedArchivesAreNamed) {
   const fs::path path = with_storage(dict({{"w", tensor(storage("0"), 0, {6}, {1})}}));
   const std::string whole = read_file(path);
-  for (size_t length = 0; length < whole.size(); length += 41)  // libtorch's errors take milliseconds each
+  // Not every length, because each of libtorch's errors takes milliseconds.
+  for (size_t length = 0; length < whole.size(); length += 41)
     EXPECT_THAT(user_error([&] { read_state_dict(write("cut.pt", whole.substr(0, length))); }), HasSubstr("cut.pt"));
   EXPECT_THAT(user_error([&] { read_state_dict(archive({{"other", "x"}})); }), HasSubstr("without data.pkl"));
   EXPECT_THAT(user_error([&] {
@@ -183,10 +184,10 @@ TEST_F(StateDict, AFlippedByteIsNoticed) {
   EXPECT_THAT(error_with(value), AllOf(HasSubstr("record \"data.pkl\""), HasSubstr("checksum")));
 }
 
-/// As PyTorch writes it where it is told to compute no checksums: they are 0.
+/// PyTorch can be told to write no checksums; they are 0 then.
 TEST_F(StateDict, ChecksumsMayBeLeftOut) {
   std::string bytes = read_file(with_storage(dict({{"w", tensor(storage("0"), 0, {6}, {1})}})));
-  constexpr size_t kChecksum = 16;  // within an entry of the directory
+  constexpr size_t kChecksum = 16;  // offset in a directory entry
   for (size_t entry = bytes.find("PK\x01\x02"); entry != std::string::npos; entry = bytes.find("PK\x01\x02", entry + 1))
     bytes.replace(entry + kChecksum, 4, 4, '\0');
   EXPECT_TRUE(at::equal(read_state_dict(write("none.pt", bytes)).tensors.at("w"), at::arange(6, at::kFloat)));
@@ -195,10 +196,10 @@ TEST_F(StateDict, ChecksumsMayBeLeftOut) {
 // -- TorchScript
 
 TEST_F(StateDict, ScriptModulesThatHoldEachOtherEnd) {
-  // a module memoized before its state holds itself
+  // A module that is memoized before its state contains itself.
   const std::string circle = global("__torch__", "M") + ")\x81q\x01}(" + text("m") + "h\x01" + "ub";
   EXPECT_THAT(error(circle), HasSubstr("modules are nested deeper than 200"));
-  // each of 60 modules holds the one before it twice: 2^60 names
+  // Each of 60 modules contains the one before it twice: 2^60 names.
   std::string module = object("__torch__", "M", {{"w", tensor(storage("0"), 0, {6}, {1})}});
   for (char level = 1; level < 60; ++level)
     module = module + "q" + level + "0" +

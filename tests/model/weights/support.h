@@ -1,4 +1,4 @@
-// Files of weights made by hand, byte by byte.
+// Writes files of weights byte by byte.
 #pragma once
 
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace trireme::test_support {
 
 namespace fs = std::filesystem;
 
-/// A folder of the test's own, removed at its end.
+/// A folder for the test; it is removed at the end.
 class WeightsFiles : public ::testing::Test {
  protected:
   WeightsFiles() {
@@ -44,12 +44,12 @@ inline std::string little_endian(uint64_t value, int count) {
   return bytes;
 }
 
-/// A safetensors file as the format's description has it.
+/// A safetensors file by the format's description.
 inline std::string safetensors(const std::string& header, const std::string& data) {
   return little_endian(header.size(), 8) + header + data;
 }
 
-/// The one line with which `action` blames the user; the test fails where it does anything else.
+/// Returns the user error's line; the test fails if `action` throws no user error.
 inline std::string user_error(const std::function<void()>& action) {
   try {
     action();

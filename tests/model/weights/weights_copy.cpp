@@ -1,5 +1,5 @@
-// weights_copy FOLDER: for weights_oracle.py. Reads every file of FOLDER/in in any format and writes its tensors as
-// safetensors under the same name to FOLDER/out; where that fails, the error goes to FOLDER/out/<name>.error instead.
+// weights_copy FOLDER, for weights_oracle.py: reads every file of FOLDER/in in any format and writes its tensors as
+// safetensors under the same name to FOLDER/out. If reading fails, the error goes to FOLDER/out/<name>.error.
 #include <fstream>
 #include <iostream>
 

@@ -1,4 +1,4 @@
-// Every plan of a small space, one after the other, each as a whole through the step model.
+// Lists every plan of a small space and predicts each as a whole with the step model.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-/// Written apart from the planner's search: it knows the space by its definition only (request.h).
+/// Independent of the planner's search: follows only the definition of the space (request.h).
 class BruteForce {
  public:
   explicit BruteForce(const PlanRequest& request)
       : request_(request), model_(request.model), facts_(request), step_(facts_) {}
 
-  /// Calls `visit` with every plan. Stops when `most` plans were visited.
+  /// Calls `visit` with every plan; stops after `most` plans.
   void all(size_t most, const std::function<void(const Plan&)>& visit) {
     most_ = most;
     visit_ = visit;
@@ -46,7 +46,7 @@ class BruteForce {
     add_stage(0, schedule == "zero-bubble");
   }
 
-  /// Stage after stage: its devices, then its layers.
+  /// Adds the next stage: first its devices, then its layers.
   void add_stage(int device, bool equal) {
     for (int size = 1; device + size <= request_.cluster.size(); ++size) {
       if (equal && !plan_.stages.empty() && size != int(plan_.stages.front().size())) continue;
@@ -65,7 +65,7 @@ class BruteForce {
 
   int first_of_stage() const { return begins_.empty() ? model_.input_count() : begins_.back(); }
 
-  /// With the devices of the last stage known: it is the last one, or ends before some layer.
+  /// Tries every end of the last stage: it is the final stage, or ends before some layer.
   void cut(bool equal) {
     const auto layers = NodeId(model_.nodes().size());
     begins_.push_back(layers);
@@ -79,7 +79,7 @@ class BruteForce {
     }
   }
 
-  /// All plans with chunks: stage i on the devices of stage i mod p.
+  /// All plans with chunks: stage i runs on the devices of stage i mod p.
   void interleaved() {
     for (const int chunks : request_.space.chunks)
       for (int p = 2; p <= request_.cluster.size(); ++p)
@@ -108,7 +108,7 @@ class BruteForce {
     }
   }
 
-  /// Empty where they are equal.
+  /// Empty if all speeds are equal.
   std::vector<double> speeds_of(int devices) const {
     std::vector<double> speeds;
     for (int i = 0; i < devices; ++i) speeds.push_back(request_.cluster.devices[size_t(i)].speed);
@@ -116,7 +116,7 @@ class BruteForce {
     return speeds;
   }
 
-  /// Every way to divide layer `node` and those after it.
+  /// Tries every way to divide layer `node` and the layers after it.
   void divide(NodeId node, int stage) {
     if (visited_ >= most_) return;
     if (node == NodeId(model_.nodes().size())) {
@@ -143,7 +143,7 @@ class BruteForce {
     }
   }
 
-  /// With the layers before it.
+  /// True if the layer's tied parameters have the same placement in the layers before it.
   bool ties_agree(NodeId node, const ShardingOption& option) const {
     const auto mine = model_.node(node).layer->parameters();
     for (NodeId other = model_.input_count(); other < node; ++other) {
@@ -164,7 +164,7 @@ class BruteForce {
   const ModelFacts facts_;
   const StepModel step_;
   Plan plan_;
-  std::vector<NodeId> begins_;  // first layer of stage 1, 2, ...; the end
+  std::vector<NodeId> begins_;  // first layer of stage 1, 2, ...; then the number of nodes
   size_t visited_ = 0, most_ = 0;
   std::function<void(const Plan&)> visit_;
 };

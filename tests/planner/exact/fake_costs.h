@@ -1,4 +1,4 @@
-// Costs, models and clusters made of a seed, for tests that compare with brute force.
+// Random costs, models and clusters from a seed, for tests that compare with brute force.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,25 +20,25 @@ namespace trireme {
 
 using Random = std::mt19937_64;
 
-/// From 0 to 1, of a seed and a few numbers.
+/// A number from 0 to 1 that depends on the seed and `a`, `b` only.
 inline double hashed(uint64_t seed, uint64_t a, uint64_t b) {
   Random random(seed * 0x9E3779B97F4A7C15ull + a * 1000003 + b);
   random();
   return double(random() % 10000) / 10000;
 }
 
-/// Layers by number: a request's layer_classes where the costs of equal layers differ.
+/// Gives each layer its own class: a request's layer_classes if the costs of equal layers differ.
 inline std::vector<int> each_its_own(const Model& model) {
   std::vector<int> classes(model.nodes().size());
   for (size_t i = 0; i < classes.size(); ++i) classes[i] = int(i);
   return classes;
 }
 
-/// Every layer (or class of layers) its own seconds per sample, divided by the tensor degree where the option divides
-/// work, and its own bytes.
+/// Every layer, or class of layers, has its own seconds per sample and its own bytes. The seconds are divided by the
+/// tensor degree if the option divides work.
 class FakeCosts : public LayerCosts {
  public:
-  /// `classes`: by node; layers of one class cost the same. Empty: each its own.
+  /// `classes`: by node; layers of one class cost the same. Empty: each layer is its own class.
   FakeCosts(const Model& model, uint64_t seed, double launch = 1e-4, std::vector<int> classes = {})
       : model_(model),
         seed_(seed),
@@ -75,7 +75,7 @@ class FakeCosts : public LayerCosts {
     return seconds_per_update * double(elements);
   }
 
-  double seconds_per_update = 1e-6;  ///< of an element
+  double seconds_per_update = 1e-6;  ///< per element
 
  private:
   double unit(NodeId node, uint64_t what) const { return hashed(seed_, uint64_t(classes_[size_t(node)]), what); }
@@ -86,8 +86,8 @@ class FakeCosts : public LayerCosts {
   const std::vector<int> classes_;
 };
 
-/// `layers` in all, the loss included. Linear layers, ReLUs, norms and, where it `branches`, sums of two earlier
-/// values. Two linear layers may share their weight.
+/// A model of `layers` layers with the loss: linear layers, ReLUs, norms, and with `branches` sums of two earlier
+/// values. With `ties`, two linear layers may share their weight.
 inline Model random_model(Random& random, int layers, int64_t width, bool branches, bool ties) {
   ModelBuilder b("random");
   std::vector<NodeId> values{b.input("data", {width})};

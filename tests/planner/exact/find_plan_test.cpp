@@ -1,4 +1,4 @@
-// The exact planner against every plan of random small spaces, and what must hold of its answers.
+// Compares the exact planner with every plan of random small spaces, and checks properties of its answers.
 #include "planner/exact/find_plan.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ std::unique_ptr<Case> random_case(uint64_t seed, bool branches) {
   Random random(seed);
   const int layers = 2 + int(random() % 8), devices = one_of(random, {1, 2, 3, 3, 4, 4, 4});
   const bool ties = random() % 4 == 0;
-  // splits are many: they leave room for few layers
+  // There are many splits, so use them only with few layers.
   const bool splits = layers <= 5;
   auto c = std::make_unique<Case>(random_model(random, layers, splits ? 4 : 5, branches, ties),
                                   random_cluster(random, devices), seed, one_of(random, {1e-5, 1e-3}));
@@ -100,7 +100,7 @@ void expect_equal(const PlanRequest& request, const Best& best, uint64_t seed) {
   EXPECT_TRUE(found.prediction.fits());
 }
 
-/// TRIREME_SEEDS: how many random cases, to run longer than the suite does.
+/// TRIREME_SEEDS: the number of random cases, for longer runs than the usual one.
 int cases() {
   const char* given = std::getenv("TRIREME_SEEDS");
   return given ? std::atoi(given) : 150;
@@ -116,7 +116,7 @@ TEST_P(Random4Devices, EqualsBruteForceWithAndWithoutMemoryLimits) {
   for (; compared < cases(); ++seed) {
     const auto c = random_case(seed, branches);
     const Best free = best_of_all(c->request);
-    if (free.plans >= kMostPlans) continue;  // too many to be sure of
+    if (free.plans >= kMostPlans) continue;  // brute force did not list all of them
     ++compared;
     plans += free.plans;
     expect_equal(c->request, free, seed);

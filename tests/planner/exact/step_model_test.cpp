@@ -1,4 +1,4 @@
-// The step model against numbers worked out by hand, its links and moves against what plan_transfers sends.
+// Compares the step model with numbers worked out by hand, and its links and moves with what plan_transfers sends.
 #include "planner/exact/step_model.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// Every layer: forward 1 s, backward 2 s (1 and 1), per sample; keeps 10 bytes of its own per sample.
+/// Every layer takes 1 s forward and 2 s backward (1 for each part) per sample, and keeps 10 bytes per sample.
 class PlainCosts : public LayerCosts {
  public:
   LayerCost seconds(NodeId, const ShardingOption& option, int tensor, int64_t samples, int) const override {
@@ -71,7 +71,7 @@ void expect_sum(const Prediction& p) {
 TEST(StepModel, OneDevice) {
   Setting s(3, Cluster::uniform(1));
   const Prediction p = s.predict("single");
-  // 4 layers of 3 s a sample, 8 samples; 3 x 16 weights
+  // 4 layers of 3 s per sample, 8 samples; 3 x 16 weights.
   EXPECT_DOUBLE_EQ(p.seconds, 4 * 3 * 8 + 0.048);
   EXPECT_DOUBLE_EQ(p.compute, 96);
   EXPECT_DOUBLE_EQ(p.memory[0].weights, 48 * 4);
@@ -84,7 +84,7 @@ TEST(StepModel, OneDevice) {
 TEST(StepModel, DataParallelReducesByTheRingFormula) {
   Setting s(3, linked(4, 64, Overlap::nothing));
   const Prediction p = s.predict("data");
-  const double ring = 2 * 3 * 0.5 + 2 * 3.0 / 4 * 64 / 64;  // of one layer's 16 weights
+  const double ring = 2 * 3 * 0.5 + 2 * 3.0 / 4 * 64 / 64;  // for the 16 weights of a layer
   EXPECT_DOUBLE_EQ(p.compute, 4 * 3 * 2);
   EXPECT_DOUBLE_EQ(p.reduction, 3 * ring);
   EXPECT_DOUBLE_EQ(p.seconds, 24 + 3 * ring + 0.048);
@@ -94,8 +94,8 @@ TEST(StepModel, DataParallelReducesByTheRingFormula) {
 TEST(StepModel, ReductionsHideBehindTheRestOfBackward) {
   Setting s(3, linked(4, 64, Overlap::all));
   const double ring = 4.5, backward = 2 * 2;
-  // fc2's begins when its backward is through and hides behind that of fc1, and so on; each is 0.5 s longer than a
-  // backward
+  // The reduction of fc2 begins after its backward and overlaps with the backward of fc1, and so on. Each takes 0.5 s
+  // longer than a backward.
   EXPECT_DOUBLE_EQ(s.predict("data").reduction, 2 * (ring - backward) + ring);
   Setting fast(3, linked(4, 1e9, Overlap::all), 80);
   EXPECT_NEAR(fast.predict("data").reduction, 3, 1e-6) << "of the first layer, which has nothing to hide behind";
@@ -121,7 +121,7 @@ TEST(StepModel, ZeroOneBringsTheWeightsBack) {
 }
 
 TEST(StepModel, EqualStagesTakeTheSchedulesTime) {
-  // 4 layers of 1 + 2 s on samples of 1; nothing else takes time
+  // 4 layers of 1 + 2 s, micro-batches of one sample; nothing else takes time.
   Setting s(3, Cluster::uniform(4), 8);
   const double update = 0.016;
   for (const char* schedule : {"gpipe", "1f1b"}) {
@@ -133,7 +133,7 @@ TEST(StepModel, EqualStagesTakeTheSchedulesTime) {
   // (m + p - 1)(t_F + t_B) + (m - p + 1) t_W
   EXPECT_DOUBLE_EQ(s.predict("zero-bubble,micro_batches=8").seconds, 11 * 2 + 5 + update);
   Setting two(3, Cluster::uniform(2), 8);
-  // two stages of a layer each per worker: m t + (p - 1) t / v
+  // Each worker has two stages of one layer: m t + (p - 1) t / v.
   EXPECT_DOUBLE_EQ(two.predict("interleaved,micro_batches=8").seconds, 8 * 6 + 3 + 2 * update);
 }
 
@@ -147,8 +147,8 @@ TEST(StepModel, InFlightMicroBatchesKeepActivations) {
   EXPECT_EQ(kept("gpipe,micro_batches=8"), (std::vector<double>{8, 8, 8, 8}));
   EXPECT_EQ(kept("1f1b,micro_batches=8"), (std::vector<double>{4, 3, 2, 1}));
   EXPECT_EQ(kept("zero-bubble,micro_batches=8"), (std::vector<double>{4, 4, 4, 4}));
-  // what enters each block (16 bytes; each layer is a block here, the first reads the data) and the largest block at
-  // work
+  // Kept are the inputs of each block (16 bytes; here each layer is a block, and the first reads the data) and the
+  // activations of the largest block.
   EXPECT_EQ(kept("gpipe,micro_batches=8,recompute=all"), (std::vector<double>{13.8, 13.8, 13.8, 17.0}));
 }
 
@@ -159,8 +159,7 @@ TEST(StepModel, TensorParallelPairsOfLinearLayersAllReduce) {
   plan.layers[3].split = "rows";
   plan.layers[4].split = "replicate";
   const Prediction p = s.step.predict(plan);
-  // forward: rows' sum all-reduced; backward: the columns' gradient is not needed (input is the batch). 4 samples x 16
-  // bytes
+  // Forward: the sum of "rows" is all-reduced. Backward: no gradient of the data is needed. 4 samples x 16 bytes.
   EXPECT_DOUBLE_EQ(p.communication, 2 * 0.5 + 64.0 / 64);
   EXPECT_DOUBLE_EQ(p.compute, 2 * 3 * 2 + 3 * 4);
   EXPECT_DOUBLE_EQ(p.reduction, 0);
@@ -172,7 +171,7 @@ TEST(StepModel, SplitLossesCommunicate) {
   Plan plan = named_plan("tensor", s.model, s.cluster, s.request.batch, LayerSeconds(s.model.nodes().size(), 1.0));
   plan.layers[size_t(s.model.find("fc0"))].split = "columns";
   plan.layers[size_t(s.model.find("loss"))].split = "vocabulary";
-  // of 8 rows first 2, then 5 floats; nothing else moves
+  // For 8 rows, first 2, then 5 floats each; nothing else moves.
   const double maxima = 2 * (0.5 + 0.5 * 8 * 2 * 4 / 64), sums = 2 * (0.5 + 0.5 * 8 * 5 * 4 / 64);
   const Prediction p = s.step.predict(plan);
   EXPECT_DOUBLE_EQ(p.communication, maxima + sums);
@@ -204,7 +203,7 @@ TEST(StageLinks, SharedLinksAndNodes) {
   EXPECT_DOUBLE_EQ(ring_link(cluster, {0, 4}, 1, 4).seconds_per_byte, 0.04);
 }
 
-/// Elements that the worker with most to receive gets, and from how many.
+/// The most elements that a worker receives, and from how many workers.
 Arrivals received(int workers, const StageLayout& from, const StageLayout& to, const Shape& shape) {
   Mesh mesh;
   for (int w = 0; w < workers; ++w) mesh.workers.push_back(w);
