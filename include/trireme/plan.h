@@ -74,6 +74,8 @@ struct Plan {
 
   /// Returns the number of workers of all replicas.
   int workers() const { return replicas * devices; }
+  /// True if a layer's batch is divided among several workers.
+  bool divides_batch() const;
   /// Returns the plan of one replica, without the agreement.
   Plan inner() const;
   /// Returns the mesh of a layer, `node`, not of an input: the stage's workers, data-major, tensor fastest. Its shares

@@ -1,9 +1,9 @@
 #include "cli/elastic_group.h"
 
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/seconds.h"
 #include "report/files.h"
 #include "report/run_json.h"
 #include "trireme/error.h"
@@ -43,10 +43,6 @@ std::optional<ElasticGroup> own_elastic_group(const Variables& variables) {
   const std::optional<std::string> text = variables(kElasticGroupVariable);
   if (!text || text->empty()) return std::nullopt;
   return elastic_group_from(*text);
-}
-
-double system_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 void append_record(const ElasticGroup& g, int processes, const std::string& plan, int64_t step) {

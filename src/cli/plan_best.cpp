@@ -8,11 +8,11 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
-#include "cli/data_to_predict.h"
 #include "cli/described_devices.h"
 #include "cli/explain_plan.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
+#include "cli/predict_subject.h"
 #include "cost/money.h"
 #include "plan/strategies.h"
 #include "report/progress.h"
@@ -39,28 +39,28 @@ double parse_gap(const std::string& text) {
   return value / 100;
 }
 
-/// Says what is proven about the printed plan. The simulator may have preferred it to the planner's own best plan.
+/// States what is proven about the printed plan. The simulator may have preferred it to the planner's own best plan.
 std::string proof_in_words(const BestPlan& best, Objective objective, const std::string& currency) {
   constexpr double kRounding = 1e-9;
   const RatedPlan& plan = best.finalists.front().rated;
   const PlanAnswer& answer = best.answer;
   const auto amount = [&](double value) { return amount_in_words(value, objective, currency); };
   const double gap = plan.objective > 0 ? (plan.objective - answer.lower_bound) / plan.objective : 0;
-  std::string text = fmt::format("{} by the formula, ", amount(plan.objective));
-  text += gap < -kRounding ? fmt::format("less than any plan that was searched, {} or more", amount(answer.lower_bound))
-          : gap <= kRounding ? std::string("the least there is")
-                             : fmt::format("at most {:.2g} % from the least there is, which is {} or more", 100 * gap,
-                                           amount(answer.lower_bound));
+  std::string text = amount(plan.objective) + " by the formula";
+  text += gap < -kRounding   ? fmt::format("; every searched plan needs at least {}", amount(answer.lower_bound))
+          : gap <= kRounding ? std::string(", proven to be the minimum")
+                             : fmt::format("; no plan needs less than {}: a gap of at most {:.2g} %",
+                                           amount(answer.lower_bound), 100 * gap);
   if (plan.objective > answer.best->objective * (1 + kRounding))
     text += fmt::format("; the formula's best plan, {}, {}", amount(answer.best->objective),
                         !best.answer_fits                ? "does not fit into the devices' memory"
-                        : objective == Objective::memory ? "needs more memory when its program is counted"
-                                                         : "is slower in the simulator");
+                        : objective == Objective::memory ? "needs more memory in the simulation"
+                                                         : "is slower in the simulation");
   const std::string orders = fmt::format("; for stages on consecutive devices in one of {} orders", best.orders);
   return fmt::format("{} ({}{})\n", text, answer.proof, best.orders == 1 ? "" : orders);
 }
 
-/// Says what the plan needs of the devices' memory. `cluster`: its devices.
+/// States how much of the devices' memory the plan needs. `cluster`: its devices.
 std::string memory_in_words(const Finalist& finalist, const Cluster& cluster) {
   const MemoryNeed& tightest = finalist.tightest;
   std::string limit;
@@ -69,13 +69,13 @@ std::string memory_in_words(const Finalist& finalist, const Cluster& cluster) {
     const bool is_smallest = tightest.limit == least_memory(cluster, finalist.rated.plan.devices);
     limit = is_fullest && is_smallest
                 ? fmt::format("; the smallest has {}", format_bytes(tightest.limit))
-                : fmt::format("; device {} has the least to spare for its size, it needs {} of {}", tightest.device,
+                : fmt::format("; device {} has the least to spare in proportion: it needs {} of {}", tightest.device,
                               format_bytes(tightest.peak), format_bytes(tightest.limit));
   }
   return fmt::format("needs {} on the fullest device{}\n", format_bytes(finalist.peak_memory), limit);
 }
 
-/// Says how many of the given devices the plan uses; "" if it uses all.
+/// States how many of the given devices the plan uses; "" if it uses all.
 std::string devices_in_words(const Plan& plan, int devices) {
   if (plan.devices == devices) return "";
   return fmt::format("uses {} of {} devices: no plan found for more devices is better\n", plan.devices, devices);
@@ -129,16 +129,16 @@ void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
 int run_plan_best(const PlanBestOptions& options) {
   const Objective objective = objective_of(options.objective);
   const double tolerance = parse_gap(options.gap), limit = parse_time_limit(options.time_limit, "--time-limit");
-  RunSpec experiment{options.experiment.read()};
-  if (objective == Objective::cost) require_price(experiment, options.prediction);
-  const int devices = experiment.devices.front();
-  check_described_devices({kExact.name}, "plan best", devices, options.experiment, experiment, options.prediction);
+  RunSpec asked{options.experiment.read()};
+  if (objective == Objective::cost) require_price(asked, options.prediction);
+  const int devices = asked.devices.front();
+  check_described_devices({kExact.name}, "plan best", devices, options.experiment, asked, options.prediction);
   Progress progress(standard_error_progress());
-  const TaskData data = in_phase(&progress, "reading the data", [&] { return data_to_predict(experiment.data); });
-  const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
-  std::optional<Predictions> made;
-  in_phase(&progress, "measuring links and layers", [&] { made.emplace(experiment, model, data, options.prediction); });
-  Predictions& predictions = *made;
+  PredictSubject subject(std::move(asked), options.prediction, progress);
+  const RunSpec& experiment = subject.experiment;
+  const TaskData& data = subject.data;
+  const Model& model = subject.model;
+  Predictions& predictions = subject.predictions;
   const DeviceChoice choice = predictions.choice(devices);
   const BestPlanOptions search{objective, limit, tolerance};
   BestPlan best;

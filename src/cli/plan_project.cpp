@@ -12,10 +12,10 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
-#include "cli/data_to_predict.h"
 #include "cli/described_devices.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
+#include "cli/predict_subject.h"
 #include "cli/text_table.h"
 #include "cost/epochs_file.h"
 #include "cost/money.h"
@@ -140,25 +140,25 @@ std::string rule_in_words(const Projection& projection, const ProjectedRow& row)
 }
 
 std::string crossover_in_words(const Projection& projection, const ProjectedRow& row) {
-  const std::vector<int> again = data_quicker_again(projection.rows);
-  std::string text = fmt::format("{} {} devices{} a hybrid is quicker than data parallelism on the same devices{}\n",
+  const std::vector<int> again = data_faster_again(projection.rows);
+  std::string text = fmt::format("{} {} devices{} a hybrid is faster than data parallelism on the same devices{}\n",
                                  again.empty() ? "from" : "on", row.devices, again.empty() ? " on" : "",
                                  rule_in_words(projection, row));
-  if (!again.empty()) text += fmt::format("data parallelism is quicker again on {} devices\n", fmt::join(again, ", "));
+  if (!again.empty()) text += fmt::format("data parallelism is faster again on {} devices\n", fmt::join(again, ", "));
   return text;
 }
 
 std::string findings(const Projection& projection) {
   std::string text;
   const ProjectedRow* row = crossover_of(projection.rows);
-  if (!row) text += "no hybrid is quicker than data parallelism on the same devices\n";
+  if (!row) text += "no hybrid is faster than data parallelism on the same devices\n";
   else text += crossover_in_words(projection, *row);
-  const Projected *data = quickest_data(projection.rows), *hybrid = quickest_hybrid(projection.rows);
+  const Projected *data = fastest_data(projection.rows), *hybrid = fastest_hybrid(projection.rows);
   if (data)
     text +=
-        fmt::format("quickest data parallelism: {} on {} devices\n", format_seconds(*data->seconds()), data->devices);
+        fmt::format("fastest data parallelism: {} on {} devices\n", format_seconds(*data->seconds()), data->devices);
   if (hybrid)
-    text += fmt::format("quickest hybrid: {} on {} devices ({})", format_seconds(*hybrid->seconds()), hybrid->devices,
+    text += fmt::format("fastest hybrid: {} on {} devices ({})", format_seconds(*hybrid->seconds()), hybrid->devices,
                         hybrid->strategy);
   if (data && hybrid) text += fmt::format(", {:+.1f} %", 100 * (*data->seconds() / *hybrid->seconds() - 1));
   return hybrid ? text + "\n" : text;
@@ -189,7 +189,7 @@ json to_json(const Projection& projection, Steps& steps) {
           {"epoch_samples", projection.request.epoch_samples},
           {"rows", rows},
           {"crossover", crossover ? json(crossover->devices) : json(nullptr)},
-          {"data_quicker_again", data_quicker_again(projection.rows)}};
+          {"data_faster_again", data_faster_again(projection.rows)}};
 }
 
 void print(const std::vector<Projection>& projections, Steps& steps) {
@@ -202,8 +202,8 @@ void print(const std::vector<Projection>& projections, Steps& steps) {
   if (left_out.empty()) return;
   const size_t more = left_out.size() - std::min(left_out.size(), kMostNamed);
   left_out.resize(left_out.size() - more);
-  std::cerr << fmt::format("\nleft out, too full for the devices' memory: {}{}\n", fmt::join(left_out, "; "),
-                           more > 0 ? fmt::format(" and {} more", more) : "");
+  std::cerr << fmt::format("\nleft out, because they do not fit into the devices' memory: {}{}\n",
+                           fmt::join(left_out, "; "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 /// Returns the fastest projection to the target that a single plan represents; null if no epochs are known.
@@ -218,7 +218,7 @@ const Projected* winner_of(const std::vector<Projection>& projections) {
 }
 
 std::string winner_in_words(const Projected* winner, int64_t batch) {
-  if (!winner) return "no plan is printed: the epochs to the target are known for none of these batches\n";
+  if (!winner) return "no plan is printed, because the epochs to the target are not known for any of these batches\n";
   return fmt::format("the plan of {} on {} {}, {} to the target{}\n", winner->strategy, winner->devices,
                      winner->devices == 1 ? "device" : "devices", format_seconds(*winner->seconds()),
                      winner->batch == batch ? ""
@@ -271,19 +271,18 @@ void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
 }
 
 int run_plan_project(const PlanProjectOptions& options) {
-  RunSpec experiment{options.experiment.read()};
+  RunSpec asked{options.experiment.read()};
   if (options.json != "-") check_target("--json", options.json);
   const EpochsToTarget epochs = parse_epochs(options.epochs);
-  std::vector<int> devices = experiment.devices;
+  std::vector<int> devices = asked.devices;
   std::sort(devices.begin(), devices.end());
-  check_described_devices({kExact.name}, "plan project", devices.back(), options.experiment, experiment,
-                          options.prediction);
+  check_described_devices({kExact.name}, "plan project", devices.back(), options.experiment, asked, options.prediction);
   Progress progress(standard_error_progress());
-  const TaskData data = in_phase(&progress, "reading the data", [&] { return data_to_predict(experiment.data); });
-  const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
-  std::optional<Predictions> made;
-  in_phase(&progress, "measuring links and layers", [&] { made.emplace(experiment, model, data, options.prediction); });
-  Predictions& predictions = *made;
+  PredictSubject subject(std::move(asked), options.prediction, progress);
+  const RunSpec& experiment = subject.experiment;
+  const TaskData& data = subject.data;
+  const Model& model = subject.model;
+  Predictions& predictions = subject.predictions;
   Steps steps(experiment, model, predictions);
   std::vector<Projection> projections;
   for (bool per_worker : {true, false}) {

@@ -12,10 +12,10 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
-#include "cli/data_to_predict.h"
 #include "cli/described_devices.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
+#include "cli/predict_subject.h"
 #include "cli/show_layers.h"
 #include "cli/text_table.h"
 #include "cli/usual_models.h"
@@ -121,7 +121,7 @@ std::string plan_in_words(const Plan& plan, const Model& model) {
                                  counted(plan.workers(), "device"), model.name());
   if (!plan.agreement.empty())
     text += fmt::format("{} of the plan below, on {} each; agreement: {}\n",
-                        plan.replicas == 1 ? "one replica" : fmt::format("{} replicas", plan.replicas),
+                        plan.replicas == 1 ? "one replica" : counted(plan.replicas, "replica"),
                         counted(plan.devices, "device"), plan.agreement);
   return text + text_table({"stage", "workers", "layers", "degrees", "shares", "splits", "recomputed with"}, rows);
 }
@@ -155,11 +155,11 @@ void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
   verb->add_option("--sample", o.sample, "shape of a sample without the batch: 3,224,224 (without an experiment)")
       ->delimiter(',')
       ->check(whole_number(1));
-  verb->add_option("--vocabulary", o.vocabulary, "samples are token ids below this (without an experiment)")
+  verb->add_option("--vocabulary", o.vocabulary, "samples are token ids below this number (without an experiment)")
       ->check(whole_number(1));
-  verb->add_option(
-      "--json", o.json,
-      "also write the plan as JSON to this file, for editing and --plan FILE; -: to standard output, no words");
+  verb->add_option("--json", o.json,
+                   "also write the plan as JSON to this file, for editing and --plan FILE; -: to standard output, "
+                   "without other text");
   verb->add_flag("--program", o.program, "draw the schedule of all workers");
   verb->add_option("--worker", o.worker, "list the instructions of this worker")
       ->check(whole_number(0, kMaxPlanDevices));
@@ -178,6 +178,7 @@ int run_plan_show(const PlanShowOptions& options) {
   if (!is_planned(options.plan) && !(costs.cluster.empty() && costs.profile.empty()))
     fail_user({costs.cluster.empty() ? "--profile" : "--cluster", options.plan,
                "costs matter only for a planner's plan", "leave it out, or find a plan: trireme plan best EXPERIMENT"});
+  Progress progress(standard_error_progress());
   RunSpec experiment;
   std::optional<Model> model;
   std::vector<std::string> notes;
@@ -192,11 +193,10 @@ int run_plan_show(const PlanShowOptions& options) {
     experiment = RunSpec{options.experiment.read()};
     check_described_devices({options.plan}, "plan show", experiment.devices.front(), options.experiment, experiment,
                             costs);
-    data = data_to_predict(experiment.data);
-    model = build_model(experiment, *data);
+    data = data_to_predict(experiment.data, &progress);
+    model = in_phase(&progress, "building the model", [&] { return build_model(experiment, *data); });
   }
   install_memory_accounting();
-  Progress progress(standard_error_progress());
   const Plan plan = in_phase(&progress, "planning", [&] {
     const std::vector<int>& devices = options.experiment.devices;
     return data ? choose_or_find_plan(options.plan, devices, experiment, *model, *data, costs, /*to_run=*/false)

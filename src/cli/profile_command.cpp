@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/data_to_predict.h"
+#include "cli/predict_subject.h"
 #include "cli/text_table.h"
 #include "forecast/cost_source.h"
 #include "profile/measure_layers.h"
@@ -119,7 +119,7 @@ std::string layers_in_words(const Profile& profile, const LayerSites& sites, int
 }
 
 std::string machine_in_words(const Profile& profile) {
-  std::string text = fmt::format("{}, {} cores; a core convolves at {}FLOP/s\n", profile.machine.cpu,
+  std::string text = fmt::format("{}, {} cores; a core computes convolutions at {}FLOP/s\n", profile.machine.cpu,
                                  profile.machine.cores, format_count(profile.device.flops));
   std::vector<std::vector<std::string>> rows;
   for (const GroupMeasurement& group : profile.links.groups)
@@ -153,8 +153,9 @@ int run_profile(const ProfileOptions& options) {
       options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
   check_target("--out", file);
   const double budget = parse_time_limit(options.budget, "--budget");
-  const TaskData data = data_to_predict(experiment.data);
-  const Model model = build_model(experiment, data);
+  Progress progress(standard_error_progress());
+  const TaskData data = data_to_predict(experiment.data, &progress);
+  const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
   const int threads = threads_of(experiment, 1).front();
   Profile profile;
   std::error_code ignored;
@@ -178,7 +179,8 @@ int run_profile(const ProfileOptions& options) {
   std::cout << fmt::format("{} calls measured in {}, {} known before; written to {}\n", report.measured,
                            format_seconds(report.seconds), report.known, file.string());
   if (!report.skipped.empty())
-    std::cout << fmt::format("not measured, too long for --budget \"{}\": {}\n", options.budget, join(report.skipped));
+    std::cout << fmt::format("not measured, because --budget \"{}\" was too short: {}\n", options.budget,
+                             join(report.skipped));
   return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "base/units.h"
-#include "cli/data_to_predict.h"
+#include "cli/predict_subject.h"
 #include "cli/text_table.h"
 #include "cli/usual_models.h"
 #include "experiment/read_experiment.h"

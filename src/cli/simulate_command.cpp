@@ -9,10 +9,10 @@
 #include "base/json_file.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/data_to_predict.h"
 #include "cli/described_devices.h"
 #include "cli/experiment_header.h"
 #include "cli/jobs.h"
+#include "cli/predict_subject.h"
 #include "cost/epochs_file.h"
 #include "forecast/predictions.h"
 #include "plan/strategy.h"
@@ -47,7 +47,7 @@ RunResult simulated_row(const Job& job, const RunSpec& experiment, const Model& 
 /// Returns the epochs to the target with this batch. Errors (user).
 Epochs epochs_of(const std::string& text, int64_t batch) {
   if (text.starts_with("noise=") && text.find("least=") == std::string::npos)
-    fail_user({"--epochs", text, "says how epochs grow with the batch, not how many there are",
+    fail_user({"--epochs", text, "gives the growth of the epochs with the batch, but not their number",
                "add the epochs of a small batch: noise=2000,least=12"});
   return parse_epochs(text).at(double(batch));
 }
@@ -65,19 +65,18 @@ void project_to_target(const Experiment& experiment, const Epochs& epochs, int64
 
 int run_simulate(const SimulateOptions& options) {
   interrupted_by_user();
-  RunSpec experiment{options.experiment.read()};
+  RunSpec asked{options.experiment.read()};
   check_target("--json", options.json);
-  check_described_devices(experiment.strategies, "strategies",
-                          *std::max_element(experiment.devices.begin(), experiment.devices.end()), options.experiment,
-                          experiment, options.prediction);
+  check_described_devices(asked.strategies, "strategies", *std::max_element(asked.devices.begin(), asked.devices.end()),
+                          options.experiment, asked, options.prediction);
   std::optional<Epochs> epochs;
-  if (!options.epochs.empty()) epochs = epochs_of(options.epochs, experiment.batch);
+  if (!options.epochs.empty()) epochs = epochs_of(options.epochs, asked.batch);
   Progress progress(standard_error_progress());
-  const TaskData data = in_phase(&progress, "reading the data", [&] { return data_to_predict(experiment.data); });
-  const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
-  std::optional<Predictions> made;
-  in_phase(&progress, "measuring links and layers", [&] { made.emplace(experiment, model, data, options.prediction); });
-  Predictions& predictions = *made;
+  PredictSubject subject(std::move(asked), options.prediction, progress);
+  const RunSpec& experiment = subject.experiment;
+  const TaskData& data = subject.data;
+  const Model& model = subject.model;
+  Predictions& predictions = subject.predictions;
   const std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/false);
   ExperimentResult result = experiment_header(experiment, data, model);
   result.simulated = predictions.in_words();

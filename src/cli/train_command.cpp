@@ -38,25 +38,84 @@ RunResult train_or_adapt(const RunSpec& experiment, const Model& model, const Ta
   return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter, std::move(checkpoints));
 }
 
+/// Trains as one of several processes if the environment places this one among them. Returns the exit code, or nothing
+/// if the workers are threads of this process.
+std::optional<int> train_as_process(const TrainOptions& options, const BackendKind* backend) {
+  const bool is_virtual = backend && backend->modelled_time;
+  const std::optional<ElasticGroup> elastic_group = own_elastic_group();
+  const PlaceOptions wanted{.needs_address = !(backend && (backend->finds_ranks || is_virtual)),
+                            .even_alone = elastic_group.has_value() || !options.backend.empty()};
+  const std::optional<ProcessPlace> place = process_place(environment(), wanted);
+  if (!place) return std::nullopt;
+  if (is_virtual) refuse_processes();
+  return run_train_process(options, *place, elastic_group);
+}
+
+/// Errors (user): the machines and the backend that were asked for need workers that are processes, or modelled time.
+void check_threads_can(const TrainOptions& options, const BackendKind* backend) {
+  if (backend && backend->modelled_time) return;
+  refuse_described_machines(options.prediction);
+  if (backend)
+    fail_user({"--backend", options.backend, "the workers of this run are threads: there is one process",
+               fmt::format("start several: {} trireme train ...", backend->start)});
+}
+
+/// Chooses the plan for modelled time, and prepares the experiment for it. `predictions` gets what was modelled.
+Plan plan_in_virtual_time(const TrainOptions& options, TrainSubject& subject, Progress* progress,
+                          std::optional<Predictions>& predictions) {
+  check_virtual_time(subject.experiment, options.plan, options.prediction);
+  in_phase(progress, "measuring links and layers",
+           [&] { predictions.emplace(subject.experiment, subject.model, subject.data, options.prediction); });
+  Plan plan = in_phase(progress, "planning", [&] {
+    return choose_virtual_plan(options.plan, options.experiment.devices, subject.experiment, subject.model,
+                               *predictions);
+  });
+  live_in_virtual_time(plan, *predictions, options.prediction, subject.experiment);
+  predictions->keep();
+  return plan;
+}
+
+/// Chooses the plan of a run in real time.
+Plan plan_to_run(const TrainOptions& options, const TrainSubject& subject, Progress* progress) {
+  const auto& [experiment, data, model] = subject;
+  const std::vector<int>& devices = options.experiment.devices;
+  if (is_update_policy(options.plan))
+    return plan_with_agreement(options.plan, experiment, model,
+                               devices.empty() ? experiment.devices.front() : devices.front());
+  return in_phase(progress, "planning", [&] {
+    return choose_or_find_plan(options.plan, devices, subject.experiment, subject.model, subject.data,
+                               options.prediction, /*to_run=*/true);
+  });
+}
+
+/// Opens what the run resumes from, if anything. `show` and `checkpoints` get what is known of it.
+void resume(const TrainOptions& options, const TrainSubject& subject, TrainShow& show, CheckpointUse& checkpoints) {
+  std::function<void(const std::filesystem::path&)> keep_earlier;
+  if (!options.resume.empty()) {
+    Resumption resumption =
+        open_resumption(options.resume, *show.plan, subject.experiment, subject.model, subject.data);
+    show.initial_values = lines_of(resumption);
+    show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
+    keep_earlier = [from = point_of(resumption), path = resumption.path](const std::filesystem::path& folder) {
+      keep_earlier_steps(path, from, folder);
+    };
+    checkpoints.resumed = std::move(resumption.checkpoint);
+  }
+  show.on_folder = [&, keep_earlier](const std::filesystem::path& folder) {
+    if (keep_earlier) keep_earlier(folder);
+    if (!options.messages) checkpoints.folder = place_for_checkpoints(subject.experiment, folder);
+    if (!checkpoints.folder.empty()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+  };
+}
+
 }  // namespace
 
 int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(RunAgreement&)>& make_world) {
   interrupted_by_user();  // from now on Ctrl-C leaves a readable folder
   const BackendKind* backend = look_up_backend(options.backend);
-  const bool is_virtual = backend && backend->modelled_time;
-  if (!make_world) {
-    const std::optional<ElasticGroup> elastic_group = own_elastic_group();
-    const PlaceOptions wanted{.needs_address = !(backend && (backend->finds_ranks || is_virtual)),
-                              .even_alone = elastic_group.has_value() || !options.backend.empty()};
-    if (const std::optional<ProcessPlace> place = process_place(environment(), wanted)) {
-      if (is_virtual) refuse_processes();
-      return run_train_process(options, *place, elastic_group);
-    }
-  }
-  if (!is_virtual) refuse_described_machines(options.prediction);
-  if (backend && !is_virtual)
-    fail_user({"--backend", options.backend, "the workers of this run are threads: there is one process",
-               fmt::format("start several: {} trireme train ...", backend->start)});
+  if (!make_world)
+    if (const std::optional<int> code = train_as_process(options, backend)) return *code;
+  check_threads_can(options, backend);
   check_target("--json", options.json);
   RunSpec asked{options.experiment.read()};
   if (!make_world)
@@ -67,62 +126,32 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   TrainSubject subject = open_subject(std::move(asked), progress);
   subject.experiment.own_data = options.own_data;
   check_batch(subject.experiment, subject.data);
-  const auto& [experiment, data, model] = subject;
-  const std::vector<int>& devices = options.experiment.devices;
   // A comparison checks its largest row.
-  if (!devices.empty() && !options.messages) check_emulation(experiment, devices.front());
-  std::optional<Plan> plan;
+  if (const std::vector<int>& devices = options.experiment.devices; !devices.empty() && !options.messages)
+    check_emulation(subject.experiment, devices.front());
   std::optional<Predictions> virtual_machines;
-  if (is_virtual) {
-    check_virtual_time(experiment, options.plan, options.prediction);
-    in_phase(progress, "measuring links and layers",
-             [&] { virtual_machines.emplace(subject.experiment, subject.model, subject.data, options.prediction); });
-    plan = in_phase(progress, "planning", [&] {
-      return choose_virtual_plan(options.plan, devices, subject.experiment, subject.model, *virtual_machines);
-    });
-    live_in_virtual_time(*plan, *virtual_machines, options.prediction, subject.experiment);
-    virtual_machines->keep();
-  } else if (is_update_policy(options.plan)) {
-    plan = plan_with_agreement(options.plan, experiment, model,
-                               devices.empty() ? experiment.devices.front() : devices.front());
-  } else {
-    plan = in_phase(progress, "planning", [&] {
-      return choose_or_find_plan(options.plan, devices, subject.experiment, subject.model, subject.data,
-                                 options.prediction, /*to_run=*/true);
-    });
-  }
-  check_shapes(experiment, model, data, *plan);
+  // check_threads_can leaves one backend: modelled time
+  const Plan plan = backend ? plan_in_virtual_time(options, subject, progress, virtual_machines)
+                            : plan_to_run(options, subject, progress);
+  check_shapes(subject.experiment, subject.model, subject.data, plan);
   // Rows of a comparison write no checkpoints.
-  if (!options.messages) check_train_checkpoints(options, experiment, data, *plan);
-  TrainShow show{.plan = &*plan, .evaluations = bool(make_world)};
-  if (virtual_machines)
-    show.notes.push_back("times are modelled, except the time left: " + experiment.virtual_machines_in_words);
-  if (virtual_machines) show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
-  CheckpointUse checkpoints;
-  std::function<void(const std::filesystem::path&)> keep_earlier;
-  if (!options.resume.empty()) {
-    Resumption resumption = open_resumption(options.resume, *plan, experiment, model, data);
-    show.initial_values = lines_of(resumption);
-    show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
-    keep_earlier = [from = point_of(resumption), path = resumption.path](const std::filesystem::path& folder) {
-      keep_earlier_steps(path, from, folder);
-    };
-    checkpoints.resumed = std::move(resumption.checkpoint);
+  if (!options.messages) check_train_checkpoints(options, subject.experiment, subject.data, plan);
+  TrainShow show{.plan = &plan, .evaluations = bool(make_world)};
+  if (virtual_machines) {
+    show.notes.push_back("times are modelled, except the time left: " + subject.experiment.virtual_machines_in_words);
+    show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };
   }
-  show.on_folder = [&](const std::filesystem::path& folder) {
-    if (keep_earlier) keep_earlier(folder);
-    if (!options.messages) checkpoints.folder = place_for_checkpoints(subject.experiment, folder);
-    if (!checkpoints.folder.empty()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
-  };
+  CheckpointUse checkpoints;
+  resume(options, subject, show, checkpoints);
   const Train train_it = [&](TrainObserver& observer) {
     const auto& [e, d, m] = subject;
     const std::atomic<bool>& interrupted = interrupted_by_user();
-    if (!plan->agreement.empty())
-      return train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr,
+    if (!plan.agreement.empty())
+      return train(e, m, d, plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr,
                    {make_world, make_world ? ReplicaHosting::clients : ReplicaHosting::threads});
     // Rows of a comparison do not adapt.
-    return options.messages ? train(e, m, d, *plan, observer, interrupted, nullptr, std::move(checkpoints))
-                            : train_or_adapt(e, m, d, *plan, observer, std::move(checkpoints));
+    return options.messages ? train(e, m, d, plan, observer, interrupted, nullptr, std::move(checkpoints))
+                            : train_or_adapt(e, m, d, plan, observer, std::move(checkpoints));
   };
   return train_into_folder(options, subject, show, train_it);
 }

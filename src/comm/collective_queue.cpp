@@ -126,7 +126,7 @@ void CollectiveQueue::work(int device, int threads) {
     }
     note(ended_);
     if (time_) time_->leave();
-  } catch (const std::exception&) {  // virtual time was aborted, and with it the started operations
+  } catch (const std::exception&) {  // modelled time was aborted, and with it the started operations
   }
 }
 

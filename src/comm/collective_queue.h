@@ -40,7 +40,7 @@ class CollectiveQueue {
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;
 
   /// Returns at once. The handle's get() waits for the operation and rethrows its exception. Destroying a handle does
-  /// not wait. The operation's tensors must not be used before get() has returned. In virtual time only get() may wait
+  /// not wait. The operation's tensors must not be used before get() has returned. In modelled time only get() may wait
   /// for the operation, only on the queue's owner thread, and only while the queue exists.
   std::future<OperationDone> start(std::function<void(Communicator&)> operation);
   /// Returns the error of the first operation that failed, or null.
@@ -55,8 +55,8 @@ class CollectiveQueue {
   const std::unique_ptr<Communicator> group_;
   const FlightRecorder* const recorder_;  // may be null
   VirtualTime* const time_;               // null in real time
-  int runner_ = -1;                       // its number in virtual time, -1 in real time
-  // Counters that the threads wait for in virtual time: operations started (and the end), operations done, thread
+  int runner_ = -1;                       // its number in modelled time, -1 in real time
+  // Counters that the threads wait for in modelled time: operations started (and the end), operations done, thread
   // ended.
   std::atomic<int64_t> told_{0}, done_{0}, ended_{0};
   int64_t started_ = 0, heard_ = 0;  // used by the queue's owner and by its thread, respectively

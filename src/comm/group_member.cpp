@@ -34,6 +34,11 @@ CommunicationCount Tally::count() const {
   return count_;
 }
 
+std::string shape_text(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "nothing";
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+}
+
 GroupMember::GroupMember(int rank, std::shared_ptr<Tally> parent)
     : rank_(rank), tally_(std::make_shared<Tally>(std::move(parent))) {}
 

@@ -30,6 +30,9 @@ class Tally {
   CommunicationCount count_ TRIREME_GUARDED_BY(mutex_);
 };
 
+/// "Float [4, 5]", or "nothing" if undefined: for messages.
+std::string shape_text(const at::Tensor& tensor);
+
 class GroupMember : public Communicator {
  public:
   int rank() const final { return rank_; }

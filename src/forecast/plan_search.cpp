@@ -23,10 +23,6 @@ constexpr size_t kMostVaried = 3;
 constexpr int kRungsPerDoubling = 4;
 constexpr double kTimeShare = 1.0 / 3;  // of the remaining time that one of several searches may use
 
-bool has_replicas(const Plan& plan) {
-  return std::any_of(plan.layers.begin(), plan.layers.end(), [](const LayerPlan& layer) { return layer.data > 1; });
-}
-
 /// Returns variants of a found plan that the search leaves out: schedules that split backward, optimizer sharding.
 std::vector<Plan> variants_of(const Plan& plan) {
   std::vector<Plan> variants;
@@ -39,7 +35,7 @@ std::vector<Plan> variants_of(const Plan& plan) {
       Plan variant = plan;
       variant.optimizer_sharding = sharding;
       variant.schedule = schedule;
-      if (is_same(variant, plan) || (sharding != plan.optimizer_sharding && !has_replicas(plan))) continue;
+      if (is_same(variant, plan) || (sharding != plan.optimizer_sharding && !plan.divides_batch())) continue;
       variants.push_back(std::move(variant));
     }
   return variants;

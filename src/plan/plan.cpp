@@ -1,4 +1,5 @@
 #include "trireme/plan.h"
+#include "base/counted.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -46,7 +47,7 @@ bool is_pipeline(const Plan& plan, const Model& model) {
 std::string describe_stages(const Plan& plan, const Model& model) {
   if (plan.stages.size() == 1) return "";
   const int positions = plan.positions(), stages = int(plan.stages.size());
-  if (!is_pipeline(plan, model)) return fmt::format("{} stages", stages);
+  if (!is_pipeline(plan, model)) return counted(stages, "stage");
   std::string text = fmt::format("pipeline {}", positions);
   if (stages > positions)
     text +=
@@ -127,6 +128,10 @@ Plan Plan::inner() const {
   one.replicas = 1;
   one.agreement.clear();
   return one;
+}
+
+bool Plan::divides_batch() const {
+  return std::any_of(layers.begin(), layers.end(), [](const LayerPlan& layer) { return layer.data > 1; });
 }
 
 std::string Plan::in_short(const Model& model) const {

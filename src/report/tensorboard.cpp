@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 
 #include "base/machine.h"
+#include "base/seconds.h"
 #include "tensorboard_event.pb.h"
 
 namespace trireme {
@@ -29,8 +29,6 @@ template <typename Integer>
 void append_little_endian(std::string& out, Integer value) {
   for (size_t i = 0; i < sizeof(Integer); ++i) out.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
 }
-
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 std::string record_of(const tensorboard::Event& event) { return tfrecord(event.SerializeAsString()); }
 
@@ -57,16 +55,16 @@ std::string tfrecord(std::string_view data) {
 }
 
 EventWriter::EventWriter(const std::filesystem::path& folder)
-    : file_(folder / fmt::format("events.out.tfevents.{:.0f}.{}.{}", now(), host_name(), ::getpid())) {
+    : file_(folder / fmt::format("events.out.tfevents.{:.0f}.{}.{}", system_seconds(), host_name(), ::getpid())) {
   tensorboard::Event event;
-  event.set_wall_time(now());
+  event.set_wall_time(system_seconds());
   event.set_file_version("brain.Event:2");
   file_.append(record_of(event));
 }
 
 void EventWriter::scalars(int64_t step, std::span<const Scalar> values) {
   tensorboard::Event event;
-  event.set_wall_time(now());
+  event.set_wall_time(system_seconds());
   event.set_step(step);
   for (const Scalar& scalar : values) {
     auto* value = event.mutable_summary()->add_value();

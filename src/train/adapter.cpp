@@ -19,7 +19,7 @@ constexpr double kGreatestScale = 2;
 constexpr double kWorkerError = 0.5;
 /// Number of observations of which the expected compute time of workers is the mean.
 constexpr int kBaseline = 4;
-/// Share of a step: the compute time of a worker that computes for less says little.
+/// Share of a step. A worker that computes for less gives too little information.
 constexpr double kLeastCompute = 0.05;
 /// Latencies that differ by a smaller factor, or by a smaller share of a step, are considered equal, because waking up
 /// is part of them.

@@ -89,7 +89,7 @@ ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backen
 void ProcessRank::compare_clocks(const std::vector<std::string>& machines) {
   for (int other = 1; other < size(); ++other) {
     if (machines[size_t(other)] == machines[0] || (rank() != 0 && rank() != other)) continue;
-    double quickest = std::numeric_limits<double>::infinity();
+    double fastest = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kClockRounds; ++round) {
       if (rank() == 0) {
         receive_text(*world_, other, kClock);
@@ -99,8 +99,8 @@ void ProcessRank::compare_clocks(const std::vector<std::string>& machines) {
       const double asked = steady_seconds();
       send_text(*world_, "", 0, kClock);
       const double there = number_from(receive_text(*world_, 0, kClock)), answered = steady_seconds();
-      if (answered - asked >= quickest) continue;
-      quickest = answered - asked;
+      if (answered - asked >= fastest) continue;
+      fastest = answered - asked;
       clock_ahead_ = (asked + answered) / 2 - there;
     }
   }

@@ -99,7 +99,7 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
       links_(e.links && !e.virtual_machines ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr),
       process_(std::move(options.process)) {
   check_internal(!e.virtual_machines || (e.private_replicas && !process_),
-                 "workers in virtual time are threads with replicas of their own");
+                 "workers in modelled time are threads with replicas of their own");
   check_internal(!process_ || (experiment.private_replicas && process_->size() == plan.devices),
                  "each process has a rank and replicas of its own");
   if (options.resumed) state_ = std::move(options.resumed->state);

@@ -25,7 +25,7 @@
 
 namespace trireme {
 
-/// Returns the LocalWorld of workers that are threads; in virtual time if the experiment has virtual machines.
+/// Returns the LocalWorld of workers that are threads; in modelled time if the experiment has modelled machines.
 LocalWorld world_of(const RunSpec& experiment, std::shared_ptr<EmulatedLinks> links, int threads);
 /// Returns null if the workers run in real time.
 std::unique_ptr<InstructionTimes> times_of(const RunSpec& experiment, const Model& model);

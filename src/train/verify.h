@@ -9,9 +9,8 @@
 
 namespace trireme {
 
-/// Properties by which a run differs from one device's by design: batch norm, under micro-batches or under data shards.
+/// True if a run differs from one device's by design, under micro-batches or divided batches.
 bool has_batch_norm(const Model& model);
-bool has_data_shards(const Plan& plan);
 
 struct VerifyRow {
   std::string parameter;

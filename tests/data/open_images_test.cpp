@@ -1,11 +1,11 @@
 #include <ATen/ATen.h>
 
-#include <cstdlib>
 #include <vector>
 
 #include "data/catalogue.h"
 #include "data/open.h"
 #include "image_writer.h"
+#include "real_data.h"
 #include "support.h"
 
 namespace trireme {
@@ -15,15 +15,7 @@ using namespace trireme::test_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Real data, where there are any.
-std::optional<std::filesystem::path> real_data(const std::string& folder) {
-  const char* named = std::getenv("TRIREME_DATA");
-  std::filesystem::path path = std::filesystem::path(named && *named ? named : TRIREME_TEST_REAL_DATA) / folder;
-  if (std::filesystem::is_directory(path)) return path;
-  return std::nullopt;
-}
-
-/// An environment in which nothing is found by accident.
+/// An environment in which no data set of this machine is found.
 class OpenImages : public ::testing::Test {
  protected:
   OpenImages() : before_(std::filesystem::current_path()) {
@@ -132,7 +124,7 @@ TEST_F(OpenImages, SaysWhereToGetSetsThatItCannotDownload) {
 }
 
 TEST(RealImages, TinyImagenetIsReadWhole) {
-  const auto folder = real_data("tiny-imagenet-100");
+  const auto folder = real_set("tiny-imagenet-100");
   if (!folder) GTEST_SKIP() << "no tiny-imagenet-100: set TRIREME_DATA to the folder that holds it";
   const TaskData data = open_data({.name = "tiny-imagenet", .data_dir = *folder});
   EXPECT_EQ(data.train->size(), 10000);
@@ -145,14 +137,14 @@ TEST(RealImages, TinyImagenetIsReadWhole) {
 }
 
 TEST(RealImages, CamvidHasTheClassesThatWereCounted) {
-  const auto folder = real_data("camvid");
+  const auto folder = real_set("camvid");
   if (!folder) GTEST_SKIP() << "no CamVid: set TRIREME_DATA to the folder that holds camvid/";
   const TaskData data = open_data({.name = "camvid", .data_dir = *folder});
   EXPECT_EQ(data.train->size(), 367);
   EXPECT_EQ(data.test->size(), 233);
   EXPECT_EQ(data.train->sample_shape(), (Shape{3, 120, 160}));
   const at::Tensor first = data.train->get(std::vector<int64_t>{0}, {}).target;
-  // counted with Pillow in trainannot/0001TP_006690.png
+  // Counted with Pillow in trainannot/0001TP_006690.png.
   EXPECT_EQ((first == -1).sum().item<int64_t>(), 892);
   EXPECT_EQ((first == 3).sum().item<int64_t>(), 1789);
   EXPECT_EQ((first == 8).sum().item<int64_t>(), 4536);

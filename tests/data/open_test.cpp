@@ -2,11 +2,11 @@
 
 #include <ATen/ATen.h>
 
-#include <cstdlib>
 #include <numeric>
 #include <vector>
 
 #include "data/search_folders.h"
+#include "real_data.h"
 #include "support.h"
 
 namespace trireme {
@@ -16,15 +16,7 @@ using namespace trireme::test_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Real data, where there are any.
-std::optional<std::filesystem::path> real_data(const std::string& folder) {
-  const char* named = std::getenv("TRIREME_DATA");
-  std::filesystem::path path = std::filesystem::path(named && *named ? named : TRIREME_TEST_REAL_DATA) / folder;
-  if (std::filesystem::is_directory(path)) return path;
-  return std::nullopt;
-}
-
-/// An environment in which nothing is found by accident: no variables, an empty home, an empty working folder.
+/// An environment in which no data set of this machine is found: no variables, an empty home and working folder.
 class OpenData : public ::testing::Test {
  protected:
   OpenData() : before_(std::filesystem::current_path()) {
@@ -122,7 +114,7 @@ TEST_F(OpenData, ReadsWordsOfAllFilesInTheTrainingTextsNumbers) {
   EXPECT_FALSE(task.generated);
   EXPECT_TRUE(task.train->is_stream());
   EXPECT_EQ(task.train->classes(), 5);
-  // the 0, cat 1, <unk> 2, <eos> 3, a 4
+  // Numbers of the words: the 0, cat 1, <unk> 2, <eos> 3, a 4.
   std::vector<int64_t> both{0, 1};
   Samples train = task.train->get(both, {}), test = task.test->get(both, {});
   EXPECT_TRUE(at::equal(train.data, at::tensor({0, 1, 2, 3}, at::kLong).view({2, 2})));
@@ -168,14 +160,14 @@ TEST_F(OpenData, SaysHowMuchOfCifarIsThere) {
 }
 
 TEST(RealData, MnistIsReadWhole) {
-  auto folder = real_data("mnist");
+  auto folder = real_set("mnist");
   if (!folder) GTEST_SKIP() << "no MNIST: set TRIREME_DATA to the folder that holds mnist/";
   TaskData task = open_data({.name = "mnist", .data_dir = *folder});
   EXPECT_EQ(task.train->size(), 60000);
   EXPECT_EQ(task.test->size(), 10000);
   Samples first = task.train->get(std::vector<int64_t>{0}, {});
   EXPECT_EQ(first.target[0].item<int64_t>(), 5);
-  // the bytes of the first image add up to 27525 (gzip and Python's sum)
+  // The bytes of the first image add up to 27525 (by gzip and Python's sum).
   EXPECT_NEAR((first.data.to(at::kDouble) * 0.3081 + 0.1307).sum().item<double>() * 255, 27525, 0.1);
   std::vector<int64_t> all(60000);
   std::iota(all.begin(), all.end(), 0);
@@ -185,16 +177,16 @@ TEST(RealData, MnistIsReadWhole) {
 }
 
 TEST(RealData, PennTreebankIsReadWhole) {
-  auto folder = real_data("ptb");
+  auto folder = real_set("ptb");
   if (!folder) GTEST_SKIP() << "no Penn Treebank: set TRIREME_DATA to the folder that holds ptb/";
   TaskData task = open_data({.name = "ptb", .data_dir = *folder});
   EXPECT_EQ(task.train->classes(), 10000);
-  EXPECT_EQ(task.train->size(), (929589 - 1) / 35);  // words and lines, as wc counts them
+  EXPECT_EQ(task.train->size(), (929589 - 1) / 35);  // number of words and lines, from wc
   EXPECT_EQ(task.test->size(), (82430 - 1) / 35);
 }
 
 TEST(RealData, CifarBatchesAreRead) {
-  auto folder = real_data("cifar-10-batches-bin");
+  auto folder = real_set("cifar-10-batches-bin");
   if (!folder) GTEST_SKIP() << "no CIFAR-10: set TRIREME_DATA to the folder that holds cifar-10-batches-bin/";
   TaskData task = open_data({.name = "cifar10", .data_dir = *folder});
   EXPECT_EQ(task.train->size() % 10000, 0);

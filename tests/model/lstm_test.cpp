@@ -1,7 +1,8 @@
-// Lstm against ATen's own LSTM and its autograd, in double; its state from call to call; its workers' shares.
+// Compares Lstm with ATen's LSTM and its autograd, in double; its state from call to call; splits over workers.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "expect_close.h"
 #include "layer_cases.h"
 #include "support/ranks.h"
 #include "trireme/error.h"
@@ -13,11 +14,6 @@ namespace {
 constexpr int64_t kRows = 3, kSteps = 5, kIn = 6, kHidden = 8;
 constexpr double kTolerance = 1e-12;
 enum { kH, kC };
-
-void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
-  ASSERT_EQ(a.sizes(), b.sizes()) << what;
-  EXPECT_LT((a - b).abs().max().item<double>(), kTolerance) << what;
-}
 
 struct Problem {
   explicit Problem(uint64_t seed, int64_t steps = kSteps)
@@ -32,7 +28,7 @@ struct Problem {
   std::vector<at::Tensor> parameters, states;
 };
 
-/// What ATen computes, with its gradients.
+/// ATen's results and gradients.
 struct Expected {
   at::Tensor output, input_gradient;
   std::vector<at::Tensor> states, parameter_gradients;
@@ -73,14 +69,14 @@ TEST_P(LstmTest, EqualsATensLstmAndItsAutograd) {
   TestCall call;
   fill(call, p);
   const at::Tensor output = layer.forward(call, {&p.input, 1});
-  expect_equal(output, expected.output, "output");
-  expect_equal(layer.backward(call, p.weights).at(0), expected.input_gradient, "input gradient");
+  expect_close(output, expected.output, "output", kTolerance);
+  expect_close(layer.backward(call, p.weights).at(0), expected.input_gradient, "input gradient", kTolerance);
   for (size_t i = 0; i < p.parameters.size(); ++i)
-    expect_equal(call.gradients.at(int(i)), expected.parameter_gradients[i], layer.parameters()[i].name);
+    expect_close(call.gradients.at(int(i)), expected.parameter_gradients[i], layer.parameters()[i].name, kTolerance);
   ASSERT_EQ(call.next_states.size(), stateful ? 2u : 0u);
   if (!stateful) return;
-  expect_equal(call.next_states.at(kH), expected.states[kH], "h");
-  expect_equal(call.next_states.at(kC), expected.states[kC], "c");
+  expect_close(call.next_states.at(kH), expected.states[kH], "h", kTolerance);
+  expect_close(call.next_states.at(kC), expected.states[kC], "c", kTolerance);
 }
 
 TEST_P(LstmTest, BackwardSplitsInTwo) {
@@ -100,7 +96,7 @@ TEST_P(LstmTest, BackwardSplitsInTwo) {
   for (auto& [i, gradient] : whole.gradients) EXPECT_TRUE(at::equal(split.gradients.at(i), gradient)) << i;
 }
 
-/// Each worker's own state is kept over two calls.
+/// Each worker keeps its state over two calls.
 TEST_P(LstmTest, WorkersByHiddenUnitEqualTheWholeLayer) {
   const bool stateful = GetParam();
   const Lstm layer = make(stateful);
@@ -139,20 +135,20 @@ TEST_P(LstmTest, WorkersByHiddenUnitEqualTheWholeLayer) {
       outputs[size_t(rank)] = layer.forward(call, {&second.input, 1});
       gradients[size_t(rank)] = layer.backward(call, shard_of(second.weights, option.output, degree, rank)).at(0);
     });
-    expect_equal(assemble(outputs, option.output), output, "output");
-    expect_equal(assemble(gradients, option.input_gradients[0]), input_gradient, "input gradient");
+    expect_close(assemble(outputs, option.output), output, "output", kTolerance);
+    expect_close(assemble(gradients, option.input_gradients[0]), input_gradient, "input gradient", kTolerance);
     auto of_all = [&](auto part) {
       std::vector<at::Tensor> parts;
       for (TestCall& call : calls) parts.push_back(part(call));
       return at::cat(parts, 1);
     };
     for (int i = 0; i < 4; ++i)
-      expect_equal(of_all([&](TestCall& call) { return call.gradients.at(i); }), whole_again.gradients.at(i),
-                   "parameter");
+      expect_close(of_all([&](TestCall& call) { return call.gradients.at(i); }), whole_again.gradients.at(i),
+                   "parameter", kTolerance);
     if (!stateful) continue;
     for (int s : {kH, kC})
-      expect_equal(of_all([&](TestCall& call) { return call.next_states.at(s); }), whole_again.next_states.at(s),
-                   "state");
+      expect_close(of_all([&](TestCall& call) { return call.next_states.at(s); }), whole_again.next_states.at(s),
+                   "state", kTolerance);
   }
 }
 
@@ -171,9 +167,9 @@ TEST(Lstm, FiveCallsWithStateEqualOneLongSequence) {
     outputs.push_back(layer.forward(call, {&part, 1}));
     call.states = {call.next_states.at(kH), call.next_states.at(kC)};
   }
-  expect_equal(at::cat(outputs, 1), expected.output, "output");
-  expect_equal(call.states[kH], expected.states[kH], "h");
-  expect_equal(call.states[kC], expected.states[kC], "c");
+  expect_close(at::cat(outputs, 1), expected.output, "output", kTolerance);
+  expect_close(call.states[kH], expected.states[kH], "h", kTolerance);
+  expect_close(call.states[kC], expected.states[kC], "c", kTolerance);
 }
 
 TEST(Lstm, RecomputingLeavesTheStateAlone) {
@@ -201,7 +197,7 @@ TEST(Lstm, KeepsItsCellInFloatUnderBfloat16) {
   EXPECT_EQ(call.next_states.at(kC).scalar_type(), at::kFloat);
 }
 
-/// With a projection h is whole on every worker and c by unit; both are kept over two calls.
+/// With a projection, every worker has the whole h and its units of c; both are kept over two calls.
 TEST(Lstm, AProjectingLayersWorkersCarryTheWholeH) {
   constexpr int64_t kProjection = 3;
   const Lstm layer("lstm", kIn, kHidden, {.stateful = true, .projection = kProjection});
@@ -212,7 +208,7 @@ TEST(Lstm, AProjectingLayersWorkersCarryTheWholeH) {
     parameters.push_back(random_tensor(spec.shape, 10 + parameters.size()) * 0.5);
   const std::vector<at::Tensor> states{random_tensor({kRows, kProjection}, 4), random_tensor({kRows, kHidden}, 5)};
 
-  // both calls as one sequence, by ATen; the gradient of the second part stops where it begins
+  // Expected: both calls as one sequence, by ATen. The gradient of the second part does not reach the first.
   std::vector<at::Tensor> matrices;
   for (const at::Tensor& p : parameters) matrices.push_back(p.dim() == 3 || p.size(0) == 4 ? p.flatten(0, 1) : p);
   const std::vector<at::Tensor> first{states[kH].unsqueeze(0), states[kC].unsqueeze(0)};
@@ -242,28 +238,29 @@ TEST(Lstm, AProjectingLayersWorkersCarryTheWholeH) {
         call.states.push_back(shard_of(states[i], option.states[i], degree, rank));
       layer.forward(call, {&inputs[0], 1});
       call.states = {call.next_states.at(kH), call.next_states.at(kC)};
-      expect_equal(layer.forward(call, {&inputs[1], 1}), whole.narrow(1, kSteps, kSteps), "output");
+      expect_close(layer.forward(call, {&inputs[1], 1}), whole.narrow(1, kSteps, kSteps), "output", kTolerance);
       gradients[size_t(rank)] = layer.backward(call, weights).at(0);
-      expect_equal(call.next_states.at(kH), h.squeeze(0), "h");
+      expect_close(call.next_states.at(kH), h.squeeze(0), "h", kTolerance);
     });
     std::vector<at::Tensor> cells;
     for (TestCall& call : calls) cells.push_back(call.next_states.at(kC));
-    expect_equal(at::cat(cells, 1), c.squeeze(0), "c");
+    expect_close(at::cat(cells, 1), c.squeeze(0), "c", kTolerance);
     if (degree == 1) {
       single = std::move(calls[0]);
       single.states = {gradients[0]};
       continue;
     }
-    expect_equal(assemble(gradients, Placement::partial()), single.states[0], "input gradient");
+    expect_close(assemble(gradients, Placement::partial()), single.states[0], "input gradient", kTolerance);
     for (size_t i = 0; i < parameters.size(); ++i) {
       std::vector<at::Tensor> parts;
       for (TestCall& call : calls) parts.push_back(call.gradients.at(int(i)));
-      expect_equal(assemble(parts, option.parameter_gradients[i]), single.gradients.at(int(i)), "parameter");
+      expect_close(assemble(parts, option.parameter_gradients[i]), single.gradients.at(int(i)), "parameter",
+                   kTolerance);
     }
   }
 }
 
-/// Each sentence by itself, without what is behind it.
+/// Compares with each sentence alone, without its padding.
 TEST(Lstm, PaddingIsNotRead) {
   for (bool reverse : {false, true})
     for (int64_t projection : {0, 3}) {
@@ -286,12 +283,14 @@ TEST(Lstm, PaddingIsNotRead) {
         auto sentence = [&](const at::Tensor& t) { return t.narrow(0, row, 1).slice(1, 0, row + 2); };
         auto rest = [&](const at::Tensor& t) { return t[row].slice(0, row + 2); };
         const at::Tensor words = sentence(input);
-        expect_equal(sentence(output), plain.forward(by_sentence, {&words, 1}), "output");
-        expect_equal(sentence(gradients[0]), plain.backward(by_sentence, sentence(weights)).at(0), "input gradient");
+        expect_close(sentence(output), plain.forward(by_sentence, {&words, 1}), "output", kTolerance);
+        expect_close(sentence(gradients[0]), plain.backward(by_sentence, sentence(weights)).at(0), "input gradient",
+                     kTolerance);
         EXPECT_EQ(rest(output).abs().max().item<double>(), 0);
         EXPECT_EQ(rest(gradients[0]).abs().max().item<double>(), 0);
       }
-      for (auto& [i, gradient] : by_sentence.gradients) expect_equal(call.gradients.at(i), gradient, "parameter");
+      for (auto& [i, gradient] : by_sentence.gradients)
+        expect_close(call.gradients.at(i), gradient, "parameter", kTolerance);
     }
 }
 

@@ -1,9 +1,11 @@
-// Every sharding option of every layer against the unsharded layer: workers are threads that hold hand-made shards.
+// Compares every sharding option of every layer with the unsharded layer. Workers are threads that hold shards made by
+// the test.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
+#include "expect_close.h"
 #include "layer_cases.h"
 #include "support/ranks.h"
 
@@ -13,12 +15,7 @@ namespace {
 constexpr uint64_t kSeed = 23;
 constexpr double kTolerance = 1e-11;
 
-void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
-  ASSERT_EQ(a.sizes(), b.sizes()) << what;
-  EXPECT_LT((a - b).abs().max().item<double>(), kTolerance) << what;
-}
-
-/// What one worker computed.
+/// The results of one worker.
 struct Result {
   at::Tensor output;
   std::vector<at::Tensor> input_gradients, parameter_gradients, buffers;
@@ -43,7 +40,7 @@ Result run_worker(const LayerCase& c, const ShardingOption& option, int degree, 
 
   Result result;
   result.output = c.layer->forward(call, shards);
-  // the gradient of a Partial value is Replicate
+  // The gradient of a Partial value is Replicate.
   result.input_gradients = c.layer->backward(call, shard_of(weights, option.output, degree, index));
   for (size_t i = 0; i < call.parameters.size(); ++i) result.parameter_gradients.push_back(call.gradients.at(int(i)));
   result.buffers = call.buffers;
@@ -51,7 +48,7 @@ Result run_worker(const LayerCase& c, const ShardingOption& option, int degree, 
   return result;
 }
 
-/// Every worker reports the same, or a summand where the output is a sum.
+/// Every worker reports the same value; if the output is Partial, the values add up.
 void expect_metrics(const std::vector<Result>& results, const ShardingOption& option,
                     const std::map<std::string, double>& expected) {
   std::map<std::string, double> sums;
@@ -101,19 +98,20 @@ TEST_P(Sharding, EveryOptionEqualsTheWholeLayer) {
       run_ranks(degree, [&](Communicator& group) {
         results[size_t(group.rank())] = run_worker(c, option, degree, group.rank(), group, inputs, output, weights);
       });
-      expect_equal(gather(results, option.output, [](const Result& r) { return r.output; }), output, "output");
+      expect_close(gather(results, option.output, [](const Result& r) { return r.output; }), output, "output",
+                   kTolerance);
       for (size_t i = 0; i < inputs.size(); ++i)
         if (input_gradients[i].defined())
-          expect_equal(
+          expect_close(
               gather(results, option.input_gradients[i], [&](const Result& r) { return r.input_gradients[i]; }),
-              input_gradients[i], "input gradient " + std::to_string(i));
+              input_gradients[i], "input gradient " + std::to_string(i), kTolerance);
       for (size_t i = 0; i < whole.parameters.size(); ++i)
-        expect_equal(
+        expect_close(
             gather(results, option.parameter_gradients[i], [&](const Result& r) { return r.parameter_gradients[i]; }),
-            whole.gradients.at(int(i)), "parameter gradient " + std::to_string(i));
+            whole.gradients.at(int(i)), "parameter gradient " + std::to_string(i), kTolerance);
       for (size_t i = 0; i < whole.buffers.size(); ++i)
-        expect_equal(gather(results, option.buffers[i], [&](const Result& r) { return r.buffers[i]; }),
-                     whole.buffers[i], "buffer " + std::to_string(i));
+        expect_close(gather(results, option.buffers[i], [&](const Result& r) { return r.buffers[i]; }),
+                     whole.buffers[i], "buffer " + std::to_string(i), kTolerance);
       expect_metrics(results, option, whole.metrics);
     }
   }
@@ -122,7 +120,7 @@ TEST_P(Sharding, EveryOptionEqualsTheWholeLayer) {
 INSTANTIATE_TEST_SUITE_P(Layers, Sharding, ::testing::ValuesIn(layer_cases()),
                          [](const auto& info) { return info.param.name; });
 
-/// Splits the batch unevenly over data shards; a share may be 0.
+/// Splits the batch unevenly over data shards; a shard may be empty.
 class DataShards : public ::testing::TestWithParam<std::tuple<std::string, std::vector<int64_t>>> {};
 
 TEST_P(DataShards, GlobalBatchNormAndDropoutEqualOneDevice) {
@@ -160,16 +158,16 @@ TEST_P(DataShards, GlobalBatchNormAndDropoutEqualOneDevice) {
     results[rank].buffers = call.buffers;
   });
   const Placement by_sample = Placement::shard(0);
-  expect_equal(gather(results, by_sample, [](const Result& r) { return r.output; }), output, "output");
+  expect_close(gather(results, by_sample, [](const Result& r) { return r.output; }), output, "output", kTolerance);
   for (size_t i = 0; i < inputs.size(); ++i)
-    expect_equal(gather(results, by_sample, [&](const Result& r) { return r.input_gradients[i]; }), input_gradients[i],
-                 "input");
+    expect_close(gather(results, by_sample, [&](const Result& r) { return r.input_gradients[i]; }), input_gradients[i],
+                 "input", kTolerance);
   for (size_t i = 0; i < whole.parameters.size(); ++i)
-    expect_equal(gather(results, Placement::partial(), [&](const Result& r) { return r.parameter_gradients[i]; }),
-                 whole.gradients.at(int(i)), "parameter");
+    expect_close(gather(results, Placement::partial(), [&](const Result& r) { return r.parameter_gradients[i]; }),
+                 whole.gradients.at(int(i)), "parameter", kTolerance);
   for (const Result& r : results)
     for (size_t i = 0; i < whole.buffers.size(); ++i)
-      expect_equal(r.buffers[i], whole.buffers[i], "running statistics");
+      expect_close(r.buffers[i], whole.buffers[i], "running statistics", kTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, DataShards,

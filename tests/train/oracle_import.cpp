@@ -1,9 +1,8 @@
-// oracle_import FILE SHAPE MODES STEPS BATCH RATE [PLAN...]: imports a TorchScript file of float64 numbers for samples
-// of SHAPE
-// ("3,64,64") and compares what the model computes with what libtorch computes with the file itself: outputs and
+// oracle_import FILE SHAPE MODES STEPS BATCH RATE [PLAN...], for oracle_import.py: imports a TorchScript file of
+// float64 numbers for samples of SHAPE ("3,64,64") and compares the model with the file run by libtorch: outputs and
 // losses, in training also all gradients and the running statistics after the step. MODES: "evaluation", "training" or
 // "both". Then trains STEPS steps of BATCH samples with learning rate RATE from the file's weights on one device and
-// under every PLAN, and compares losses and weights. For oracle_import.py.
+// under every PLAN, and compares losses and weights.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,9 +13,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
-#include <sstream>
 
 #include "../model/import/script_modules.h"
+#include "../support/spec_arguments.h"
 #include "model/import/describe.h"
 #include "plan/named.h"
 #include "train/lockstep.h"
@@ -26,33 +25,25 @@
 namespace trireme::test_support {
 namespace {
 
-constexpr int kPlans = 7;  // position of the first one among the arguments
+constexpr int kPlans = 7;  // index of the first plan among the arguments
 constexpr int64_t kSamples = 4;
-constexpr double kTolerance = 1e-9;        // of one step
+constexpr double kTolerance = 1e-9;        // for one step
 constexpr double kWeightTolerance = 1e-8;  // after the first update
-constexpr double kCurveTolerance = 1e-7;   // of the losses of all steps: rounding grows
-// Of the largest gradient of all: sums that cancel to less (the gradient of a bias before a batch norm) are rounding
-// alone.
+constexpr double kCurveTolerance = 1e-7;   // for the losses of all steps: rounding grows
+// Relative to the largest gradient: sums that cancel to less (a bias before a batch norm) are only rounding.
 constexpr double kSmallestGradient = 1e-2;
-
-Shape parse_shape(const std::string& text) {
-  Shape shape;
-  std::istringstream stream(text);
-  for (std::string size; std::getline(stream, size, ',');) shape.push_back(std::atoll(size.c_str()));
-  return shape;
-}
 
 Shape with_samples(Shape sample, int64_t samples) {
   sample.insert(sample.begin(), samples);
   return sample;
 }
 
-/// The logits among what a module returns: the tensor, or the first of several.
+/// A module's logits: its output tensor, or the first of several.
 at::Tensor logits_of(const c10::IValue& returned) {
   return returned.isTensor() ? returned.toTensor() : returned.toTupleRef().elements()[0].toTensor();
 }
 
-/// What libtorch computes with a module in one step.
+/// The results of one step of a module run by libtorch.
 struct Step {
   at::Tensor logits, losses;
   std::map<std::string, at::Tensor> gradients, buffers;
@@ -70,13 +61,13 @@ struct Step {
   }
 };
 
-/// What a run under a plan gave.
+/// The results of a run under a plan.
 struct Curve {
   std::vector<double> losses = {};
   Snapshot first;  ///< after the first step
 };
 
-/// How to train.
+/// Settings for training.
 struct Training {
   int64_t steps = 1, batch = 1;
   double rate = 0;
@@ -167,7 +158,7 @@ class Comparison {
       largest = std::max(largest, gradient.abs().max().item<double>());
     for (const auto& [name, gradient] : expected.gradients) {
       const auto own = gradients.find(name);
-      const bool left_out = !imported_.initial_values.contains(name);  // of an output that is not trained
+      const bool left_out = !imported_.initial_values.contains(name);  // belongs to an output that is not trained
       if (own == gradients.end() && !left_out) failures_.push_back("  no gradient of " + name);
       if (own != gradients.end())
         compare("gradient of " + name, own->second, gradient, kTolerance, kSmallestGradient * largest);
@@ -202,7 +193,7 @@ class Comparison {
     std::vector<Batch> batches;
     for (int64_t step = 0; step < training_.steps; ++step) batches.push_back(batch_of(step));
     options.learning_rate = training_.rate;
-    options.one_pass = true;  // twenty steps' gradients of the larger models would fill the memory
+    options.one_pass = true;  // keeping the gradients of twenty steps of a large model would fill the memory
     const std::vector<Snapshot> snapshots = run_lockstep(
         model_, plan, [&](int64_t step) { return batches[size_t(step)]; }, options);
     Curve curve{.first = snapshots.front()};
@@ -214,7 +205,7 @@ class Comparison {
   Shape sample_;
   Training training_;
   ImportedModel imported_;
-  Model model_;  ///< that begins as the module
+  Model model_;  ///< begins with the module's values
   at::Tensor data_, target_;
   std::map<std::string, Curve> references_;
   double largest_ = 0;

@@ -3,11 +3,11 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "comm/group_member.h"
 #include "comm/local/reduce_kernels.h"
 #include "trireme/error.h"
 
@@ -34,11 +34,6 @@ const char* name_of(Collective collective) {
 
 bool same_kind(const at::Tensor& a, const at::Tensor& b) {
   return a.defined() == b.defined() && (!a.defined() || (a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes()));
-}
-
-std::string to_string(const at::Tensor& tensor) {
-  if (!tensor.defined()) return "nothing";
-  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
 
 [[noreturn]] void fail_mismatch(int a, const std::string& what_a, int b, const std::string& what_b) {
@@ -131,7 +126,7 @@ std::string to_string(const LocalCall& call) {
   if (call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter)
     text += call.op == ReduceOp::sum ? "(sum)" : "(max)";
   if (call.collective == Collective::broadcast) text += fmt::format("(root {})", call.root);
-  if (call.inputs.size() == 1) text += " of " + to_string(call.inputs[0]);
+  if (call.inputs.size() == 1) text += " of " + shape_text(call.inputs[0]);
   return text;
 }
 
@@ -155,8 +150,8 @@ void LocalGroup::check_calls() const {
       if (first.collective == Collective::all_to_all && is_empty(input) && is_empty(output)) continue;
       if (same_kind(input, output)) continue;
       const std::string name = to_string(LocalCall{first.collective, first.op, first.root, {}, {}});
-      fail_mismatch(from, fmt::format("{} with {} for rank {}", name, to_string(input), to), to,
-                    fmt::format("{} with room for {} from rank {}", name, to_string(output), from));
+      fail_mismatch(from, fmt::format("{} with {} for rank {}", name, shape_text(input), to), to,
+                    fmt::format("{} with room for {} from rank {}", name, shape_text(output), from));
     }
   }
 }

@@ -23,7 +23,7 @@ std::unique_ptr<Communicator> mpi_communicator(const WorldOptions& options) {
 
 constinit const BackendKind kMpiBackend = {
     .name = "mpi",
-    .help = " where mpirun or srun started them",
+    .help = " (when mpirun or srun started them)",
     .purpose = "processes that mpirun or srun started, over the site's MPI",
     .processes = true,
     .finds_ranks = true,

@@ -66,11 +66,6 @@ Arrival unpack_frame(const at::Tensor& frame) {
   return arrival;
 }
 
-std::string shape_text(const at::Tensor& tensor) {
-  if (!tensor.defined()) return "nothing";
-  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
-}
-
 at::Tensor flat_view(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
 
 at::Tensor dense(const at::Tensor& tensor) {

@@ -66,9 +66,6 @@ struct Arrival {
 
 Arrival unpack_frame(const at::Tensor& frame);
 
-/// "Float [4, 5]", or "nothing" if undefined.
-std::string shape_text(const at::Tensor& tensor);
-
 /// The elements in memory order, without copying. `tensor` must be dense.
 at::Tensor flat_view(const at::Tensor& tensor);
 /// Returns `tensor` itself if it is dense (in any order of dims), otherwise a contiguous copy.

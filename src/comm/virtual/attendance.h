@@ -1,4 +1,4 @@
-// Records which runners have arrived at which exchange in virtual time. A runner may be lost in the middle; the others
+// Records which runners have arrived at which exchange in modelled time. A runner may be lost in the middle; the others
 // then complete its exchanges without it.
 #pragma once
 

@@ -31,7 +31,7 @@ double VirtualClock::time(int runner) const {
 void VirtualClock::fail_if_aborted(int runner) const {
   if (aborted_)
     throw StoppedError(
-        {fmt::format("{} {}", kind_, runners_[size_t(runner)].name), "on the virtual clock", reason_, ""});
+        {fmt::format("{} {}", kind_, runners_[size_t(runner)].name), "on the modelled clock", reason_, ""});
 }
 
 void VirtualClock::end_all(const std::string& reason) {
@@ -75,7 +75,7 @@ void VirtualClock::enter(int runner) {
   MutexLock lock(mutex_);
   fail_if_aborted(runner);
   Runner& me = runners_[size_t(runner)];
-  check_internal(!me.entered, "a runner enters the virtual clock once");
+  check_internal(!me.entered, "a runner enters the modelled clock once");
   me.entered = true;
   if (size_t(runner) < at_first_ && ++entered_ == at_first_) return give_turn_away(runner);
   while (running_ != runner && !aborted_) me.turn.wait(mutex_);
@@ -93,7 +93,7 @@ void VirtualClock::advance_to(int runner, double time) {
   fail_if_aborted(runner);
   Runner& me = runners_[size_t(runner)];
   check_internal(running_ == runner, "only the runner that has the turn moves its clock");
-  check_internal(time >= me.time, "a virtual clock goes forwards");
+  check_internal(time >= me.time, "a modelled clock goes forwards");
   me.time = time;
   if (ready_.empty() || std::pair(time, runner) < *ready_.begin()) return;
   ready_.emplace(time, runner);

@@ -25,7 +25,7 @@ VirtualTime::VirtualTime(int ranks, std::unique_ptr<TransferTimes> transfers, st
       free_(transfers_ ? size_t(transfers_->connections()) : 0) {}
 
 int VirtualTime::runner() const {
-  check_internal(seat.time == this, "virtual time passes for threads that have entered it");
+  check_internal(seat.time == this, "modelled time passes for threads that have entered it");
   return seat.runner;
 }
 

@@ -21,11 +21,15 @@ struct LabelledImages::Scratch {
   std::vector<uint8_t> resized;
 };
 
+void check_form(const SampleForm& form) {
+  check_internal(form.channels == 1 || form.channels == 3, "images have 1 or 3 channels");
+  check_internal(static_cast<int64_t>(form.normalization.mean.size()) == form.channels,
+                 "normalisation has one value per channel");
+}
+
 LabelledImages::LabelledImages(SampleForm form, int64_t classes)
     : form_(std::move(form)), classes_(classes), table_(normalization_table(form_.normalization)) {
-  check_internal(form_.channels == 1 || form_.channels == 3, "images have 1 or 3 channels");
-  check_internal(static_cast<int64_t>(form_.normalization.mean.size()) == form_.channels,
-                 "normalisation has one value per channel");
+  check_form(form_);
 }
 
 void LabelledImages::render(int64_t index, const Draw& draw, const Philox& random, float* to, Scratch& scratch) const {

@@ -31,6 +31,9 @@ struct SampleForm {
   Augmentation augmentation = {};
 };
 
+/// Errors (internal): another number of channels than 1 or 3, or of normalisation values than of channels.
+void check_form(const SampleForm& form);
+
 /// A data set for image classification, independent of how the images are stored. Immutable; `get` is thread-safe.
 /// Batches are float32 NCHW in channels_last order. Targets are int64 [n], or float32 [n, classes] if mixup is drawn.
 class LabelledImages : public Dataset {

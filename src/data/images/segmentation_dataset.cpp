@@ -16,9 +16,7 @@ SegmentationDataset::SegmentationDataset(std::shared_ptr<const MaskedImages> ima
       classes_(classes),
       form_(std::move(form)),
       table_(normalization_table(form_.normalization)) {
-  check_internal(form_.channels == 1 || form_.channels == 3, "images have 1 or 3 channels");
-  check_internal(static_cast<int64_t>(form_.normalization.mean.size()) == form_.channels,
-                 "normalisation has one value per channel");
+  check_form(form_);
 }
 
 Samples SegmentationDataset::get(std::span<const int64_t> indices, const Draw& draw) const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/memory.h"
 #include "experiment/read_emulation.h"
 #include "forecast/agreement_plan.h"
@@ -88,7 +89,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
                "its replicas must make equally many steps, but the clients' data differ in size",
                "use fedavg or another policy whose replicas do not wait for each other, or leave out --own-data"});
   if (plan.workers() > kMaxDevices)
-    fail_user({fmt::format("{} workers", plan.workers()), "are too many",
+    fail_user({counted(plan.workers(), "worker"), "are too many",
                fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
   follow_rounds();
   evaluate_every_ = std::max<int64_t>(1, samples_of(experiment.evaluate_every));

@@ -44,7 +44,7 @@ void add_statistics(const Program& program, const Model& model, const std::vecto
     for (const Op& op : program.ops) {
       if (op.mesh.index_of(rank) < 0) continue;
       const std::vector<BufferSpec> specs = model.node(op.node).layer->buffers();
-      for (const auto& [mean, variance] : statistics_places(specs)) {
+      for (const auto& [mean, variance] : statistics_indices(specs)) {
         check_internal(next != statistics.end(), "a server has all running statistics");
         const auto put = [&](size_t i, const at::Tensor& values) {
           const Box box = Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank, specs[i].shape);

@@ -116,7 +116,7 @@ void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& expe
   if (plan.micro_batches > 1)
     result.warnings.emplace_back(
         "batch norm takes its statistics per micro-batch: the curve differs from a single device's");
-  if (has_data_shards(plan) && experiment.batch_norm != BatchNormScope::global)
+  if (plan.divides_batch() && experiment.batch_norm != BatchNormScope::global)
     result.warnings.emplace_back(
         fmt::format("batch_norm = \"{}\" takes statistics per data shard: the curve differs from a single device's",
                     name_of(experiment.batch_norm)));

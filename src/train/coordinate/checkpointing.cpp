@@ -1,4 +1,4 @@
-#include "train/checkpointing.h"
+#include "train/coordinate/checkpointing.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
