@@ -1,11 +1,10 @@
-# libtrireme.so and libtrireme.a, and what `cmake --install` puts where: the program, the headers of include/trireme, both libraries, a
+# libtrireme.so and libtrireme.a, and the files that `cmake --install` installs: the program, the headers of include/trireme, both libraries, a
 # package for find_package(trireme), docs and examples. A project that adds this one with add_subdirectory links trireme::trireme, the rooms.
 
 set(rooms base comm tensor model zoo data schedule update plan program runtime profile cost sim planner metrics experiment checkpoint forecast
           train report library cli)
 
-# For projects that add this one: everything is linked, and of how it is compiled only the public headers and libtorch's are passed on. They are
-# headers of a system there, as an installed package's are: the project's own warnings are not about them.
+# Targets that link this get libtorch's flags and the public headers, marked SYSTEM so that the project's warnings do not apply to them.
 add_library(trireme_everything INTERFACE)
 target_compile_features(trireme_everything INTERFACE cxx_std_20)
 target_link_libraries(trireme_everything INTERFACE $<LINK_ONLY:trireme_cli> trireme_malloc trireme_torch nlohmann_json::nlohmann_json)
@@ -34,7 +33,7 @@ endforeach()
 set_target_properties(trireme_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_link_libraries(trireme_shared PRIVATE trireme_cli)
 
-# What a program linked with libtrireme.a is linked with besides libtorch, as found on the machine that builds it.
+# The libraries, besides libtorch, that a program linked with libtrireme.a needs, as found on the machine that builds it.
 set(linked $<TARGET_LINKER_FILE:fmt::fmt> $<TARGET_LINKER_FILE:spdlog::spdlog> $<TARGET_LINKER_FILE:tomlplusplus::tomlplusplus> $<TARGET_LINKER_FILE:protobuf::libprotobuf>)
 foreach(module cbc hwloc zmq sodium tcmalloc)
   list(APPEND linked ${${module}_LINK_LIBRARIES})
@@ -66,13 +65,14 @@ install(FILES "${PROJECT_BINARY_DIR}/package/triremeConfig.cmake" "${PROJECT_BIN
         DESTINATION "${package_folder}" COMPONENT development)
 list(TRANSFORM TRIREME_PAGES PREPEND "${PROJECT_SOURCE_DIR}/")
 install(FILES ${TRIREME_PAGES} DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program)
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program RENAME copyright)  # Debian's name for it
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" COMPONENT program)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples" COMPONENT program)
 
 include(Pages)
 trireme_install_pages(COMPONENT program)
 
-# cpack in the build folder writes trireme_VERSION_ARCH.deb. What it depends on is read off the programs and libraries in it.
+# cpack in the build folder writes trireme_VERSION_ARCH.deb. Its dependencies are found from the programs and libraries in it.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME trireme)
 set(CPACK_PACKAGE_CONTACT "Trireme maintainers <maintainers@trireme.invalid>")
@@ -85,7 +85,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/src")
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libopenblas0-openmp")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates")
-# for projects that use the library: all but the first line are what libtrireme.a is linked with
+# For projects that use the library: all but the first line are what libtrireme.a is linked with.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, g++, libtorch-dev, nlohmann-json3-dev, openmpi-bin, \
 coinor-libcbc-dev, libarchive-dev, libcurl4-openssl-dev, libfmt-dev, libgoogle-perftools-dev, libhwloc-dev, libjpeg-dev, libonnx-dev, libopenmpi-dev, \
 libpng-dev, libprotobuf-dev, libsodium-dev, libspdlog-dev, libssl-dev, libtomlplusplus-dev, libzmq3-dev, zlib1g-dev")

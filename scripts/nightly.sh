@@ -1,14 +1,23 @@
 #!/usr/bin/env bash
-# What takes too long for every change, after ./test: the tests labelled slow, the benchmarks compiled, all of the fixed point, the simulator
-# against published tables, 20 minutes of ranks that are killed, frozen and replaced, the locks of all files, clang-tidy of all changed files,
-# the unit and equivalence tests built with sanitizers (build-asan, build-tsan), the fuzz targets, 60 s each, and where TRIREME_DATA names real
-# data the levels that the examples reach. A part that fails does not stop the others; the last line names those that failed.
+# Checks that take too long for every change; they run after ./test:
+# - the tests labelled slow
+# - the tests of completion in every shell
+# - the benchmarks, only compiled
+# - all configurations of the fixed point
+# - the simulator, compared with published tables
+# - 20 minutes of an elastic run with ranks that are killed, frozen and replaced
+# - the analysis of locks in all files
+# - clang-tidy for all changed files
+# - the unit and equivalence tests, built with sanitizers (build-asan, build-tsan)
+# - the fuzz targets, 60 s each
+# - the levels that the examples reach, if TRIREME_DATA names real data
+# If a part fails the others still run; the last line names the failed parts.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 source scripts/parts.sh
-scripts/setup.sh packages.txt packages-check.txt
+scripts/setup.sh packages.txt packages-check.txt packages-nightly.txt
 
 # Sanitized tests run one at a time: most have as many threads as there are cores.
 sanitized() {
@@ -16,6 +25,7 @@ sanitized() {
 }
 
 part "slow tests" ctest --test-dir build -L slow --no-tests=error --output-on-failure
+part "completion in every shell" ctest --test-dir build -R cli_pages_test --no-tests=error --output-on-failure
 part benchmarks scripts/build.sh benchmarks
 part validation bench/validation.sh --check
 part "fixed point" /usr/bin/python3 -B tests/fixed_point/fixed_point.py "$root/build/trireme" "$root/examples" \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests Debian packages of Trireme in a clean Debian that debootstrap makes in a temporary folder. Builds nothing of Trireme itself.
+# Tests Debian packages of Trireme in a clean Debian that debootstrap makes in a temporary folder. Does not build Trireme.
 # Usage: package_test.sh [--suite bookworm|trixie] [--mirror URL] [--keep] FILE.deb...
-#   --mirror  where Debian's packages come from (default: as for this machine's apt, else Debian's own)
-#   --keep    leave the folder for a look; mounts are taken away all the same
+#   --mirror  source of Debian's packages (default: that of this machine's apt, or Debian's)
+#   --keep    keep the folder, without its mounts, to inspect it
 # Needs root, debootstrap and about 3 GiB in TMPDIR. Exit code 0: every check passed; 1: one failed; 2: wrong usage.
 set -euo pipefail
 
@@ -91,7 +91,7 @@ apt update
 apt install --yes --no-install-recommends "${files[@]}"
 say "installed: $(inside sh -c 'dpkg-query -W | wc -l') packages, $(du -sxh "$root" | cut -f1)"
 
-# -- checks: functions of one condition, as set -e does not hold in what check calls
+# -- checks: functions with one condition each, because set -e has no effect in commands that check calls
 
 passed=0 failed=0
 check() {  # name, command...
@@ -107,7 +107,7 @@ check() {  # name, command...
   fi
 }
 has() { [ -e "$root$1" ]; }
-# Debian's packages of programs have their man pages compressed, CPack's have not
+# Debian compresses the manual pages of its packages; CPack does not.
 page() { [ -e "$root/usr/share/man/man1/$1.1" ] || [ -e "$root/usr/share/man/man1/$1.1.gz" ]; }
 
 version=$(dpkg-deb -f "${debs[0]}" Version)
@@ -116,6 +116,7 @@ check "trireme --version says ${version%-*}" is_of_version
 check "trireme doctor" inside trireme doctor
 
 documents=/usr/share/doc/trireme
+check "the licence, under Debian's name" has "$documents/copyright"
 short_comparison() {
   # shellcheck disable=SC2016  # the last two: every row has run
   inside timeout 300 trireme compare "$documents/examples/mnist.toml" --devices 2 --strategies single,data,pipeline --steps 6 \

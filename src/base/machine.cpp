@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -59,6 +60,23 @@ std::string library_of(const char* function) {
   return failed ? info.dli_fname : path.string();
 }
 
+/// Returns the processor that OpenBLAS's chosen code is made for; "" if the library does not tell.
+std::string openblas_processor() {
+  using Name = char* (*)();
+  const auto name = reinterpret_cast<Name>(::dlsym(RTLD_DEFAULT, "openblas_get_corename"));
+  const char* text = name ? name() : nullptr;
+  return text ? text : "";
+}
+
+/// True if OpenBLAS's code for this processor uses AVX2 (its list of targets, TargetList.txt).
+bool uses_avx2(std::string processor) {
+  std::transform(processor.begin(), processor.end(), processor.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  for (const char* newer : {"haswell", "zen", "excavator", "skylakex", "cooperlake", "sapphirerapids"})
+    if (processor == newer) return true;
+  return false;
+}
+
 bool is_mapped(std::string_view part_of_name) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
@@ -78,6 +96,7 @@ Blas find_blas() {
   if (contains("openblas") || (inside_libtorch && is_mapped("openblas"))) {
     blas.kind = Blas::Kind::openblas;
     blas.name = "OpenBLAS";
+    blas.made_for = openblas_processor();
   } else if (contains("mkl") || (inside_libtorch && at::hasMKL())) {
     blas.kind = Blas::Kind::mkl;
     blas.name = "MKL";
@@ -169,6 +188,11 @@ std::vector<std::string> slow_warnings(const Machine& m) {
         fmt::format("libtorch uses the reference BLAS ({}): float32 matrix products are about 30 times slower "
                     "than they could be; install libopenblas0-openmp",
                     m.blas.library));
+  else if (m.cpu.avx2.usable && !m.blas.made_for.empty() && !uses_avx2(m.blas.made_for))
+    warnings.push_back(
+        fmt::format("{} chose its code for {}, without AVX2, which this processor has: float32 matrix products are "
+                    "several times slower; set OPENBLAS_CORETYPE={} in the environment",
+                    m.blas.name, m.blas.made_for, m.cpu.avx512.usable ? "SkylakeX" : "Haswell"));
   else if (m.blas.gflops > 0 && m.blas.gflops < kSlowGflops && m.cpu.avx2.usable)
     warnings.push_back(
         fmt::format("a 512x512 float32 product runs at only {:.1f} GFLOP/s with {}: the machine is busy or the "

@@ -48,7 +48,9 @@ std::string instructions_text(const CpuFeatures& cpu) {
 }
 
 std::string blas_text(const Blas& blas) {
-  std::string text = fmt::format("{}, {:.0f} GFLOP/s (512x512 float32)", blas.name, blas.gflops);
+  std::string text = blas.name;
+  if (!blas.made_for.empty()) text += " for " + blas.made_for;
+  text += fmt::format(", {:.0f} GFLOP/s (512x512 float32)", blas.gflops);
   return blas.library.empty() ? text : text + ", " + blas.library;
 }
 

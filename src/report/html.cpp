@@ -121,7 +121,7 @@ std::string html_table(const std::vector<Column>& columns, const std::string& ca
 
 /// "A: mnist, runs/mnist-20260131-235959"; empty on a page of one run.
 std::string title_of(const PageRun& run) {
-  return run.name.empty() ? "" : fmt::format("{}: {}, {}", run.name, run.run.result->experiment, run.run.place);
+  return run.name.empty() ? "" : fmt::format("{}: {}, {}", run.name, run.run.result->experiment, run.run.folder);
 }
 
 /// Returns `part` of each run, below its name if there are two.
@@ -217,12 +217,18 @@ std::string changes_part(const Page& page) {
          "</section>\n";
 }
 
+/// Puts the plan last: a long cell, which on a narrow screen would push the times out of sight.
+std::vector<Column> with_plan_last(std::vector<Column> columns) {
+  std::stable_partition(columns.begin(), columns.end(), [](const Column& column) { return column.title != "plan"; });
+  return columns;
+}
+
 std::string comparison_tables(const Page& page) {
   int first = 0;
   return of_each(page, [&](const ExperimentResult& result) {
     const int begin = first;
     first += int(result.rows.size());
-    return html_table(comparison_columns(result), "Comparison of the strategies", begin);
+    return html_table(with_plan_last(comparison_columns(result)), "Comparison of the strategies", begin);
   });
 }
 

@@ -31,7 +31,7 @@ TEST(Machine, DescribesThisOne) {
   EXPECT_THAT(summary(m), HasSubstr("libtorch " + m.libtorch));
 }
 
-/// The kernel's own list of flags is the oracle for what the processor reports.
+/// Compares with the flags that the kernel lists.
 TEST(Machine, InstructionSetsAgreeWithTheKernel) {
   std::ifstream file("/proc/cpuinfo");
   std::string flags;
@@ -69,7 +69,7 @@ Machine well_set_up() {
   m.cores = m.cores_online = 8;
   m.operation_threads = 8;
   m.cpu.avx2 = m.cpu.avx512 = m.cpu.amx_bf16 = {true, true};
-  m.blas = {Blas::Kind::openblas, "OpenBLAS", "/lib/libopenblas.so", 150};
+  m.blas = {Blas::Kind::openblas, "OpenBLAS", "/lib/libopenblas.so", "SkylakeX", 150};
   m.malloc = {false, "tcmalloc"};
   m.onednn = "2.7.2";
   m.libtorch = "1.13.1";
@@ -92,6 +92,12 @@ TEST(Machine, WarnsOfEachThingThatIsSlowAndOfNothingElse) {
   };
   EXPECT_THAT(only_warning([](Machine& m) { m.blas.kind = Blas::Kind::reference; }), HasSubstr("libopenblas0-openmp"));
   EXPECT_THAT(only_warning([](Machine& m) { m.blas.gflops = 5; }), HasSubstr("5.0 GFLOP/s"));
+  EXPECT_THAT(only_warning([](Machine& m) { m.blas.made_for = "Nehalem"; }), HasSubstr("OPENBLAS_CORETYPE=SkylakeX"));
+  EXPECT_THAT(only_warning([](Machine& m) {
+                m.blas.made_for = "Prescott";
+                m.cpu.avx512.usable = false;
+              }),
+              HasSubstr("code for Prescott, without AVX2"));
   EXPECT_THAT(only_warning([](Machine& m) { m.cores_online = 16; }), HasSubstr("8 of the machine's 16 cores"));
   EXPECT_THAT(only_warning([](Machine& m) { m.operation_threads = 1; }), HasSubstr("1 of 8 cores"));
   EXPECT_THAT(only_warning([](Machine& m) { m.cpu.amx_bf16.usable = false; }), HasSubstr("does not grant"));
@@ -99,7 +105,7 @@ TEST(Machine, WarnsOfEachThingThatIsSlowAndOfNothingElse) {
   EXPECT_THAT(only_warning([](Machine& m) { m.onednn.clear(); }), HasSubstr("oneDNN"));
 }
 
-/// A folder that plays /sys/fs/cgroup.
+/// A folder in place of /sys/fs/cgroup.
 class Cgroup : public ::testing::Test {
  protected:
   Cgroup() : root_(fs::path(::testing::TempDir()) / ("cgroup_test." + std::to_string(::getpid()))) {}

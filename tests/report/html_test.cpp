@@ -19,7 +19,7 @@ namespace {
 
 using ::trireme::test_support::sample_result;
 
-/// Content of the element with the data, as a browser finds it: up to the first end tag.
+/// Content of the element with the data. As in a browser, it ends at the first end tag.
 nlohmann::json data_of(const std::string& html) {
   const std::string open = "<script type=\"application/json\" id=\"data\">";
   size_t begin = html.find(open) + open.size();
@@ -34,7 +34,7 @@ size_t count(const std::string& text, const std::string& what) {
 
 TEST(Html, LoadsNothing) {
   std::string html = html_report(sample_result());
-  // markup only: Chart.js's licence names its home page in a comment
+  // Only the markup, because Chart.js's licence names its home page in a comment.
   std::string markup = html.substr(0, html.find("<script"));
   EXPECT_EQ(markup.find("http:"), std::string::npos);
   EXPECT_EQ(markup.find("https:"), std::string::npos);
@@ -77,7 +77,7 @@ TEST(Html, HasASectionForEachLink) {
   }
 }
 
-/// Lines of the comparison's table have the numbers of their rows, by which the script hides and colours them.
+/// Lines of the comparison's table have their row numbers; the script uses them to hide and colour lines.
 TEST(Html, NumbersTheLinesOfTheComparison) {
   const std::string html = html_report(sample_result());
   for (int row = 0; row < 5; ++row) EXPECT_EQ(count(html, fmt::format("<tr data-row=\"{}\">", row)), 1u);
@@ -92,7 +92,7 @@ TEST(Html, FoldsLongListsOfFailures) {
   EXPECT_NE(html_report(result).find("<summary>6 rows</summary>"), std::string::npos);
 }
 
-/// A comparison of 30 rows on 64 devices, each with a timeline whose workers differ, a long curve and evaluations.
+/// A comparison of 30 rows on 64 devices, each with a timeline of different workers, a long curve and evaluations.
 TEST(Html, StaysBelowTwoMebibytesForManyRowsAndDevices) {
   ExperimentResult result = sample_result();
   RunResult row = result.rows[1];
@@ -146,7 +146,7 @@ TEST(Html, JoinsTheCurveOfAResumedRun) {
   ExperimentResult result = sample_result();
   result.rows = {result.rows[1]};
   RunResult& row = result.rows[0];
-  ReportedRun run{.result = &result, .place = "second"};
+  ReportedRun run{.result = &result, .folder = "second"};
   run.earlier.joins = {{100, "first/checkpoints/step-00000100", true}};
   run.earlier.run.curve.assign(row.curve.begin(), row.curve.begin() + 100);
   run.earlier.run.evaluations = {row.evaluations.front()};
@@ -187,10 +187,10 @@ TEST(Html, ShowsTwoRunsSideBySide) {
   EXPECT_EQ(data.at("rows").at(5).at("label"), "B data on 2 devices");
   EXPECT_EQ(data.at("rows").at(5).at("run"), 1);
   EXPECT_EQ(data.at("rows").at(5).at("variant"), data.at("rows").at(1).at("variant")) << "one colour in both runs";
-  EXPECT_EQ(data.at("runs").at(1).at("place"), "runs/<tuesday>");
+  EXPECT_EQ(data.at("runs").at(1).at("folder"), "runs/<tuesday>");
 }
 
-/// Colours of strategies have no other meaning: those of kinds of work, memory and parallelism differ from them.
+/// Colours of strategies have no other meaning: colours of kinds of work, memory and parallelism are different.
 TEST(Html, NoOtherMeaningHasAStrategysColour) {
   const std::string html = html_report(sample_result());
   const auto colours_of = [&](const std::string& name, const std::string& end) {
@@ -215,7 +215,7 @@ TEST(Html, NoOtherMeaningHasAStrategysColour) {
   }
 }
 
-/// Charts without a written table get one from the script.
+/// The script adds a table to charts that have none in the page.
 TEST(Html, HasATableForEveryChart) {
   const std::string html = html_report(sample_result());
   for (const char* chart : {"time", "speedup-chart", "split", "metric-chart", "staleness-charts"})
@@ -247,7 +247,7 @@ TEST(Html, OfASimulationSaysNothingOfTraining) {
   EXPECT_EQ(simulated.find("All runs ended normally."), std::string::npos);
 }
 
-/// The scripts take the word from the data: they have none of their own.
+/// The scripts take this word from the data; they do not contain it.
 TEST(Html, SaysWhetherTimesAreMeasuredModelledOrSimulated) {
   ExperimentResult result = sample_result();
   result.rows[2].backend = "virtual";
@@ -352,7 +352,7 @@ TEST(Html, ShowsWhatEachBlockGot) {
     EXPECT_NE(table.find(cell), table.npos) << cell;
 }
 
-/// Every word of block_strategies (plan/blocks.h) has a colour of its own.
+/// Every word of block_strategies (plan/blocks.h) has its own colour.
 TEST(Html, HasAColourForEveryKindOfParallelism) {
   const std::string html = html_report(sample_result());
   const size_t begin = html.find("GOT_KINDS = {");
@@ -369,7 +369,7 @@ TEST(Html, CarriesSchedulesAsListsOfBoxes) {
   const nlohmann::json& schedule = data.at("rows").at(2).at("schedule");
   EXPECT_DOUBLE_EQ(schedule.at("bubble"), 1.0 / 3);
   EXPECT_EQ(schedule.at("rows").at(1).at("label"), "worker 1, stage 1");
-  // begin, end, kind, stage, micro-batch, batch
+  // A box is begin, end, kind, stage, micro-batch, batch.
   EXPECT_EQ(schedule.at("rows").at(1).at("boxes"),
             nlohmann::json::parse(R"([[1, 2, "forward", 1, 0, 0], [2, 3, "forward", 1, 1, 0],
                                       [3, 5, "backward", 1, 1, 0], [5, 7, "backward", 1, 0, 0]])"));
@@ -396,8 +396,8 @@ TEST(Html, StandsWithoutRows) {
   EXPECT_TRUE(data_of(html).at("rows").empty());
 }
 
-/// For looking at: TRIREME_SAMPLE_REPORT=FILE writes the sample's report there, with TRIREME_SAMPLE=segmentation or
-/// policies another one's.
+/// To look at a report: TRIREME_SAMPLE_REPORT=FILE writes the sample's report to FILE; TRIREME_SAMPLE=segmentation or
+/// policies chooses another sample.
 TEST(Html, WritesTheSampleWhereAsked) {
   const char* path = std::getenv("TRIREME_SAMPLE_REPORT");
   if (!path) GTEST_SKIP() << "TRIREME_SAMPLE_REPORT names no file";

@@ -1,4 +1,4 @@
-// Verdicts on constructed results: which row is named, and when none is.
+// Verdicts for results made by hand: which row is named, and when none is.
 #include "report/verdict.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// A row of milliseconds. Its strategy is "single" with one device.
+/// A row with times in milliseconds. With one device its strategy is "single".
 RunResult row_of(const char* name, int devices, double median, double p10, double p90, int64_t steps = 400) {
   RunResult row;
   row.strategy = row.name = name;
@@ -95,7 +95,7 @@ TEST(Verdict, SaysThatFewStepsGiveAHint) {
   const auto rows = [](int64_t steps) {
     return result_of({row_of("single", 1, 20, 19, 22, steps), row_of("data", 2, 10, 9.5, 11, 400)});
   };
-  EXPECT_HAS(words_of(rows(4)), "A row has only 4 steps, which gives a hint. Measure again with more steps");
+  EXPECT_HAS(words_of(rows(4)), "A row has only 4 steps, too few for a firm result. Measure again with more steps");
   EXPECT_HAS(words_of(rows(1)), "A row has only 1 step,");
   EXPECT_LACKS(words_of(rows(kFewSteps)), "only");
 }
@@ -124,8 +124,8 @@ TEST(Verdict, NamesNoWinnerOfPredictionsThatAreCloserThanTheyErr) {
       {row_of("data", 2, 10, 10, 10, 0), row_of("tensor", 2, 10.9, 10.9, 10.9, 0), row_of("single", 1, 20, 20, 20, 0)});
   EXPECT_EQ(close,
             "Too close to call: data on 2 devices and tensor on 2 devices, 10.0 ms to 10.9 ms per step, at least 1.83 "
-            "times as fast as one device. Predictions are off by up to 10 % in most cases, so they do not order plans "
-            "that are closer than that: trireme compare, on the machine in question, measures them and decides.");
+            "times as fast as one device. Predictions are usually off by up to 10 %, so they cannot order these plans. "
+            "trireme compare, run on that machine, measures them.");
   EXPECT_EQ(words({row_of("data", 2, 10, 10, 10, 0), row_of("tensor", 2, 11.1, 11.1, 11.1, 0)}),
             "Fastest: data on 2 devices, 10.0 ms per step, 1.11 times as fast as the next, tensor on 2 devices.");
 }
@@ -135,16 +135,17 @@ TEST(Verdict, OfRowsWithoutASpreadSaysNoOverlap) {
   result.rows[0].replicas = ReplicaReport{.replicas = 2};
   result.rows[0].epoch_seconds = 12.1;
   std::string text = words_of(result);
-  EXPECT_HAS(text,
-             "Of local-sgd on 2 devices only one time is known, without a spread: it lies within the epochs of the "
-             "other rows, from the 10th to the 90th percentile, or differs from them by less than 0.5 %.");
+  EXPECT_HAS(
+      text,
+      "local-sgd on 2 devices ran once, so its spread is not known; its time lies within the epochs of the other "
+      "rows, from the 10th to the 90th percentile, or differs from them by less than 0.5 %.");
   EXPECT_LACKS(text, "overlap");
   result.rows[0].epoch_seconds = 20;
   text = words_of(result);
-  EXPECT_HAS(text, "take less than the time of local-sgd on 2 devices, of which no spread is known, so the");
+  EXPECT_HAS(text, "take less than the time of local-sgd on 2 devices, which ran once (no spread is known), so the");
   result.rows[0].epoch_seconds = 5;
   EXPECT_HAS(words_of(result),
-             "Its time, of which no spread is known, is less than the epochs of data on 2 devices, from the");
+             "It ran once (no spread is known), and its time is less than the epochs of data on 2 devices, from the");
 }
 
 TEST(Verdict, ComparesEpochsOfReplicas) {
@@ -183,10 +184,10 @@ TEST(Verdict, NamesFourRowsAndCountsMore) {
 TEST(Doubts, NameRowsWhoseStepsScatter) {
   ExperimentResult result = result_of({row_of("single", 1, 20, 18, 27), row_of("data", 2, 10, 9, 18)});
   const std::string text = join(doubts(result), " ");
-  EXPECT_HAS(text, "Steps scatter (data on 2 devices: the 90th percentile is up to 2.0 times the 10th):");
+  EXPECT_HAS(text, "Steps vary a lot (data on 2 devices: the 90th percentile is up to 2.0 times the 10th), because");
   EXPECT_HAS(text, "Measure again on an idle machine.");
   result.rows[0].step_seconds->p90 *= 2;
-  EXPECT_HAS(join(doubts(result), " "), "Steps scatter (all rows: the 90th percentile is up to 3.0 times the 10th)");
+  EXPECT_HAS(join(doubts(result), " "), "Steps vary a lot (all rows: the 90th percentile is up to 3.0 times the 10th)");
   result.rows[0].step_seconds->p90 /= 2;
   result.rows[1].replicas = ReplicaReport{.replicas = 2};
   EXPECT_TRUE(doubts(result).empty()) << "in some steps replicas exchange or wait";

@@ -59,6 +59,7 @@ function preparePrint() {
 
 fillChips();
 fillRowBoxes();
+for (const table of document.querySelectorAll(".scroll > table")) makeSortable(table);
 fillJumpList();
 fillCurveChoices();
 fillTimelineChoices();

@@ -55,7 +55,57 @@ function fillChips() {
     updateChoice();
     drawAll();
   });
+  if (rows.length >= FILTERED_ROWS) fillFilter();
   bar.hidden = rows.length < 2;
+}
+
+const FILTERED_ROWS = 8;  // from this many rows on there is a field to filter them
+
+/// A field that shows only the rows whose name contains every word in it.
+function fillFilter() {
+  const bar = document.getElementById("chips"), field = element("input", "filter");
+  field.type = "search";
+  field.placeholder = "filter rows";
+  field.setAttribute("aria-label", "Show only the rows whose name contains these words");
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/).filter((word) => word);
+    hiddenRows.clear();
+    for (const row of result.rows)
+      if (!words.every((word) => row.label.toLowerCase().includes(word))) hiddenRows.add(row.index);
+    updateChoice();
+    drawAll();
+  });
+  document.getElementById("show-all").addEventListener("click", () => { field.value = ""; });
+  bar.prepend(field);
+}
+
+/// Compares two cells of a column: numbers by value, words by the alphabet; empty cells come last in either order.
+function compareCells(a, b, numeric, sign) {
+  const key = (cell) => numeric ? Number.parseFloat(cell.textContent.replaceAll(",", "")) : cell.textContent;
+  const none = (value) => value === "" || value === "–" || Number.isNaN(value);
+  const x = key(a), y = key(b);
+  if (none(x) || none(y)) return none(x) - none(y);
+  return sign * (numeric ? x - y : x.localeCompare(y, undefined, { numeric: true }));
+}
+
+/// Sorts a table by a column at each press on its heading: up, down, and as it was.
+function makeSortable(table) {
+  const lines = [...table.tBodies[0].rows], headings = [...table.tHead.rows[0].cells];
+  if (lines.length < 2) return;
+  headings.forEach((heading, column) => {
+    const button = element("button", "sort");
+    button.type = "button";
+    button.append(...heading.childNodes);
+    heading.append(button);
+    button.addEventListener("click", () => {
+      const order = { ascending: "descending", descending: null }[heading.getAttribute("aria-sort")];
+      for (const other of headings) other.removeAttribute("aria-sort");
+      if (order === null) return table.tBodies[0].append(...lines);
+      heading.setAttribute("aria-sort", order ?? "ascending");
+      const numeric = heading.classList.contains("n"), sign = order ? -1 : 1;
+      table.tBodies[0].append(...[...lines].sort((a, b) => compareCells(a.cells[column], b.cells[column], numeric, sign)));
+    });
+  });
 }
 
 /// Adds a box and the colour to the line of each row in the tables.
