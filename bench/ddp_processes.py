@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Two processes over gloo: Trireme's data plan beside PyTorch's DistributedDataParallel, both through the same two
-cores and the same network, run alternately: a ResNet-18 on 32x32 images (resnet18, torchvision's, is bound by its
-weights; cifar-resnet18 by arithmetic), batch 128, channels_last, one thread per process and tcmalloc in both. First
-over this machine's loopback, then, where root and network namespaces are to be had, between two hosts with a
-connection of 1 Gbit/s each (tests/cli/emulated_hosts.py).
+"""Compares two processes over gloo: Trireme's data plan and PyTorch's DistributedDataParallel, on the same two cores and network, alternately. A
+ResNet-18 on 32x32 images (resnet18, torchvision's, is limited by its weights; cifar-resnet18 by arithmetic), batch 128, channels_last, one thread
+per process and tcmalloc in both. First over this machine's loopback, then, with root and network namespaces, between two hosts with a connection
+of 1 Gbit/s each (tests/cli/emulated_hosts.py).
 
-Exposed communication is what a step takes longer than the step of processes that do not communicate: two of them side
-by side, each with half the batch. Prints a table for docs/backends.md.
+Exposed communication is the time by which a step is longer than a step without communication: two processes at the same time, each with half the
+batch. Prints a table for docs/backends.md.
 
 Usage: bench/ddp_processes.py BUILD [ROUNDS] [MODEL]   (3 rounds, resnet18; needs train_step and Debian's python3-torch)"""
 import glob
@@ -61,7 +60,7 @@ class Bench:
                                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def rate(self, network, command, together):
-        """Images per second of both processes: of one run of both, or of two that do not know of each other."""
+        """Images per second of both processes, of one run of both or of two runs that do not communicate."""
         self.port += 1
         started = [self.start(network, command, rank, together, BATCH if together else BATCH // PROCESSES) for rank in range(PROCESSES)]
         ended = [process.communicate(timeout=120) for process in started]

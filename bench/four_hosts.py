@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Plans on four hosts: network namespaces of this machine, each with a connection of 1 Gbit/s
-(tests/cli/emulated_hosts.py). Trains ResNet-18 on CIFAR-10 under several plans, one process on each host, and sets
-measured steps beside those that `trireme simulate` gives for that network from a profile of this machine. Writes a
-table for docs/launch.md to the standard output. Needs root; a kernel without netem adds no delay.
+"""Plans on four hosts: network namespaces of this machine, each with a connection of 1 Gbit/s (tests/cli/emulated_hosts.py). Trains ResNet-18 on
+CIFAR-10 under several plans, one process on each host, and compares measured steps with those that `trireme simulate` gives for this network from
+a profile of this machine. Writes a table for docs/launch.md to the standard output. Needs root; a kernel without netem adds no delay.
 
 Usage: bench/four_hosts.py TRIREME OUT [STEPS]   (STEPS: 12; TRIREME_DATA: the folder with CIFAR-10. OUT keeps the profile and the runs)"""
 import json
@@ -81,7 +80,7 @@ def ranks(times):
 
 
 def rightly_ranked(predicted, measured, least=1.1):
-    """Pairs of plans whose measured steps differ by more than a tenth, and those of them whose order was predicted."""
+    """Number of pairs of plans whose measured steps differ by more than a tenth, and number of those with the order predicted right."""
     pairs = [(a, b) for a in range(len(measured)) for b in range(a)
              if max(measured[a], measured[b]) > least * min(measured[a], measured[b])]
     return sum((predicted[a] < predicted[b]) == (measured[a] < measured[b]) for a, b in pairs), len(pairs)

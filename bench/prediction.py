@@ -1,16 +1,14 @@
-"""Predicted beside measured, over models, strategies and numbers of workers on this machine: `trireme compare` for each model, and what its
-predictions are worth. Writes the table to stdout and, with --json, every case to a file.
+"""Compares predictions with measurements over models, strategies and numbers of workers on this machine: runs `trireme compare` for each model
+and computes the errors of its predictions. Writes the table to stdout and, with --json, every case to a file.
 
     bench/prediction.py [--rounds 3] [--steps 20] [--models mlp,lstm] [--json matrix.json]
 
-A machine that others use too is now fast, now slow, for seconds or minutes at a time. So the strategies of a model
-take turns, in rounds, each with a profile of its own made just before; what counts as measured is the least of the
-rounds' median steps, as predicted the least of their predictions: both are what the machine takes when it is least
-disturbed.
+On a machine with other users the speed changes for seconds or minutes. So the strategies of a model run in turn, in rounds, each with a new
+profile made just before. The measured value is the least of the rounds' median steps, the predicted value the least of their predictions: both
+are the times of the least disturbed machine.
 
-`compare` refits: it keeps the median of measured over predicted per model, for the next time. So a second figure says
-how far the last round's predictions were off when scaled by the median of the rounds before it, which have seen none
-of it."""
+`compare` refits: it keeps, per model, the median of measured over predicted for the next time. So a second figure gives the errors of the last
+round's predictions after scaling by the median of the rounds before it, which do not contain the last round."""
 import argparse
 import json
 import os
@@ -66,7 +64,7 @@ BASIC = ["data", "tensor", "gpipe", "1f1b"]
 
 
 def forget_refits(profile):
-    """Predictions are to be of what was measured layer by layer, without what earlier runs taught."""
+    """Predictions must use only layer measurements, not corrections from earlier runs."""
     if not os.path.exists(profile):
         return
     with open(profile, encoding="utf-8") as file:
@@ -123,7 +121,7 @@ def accuracy(errors):
 
 
 def refitted(rows):
-    """Errors of the last round's predictions, each scaled by what the rounds before say about its model."""
+    """Errors of the last round's predictions, each scaled by the correction of its model from the rounds before."""
     errors = []
     for name in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == name]
@@ -133,7 +131,8 @@ def refitted(rows):
 
 
 def misranked(rows):
-    """Pairs of one model and number of workers whose measured times differ by more than 10 % and whose predictions say the opposite."""
+    """Pairs with the same model and number of workers whose measured times differ by more than 10 % and whose predictions have the opposite
+    order."""
     wrong = []
     for i, a in enumerate(rows):
         for b in rows[i + 1:]:

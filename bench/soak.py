@@ -1,9 +1,9 @@
-"""Trains MNIST with processes that are killed, frozen and replaced at random, for a while, and checks what is left of it:
-the accuracy, the curve, processes, ports, files, memory. Not part of any test run.
+"""Trains MNIST for a while with processes that are killed, frozen and replaced at random, and checks the results: the accuracy, the curve,
+processes, ports, files, memory. Not part of any test run.
 
     bench/soak.py BUILD_FOLDER [MINUTES=20] [SEED=1]
 
-TRIREME_DATA names the folder with the data; without MNIST there the generated digits take its place. Ends with 0 where all is well.
+TRIREME_DATA names the folder with the data; without MNIST there, generated digits are used. The exit status is 0 if all checks pass.
 """
 import json
 import os
@@ -18,17 +18,17 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROCESSES = 4
-MARK = "TRIREME_SOAK"                 # in the environment of all that this script starts
+MARK = "TRIREME_SOAK"                 # in the environment of all processes that this script starts
 LEAST_ACCURACY = 0.96
-SECONDS_BETWEEN = (2, 12)             # of two disturbances
+SECONDS_BETWEEN = (2, 12)             # range of the time between two disturbances
 SECONDS_FROZEN = (0.2, 3)
-MOST_GROWTH = 20 << 20                # of the launcher's memory, in bytes
+MOST_GROWTH = 20 << 20                # limit for the growth of the launcher's memory, in bytes
 EXPERIMENT_FLAGS = ["--set", "elastic=true", "--set", "length=1 epochs", "--set", "evaluate_every=0.5 epochs",
                     "--set", "checkpoint.every=50 steps", "--set", "target=0.97"]
 
 
 def marked(mark):
-    """Processes of this soak that are alive."""
+    """Living processes of this soak."""
     found = {}
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
@@ -46,7 +46,7 @@ def marked(mark):
 
 
 def listening():
-    """Ports at which a process of this machine listens."""
+    """Ports at which any process of this machine listens."""
     ports = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         if os.path.exists(table):
@@ -99,7 +99,7 @@ class Soak:
             pass
 
     def run(self):
-        """One training, disturbed until the time is up."""
+        """Runs one training and disturbs it until the time is over."""
         self.counts["runs"] += 1
         out = os.path.join(self.folder, f"run-{self.counts['runs']}")
         restarts = ["--restarts", "1000"] + (["--restart-after", "5 s"] if self.draw.random() < 0.5 else [])
@@ -118,10 +118,10 @@ class Soak:
                 try:
                     use.append(launcher_use(process.pid))
                 except (OSError, AttributeError):
-                    pass  # it has just ended
+                    pass  # the process has just ended
             metrics = os.path.join(out, "metrics.jsonl")
             trained = os.path.getsize(metrics) if os.path.exists(metrics) else 0
-            if now > next_at and now < self.end and trained != seen:  # else the group has only just begun
+            if now > next_at and now < self.end and trained != seen:  # otherwise the group has only just begun
                 seen = trained
                 self.disturb(process.pid)
                 next_at = time.monotonic() + self.draw.uniform(*SECONDS_BETWEEN)

@@ -1,6 +1,6 @@
 """Divides source files into groups that can be compiled as one file each: no two files of a group declare the same name at namespace level.
-Usage: unity_groups.py SIZE FILE... Prints a line per group: its files, separated by ';'. Reads declarations by their place in formatted
-sources: at the beginning of a line. A name that it misses is a compiler error, never a silent change."""
+Usage: unity_groups.py SIZE FILE... Prints a line per group: its files, separated by ';'. Finds declarations at the beginning of a line, as in
+formatted sources. A name that it misses leads to a compiler error, never to a silent change."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ DECLARED = [
     re.compile(r"#define (\w+)"),
     re.compile(r"(?:TEST|TEST_F|TEST_P|TYPED_TEST)\((\w+), ?(\w+)"),
     re.compile(r"INSTANTIATE_TEST_SUITE_P\((\w+)"),
-    re.compile(r"[\w:<>,&*\s\[\]()]*?\b(\w+)\("),      # a function: what stands before the first parenthesis
+    re.compile(r"[\w:<>,&*\s\[\]()]*?\b(\w+)\("),      # a function: the name before the first parenthesis
     re.compile(r"[\w:<>,&*\s]*?\b(\w+)\s*(?:\[[^\]]*\])?\s*[={;]"),  # a variable
 ]
 REPEATABLE = re.compile(r"using namespace|using [\w:]*::|namespace|static_assert|extern|TYPED_TEST_SUITE|template")

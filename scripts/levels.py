@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains the examples with real data and checks that each one reaches its `target`.
+"""Trains the examples with real data and checks that each reaches its `target`.
 
     scripts/levels.py                  # all of them, about an hour and a half on 2 cores
     scripts/levels.py adult sst2-bert  # some
 
-Needs a build (./test or scripts/build.sh) and the data: where a set is missing, `trireme data get NAME` says how to have it. Prints a
-line for each example as it ends; the exit status is 1 where a level was missed.
+Needs a build (./test or scripts/build.sh) and the data: for a missing set, `trireme data get NAME` prints how to get it. Prints a line for each
+example when it ends; the exit status is 1 if a level was missed.
 """
 import argparse
 import json
@@ -29,7 +29,7 @@ EXAMPLES = {
     "ptb-lstm": ("data", []),
     "camvid-unet": ("data", []),
 }
-# Least values of metrics that are taken once, of the trained weights: `target` is about those of evaluations.
+# Least values of metrics that are computed once, of the trained weights; `target` only applies to metrics of evaluations.
 MEASURED_AFTER = {"multi30k-gnmt": {"bleu": 5.0}}
 
 
@@ -52,7 +52,7 @@ def reached(name, row):
 
 
 def describe(row):
-    """The metrics of the last evaluation and those taken after it, and the time until the level was reached."""
+    """The metrics of the last evaluation, the final metrics, and the time until the level was reached."""
     last = row["evaluations"][-1] if row["evaluations"] else {"metrics": [], "seconds": 0}
     metrics = ", ".join(f"{m['name']} {m['value']:.4g}" for m in last["metrics"] + row["final_metrics"])
     target = f"target {row['target']:g} after {row['to_target']['seconds']:.0f} s" if row["to_target"] else "target missed"

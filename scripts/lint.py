@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Clang's checks of the C++ files, without a build: clang-tidy, and whether locks are held as src/base/mutex.h's annotations say.
+"""Clang's checks of the C++ files, without a build: clang-tidy, and whether code holds locks as the annotations of src/base/mutex.h require.
 
     scripts/lint.py tidy            # findings in lines that changed since the base commit
     scripts/lint.py thread-safety   # files of src/ that changed since then, if they use annotated locks
     scripts/lint.py tidy --all      # all files: hours; thread-safety --all: minutes
     scripts/lint.py tidy --files src/base/threads.cpp
 
-The base is the environment's CHECK_BASE; where that is not set, the commit at which HEAD left main; on main itself,
-the commit 20 before HEAD. Changes by commits of .git-blame-ignore-revs do not count. The newest changes come first,
-and what does not fit into --most files and --seconds is left out and reported. A changed header is checked in one
-file that includes it.
+The base is CHECK_BASE of the environment. If it is not set, the base is the commit at which HEAD left main; on main itself, the commit 20 before
+HEAD. Changes by commits of .git-blame-ignore-revs do not count. The newest changes come first. Files beyond --most and --seconds are left out and
+reported. A changed header is checked in one file that includes it.
 
-Most of the time goes into libtorch's headers, so files that can be are compiled together. The exit status is 1 where something was found.
+Most of the time goes into libtorch's headers, so files are compiled together where possible. The exit status is 1 if a check found something.
 """
 import argparse
 import concurrent.futures
@@ -29,12 +28,12 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build-check"
 FOLDERS = ("src", "include", "tests", "bench", "examples")
-VERSION = "14"  # of clang-tidy: others have other checks
-COMMITS = 20  # of main that are looked at
-TOGETHER = 8  # files at most that are compiled together
-LONGEST_ARGUMENT = 100_000  # of a command; the system takes 128 KiB
-NAMED = 10  # of a list of files
-STRICT = int(bool(os.environ.get("CHECK_STRICT")))  # the exit status where a tool is missing
+VERSION = "14"  # of clang-tidy; other versions have other checks
+COMMITS = 20  # number of commits of main to check
+TOGETHER = 8  # limit for files that are compiled together
+LONGEST_ARGUMENT = 100_000  # limit for an argument of a command; the system allows 128 KiB
+NAMED = 10  # number of files that a list names
+STRICT = int(bool(os.environ.get("CHECK_STRICT")))  # the exit status if a tool is missing
 LOCKS = "src/base/mutex.h"
 IGNORED = ROOT / ".git-blame-ignore-revs"
 
@@ -49,7 +48,7 @@ def commit_of(name):
 
 
 def base_commit():
-    """The commit since which changes are looked at; empty where there is no history."""
+    """The commit since which changes count; empty if there is no history."""
     named = os.environ.get("CHECK_BASE", "")
     if named:
         if not commit_of(named):
@@ -72,7 +71,7 @@ def is_source(name):
 
 
 def changed_files(base):
-    """Sources that changed since `base`, the newest change first, those not committed before all."""
+    """Sources that changed since `base`: first files not committed, then the newest changes."""
     names = output_of("git", "diff", "--name-only", "HEAD").split()
     names += output_of("git", "ls-files", "--others", "--exclude-standard").split()
     ignored = set(re.findall(r"^[0-9a-f]{40}", IGNORED.read_text(), re.MULTILINE)) if IGNORED.exists() else set()
@@ -86,7 +85,7 @@ def changed_files(base):
 
 
 def changed_lines(name, base):
-    """Ranges of lines, [first, last], that changed since `base`; of a file that git does not know, all."""
+    """Ranges [first, last] of lines that changed since `base`; all lines of a file that git does not know."""
     command = ["git", "blame", "-s", *(["--ignore-revs-file", str(IGNORED)] if IGNORED.exists() else []), f"^{base}", "--", name]
     blamed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if blamed.returncode != 0:
@@ -103,7 +102,7 @@ def changed_lines(name, base):
 
 
 def includes_of(name):
-    """The project's files that a file includes, directly."""
+    """The project's files that a file includes directly."""
     found = []
     for header in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', (ROOT / name).read_text(), re.MULTILINE):
         for folder in (*FOLDERS, str(pathlib.PurePosixPath(name).parent)):
@@ -114,7 +113,7 @@ def includes_of(name):
 
 
 class Sources:
-    """The files that are compiled, with their compilers' options and the headers that each file includes."""
+    """The compiled files with their compiler options and the headers that each file includes."""
 
     def __init__(self):
         for tool in ("clang++", "cmake", "ninja", "protoc"):
@@ -122,7 +121,7 @@ class Sources:
                 print(f"lint: {tool} was not found (scripts/packages-check.txt, scripts/packages.txt): skipped")
                 sys.exit(STRICT)
         reports = ROOT / "src" / "report"
-        for command in (["cmake", "--preset", "check"],  # the others make headers that the build would make
+        for command in (["cmake", "--preset", "check"],  # the other commands make headers that the build would make
                         ["cmake", "--build", BUILD, "--target", "trireme_library_facts"],
                         ["protoc", f"--cpp_out={BUILD / 'src'}", f"--proto_path={reports}", reports / "tensorboard_event.proto"]):
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -133,14 +132,14 @@ class Sources:
             path = pathlib.Path(entry["file"])
             if path.is_relative_to(ROOT) and is_source(str(path.relative_to(ROOT))):
                 words = shlex.split(entry["command"])
-                end = words.index("-o")  # what follows names the two files
+                end = words.index("-o")  # the rest names the two files
                 start = next(i for i, word in enumerate(words) if os.path.basename(word).startswith("clang")) + 1
                 self.options[str(path.relative_to(ROOT))] = words[start:end]
         names = output_of("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *FOLDERS).split()
         self.includes = {name: includes_of(name) for name in names if is_source(name)}
 
     def compiled_for(self, name):
-        """A file that is compiled and includes `name` (itself, for a source), or nothing."""
+        """A compiled file that includes `name` (`name` itself, if it is a source), or None."""
         if name in self.options:
             return name
         beside = str(pathlib.PurePosixPath(name).with_suffix(".cpp"))
@@ -149,7 +148,7 @@ class Sources:
         return next((other for other in sorted(self.options) if name in self.reached(other)), None)
 
     def reached(self, name):
-        """All of the project's files that a file includes, itself too."""
+        """All of the project's files that a file includes, directly or not, and the file itself."""
         seen, todo = {name}, [name]
         while todo:
             for other in self.includes.get(todo.pop(), ()):
@@ -159,7 +158,7 @@ class Sources:
         return seen
 
     def groups(self, names):
-        """Files with the same options, of one room, a few at a time, in the order given."""
+        """Groups of a few files of one room with the same options, in the given order."""
         rooms = {}
         for name in names:
             rooms.setdefault((tuple(name.split("/")[:2]), tuple(self.options[name])), []).append(name)
@@ -167,7 +166,7 @@ class Sources:
 
 
 class Check:
-    """One check of groups of files. Files that cannot be compiled together, having the same names for different things, are divided."""
+    """One check of groups of files. Divides groups that cannot be compiled together because they use the same names for different things."""
 
     def __init__(self, sources, seconds):
         self.sources = sources
@@ -176,7 +175,7 @@ class Check:
         self.left_out = []
 
     def __call__(self, group):
-        """What was found, as text: nothing where all is well."""
+        """The findings as text; empty if there are none."""
         if self.until and time.monotonic() > self.until:
             self.left_out += group
             return ""
@@ -205,13 +204,13 @@ class Tidy(Check):
         self.lines = lines
 
     def filter(self, group):
-        """The option that limits findings to the lines that changed; nothing where all lines count."""
+        """The option that limits findings to changed lines; none if all lines count."""
         if not self.lines:
             return []
         read = set().union(*(self.sources.reached(name) for name in group))
         lines = [{"name": str(ROOT / name), "lines": ranges} for name, ranges in self.lines.items() if name in read]
         text = json.dumps(lines)
-        if len(text) > LONGEST_ARGUMENT:  # then all lines of these files
+        if len(text) > LONGEST_ARGUMENT:  # too long: check all lines of these files
             text = json.dumps([{"name": file["name"]} for file in lines])
         return [f"--line-filter={text}"]
 
@@ -238,7 +237,7 @@ def tidy_tool():
 
 
 def jobs():
-    """As many as there are cores, with 2 GiB each."""
+    """The number of jobs: one per core with 2 GiB."""
     memory = re.search(r"^MemAvailable:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text(), re.MULTILINE)
     return max(1, min(os.cpu_count(), int(memory.group(1)) // 2**21))
 

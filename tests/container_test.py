@@ -1,5 +1,5 @@
-"""Checks of Containerfile that need no container engine: what it copies is there, its packages are those that the project names, its stages
-and scripts exist. Usage: container_test.py [unittest's arguments]"""
+"""Checks Containerfile without a container engine: files that it copies exist, its packages are named by the project, its stages and scripts
+exist. Usage: container_test.py [unittest's arguments]"""
 import pathlib
 import re
 import shutil
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def instructions(text):
-    """Instruction and its arguments, comments left out and continued lines put together."""
+    """Pairs of an instruction and its arguments, without comments; continued lines are joined."""
     whole = re.sub(r"\\\n", " ", "\n".join(line for line in text.splitlines() if not line.startswith("#")))
     return [tuple(line.split(None, 1)) for line in whole.splitlines() if line.strip()]
 

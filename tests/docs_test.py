@@ -1,4 +1,4 @@
-"""Checks of the documentation: links and anchors lead somewhere, and the program takes every command that a page shows.
+"""Checks of the documentation: links and anchors lead to existing places, and the program accepts every command that a page shows.
 Usage: docs_test.py PROGRAM [unittest's arguments]"""
 import concurrent.futures
 import functools
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""  # set from the command line
 PAGES = ("README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md", "docs/**/*.md", "examples/**/*.md")
 
-# Words in commands that stand for something of the reader's: what the parser gets instead, and what the word stands for.
+# Words in commands that readers replace: the word that the parser gets, and the meaning.
 PLACEHOLDERS = {
     "EXPERIMENT": ("examples/mnist.toml", "any experiment"),
     "EXPERIMENT.toml": ("examples/mnist.toml", "any experiment"),
@@ -30,7 +30,7 @@ PLACEHOLDERS = {
     "N": ("2", "any number"),
     "VERB": ("plan", "any verb"),
 }
-# Files that a command reads and that no page's command writes.
+# Files that a command reads and no command of a page writes.
 FILES_OF_READERS = {
     "own.pt": "a TorchScript model of the reader's",
     "own.toml": "an experiment with such a model",
@@ -40,7 +40,7 @@ FILES_OF_READERS = {
     "best-here.json": "what plan best prints for this machine",
 }
 READ_ENDINGS = (".toml", ".json", ".pt")
-# A key of an experiment in a text of the program; not a file: "optimizer.h", "cluster.toml".
+# A key of an experiment in a text of the program; not a file such as "optimizer.h" or "cluster.toml".
 KEY_IN_TEXT = re.compile(r"(?<![\w/.*-])((?:optimizer|model|data|checkpoint|update|cluster)"
                          r"(?:\.(?!(?:h|toml|json|pt|npy|pkl|tensors|index)\b)[a-z_]+)+)"
                          r"(?![\w.(/]*[\w(/])")
@@ -58,7 +58,7 @@ def name_of(page):
 # -- links
 
 def without_code(text):
-    """Code blocks and code spans blanked, line by line, so that line numbers stay."""
+    """The text with code blocks and code spans blanked, line by line, so that line numbers stay."""
     lines, fence = [], None
     for line in text.splitlines():
         mark = re.match(r"\s*(```+|~~~+)", line)
@@ -76,7 +76,7 @@ def without_code(text):
 
 
 def slug(heading):
-    """The anchor that GitHub gives to a heading."""
+    """The anchor of a heading on GitHub."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip().rstrip("#").strip())
     text = re.sub(r"[`*]", "", text).lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
@@ -96,7 +96,7 @@ def anchors(text):
 
 
 def links(text):
-    """Every link's line number and target."""
+    """Line number and target of every link."""
     plain = without_code(text)
     for match in re.finditer(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href)=\"([^\"]+)\"|^\[[^\]]+\]:\s*(\S+)", plain,
                              re.MULTILINE):
@@ -107,7 +107,7 @@ def broken_links(page, root):
     text = page.read_text()
     for number, target in links(text):
         if re.match(r"[a-z][a-z0-9+.-]*:", target):
-            continue  # of another site
+            continue  # a link to another site
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
         where = f"{page.relative_to(root).as_posix()}:{number}: {target}"
@@ -138,13 +138,13 @@ class Links(unittest.TestCase):
 
 
 def groups_of_readme():
-    """Per row of the README's table of pages: the pages."""
+    """The pages in each row of the README's table of pages."""
     table = (ROOT / "README.md").read_text().partition("| page | about |")[2]
     return [re.findall(r"\]\(([^)#]+)\)", row.split("|")[1]) for row in table.splitlines()[2:] if row.startswith("|")]
 
 
 def groups_of_site():
-    """Per group of mkdocs.yml's navigation: the pages."""
+    """The pages in each group of mkdocs.yml's navigation."""
     groups = [[]]
     for line in (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2].splitlines():
         if line.startswith("  - "):
@@ -176,7 +176,7 @@ class Site(unittest.TestCase):
 
 
 class TheLinkCheck(unittest.TestCase):
-    """The check itself, on two pages."""
+    """Tests the check on two pages."""
 
     def broken(self, one, two="# Two\n"):
         with tempfile.TemporaryDirectory() as folder:
@@ -202,7 +202,7 @@ class TheLinkCheck(unittest.TestCase):
 # -- commands
 
 def code_lines(text):
-    """Line number and text of the lines of code blocks, lines that end with a backslash put together."""
+    """Line number and text of lines in code blocks; lines that end with a backslash are joined."""
     lines = text.splitlines()
     fence, number = None, 0
     while number < len(lines):
@@ -223,7 +223,7 @@ START = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:(?:mpirun|srun|torchrun|taskse
 
 
 def words_of(command):
-    """Words after `trireme`, without a comment, a pipe or where the output goes; None: the line is no command."""
+    """Words after `trireme`, without a comment, a pipe or a redirection; None if the line is not a command."""
     start = START.match(command)
     if not start:
         return None
@@ -246,7 +246,7 @@ class Command:
         self.placeholders = [word for word in words if word in PLACEHOLDERS]
 
     def value(self, *options):
-        """Of each of the options that the command has: its value."""
+        """The values of these options in the command."""
         values = []
         for word, after in zip(self.words, self.words[1:] + [""]):
             if word in options:
@@ -272,7 +272,7 @@ class Command:
 
 
 def commands():
-    """Of all pages, in order."""
+    """The commands of all pages, in order."""
     found = []
     for page in pages():
         text = page.read_text()
@@ -292,7 +292,7 @@ def commands():
 
 @functools.cache
 def run(*words, seconds=240):
-    """Exit code and what stands on the standard error."""
+    """Exit code and standard error."""
     ran = forks.run(PROGRAM, words, ROOT, os.environ, seconds)
     return ran.returncode, ran.stderr.strip()
 
@@ -372,7 +372,7 @@ class Commands(unittest.TestCase):
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
     def test_name_plans_that_there_are(self):
-        """A run into a folder that is not empty ends when the plans have been made, before anything is trained."""
+        """A run into a folder that is not empty ends after its plans are made, before it trains."""
         cases = {}
         for command in self.commands:
             verb = command.verb()
@@ -398,7 +398,7 @@ class Commands(unittest.TestCase):
 
 
 def unknown_names(command):
-    """Of a command in a sentence that leaves out what is required: which of its verbs and options there are not."""
+    """For a command in a sentence, which may leave out required arguments: its verbs and options that do not exist."""
     verbs = [word for word in command.words if re.fullmatch(r"[a-z-]+", word) and not word.startswith("-")]
     ran = subprocess.run([PROGRAM, *verbs[:2 if verbs[0] in ("plan", "data", "checkpoints") else 1], "--help"], capture_output=True,
                          text=True, timeout=60, cwd=ROOT)
@@ -408,7 +408,7 @@ def unknown_names(command):
 
 
 class TheCommandCheck(unittest.TestCase):
-    """How commands are taken out of pages."""
+    """Tests how commands are found in pages."""
 
     def test_words(self):
         self.assertEqual(words_of("trireme train e.toml --set \"a=1 b\"   # why"), ["train", "e.toml", "--set", "a=1 b"])

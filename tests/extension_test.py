@@ -1,6 +1,5 @@
-"""What a project outside Trireme can do with an installed one: find_package(trireme), and a schedule, a layer, a
-model, an update policy, a data set and a backend in one file each (tests/extension/). They are listed, trained,
-simulated, checked and drawn by the project's own program.
+"""A project outside Trireme uses an installed Trireme: find_package(trireme), and a schedule, a layer, a model, an update policy, a data set and
+a backend in one file each (tests/extension/). The project's program lists, trains, simulates, checks and draws them.
 Usage: extension_test.py BUILD_FOLDER [unittest's arguments]"""
 
 import json
@@ -14,7 +13,7 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 SOURCE = pathlib.Path(__file__).resolve().parent / "extension"
-LONGEST = 800  # seconds of a command
+LONGEST = 800  # seconds per command
 
 EXPERIMENT = """
 name = "rings"

@@ -1,6 +1,5 @@
-"""Names have one place: a schedule, strategy, backend, optimizer, model or update policy is a string literal in its
-own file (or registry) and nowhere else in the sources, alone or with keys after it ("zero3,recompute=all"). The names
-are read from where they are declared.
+"""Each name has one place: the name of a schedule, strategy, backend, optimizer, model or update policy is a string literal in its own file (or
+registry) only, alone or with keys after it ("zero3,recompute=all"). The test reads the names from their declarations.
 Usage: names_test.py SOURCE_FOLDER"""
 
 import pathlib
@@ -11,7 +10,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "src"
 
-# What is named: the files that declare names, and how.
+# Kinds of names: the files that declare them, and the pattern of a declaration.
 DECLARED = {
     "schedule": ("schedule/*.cpp", r'\.name = "([^"]+)"'),
     "strategy": ("plan/strategies.cpp", r'(?:\.name = |PlannedStrategy \w+ = \{)"([^"]+)"'),
@@ -22,13 +21,13 @@ DECLARED = {
     "update policy": ("update/*.cpp", r'\.name = "([^"]+)"'),
 }
 
-FOLDERS = ("backend", "update policy")  # what may spell its name in all of its folder
+FOLDERS = ("backend", "update policy")  # kinds that may use their name in their whole folder
 
-# Names that are ordinary words: the line around the literal says whether the name is meant.
+# Names that are ordinary words: the rest of the line tells if the name is meant.
 ABOUT_PLANS = r"named_plan|make_plan|strateg|\bplan\s*(?:==|!=|=|,|\{|\()"
 ORDINARY = {"data": ABOUT_PLANS, "tensor": ABOUT_PLANS, "pipeline": ABOUT_PLANS, "local": "backend", "virtual": "backend"}
 
-# Names that mean something else in a file: (how its path ends, name): what it is there.
+# Names with another meaning in a file: (end of its path, name): the meaning there.
 OTHER_MEANINGS = {
     ("cli/launch_script.cpp", "mpi"): "a kind of job script: mpirun's, whatever the backend",
     ("cli/commands.h", "pipedream"): "a published cost model of --graph",
@@ -47,14 +46,14 @@ NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^[ \t]*#[^\n]*', re.DOTALL | re.MULTI
 
 
 def literals(text):
-    """String literals of C++ code with their line numbers; those in comments and directives left out."""
+    """String literals of C++ code with their line numbers, without those in comments and directives."""
     blank = lambda match: match.group(0) if match.group(0).startswith('"') else re.sub(r"[^\n]", " ", match.group(0))
     code = re.sub(LITERAL.pattern + "|" + NOT_CODE.pattern, blank, text, flags=re.DOTALL | re.MULTILINE)
     return [(code.count("\n", 0, match.start()) + 1, match.group(1)) for match in LITERAL.finditer(code)]
 
 
 def declared_names(source):
-    """By name, what it names and the file or folder where it may be spelled."""
+    """By name: its kind, and the file or folder that may use it."""
     names = {}
     for what, (pattern, declares) in DECLARED.items():
         for file in sorted(source.glob(pattern)):
@@ -100,7 +99,7 @@ class Names(unittest.TestCase):
 
 
 class TheCheck(unittest.TestCase):
-    """The check itself, on a few files."""
+    """Tests the check on a few files."""
 
     def sources(self, files):
         folder = tempfile.TemporaryDirectory()

@@ -1,7 +1,7 @@
-"""Checks the structure of the sources: a room includes only rooms earlier in src/CMakeLists.txt, headers have #pragma once
-(or say that they are included several times), files stay within 500 lines, folders within 40 files, no files of a room
-include each other in a circle, public headers name only public headers in their comments, no file but its own asks for
-a layer by its kind, and a data set is called by its name in its own file only. Usage: structure_test.py SOURCE_FOLDER"""
+"""Checks the structure of the sources. A room includes only rooms earlier in src/CMakeLists.txt. Headers have #pragma once (or state that they
+are included several times). Files have at most 500 lines, folders at most 40 files. Files of a room do not include each other in a circle.
+Comments of public headers name only public headers. Only a layer's own file asks for a layer by its kind, and only a data set's own file uses its
+name. Usage: structure_test.py SOURCE_FOLDER"""
 
 import collections
 import pathlib
@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 LONGEST_FILE = 500
-MOST_FILES = 40  # of a folder's own level
+MOST_FILES = 40  # files directly in a folder
 LISTS = {  # folders that list things of one kind may have more
     "model/layers": "kinds of layers",
     "zoo": "models",
@@ -34,12 +34,12 @@ PUBLIC = {
     "library": ("program", "workload"),
     "cli": ("trireme",),
 }
-REPEATED_HEADER = "No include guard on purpose"  # the words by which a header exempts itself
-ENGLISH_WORDS = ("digits", "folder", "csv", "tensors", "text")  # names of data sets, and of other things
-ENTRY_ROOM = "cli"  # the program itself: no trireme_room line, may include every room
-# Files that name kinds of layers: those that make layers, and name them after their kind.
+REPEATED_HEADER = "No include guard on purpose"  # a header with these words needs no #pragma once
+ENGLISH_WORDS = ("digits", "folder", "csv", "tensors", "text")  # names of data sets that also have other meanings
+ENTRY_ROOM = "cli"  # the program: has no trireme_room line, may include every room
+# Files that may name kinds of layers, because they make layers and name them by kind.
 LAYER_MAKERS = ("model/layers/", "model/import/", "zoo/")
-# Kinds that are words of other things too: a rate rule, a client's chance to drop out, a key of experiments, a store's command, ...
+# Kinds whose names have other meanings too: a rate rule, a client's chance to drop out, a key of experiments, a store's command, ...
 COMMON_WORDS = {"add", "batch_norm", "dropout", "linear", "slice"}
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "src"
 
@@ -51,7 +51,7 @@ def rooms_of(source):
 
 
 def room_of(header, rooms):
-    """The room that a header belongs to, as files include it; None: a generated or a system header."""
+    """The room of a header, given its path in an include; None for a generated or a system header."""
     parts = pathlib.PurePosixPath(header).parts
     if parts[0] != "trireme":
         return parts[0] if parts[0] in rooms else None
@@ -62,7 +62,7 @@ def room_of(header, rooms):
 
 
 def public_violations(source, rooms):
-    """Public headers include public headers only, of their own or an earlier room: a program outside has nothing else."""
+    """Public headers include only public headers of their own or an earlier room, because a program outside has no others."""
     folder = source.parent / "include"
     found = []
     for path in sorted(folder.rglob("*.h")):
@@ -85,8 +85,8 @@ def public_violations(source, rooms):
 
 
 def private_mentions(folder, path, lines):
-    """Comments of a public header name only headers that are public, as their readers have no others: by the path from include/ or
-    include/trireme/ on, or from the header's own folder."""
+    """Comments of a public header name only public headers, because readers of installed headers have no others. Names are paths below include/
+    or include/trireme/, or relative to the header's folder."""
     found = []
     for number, line in enumerate(lines, 1):
         if re.match(r"\s*#\s*include", line) or "//" not in line:
@@ -122,7 +122,7 @@ def violations(source):
 
 
 def defined_twice(source, files):
-    """Types of one name and namespace in two headers: the linker takes one's functions for the other's (the one definition rule)."""
+    """Types with the same name and namespace in two headers, which break the one definition rule: the linker may mix up their functions."""
     places = collections.defaultdict(list)
     public = sorted((source.parent / "include").rglob("*.h"))
     for path in [*files, *public]:
@@ -147,7 +147,7 @@ def kinds_of_layers(source):
 
 
 def kinds_by_name(source, files):
-    """Comparisons of a layer's kind outside its own file. That file states all facts about the kind (trireme/layer.h)."""
+    """Comparisons of a layer's kind outside its own file. Only that file states facts about the kind (trireme/layer.h)."""
     kinds = kinds_of_layers(source) - COMMON_WORDS
     asks = re.compile(r'kind\(\)\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*kind\(\)|kind\(\)\.(find|starts_with|ends_with|contains)\b')
     found = []
@@ -170,7 +170,7 @@ def large_folders(source, files):
 
 
 def circles(source, files):
-    """Files of one room that include each other, headers and sources of one name taken as one. Each circle sorted."""
+    """Files of a room that include each other in a circle; a header and a source of the same name count as one. Each circle is sorted."""
     graph = collections.defaultdict(set)
     for path in files:
         stem = path.relative_to(source).with_suffix("").as_posix()
@@ -204,7 +204,7 @@ def bad_includes(source, rooms, name, lines):
             continue
         header = match.group(1)
         target = room_of(header, rooms)
-        generated = header.endswith(".pb.h")  # by protoc, into the build folder
+        generated = header.endswith(".pb.h")  # protoc writes it into the build folder
         if header.startswith(".") or ("/" not in header and not generated):
             found.append(f'{name}:{number}: "{header}" is not written from src/ on')
         elif target in rooms and rooms.index(target) > rooms.index(room):
@@ -213,7 +213,7 @@ def bad_includes(source, rooms, name, lines):
 
 
 def data_set_names(source):
-    """By file of data/sets/: the name of the data set that it describes."""
+    """By file of data/sets/: the name of its data set."""
     names = {}
     for path in sorted((source / "data" / "sets").glob("*.cpp")):
         found = re.findall(r'\.name = "([^"]+)"', path.read_text())
@@ -222,8 +222,8 @@ def data_set_names(source):
 
 
 def named_data_sets(source):
-    """Literals that are a data set's name outside its own file. Names that are English words have other meanings too:
-    they count as the value of something called name, and beside another data set's name."""
+    """Literals with a data set's name outside its own file. Names that are English words have other meanings too: they count only as the value of
+    something called name, or beside another data set's name."""
     names = data_set_names(source)
     found = [f"{path.relative_to(source)}: not one data set" for path, name in names.items() if name is None]
     for path in sorted(path for path in source.rglob("*") if path.suffix in (".h", ".cpp", ".cu")):
@@ -253,7 +253,7 @@ class TheHouse(unittest.TestCase):
 
 
 class TheCheck(unittest.TestCase):
-    """The check itself, on a small house with and without faults."""
+    """Tests the check on a small house with and without faults."""
 
     def house(self, files):
         folder = tempfile.TemporaryDirectory()

@@ -1,5 +1,5 @@
-"""What a project gets that adds Trireme with add_subdirectory: Trireme's own files are optimised although the project sets
-no build type, and of Trireme's flags none reaches the project's files. Configures only, compiles nothing.
+"""A project adds Trireme with add_subdirectory: Trireme's files are optimised although the project sets no build type, and none of Trireme's
+flags reaches the project's files. Configures only; compiles nothing.
 Usage: subproject_test.py BUILD_FOLDER [unittest's arguments]"""
 
 import json
@@ -13,7 +13,7 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-LONGEST = 300  # seconds of a command
+LONGEST = 300  # seconds per command
 
 PROJECT = f"""
 cmake_minimum_required(VERSION 3.25)
@@ -27,7 +27,7 @@ add_executable(unrelated unrelated.cpp)
 
 
 def same_tools():
-    """The compiler and the libtorch of the build that runs this test."""
+    """Arguments for the compiler and the libtorch of the build that runs this test."""
     cache = (BUILD / "CMakeCache.txt").read_text()
     found = re.findall(r"^(CMAKE_CXX_COMPILER|Torch_DIR|CMAKE_PREFIX_PATH):[^=]*=(.+)$", cache, re.MULTILINE)
     return [f"-D{name}={value}" for name, value in found]
@@ -64,7 +64,7 @@ class Subproject(unittest.TestCase):
         self.assertIn("Trireme is compiled as Release", self.said)
         for file, words in trireme:
             self.assertTrue({"-O2", "-O3"} & set(words), file)
-        # the project keeps what it said: nothing
+        # the project sets no build type, so its own files get no such flag
         for name, words in own.items():
             self.assertFalse([word for word in words if word.startswith("-O") or word == "-DNDEBUG"], name)
 

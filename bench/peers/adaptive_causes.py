@@ -1,6 +1,5 @@
-"""The part of docs/adaptive.md about why `exact` gains so little over fixed plans: the same step simulated with
-slower links, without overlap and with fewer samples on each device. Usage: adaptive_causes.py TRIREME CLUSTER FOLDER
-(for bench/adaptive.sh)"""
+"""The part of docs/adaptive.md that shows why `exact` gains little over fixed plans: the same step simulated with slower links, without overlap
+and with fewer samples on each device. Usage: adaptive_causes.py TRIREME CLUSTER FOLDER (for bench/adaptive.sh)"""
 import json
 import os
 import re
@@ -12,7 +11,7 @@ from adaptive_rows import MODELS, number, seconds, table, wrapped, write_experim
 TRIREME, CLUSTER, FOLDER = sys.argv[1:4]
 DEVICES = 8
 AIM = 1.18
-LINKS = {  # of each device: bandwidth, latency; none: the cluster file's
+LINKS = {  # bandwidth and latency of each device's link; None: those of the cluster file
     "as in the file": None,
     "PCIe, 12 GB/s": ("12 GB/s", "5 us"),
     "25 Gbit/s": ("25 Gbit/s", "20 us"),
@@ -28,7 +27,7 @@ def without_table(text, name):
 
 
 def write_cluster(link, overlaps):
-    """The cluster with other links between its devices, or without communicating while computing."""
+    """Writes the cluster with other links between its devices, or without communication during computing."""
     with open(CLUSTER, encoding="utf-8") as f:
         text = f.read()
     if link:
@@ -37,7 +36,7 @@ def write_cluster(link, overlaps):
             sys.exit(f"adaptive_causes.py: {CLUSTER} has no link that could be replaced")
     if not overlaps:
         text = "overlaps = false\n" + without_table(text, "overlap")
-    text = without_table(text, "price")  # the prices lie in another file; nothing here is about money
+    text = without_table(text, "price")  # prices are in another file and not needed here
     text = re.sub(r"(?m)^instance = .*\n", "", text)
     path = os.path.join(FOLDER, "changed.cluster.toml")
     with open(path, "w", encoding="utf-8") as f:
@@ -106,7 +105,7 @@ def main():
 
 
 def verdict(cases):
-    """A summary of the tables, made from their numbers alone."""
+    """A summary of the tables, made from their numbers only."""
     lines = []
     for overlaps in (True, False):
         for batch in BATCHES:
@@ -133,7 +132,7 @@ has its own link), no communication while computing (`overlaps = false` in the c
 the device does nothing else), and fewer samples on each device.
 
 "Exposed" is the share of a step in which a device moves data and computes nothing; "waiting" is the share in which it
-does neither. "Best fixed plan" is the quickest when simulated of one device, data, tensor, pipeline (`1f1b`), both
+does neither. "Best fixed plan" is the fastest when simulated of one device, data, tensor, pipeline (`1f1b`), both
 hybrids, and the plan that `hybrid-static` chooses by its own formula. Gains of 1.18 and more are bold."""
 READING = """So an adaptive plan gains only where two conditions hold together.
 

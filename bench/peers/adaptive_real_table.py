@@ -1,4 +1,4 @@
-"""docs/adaptive-real.md for bench/adaptive_real.sh: the figures of Baligodugula and Amsaad (2025) from comparisons that ran. Usage:
+"""docs/adaptive-real.md for bench/adaptive_real.sh: the figures of Baligodugula and Amsaad (2025) from measured comparisons. Usage:
 adaptive_real_table.py RUN_JSON..."""
 import json
 import sys
@@ -39,7 +39,7 @@ def times(rows):
 
 
 def accuracies(rows):
-    """Against epochs: a column for each evaluation."""
+    """Accuracies by epochs, with a column for each evaluation."""
     epochs = sorted({round(e["epoch"], 3) for r in rows for e in r["evaluations"]})
     cells = []
     for r in rows:

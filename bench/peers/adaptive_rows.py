@@ -1,5 +1,4 @@
-"""What the tables of bench/adaptive.sh and bench/adaptive_real.sh share: the strategies, experiments of zeros, rows
-and tables in Markdown."""
+"""For the tables of bench/adaptive.sh and bench/adaptive_real.sh: the strategies, experiments of zeros, rows and tables in Markdown."""
 import os
 import struct
 import textwrap
@@ -9,7 +8,7 @@ MODELS = {
     "ResNet-50": ('name = "resnet50"', 'kind = "sgd"\nlearning_rate = 0.1\nmomentum = 0.9'),
     "ViT-B/16": ('name = "vit-b16"', 'kind = "adamw"\nlearning_rate = 1e-3'),
 }
-ROWS = {  # the paper's bars first
+ROWS = {  # first the bars of the paper
     "single": "one device",
     "data": "data parallel",
     "tensor": "model parallel: layers divided",
@@ -23,7 +22,7 @@ ROWS = {  # the paper's bars first
 
 
 def write_zeros(path, shape, kind, size):
-    """A .npy of zeros that takes no room: simulating reads shapes only."""
+    """A .npy of zeros that takes no space: simulating reads shapes only."""
     header = repr({"descr": kind, "fortran_order": False, "shape": tuple(shape)}).encode()
     header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
     with open(path, "wb") as f:
@@ -84,7 +83,7 @@ def number(value, text):
 
 
 def strategies_of(row):
-    """Blocks that follow each other and got the same, in one line."""
+    """Consecutive blocks with the same strategy, in one line."""
     runs = []
     for block in row["blocks"]:
         same = (block["stage"], block["strategy"])

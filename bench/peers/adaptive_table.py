@@ -1,5 +1,5 @@
-"""docs/adaptive.md for bench/adaptive.sh: simulates every row and lays the numbers out as the figures of Baligodugula
-and Amsaad (2025) have them. Usage: adaptive_table.py TRIREME CLUSTER FOLDER"""
+"""docs/adaptive.md for bench/adaptive.sh: simulates every row and arranges the numbers like the figures of Baligodugula and Amsaad (2025). Usage:
+adaptive_table.py TRIREME CLUSTER FOLDER"""
 import contextlib
 import io
 import json
@@ -29,8 +29,7 @@ def simulate(experiment, devices):
 
 
 class Base:
-    """What speedups are over: one device, or where the model does not fit on one, the quickest plan on the fewest
-    devices on which any fits."""
+    """The base of speedups: one device or, if the model does not fit on one, the fastest plan on the fewest devices on which any plan fits."""
 
     def __init__(self, all_rows):
         fitting = {d: {n: seconds(row) for n, row in all_rows[d].items() if seconds(row) is not None} for d in DEVICES}
@@ -140,7 +139,7 @@ Baligodugula and Amsaad (2025). [adaptive-real.md](adaptive-real.md) has the sam
 
 Written by `bench/adaptive.sh > docs/adaptive.md`; do not edit by hand."""
 SEEN = """A number above 1 is how many times as long the other plan takes. Where a model does not fit on one device, speedups
-and efficiency are relative to the quickest plan on the fewest devices on which a plan fits; by definition that plan has
+and efficiency are relative to the fastest plan on the fewest devices on which a plan fits; by definition that plan has
 an efficiency of 100 %. `exact` is never slower than `asa` or a fixed plan, because these plans are among its
 candidates.
 

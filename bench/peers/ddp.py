@@ -1,5 +1,5 @@
-"""Images per second of PyTorch's DistributedDataParallel on random images in memory: the counterpart of
-train_step.cpp. Starts its processes itself, or is one of them where RANK and WORLD_SIZE are set; rank 0 prints."""
+"""Images per second of PyTorch's DistributedDataParallel on random images in memory: the counterpart of train_step.cpp. Starts its processes, or
+is one of them if RANK and WORLD_SIZE are set; rank 0 prints."""
 import argparse
 import os
 import sys
@@ -64,14 +64,14 @@ def train(rank, args, results):
         loss.backward()
         optimizer.step()
     end = time.monotonic()
-    if results is None:  # one machine, one clock
+    if results is None:  # all processes use this machine's clock
         times = [None] * args.processes
         dist.all_gather_object(times, (start, end))
         if rank == 0:
             report(args, times)
         sys.stdout.flush()
         dist.barrier()
-        os._exit(0)  # 1.13 now and then never returns from giving up its connections
+        os._exit(0)  # 1.13 sometimes hangs while it closes its connections
     else:
         results.put((start, end))
     if args.processes > 1:
@@ -95,7 +95,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--port", type=int, default=29571)
     args = parser.parse_args()
-    if "RANK" in os.environ:  # one of several processes that a launcher started
+    if "RANK" in os.environ:  # a launcher started this process
         args.processes = int(os.environ["WORLD_SIZE"])
         return train(int(os.environ["RANK"]), args, None)
     context = mp.get_context("spawn")

@@ -1,5 +1,5 @@
-"""Images per second of processor time that torchvision's ImageFolder gives with its usual transforms, in one process and one thread:
-the counterpart of ../decode.cpp, with the same options."""
+"""Images per second of processor time that torchvision's ImageFolder gives with its usual transforms in one process and thread: the counterpart
+of ../decode.cpp, with the same options."""
 import argparse
 import time
 
@@ -21,7 +21,7 @@ shape = ([transforms.RandomResizedCrop(o.size), transforms.RandomHorizontalFlip(
 finish = [transforms.ToTensor(), transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
 images = torchvision.datasets.ImageFolder(o.folder, transforms.Compose(shape + finish))
 
-# as many of each class, as the counterpart takes them
+# equally many of each class, like the counterpart
 seen, chosen = {}, []
 for index, label in enumerate(images.targets):
     seen[label] = seen.get(label, -1) + 1
@@ -38,7 +38,7 @@ def load(indices):
     return torch.stack([images[i][0] for i in indices])
 
 
-for indices in batches():  # files into the page cache
+for indices in batches():  # brings the files into the page cache
     load(indices)
 begin, done = time.process_time(), 0
 while time.process_time() - begin < o.seconds:

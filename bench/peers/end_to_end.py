@@ -1,7 +1,7 @@
 """For bench/end_to_end.sh: writes the last section of docs/end-to-end.md. Usage: end_to_end.py TRIREME CLUSTERS WORK_FOLDER DOCUMENT
 
-Makes small replacements of the data sets (a prediction needs only their shapes and vocabularies), predicts with
-trireme, and writes the results beside the published numbers, which are known second-hand, as tables in Markdown."""
+Makes small replacements of the data sets (a prediction needs only their shapes and vocabularies), predicts with trireme, and writes tables in
+Markdown that compare the results with the published numbers, which are known from a second source."""
 import json
 import os
 import re
@@ -68,8 +68,8 @@ kind = "adagrad"
 learning_rate = 0.2
 """
 
-# batch per GPU, samples of an epoch, published step speedup of two devices and gain, assumed epochs by number of workers
-# (None: the target is not reached)
+# Batch per GPU, samples of an epoch, published step speedup of two devices and gain, assumed epochs by number of workers (None: the target is not
+# reached).
 NETWORKS = {
     "Inception-V3": dict(text=INCEPTION, batch=64, samples=1281167, speedup=1.32, gain=26.5,
                          epochs={1: 4, 32: 4, 64: 7, 128: 16, 256: 23},
@@ -88,7 +88,7 @@ def write_data(folder):
             words = " ".join(f"w{line * 25 + i}" for i in range(25))
             a.write(words + "\n")
             b.write(words + "\n")
-    words = 793468  # with the end of a line and the unknown word the billion-word benchmark's vocabulary, 793,470
+    words = 793468  # with the end of a line and the unknown word: 793,470, the vocabulary of the billion-word benchmark
     with open(os.path.join(folder, "words.txt"), "w") as f:
         for begin in range(0, words, 40):
             f.write(" ".join(f"w{i}" for i in range(begin, min(words, begin + 40))) + "\n")
@@ -116,7 +116,7 @@ def seconds(value):
 
 
 def step_speedups(trireme, clusters, folder, experiment):
-    """Step of one device over that of two, by strategy."""
+    """Step time of one device over that of two, by strategy."""
     strategies = "single;tensor;1f1b,micro_batches=4;1f1b,micro_batches=8;branches"
     rows = {}
     for strategy in strategies.split(";"):
@@ -127,14 +127,14 @@ def step_speedups(trireme, clusters, folder, experiment):
             continue
         with open(out) as f:
             row = json.load(f)["rows"][0]
-        if row["status"] in ("ok", "does not fit"):  # memory is not looked at
+        if row["status"] in ("ok", "does not fit"):  # memory does not matter here
             rows[strategy] = row["step_seconds"]["median"]
     return {name: rows["single"] / value for name, value in rows.items()}
 
 
 def published_projection(network):
-    """Of the published step speedup and the assumed epochs, with SE_MN = SE_N: the gain of the best hybrid over the
-    best data parallelism on up to 256 devices, both in units of one device's epoch."""
+    """From the published step speedup and the assumed epochs, with SE_MN = SE_N: the gain of the best hybrid over the best data parallelism on up
+    to 256 devices, both in units of one device's epoch."""
     data = [(e / n, n) for n, e in network["epochs"].items() if e is not None]
     hybrid = [(e / (n * network["speedup"]), n) for n, e in network["epochs"].items() if e is not None and 2 * n <= 256]
     (best_data, n), (best_hybrid, workers) = min(data), min(hybrid)

@@ -9,9 +9,9 @@ from study import compare, draw, duration, final, first_at, seconds, size, table
 BUILD, EXAMPLES, DOCS, RUNS = sys.argv[1:5]
 TRIREME = os.path.join(BUILD, "trireme")
 MOST = 64
-CLAIMED = 0.95  # of the training time less
+CLAIMED = 0.95  # share of the training time that is saved
 
-NETWORKS = ["1 Gbit/s", "100 Gbit/s"]  # all numbers of workers over the first, only MOST over the other: one worker does not communicate
+NETWORKS = ["1 Gbit/s", "100 Gbit/s"]  # the first with all numbers of workers, the other only with MOST; one worker does not communicate
 LATENCY = {"1 Gbit/s": "50 us", "100 Gbit/s": "2 us"}
 STUDIES = {
     "epoch-averaging": ("MNIST", "accuracy"),
@@ -23,9 +23,9 @@ NAMES = {
     "local-sgd,every=1 epochs": "average per epoch",
     "async-average": "asynchronous average",
 }
-# how many times the epochs MOST workers get, to reach the quality of one worker
+# factor of the epochs with which MOST workers may reach the quality of one worker
 LONGER = {"epoch-averaging": 4, "epoch-averaging-housing": 4}
-EPOCHS = {"epoch-averaging": 4, "epoch-averaging-cifar10": 4, "epoch-averaging-housing": 20}  # as in the files
+EPOCHS = {"epoch-averaging": 4, "epoch-averaging-cifar10": 4, "epoch-averaging-housing": 20}  # epochs, as in the files
 
 
 def on(network):
@@ -82,7 +82,7 @@ def chart(study, metric, by_network):
 
 
 def verdict(metric, by_network):
-    """Lines of the summary table: time saved and quality lost by MOST workers."""
+    """Lines of the summary table: time saved and quality lost with MOST workers."""
     lines = []
     for network, rows in by_network.items():
         for name, words in NAMES.items():

@@ -1,6 +1,6 @@
-"""All-reduce of two processes through torch.distributed's gloo backend over loopback.
+"""All-reduce between two processes over torch.distributed's gloo backend on loopback.
 
-Prints "gloo bytes seconds_min seconds_median" for each size, as bench_all_reduce does.
+Prints "gloo bytes seconds_min seconds_median" for each size, like bench_all_reduce.
 Usage: gloo_all_reduce.py
 """
 

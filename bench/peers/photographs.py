@@ -1,5 +1,5 @@
-"""Makes a folder of JPEGs of the size that ImageNet's have: photographs.py FOLDER [SMALL_IMAGES]. They are small photographs enlarged
-(of SMALL_IMAGES, a folder of JPEGs, else drawn patterns) with noise, 500x375, quality 90: about 80 kB each."""
+"""Makes a folder of JPEGs with the size of ImageNet's: photographs.py FOLDER [SMALL_IMAGES]. They are enlarged small photographs (from
+SMALL_IMAGES, a folder of JPEGs, or drawn patterns) with noise, 500x375, quality 90: about 80 kB each."""
 import pathlib
 import sys
 

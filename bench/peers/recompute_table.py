@@ -1,14 +1,14 @@
-"""Tables of bench/recompute.sh. Arguments: file of lines, batch, width. Lines: "role depth" and what train_step --kinds --memory prints.
+"""Tables of bench/recompute.sh. Arguments: file of lines, batch, width. Lines: "role depth" and the output of train_step --kinds --memory.
 
-Time: median (least to greatest) over the rounds, ratios within a round. Predicted is (f + b + f) / (f + b) with the seconds f of
-forward and b of backward that the trace of the round's run without recompute shows.
-Memory: worst of the rounds. A run without recompute keeps `block` bytes of activations per block and `rest` besides: the depths 2
-and 4 give both. With recompute=all every block but the one that is in backward keeps its input only.
+Time: median (least to greatest) over the rounds, ratios within a round. The prediction is (f + b + f) / (f + b), with the seconds f of forward
+and b of backward in the trace of the round's run without recompute.
+Memory: worst of the rounds. A run without recompute keeps `block` bytes of activations per block and `rest` bytes besides; the depths 2 and 4
+give both. With recompute=all every block but the one in backward keeps only its input.
 """
 import statistics
 import sys
 
-TOKENS = 64  # patches of 4 x 4 of images of 32 x 32
+TOKENS = 64  # patches of 4 x 4 in images of 32 x 32
 FLOAT = 4
 MIB = 1 << 20
 CATEGORIES = ["weights", "gradients", "optimizer state", "activations"]

@@ -7,12 +7,12 @@ import sys
 
 
 def compare(trireme, example, folder, settings=(), strategies=None):
-    """The rows of a comparison, which may be there already: a folder that is kept is not run again, unless it was interrupted."""
+    """The rows of a comparison. If its folder exists, it is not run again, unless it was interrupted."""
     path = folder + ".json"
     if any(row["status"] == "interrupted" for row in rows_of(path)):
         os.remove(path)
     if not os.path.exists(path):
-        shutil.rmtree(folder, ignore_errors=True)  # what an interrupted run has left
+        shutil.rmtree(folder, ignore_errors=True)  # files of an interrupted run
         command = [trireme, "compare", example, "--no-predict", "--out", folder, "--json", path]
         command += [part for setting in settings for part in ("--set", setting)]
         if strategies:
@@ -47,12 +47,12 @@ def seconds(row):
 
 
 def first_at(row, metric, level):
-    """The first evaluation that is no worse; None where there is none. Higher is better."""
+    """The first evaluation that is not worse than the target; None if there is none. Higher is better."""
     return next((e for e in row["evaluations"] if value(e, metric) >= level), None)
 
 
 def staleness(row):
-    """Median and largest; None where nothing was ever read that others might have changed."""
+    """Median and largest staleness; None if no replica read values that others could change."""
     histogram = row["replicas"]["staleness"]
     count = sum(histogram)
     if count == 0:
@@ -65,7 +65,7 @@ def staleness(row):
 
 
 def size(count):
-    """Bytes in words."""
+    """Bytes as text."""
     for unit, bytes_of in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= bytes_of:
             return f"{count / bytes_of:.3g} {unit}"

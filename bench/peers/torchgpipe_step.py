@@ -1,6 +1,6 @@
 """Images per second of torchgpipe on random images in memory: the counterpart of train_step.cpp --plan pipeline=2 --cut layer3.0.conv1.
 
-The path of a torchgpipe checkout is the first argument. Two partitions on the CPU, cut before layer3; nothing is recomputed.
+The first argument is the path of a torchgpipe checkout. Two partitions on the CPU, cut before layer3; nothing is recomputed.
 """
 import argparse
 import sys
@@ -34,7 +34,7 @@ def layers(classes):
 
 
 class Bfloat16(nn.Module):
-    """torchgpipe runs partitions in threads of its own: autocast, which is thread-local, has to be switched on inside."""
+    """torchgpipe runs partitions in its own threads: autocast is thread-local, so it must be switched on inside."""
 
     def __init__(self, module):
         super().__init__()

@@ -1,5 +1,5 @@
-"""Training samples per second of processor time on one worker, start and end of the program left out, so that other work on the machine
-counts little: a run of 2 steps is taken away from a longer one.
+"""Training samples per second of processor time on one worker. A run of 2 steps is subtracted from a longer run, so that start and end of the
+program do not count; other work on the machine counts little.
 
 Usage: train_speed.py TRIREME EXPERIMENT STEPS MULTIPLE
 """
@@ -18,7 +18,7 @@ def run(steps):
     with tempfile.TemporaryDirectory() as folder:
         row = os.path.join(folder, "row.json")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        # metrics of the test set are no part of what is measured: one test sentence
+        # metrics of the test set are not measured, so one test sentence is enough
         done = subprocess.run([program, "train", experiment, "--plan", "single", "--steps", str(steps), "--set", "data.test_limit=1",
                                "--set", f"data.pad_to_multiple_of={multiple}", "--out", os.path.join(folder, "run"), "--json", row],
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

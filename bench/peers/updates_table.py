@@ -1,4 +1,4 @@
-"""Tables of bench/updates.sh. Arguments: trireme, the folder of the examples, a folder for what runs write, rounds."""
+"""Tables of bench/updates.sh. Arguments: trireme, the folder of the examples, a folder for files of runs, rounds."""
 import json
 import statistics
 import subprocess
@@ -19,10 +19,10 @@ POLICIES = [
     f"fedprox,rounds=1,local={NEVER} steps",
     f"fedadam,rounds=1,local={NEVER} steps",
 ]
-STEPS = 150  # of a measurement
+STEPS = 150  # steps per measurement
 WARM_UP = 20
 H = 16
-PLAIN_SGD = "optimizer.momentum=0"  # all that downpour and eamsgd take
+PLAIN_SGD = "optimizer.momentum=0"  # downpour and eamsgd allow only plain SGD
 
 
 class Bench:
@@ -31,12 +31,12 @@ class Bench:
         self.runs = 0
 
     def ends(self, example, plan, devices, steps, *settings):
-        """Seconds at which steps ended."""
+        """Times in seconds at which steps ended."""
         self.runs += 1
         out = f"{self.work}/{self.runs}.json"
         given = (f"evaluate_every={NEVER} steps", "time_limit=1 h", "save_weights=false", *settings)
         flags = [flag for setting in given for flag in ("--set", setting)]
-        # a federated run's length is that of its rounds
+        # the length of a federated run is that of its rounds
         plan = plan.replace(f"local={NEVER} steps", f"local={steps} steps")
         command = [self.trireme, "train", f"{self.examples}/{example}", "--plan", plan, "--devices", str(devices), "--steps", str(steps),
                    "--json", out, "--out", f"{self.work}/run{self.runs}", *flags]
@@ -59,7 +59,7 @@ def overheads(bench, rounds):
     ratios = {policy: [] for policy in POLICIES}
     singles = []
     for _ in range(rounds):
-        for policy in POLICIES:  # each beside a run of its own, before and after by turns
+        for policy in POLICIES:  # each is compared with its own run of the base, made before or after it in turn
             order = ["single", policy] if len(ratios[policy]) % 2 == 0 else [policy, "single"]
             seconds = {plan: median_step(bench.ends("mnist.toml", plan, 1, STEPS, PLAIN_SGD)) for plan in order}
             singles.append(seconds["single"])

@@ -1,6 +1,6 @@
-"""Training samples per second by the clock, and the test metric at the end in percent, of one run of an experiment.
+"""Training samples per second by the clock, and the final test metric in percent, of one run of an experiment.
 
-The first tenth of the run is left out of the speed. Usage: wall_speed.py TRIREME EXPERIMENT PLAN DEVICES [KEY=VALUE ...]
+The first tenth of the run does not count for the speed. Usage: wall_speed.py TRIREME EXPERIMENT PLAN DEVICES [KEY=VALUE ...]
 """
 import json
 import os

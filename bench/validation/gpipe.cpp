@@ -15,15 +15,15 @@ namespace trireme::validation {
 namespace {
 
 constexpr const char* kSource = "Huang et al., GPipe, NeurIPS 2019";
-constexpr double kGate = 0.1;       // of throughputs
-constexpr double kImageGate = 0.2;  // of AmoebaNet's
+constexpr double kLimit = 0.1;      // of throughputs
+constexpr double kImageGate = 0.2;  // limit of AmoebaNet's throughputs
 constexpr int64_t kBatch = 32;      // of table 1
 constexpr int64_t kImages = 128;    // of table 1
-constexpr int kMany = 32;           // micro-batches of the rows that are gates
+constexpr int kMany = 32;           // micro-batches in rows with a limit
 constexpr double kGiB = 1 << 30;
 
-/// The paper's Transformer: width 2048, inner width 8192, 32 heads, sequences of 1024 of 32,000 words, the output's
-/// weight its own.
+/// The paper's Transformer: width 2048, inner width 8192, 32 heads, sequences of 1024 of 32,000 words; the output has
+/// its own weight.
 Model transformer(int layers) {
   ModelSpec spec;
   spec.name = "transformer-lm";
@@ -34,7 +34,7 @@ Model transformer(int layers) {
   return make_model(spec);
 }
 
-/// Samples per second of so many partitions and micro-batches.
+/// Samples per second for a number of partitions and of micro-batches.
 using Rate = std::function<double(int stages, int micro_batches)>;
 
 Rate transformer_rate(const Setting& setting) {
@@ -61,10 +61,10 @@ Rate amoebanet_rate(const CellModel& net, const Setting& setting) {
 struct Published {
   int stages, micro_batches;
   double ratio;
-  std::optional<double> gate = {};
+  std::optional<double> limit = {};
 };
 
-/// Rows relative to the first one.
+/// Adds rows with rates relative to the first row.
 void add_rows(const Rate& rate_of, const std::string& model, const std::vector<Published>& published, Table& table) {
   double first = 0;
   for (const Published& p : published) {
@@ -74,7 +74,7 @@ void add_rows(const Rate& rate_of, const std::string& model, const std::vector<P
     table.rows.push_back({.what = fmt::format("{}, K = {}, M = {}", model, p.stages, p.micro_batches),
                           .published = p.ratio,
                           .predicted = rate / first,
-                          .gate = is_unit ? std::nullopt : p.gate,
+                          .limit = is_unit ? std::nullopt : p.limit,
                           .note = is_unit ? "the unit" : ""});
   }
 }
@@ -98,7 +98,7 @@ Table gpipe_weights() {
     table.rows.push_back({.what = fmt::format("{} layers", layers),
                           .published = gib,
                           .predicted = 12 * double(transformer(layers).parameter_count()) / kGiB,
-                          .gate = 0.01,
+                          .limit = 0.01,
                           .note = {}});
   return table;
 }
@@ -121,7 +121,7 @@ Table gpipe_tpu() {
                   "batch size (2.29 and 2.91), "
                   "so the batch must have grown with M there. With one batch for all rows these values cannot be "
                   "reached, so these rows have no "
-                  "gate. AmoebaNet's rows are not reached either, for two reasons: with one batch, M = 32 leaves 4 "
+                  "limit. AmoebaNet's rows are not reached either, for two reasons: with one batch, M = 32 leaves 4 "
                   "images per micro-batch, whose "
                   "small operators are slow here; and cells of equal FLOPs do not take equally long."};
   const Model model = transformer(48);
@@ -134,9 +134,9 @@ Table gpipe_tpu() {
             {2, 4, 1.7},
             {4, 4, 3.2},
             {8, 4, 4.8},
-            {2, kMany, 1.8, kGate},
-            {4, kMany, 3.4, kGate},
-            {8, kMany, 6.3, kGate}},
+            {2, kMany, 1.8, kLimit},
+            {4, kMany, 3.4, kLimit},
+            {8, kMany, 6.3, kLimit}},
            table);
   const CellModel net = amoebanet(18, 256);
   const Setting images{.model = net.model, .cluster = cluster, .batch = kImages};
@@ -166,8 +166,8 @@ Table gpipe_p100() {
   const Model model = transformer(24);
   const Cluster cluster = example_cluster("8xp100-pcie");
   const Setting setting{.model = model, .cluster = cluster, .batch = kBatch};
-  add_rows(transformer_rate(setting), "Transformer-24", {{2, kMany, 1}, {4, kMany, 1.8, kGate}, {8, kMany, 3.3, kGate}},
-           table);
+  add_rows(transformer_rate(setting), "Transformer-24",
+           {{2, kMany, 1}, {4, kMany, 1.8, kLimit}, {8, kMany, 3.3, kLimit}}, table);
   const CellModel net = amoebanet(18, 128);
   const Setting images{.model = net.model, .cluster = cluster, .batch = kImages};
   add_rows(amoebanet_rate(net, images), "AmoebaNet-D (18, 128)",

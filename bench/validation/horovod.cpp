@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kServers = 128, kPerServer = 4;
 constexpr int64_t kPerGpu = 64;
-constexpr double kGate = 0.1;
+constexpr double kLimit = 0.1;
 
 struct Published {
   const char* model;
@@ -46,7 +46,7 @@ double data_seconds(const Model& model, const Cluster& cluster, int devices) {
   return step_seconds(setting, balanced_plan(setting, {.data = devices, .micro_batches = 1}, "gpipe"));
 }
 
-/// The efficiency at which one GPU is as fast as was published: above 1 where multiplications are saved.
+/// The efficiency that gives the published speed of one GPU; above 1 if an algorithm saves multiplications.
 double efficiency_of(const Model& model, const Cluster& cluster, double images_per_second) {
   return solve(0.1, 3, images_per_second,
                [&](double s) { return double(kPerGpu) / data_seconds(model, with_efficiency(cluster, s), 1); });
@@ -85,7 +85,7 @@ Table horovod_scaling() {
         {.what = p.model,
          .published = p.share,
          .predicted = data_seconds(model, calibrated, 1) / data_seconds(model, calibrated, cluster.size()),
-         .gate = kGate,
+         .limit = kLimit,
          .note = fmt::format("efficiency {:.2f}", share)});
   }
   table.claim("VGG-16 scales worst",

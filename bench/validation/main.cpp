@@ -1,9 +1,10 @@
-// Published measurements beside predictions: writes docs/validation.md, or checks it.
+// Compares predictions with published measurements: writes docs/validation.md, or checks it.
 //
 // validation [--profiles FOLDER] [--out FILE] [--only NAME] [--check]: prints the page, or writes it to FILE.
-// --profiles: the folder that holds pipedream/*.txt (else TRIREME_PROFILES; without either PipeDream's table is left
+// --profiles: the folder with pipedream/*.txt (default: TRIREME_PROFILES; without either PipeDream's table is left
 // out).
-// --only: the tables whose names begin so. --check: exit status 1, with a line per row, where one leaves its gate.
+// --only: only tables whose names begin with NAME.
+// --check: prints a line for each row whose error exceeds its limit; exits with status 1 if there is one.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -45,7 +46,7 @@ std::vector<Table> make_tables(const Request& request) {
   for (const auto& [name, make] : makers) {
     if (!name.starts_with(request.only) || (name == "pipedream" && request.profiles.empty())) continue;
     tables.push_back(make());
-    fmt::print(stderr, "{}: {}\n", name, tables.back().holds() ? "holds" : "left its gate");
+    fmt::print(stderr, "{}: {}\n", name, tables.back().holds() ? "holds" : "does not hold");
   }
   return tables;
 }
@@ -71,7 +72,7 @@ int main(int argc, char** argv) {
   app.add_option(
       "--only", request.only,
       "only tables whose names begin so: gpipe, amoebanet, unet, resnet101, small, megatron, horovod, pipedream");
-  app.add_flag("--check", request.check, "exit status 1 where a row leaves its gate");
+  app.add_flag("--check", request.check, "exit status 1 where a row exceeds its limit");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(request);

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kSource = "Narayanan et al., SC 2021, NVIDIA Selene";
 constexpr int64_t kWords = 51200, kPositions = 2048;
 constexpr double kTera = 1e12, kBillion = 1e9;
-constexpr double kGate = 0.15, kPipelineGate = 0.2;
+constexpr double kLimit = 0.15, kPipelineLimit = 0.2;
 constexpr int kAdamStates = 2;
 
 struct Run {
@@ -43,7 +43,7 @@ const std::vector<Run>& weak_scaling() {
   return runs;
 }
 
-/// Table 2: one model on more and more GPUs.
+/// Table 2: one model on growing numbers of GPUs.
 const std::vector<Run>& strong_scaling() {
   static const std::vector<Run> runs{
       {174.6, 96, 12288, 96, 8, 12, 384, 1536, 153},    {174.6, 96, 12288, 96, 8, 12, 768, 1536, 149},
@@ -52,7 +52,7 @@ const std::vector<Run>& strong_scaling() {
   return runs;
 }
 
-/// The paper's FLOPs of a step, forward, backward and a second forward.
+/// The paper's FLOPs of a step: forward, backward and a second forward.
 double step_flops(const Run& run) {
   const auto h = double(run.width), l = double(run.layers), s = double(kPositions), v = double(kWords);
   return 96 * double(run.batch) * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
@@ -69,7 +69,7 @@ Model gpt(const Run& run) {
   return make_model(spec);
 }
 
-/// Seconds of one block of `plan`'s with so many samples, forward twice and backward.
+/// Seconds of one block of `plan` with `samples` samples: forward twice, and backward.
 double block_seconds(const Setting& setting, const DatasheetCosts& costs, const Plan& plan, int64_t samples) {
   double seconds = 0;
   for (NodeId id = setting.model.input_count(); id < NodeId(plan.layers.size()); ++id) {
@@ -81,7 +81,8 @@ double block_seconds(const Setting& setting, const DatasheetCosts& costs, const 
   return seconds;
 }
 
-/// Samples of a micro-batch by the paper's rule: the least (B / (d b) + p - 1) (t_f(b) + t_b(b)) of b = 1, 2, 4, 8.
+/// Samples of a micro-batch by the paper's rule: of b = 1, 2, 4, 8 the one with the least (B / (d b) + p - 1) (t_f(b) +
+/// t_b(b)).
 int64_t best_micro_batch(const Setting& setting, const Run& run, const Plan& plan) {
   const DatasheetCosts costs(setting.model, setting.cluster, setting.precision, setting.optimizer_states);
   const int64_t share = run.batch / (run.gpus / run.tensor / run.pipeline);
@@ -127,7 +128,7 @@ void add_rows(const std::vector<Run>& runs, const Cluster& cluster, const Run* c
                              run.gpus / run.tensor / run.pipeline, run.tensor, run.pipeline),
          .published = run.teraflops,
          .predicted = speed.teraflops,
-         .gate = &run == calibrated ? std::nullopt : std::optional(run.pipeline > 1 ? kPipelineGate : kGate),
+         .limit = &run == calibrated ? std::nullopt : std::optional(run.pipeline > 1 ? kPipelineLimit : kLimit),
          .is_calibrated = &run == calibrated,
          .note = fmt::format("{} GPUs, micro-batches of {}{}", run.gpus, speed.micro_batch,
                              run.chunks > 1 ? fmt::format(", {} chunks", run.chunks) : "")});
@@ -151,12 +152,12 @@ Table megatron_parameters() {
     const double own = double(gpt(run).parameter_count());
     const auto h = double(run.width), l = double(run.layers);
     const double by_formula = 12 * l * h * h * (1 + 13 / (12 * h) + double(kWords + kPositions) / (12 * l * h));
-    const double last_norm = 2 * h;  // which the formula leaves out
+    const double last_norm = 2 * h;  // the paper's formula leaves it out
     formula = formula && std::abs(own - by_formula - last_norm) < 0.5;
     table.rows.push_back({.what = fmt::format("{} layers, width {}", run.layers, run.width),
                           .published = run.billions,
                           .predicted = own / kBillion,
-                          .gate = 0.051 / run.billions,
+                          .limit = 0.051 / run.billions,
                           .note = {}});
   }
   table.claim(

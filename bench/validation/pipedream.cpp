@@ -14,12 +14,12 @@ namespace {
 /// "Single-flow" traffic between instances of one placement group: 10 Gbit/s (Amazon EC2's user guide, instance network
 /// bandwidth).
 constexpr double kAwsConnection = 10e9 / 8;
-constexpr double kGate = 0.2;
+constexpr double kLimit = 0.2;
 
-/// A profile and what it was taken with.
+/// A profile and the settings of its measurement.
 struct Profile {
   const char* file;
-  int64_t batch;     ///< its activations say it
+  int64_t batch;     ///< follows from its activations
   int64_t training;  ///< batch per GPU of the published runs
 };
 
@@ -31,7 +31,7 @@ struct Published {
   std::vector<int> replicas;  ///< of each stage
   double speedup;
   double connection = 0;  ///< bytes/s between two servers by one connection; 0: no limit known
-  std::optional<double> gate = {};
+  std::optional<double> limit = {};
 };
 
 Plan pipedream_plan(const Setting& setting, const GraphModel& net, const std::vector<std::vector<int>>& stages,
@@ -54,9 +54,9 @@ Plan pipedream_plan(const Setting& setting, const GraphModel& net, const std::ve
   return plan;
 }
 
-/// A published row, simulated.
+/// The simulation of a published row.
 struct Steps {
-  double data = 0;     ///< seconds of data parallel's step, with a batch on every device
+  double data = 0;     ///< seconds of a data parallel step with a batch on every device
   double speedup = 0;  ///< samples per second of the pipeline over those of data parallel
 };
 
@@ -74,7 +74,7 @@ Steps simulate_steps(const Published& p, const std::filesystem::path& profiles) 
                      .layers = &costs,
                      .library = nccl};
   const double data_seconds = step_seconds(data, balanced_plan(data, {.data = p.devices, .micro_batches = 1}, "gpipe"));
-  // a batch of every replica of the widest stage at once: they work on batches of their own, side by side
+  // One batch for each replica of the widest stage at once: the replicas work in parallel on different batches.
   const int widest = *std::max_element(p.replicas.begin(), p.replicas.end());
   const Setting pipe{
       .model = net.model, .cluster = cluster, .batch = p.profile.training * widest, .layers = &costs, .library = nccl};
@@ -91,7 +91,7 @@ Table pipedream_speedups(const std::filesystem::path& profiles) {
   const std::vector<Published> published{{"VGG-16, 4x4 A, 15-1", kVgg, azure, 16, {15, 1}, 5.28},
                                          {"VGG-16, 2x8 B, 15-1", kVgg, aws, 16, {15, 1}, 2.98, kAwsConnection},
                                          {"GNMT-8, 1x4 A, straight", kGnmt, azure, 4, straight4, 1.5},
-                                         {"GNMT-8, 3x4 A, straight", kGnmt, azure, 12, straight12, 3, 0, kGate}};
+                                         {"GNMT-8, 3x4 A, straight", kGnmt, azure, 12, straight12, 3, 0, kLimit}};
   Table table{
       .title = "PipeDream, table 1: epoch time compared with data parallel",
       .source = "Narayanan et al., SOSP 2019, clusters A (Azure, 10 Gbit/s) and B (AWS, 25 Gbit/s)",
@@ -133,7 +133,7 @@ Table pipedream_speedups(const std::filesystem::path& profiles) {
         {.what = p.what,
          .published = p.speedup,
          .predicted = steps.speedup,
-         .gate = p.gate,
+         .limit = p.limit,
          .note = fmt::format("a step of data parallel {:.2f} s; {:.2f} s would give the published speedup", steps.data,
                              steps.data * p.speedup / steps.speedup)});
   }

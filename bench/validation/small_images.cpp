@@ -27,7 +27,7 @@ Table small_images() {
                   "The launch time represents all that PyTorch does per layer. That is several kernels where the cost "
                   "model counts one operator "
                   "(norm, ReLU and sum, accumulation of gradients)."};
-  constexpr double kOne = 2275, kData = 2968, kPipeline = 1528, kGate = 0.2;
+  constexpr double kOne = 2275, kData = 2968, kPipeline = 1528, kLimit = 0.2;
   const Model model = resnet101(32, 10);
   const Cluster cluster = example_cluster("2xrtx3070");
   enum class Kind { one, data, pipeline };
@@ -45,18 +45,18 @@ Table small_images() {
   table.rows = {{.what = "naive-128, one GPU",
                  .published = kOne,
                  .predicted = one,
-                 .gate = {},
+                 .limit = {},
                  .is_calibrated = true,
                  .note = fmt::format("launch {:.0f} us", launch * 1e6)},
                 {.what = "dataparallel-256",
                  .published = kData,
                  .predicted = data,
-                 .gate = kGate,
+                 .limit = kLimit,
                  .note = fmt::format("{:.2f} x one GPU, published {:.2f}", data / one, kData / kOne)},
                 {.what = "gpipe-256, 4 chunks",
                  .published = kPipeline,
                  .predicted = pipeline,
-                 .gate = kGate,
+                 .limit = kLimit,
                  .note = fmt::format("{:.2f} x one GPU, published {:.2f}", pipeline / one, kPipeline / kOne)}};
   table.claims = {{"data parallel is faster than one GPU", data > one},
                   {"GPipe is slower than one GPU", pipeline < one}};

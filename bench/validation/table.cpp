@@ -22,14 +22,14 @@ constexpr const char* kIntroduction[] = {
     "most one number is calibrated, on the one row that is marked (or on measurements published elsewhere). Everything "
     "else is "
     "predicted, nothing is tuned per row, and rows that differ from the publication are shown as they are.",
-    "`bench/validation.sh --check` fails where the error of a row exceeds its gate (the greatest relative error), or "
+    "`bench/validation.sh --check` fails where the error of a row exceeds its limit (the greatest relative error), or "
     "where a statement "
     "under a table is not true. Absolute speeds of machines that are known only from a datasheet are off by tens of "
     "per cent "
     "([clusters.md](clusters.md)). The purpose of this page is to compare ratios between plans on one machine."};
 
-/// In lines of at most 120 bytes, where words allow it; all but the first begin with `indent`. No line begins with a
-/// list's mark.
+/// Wraps text into lines of at most 120 bytes if words allow it; all but the first begin with `indent`. No line begins
+/// with the mark of a list.
 std::string wrapped(std::string_view text, std::string_view indent = "") {
   constexpr size_t kWidth = 120;
   std::string lines;
@@ -56,20 +56,20 @@ std::string error_of(const Row& row) {
   return row.predicted && row.published != 0 ? fmt::format("{:+.1f} %", 100 * row.error()) : "";
 }
 
-std::string gate_of(const Row& row) {
+std::string limit_text(const Row& row) {
   if (row.is_calibrated) return "calibrated";
-  if (!row.gate) return "";
-  return fmt::format("{:.3g} %{}", 100 * *row.gate, row.holds() ? "" : " **left**");
+  if (!row.limit) return "";
+  return fmt::format("{:.3g} %{}", 100 * *row.limit, row.holds() ? "" : " **exceeded**");
 }
 
 std::string text_of(const Table& table) {
   std::string text = fmt::format("\n## {}\n\n{}\n", table.title, wrapped(table.source + ". " + table.quantity + "."));
   text += wrapped("- Simulated: " + table.setup, "  ") + wrapped("- Calibrated: " + table.calibrated, "  ") + "\n";
-  text += "| | published | predicted | error | gate | |\n|---|---|---|---|---|---|\n";
+  text += "| | published | predicted | error | limit | |\n|---|---|---|---|---|---|\n";
   for (const Row& row : table.rows)
     text += fmt::format("| {} | {:.{}f} | {} | {} | {} | {} |\n", row.what, row.published, table.decimals,
                         row.predicted ? fmt::format("{:.{}f}", *row.predicted, table.decimals) : "–", error_of(row),
-                        gate_of(row), row.note);
+                        limit_text(row), row.note);
   if (!table.claims.empty()) text += "\n";
   for (const Claim& claim : table.claims)
     text += wrapped(fmt::format("- {}: {}", claim.what, claim.holds ? "holds" : "**does not hold**"), "  ");
@@ -102,9 +102,9 @@ std::vector<std::string> broken(const std::vector<Table>& tables) {
   for (const Table& table : tables) {
     for (const Row& row : table.rows)
       if (!row.holds())
-        lines.push_back(fmt::format("{}: {}: published {:.4g}, predicted {}, gate {}", table.title, row.what,
+        lines.push_back(fmt::format("{}: {}: published {:.4g}, predicted {}, limit {}", table.title, row.what,
                                     row.published, row.predicted ? fmt::format("{:.4g}", *row.predicted) : "nothing",
-                                    gate_of(row)));
+                                    limit_text(row)));
     for (const Claim& claim : table.claims)
       if (!claim.holds) lines.push_back(fmt::format("{}: does not hold: {}", table.title, claim.what));
   }

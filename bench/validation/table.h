@@ -1,4 +1,4 @@
-// Rows of published and simulated numbers, and the page that shows them.
+// Rows of published and simulated numbers, and the page with them.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@ namespace trireme::validation {
 struct Row {
   std::string what;
   double published = 0;
-  std::optional<double> predicted;  ///< none: `note` says why
-  std::optional<double> gate;       ///< greatest relative error; none: the row is shown only
+  std::optional<double> predicted;  ///< if none, `note` gives the reason
+  std::optional<double> limit;      ///< greatest relative error; none: the row is shown only
   bool is_calibrated = false;       ///< the number of this row was given to the simulator
   std::string note;
 
   double error() const { return *predicted / published - 1; }
-  bool holds() const { return !gate || (predicted && error() <= *gate && error() >= -*gate); }
+  bool holds() const { return !limit || (predicted && error() <= *limit && error() >= -*limit); }
 };
 
-/// What must be true of several rows together: a sign, an order.
+/// A statement about several rows together: a sign, an order.
 struct Claim {
   std::string what;
   bool holds = true;
@@ -28,13 +28,13 @@ struct Claim {
 struct Table {
   std::string title;
   std::string source;      ///< the publication
-  std::string quantity;    ///< what the numbers are
-  std::string setup;       ///< how it was simulated: model, plan, machine, what had to be supposed
-  std::string calibrated;  ///< which number on which row; or that there is none
+  std::string quantity;    ///< what the numbers measure
+  std::string setup;       ///< how it was simulated: model, plan, machine, assumptions
+  std::string calibrated;  ///< the calibrated number and its row, or that there is none
   int decimals = 2;
   std::vector<Row> rows;
   std::vector<Claim> claims;
-  std::string remarks;  ///< why rows differ, where they do
+  std::string remarks;  ///< why some rows differ
 
   bool holds() const;
   void claim(std::string what, bool holds);
@@ -43,7 +43,7 @@ struct Table {
 /// The whole page in Markdown.
 std::string page(const std::vector<Table>& tables);
 
-/// What left its gate, one line each; empty: nothing.
+/// One line for each row that exceeds its limit and each claim that does not hold.
 std::vector<std::string> broken(const std::vector<Table>& tables);
 
 }  // namespace trireme::validation

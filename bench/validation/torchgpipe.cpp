@@ -12,10 +12,10 @@ namespace trireme::validation {
 namespace {
 
 constexpr const char* kSource = "Kim et al., torchgpipe, 2020, benchmarks on 8 Tesla P40 over PCIe";
-constexpr double kGate = 0.2;
+constexpr double kLimit = 0.2;
 constexpr double kMillion = 1e6;
 
-/// A pipeline of one worker per partition, which recomputes all micro-batches but the last.
+/// A pipeline with one worker per partition that recomputes all micro-batches but the last.
 Plan pipeline_plan(const Setting& setting, int workers, int micro_batches, const std::vector<int>& stages) {
   Plan plan = balanced_plan(setting, {.micro_batches = micro_batches}, "gpipe");
   plan.devices = workers;
@@ -67,7 +67,7 @@ Table unet_weights() {
     table.rows.push_back({.what = fmt::format("U-Net({}, {})", p.convolutions, p.channels),
                           .published = p.millions,
                           .predicted = own,
-                          .gate = p.unit / p.millions,
+                          .limit = p.unit / p.millions,
                           .note = {}});
   }
   return table;
@@ -95,7 +95,7 @@ Table amoebanet_weights() {
     table.rows.push_back({.what = fmt::format("AmoebaNet-D({}, {})", p.layers, p.filters),
                           .published = p.millions,
                           .predicted = own,
-                          .gate = p.unit / p.millions,
+                          .limit = p.unit / p.millions,
                           .note = {}});
   }
   return table;
@@ -139,7 +139,7 @@ Table unet_speed() {
     table.rows.push_back({.what = row.name,
                           .published = row.published,
                           .predicted = unet_rate(net, calibrated, row),
-                          .gate = first ? std::nullopt : std::optional(kGate),
+                          .limit = first ? std::nullopt : std::optional(kLimit),
                           .is_calibrated = first,
                           .note = first ? fmt::format("efficiency {:.2f}", share) : ""});
   }
@@ -174,9 +174,9 @@ Table resnet101_speed() {
     const char* name;
     double published;
     int64_t batch;
-    int data, chunks;  // chunks 0: data parallel
+    int data, chunks;  // chunks = 0: data parallel
     std::vector<int> balance;
-    bool gated = true;
+    bool limited = true;
   };
   const std::vector<int> eight{26, 22, 33, 44, 44, 66, 66, 69};
   const std::vector<Speed> rows{{"dataparallel-256, 2 GPUs", 180.344, 256, 2, 0, {}},
@@ -201,7 +201,7 @@ Table resnet101_speed() {
     table.rows.push_back({.what = row.name,
                           .published = row.published,
                           .predicted = rate(calibrated, row),
-                          .gate = first || !row.gated ? std::nullopt : std::optional(kGate),
+                          .limit = first || !row.limited ? std::nullopt : std::optional(kLimit),
                           .is_calibrated = first,
                           .note = first ? fmt::format("efficiency {:.2f}", share) : ""});
   }

@@ -51,9 +51,12 @@ class Dataset {
   virtual bool is_stream() const { return false; }
   /// True if `get` reads or decodes files, so that loading ahead of training is worthwhile.
   virtual bool decodes() const { return false; }
+  /// Returns the samples at `indices` (0 to size() - 1), in that order, augmented as `draw` says. Throws an Error if a
+  /// file cannot be read.
   virtual Samples get(std::span<const int64_t> indices, const Draw& draw) const = 0;
 };
 
+/// Not public: a data set of your own leaves TaskData::inputs null.
 struct InputForm;
 
 /// A training set and a test set, and their origin in words ("MNIST, /data/mnist" or "generated digits: no MNIST was
@@ -67,13 +70,13 @@ struct TaskData {
   std::shared_ptr<const InputForm> inputs = {};
 };
 
-/// What an experiment's [data] table says to the data set that it names.
+/// The values of an experiment's [data] table for the data set that it names.
 struct DataRequest {
-  std::filesystem::path folder = {};  ///< where the set was found; empty where it has no files
-  uint64_t seed = 0;                  ///< for generated samples
-  int64_t train_limit = 0;            ///< use the first so many samples; 0: all
-  int64_t test_limit = 0;
-  int64_t sequence = 0;                             ///< tokens of a sample; 0: not said
+  std::filesystem::path folder = {};                ///< where the set was found; empty where it has no files
+  uint64_t seed = 0;                                ///< for generated samples
+  int64_t train_limit = 0;                          ///< number of training samples to use, from the first on; 0: all
+  int64_t test_limit = 0;                           ///< likewise, of test samples
+  int64_t sequence = 0;                             ///< tokens of a sample; 0: the set's default
   std::map<std::string, std::string> options = {};  ///< the values of DataSetKind::keys that the table has
 };
 
@@ -81,7 +84,7 @@ struct DataSetKind {
   std::string name = {};                  ///< in experiments: data = { name = "..." }
   std::string title = {};                 ///< for messages and reports: "MNIST"
   std::string description = {};           ///< one line
-  std::optional<LearningTask> task = {};  ///< nullopt: the experiment says it
+  std::optional<LearningTask> task = {};  ///< nullopt: depends on the set's files, or on the key `task` of [data]
   /// Names of the folder with the set's files, which is searched for in --data-dir, in TRIREME_DATA and in the cache.
   /// Empty: the set has no files, it is generated.
   std::vector<std::string> folders = {};
@@ -92,8 +95,8 @@ struct DataSetKind {
   TaskData (*open)(const DataRequest& request) = nullptr;
 };
 
-/// Adds a data set of your own. By static initialisation or at the start of main. Returns true. Errors (user): the data
-/// sets have been listed already; when they are listed, also a name that exists.
+/// Adds a data set of your own. It is copied. By static initialisation or at the start of main. Returns true. Errors
+/// (user): the data sets have been listed already; when they are listed, also a name that exists.
 bool register_data_set(const DataSetKind& set);
 
 /// Opens a data set as the [data] table of an experiment does. `table`: TOML, "name = \"digits\"\ntrain_limit = 4000".

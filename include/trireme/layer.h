@@ -312,6 +312,8 @@ class Layer {
   virtual std::string to_onnx(OnnxWriter& writer) const;
   virtual void to_script(ScriptWriter& writer) const;
 
+  /// Returns the output of this worker's shard, placed as `call.option` states; dim 0 is the batch. Must not write to
+  /// `inputs`. Puts into `call.saved` what backward needs. Thread-safe.
   virtual at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const = 0;
 
   /// Returns the gradients of the inputs, undefined where not wanted; adds parameter gradients through the call. The

@@ -228,6 +228,7 @@ class UpdatePolicy {
   virtual std::optional<StepsRefusal> refuses_steps(int64_t /*steps*/, const std::string& /*name*/) const { return {}; }
   /// True if ReplicaState::tables and StepFacts::rows are needed. To compute them before a step takes time.
   virtual bool takes_rows() const { return false; }
+  /// Makes one replica's part. Called once per replica, on its thread; `hub` outlives the part.
   virtual std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) = 0;
 
   /// Where all replicas can be stopped for a checkpoint, such that none waits in a call for a stopped one.

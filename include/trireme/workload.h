@@ -41,8 +41,8 @@ struct TrainingEvaluation {
   std::vector<MetricValue> metrics = {};  ///< the task's main metric first
 };
 
-/// Input of a run while it trains, and its reports. Callbacks are called by one thread at a time, not
-/// necessarily the caller's.
+/// Input of a run while it trains, and its reports. Callbacks are called by one thread at a time, not necessarily the
+/// caller's. If a callback throws, the run ends and train() throws the same exception.
 struct TrainingHooks {
   std::function<void(const TrainingStep&)> on_step = {};
   std::function<void(const TrainingEvaluation&)> on_evaluation = {};

@@ -83,9 +83,9 @@ std::vector<std::string> model_names();
 /// Options of a named model with their defaults. Errors (user): an unknown name, with the known ones.
 ModelOptions model_options(const std::string& name);
 
-/// Adds a model of your own to those that an experiment's `model` names. By static initialisation or at the start of
-/// main. Returns true. Errors (user): the models have been listed already; when they are listed, also a name that
-/// exists.
+/// Adds a model of your own to those that an experiment's `model` names. It is copied; the texts that its pointers name
+/// must outlive the program's use of Trireme. By static initialisation or at the start of main. Returns true. Errors
+/// (user): the models have been listed already; when they are listed, also a name that exists.
 bool register_model(const NamedModel& model);
 
 }  // namespace trireme

@@ -89,16 +89,16 @@ std::map<std::string, std::string> write_shards(FileSystem& files, const fs::pat
                                                 const TensorMap& tensors, int64_t limit,
                                                 std::vector<CheckpointFile>& written) {
   const std::vector<TensorMap> shards = shards_of(tensors, limit);
-  std::map<std::string, std::string> places;
+  std::map<std::string, std::string> file_of;
   for (size_t s = 0; s < shards.size(); ++s) {
     const std::string name = fmt::format("{}-{:05}-of-{:05}.safetensors", kind, s + 1, shards.size());
     NewFile file(files, folder, name);
     write_safetensors([&](std::string_view bytes) { file.append(bytes); }, folder / name, shards[s],
                       {{"format", "pt"}});
     written.push_back(file.finish());
-    for (const auto& entry : shards[s]) places[entry.first] = name;
+    for (const auto& entry : shards[s]) file_of[entry.first] = name;
   }
-  return places;
+  return file_of;
 }
 
 void write_text(FileSystem& files, const fs::path& folder, const std::string& name, const std::string& text,
@@ -230,11 +230,11 @@ CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, Chec
   TensorMap weights = state.weights;
   weights.insert(state.buffers.begin(), state.buffers.end());
   const TensorMap in_file = in_file_shapes(model, weights);
-  const auto places = write_shards(files, unfinished, kModelFiles, in_file, shard_bytes, index.files);
+  const auto file_of = write_shards(files, unfinished, kModelFiles, in_file, shard_bytes, index.files);
   int64_t weight_bytes = 0;
   for (const auto& entry : in_file) weight_bytes += int64_t(entry.second.nbytes());
   write_text(files, unfinished, kWeightsIndex,
-             json{{"metadata", {{"total_size", weight_bytes}}}, {"weight_map", places}}.dump(1) + "\n", index.files);
+             json{{"metadata", {{"total_size", weight_bytes}}}, {"weight_map", file_of}}.dump(1) + "\n", index.files);
   write_shards(files, unfinished, kStateFiles, state_tensors(state), shard_bytes, index.files);
   write_shards(files, unfinished, kAgreementFiles, state.agreement, shard_bytes, index.files);
   index.agreement = state.agreement_texts;

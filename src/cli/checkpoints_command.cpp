@@ -48,10 +48,10 @@ std::string best_key(const std::vector<FoundCheckpoint>& found) {
   return "";
 }
 
-/// `whole`: the newest complete checkpoint; empty: none is complete.
-std::string advice(const fs::path& path, const fs::path& whole) {
-  if (!whole.empty())
-    return fmt::format("the newest complete one: resume it with --resume {}", shell_quoted(whole.string()));
+/// `complete`: the newest complete checkpoint; empty if there is none.
+std::string advice(const fs::path& path, const fs::path& complete) {
+  if (!complete.empty())
+    return fmt::format("the newest complete one: resume it with --resume {}", shell_quoted(complete.string()));
   if (is_checkpoint(path))
     return "look for a complete one: trireme checkpoints verify " +
            shell_quoted(path.lexically_normal().parent_path().string());
@@ -81,18 +81,18 @@ int verify_checkpoints(const fs::path& path, std::ostream& out) {
   if (checkpoints.empty())
     fail_user({path.string(), "no checkpoints", "the run ended before its first", "look at another run's folder"});
   int damaged = 0;
-  fs::path whole;
+  fs::path complete;
   for (const fs::path& checkpoint : checkpoints) {
     try {
       verify_checkpoint(checkpoint);
       out << checkpoint.string() << ": complete, every byte as written\n";
-      whole = checkpoint;
+      complete = checkpoint;
     } catch (const Error& error) {
       ++damaged;
       out << "damaged: " << damage_in(error) << "\n";
     }
   }
-  if (damaged > 0) out << advice(path, whole) << "\n";
+  if (damaged > 0) out << advice(path, complete) << "\n";
   return damaged > 0 ? 1 : 0;
 }
 

@@ -21,7 +21,8 @@ struct ChildEnd {
 
 /// Runs this program with `arguments`, passes each JSON line on its standard output to `on_message`, and waits for its
 /// end. Kills it `hard_limit` seconds after its start (0: never), and three seconds after `interrupted` becomes true,
-/// which leaves time to save weights. `forks`: a server that starts it; null or not there: it is started from its file.
+/// which leaves time to save weights. `forks`: a server that starts it. If it is null or has ended, the program is
+/// started from its file.
 ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
                    const std::function<void(const nlohmann::json&)>& on_message, ForkServer* forks = nullptr);
 

@@ -38,7 +38,7 @@ std::string scaling_of(const FittedColumn& column) {
     return fmt::format("one feature per category{}", column.has_missing ? " and for a missing one" : "");
   std::string text =
       fmt::format("(x {} {:.6g}) / {:.6g}", column.mean < 0 ? "+" : "-", std::abs(column.mean), column.deviation);
-  if (column.has_missing) text += fmt::format(", a missing x is {:.6g} and marked", column.median);
+  if (column.has_missing) text += fmt::format(", a missing x becomes {:.6g} and is marked", column.median);
   return text;
 }
 

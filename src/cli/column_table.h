@@ -1,4 +1,4 @@
-// What became of a table's columns, in words.
+// Describes in words how each column of a table is used.
 #pragma once
 
 #include <string>

@@ -193,7 +193,7 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
 }
 
 /// Runs the jobs that have no row yet, and adds all rows to `result` one by one. Further runs of the rows follow in the
-/// same order, so that what else the machine does meets all rows alike. A row that failed is not run again.
+/// same order, so that other work on the machine affects all rows equally. A row that failed is not run again.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
               const RunSpec& experiment, Progress& progress, RunFolder& folder, ForkServer& forks,
               ExperimentResult& result) {

@@ -16,10 +16,10 @@
 namespace trireme {
 namespace {
 
-/// What a plan asks for.
+/// The devices that a plan needs.
 struct Asked {
   int devices = 0;
-  std::string where;        ///< who says so many: "--devices", the experiment's key, the plan
+  std::string where;        ///< the source of the number: "--devices", the experiment's key, the plan
   bool has_policy = false;  ///< its replicas agree by an update policy
 };
 

@@ -1,5 +1,4 @@
-// Whether the described machines have the devices that a command asks for: checked before data, model or costs are
-// read.
+// Checks that the described machines have the devices that a command needs, before data, model or costs are read.
 #pragma once
 
 #include <string>
@@ -13,7 +12,8 @@ namespace trireme {
 /// Errors (user): one of `plans` (strategies, update policies, plan files) needs more devices than described: by the
 /// cluster file of `costs`, by [update.virtual] (for policies), or by device_threads and device_speeds (this machine).
 /// `usual`: the devices of a plan that does not say how many. `where`: names the plans, "--plan". Also user errors:
-/// those of check_plan_name, and of the cluster file. A plan file that cannot be read is left to its reader.
+/// those of check_plan_name and of the cluster file, and a plan file that is not JSON. Other errors of a plan file are
+/// reported when it is read.
 void check_described_devices(const std::vector<std::string>& plans, const std::string& where, int usual,
                              const ExperimentOptions& options, const Experiment& experiment,
                              const CostSourceOptions& costs);

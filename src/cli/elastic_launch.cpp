@@ -21,7 +21,7 @@ std::string processes_text(int count) { return counted(count, "process", "proces
 LaunchHost& find_host(std::vector<LaunchHost>& hosts, const std::string& name) {
   const auto found =
       std::find_if(hosts.begin(), hosts.end(), [&](const LaunchHost& host) { return host.name == name; });
-  check_internal(found != hosts.end(), "ranks are lost on hosts that have some");
+  check_internal(found != hosts.end(), "a host that lost ranks is one of the run's hosts");
   return *found;
 }
 
@@ -74,7 +74,8 @@ bool ElasticLaunch::goes_on(const GroupEnd& end) {
   if (end.makes_room) {
     const int more = processes_of(joining_);
     take_joining();
-    return begin_next(fmt::format("{} {} the place of lost ones", processes_text(more), more == 1 ? "takes" : "take"));
+    return begin_next(
+        fmt::format("{} {} the place of lost processes", processes_text(more), more == 1 ? "takes" : "take"));
   }
   // No plan exists for this many processes; rank 0 has reported why.
   if (end.exit_code != kUserError || elastic_group_.number == 0 || used_ < 2) return false;
@@ -129,8 +130,8 @@ bool ElasticLaunch::begin_next(std::string reason) {
   notice_ = fmt::format("{}: {} continue under {}", reason, processes_text(used_), elastic_group_.plan);
   if (used_ == 1) notice_ = fmt::format("{}: one process continues under {}", reason, elastic_group_.plan);
   if (count > used_)
-    notice_ +=
-        fmt::format(" ({} of the remaining ones {} nothing to do)", count - used_, count - used_ == 1 ? "has" : "have");
+    notice_ += fmt::format(" ({} of the remaining processes {} nothing to do)", count - used_,
+                           count - used_ == 1 ? "has" : "have");
   return true;
 }
 

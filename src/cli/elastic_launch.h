@@ -32,10 +32,9 @@ class ElasticLaunch {
   /// group must then make room between two steps. nullopt: none are due.
   const std::optional<double>& seconds_until_joining() const { return joining_after_; }
 
-  /// Call it after the group's end. Returns true if another group takes over; notice() then says so.
+  /// Call it after the group's end. Returns true if another group takes over; notice() then states it.
   bool goes_on(const GroupEnd& end);
-  /// One line: why and how the run continues, or why it does not although ranks were lost; "" if GroupEnd says
-  /// everything.
+  /// One line: how the run continues, or why it cannot; empty if GroupEnd already states it.
   const std::string& notice() const { return notice_; }
 
  private:

@@ -98,11 +98,11 @@ std::string behind_in_seconds(const Finalist& first, const Finalist& other) {
     const Term& decided = largest(terms);
     std::string text = fmt::format("{} decided: {} more, of {} in all by the formula", decided.name,
                                    format_seconds(decided.more), format_seconds(more));
-    if (simulated <= 0) text += "; in the simulator it is not behind";
+    if (simulated <= 0) text += "; in the simulation it is not slower";
     return text;
   }
   if (simulated <= kSame * first.simulated) return "as good";
-  return fmt::format("by the formula {}; the simulator, which includes what the formula leaves out, puts it {} behind",
+  return fmt::format("{} by the formula, but {} slower in the simulation, which includes what the formula leaves out",
                      more < -kSame * a.seconds ? format_seconds(-more) + " faster" : "as fast",
                      format_seconds(simulated));
 }
@@ -123,9 +123,8 @@ std::string behind_in_bytes(const Finalist& first, const Finalist& other) {
   if (counted <= 0) return "no more memory; " + behind_in_seconds(first, other);
   const double more = b.total() - a.total();
   if (more <= kSame * a.total())
-    return fmt::format(
-        "memory decided: {} more when its program is counted, which includes what the formula leaves out",
-        format_bytes(counted));
+    return fmt::format("memory decided: its program needs {} more, which the formula leaves out",
+                       format_bytes(counted));
   const Term& decided = largest(terms);
   return fmt::format("memory decided: {} of {} more by the formula; its program needs {} more",
                      format_bytes(int64_t(decided.more)), decided.name, format_bytes(counted));
@@ -168,15 +167,14 @@ std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, Objective 
   const auto amount = [&](double value) { return amount_in_words(value, objective, currency); };
   std::string doubt;
   constexpr double kProven = 1e-3;
-  if (what_if.answer.gap() > kProven)
-    doubt = fmt::format("; at most {:.2g} % from the least there is", 100 * what_if.answer.gap());
+  if (what_if.answer.gap() > kProven) doubt = fmt::format("; the gap is at most {:.2g} %", 100 * what_if.answer.gap());
   if (what_if.answer.out_of_time) doubt += "; the time limit ended the search";
   if (what_if.tightens && other->objective < best.objective * (1 - kSame))
     return fmt::format(
-        "if {}: {} by the formula, by {}, which is better even without this change: the search for the plan above did "
-        "not reach it\n",
+        "if {}: {} by the formula, with {}; this plan is better even without the change, but the search above did not "
+        "find it\n",
         what_if.change, amount(other->objective), other->plan.in_short(model));
-  return fmt::format("if {}: {} by the formula instead of {} ({:+.1f} %), by {}{}\n", what_if.change,
+  return fmt::format("if {}: {} by the formula instead of {} ({:+.1f} %), with {}{}\n", what_if.change,
                      amount(other->objective), amount(best.objective), 100 * (other->objective / best.objective - 1),
                      is_same(other->plan, best.plan) ? "the same plan" : other->plan.in_short(model), doubt);
 }

@@ -17,7 +17,7 @@ std::string amount_in_words(double value, Objective objective, const std::string
 /// empty.
 std::string explanation(const std::vector<Finalist>& finalists, Objective objective, const Model& model);
 
-/// Returns "if links were twice as fast: 10 ms by the formula instead of 12 ms (-16.7 %), by the same plan", and
+/// Returns "if links were twice as fast: 10 ms by the formula instead of 12 ms (-16.7 %), with the same plan", and
 /// whether that search reached its time limit.
 std::string if_in_words(const WhatIf& what_if, const RatedPlan& best, Objective objective, const std::string& currency,
                         const Model& model);

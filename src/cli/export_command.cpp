@@ -111,7 +111,7 @@ std::string chosen_format(const ExportOptions& options) {
     if (options.out.extension() == extension) return format;
   if (options.out.empty()) return kSafetensors;
   fail_user({"--output", options.out.string(), "its name does not show the format",
-             "say --format safetensors, torchscript or onnx"});
+             "add --format safetensors, torchscript or onnx"});
 }
 
 /// A default name never replaces a file; a name that the user gave does.
@@ -149,8 +149,7 @@ void write(const Exported& exported, const std::string& format, const fs::path& 
     return write_safetensors(path, file.tensors, file.metadata);
   }
   if (!exported.model)
-    fail_user({source, fmt::format("cannot become {}", format),
-               "the file holds weights and does not say of which model",
+    fail_user({source, fmt::format("cannot become {}", format), "the file holds weights and does not name their model",
                "name an experiment of that model: trireme export EXPERIMENT.toml --set model.weights=FILE"});
   if (format == kTorchScript && !exported.script.empty())
     write_torchscript(path, exported.script, *exported.model, exported.weights, inputs, raw);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kLongestCommand = 1 << 17;
 constexpr int kNotPrepared = 125;
-/// A terminal sends these to all its processes: they are for the commands, and for the process that asks for them.
+/// A terminal sends these signals to all processes of its group; the server ignores them.
 constexpr std::array kForCommands{SIGINT, SIGTERM};
 
 using OutAndErr = std::array<int, 2>;
@@ -63,7 +63,7 @@ bool send_number(int socket, int number) {
   return ::send(socket, &number, sizeof number, MSG_NOSIGNAL) == ssize_t(sizeof number);
 }
 
-/// Does in a fork what a new process would find done.
+/// Sets output, folder and environment, as a new process would find them.
 bool prepare(const ForkCommand& command) {
   for (int i = 0; i < 2; ++i)
     if (::dup2(command.out_and_err[size_t(i)], i == 0 ? STDOUT_FILENO : STDERR_FILENO) < 0) return false;

@@ -23,22 +23,22 @@ void serve_forks(int socket, const RunProgram& run);
 /// The server as a process of its own. Not thread-safe.
 class ForkServer {
  public:
-  /// Call it before anything starts a thread. Where one runs already, there is no server.
+  /// Call it before anything starts a thread. If another thread runs already, there is no server.
   explicit ForkServer(const RunProgram& run);
   ~ForkServer();
   ForkServer(const ForkServer&) = delete;
   ForkServer& operator=(const ForkServer&) = delete;
 
   bool is_there() const { return server_ > 0 && !is_gone_; }
-  /// Starts a command and returns its process; -1: there are too many; none: the server is gone. Call wait() before the
-  /// next one.
+  /// Starts a command and returns its process. Returns -1 if the system has too many processes, nullopt if the server
+  /// has ended. Call wait() before the next command.
   std::optional<pid_t> start(const std::vector<std::string>& words, int out, int err);
   /// Waits for the end of the command and returns its status as of waitpid. A command whose server was killed was
   /// killed too, and is_there() is false from then on.
   int wait();
 
  private:
-  std::optional<int> answer();  ///< none: the server is gone
+  std::optional<int> answer();  ///< nullopt: the server has ended
 
   pid_t server_ = -1;
   int socket_ = -1;

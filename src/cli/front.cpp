@@ -13,14 +13,14 @@
 
 namespace {
 
-constexpr int kNotStarted = 127;  // as a shell says it
+constexpr int kNotStarted = 127;  // as a shell's exit code
 
 bool is_plain_word(const std::string& word) {
   return !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == word.npos && word[0] != '-';
 }
 
-/// Returns the pages that may answer a command, the first that is there does: "verb plan best" for "help plan best" and
-/// "plan best --help", "list models" for "help models". None if the command is no question of this form.
+/// Returns the pages for a help command, in order of preference; empty for any other command. Examples: "verb plan
+/// best" for "help plan best" and "plan best --help", "list models" for "help models".
 std::vector<std::string> pages_for(std::vector<std::string> words) {
   if (words == std::vector<std::string>{"--version"}) return {"version"};
   const bool is_help = !words.empty() && words.front() == "help";

@@ -52,7 +52,7 @@ Welcome welcome_from(const RemoteClient& client) {
     const auto told = nlohmann::json::parse(client.welcome());
     return {told.at("seed").get<uint64_t>(), told.at("strategy").get<std::string>()};
   } catch (const nlohmann::json::exception& error) {
-    fail_run({"server of replicas", "its welcome cannot be read", first_line(error),
+    fail_run({"server of replicas", "its first message cannot be read", first_line(error),
               "use the same version of Trireme on both sides"});
   }
 }

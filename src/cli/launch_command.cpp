@@ -269,7 +269,7 @@ void start_all(const LaunchOptions& options, const std::vector<LaunchHost>& host
 
 /// Writes the record of a group that ended before it wrote one itself.
 void leave_record(const ElasticGroup& group, int processes) {
-  const std::optional<FoundCheckpoint> newest = newest_whole(group.folder);
+  const std::optional<FoundCheckpoint> newest = newest_complete(group.folder);
   try {
     complete_records(group, processes, newest ? newest->step : 0);
   } catch (const Error& error) {
@@ -282,7 +282,7 @@ void report_elastic(const LaunchOptions& options, GroupEnd end, const std::files
   if (end.exit_code != 0) end.run_folder = folder.string();
   report(options, end);
   const std::filesystem::path& from = options.train.resume;
-  if (end.exit_code == kRunFailed && !from.empty() && !newest_whole(folder))
+  if (end.exit_code == kRunFailed && !from.empty() && !newest_complete(folder))
     std::cerr << "to resume: " << resume_command(launched_by(options), options.train, from) << "\n";
 }
 
@@ -317,7 +317,7 @@ Experiment read_for_launch(const LaunchOptions& options) {
                "add [checkpoint] every = \"1 epochs\", or leave elastic out"});
   if (!experiment.elastic && (options.restarts > 0 || !options.restart_after.empty()))
     fail_user({options.restarts > 0 ? "--restarts" : "--restart-after", "is for elastic runs",
-               fmt::format("{} does not say elastic = true", experiment.file.string()), "add --set elastic=true"});
+               fmt::format("{} does not have elastic = true", experiment.file.string()), "add --set elastic=true"});
   if (experiment.elastic && options.restarts == 0 && !options.restart_after.empty())
     fail_user({"--restart-after", options.restart_after, "no lost rank is replaced without --restarts",
                "add --restarts 1, or leave it out"});

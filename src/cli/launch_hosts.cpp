@@ -44,7 +44,7 @@ std::vector<LaunchHost> read_hosts(const std::vector<std::string>& texts, int pr
   }
   if (hosts.empty()) {
     if (processes == 0)
-      fail_user({"trireme launch", "does not say how many processes", "-n or --hosts is required",
+      fail_user({"trireme launch", "does not know how many processes to start", "-n or --hosts is required",
                  "add -n 4, or --hosts a:2,b:2"});
     return {{kHere, processes}};
   }

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_folder) {
+std::optional<FoundCheckpoint> newest_complete(const std::filesystem::path& run_folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(run_folder / kCheckpointFolder, ignored)) return std::nullopt;
   std::vector<FoundCheckpoint> found;
@@ -25,7 +25,7 @@ std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_fol
 }
 
 std::string left_behind(const std::filesystem::path& run_folder, const std::string& command) {
-  const std::optional<FoundCheckpoint> newest = newest_whole(run_folder);
+  const std::optional<FoundCheckpoint> newest = newest_complete(run_folder);
   if (!newest) return "";
   return fmt::format("newest complete checkpoint: after step {}, {}\nto resume: {}\n", newest->step,
                      newest->path.string(), command.empty() ? start_again_with(run_folder) : command);

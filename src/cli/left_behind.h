@@ -10,7 +10,7 @@
 namespace trireme {
 
 /// Returns a run's newest complete checkpoint, judged by names and sizes. nullopt: it has none, or they cannot be read.
-std::optional<FoundCheckpoint> newest_whole(const std::filesystem::path& run_folder);
+std::optional<FoundCheckpoint> newest_complete(const std::filesystem::path& run_folder);
 
 /// Returns lines about that checkpoint and how to resume it. `command`: the command that resumes it; empty: it is
 /// unknown how the ranks were started. Returns "" if the folder has no such checkpoint.

@@ -21,7 +21,7 @@ const Variable kVariables[] = {
     {"TRIREME_DATA", "a folder in which data sets are looked for, after that of --data-dir"},
     {"TRIREME_CACHE",
      "where downloads go and are looked for (default: trireme in XDG_CACHE_HOME, else ~/.cache/trireme)"},
-    {"TRIREME_MIRROR", "an address from which data sets are downloaded instead of their own"},
+    {"TRIREME_MIRROR", "an address from which data sets are downloaded instead of from their publishers"},
     {"TRIREME_LOG", "the least level of messages on the standard error: trace, debug, info, warn, error or off"},
     {kTokenVariable, "the secret that all processes of a run must have"},
 };

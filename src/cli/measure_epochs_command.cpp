@@ -86,7 +86,7 @@ bool measure(const RunSpec& experiment, const Model& model, const TaskData& data
     measured = measure_epochs(experiment, model, data, batch, request, bar, interrupted_by_user());
   }
   if (!measured) {
-    std::cout << name << ": ended by the time limit or the user, before the target and before its length; not kept\n";
+    std::cout << name << ": ended early by the time limit or the user, without reaching the target; not kept\n";
     return false;
   }
   file.measurements.push_back(*measured);

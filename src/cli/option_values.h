@@ -21,7 +21,7 @@ struct OfferedValues {
 /// TEXT. Call it once, when all options are declared.
 void name_values(CLI::App& app);
 
-/// The choices of an option that checks them with CLI::IsMember, else what is known of an option of this name.
+/// Returns the choices of an option with CLI::IsMember; for other options, the values known by the option's name.
 OfferedValues offered_values(const CLI::Option& option);
 
 }  // namespace trireme

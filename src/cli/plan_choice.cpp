@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "experiment/make_plan.h"
@@ -79,8 +80,7 @@ int devices_of(const std::string& name, const Experiment& experiment) {
 
 void check_runs_here(int devices, const std::string& where) {
   if (devices > kMaxDevices)
-    fail_user({where, fmt::format("{} devices", devices),
-               fmt::format("at most {} can work on this machine", kMaxDevices),
+    fail_user({where, counted(devices, "device"), fmt::format("at most {} can work on this machine", kMaxDevices),
                "use fewer; trireme plan best and plan show accept more"});
 }
 

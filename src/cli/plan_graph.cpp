@@ -217,7 +217,8 @@ void add_plan_graph(CLI::App& plan, PlanGraphOptions& o) {
                    "memory of each device, for example \"16 GiB\" (default: the file's, or no limit)");
   verb->add_option("--time-limit", o.time_limit,
                    "end the search after this time, \"60 s\", and print the gap to the optimum");
-  verb->add_option("--json", o.json, "also write the result to this file; -: JSON to standard output, no words");
+  verb->add_option("--json", o.json,
+                   "also write the result to this file as JSON; -: to standard output, without other text");
 }
 
 int run_plan_graph(const PlanGraphOptions& options) {

@@ -348,7 +348,7 @@ std::vector<LostRanks> RankGroup::lost() const {
 std::string RankGroup::how_ended(const Member& member) const {
   const std::string where = member.recorder && member.signal != 0 ? where_of(standing(member.recorder->read())) : "";
   if (!member.frozen.empty() && member.signal == SIGKILL)
-    return member.frozen + (member.recorder ? " and was killed; it stood " + where : " and was given up");
+    return member.frozen + (member.recorder ? " and was killed; it was " + where : " and was given up");
   const bool not_found = member.start.until_input_ends && member.exit_code == kNotStarted;
   return described(member.exit_code, member.signal) + (where.empty() ? "" : " " + where) +
          (not_found ? fmt::format(": \"{}\" is not a program on this machine, or {} is not one on that machine",

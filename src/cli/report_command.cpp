@@ -107,9 +107,9 @@ int report_two(const std::vector<fs::path>& folders, const fs::path& out, bool d
   const TableStyle style = standard_output_style();
   if (details)
     for (const auto& [name, read] : {std::pair(kRunNames[0], a.get()), std::pair(kRunNames[1], b.get())})
-      std::cout << name << ": " << read->reported.place << "\n" << answer(read->result, true, style) << "\n";
-  std::cout << changes_text(changes_between(a->result, b->result), style) << lacks(*a, a->reported.place + ": ")
-            << lacks(*b, b->reported.place + ": ") << "report: " << report.string() << "\n";
+      std::cout << name << ": " << read->reported.folder << "\n" << answer(read->result, true, style) << "\n";
+  std::cout << changes_text(changes_between(a->result, b->result), style) << lacks(*a, a->reported.folder + ": ")
+            << lacks(*b, b->reported.folder + ": ") << "report: " << report.string() << "\n";
   return 0;
 }
 

@@ -87,7 +87,7 @@ std::string compared_input_of_rank(const ExperimentOptions& options, const std::
 std::string first_difference(const std::string& our_text, const std::string& their_text, const Sides& sides) {
   const nlohmann::json ours = nlohmann::json::parse(our_text),
                        theirs = nlohmann::json::parse(their_text, nullptr, /*allow_exceptions=*/false);
-  if (!theirs.is_object()) return "it does not say what it is about to train";
+  if (!theirs.is_object()) return "it did not send a readable description of its run";
   std::set<std::string> keys;
   for (const nlohmann::json* side : {&ours, &theirs})
     for (const auto& [key, value] : side->items()) keys.insert(key);

@@ -69,8 +69,8 @@ class BarObserver : public TrainObserver {
   const bool evaluations_;
 };
 
-/// Training matters more than its records. If they cannot be written, the user is told once, and each later record is
-/// tried again.
+/// Training matters more than its records. If they cannot be written, a notice is printed once, and each later record
+/// is tried again.
 class Recorder : public TrainObserver {
  public:
   Recorder(RunFolder& folder, TrainObserver& teller) : folder_(folder), teller_(teller) {}
@@ -82,7 +82,7 @@ class Recorder : public TrainObserver {
   }
   void on_weights(const Weights& weights) override {
     folder_.on_weights(weights);
-  }  // training says itself that there are none
+  }  // the training reports missing weights
 
  private:
   template <class Write>

@@ -375,7 +375,8 @@ bool is_named_first(const std::string& reason, int rank) {
          (reason.size() == name.size() || !std::isdigit(static_cast<unsigned char>(reason[name.size()])));
 }
 
-/// For a run that lost its rank 0 under another launcher than trireme's. Rank 1 then reports what is left.
+/// For a run that lost its rank 0 under another launcher than trireme's. Rank 1 then prints the newest checkpoint and
+/// the command that resumes it.
 void say_what_is_left(ProcessRank& process) {
   const std::string reason = process.abort_reason();
   const bool lost = std::any_of(std::begin(kRank0Lost), std::end(kRank0Lost),
@@ -456,9 +457,9 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
 void check_started_once(const std::string& verb) {
   const std::optional<ProcessPlace> place = process_place(environment(), {.needs_address = false});
   if (!place) return;
-  fail_user({"trireme " + verb, fmt::format("was started as {} processes, says {}", place->size, place->launcher),
-             "only train shares its work between processes",
-             "start it once; if no launcher is used, unset those variables"});
+  fail_user(
+      {"trireme " + verb, fmt::format("was started as {} processes, according to {}", place->size, place->launcher),
+       "only train shares its work between processes", "start it once; if no launcher is used, unset those variables"});
 }
 
 }  // namespace trireme

@@ -21,13 +21,13 @@ namespace trireme {
 
 void refuse_processes() {
   const std::string name = kVirtualBackend.name;
-  fail_user({"--backend", name, "workers in virtual time are threads of one process",
+  fail_user({"--backend", name, "workers in modelled time are threads of one process",
              "start it once: trireme train ... --devices 8 --backend " + name});
 }
 
 void refuse_described_machines(const CostSourceOptions& costs) {
   if (costs.cluster.empty()) return;
-  fail_user({"--cluster", costs.cluster.string(), "training is on this machine",
+  fail_user({"--cluster", costs.cluster.string(), "without --backend, training runs on this machine",
              fmt::format("add --backend {} to train in modelled time", kVirtualBackend.name)});
 }
 
@@ -49,7 +49,7 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
            "name a cluster file with --cluster, or write [cluster.link], for machines like this one: --set "
            "'cluster.link.bandwidth=\"1 Gbit/s\"'");
   if (!experiment.links->changes.empty())
-    refuse("[[cluster.link.change]]", "links of virtual machines cannot change", "leave it out");
+    refuse("[[cluster.link.change]]", "links of modelled machines cannot change", "leave it out");
 }
 
 Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,

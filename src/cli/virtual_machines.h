@@ -1,4 +1,4 @@
-// `trireme train --backend virtual`: workers in virtual time, on the machines of a cluster file or on machines like
+// `trireme train --backend virtual`: workers in modelled time, on the machines of a cluster file or on machines like
 // this one.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Throws a user error: virtual time exists in one process only.
+/// Throws a user error: modelled time exists in one process only.
 [[noreturn]] void refuse_processes();
 
 /// Errors (user): a cluster file is given, but the run is in real time, on this machine.
@@ -25,7 +25,7 @@ void check_virtual_time(const Experiment& experiment, const std::string& plan, c
 Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
                          const Model& model, Predictions& predictions);
 
-/// Makes the experiment's workers run in virtual time, on the plan's devices, with their memory. Replicas that agree
+/// Makes the experiment's workers run in modelled time, on the plan's devices, with their memory. Replicas that agree
 /// get the modelled clock of [update.virtual]. The description comes from `predictions`.
 void live_in_virtual_time(const Plan& plan, Predictions& predictions, const CostSourceOptions& costs,
                           RunSpec& experiment);

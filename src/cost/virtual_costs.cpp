@@ -20,7 +20,7 @@ RedistributionKind kind_of(Collective collective) {
 class OverLinks final : public TransferTimes {
  public:
   explicit OverLinks(std::shared_ptr<const Links> links) : links_(std::move(links)) {
-    check_internal(!links_->receiver_moves(), "virtual time uses links that move bytes without a worker");
+    check_internal(!links_->receiver_moves(), "modelled time uses links that move bytes without a worker");
   }
   int connections() const override { return int(links_->pools().size()); }
   ModelledTransfer message(int from, int to, int64_t bytes) override {

@@ -1,4 +1,4 @@
-// Virtual time (comm/virtual/virtual_time.h) from the cost model: workers that compute use the same seconds as a
+// Modelled time (comm/virtual/virtual_time.h) from the cost model: workers that compute use the same seconds as a
 // simulation.
 #pragma once
 

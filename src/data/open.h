@@ -7,9 +7,8 @@
 namespace trireme {
 
 /// Opens the set. If it is not found, its stand-in is opened, if it has one, and TaskData::source says so. Otherwise it
-/// is a user error that lists the folders searched and the command that downloads the set. Also user errors: only some
-/// files of the set are found; the --data-dir does not exist.
-/// Also: the set is not as data.shape states.
+/// is a user error that lists the folders searched and the command that downloads the set. User errors: only some files
+/// were found; --data-dir does not exist; the set differs from data.shape.
 TaskData open_data(const DataSpec& spec);
 
 /// For predictions, which read no sample: opens the set if it is here. Otherwise returns data without samples

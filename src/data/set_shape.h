@@ -35,8 +35,8 @@ struct SetShape {
   bool decodes = false;
 };
 
-/// Completes the facts by what is stated, which comes first. A sample that is stated determines the targets of pixels
-/// and tokens. Returns the keys of data.shape that are missing still.
+/// Completes the known facts. Stated values replace the set's known ones. A sample that is stated determines the
+/// targets of pixels and tokens. Returns the keys of data.shape that are missing still.
 std::vector<std::string> complete(SetShape& shape, const StatedShape& stated);
 
 /// Returns "50,000 training samples of [3, 32, 32], 10 classes".

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/text/repadded_set.h"
@@ -46,8 +47,7 @@ void read_threads(const ConfigTable& file, Experiment& e) {
 /// Reads the devices: their numbers, speeds and memory.
 void read_devices(const ConfigTable& file, Experiment& e) {
   for (int64_t n : file.get_ints("devices", {2})) {
-    if (n < 1 || n > kMaxDevices)
-      file.fail("devices", fmt::format("{} devices", n), fmt::format("use 1 to {}", kMaxDevices));
+    if (n < 1 || n > kMaxDevices) file.fail("devices", counted(n, "device"), fmt::format("use 1 to {}", kMaxDevices));
     e.devices.push_back(int(n));
   }
   if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");

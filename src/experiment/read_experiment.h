@@ -24,8 +24,8 @@ struct ExperimentOverrides {
 /// Errors (user): with file, line, key, value, reason and next step.
 Experiment read_experiment(const std::filesystem::path& file, const ExperimentOverrides& overrides);
 
-/// What `settings` says, TOML with the keys of an experiment file other than model and data, for a model and data that
-/// the caller brings. Errors (user): as above, and the keys model and data.
+/// Reads `settings`: TOML with the keys of an experiment file except model and data. The caller provides those two.
+/// Errors (user): as above, and the keys model and data.
 Experiment read_settings(const std::string& settings, const std::string& model_name);
 
 }  // namespace trireme

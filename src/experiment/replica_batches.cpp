@@ -81,8 +81,8 @@ std::vector<std::vector<int64_t>> by_dirichlet(const std::vector<int64_t>& order
 std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const ReplicaSpec& spec, int replicas,
                                                  uint64_t seed) {
   if (set.size() < replicas)
-    fail_user({spec.where, fmt::format("{} replicas", replicas),
-               "the training set has " + counted(set.size(), "sample"), "use fewer replicas"});
+    fail_user({spec.where, counted(replicas, "replica"), "the training set has " + counted(set.size(), "sample"),
+               "use fewer replicas"});
   std::vector<int64_t> order = sample_order(set.size(), random_key(seed, "shares"), 0);
   std::vector<std::vector<int64_t>> shares;
   if (spec.shares == SampleShares::labels) {
@@ -115,7 +115,7 @@ ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, 
     : experiment_(experiment), data_(data), replicas_(replicas), whole_(experiment, data) {
   const ReplicaSpec& spec = experiment.replicas;
   if (experiment.batch < replicas)
-    fail_user({spec.where, fmt::format("{} replicas", replicas),
+    fail_user({spec.where, counted(replicas, "replica"),
                fmt::format("a batch of {} does not have a sample for each", experiment.batch),
                "use a larger batch or fewer replicas"});
   batch_ = experiment.batch / replicas;
@@ -130,7 +130,7 @@ ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, 
   whole_steps_ = sampler.steps_per_epoch();
   if (sampler.batch_size_at(whole_steps_ - 1) < replicas) --whole_steps_;
   if (whole_steps_ == 0)
-    fail_user({spec.where, fmt::format("{} replicas", replicas),
+    fail_user({spec.where, counted(replicas, "replica"),
                fmt::format("there are {} training samples", data.train->size()), "use fewer replicas"});
   if (spec.shares == SampleShares::batches) return;
   check_can_be_divided(fmt::format("shares = \"{}\"", name_of(spec.shares)));

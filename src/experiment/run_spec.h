@@ -28,7 +28,7 @@ struct RunSpec : Experiment {
   bool processes = false;  ///< true: workers are processes with private replicas; false: threads of one process
   /// Replicas are processes with data of their own: all samples of a process are its replica's.
   bool own_data = false;
-  /// Workers run in virtual time (comm/virtual/virtual_time.h) on these machines. Null: in real time. In virtual time
+  /// Workers run in modelled time (comm/virtual/virtual_time.h) on these machines. Null: in real time. In modelled time
   /// replicas are private.
   std::shared_ptr<const CostSource> virtual_machines = {};
   /// Describes the machines and the origin of their seconds; empty in real time. Replicas with an agreement have it

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "forecast/plan_search.h"
@@ -151,9 +152,9 @@ void check_fits(const std::string& where, const BestPlan& best, const RunSpec& e
 
 const Finalist* to_run(const std::vector<Finalist>& finalists, int devices) {
   const auto suits = [&](const Finalist& f) { return devices == 0 || f.rated.plan.devices == devices; };
-  const auto quickest = std::find_if(finalists.begin(), finalists.end(), suits);
-  if (quickest == finalists.end()) return nullptr;
-  const Finalist* chosen = &*quickest;
+  const auto fastest = std::find_if(finalists.begin(), finalists.end(), suits);
+  if (fastest == finalists.end()) return nullptr;
+  const Finalist* chosen = &*fastest;
   if (!chosen->is_measured || !chosen->fits_simulated) return chosen;
   const double limit = (1 + kDoubt) * chosen->simulated;
   for (const Finalist& other : finalists) {
@@ -177,7 +178,7 @@ Plan planned_plan(const std::string& name, const RunSpec& experiment, const Mode
     const Finalist* const chosen = to_run(best.finalists, experiment.processes ? all : 0);
     if (!chosen || !chosen->fits_simulated)
       fail_user({where, fmt::format("no plan of all {} processes was found that fits", all),
-                 fmt::format("the quickest, {}, has {}", best.finalists.front().rated.plan.in_short(model),
+                 fmt::format("the fastest, {}, has {}", best.finalists.front().rated.plan.in_short(model),
                              best.finalists.front().rated.plan.devices),
                  "start that many processes (for one, use threads), or name a plan: --plan " + usual_strategy()});
     plan = chosen->rated.plan;
@@ -185,7 +186,7 @@ Plan planned_plan(const std::string& name, const RunSpec& experiment, const Mode
     const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
     const std::optional<RatedPlan> rated = name == kAsa.name ? plan_asa(request) : plan_hybrid_static(request);
     if (!rated)
-      fail_user({where, fmt::format("{} devices", devices.orders.front().size()),
+      fail_user({where, counted(int64_t(devices.orders.front().size()), "device"),
                  fmt::format(
                      "with a batch of {}, no mesh of all of them gives each device a sample and fits into their memory",
                      experiment.batch),

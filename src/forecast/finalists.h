@@ -52,7 +52,7 @@ struct BestPlanOptions {
   Objective objective = Objective::time;
   std::optional<double> limit = 60;  ///< seconds for the search
   double tolerance = 0;              ///< PlanRequest::tolerance
-  /// False: ends with the first search that finds a plan that fits. Quicker, for searches during a run; with more
+  /// False: ends with the first search that finds a plan that fits. Faster, for searches during a run; with more
   /// memory the plan may then be slower.
   bool thorough = true;
 };

@@ -92,7 +92,7 @@ class Projector {
   const StepPrediction& step_seconds_;
 };
 
-const Projected* quickest(const std::vector<ProjectedRow>& rows, std::optional<Projected> ProjectedRow::*which) {
+const Projected* fastest(const std::vector<ProjectedRow>& rows, std::optional<Projected> ProjectedRow::*which) {
   const Projected* best = nullptr;
   for (const ProjectedRow& row : rows) {
     const std::optional<Projected>& p = row.*which;
@@ -118,7 +118,7 @@ std::vector<ProjectedRow> project(const ProjectionRequest& request, const Epochs
 
 namespace {
 
-bool hybrid_is_quicker(const ProjectedRow& row) {
+bool hybrid_is_faster(const ProjectedRow& row) {
   if (!row.hybrid || !row.hybrid->seconds()) return false;
   return !row.data || !row.data->seconds() || *row.hybrid->seconds() < *row.data->seconds();
 }
@@ -126,21 +126,19 @@ bool hybrid_is_quicker(const ProjectedRow& row) {
 }  // namespace
 
 const ProjectedRow* crossover_of(const std::vector<ProjectedRow>& rows) {
-  const auto found = std::find_if(rows.begin(), rows.end(), hybrid_is_quicker);
+  const auto found = std::find_if(rows.begin(), rows.end(), hybrid_is_faster);
   return found == rows.end() ? nullptr : &*found;
 }
 
-std::vector<int> data_quicker_again(const std::vector<ProjectedRow>& rows) {
+std::vector<int> data_faster_again(const std::vector<ProjectedRow>& rows) {
   std::vector<int> devices;
-  for (auto row = std::find_if(rows.begin(), rows.end(), hybrid_is_quicker); row != rows.end(); ++row)
-    if (!hybrid_is_quicker(*row) && row->data && row->data->seconds()) devices.push_back(row->devices);
+  for (auto row = std::find_if(rows.begin(), rows.end(), hybrid_is_faster); row != rows.end(); ++row)
+    if (!hybrid_is_faster(*row) && row->data && row->data->seconds()) devices.push_back(row->devices);
   return devices;
 }
 
-const Projected* quickest_data(const std::vector<ProjectedRow>& rows) { return quickest(rows, &ProjectedRow::data); }
-const Projected* quickest_hybrid(const std::vector<ProjectedRow>& rows) {
-  return quickest(rows, &ProjectedRow::hybrid);
-}
+const Projected* fastest_data(const std::vector<ProjectedRow>& rows) { return fastest(rows, &ProjectedRow::data); }
+const Projected* fastest_hybrid(const std::vector<ProjectedRow>& rows) { return fastest(rows, &ProjectedRow::hybrid); }
 
 std::vector<int> doubling_devices(int first, int last) {
   std::vector<int> devices;

@@ -68,10 +68,10 @@ std::vector<ProjectedRow> project(const ProjectionRequest& request, const Epochs
 /// it. Null: there is none.
 const ProjectedRow* crossover_of(const std::vector<ProjectedRow>& rows);
 /// Returns the numbers of devices after the crossover on which data parallelism is again faster than any hybrid.
-std::vector<int> data_quicker_again(const std::vector<ProjectedRow>& rows);
+std::vector<int> data_faster_again(const std::vector<ProjectedRow>& rows);
 /// The fastest of all rows; null if no epochs are known.
-const Projected* quickest_data(const std::vector<ProjectedRow>& rows);
-const Projected* quickest_hybrid(const std::vector<ProjectedRow>& rows);
+const Projected* fastest_data(const std::vector<ProjectedRow>& rows);
+const Projected* fastest_hybrid(const std::vector<ProjectedRow>& rows);
 
 /// Returns `first`, 2 * `first`, 4 * `first`, ... below `last`, and then `last`: for "1..256", "1..48".
 std::vector<int> doubling_devices(int first, int last);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/counted.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -131,7 +132,7 @@ Plan branch_plan(Plan plan, const Model& model, const LayerSeconds& seconds, con
   size_t widest = 0;
   for (const BranchRegion& region : regions) widest = std::max(widest, region.branches.size());
   if (size_t(plan.devices) > widest)
-    fail_user({where, fmt::format("{} devices", plan.devices),
+    fail_user({where, counted(plan.devices, "device"),
                fmt::format("the widest block of model {} has {} branches", model.name(), widest),
                fmt::format("use at most {} devices", widest)});
   for (int worker = 0; worker < plan.devices; ++worker) plan.stages.push_back({worker});

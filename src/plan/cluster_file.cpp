@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "plan/price_file.h"
 #include "trireme/config.h"
@@ -306,7 +307,7 @@ Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices) 
 Cluster first_devices(const Cluster& cluster, int count) {
   if (count < 1 || count > cluster.size())
     fail_user({.where = fmt::format("cluster {}", cluster.name),
-               .what = fmt::format("{} devices", count),
+               .what = counted(count, "device"),
                .why = fmt::format("it has {}", cluster.size()),
                .next = "use fewer, or describe more nodes"});
   return chosen_devices(cluster, device_numbers(0, count));

@@ -180,7 +180,7 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
     fail_user({where, fmt::format("devices = {}", plan.devices),
                fmt::format("at most {} are supported", kMaxPlanDevices), ""});
   if (plan.stages.size() > model.nodes().size() - size_t(model.input_count()))
-    fail_user({where, fmt::format("{} stages", plan.stages.size()),
+    fail_user({where, counted(int64_t(plan.stages.size()), "stage"),
                fmt::format("the model has only {} layers", model.nodes().size() - size_t(model.input_count())),
                "use fewer stages"});
   validate_stages(plan, where);

@@ -164,7 +164,7 @@ void add_times(const std::vector<RunResult>& rows, Builder& table) {
               [](const RunResult& row) { return row.loading_share ? percent(*row.loading_share) : std::string(); });
 }
 
-/// Adds predicted next to measured times: "9.19 (-4 %)". Simulated rows show no second prediction, but what it is from.
+/// Adds predicted next to measured times: "9.19 (-4 %)". A simulated row shows the source of its prediction instead.
 void add_predictions(const ExperimentResult& result, Builder& table) {
   if (!result.simulated.empty()) {
     table.add(
@@ -353,8 +353,7 @@ std::vector<Column> deciding_columns(const ExperimentResult& result) {
   return columns;
 }
 
-/// Returns the number of consecutive devices from `first` on that have the same memory, if they are so many that they
-/// are shown in one line; otherwise 1.
+/// Returns the number of consecutive devices from `first` with the same memory if it is at least kMany; otherwise 1.
 static size_t alike_from(const std::vector<MemoryUse>& memory, size_t first) {
   constexpr size_t kMany = 4;
   size_t end = first + 1;

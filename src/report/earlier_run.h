@@ -31,8 +31,9 @@ EarlierRun rewind_metrics(const std::filesystem::path& run_folder, const GoesOnF
 /// runs' metrics.jsonl, and a line for each time a run was resumed.
 constexpr const char* kEarlierFile = "earlier.jsonl";
 
-/// Writes the file into `run_folder`, from the run folder in which `checkpoint` lies. Where that has no records the
-/// file says so, and where they cannot be read, with a warning: they serve drawings only. Errors: those of writing.
+/// Writes the file into `run_folder`, from the run folder in which `checkpoint` lies. If that folder has no records,
+/// the file says so. If they cannot be read, a warning is printed, because only drawings need them. Errors: those of
+/// writing.
 void keep_earlier_steps(const std::filesystem::path& checkpoint, const GoesOnFrom& from,
                         const std::filesystem::path& run_folder);
 
@@ -48,7 +49,7 @@ struct EarlierSteps {
 };
 
 /// Returns what keep_earlier_steps wrote into the folder of a run; nothing if it wrote none. `result`: of the run, for
-/// the order of its metrics. Errors (user): a file of another form.
+/// the order of its metrics. Errors (user): a file in another format.
 EarlierSteps earlier_steps(const std::filesystem::path& run_folder, const ExperimentResult& result);
 
 /// Inserts the earlier results before those of the run's last process: curve, evaluations, and when the target was

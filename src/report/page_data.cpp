@@ -186,7 +186,7 @@ json page_data(const std::vector<PageRun>& runs) {
     for (size_t i = 0; i < result.rows.size(); ++i)
       if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
     for (const size_t i : order) writer.add_drawings(i, events_left, boxes_left, rows.at(first + i));
-    names.push_back({{"name", runs[r].name}, {"place", runs[r].run.place}});
+    names.push_back({{"name", runs[r].name}, {"folder", runs[r].run.folder}});
     simulated &= !result.simulated.empty();
   }
   if (!simulated) data["simulated"] = "";

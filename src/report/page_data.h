@@ -20,7 +20,7 @@ struct PageRun {
 /// thinned, and a row whose timeline or schedule is left out says so.
 nlohmann::json page_data(const std::vector<PageRun>& runs);
 
-/// Returns what the times of the rows are, all that occur: "measured", "modelled", "simulated".
+/// Returns the kinds of time that occur in the rows: "measured", "modelled", "simulated".
 std::vector<std::string> times_are(const ExperimentResult& result);
 
 }  // namespace trireme

@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-/// A run, and what its folder knows beside its result.
+/// A run with further facts from its folder.
 struct ReportedRun {
   const ExperimentResult* result = nullptr;
-  std::string place = "";     ///< the folder
+  std::string folder = "";
   EarlierSteps earlier = {};  ///< of a run that was resumed
 };
 

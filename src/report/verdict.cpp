@@ -74,14 +74,15 @@ std::string by_how_much(const Verdict& verdict) {
 
 bool has_spread(const RowPace& pace) { return pace.low < pace.high; }
 
-/// The spread of the rows' times, in words that begin with `from`: "from" or "From".
+/// "from the 10th to the 90th percentile and between runs": where the spread of the rows' times comes from. `from`: the
+/// first word, "from" or "From".
 std::string range_of(const Verdict& verdict, const char* from) {
   const auto is_repeated = [](const RunResult* row) { return !row->repeats.empty(); };
   const bool repeated = std::any_of(verdict.fastest.begin(), verdict.fastest.end(), is_repeated);
   return fmt::format("{} the 10th to the 90th percentile{}", from, repeated ? " and between runs" : "");
 }
 
-/// Says by what measured rows are too close to call. `times`: "steps" or "epochs".
+/// States why measured rows are too close to call. `times`: "steps" or "epochs".
 std::string why_too_close(const Verdict& verdict, const char* times) {
   std::vector<const RunResult*> without;
   for (const RunResult* row : verdict.fastest)
@@ -89,38 +90,40 @@ std::string why_too_close(const Verdict& verdict, const char* times) {
   if (without.empty())
     return fmt::format("{} their {} overlap by more than {:.0f} %.", range_of(verdict, "From"), times,
                        100 * kWideOverlap);
+  const bool one = without.size() == 1;
   return fmt::format(
-      "Of {} only one time is known, without a spread: it lies within the {} of the other rows, {}, or differs "
-      "from them by less than {:.1f} %.",
-      names_of(without), times, range_of(verdict, "from"), 100 * kEqual);
+      "{} ran once, so {} spread is not known; {} within the {} of the other rows, {}, or {} from them by less than "
+      "{:.1f} %.",
+      names_of(without), one ? "its" : "their", one ? "its time lies" : "their times lie", times,
+      range_of(verdict, "from"), one ? "differs" : "differ", 100 * kEqual);
 }
 
-/// Says by what the fastest measured row is ahead of the next one.
+/// States by how much the fastest measured row is ahead of the next one.
 std::string why_ahead(const Verdict& verdict, const char* times) {
   const RowPace first = *verdict.pace(*verdict.fastest.front()), next = *verdict.pace(*verdict.next);
   const std::string name = row_name(*verdict.next);
   if (!has_spread(first))
-    return fmt::format("Its time, of which no spread is known, is less than the {} of {}, {}", times, name,
+    return fmt::format("It ran once (no spread is known), and its time is less than the {} of {}, {}", times, name,
                        range_of(verdict, "from"));
   if (!has_spread(next))
-    return fmt::format("Its {}, {}, take less than the time of {}, of which no spread is known", times,
+    return fmt::format("Its {}, {}, take less than the time of {}, which ran once (no spread is known)", times,
                        range_of(verdict, "from"), name);
   const std::string apart =
       first.high < next.low ? "lie apart" : fmt::format("overlap by less than {:.0f} %", 100 * kWideOverlap);
   return fmt::format("{} its {} and those of {} {}", range_of(verdict, "From"), times, name, apart);
 }
 
-/// Says what would decide between predictions that are too close to call. Empty if there is nothing to decide.
+/// States what can decide between predictions that are too close to call. Empty if there is nothing to decide.
 std::string how_to_decide(const Verdict& verdict) {
   const double pace = verdict.pace(*verdict.fastest.front())->median;
   if (verdict.pace(*verdict.fastest.back())->median <= pace * (1 + kEqual)) return "";
   return fmt::format(
-      "Predictions are off by up to {:.0f} % in most cases, so they do not order plans that are closer than that: "
-      "trireme compare, on the machine in question, measures them and decides.",
+      "Predictions are usually off by up to {:.0f} %, so they cannot order these plans. trireme compare, run on that "
+      "machine, measures them.",
       100 * kPredictionError);
 }
 
-/// Says what the order of rows is worth, and what would change it. Empty if there is no order, or no interval.
+/// States how sure the order of the rows is, and what would change it. Empty if there is no order, or no interval.
 std::string how_sure(const Verdict& verdict) {
   if (!verdict.measured) return how_to_decide(verdict);
   std::vector<const RunResult*> decisive = verdict.fastest;
@@ -129,11 +132,13 @@ std::string how_sure(const Verdict& verdict) {
   if (decisive.size() < 2 || !is_real(*decisive.front()) || (!has_spread(first) && !has_spread(last))) return "";
   const char* times = verdict.by_epochs ? "epochs" : "steps";
   if (first.median < verdict.pace(*verdict.fastest.back())->median)
-    return fmt::format("{} {}; believe an order that stays.", why_too_close(verdict, times), measure_again(decisive));
+    return fmt::format("{} {}; trust an order that does not change.", why_too_close(verdict, times),
+                       measure_again(decisive));
   int64_t steps = steps_of(*decisive.front());
   for (const RunResult* row : decisive) steps = std::min(steps, steps_of(*row));
   if (steps > 0 && steps < kFewSteps)
-    return fmt::format("A row has only {}, which gives a hint. {}.", counted(steps, "step"), measure_again(decisive));
+    return fmt::format("A row has only {}, too few for a firm result. {}.", counted(steps, "step"),
+                       measure_again(decisive));
   if (!verdict.next) return "";
   return fmt::format("{}, so the order holds on this machine; another batch, model or number of devices may change it.",
                      why_ahead(verdict, times));
@@ -143,7 +148,7 @@ std::string some_or_all(const std::vector<const RunResult*>& rows, const std::ve
   return rows.size() > 1 && rows.size() == all.size() ? "all rows" : names_of(rows);
 }
 
-/// Empty if no row scatters.
+/// Empty if no row's steps vary a lot.
 std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
   std::vector<const RunResult*> scattered;
   double most = 0;
@@ -156,8 +161,8 @@ std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
   }
   if (scattered.empty()) return "";
   return fmt::format(
-      "Steps scatter ({}: the 90th percentile is up to {:.1f} times the 10th): other programs on the machine do that, "
-      "or samples of unequal length. Measure again on an idle machine.",
+      "Steps vary a lot ({}: the 90th percentile is up to {:.1f} times the 10th), because of other programs or samples "
+      "of unequal length. Measure again on an idle machine.",
       some_or_all(scattered, rows), most);
 }
 
@@ -175,8 +180,8 @@ std::string prediction_sentence(const std::vector<const RunResult*>& rows) {
   if (far.empty()) return "";
   return fmt::format(
       "Predicted and measured steps differ by a factor of up to {:.1f} ({}): the machine may have been busy during the "
-      "runs or while layers were measured before them, or the predictions do not hold here. Believe times that a "
-      "second comparison repeats.",
+      "runs or while layers were measured before them, or the predictions do not hold here. Compare again "
+      "and trust the times that both runs show.",
       most, some_or_all(far, rows));
 }
 
@@ -202,8 +207,8 @@ std::optional<RowPace> Verdict::pace(const RunResult& row) const {
                                                           : std::nullopt;
   if (!is_fair(row) || !median || !std::isfinite(*median)) return std::nullopt;
   RowPace pace{*median, *median, *median};
-  // By a modelled clock steps differ in what they do; measured again they take the same time.
-  // The steps of replicas differ too, by what they exchange, and say nothing of the spread of epochs.
+  // Modelled and simulated times have no spread, because a second run takes the same time. The steps of replicas differ
+  // because only some of them exchange; this is not the spread of epochs.
   if (measured && is_real(row) && !row.replicas && row.step_seconds && row.step_seconds->median > 0) {
     pace.low *= row.step_seconds->p10 / row.step_seconds->median;
     pace.high *= row.step_seconds->p90 / row.step_seconds->median;

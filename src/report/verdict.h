@@ -13,12 +13,12 @@ namespace trireme {
 /// is where the median of each row reaches into the interval of the other.
 constexpr double kWideOverlap = 0.5;
 
-/// Steps scatter where the 90th percentile is more times the 10th. Steps of one plan do the same work, so on an idle
-/// machine they differ by a few tenths at most; half as long again has a cause outside the plan.
+/// Steps vary a lot if the 90th percentile is more than this many times the 10th. Steps of one plan do the same work,
+/// so on an idle machine they differ by a few tenths at most; a larger difference has a cause outside the plan.
 constexpr double kScatter = 1.5;
 
-/// A prediction is far off where one of predicted and measured time is more times the other. Most predictions are
-/// within a tenth (docs/simulation.md); a plan is not chosen by one that is off by half.
+/// A prediction is far off if predicted and measured time differ by a larger factor. Most predictions are within a
+/// tenth (docs/simulation.md).
 constexpr double kFarOff = 1.5;
 
 /// Times without intervals are equal if they differ by less: their factor is printed as 1.00.
@@ -28,10 +28,11 @@ constexpr double kEqual = 0.005;
 /// and of pairs of plans whose steps differ by more than a tenth nearly all are ranked correctly (docs/simulation.md).
 constexpr double kPredictionError = 0.1;
 
-/// Fewer steps give a hint only: of ten, the 10th and the 90th percentile are the least and the greatest but one.
+/// Fewer steps are too few for a firm result: of ten, the 10th and the 90th percentile are close to the second smallest
+/// and the second largest.
 constexpr int64_t kFewSteps = 20;
 
-/// A repeated measurement takes this many times the steps, or the runs, to span more of what else the machine does.
+/// A repeated measurement takes this many times the steps, or the runs, to cover more of the other work on the machine.
 constexpr int64_t kMoreSteps = 4;
 
 /// The time by which rows are ranked: seconds of a step, or of an epoch.

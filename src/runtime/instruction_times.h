@@ -1,4 +1,4 @@
-// Durations of computations, for workers in virtual time (comm/virtual/virtual_time.h).
+// Durations of computations, for workers in modelled time (comm/virtual/virtual_time.h).
 #pragma once
 
 #include <cstdint>

@@ -22,18 +22,18 @@ at::Tensor master_of(const std::vector<ReplicaPiece>& pieces, const Range& slice
 
 }  // namespace
 
-std::vector<std::pair<size_t, size_t>> statistics_places(const std::vector<BufferSpec>& specs) {
-  std::vector<std::pair<size_t, size_t>> places;
+std::vector<std::pair<size_t, size_t>> statistics_indices(const std::vector<BufferSpec>& specs) {
+  std::vector<std::pair<size_t, size_t>> indices;
   for (size_t i = 0; i + 1 < specs.size(); ++i)
     if (specs[i].name.ends_with("running_mean") && specs[i + 1].name.ends_with("running_var"))
-      places.emplace_back(i, i + 1);
-  return places;
+      indices.emplace_back(i, i + 1);
+  return indices;
 }
 
 std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>& specs,
                                                   const std::vector<at::Tensor>& buffers) {
   std::vector<RunningStatistics> statistics;
-  for (const auto& [mean, variance] : statistics_places(specs))
+  for (const auto& [mean, variance] : statistics_indices(specs))
     statistics.push_back({buffers[mean], buffers[variance]});
   return statistics;
 }

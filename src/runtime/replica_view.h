@@ -14,8 +14,8 @@
 
 namespace trireme {
 
-/// Returns the positions of the buffers that are a running mean and its variance, found by their names.
-std::vector<std::pair<size_t, size_t>> statistics_places(const std::vector<BufferSpec>& specs);
+/// Returns the indices of the buffers that are a running mean and its variance, found by their names.
+std::vector<std::pair<size_t, size_t>> statistics_indices(const std::vector<BufferSpec>& specs);
 /// Returns those buffers.
 std::vector<RunningStatistics> running_statistics(const std::vector<BufferSpec>& specs,
                                                   const std::vector<at::Tensor>& buffers);

@@ -1,6 +1,6 @@
-// Steps that are either wholly in the weights or not at all. A worker that has lost the others then knows which steps
-// its replica contains. After Gemini (Wang et al., SOSP 2023), which restores from the memory of the machines that are
-// left, but without its extra copies: plain data parallelism has copies anyway.
+// Makes each step apply to the weights completely or not at all. A worker that has lost the others then knows which
+// steps its replica contains. After Gemini (Wang et al., SOSP 2023), which restores from the memory of the machines
+// that are left, but without its extra copies: plain data parallelism has copies anyway.
 #pragma once
 
 #include <cstdint>

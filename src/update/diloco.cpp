@@ -248,7 +248,7 @@ constinit const PolicyKind kDiloco = {
 
 constinit const PolicyKind kStreamingDiloco = {
     .name = "streaming-diloco",
-    .description = "diloco of one part of the weights after the other (Douillard et al., 2025)",
+    .description = "diloco in fragments of the weights, one after another (Douillard et al., 2025)",
     .read = read_streaming_diloco,
 };
 

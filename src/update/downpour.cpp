@@ -178,7 +178,7 @@ std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const Run
 
 constinit const PolicyKind kDownpour = {
     .name = "downpour",
-    .description = "gradients to a sharded parameter server, weights from it (Dean et al., 2012)",
+    .description = "replicas push gradients to a sharded server and fetch weights from it (Dean et al., 2012)",
     .read = read_downpour,
 };
 

@@ -189,7 +189,7 @@ std::unique_ptr<UpdatePolicy> read_partial(const ConfigTable& update, const RunF
 
 constinit const PolicyKind kPartialAverage = {
     .name = "partial",
-    .description = "weights are added up as replicas come, until enough have (dislib, 2025)",
+    .description = "replicas add up their weights; when enough have arrived, these take the mean (dislib, 2025)",
     .read = read_partial,
 };
 

@@ -1,4 +1,4 @@
-// The duration of a replica's steps on the virtual clock.
+// The duration of a replica's steps on the modelled clock.
 #pragma once
 
 #include <cstdint>

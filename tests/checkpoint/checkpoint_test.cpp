@@ -1,4 +1,4 @@
-// Checkpoints as files: they are read as they were written, also after writing was cut off; damage is found and named.
+// Checkpoint files: a checkpoint is read as it was written, also after an interrupted write; damage is found and named.
 #include "checkpoint/checkpoint.h"
 
 #include <ATen/ATen.h>
@@ -32,7 +32,7 @@ Model with_statistics() {
   return make_model({.name = "cifar-resnet18", .sample_shape = {3, 8, 8}, .classes = 3, .options = {{"width", 2}}});
 }
 
-/// Other values for each seed; everything that a state may hold.
+/// Returns a state with a value in every field; each seed gives other values.
 TrainingState state_of(const Model& model, int64_t seed) {
   at::manual_seed(uint64_t(seed));
   TrainingState state;
@@ -75,7 +75,7 @@ class Checkpoints : public ::testing::Test {
   }
   ~Checkpoints() override { fs::remove_all(root_); }
 
-  /// Without a fault, and without the cost of syncing.
+  /// Writes a checkpoint without a fault, and without the time of real syncs.
   CheckpointIndex write(int64_t step, const Model& model = mlp(), int64_t shard_bytes = kShardBytes) {
     FaultyFileSystem files(fresh_removed());
     return write_checkpoint(files, folder_,
@@ -130,7 +130,7 @@ TEST_F(Checkpoints, AreReadAsTheyWereWritten) {
     EXPECT_EQ(std::tuple(index.experiment, index.plan, index.best), std::tuple("tést", "data 2", "accuracy"));
     EXPECT_EQ(index.settings, (std::map<std::string, std::string>{{"batch", "10"}}));
     EXPECT_EQ(index.bytes(), written.bytes());
-    // read_weights reads a checkpoint's weights like any other file of weights
+    // read_weights reads the weights of a checkpoint like any other weights file.
     EXPECT_EQ(read_weights(at_step(12) / "model.safetensors.index.json").tensors.size(),
               state.weights.size() + state.buffers.size());
     fs::remove_all(at_step(12));
@@ -157,8 +157,8 @@ TEST_F(Checkpoints, AreCutIntoFilesOfLimitedSize) {
   expect_same(read_checkpoint(at_step(3), model).state, state_of(model, 3));
 }
 
-/// The newest whole checkpoint. All that claim to be whole are.
-int64_t newest_whole(const fs::path& folder) {
+/// Returns the step of the newest checkpoint. The test fails if a folder with a checkpoint's name is not complete.
+int64_t newest_complete(const fs::path& folder) {
   int64_t newest = 0;
   for (const FoundCheckpoint& found : find_checkpoints(folder)) {
     EXPECT_TRUE(found.index) << "a name that claims to be a checkpoint: " << found.damage;
@@ -168,8 +168,8 @@ int64_t newest_whole(const fs::path& folder) {
   return newest;
 }
 
-/// The machine stops at each operation of writing a checkpoint and removing the older one, and loses what it may lose:
-/// then there is the old one or the new one, every byte of it, and the next one is written normally.
+/// The machine crashes at each operation of writing a checkpoint and removing the older one, and loses unsynced data.
+/// Then the old or the new checkpoint is complete, and the next one can be written.
 TEST_F(Checkpoints, ACrashAtAnyOperationLeavesTheOldOneOrTheNewOne) {
   const Model model = mlp();
   const CheckpointSpec keep_one{.every = {1, Length::Unit::steps}, .keep = 1, .best = {}, .folder = {}, .where = {}};
@@ -194,13 +194,13 @@ TEST_F(Checkpoints, ACrashAtAnyOperationLeavesTheOldOneOrTheNewOne) {
       }
       operations = files.operations();
       files.lose(loss);
-      const int64_t newest = newest_whole(folder_);
+      const int64_t newest = newest_complete(folder_);
       left.insert(newest);
       ASSERT_TRUE(newest == 10 || newest == 20) << newest;
       EXPECT_TRUE(crashed || newest == 20);
       expect_same(read_checkpoint(at_step(newest), model).state, state_of(model, newest));
       write(30);
-      EXPECT_EQ(newest_whole(folder_), 30);
+      EXPECT_EQ(newest_complete(folder_), 30);
       for (const std::string& name : names_in(folder_)) EXPECT_FALSE(name.ends_with(kUnfinished)) << name;
     }
     EXPECT_GT(operations, 20);
@@ -214,7 +214,7 @@ TEST_F(Checkpoints, AWrittenOneSurvivesACrash) {
     FaultyFileSystem files(fresh_removed());
     write_checkpoint(files, folder_, {.step = 20}, model, state_of(model, 20));
     files.lose(loss);
-    EXPECT_EQ(newest_whole(folder_), 20) << int(loss);
+    EXPECT_EQ(newest_complete(folder_), 20) << int(loss);
     fs::remove_all(at_step(20));
   }
 }
@@ -235,7 +235,7 @@ TEST_F(Checkpoints, AFullDiskLeavesTheOldOne) {
       EXPECT_THAT(names_in(folder_), ElementsAre(checkpoint_name(10)));
     }
   }
-  EXPECT_EQ(newest_whole(folder_), 20);
+  EXPECT_EQ(newest_complete(folder_), 20);
 }
 
 TEST_F(Checkpoints, TheNewestAndTheBestAreKept) {

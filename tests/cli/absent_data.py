@@ -1,4 +1,4 @@
-"""Verbs that predict, where the data set is not on this machine: its shape is known of the set, or stated."""
+"""Verbs that predict without the data set on this machine: its shape is known for the set, or stated."""
 import json
 import os
 
@@ -37,7 +37,7 @@ class AbsentData(CliTest):
         self.assertIn(says.removeprefix("data: "), result["data_source"])
         row = result["rows"][0]
         self.assertAlmostEqual(row["epoch_seconds"] / row["step_seconds"]["median"], 50000 / 32, delta=1)
-        # what runs needs the data
+        # verbs that train need the data
         for verb in ("train", "compare", "verify"):
             self.refused(verb, "e.toml", *cifar, says=["CIFAR-10: not found", "trireme data get cifar10"], data=False)
 
@@ -76,7 +76,7 @@ class AbsentData(CliTest):
         for a, b in zip(absent, here, strict=True):
             for key in ("step_seconds", "epoch_seconds", "memory_bytes", "plan"):
                 self.assertEqual(json.dumps(a[key]), json.dumps(b[key]), key)
-        # a plan that was made without the data runs with them
+        # a plan made without the data also runs with the data
         self.trireme("train", "e.toml", "--plan", "plan.json", "--out", "o", *self.houses(SHAPE), data=False)
 
     def test_what_is_stated_must_hold(self):

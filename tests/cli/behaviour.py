@@ -1,4 +1,4 @@
-"""What the verbs do when all is well."""
+"""What the verbs do without errors."""
 import json
 import os
 import random
@@ -61,9 +61,9 @@ class Profile(CliTest):
 
     def test_says_what_the_budget_left_out(self):
         out, _ = self.trireme("profile", "e.toml", "--out", "p.json", "--budget", "1 ms")
-        self.assertIn('not measured, too long for --budget "1 ms"', out)
+        self.assertIn('not measured, because --budget "1 ms" was too short', out)
         out, _ = self.trireme("profile", "e.toml", "--out", "q.json", "--budget", "0.001")  # seconds
-        self.assertIn('not measured, too long for --budget "0.001"', out)
+        self.assertIn('not measured, because --budget "0.001" was too short', out)
         self.assertIn("32 samples at tensor degree 1", out)
 
 
@@ -163,7 +163,7 @@ class Compare(CliTest):
         self.two_runs_side_by_side()
 
     def two_runs_side_by_side(self):
-        """The folder o has a run without a trace."""
+        """The folder o holds a run without a trace."""
         self.trireme("compare", "e.toml", "--steps", "3", "--seed", "7", "--out", "p")
         out, _ = self.trireme("report", "o", "p", data=False)
         for words in ("B against A", "rows in common", "seed: ", "o: the report is without timelines", "report: report-of-two.html"):
@@ -231,7 +231,7 @@ class Train(CliTest):
         self.assertEqual((row["strategy"], row["status"]), ("five", "ok"))
         self.assertIn("5 micro-batches", row["plan"])
         self.assertEqual(self.json("o", "plan.json")["micro_batches"], 5)
-        # its own plan.json is a plan file again
+        # its plan.json is a plan file too
         out, _ = self.trireme("verify", "e.toml", "--plan", "o/plan.json", "--set", "precision=fp64")
         self.assertIn("equal (tolerance", out)
 
@@ -243,7 +243,7 @@ class Train(CliTest):
                      r"\nworker 1, one step:\n  load batch, micro-batch 0\n", r"\n  recompute \S+, micro-batch 2\n",
                      r"\n  backward \S+, micro-batch 2\n"):
             self.assertRegex(out, line)
-        # a plan file of a model with its usual options needs no experiment
+        # a plan file of a model with default options needs no experiment
         written, _ = self.trireme("plan", "show", "data=2,tensor=2", "e.toml", "--json", "-", "--set", "model.options.hidden=256")
         self.write("mine.json", written)
         shown, _ = self.trireme("plan", "show", "mine.json", data=False)
@@ -251,7 +251,7 @@ class Train(CliTest):
         self.assertNotIn("one step", shown)
         out, _ = self.trireme("plan", "show", "branches", "--model", "inception", "--devices", "3", data=False)
         self.assertIn("branches: 3 stages on 3 devices", out)
-        # a model in place of a plan: its layers
+        # with a model in place of a plan it prints the layers
         out, _ = self.trireme("plan", "show", "mlp", "--sample", "6", "--devices", "3", data=False)
         for words in ("mlp: ", "for a sample of [6]", "on a tensor axis of 3", "fc1", "linear", "split by", "replicate only, because"):
             self.assertIn(words, out)

@@ -19,7 +19,7 @@ def flip_last_byte(path):
 
 
 def page_data(page):
-    """The numbers that the charts of a report draw."""
+    """The numbers in the charts of a report."""
     return json.loads(re.search(r'id="data">(.*?)</script', page, re.DOTALL).group(1))
 
 
@@ -150,7 +150,7 @@ class Checkpoints(CliTest):
             train = ["train", "e.toml", *extra]
             self.trireme(*train, "--plan", policy, *EVERY_2, "--out", f"w{k}")
             self.assertEqual(sorted(os.listdir(self.path(f"w{k}", "checkpoints"))), ["step-00000002", "step-00000004", "step-00000006"])
-            plan = os.path.join(f"w{k}", "plan.json") if "inner" in policy else policy  # the same cut into stages
+            plan = os.path.join(f"w{k}", "plan.json") if "inner" in policy else policy  # a plan file, so that the stages are the same
             self.trireme(*train, "--plan", plan, "--resume", os.path.join(f"w{k}", "checkpoints", "step-00000002"), "--out", f"r{k}")
             whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
             self.assertEqual([point["step"] for point in rest["curve"]], [3, 4, 5, 6], policy)
@@ -177,7 +177,7 @@ class Checkpoints(CliTest):
             self.assertEqual((row["status"], [point["step"] for point in row["curve"]]), ("ok", list(range(written[0] + 1, 7))), policy)
 
     def test_checkpoints_delay_no_replica(self):
-        """The fast replica beside a slow one makes as many steps with checkpoints as without."""
+        """A fast replica with a slow one makes as many steps with checkpoints as without."""
         clock = ["--set", "update.virtual.step_seconds=10 ms", "--set", "device_speeds=[1,0.1]", "--set", "optimizer.momentum=0",
                  "--steps", "30", "--set", "optimizer.schedule=constant"]
         for k, policy in enumerate(("easgd,period=2", "async-average")):
@@ -189,7 +189,7 @@ class Checkpoints(CliTest):
             self.assertEqual(self.weights(f"u{k}"), self.weights(f"w{k}"), policy)
 
     def test_policies_with_rounds_resume(self):
-        """Replicas are stopped at any step. The resumed run has the same result, bit for bit where a round has all replicas."""
+        """Replicas stop at any step. The resumed run has the same result, bit for bit if a round has all replicas."""
         clock = ["--set", "update.virtual.sample_seconds=1 ms", "--set", "update.virtual.jitter=0.3"]
         for k, (policy, extra) in enumerate((("fedavg,rounds=4,local=2 steps", []), ("fedprox,rounds=4,local=2 steps", clock),
                                              ("fedadam,rounds=4,local=2 steps", []),
@@ -221,7 +221,7 @@ class Checkpoints(CliTest):
             self.assertEqual((rest["status"], whole["evaluations"][-1]["samples"]), ("ok", rest["evaluations"][-1]["samples"]), policy)
 
     def test_a_replica_that_has_finished_delays_no_round(self):
-        """All replicas are stopped while its last weights are in an open round. In a longer run it takes part again."""
+        """All replicas stop while the last weights of the finished replica are in an open round. In a longer run it takes part again."""
         shares = ["--set", "update.shares=dirichlet", "--set", "update.alpha=0.2", "--set", "optimizer.momentum=0",
                   "--set", "update.virtual.sample_seconds=1 ms",
                   "--set", "update.virtual.jitter=0.6", "--set", "optimizer.schedule=constant"]

@@ -1,4 +1,4 @@
-"""Elastic runs: ranks are killed, others continue or replace them, and the curve is that of the undisturbed run."""
+"""Elastic runs: ranks are killed, the others continue or are joined by new ones, and the curve is that of the undisturbed run."""
 import os
 import signal
 
@@ -23,7 +23,7 @@ class Elastic(LaunchTest):
                      "--out", "whole")
 
     def group(self, process, size):
-        """The ranks of the group that trains now, once all of them are there."""
+        """The ranks of the group that trains now; waits until all are there."""
         def found():
             try:
                 ranks = {}
@@ -52,7 +52,7 @@ class Elastic(LaunchTest):
         self.assertEqual(process.wait(90 * BUSY), 0, process.said())
 
     def expect_whole_curve(self, tolerance, folder="o"):
-        """All steps and evaluations once, in order, as the undisturbed run has them; in run.json and in metrics.jsonl."""
+        """Expects all steps and evaluations once, in order, as in the undisturbed run, in run.json and in metrics.jsonl."""
         row, whole = self.row(folder), self.row("whole")
         self.assertEqual(self.json(folder, "run.json")["status"], "finished")
         for key in ("curve", "evaluations"):
@@ -69,7 +69,7 @@ class Elastic(LaunchTest):
         return row
 
     def test_replaced_ranks_change_nothing(self):
-        """Two losses one after the other, rank 0 one of them."""
+        """Two ranks are lost one after the other; one of them is rank 0."""
         self.undisturbed("data", 3)
         process = self.launch("-n", "3", "--restarts", "2", "train", "e.toml", *RUN, "--plan", "data", "--out", "o")
         self.trains_to(process, 60)
@@ -92,7 +92,7 @@ class Elastic(LaunchTest):
         self.assertIn("3 continue under data", process.said().replace("processes ", ""))
 
     def test_no_step_is_lost_with_a_rank(self):
-        """Rank 0 has all of what it trained, long before the first checkpoint; one rank is killed, the other one frozen."""
+        """Rank 0 keeps all that it trained, long before the first checkpoint. One rank is killed, the other one frozen."""
         self.undisturbed("data", 3)
         process = self.launch("-n", "3", "--restarts", "2", "train", "e.toml", *RUN, "--set", "checkpoint.every=100000 steps",
                               "--plan", "data", "--out", "o")
@@ -108,7 +108,7 @@ class Elastic(LaunchTest):
         self.expect_whole_curve(0)
 
     def test_those_left_go_on(self):
-        """Three, then two, then one; the last two losses at once."""
+        """Three ranks, then two, then one; the last two losses come at once."""
         self.undisturbed("data", 3, *EXACT)
         process = self.launch("-n", "3", "train", "e.toml", *RUN, *EXACT, "--plan", "data", "--out", "o")
         self.trains_to(process, 40)
@@ -123,7 +123,7 @@ class Elastic(LaunchTest):
         self.assertIn("one process continues", process.said())
 
     def test_frozen_ranks(self):
-        """The first frozen rank is replaced. Rank 0, which freezes later, is not. No frozen rank is continued."""
+        """The first frozen rank is replaced. Rank 0, which freezes later, is not. No frozen rank continues."""
         self.undisturbed("data", 3, *EXACT)
         process = self.launch("-n", "3", "--restarts", "1", "train", "e.toml", *RUN, *EXACT, "--plan", "data", "--out", "o")
         for groups, (frozen, step) in enumerate([(1, 40), (0, 160)]):
@@ -139,7 +139,7 @@ class Elastic(LaunchTest):
             self.assertIn(f"rank {rank} ", change["reason"])
 
     def test_a_rank_that_is_asked_to_go(self):
-        """As from a node that is drained."""
+        """As when a node is drained."""
         self.undisturbed("data", 3, *EXACT)
         process = self.launch("-n", "3", "train", "e.toml", *RUN, *EXACT, "--plan", "data", "--out", "o")
         self.trains_to(process, 40)
@@ -159,10 +159,10 @@ class Elastic(LaunchTest):
         row = self.expect_whole_curve(1e-9)
         self.assertEqual([change["to"] for change in row["changes"]], ["tensor 2"])
         self.assertEqual(os.listdir(self.path("elsewhere")), ["o"], "the second group goes on in the first one's folder")
-        self.assertIn("1 of the remaining ones has nothing to do", process.said())
+        self.assertIn("1 of the remaining processes has nothing to do", process.said())
 
     def test_others_join_later(self):
-        """Two go on until a third one joins them between two steps."""
+        """Two ranks train until a third one joins them between two steps."""
         flags = [*EXACT, "--set", "optimizer.schedule=constant"]
         self.undisturbed("data", 3, *flags)
         process = self.launch("-n", "3", "--restarts", "1", "--restart-after", "15 s", "train", "e.toml", *RUN, *flags,
@@ -179,8 +179,8 @@ class Elastic(LaunchTest):
         self.assertEqual([p["step"] for p in row["curve"]], list(range(1, len(row["curve"]) + 1)))
         for point, other in zip(row["curve"], whole["curve"]):
             self.assertLessEqual(abs(point["loss"] - other["loss"]), 1e-9 * other["loss"], point["step"])
-        self.assertIn("1 process takes the place of lost ones", row["changes"][1]["reason"])
-        # the group that makes room says so; how to go on is said once, at the end, by the launcher
+        self.assertIn("1 process takes the place of lost processes", row["changes"][1]["reason"])
+        # the group that ends for the new rank prints this; only the launcher prints, at the end, how to continue
         before, after = process.printed().split("this group of 2 ends after step ")
         self.assertRegex(after, r"^\d+, so that the run continues with 3 ranks\n")
         self.assertNotIn("stopped by the user", before)
@@ -190,7 +190,7 @@ class Elastic(LaunchTest):
         self.assertIn("--resume o\n", process.said())
 
     def test_the_wait_for_others_begins_with_training(self):
-        """A group takes longer to start than --restart-after, and trains nevertheless before it makes room."""
+        """A group takes longer to start than --restart-after, but still trains before it makes room."""
         process = self.launch("-n", "3", "--restarts", "1", "--restart-after", "0.1 s", "train", "e.toml", *RUN,
                               "--set", "length=100000 steps", "--plan", "data", "--out", "o")
         self.trains_to(process, 40)
@@ -203,7 +203,7 @@ class Elastic(LaunchTest):
         self.assertGreater(records[2]["step"], records[1]["step"])
 
     def test_groups_that_begin_nothing_have_their_line(self):
-        """Ranks are killed as soon as they are there, of the last group too."""
+        """Ranks are killed as soon as they have started, also those of the last group."""
         process = self.launch("-n", "2", "--restarts", "2", "train", "e.toml", *RUN, "--set", "length=100000 steps", "--plan", "tensor=2",
                               "--out", "o")
         self.trains_to(process, 40)
@@ -230,7 +230,7 @@ class Elastic(LaunchTest):
         self.expect_whole_curve(0)
 
     def test_hosts(self):
-        """A rank is lost on a host that has two, then that host as a whole."""
+        """A rank is lost on a host that has two, then the whole host."""
         self.undisturbed("data", 3, *EXACT)
         process = self.launch("--hosts", "127.0.0.1:1,127.0.0.2:2", "--ssh", self.shell_instead_of_ssh(), "train", "e.toml", *RUN, *EXACT,
                               "--plan", "data", "--out", "o")
@@ -249,7 +249,7 @@ class Elastic(LaunchTest):
         self.expect_whole_curve(1e-9)
 
     def test_what_ends_an_elastic_run(self):
-        """Ctrl-C; an error that is no lost process; a plan that those left cannot have."""
+        """Ctrl-C; an error that is not a lost process; a plan that does not fit the remaining ranks."""
         process = self.launch("-n", "2", "--restarts", "5", "train", "e.toml", *RUN, "--set", "length=100000 steps", "--out", "o")
         ranks = self.training(process)
         process.send_signal(signal.SIGINT)

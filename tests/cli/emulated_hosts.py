@@ -1,5 +1,5 @@
-"""Hosts on this machine: network namespaces on one switch, each with a connection of a given speed in both
-directions. Needs root and iproute2. By hand: emulated_hosts.py prints what the network does."""
+"""Hosts on this machine: network namespaces on one switch, each with a connection of a given speed in both directions. Needs root and iproute2.
+Run by hand, emulated_hosts.py prints the measured speeds."""
 import os
 import shutil
 import signal
@@ -11,7 +11,7 @@ import time
 ADDRESS = "10.77.0.{}"
 INTERFACE = "eth0"
 
-# Server: answers every byte with one, then takes all that comes. Client: round trips, then one stream; prints both.
+# Server: answers every byte with one, then reads everything. Client: measures round trips, then one stream; prints both.
 SERVER = """
 import socket
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("", 7777)); s.listen(); print("listening", flush=True)
@@ -33,7 +33,7 @@ print(statistics.median(times), {size} / (time.perf_counter() - begin))
 
 
 def missing():
-    """Why there can be none here; empty: there can."""
+    """Returns why emulation is not possible here; empty if it is."""
     if not shutil.which("ip") or not shutil.which("tc"):
         return "no ip and tc on this machine (Debian: iproute2)"
     if os.geteuid() != 0:
@@ -47,7 +47,7 @@ def missing():
 
 
 class EmulatedHosts:
-    """bandwidth: as tc reads it. one_way: seconds that a packet takes, by netem; `delayed` says whether this kernel has it."""
+    """bandwidth: in tc's format. one_way: seconds of a packet's way, by netem; `delayed`: True if this kernel has netem."""
 
     def __init__(self, count=4, bandwidth="1gbit", one_way=0.0):
         self.count, self.bandwidth, self.one_way = count, bandwidth, one_way
@@ -57,7 +57,7 @@ class EmulatedHosts:
         self.temporary = tempfile.TemporaryDirectory(prefix="trireme-hosts-")
 
     def __enter__(self):
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # through __exit__
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that __exit__ runs
         try:
             self.build()
         except BaseException:
@@ -87,10 +87,10 @@ class EmulatedHosts:
                 self.limit(namespace, device)
 
     def limit(self, namespace, device):
-        """What leaves there: of a host's end all that it sends, of the switch's end all that it receives."""
+        """Limits what leaves this end of a connection: a host's end limits all that the host sends, a switch's end all that the host receives."""
         tc = ["tc", "-n", namespace, "qdisc", "add", "dev", device]
         subprocess.run([*tc, "root", "handle", "1:", "tbf", "rate", self.bandwidth, "burst", "256kb", "latency", "10ms"], check=True)
-        if self.one_way > 0:  # half at each end
+        if self.one_way > 0:  # half of the delay at each end
             done = subprocess.run([*tc, "parent", "1:1", "netem", "delay", f"{self.one_way / 2 * 1e6:.0f}us", "limit", "10000"],
                                   capture_output=True)
             self.delayed = done.returncode == 0
@@ -102,7 +102,7 @@ class EmulatedHosts:
         return ["ip", "netns", "exec", self.names[host], *command]
 
     def instead_of_ssh(self):
-        """A program for `trireme launch --ssh`: runs a shell's line on the host of an address."""
+        """A program for `trireme launch --ssh` that runs a shell's line on the host with an address."""
         path = os.path.join(self.temporary.name, "reach")
         with open(path, "w", encoding="utf-8") as f:
             f.write("#!/bin/sh\ncase $1 in\n")
@@ -113,11 +113,11 @@ class EmulatedHosts:
         return path
 
     def hosts(self, count=None):
-        """For `trireme launch --hosts`: one process on each."""
+        """The value for `trireme launch --hosts`: one process on each host."""
         return ",".join(f"{self.address(host)}:1" for host in range(count or self.count))
 
     def measure(self, rounds=200, size=25_000_000):
-        """Between the first two hosts: (seconds of a round trip, bytes per second)."""
+        """Measures between the first two hosts: (seconds of a round trip, bytes per second)."""
         words = {"rounds": rounds, "size": size, "address": self.address(0)}
         server = subprocess.Popen(self.inside(0, ["/usr/bin/python3", "-c", SERVER.format(**words)]), stdout=subprocess.PIPE, text=True)
         try:
@@ -137,7 +137,7 @@ class EmulatedHosts:
         self.temporary.cleanup()
 
     def end_processes(self, name):
-        """Of this namespace, which is ours alone."""
+        """Ends all processes of this namespace, which only this object uses."""
         for signal_number in (signal.SIGTERM, signal.SIGKILL):
             for _ in range(20):
                 pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()

@@ -1,4 +1,4 @@
-"""How runs end before their time: memory, time, signals. What was measured stays readable, and no process stays behind."""
+"""How runs end early: memory, time, signals. Measurements stay readable, and no process is left behind."""
 import json
 import os
 import signal
@@ -18,12 +18,12 @@ class Endings(CliTest):
         return process
 
     def training(self, *folders):
-        """True once metrics.jsonl of that run folder has a step."""
+        """True if metrics.jsonl of this run folder has a step."""
         file = self.path(*folders, "metrics.jsonl")
         return os.path.exists(file) and os.path.getsize(file) > 0
 
     def row_of(self, comparison):
-        """The process that trains the row of now: a fork of the comparison's first child."""
+        """The process that trains the current row: a fork of the comparison's first child."""
         return wait_until(lambda: children_of(children_of(comparison.pid)[0]))[0]
 
     def check_metrics(self, *folders):
@@ -52,7 +52,7 @@ class Endings(CliTest):
         wait_until(lambda: self.training("o", "data-x2"))
         os.kill(self.row_of(process), signal.SIGKILL)
         wait_until(lambda: self.training("o", "tensor-x2"))
-        os.kill(self.row_of(process), signal.SIGINT)  # the second one is stopped politely
+        os.kill(self.row_of(process), signal.SIGINT)  # the second one gets SIGINT
         self.assertEqual(process.wait(20 * BUSY), 1)
         rows = self.rows("o", "run.json")
         self.assertEqual(rows["data", 2]["status"], "failed")
@@ -86,7 +86,7 @@ class Endings(CliTest):
             self.check_metrics(plan)
 
     def test_interrupted_comparison(self):
-        # the first strategy ends by itself, at its limit; the second is interrupted, the third never begins
+        # the first strategy ends at its limit, the second is interrupted, the third never begins
         process = self.launch("compare", "e.toml", *ENDLESS, "--set", "time_limit=1 s", "--strategies", "single,data,tensor",
                               "--out", "o")
         wait_until(lambda: self.training("o", "data-x2"))
@@ -105,7 +105,7 @@ class Endings(CliTest):
         self.assertIn("run folder: o", process.stdout.read())
 
     def test_signals_for_the_whole_group(self):
-        # as a terminal sends them: the row's process ends by itself, and the one that forks does not end before it
+        # a terminal signals all processes: the row's process must end before the one that forks
         for number in (signal.SIGINT, signal.SIGTERM):
             out = f"o{int(number)}"
             process = subprocess.Popen([support.PROGRAM, *self.words(("compare", "e.toml", *ENDLESS, "--strategies", "data", "--out", out),
@@ -120,7 +120,7 @@ class Endings(CliTest):
             self.assertEqual([r["status"] for r in self.json(out, "run.json")["rows"]] or ["lost"], ["interrupted"], number)
 
     def test_interrupted_while_starting(self):
-        # wherever it stands (reading data, profiling, starting a child): it ends, and what it has written can be read
+        # at any point (reading data, profiling, starting a child) it ends, and its files can be read
         for verb, wait in (("train", 0.7), ("compare", 0.9)):
             process = self.launch(verb, "e.toml", *ENDLESS, "--out", verb)
             time.sleep(wait)

@@ -19,12 +19,12 @@ class Epochs(CliTest):
         for m in first["batches"]:
             self.assertTrue(m["reached"], m)
             self.assertAlmostEqual(m["epochs"], m["steps"] * m["batch"] / 256)
-            self.assertAlmostEqual(m["epochs"] % 0.5, 0)  # as often the test set is looked at
+            self.assertAlmostEqual(m["epochs"] % 0.5, 0)  # the test set is evaluated this often
             self.assertAlmostEqual(m["learning_rate"], 0.05 * m["batch"] / 32)
         self.assertEqual(first["settings"]["rate_rule"], "linear")
         self.trireme(*arguments, "--batches", "16,64,128")
         second = self.json("m.json")
-        self.assertEqual(second["batches"][:2], first["batches"])  # times too: nothing was trained again
+        self.assertEqual(second["batches"][:2], first["batches"])  # also the times are equal: nothing was trained again
         self.assertEqual(second["batches"][2]["micro_batches"], 4)
         self.refused(*arguments, "--batches", "16", "--rate", "sqrt", says=["m.json", "other settings", "rate_rule", "--out"])
         self.refused(*arguments, "--batches", "512", says=["--batches", "512", "256 samples"])
@@ -92,7 +92,7 @@ class Projection(CliTest):
                     self.assertAlmostEqual(found["seconds"] / (found["step_seconds"] * 12800 / found["batch"] * found["epochs"]), 1)
                     nodes = (row["devices"] + 1) // 2
                     self.assertAlmostEqual(found["price"] / (found["seconds"] * nodes * 0.001), 1)
-        # the steps are the simulator's, and the hybrid is the best of those that there are
+        # the simulator gives the steps, and the hybrid is the best of all
         four = per_worker["rows"][2]
         self.assertAlmostEqual(four["data"]["step_seconds"] / self.simulated("data=4", 128), 1)
         seconds = {}
@@ -101,7 +101,7 @@ class Projection(CliTest):
             try:
                 seconds[strategy] = self.simulated(strategy, batch) * 12800 / batch * epochs[batch]
             except AssertionError:
-                continue  # not for this model
+                continue  # this plan does not exist for the model
         best = min(seconds, key=seconds.get)
         self.assertEqual(four["hybrid"]["strategy"], best)
         self.assertAlmostEqual(four["hybrid"]["seconds"] / seconds[best], 1)
@@ -121,7 +121,7 @@ class Projection(CliTest):
         self.write("small.toml", CLUSTER.replace("MEMORY", "700 KiB"))
         _, err = self.trireme("plan", "project", "e.toml", "--devices", "1..4", "--cluster", "small.toml", "--json", "a.json",
                               "--epochs", "noise=100", "--set", "model.options.hidden=96")
-        self.assertRegex(err, "left out, too full for the devices' memory: .*data=1 with a batch of 32;")
+        self.assertRegex(err, "left out, because they do not fit into the devices' memory: .*data=1 with a batch of 32;")
         rows = self.json("a.json")["projections"][0]["rows"]
         self.assertIsNone(rows[0]["data"])
         self.assertIsNotNone(rows[2]["hybrid"])

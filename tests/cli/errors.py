@@ -1,4 +1,4 @@
-"""Wrong usage: one line that names the place, the value, the reason and the next step; exit code 2; nothing left behind."""
+"""Wrong usage: one line that names the place, the value, the reason and the next step; exit code 2; no files are left behind."""
 import gzip
 import json
 import os
@@ -48,13 +48,13 @@ class Flags(CliTest):
                 ("plan best e.toml --gpus e.toml", "write --devices N"),
                 ("serve e.toml --gpus 2", "write --spawn 2"))], data=False)
         self.assertNotIn("write", self.refused("doctor", "--gpus", "2", data=False))
-        self.refused("simulate", "e.toml", "--epochs", "nowhere.json", data=False, says=["nowhere.json"])  # a flag of its own
+        self.refused("simulate", "e.toml", "--epochs", "nowhere.json", data=False, says=["nowhere.json"])  # a flag that exists
 
     def test_a_change_of_a_worker_that_is_not_there(self):
         self.write("w.toml", EXPERIMENT.replace("[model]", "[[cluster.worker.change]]\nworker = 1\nat_step = 2\nslower = 3\n\n[model]"))
         for verb in ("train", "compare"):
             self.refused(verb, "w.toml", "--devices", "1", says=["cluster.worker.change", "worker = 1", "there is 1 worker,"])
-        self.trireme("compare", "w.toml", "--out", "o")  # the row of one device has no such worker, the other has
+        self.trireme("compare", "w.toml", "--out", "o")  # the row of one device has no such worker, the other row has it
 
     def test_places_to_write_to(self):
         self.all_refused((
@@ -113,7 +113,7 @@ class ExperimentFile(CliTest):
         for verb in (["train"], ["compare"], ["verify", "--plan", "data"], ["launch", "-n", "2", "train"]):
             self.refused(*verb, "e.toml", "--set", f"batch={support.TRAIN + 1}", code=2,
                          says=[f"--set batch={support.TRAIN + 1}", f"the training set has {support.TRAIN} samples"])
-        self.trireme("train", "e.toml", "--set", f"batch={support.TRAIN}", "--steps", "2", "--out", "o")  # epochs of one batch
+        self.trireme("train", "e.toml", "--set", f"batch={support.TRAIN}", "--steps", "2", "--out", "o")  # an epoch is one batch
 
     def test_overrides_that_are_wrong(self):
         self.all_refused((["train", "e.toml", "--set", assignment], says) for assignment, says in (
@@ -128,7 +128,7 @@ class ExperimentFile(CliTest):
 
 class Data(CliTest):
     def broken(self, name, change):
-        """A copy of the set with one file's unpacked content changed; `change` may return bytes to be stored as they are."""
+        """A copy of the set in which the unpacked content of one file is changed. `change` may return bytes, which are stored unchanged."""
         folder = self.path("broken")
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.data, folder)

@@ -1,4 +1,4 @@
-"""Trained weights: saved with a run, begun with, exported; and what is said where that cannot be."""
+"""Trained weights: saved with a run, used to begin another, exported; and the messages if that is not possible."""
 import json
 import os
 import struct
@@ -100,13 +100,13 @@ class Weights(CliTest):
             self.refused(*verb.split(), "own.toml", says=["own.pt", "which is a program", "runs its code", "--trust"])
         out, _ = self.trireme("train", "own.toml", "--out", "o", "--trust")
         metadata = read_header(self.path("o", "weights.safetensors"))["__metadata__"]
-        self.assertNotIn("trireme.model", metadata)  # the zoo cannot make it again
-        self.refused("export", "o", "-o", "trained.pt", says=["does not say of which model", "EXPERIMENT.toml"], data=False)
+        self.assertNotIn("trireme.model", metadata)  # the zoo cannot rebuild this model
+        self.refused("export", "o", "-o", "trained.pt", says=["does not name their model", "EXPERIMENT.toml"], data=False)
         self.trireme("export", "own.toml", "--set", "model.weights=" + self.path("o"), "-o", "trained.pt", "--trust")
         self.trireme("export", "o", "-o", "run.safetensors", data=False)
         self.trireme("export", "trained.pt", "-o", "again.safetensors", data=False)
         run, again = (read_header(self.path(name)) for name in ("run.safetensors", "again.safetensors"))
-        # weights of a TorchScript file are read without its extra files
+        # weights in a TorchScript file are read without the file's extra files
         self.assertEqual(json.loads(run["__metadata__"].pop("trireme.inputs")), self.json("o", "inputs.json"))
         self.assertEqual(run, again)
         self.assertEqual(read_values(self.path("run.safetensors")), read_values(self.path("again.safetensors")))
@@ -127,7 +127,7 @@ class Weights(CliTest):
             (["export", "."], ["no weights.safetensors", "not a run's"]),
             (["export", "text.pt"], ["text.pt"]),
             (["export", "plain.safetensors"], ["plain.safetensors"]),
-            (["export", "w.safetensors", "-o", "w.pt"], ["cannot become torchscript", "does not say of which model", "model.weights"]),
+            (["export", "w.safetensors", "-o", "w.pt"], ["cannot become torchscript", "does not name their model", "model.weights"]),
             (["export", "w.safetensors", "-o", "w.bin"], ["--output", "w.bin", "--format"]),
             (["export", "w.safetensors", "--format", "keras"], ["--format", "safetensors", "torchscript"]),
             (["export", "w.safetensors", "-o", "nowhere/w.safetensors"], ["nowhere/w.safetensors"]),

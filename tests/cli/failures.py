@@ -1,4 +1,4 @@
-"""How a run in processes ends when one process freezes, is cut off or computes values that are not finite."""
+"""How a run with processes ends if one process freezes, is cut off or computes values that are not finite."""
 import json
 import os
 import re
@@ -29,7 +29,7 @@ class Failures(CliTest):
     launch, training, wait_for, gone, rank = Launch.launch, Launch.training, Launch.wait_for, Launch.gone, Launch.rank
 
     def whole_checkpoints_in(self, folder):
-        """As if the run had written them, of which the last is damaged."""
+        """Writes checkpoints as the run would; the last one is damaged."""
         self.trireme("train", "e.toml", "--plan", "data", "--devices", "2", "--out", f"threads-{folder}", *CHECKPOINTS)
         shutil.copytree(self.path(f"threads-{folder}", "checkpoints"), self.path(folder, "checkpoints"))
         self.assertEqual(sorted(os.listdir(self.path(folder, "checkpoints"))), ["step-00000003", "step-00000006"])
@@ -55,7 +55,7 @@ class Failures(CliTest):
             self.assertEqual(len(culprit), 1, said)
             self.assertRegex(culprit[0],
                              rf"^trireme: rank {frozen} has shown no sign of life for \d s, stopped by a signal, and was killed; "
-                             r"it stood in step \d+")
+                             r"it was in step \d+")
             self.assertEqual(len(re.findall(r"^trireme: last operations: step \d+, ", said, re.M)), 10, said)
             if frozen == 1:
                 row = self.json(folder, "run.json")["rows"][0]
@@ -66,7 +66,7 @@ class Failures(CliTest):
                 log = text_of(self.path(folder, "logs", "rank-0.log"))
                 self.assertIn("rank 0 of 3: process ", log)
                 self.assertRegex(log, "data: failed: .*" + re.escape(row["reason"][row["reason"].index("rank 0: rank 1"):]))
-            else:  # which cannot say any more what it leaves
+            else:  # rank 0 was killed, so the launcher prints this
                 self.assertIn("newest complete checkpoint: after step 3, o0/checkpoints/step-00000003\n", said)
                 self.assertIn("to resume: trireme launch -n 3 train e.toml", said)
                 self.assertIn("--plan data --resume o0\n", said)
@@ -83,7 +83,7 @@ class Failures(CliTest):
         self.assertIn("to resume: trireme launch -n 2 --no-bind train e.toml", said[-1])
 
     def test_one_rank_receives_a_signal_to_end(self):
-        """By a signal that the launcher did not send."""
+        """A signal that the launcher did not send ends one rank."""
         process = self.launch("-n", "3", "train", "e.toml", "--out", "o", *LONG, *CHECKPOINTS)
         ranks = self.training(process)
         os.kill(ranks[1], signal.SIGTERM)
@@ -94,7 +94,7 @@ class Failures(CliTest):
         self.assertEqual(int(sorted(os.listdir(self.path("o", "checkpoints")))[-1][5:]), row["curve"][-1]["step"])
 
     def small_disk(self, size="4m"):
-        """A folder with a file system of its own."""
+        """A folder on its own small file system."""
         folder = self.path("disk")
         os.mkdir(folder)
         if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder],
@@ -104,7 +104,7 @@ class Failures(CliTest):
         return os.path.join(folder, "filler")
 
     def on_the_disk(self, *flags):
-        """A run that has written checkpoints there."""
+        """Starts a run that has written checkpoints on this file system."""
         name = self.path("said")
         with open(name, "w", encoding="utf-8") as said:
             process = subprocess.Popen([support.PROGRAM, "launch", "-n", "2", "train", "e.toml", "--data-dir", self.data,
@@ -126,7 +126,7 @@ class Failures(CliTest):
                 return
 
     def test_a_full_disk(self):
-        """Checkpoints and records stop, training does not; with space they are written again."""
+        """Checkpoints and records stop, training continues; when there is space they are written again."""
         filler = self.small_disk()
         process = self.on_the_disk()
         self.fill(filler)
@@ -142,7 +142,7 @@ class Failures(CliTest):
         self.trireme("checkpoints", "verify", "disk/o", data=False)
 
     def test_a_disk_that_is_full_at_the_end(self):
-        """What was trained is shown, and how to go on."""
+        """The run prints its results and how to continue."""
         filler = self.small_disk()
         process = self.on_the_disk("--set", "checkpoint.on_failure=end")
         self.fill(filler)
@@ -154,7 +154,7 @@ class Failures(CliTest):
         self.trireme("checkpoints", "verify", "disk/o", data=False)
 
     def test_a_disk_that_has_no_room_for_a_checkpoint(self):
-        """The run is trained and recorded, but its exit code says that something is missing."""
+        """The run trains and is recorded, but its exit code shows that a checkpoint is missing."""
         self.small_disk("64k")
         out, err = self.trireme("train", "e.toml", "--out", "o", *CHECKPOINTS, "--set", "checkpoint.folder=" + self.path("disk"), code=1)
         self.assertIn("No space left on device", out + err)
@@ -162,7 +162,7 @@ class Failures(CliTest):
         self.assertEqual(self.json("o", "run.json")["rows"][0]["status"], "ok")
 
     def test_a_frozen_agent(self):
-        """A launch on another machine that is stopped, while its ranks and the connection to it live; before and after Ctrl-C."""
+        """The launcher on another machine is stopped while its ranks and its connection live, before and after Ctrl-C."""
         reach = self.write("reach", '#!/bin/sh\nshift\nsh -c "$*"\nexit $?\n')
         os.chmod(reach, 0o755)
         for ctrl_c in (False, True):
@@ -175,7 +175,7 @@ class Failures(CliTest):
             ranks = {agent: children_of(agent) for agent in agents}
             self.assertEqual(sorted(map(len, ranks.values())), [1, 2])
             frozen = next(agent for agent in agents if len(ranks[agent]) == 2)
-            time.sleep(1.5)  # it has said that it lives
+            time.sleep(1.5)  # it has sent a sign of life
             os.kill(frozen, signal.SIGSTOP)
             self.addCleanup(lambda pid=frozen: alive(pid) and os.kill(pid, signal.SIGKILL))
             if ctrl_c:
@@ -185,7 +185,7 @@ class Failures(CliTest):
             self.assertRegex(process.said(), r"trireme: host 127\.0\.0\.2 has shown no sign of life for 1\d s")
 
     def test_the_log_of_rank_0(self):
-        """What it printed of how the run ended, and how to go on."""
+        """What rank 0 printed about the run's end and how to continue."""
         self.trireme("launch", "-n", "2", "train", "e.toml", "--set", "optimizer.learning_rate=1e38", *CHECKPOINTS, "--out", "o", code=1)
         log = text_of(self.path("o", "logs", "rank-0.log"))
         self.assertRegex(log, r"data: failed: diverged: .* is not finite")
@@ -198,7 +198,7 @@ class Failures(CliTest):
             self.assertIn(words, log)
 
     def test_a_slow_rank_is_not_frozen(self):
-        """Its only step takes longer than a frozen rank is waited for."""
+        """Its only step takes longer than the time after which a rank counts as frozen."""
         self.write("slow.toml", support.EXPERIMENT + "\n[[cluster.worker.change]]\nat_step = 0\nworker = 1\nslower = 2000\n")
         out, _ = self.trireme("launch", "-n", "2", "train", "slow.toml", "--set", "model.options.hidden=1024",
                               "--set", "time_limit=0 s", "--out", "o", "--steps", "1", "--json", "o.json", seconds=600)
@@ -229,7 +229,7 @@ class Failures(CliTest):
             self.gone([pid for rank, pid in ranks.items() if rank != frozen], 10)
             self.assertNotEqual(process.wait(10 * BUSY), 0, process.said())
             self.gone(ranks.values(), 1)
-            said = " ".join(process.said().split())  # a table's reasons go over several lines
+            said = " ".join(process.said().split())  # reasons in a table are wrapped over several lines
             self.assertIn(f"rank {frozen} {SILENT}", said)
             self.assertRegex(said, r"last seen in step \d+")
             self.assertNotRegex(said, rf"rank {frozen} failed: ")
@@ -258,7 +258,7 @@ learning_rate = 1e-6
 """
 
     def as_ranks(self, values, *flags):
-        """Two ranks, each in a folder of its own, where the first feature has values[r] for rank r in every sample."""
+        """Two ranks, each in its own folder; for rank r the first feature of every sample is values[r]."""
         port = str(free_port())
         ranks = []
         for rank, value in enumerate(values):
@@ -285,7 +285,7 @@ learning_rate = 1e-6
         self.assertEqual(row["status"], "failed", said)
         self.assertEqual(row["reason"], "diverged: the loss of step 1 is not finite on rank 1; lower the learning rate or set clip_norm")
         self.assertEqual(codes[0], 1, said)
-        # the loss of so large a value is finite, its gradient is not
+        # the loss of this large value is finite, its gradient is not
         codes, said, row = self.as_ranks([1.0, 6e20])
         self.assertEqual(row["status"], "failed", said)
         self.assertRegex(row["reason"],
@@ -297,7 +297,7 @@ learning_rate = 1e-6
         return subprocess.run(["ip", *command], capture_output=True, text=True, check=False)
 
     def two_namespaces(self):
-        """Names and addresses of two hosts that one link joins."""
+        """Names and addresses of two hosts connected by one link."""
         if os.geteuid() != 0:
             self.skipTest("network namespaces need root")
         if not shutil.which("ip"):
@@ -329,12 +329,12 @@ learning_rate = 1e-6
         agents = children_of(process.pid)
         ranks = [rank for agent in agents for rank in children_of(agent)]
         self.assertEqual(len(ranks), 3)
-        time.sleep(1)  # signs of life are from a step then
+        time.sleep(1)  # then signs of life come from a step
         self.assertEqual(self.network("-n", names[0], "link", "set", "link0", "down").returncode, 0)
         self.gone(ranks, 10)
         self.assertNotEqual(process.wait(10 * BUSY), 0, process.said())
         self.gone(agents, 1)
-        # each side says what it misses and where itself stood
+        # each side reports which rank is silent and its own place
         self.assertRegex(process.said(), rf"rank [12]: rank 0 {SILENT}.*this rank is in step \d+")
         reason = self.json("o", "run.json")["rows"][0]["reason"]
         self.assertRegex(

@@ -1,5 +1,5 @@
 """Runs commands of the program without the half second that loading libtorch takes: in forks of a process that has loaded it
-(forking_trireme.cpp). A test that starts, kills or looks at processes starts the program itself."""
+(forking_trireme.cpp). A test that starts, kills or inspects processes starts the program itself."""
 import json
 import os
 import signal
@@ -8,13 +8,13 @@ import struct
 import subprocess
 import tempfile
 
-SERVER = os.environ.get("TRIREME_FORKS", "")  # the program's path; empty: there is none, commands are started as usual
+SERVER = os.environ.get("TRIREME_FORKS", "")  # path of the forking program; empty: commands are started as usual
 NUMBER = struct.Struct("i")
-idle = []  # servers without a command
+idle = []  # servers that run no command
 
 
 class Server:
-    """One command at a time."""
+    """A server that runs one command at a time."""
 
     def __init__(self):
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -47,7 +47,7 @@ class Server:
 
 
 def run(program, words, folder, environment, seconds):
-    """As subprocess.run(capture_output=True, text=True)."""
+    """Like subprocess.run(capture_output=True, text=True)."""
     if not SERVER:
         return subprocess.run([program, *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=seconds, check=False)
@@ -56,5 +56,5 @@ def run(program, words, folder, environment, seconds):
     except IndexError:
         server = Server()
     ended = server.run(words, folder, environment, seconds)
-    idle.append(server)  # not after an exception: the server ends with this process, which closes its socket
+    idle.append(server)  # not after an exception: then the server ends with this process
     return ended

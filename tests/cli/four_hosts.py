@@ -20,7 +20,7 @@ class FourHosts(CliTest):
                 self.assertEqual(self.weights(f"p{number}"), self.weights(f"t{number}"), plan)
 
     def test_links_are_as_slow_as_they_say(self):
-        """The emulation itself: what passes between two hosts, in a time that only the limit explains."""
+        """Tests the emulation: the time of data between two hosts fits the limit."""
         if missing():
             self.skipTest(missing())
         with EmulatedHosts(2, "80mbit") as network:

@@ -15,7 +15,7 @@ LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
 
 
 def free_port():
-    """From a range that the system does not give to others that ask for any port."""
+    """A free port from a range that the system does not give to programs that ask for any port."""
     while True:
         port = random.randrange(20000, 32000)
         with socket.socket() as s:
@@ -33,7 +33,7 @@ def listens_everywhere(pid):
         try:
             sockets.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
         except OSError:
-            pass  # closed meanwhile
+            pass  # the file was closed meanwhile
     for table in ("tcp", "tcp6"):
         for line in text_of(f"/proc/{pid}/net/{table}").splitlines()[1:]:
             place, state, inode = (line.split()[k] for k in (1, 3, 9))
@@ -43,10 +43,10 @@ def listens_everywhere(pid):
 
 
 class LaunchTest(CliTest):
-    """What tests of launched processes share."""
+    """Common base of tests of launched processes."""
 
     def launch(self, *arguments):
-        """Its outputs go to files, which can be read while the processes run."""
+        """Starts a process; its outputs go to files, which a test can read while the process runs."""
         name = self.path(f"launch-{len(os.listdir(self.folder))}.log")
         with open(name, "w", encoding="utf-8") as log, open(name + ".out", "w", encoding="utf-8") as out:
             process = subprocess.Popen([support.PROGRAM, "launch", *arguments, "--data-dir", self.data], cwd=self.folder,
@@ -69,7 +69,7 @@ class LaunchTest(CliTest):
                      "--json", f"{name}.json")
 
     def training(self, process, folder="o"):
-        """The launcher's ranks, once they train."""
+        """The launcher's ranks; waits until they train."""
         metrics = self.path(folder, "metrics.jsonl")
         self.wait_for(process, lambda: os.path.exists(metrics) and text_of(metrics).count("\n") > 4)
         return {int(text_of_environment(pid)["RANK"]): pid for pid in children_of(process.pid)}
@@ -119,7 +119,7 @@ class Launch(LaunchTest):
             self.assertEqual(len(processes["curve"]), len(threads["curve"]), policy)
 
     def test_a_replica_may_wait_long_for_another(self):
-        """Rank 0 is also the server, whose threads wait for what the other one sends; the other one visits while rank 0 waits for it."""
+        """Rank 0 is also the server; its threads wait for messages of rank 1, and rank 1 visits while rank 0 waits for it."""
         for slow, policy in ((0, "local-sgd,every=2 steps"), (1, "easgd,period=1")):
             self.write("slow.toml", support.EXPERIMENT + f"\n[[cluster.worker.change]]\nat_step = 0\nworker = {slow}\nslower = 3000\n")
             self.trireme("launch", "-n", "2", "train", "slow.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--set", "time_limit=0 s",
@@ -138,17 +138,17 @@ class Launch(LaunchTest):
 
     def test_a_planners_plan_has_all_processes(self):
         self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", "exact", "--json", "p.json", "--profile", "profile.json")
-        self.assertEqual(self.json("p.json")["rows"][0]["devices"], 2, "alone it would be quicker")
+        self.assertEqual(self.json("p.json")["rows"][0]["devices"], 2, "alone it would be faster")
 
     def rank(self, variables, *arguments):
-        """One process of several, as another launcher starts it."""
+        """Starts one of several processes, like another launcher."""
         process = subprocess.Popen([support.PROGRAM, "train", "e.toml", "--data-dir", self.data, *arguments], cwd=self.folder,
                                    env={**self.environment, **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(stop, process)
         return process
 
     def test_environments_of_other_launchers(self):
-        """Each without any flag; the ranks are started by hand, as a launcher would."""
+        """Each environment without any flag; the test starts the ranks like a launcher."""
         self.in_threads("t", "data", 2)
         port = str(free_port())
         kinds = {
@@ -172,7 +172,7 @@ class Launch(LaunchTest):
                 self.assertEqual(self.json(f"{kind}-easgd.json")["rows"][0]["replicas"]["count"], 2)
 
     def test_one_rank(self):
-        """Another launcher may start a single process, whatever the backend."""
+        """Another launcher may start a single process, with any backend."""
         self.in_threads("t", "data", 1)
         rank = self.rank({"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())},
                          "--backend", "gloo", "--json", "g.json")
@@ -201,12 +201,12 @@ class Launch(LaunchTest):
                 self.assertEqual([rank.returncode for rank in ranks], [2, 2, 2], said)
                 self.assertEqual([text.count("\n") for text in said], [1, 0, 0], said)
                 self.assertIn(says, said[0])
-        # what a rank alone has wrong it says itself
+        # a rank reports an error that only it has
         said = self.rank({**open_mpi[1], "OMPI_COMM_WORLD_RANK": "7"}).communicate(timeout=60)[1]
         self.assertIn("OMPI_COMM_WORLD_RANK", said)
 
     def test_ranks_that_differ(self):
-        """One line, by rank 0, which names the rank and the difference; nothing is left behind."""
+        """Rank 0 prints one line that names the rank and the difference; no process is left behind."""
         port = str(free_port())
         cases = ((["--set", "batch=16"], ["rank 1", "batch", "32 on rank 0", "16 on rank 1"]), (["--seed", "9"], ["rank 1", "seed"]),
                  (["--set", "modle.name=mlp"], ["rank 1", "modle"]))
@@ -259,7 +259,7 @@ class Launch(LaunchTest):
         self.gone(ranks.values(), 5)
 
     def test_hosts(self):
-        """Two "machines" whose addresses are both of this one, reached by a shell instead of ssh."""
+        """Two "machines" that are both this one, reached by a shell in place of ssh."""
         self.in_threads("t", "data", 3)
         hosts = ["--hosts", "127.0.0.1:1,127.0.0.2:2", "--ssh", self.shell_instead_of_ssh()]
         out, _ = self.trireme("launch", *hosts, "train", "e.toml", "--out", "p", "--json", "p.json")
@@ -418,7 +418,7 @@ class Launch(LaunchTest):
         if subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed.run"], capture_output=True).returncode != 0:
             self.skipTest("no torchrun on this machine")
         self.in_threads("t", "data", 2)
-        # the last two flags: torch 1.13's own default for them fails on Python 3.11
+        # the last two flags are given because torch 1.13's defaults fail on Python 3.11
         done = subprocess.run(["/usr/bin/python3", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--no_python",
                                "--redirects=1", "--tee=1", support.PROGRAM, "train", "e.toml", "--data-dir", self.data, "--out", "p",
                                "--json", "p.json"],

@@ -1,4 +1,4 @@
-"""Checkpoints of runs whose workers are processes: written, lost with a process, gone on from, under launch and other launchers."""
+"""Checkpoints of runs whose workers are processes: written, lost with a process, resumed; with launch and with other launchers."""
 import os
 import re
 import shutil
@@ -20,7 +20,7 @@ class LaunchCheckpoints(LaunchTest):
         return {point["step"]: point["loss"] for point in row["curve"]}, {point["step"]: point["loss"] for point in row["evaluations"]}
 
     def goes_on(self, part, whole):
-        """The steps of `part` are those of `whole`, bit for bit."""
+        """Expects that the steps of `part` equal those of `whole`, bit for bit."""
         (steps, evaluations), (all_steps, all_evaluations) = self.losses(part), self.losses(whole)
         self.assertGreater(len(steps), 0)
         self.assertEqual(steps, {step: loss for step, loss in all_steps.items() if step in steps})
@@ -69,7 +69,7 @@ class LaunchCheckpoints(LaunchTest):
             self.trireme(*train, *EVERY_2, "--out", f"w{k}")
             written = self.steps_in(f"w{k}")
             self.assertGreaterEqual(len(written), 2, policy)
-            for name, arguments in {"p": train, "q": train[3:]}.items():  # by processes and by threads
+            for name, arguments in {"p": train, "q": train[3:]}.items():  # with processes and with threads
                 self.trireme(*arguments, "--resume", os.path.join(f"w{k}", "checkpoints", f"step-{written[0]:08}"), "--out", f"{name}{k}")
                 row = self.json(f"{name}{k}", "run.json")["rows"][0]
                 self.assertEqual((row["status"], row["curve"][0]["step"]), ("ok", written[0] + 1), (policy, row["reason"]))
@@ -78,7 +78,7 @@ class LaunchCheckpoints(LaunchTest):
                 self.assertEqual(self.weights(f"{name}{k}"), self.weights(f"t{k}"), (policy, name))
 
     def test_replicas_that_are_processes_are_interrupted(self):
-        """The launcher hands Ctrl-C on to all; a single rank that is asked to end ends all."""
+        """The launcher passes Ctrl-C to all ranks; if a single rank gets a signal to end, all end."""
         endless = ["--set", "length=1000000 steps", "--set", "evaluate_every=1000000 steps", "--set", "checkpoint.every=100000 steps",
                    "--set", "optimizer.schedule=constant"]
         for k, (policy, single) in enumerate((("local-sgd,every=3 steps", False), ("diloco,every_steps=4", True),
@@ -104,7 +104,7 @@ class LaunchCheckpoints(LaunchTest):
             self.assertEqual((row["status"], row["curve"][0]["step"]), ("ok", last + 1), policy)
 
     def test_killed_and_gone_on(self):
-        """Ranks are killed after a checkpoint; what goes on from it is the undisturbed run."""
+        """Ranks are killed after a checkpoint; the run resumed from it equals the undisturbed run."""
         self.trireme("launch", "-n", "3", "train", "e.toml", *LONG, "--out", "whole")
         for victim in (0, 2):
             out = f"killed-{victim}"

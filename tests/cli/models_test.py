@@ -1,4 +1,4 @@
-"""The models of examples/models, started under the plans that fit them, on sets made here in the format of the real ones.
+"""Starts the models of examples/models under plans that fit them, on sets made here in the format of the real ones.
 Usage: models_test.py PROGRAM EXAMPLES_FOLDER [unittest's arguments]"""
 import glob
 import os
@@ -13,7 +13,7 @@ import support
 
 support.PROGRAM, support.EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 
-# settings of a model whose samples are too large for a test as they are
+# settings for models whose samples are too large for a test
 SMALLER = {"inception-v3": ["batch=4", "data.test_limit=1"]}
 
 
@@ -71,7 +71,7 @@ class Models(support.CliTest):
                 self.assertEqual([row["strategy"] for row in rows], ["single", "data", "tensor", "pipeline"])
                 for row in rows:
                     self.assertEqual(row["status"], "ok", f"{row['strategy']}: {row['reason']}")
-                    # batch norm takes its statistics per shard or micro-batch, other models have one curve
+                    # with batch norm the curve depends on shards and micro-batches; other models have one curve
                     if not any("batch norm" in warning for row in rows for warning in row["warnings"]):
                         self.assertAlmostEqual(row["curve"][0]["loss"] / rows[0]["curve"][0]["loss"], 1, delta=1e-3)
 

@@ -13,7 +13,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-import docs_test  # noqa: E402  # how commands are taken out of pages
+import docs_test  # noqa: E402  # finds the commands in pages
 import forks  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[1])
@@ -32,7 +32,7 @@ def output(*words, code=0):
 
 
 def verbs_of(help_text):
-    """The verbs that a --help lists."""
+    """The verbs in the list of a --help."""
     groups = re.findall(r"^Verbs.*:\n((?:  .*\n)+)", help_text, re.MULTILINE)
     return [verb for group in groups for verb in re.findall(r"^  (\S+)", group, re.MULTILINE)]
 
@@ -43,7 +43,7 @@ def options_of(help_text):
 
 @functools.cache
 def paths():
-    """Words of every verb, "plan best" as two; none for the program."""
+    """The words of every verb ("plan best" has two); no words for the program."""
     found = [()]
     for path in found:
         found += [(*path, verb) for verb in verbs_of(output(*path, "--help"))]
@@ -73,7 +73,7 @@ class Folder(unittest.TestCase):
 
 
 class Bash(Folder):
-    """An interactive bash on a terminal: Alt-* inserts all completions, and a function in place of trireme prints its arguments."""
+    """An interactive bash on a terminal. Alt-* inserts all completions; a function in place of trireme prints its arguments."""
 
     def setUp(self):
         super().setUp()
@@ -102,7 +102,7 @@ class Bash(Folder):
         return heard
 
     def complete(self, line):
-        """All words after `trireme` when the line's last word has been replaced by all of its completions."""
+        """All words after `trireme`, with the last word of the line replaced by all its completions."""
         self.say(f"{line}\x1b*\n")
         return re.findall(r"GOT<(.*?)>\r?\n", self.hear())
 
@@ -234,7 +234,7 @@ class Help(unittest.TestCase):
 
 
 class Front(unittest.TestCase):
-    """The program that prints help pages without libtorch, and starts the other one for all else."""
+    """The program that prints help pages without libtorch, and starts the other program for everything else."""
 
     PROPER = os.path.join(os.path.dirname(PROGRAM), "program", "trireme")
 

@@ -1,4 +1,4 @@
-"""`trireme plan` without a verb, as in earlier versions: it still works, and prints the command with its verb."""
+"""`trireme plan` without a verb, as in earlier versions: it works, and prints the command with its verb."""
 import json
 
 from graphs import PROFILE
@@ -23,7 +23,7 @@ class OldSpellingsOfPlan(CliTest):
 
     def test_a_named_plan(self):
         for given, name in (([], "data"), (["--plan", "tensor=2"], "tensor=2"),
-                            (["--plan=single"], "single")):  # none is cut by measured layers
+                            (["--plan=single"], "single")):  # none of these plans depends on measured layers
             out, again, _, _ = self.check([*self.own, *given], ["show", name, *self.own, "--json", "-"])
             self.assertEqual(json.loads(out), json.loads(again))
             self.assertEqual(json.loads(out)["model"], "mlp")

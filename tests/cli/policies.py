@@ -1,4 +1,4 @@
-"""Update policies as strategies: real time, the modelled clock, and what is refused."""
+"""Update policies as strategies: real time, the modelled clock, and refused settings."""
 import math
 import os
 
@@ -45,7 +45,7 @@ class Policies(CliTest):
         self.trireme("train", "e.toml", "--plan", "local-sgd,every=6 steps", "--devices", "4", "--json", "a.json",
                      "--set", "device_speeds=1,1,1,0.5")
         row = self.json("a.json")["rows"][0]
-        # the slow one of four: 10 ms and 8 samples of 1 ms, at half the speed, six times; an exchange takes no time without links
+        # six steps of the slow worker of four: 10 ms and 8 samples of 1 ms at half the speed; without links an exchange takes no time
         self.assertAlmostEqual(row["evaluations"][-1]["seconds"], 6 * 0.018 * 2, 9)
         self.assertEqual(row["replicas"]["clock"], "modelled")
         self.trireme("train", "e.toml", "--plan", "async-average", "--devices", "4", "--json", "b.json", "--set", "update.batch_of=replica")
@@ -64,7 +64,7 @@ class Policies(CliTest):
             self.assertEqual(row["replicas"]["count"], 4)
             self.assertEqual(row["replicas"]["clock"], "modelled")
             self.assertTrue(any("worker 3 failed after 20.0 ms" in warning for warning in row["warnings"]), row["warnings"])
-        # 8 samples of each worker, the last at a quarter of the speed; it fails in its first step, which begins anew a second later
+        # 8 samples per worker; the last has a quarter of the speed and fails in its first step, which begins again a second later
         self.assertAlmostEqual(rows["synchronous"]["evaluations"][-1]["seconds"], 6 * 0.018 * 4 + 1.02, 9)
         self.assertEqual(rows["synchronous"]["plan"], "data 4")
         self.assertRegex(rows["synchronous,shares=speed"]["plan"], "data 4, speeds 1:1:1:0.2")
@@ -89,7 +89,7 @@ class Policies(CliTest):
         self.assertEqual([row["status"] for row in rows.values()], ["ok", "ok"])
         replicas = rows["hogwild"]["replicas"]
         self.assertEqual(replicas["bytes_sent"], 0)
-        self.assertEqual(sum(replicas["staleness"]), 2 * 6)  # every step of each
+        self.assertEqual(sum(replicas["staleness"]), 2 * 6)  # every step of each replica
         self.assertIn("staleness", out)
 
     def test_the_same_seed_gives_the_same_run(self):
@@ -147,7 +147,7 @@ class Policies(CliTest):
         for name, row in rows.items():
             self.assertEqual(row["status"], "ok", (name, row["reason"]))
             self.assertGreater(row["step_seconds"]["median"], 0, name)
-        # a ring of 4 moves 3/2 of the weights over 1 Gbit/s in every second step, in 4 rounds of 50 us
+        # in every second step a ring of 4 moves 3/2 of the weights over 1 Gbit/s in 4 rounds of 50 us
         weights = 4 * (784 * 32 + 32 + 32 * 32 + 32 + 32 * 10 + 10)
         alone = rows["local-sgd,every=2 steps"]["step_seconds"]["median"] * rows["local-sgd,every=2 steps"]["busy_share"][0]
         self.assertAlmostEqual(

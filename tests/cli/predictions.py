@@ -1,4 +1,4 @@
-"""Predictions: `simulate`, `compare` with predicted beside measured, and `plan best`."""
+"""Predictions: `simulate`, `compare` with predicted and measured values, and `plan best`."""
 import json
 import re
 import statistics
@@ -57,7 +57,7 @@ class Predictions(CliTest):
         for name, row in rows.items():
             self.assertEqual(row["status"], "ok", name)
             self.assertGreater(row["step_seconds"]["median"], 0)
-            # steps of an epoch, each of so many seconds, at 3.6 dollars an hour for each node
+            # the steps of an epoch, at 3.6 dollars per hour for each node
             nodes = (row["devices"] + 1) // 2
             self.assertAlmostEqual(row["price_per_epoch"], row["epoch_seconds"] * nodes * 0.001, 9)
         # four devices are two nodes, with a slow network between them
@@ -69,7 +69,7 @@ class Predictions(CliTest):
         flags = ["simulate", "e.toml", "--cluster", "c.toml", "--devices", "2", "--strategies", "data", "--json", "s.json"]
         out, _ = self.trireme(*flags, "--set", "batch=32", "--epochs", "16:3,64:6")
         row = self.json("s.json")["rows"][0]
-        epochs = 4.5  # linear in the logarithm of the batch
+        epochs = 4.5  # epochs are linear in the logarithm of the batch
         self.assertAlmostEqual(row["to_target"]["epochs"], epochs)
         self.assertAlmostEqual(row["to_target"]["seconds"], epochs * row["epoch_seconds"])
         self.assertAlmostEqual(row["price_to_target"], epochs * row["price_per_epoch"])
@@ -85,7 +85,7 @@ class Predictions(CliTest):
         self.refused("simulate", "e.toml", "--cluster", "none.toml", says=["none.toml"])
 
     def test_more_devices_than_the_cluster_has(self):
-        # before the data are opened: there are none of this name
+        # refused before the data are opened; there are none with this name
         absent = ["--set", "data={name=\"folder\",path=\"none\"}"]
         says = ["cluster pair (c.toml) has 4", "use at most 4"]
         many = ["e.toml", "--cluster", "c.toml", "--devices", "8", *absent]
@@ -100,7 +100,7 @@ class Predictions(CliTest):
                  (["train", *many, "--plan", "data", "--backend", "virtual"], says),
                  (["train", *many, "--plan", "local-sgd,every=2 steps", "--backend", "virtual"], says)]
         self.all_refused(cases)
-        # the machines of [update.virtual], for policies; the lists of this machine
+        # [update.virtual] gives machines for policies; lists are for this machine
         with open(self.path("e.toml"), "a", encoding="utf-8") as f:
             f.write('[update.virtual]\ncluster = "c.toml"\n')
         policy = ["e.toml", "--strategies", "single,local-sgd", "--devices", "8", *absent]
@@ -129,7 +129,7 @@ class Predictions(CliTest):
         self.assertEqual(refit["rows"], len(ratios))
         self.assertAlmostEqual(refit["factor"], statistics.median(ratios), delta=1e-9 * refit["factor"])
         out, _ = self.trireme("simulate", "e.toml", "--profile", "p.json")
-        self.assertEqual(self.json("p.json")["layers"], before["layers"])  # nothing had to be measured again
+        self.assertEqual(self.json("p.json")["layers"], before["layers"])  # nothing was measured again
         own = ("plan", "best", "e.toml", "--objective", "cost", "--profile", "p.json", "--set", "price.per_hour=7.2",
                "--set", "price.note=a bill")
         self.assertRegex(self.trireme(*own)[1],
@@ -146,7 +146,7 @@ class Predictions(CliTest):
                      "if devices had half the memory: "):
             self.assertIn(word, err)
         table = [line for line in err.splitlines() if line[:2].strip().isdigit() and line[2:3] == " "]
-        self.assertEqual(len({line[2:] for line in table}), len(table), err)  # each once
+        self.assertEqual(len({line[2:] for line in table}), len(table), err)  # no line is repeated
         for number in range(2, len(table) + 1):
             self.assertRegex(err, rf"\n{number}: .*(decided|as good|by the formula)")
         for line in err.splitlines():
@@ -156,19 +156,20 @@ class Predictions(CliTest):
                      "--json", "s.json")
         seconds = {row["name"]: row["step_seconds"]["median"] for row in self.json("s.json")["rows"]}
         self.assertLessEqual(seconds["best"], min(seconds.values()) * (1 + 1e-9))
-        self.trireme("train", "e.toml", "--plan", "best.json", "--out", "o")  # what is planned runs
+        self.trireme("train", "e.toml", "--plan", "best.json", "--out", "o")  # the plan runs
 
     def test_a_gap_and_a_time_limit(self):
         plan = ("plan", "best", "e.toml", "--objective", "time", "--cluster", "c.toml", "--devices", "4")
         _, err = self.trireme(*plan)
         self.assertRegex(
-            err, r"by the formula, (the least there is|less than any plan that was searched, .*|"
-                 r"at most .* in the simulator it is faster than .*) \(optimal under")
+            err, r"by the formula(, proven to be the minimum|; every searched plan needs at least .*|"
+                 r"; no plan needs less than .*) \(optimal under")
         _, err = self.trireme(*plan, "--gap", "50 %", "--time-limit", "30")
         self.assertRegex(
-            err, r"by the formula, (the least there is|less than any plan that was searched, .*|at most [0-9.]+ % from the least there is)")
-        out, err = self.trireme(*plan, "--time-limit", "1 us")  # named plans are there before the search
-        self.assertRegex(err, r"by the formula, at most .* \(at most .*: the time limit ended the search\)")
+            err, r"by the formula(, proven to be the minimum|; every searched plan needs at least .*|"
+                 r"; no plan needs less than .*: a gap of at most [0-9.]+ %)")
+        out, err = self.trireme(*plan, "--time-limit", "1 us")  # named plans are rated before the search
+        self.assertRegex(err, r"by the formula; no plan needs less than .* \(at most .*: the time limit ended the search\)")
         self.assertEqual(json.loads(out)["name"], "exact")
         for arguments, says in ((("--gap", "1"), ["--gap", "percent"]), (("--gap", "-1%"), ["--gap"]), (("--gap", "100%"), ["--gap"]),
                                 (("--time-limit", "soon"), ["--time-limit", "soon"]),
@@ -202,7 +203,7 @@ class Predictions(CliTest):
         mixed, err = self.trireme("plan", "best", "e.toml", *flags, "--cluster", "mixed.toml")
         self.assertIn("in one of 2 orders", err)
         plan = json.loads(mixed)
-        self.assertTrue(set(plan["cluster_devices"]) <= {2, 3}, plan["cluster_devices"])  # the quick ones stand last
+        self.assertTrue(set(plan["cluster_devices"]) <= {2, 3}, plan["cluster_devices"])  # the fast devices are the last
         self.write("quick.json", quick)
         self.write("mixed.json", mixed)
         seconds = []
@@ -213,14 +214,14 @@ class Predictions(CliTest):
             self.assertEqual(rows["exact"]["step_seconds"], rows[name]["step_seconds"])
             seconds.append([rows[name]["step_seconds"]["median"], rows["data"]["step_seconds"]["median"]])
         self.assertAlmostEqual(seconds[1][0] / seconds[0][0], 1, 9)
-        self.assertGreater(seconds[1][1], 2 * seconds[0][1])  # named plans take the first ones
+        self.assertGreater(seconds[1][1], 2 * seconds[0][1])  # named plans take the first devices
         self.refused("simulate", "e.toml", "--cluster", "quick.toml", "--strategies", "mixed.json",
                      says=["device ", "its devices are 0 to 1"])
-        # half the price for the last node
+        # the last node costs half
         self.write("cheap.toml", head + node + node.replace("3.6", "1.8") + tail)
         out, _ = self.trireme("plan", "best", "e.toml", "--objective", "cost", "--devices", "4", "--cluster", "cheap.toml")
         self.assertTrue(set(json.loads(out)["cluster_devices"]) <= {2, 3}, out[:300])
-        self.trireme("train", "e.toml", "--plan", "mixed.json", "--out", "o")  # workers of one machine are alike
+        self.trireme("train", "e.toml", "--plan", "mixed.json", "--out", "o")  # the workers of one machine are equal
 
     def test_fewer_devices_than_there_are(self):
         self.write("slow.toml", CLUSTER.replace("MEMORY", "8 GiB").replace("10 GB/s", "1 MB/s").replace("10 Gbit/s", "1 Mbit/s"))
@@ -234,7 +235,7 @@ class Predictions(CliTest):
                               "--json", "s.json", "--set", "model.options.depth=4", "--out", "run")
         with open(self.path("run", "report.html"), encoding="utf-8") as report:
             for text, times in ((out, 1), (self.trireme("report", "run", data=False)[0], 1),
-                                (report.read(), 2)):  # in the report's data too
+                                (report.read(), 2)):  # also in the report's data
                 self.assertEqual(text.count("asa: a reconstruction of a published strategy"), times)
         self.assertEqual(len(self.json("s.json")["notes"]), 1)
         rows = self.json("s.json")["rows"]

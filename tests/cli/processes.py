@@ -1,4 +1,4 @@
-"""Replicas that are processes: serve and join, which processes may join, and how a run ends if its processes die or freeze."""
+"""Replicas as processes, with serve and join: which processes may join, and how a run ends if its processes die or freeze."""
 import array
 import os
 import re
@@ -20,7 +20,7 @@ class Processes(CliTest):
         self.environment["TRIREME_TOKEN"] = TOKEN
 
     def launch(self, *arguments):
-        """Standard error goes to a file, which can be read while the process runs."""
+        """Starts a process; its standard error goes to a file, which a test can read while the process runs."""
         name = self.path(f"{arguments[0]}-{len(os.listdir(self.folder))}.log")
         with open(name, "w", encoding="utf-8") as log:
             process = subprocess.Popen([support.PROGRAM, *arguments, "--data-dir", self.data], cwd=self.folder, env=self.environment,
@@ -30,7 +30,8 @@ class Processes(CliTest):
         return process
 
     def test_a_server_goes_on(self):
-        """Its weights, state and round are written while clients come and go; they join it again, and begin with what it has."""
+        """A server is stopped and resumed: its weights, state and round are written while clients come and go; they join it again and begin with
+        its weights."""
         every = ["--set", "checkpoint.every=2 steps", "--set", "checkpoint.keep=0", "--set", "optimizer.momentum=0"]
         for k, policy in enumerate(("fedadam,rounds=6,local=2 steps", "easgd,period=2")):
             serve = ["serve", "e.toml", "--plan", policy, "--spawn", "2", "--set", "length=12 steps", *every[4:]]
@@ -49,7 +50,7 @@ class Processes(CliTest):
         self.refused("serve", "e.toml", "--plan", "local-sgd", "--spawn", "2", *every, says=["local-sgd", "no parameter server"])
 
     def serve(self, *arguments):
-        """A server and its address."""
+        """Starts a server; returns it and its address."""
         server = self.launch("serve", "e.toml", "--listen", "tcp://127.0.0.1:*", *arguments)
         said = wait_until(lambda: re.search(r"listening on (\S+)", server.said())
                           or (server.poll() is not None and self.fail(server.said())))
@@ -59,7 +60,7 @@ class Processes(CliTest):
         return self.launch("join", address, "e.toml", "--client", str(number), *arguments)
 
     def ends(self, process, code, says, seconds=10):
-        """With one line that is not a log's."""
+        """Expects an end with one line besides the log."""
         try:
             self.assertEqual(process.wait(seconds * BUSY), code, process.said())
         except subprocess.TimeoutExpired:
@@ -91,7 +92,7 @@ class Processes(CliTest):
             self.assertGreater(len({point["loss"] for point in threads["evaluations"]}), 1, plan)
             self.assertEqual(len(threads["curve"]), len(processes["curve"]))
             self.assertEqual(len(processes["memory_bytes"]), 2)
-        # a star: of two replicas each sends its weights once per average, as in a ring; the parameters of 784-32-10 in float32
+        # over a star each of two replicas sends its weights once per average, as in a ring; 784-32-10 parameters in float32
         self.assertGreaterEqual(self.json("p0.json")["rows"][0]["replicas"]["bytes_sent"], 3 * 2 * 4 * (784 * 32 + 32 + 32 * 10 + 10))
 
     def test_a_round_goes_on_without_a_client_which_comes_back(self):
@@ -104,12 +105,12 @@ class Processes(CliTest):
         wait_until(lambda: self.rounds("o") > before + 4)
         again = self.join(address, 1, *LONG)
         wait_until(lambda: "client 1 has returned" in server.said())
-        # frozen, it is lost too; thawed, it comes back by itself
+        # a frozen client counts as lost; when it continues it joins again
         first.send_signal(signal.SIGSTOP)
         wait_until(lambda: "client 0 was lost" in server.said(), 10)
         first.send_signal(signal.SIGCONT)
         wait_until(lambda: "client 0 has returned" in server.said())
-        wait_until(lambda: first.said().count("client 0 of 2: ") == 2)  # until then it would try to join again
+        wait_until(lambda: first.said().count("client 0 of 2: ") == 2)  # before this it would try to join again
         server.send_signal(signal.SIGINT)
         self.assertEqual(server.wait(5 * BUSY), 1)
         for client in (first, again):
@@ -139,14 +140,14 @@ class Processes(CliTest):
                               "--json", "o.json")
         row = self.json("o.json")["rows"][0]
         self.assertEqual(row["status"], "ok", row["reason"])
-        # half of the clients, with 64 samples each, in each of three rounds; the last of them is the result
+        # half of the clients with 64 samples each in each of three rounds; the last evaluation is the result
         self.assertEqual([e["samples"] for e in row["evaluations"]], [128, 256, 384])
         self.assertEqual(out.count("test loss"), 3, out)
         self.assertEqual(len(self.evaluations("o")), 3)
 
     def test_own_data_counts_by_its_samples_and_clients_may_come_later(self):
         def train(out, *clients):
-            """One round of the given clients (number, samples). The other clients do not join."""
+            """Trains one round with the given clients (number, samples). The other clients do not join."""
             server, address = self.serve("--clients", "2", "--clients-at-least", str(len(clients)), "--own-data",
                                          "--plan", "fedavg,rounds=1", "--set", "seed=3", "--out", out, "--json", out + ".json")
             joined = [self.join(address, number, "--own-data", "--set", f"data.train_limit={samples}") for number, samples in clients]

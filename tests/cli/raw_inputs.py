@@ -1,5 +1,5 @@
-"""What becomes of raw values: the table of a CSV's columns, inputs.json, and exported models that take raw values. PyTorch
-computes a run's test loss from the raw file with the exported model."""
+"""Raw values: the table of a CSV's columns, inputs.json, and exported models that take raw values. PyTorch computes a run's test loss from the
+raw file with the exported model."""
 import csv
 import json
 import math
@@ -47,7 +47,7 @@ COLUMNS = ["id", "age", "city", "size", "price", "good"]
 
 
 def rows(count, seed):
-    """Numbers far from zero, a missing number, categories with commas, a missing one, and in the test one that is new."""
+    """Rows with numbers far from zero, a missing number, categories with commas and a missing one; the test has a new category."""
     draw = random.Random(seed)
     for i in range(count):
         age = draw.randrange(18, 80)
@@ -62,7 +62,7 @@ def read_rows(path):
 
 
 def raw_of(row, columns):
-    """A row as inputs.json says: numbers, positions of categories, NaN where there is nothing."""
+    """A row in the format of inputs.json: numbers, indices of categories, NaN for missing values."""
     for column in columns:
         text = row[column["name"]]
         if text == "":
@@ -89,7 +89,7 @@ class RawInputs(CliTest):
             said = out + err
             self.assertRegex(said, r"age +numeric +0 +\(x - \d+\.?\d*\) / \d+")
             self.assertRegex(said, r"city +categorical +\d+ +3: Bonn, old, Oslo, Rome +one feature per category and for a missing one")
-            self.assertRegex(said, r"size +numeric +40 +\(x - 1\.000\d+e\+06\) / \d+.*, a missing x is 1\.000\d+e\+06 and marked")
+            self.assertRegex(said, r"size +numeric +40 +\(x - 1\.000\d+e\+06\) / \d+.*, a missing x becomes 1\.000\d+e\+06 and is marked")
             self.assertIn("target price, a number, divided by 100", said)
             self.assertIn("left out: id", said)
             kept = self.json(verb, "inputs.json")
@@ -113,7 +113,7 @@ class RawInputs(CliTest):
         self.assertEqual(len(self.json("o", "inputs.json")["columns"]), 39)
 
     def outputs(self, run, raw, dtype):
-        """Of both formats, from raw values."""
+        """Outputs of both export formats for raw values."""
         for name in ("raw.pt", "raw.onnx"):
             out, _ = self.trireme("export", run, "-o", name, "--inputs", "raw", data=False)
             self.assertIn("for raw samples", out)
@@ -126,7 +126,7 @@ class RawInputs(CliTest):
         with torch.no_grad():
             scripted = module(raw)
             self.assertLess((graph.run(raw) - scripted).abs().max().item(), 1e-5)
-        # the form that takes normalised values is within, and is what is exported unless asked
+        # the export contains the form for normalised values, which is the default export
         self.trireme("export", run, "-o", "plain.pt", data=False)
         plain = torch.jit.load(self.path("plain.pt"))
         self.assertEqual({"model." + name for name in plain.state_dict()}, set(module.state_dict()))

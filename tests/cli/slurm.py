@@ -1,4 +1,4 @@
-"""Slurm: a job of two nodes, by the script that `trireme launch --print slurm` writes."""
+"""Slurm: a job on two nodes with the script of `trireme launch --print slurm`."""
 import os
 
 import support
@@ -11,7 +11,7 @@ class Slurm(CliTest):
     curve, weights, in_threads = _Launch.curve, _Launch.weights, _Launch.in_threads
 
     def submit(self, cluster, name, *arguments):
-        """Runs a job to its end. Its exit code and what it wrote."""
+        """Runs a job to its end; returns its exit code and output."""
         script, _ = self.trireme("launch", "--print", "slurm", "--hosts", ",".join(f"{node}:1" for node in NODES), "train", "e.toml",
                                  "--out", name, "--json", f"{name}.json", *arguments)
         self.assertIn("#SBATCH --nodes=2", script)

@@ -1,5 +1,5 @@
-"""A Slurm cluster of two nodes on this machine, gone with its folder: munged, slurmctld and a slurmd per node, all in a mount namespace of
-their own where the nodes' names stand in /etc/hosts. Needs root. By hand: slurm_cluster.py COMMAND... runs the command in it."""
+"""A Slurm cluster of two nodes on this machine, removed with its folder: munged, slurmctld and a slurmd per node, all in their own mount
+namespace, where /etc/hosts has the nodes' names. Needs root. Run by hand, slurm_cluster.py COMMAND... runs the command in the cluster."""
 import os
 import shutil
 import signal
@@ -45,7 +45,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 
 
 def missing():
-    """Why there can be none here; empty: there can."""
+    """Returns why a cluster is not possible here; empty if it is."""
     absent = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
     if absent:
         return f"no {', '.join(absent)} on this machine (Debian: slurm-wlm, munge)"
@@ -70,7 +70,7 @@ class SlurmCluster:
     def __init__(self):
         self.temporary = tempfile.TemporaryDirectory(prefix="trireme-slurm-")
         self.folder = self.temporary.name
-        os.chmod(self.folder, 0o755)  # munge looks at its folders
+        os.chmod(self.folder, 0o755)  # munge checks the modes of its folders
         self.daemons = []
         self.environment = {**os.environ, "PATH": PATH, "SLURM_CONF": self.path("slurm.conf")}
 
@@ -78,7 +78,7 @@ class SlurmCluster:
         return os.path.join(self.folder, *names)
 
     def __enter__(self):
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # through __exit__
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that __exit__ runs
         try:
             self.configure()
             self.start()
@@ -110,7 +110,7 @@ class SlurmCluster:
         os.chmod(self.path("munge.key"), 0o400)
 
     def inside(self, command, node=None):
-        """A command in the cluster's mount namespace. Each node has a folder of its own for PMIx, which two on one machine would share."""
+        """A command in the cluster's mount namespace. Each node has its own folder for PMIx, which two nodes on one machine would share."""
         own = f"mount --bind {self.path('pmix.' + node)} {self.path('pmix')} && " if node else ""
         mounts = f'mount --bind "$0" /etc/hosts && {own}exec "$@"'
         return ["unshare", "--mount", "sh", "-c", mounts, self.path("hosts"), *command]

@@ -1,4 +1,4 @@
-"""Processes without the token: refused by a run, and harmless at its ports."""
+"""Processes without the token: a run refuses them, and they do no harm at its ports."""
 import os
 import random
 import signal
@@ -13,7 +13,7 @@ SEED = 4
 
 
 def listening_ports(pids):
-    """TCP ports on which these processes listen, on whatever address: {(address in hexadecimal, port)}."""
+    """TCP ports on which these processes listen, at any address: {(address in hexadecimal, port)}."""
     inodes = set()
     for pid in pids:
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -58,7 +58,7 @@ class Strangers(LaunchTest):
         for pid in [process.pid, *agents, *ranks]:
             self.assertNotIn(token, text_of(f"/proc/{pid}/cmdline"))
         for address, _ in listening_ports(ranks):
-            self.assertIn(address, ("0100007F", "0200007F"), "on the loopback only")  # 127.0.0.1, little end first
+            self.assertIn(address, ("0100007F", "0200007F"), "on the loopback only")  # 127.0.0.1, little-endian
         process.send_signal(signal.SIGINT)
         process.wait(20 * BUSY)
         for folder, _, files in os.walk(self.folder):
@@ -90,7 +90,7 @@ class Strangers(LaunchTest):
         self.assertEqual((again.wait(60 * BUSY), other.wait(60 * BUSY)), (0, 0), again.said() + other.said())
 
     def test_bytes_of_strangers_change_nothing(self):
-        """At every port that ranks listen at while they train."""
+        """Sends bytes to every port at which ranks listen while they train."""
         draw = random.Random(SEED)
         process = self.launch("-n", "2", "train", "e.toml", "--out", "o", *LONG)
         ranks = self.training(process)
@@ -104,9 +104,9 @@ class Strangers(LaunchTest):
                     s.sendall(draw.choice([draw.randbytes(draw.choice([1, 4, 8, 100, 20000])), b"\xff" * 64, bytes(64),
                                            b"GET / HTTP/1.1\r\n\r\n"]))
                 except OSError:
-                    pass  # it hung up, which is its right
+                    pass  # it closed the connection, which is allowed
                 if i % 4 == 0:
-                    slow.append(s)  # says no more, and stays
+                    slow.append(s)  # sends no more and stays connected
                 else:
                     s.close()
         metrics = self.path("o", "metrics.jsonl")

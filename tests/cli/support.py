@@ -1,4 +1,4 @@
-"""What the tests of the program share: a small data set, an experiment, and ways to run `trireme` as a user would."""
+"""For tests of the program: a small data set, an experiment, and ways to run `trireme` like a user."""
 import concurrent.futures
 import gzip
 import json
@@ -18,7 +18,7 @@ PROGRAM = ""  # set by cli_test.py and models_test.py
 EXAMPLES = ""
 
 TRAIN, TEST = 256, 64
-BUSY = 2  # limits are what an idle machine needs and some: one that does other things too gets so many times as long
+BUSY = 2  # limits are for an idle machine, with some reserve; a busy machine gets this many times as long
 
 EXPERIMENT = """
 name = "small"
@@ -49,7 +49,7 @@ def idx(dims, payload):
 
 
 def write_digits(folder, train=TRAIN, test=TEST):
-    """A set in MNIST's format that can be learnt: bright bars whose place is the label."""
+    """A set in MNIST's format that can be learnt: bright bars; the label is their place."""
     os.makedirs(folder, exist_ok=True)
     draw = random.Random(5)
     for split, count in (("train", train), ("t10k", test)):
@@ -69,12 +69,12 @@ def text_of(file):
 
 
 def json_lines(file):
-    """Of a file that may be being written: its whole lines."""
+    """The complete lines of a JSON-lines file that another process may be writing."""
     return [json.loads(line) for line in text_of(file).splitlines(keepends=True) if line.endswith("\n")]
 
 
 class CliTest(unittest.TestCase):
-    """A temporary folder as working directory, with `data/`, `e.toml` and an environment that finds no other data."""
+    """A temporary folder as working directory with `data/`, `e.toml` and an environment that finds no other data."""
 
     @classmethod
     def setUpClass(cls):
@@ -105,7 +105,7 @@ class CliTest(unittest.TestCase):
             f.write(text)
         return self.path(name)
 
-    predicts = False  # comparisons measure layers and links first: seconds that most tests do not need
+    predicts = False  # False: comparisons do not measure layers and links first, which takes seconds
 
     def words(self, arguments, data):
         if arguments[:1] == ("compare",) and not self.predicts:
@@ -117,7 +117,7 @@ class CliTest(unittest.TestCase):
                                 stderr=subprocess.PIPE, text=True)
 
     def trireme(self, *arguments, data=True, code=0, seconds=60):
-        """Runs to the end, checks the exit code, and returns (standard output, standard error)."""
+        """Runs the program to its end, checks the exit code, and returns (standard output, standard error)."""
         try:
             ended = forks.run(PROGRAM, self.words(arguments, data), self.folder, self.environment, seconds * BUSY)
         except subprocess.TimeoutExpired:
@@ -126,9 +126,9 @@ class CliTest(unittest.TestCase):
         return ended.stdout, ended.stderr
 
     def refused(self, *arguments, says=(), data=True, code=2):
-        """The user's error: this exit code, and one line on standard error with all of `says`."""
+        """Expects a user's error: this exit code, and one line on standard error with all of `says`."""
         _, err = self.trireme(*arguments, data=data, code=code)
-        err = re.sub(r"^(?!trireme: ).* \.\.\.\n", "", err, flags=re.M)  # a phase that lasted
+        err = re.sub(r"^(?!trireme: ).* \.\.\.\n", "", err, flags=re.M)  # the line of a long phase
         self.assertEqual(err.count("\n"), 1, err)
         self.assertTrue(err.startswith("trireme: "), err)
         for words in says:
@@ -137,7 +137,7 @@ class CliTest(unittest.TestCase):
         return err
 
     def all_refused(self, cases, **how):
-        """Many wrong command lines, each with what the message must say: two at a time, for most of a case is the start."""
+        """Many wrong command lines, each with the words that the message must have. Two run at a time, because most of a case is the start."""
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             running = [(arguments, pool.submit(self.refused, *arguments, says=says, **how)) for arguments, says in cases]
             for arguments, result in running:
@@ -176,7 +176,7 @@ def wait_until(condition, seconds=20.0):
 
 
 def stop(process):
-    """For clean-ups: ends a process that a failed test left behind."""
+    """For clean-up: ends a process that a failed test left behind."""
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -1,4 +1,4 @@
-"""Training in virtual time from the command line."""
+"""Training in modelled time from the command line."""
 import os
 
 import support

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""oracle_data.py ORACLE_DATA: the readers of tables, arrays and text against Python's csv, NumPy, and the published regular
+"""oracle_data.py ORACLE_DATA: compares the readers of tables, arrays and text with Python's csv, with NumPy, and with the published regular
 expressions of the tokenizer 13a. Prints the seed of its random files; ORACLE_SEED sets it."""
 import csv
 import json
@@ -21,7 +21,7 @@ TORCH_NAMES = {"float16": "Half", "float32": "Float", "float64": "Double", "int8
 
 
 def ask(*requests):
-    """The answers to all of them, from one run of the program."""
+    """The answers to all requests, from one run of the program."""
     words = [[str(word) for word in request] for request in requests]
     done = subprocess.run([PROGRAM], input=json.dumps(words), capture_output=True, text=True)
     if done.returncode != 0:
@@ -169,7 +169,7 @@ class Table(Case):
 
 
 def words_13a(line):
-    """The rules as mteval-v13a.pl has them."""
+    """The rules of mteval-v13a.pl."""
     line = line.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity, character in (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")):
         line = line.replace(entity, character)
@@ -193,7 +193,7 @@ class Text(Case):
 
     def test_lowers_letters(self):
         letters = [chr(c) for c in [*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x386, 0x3CF), *range(0x400, 0x460), 0x6F22, 0x1F600]]
-        letters.remove("İ")  # Python makes two characters of it
+        letters.remove("İ")  # Python's lower() makes two characters of it
         file = self.folder / "letters.txt"
         file.write_text("\n".join(letters) + "\n", encoding="utf-8")
         self.assertEqual(ask(["lower", file])[0], [c.lower() for c in letters])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""oracle_images.py ORACLE_IMAGES [REAL_DATA]: decoding, resizing and the order of a folder of classes against Pillow and torchvision.
+"""oracle_images.py ORACLE_IMAGES [REAL_DATA]: compares decoding, resizing and the order of a folder of classes with Pillow and torchvision.
 
-Without python3-torchvision (which brings Pillow) there is nothing to compare with; the test is then skipped (exit code 77).
-REAL_DATA is a folder that may hold tiny-imagenet-100 and camvid.
+Without python3-torchvision (which installs Pillow) the test is skipped (exit code 77). REAL_DATA is a folder that may hold tiny-imagenet-100 and
+camvid.
 """
 import os
 import pathlib
@@ -25,7 +25,7 @@ SEED = 5
 
 
 def ask(requests):
-    """The bytes and the text that the requests (kind, height, width, path) are answered with."""
+    """The bytes and the text that the program answers to the requests (kind, height, width, path)."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out"
         text = "".join(f"{kind} {height} {width} {path}\n" for kind, height, width, path in requests)
@@ -36,7 +36,7 @@ def ask(requests):
 
 
 def photograph(random, height, width):
-    """Colours that change smoothly, with noise on top."""
+    """Smoothly changing colours with added noise."""
     y, x = numpy.mgrid[0:height, 0:width]
     planes = [128 + 90 * numpy.sin(x / (5 + 9 * c) + y / (11 - 3 * c) + c) for c in range(3)]
     noisy = numpy.stack(planes, 2) + random.normal(0, 12, (height, width, 3))
@@ -90,7 +90,7 @@ class Images(unittest.TestCase):
         self.same([("rgb", 0, 0, p) for p in paths], [numpy.asarray(Image.open(p).convert("RGB")) for p in paths])
         greys = [p for p in paths if p.name in ("grey.jpg", "rgb.png", "rgba.png", "grey.png", "alpha.png")]
         self.same([("grey", 0, 0, p) for p in greys], [numpy.asarray(Image.open(p).convert("L")) for p in greys])
-        # a colour JPEG's grey is the luma that it stores, which Pillow gives as a draft
+        # the grey of a colour JPEG is its stored luma, which Pillow returns in draft mode
         colours = [p for p in paths if p.name in ("444.jpg", "420.jpg", "progressive.jpg")]
         drafts = [Image.open(p) for p in colours]
         for draft in drafts:

@@ -1,9 +1,8 @@
-"""The configurations of the fixed point: small trainings and simulations that between them run every kind of plan,
-schedule, sharding, precision, optimizer, update policy and backend. A configuration is a name and the arguments of
-one call of `trireme`.
+"""The configurations of the fixed point: small trainings and simulations that together run every kind of plan, schedule, sharding, precision,
+optimizer, update policy and backend. A configuration is a name and the arguments of one call of `trireme`.
 
-Names are stable: digests of two versions of the program are compared by them. `portable` marks what no processor changes: losses in double
-precision, counted bytes, seconds of modelled clocks."""
+Names are stable, because digests of two versions of the program are compared by name. `portable` marks results that do not depend on the
+processor: losses in double precision, counted bytes, seconds of modelled clocks."""
 
 from dataclasses import dataclass, field
 
@@ -28,7 +27,7 @@ test_limit = 32
 learning_rate = 0.05
 """
 
-CLUSTERS = ""  # the folder; set by all_configurations
+CLUSTERS = ""  # the folder of cluster files; set by all_configurations
 CLUSTER = "8xp100-pcie.cluster.toml"
 SERVERS = "64xcpu-1g.cluster.toml"
 PIPELINES = ("pipeline", "gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw", "branches")
@@ -40,10 +39,10 @@ class Configuration:
     arguments: list
     portable: bool = False
     processes: int = 1  # 1: threads
-    seconds_count: bool = False  # on a modelled clock: a digest of the seconds too
+    seconds_count: bool = False  # on a modelled clock: the digest also has the seconds
     is_simulation: bool = False
-    in_order: bool = True  # replicas on threads report their steps as they come
-    balanced: list = field(default_factory=list)  # makes the plan: stages balanced by datasheets, not by what is measured here and now
+    in_order: bool = True  # False: replicas on threads report steps in any order
+    balanced: list = field(default_factory=list)  # arguments that make the plan, with stages balanced by datasheets and not by measurements
     settings: dict = field(default_factory=dict)
 
 
@@ -100,7 +99,7 @@ PLANS = [  # name, devices
     ("zero1,micro_batches=2", 2), ("zero3,recompute=all", 2),
 ]
 
-POLICIES = {  # name: settings that it needs
+POLICIES = {  # name: required settings
     "local-sgd,every=2 steps": {}, "local-sgd,every=1 epochs": {}, "local-sgd,every=1 steps,moments=averaged": {},
     "local-sgd,every=2 steps,overlap=1": {}, "local-sgd,every=2 steps,weights=samples,moments=reset": {},
     "async-average": {}, "async-average,share=samples": {}, "partial,quorum=2": {}, "easgd,period=2": {}, "easgd,period=1,shards=2": {},
@@ -111,7 +110,7 @@ POLICIES = {  # name: settings that it needs
     "fedavg,rounds=2,local=1 epochs": {}, "fedavg,rounds=3,local=2 steps,fraction=0.5": {}, "fedprox,rounds=2,local=2 steps": {},
     "fedadam,rounds=2,local=2 steps": {}, "fedadam,rounds=2,local=2 steps,server_optimizer=yogi": {},
 }
-# whose result in real time does not depend on the order of arrival
+# policies whose result in real time does not depend on the order of arrival
 ORDERLY = ["local-sgd,every=2 steps", "local-sgd,every=1 steps,moments=averaged", "local-sgd,every=2 steps,overlap=1",
            "diloco,every_steps=2", "streaming-diloco,every_steps=4,fragments=2", "fedavg,rounds=2,local=1 epochs"]
 

@@ -27,7 +27,7 @@ from support import write_digits  # noqa: E402
 
 TOLERANCE = 1e-12
 JOBS = 2
-SECONDS = 240  # of one configuration, at most
+SECONDS = 240  # limit for one configuration
 
 
 def digest(value):
@@ -100,7 +100,7 @@ def run_all(program, configurations, each):
 
 
 def differs(a, b):
-    """Where two values of the same shape differ: numbers by more than TOLERANCE of them, all else at all."""
+    """The places where two values of the same shape differ: numbers by more than TOLERANCE (relative), anything else at all."""
     if isinstance(a, list) and isinstance(b, list):
         return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b))
     if isinstance(a, float) and isinstance(b, (int, float)):

@@ -1,4 +1,4 @@
-// Which of the plans that a planner found is trained under.
+// Chooses, among the plans that a planner found, the one to train under.
 #include "forecast/best_plan.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST_F(BestPlans, OfEquallyFastPlansTheSimplest) {
                  slow_tensor = finalist("tensor", 2, 1.19);
   EXPECT_EQ(chosen({pipeline, zero1}), "zero1 2");
   EXPECT_EQ(chosen({pipeline, zero1, finalist("data", 2, 1.1), slow_tensor, finalist("single", 1, 1.15)}), "data 2")
-      << "the quickest of equal ones";
+      << "the fastest of equal ones";
   EXPECT_EQ(chosen({pipeline, slow_tensor}), "tensor 2");
   EXPECT_EQ(chosen({pipeline, finalist("data", 2, 1 + 1.01 * kDoubt)}), "pipeline 2") << "slower for certain";
 }
@@ -45,7 +45,7 @@ TEST_F(BestPlans, OfAllProcessesThatWereStarted) {
   EXPECT_EQ(chosen({single}, 2), "none");
 }
 
-TEST_F(BestPlans, OneThatFitsAndOfDescribedDevicesTheQuickest) {
+TEST_F(BestPlans, OneThatFitsAndOfDescribedDevicesTheFastest) {
   Finalist full = finalist("data", 2, 1.1);
   full.fits_simulated = false;
   EXPECT_EQ(chosen({finalist("pipeline", 2, 1), full}), "pipeline 2");

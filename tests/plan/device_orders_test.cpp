@@ -11,7 +11,7 @@ namespace {
 
 using Orders = std::vector<std::vector<int>>;
 
-/// Nodes by the kinds of their devices.
+/// A cluster with these kinds of devices, per node.
 Cluster cluster_of(const std::vector<std::vector<int>>& nodes) {
   Cluster cluster;
   for (const std::vector<int>& kinds : nodes) {
@@ -29,9 +29,10 @@ TEST(DeviceOrders, EqualDevicesHaveOne) {
 }
 
 TEST(DeviceOrders, SortsAfterEachOtherEachWay) {
-  const Cluster cluster = cluster_of({{0, 0, 1}, {0, 0, 1}, {1}});  // two servers with two GPUs and a CPU, one of CPUs
+  // Two nodes with two GPUs and a CPU each, one node with a CPU.
+  const Cluster cluster = cluster_of({{0, 0, 1}, {0, 0, 1}, {1}});
   EXPECT_EQ(device_orders(cluster, 7), (Orders{{0, 1, 2, 3, 4, 5, 6}, {0, 1, 3, 4, 2, 5, 6}, {2, 5, 6, 0, 1, 3, 4}}));
-  // of two, the file's are the GPUs of one node: the same as GPUs first
+  // For two devices the file's order is that with GPUs first.
   EXPECT_EQ(device_orders(cluster, 2), (Orders{{0, 1}, {2, 5}}));
 }
 
@@ -44,18 +45,18 @@ TEST(DeviceOrders, NodesOfAnotherPriceAreOfAnotherSort) {
 
 TEST(DeviceOrders, ManyKindsOfDevicesAreChosenByMemorySpeedAndPrice) {
   Cluster cluster = cluster_of({{3}, {2}, {1}, {0}, {4}});
-  cluster.devices[0].memory = 1 << 30;     // the roomiest
+  cluster.devices[0].memory = 1 << 30;     // the most memory
   cluster.nodes[1].price_per_hour = 0.01;  // the cheapest for its speed
   const Orders orders = device_orders(cluster, 2);
   EXPECT_EQ(orders, (Orders{{0, 1}, {3, 2}, {1, 3}}))
-      << "the file's, which are also the roomiest, the quickest, the cheapest";
+      << "the file's, which are also the roomiest, the fastest, the cheapest";
 }
 
 TEST(DeviceOrders, AreOrdersOfTheClustersDevices) {
   const Cluster cluster = cluster_of({{0, 1, 2}, {2, 1}, {0}, {1, 1, 0, 2}});
   for (int count = 1; count <= cluster.size(); ++count) {
     const Orders orders = device_orders(cluster, count);
-    EXPECT_LE(orders.size(), 7u);  // the file's and six
+    EXPECT_LE(orders.size(), 7u);  // the file's order and six more
     for (const std::vector<int>& order : orders) {
       EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), size_t(count));
       EXPECT_EQ(chosen_devices(cluster, order).size(), count);

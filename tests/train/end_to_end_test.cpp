@@ -47,7 +47,7 @@ TEST_F(MeasuredEpochs, AreThoseOfTheWholeBatch) {
     ASSERT_TRUE(measured && measured->point.epochs) << batch;
     EXPECT_EQ(measured->micro_batches, batch / 20);
     EXPECT_DOUBLE_EQ(measured->learning_rate, 0.02 * double(batch) / 20);
-    // one worker that computes the batch at once, to the end of its length
+    // One worker that computes the whole batch at once, until the end.
     RunSpec whole = with_batch(experiment, batch, RateRule::linear);
     const Model model = build_model(whole, data);
     const RunResult row = train(whole, model, data, make_plan("single", whole, model, 1), observer, interrupted);
@@ -99,7 +99,7 @@ TEST_F(MeasuredEpochs, RatesAndMicroBatchesFollowTheBatch) {
   expect_error(Blame::user, {"--batches", "2"}, [&] { micro_batches_for(experiment, 2, {.devices = 4}); });
 }
 
-/// Steps in closed form: every sample of a worker takes a second, a worker of M devices is su(M) times as fast, n
+/// Step times by formula: a sample of a worker takes a second, a worker of M devices is su(M) times as fast, and n
 /// workers wait for each other's gradients.
 struct World {
   std::map<int, double> tensor = {}, pipeline = {};  ///< su by M; none: no such plan
@@ -148,7 +148,7 @@ TEST(Projection, AgreesWithTheRule) {
   }
 }
 
-TEST(Projection, SaysWhereDataParallelismIsQuickerAgain) {
+TEST(Projection, SaysWhereDataParallelismIsFasterAgain) {
   const auto row = [](int devices, double data, double hybrid) {
     ProjectedRow r{.devices = devices, .data = Projected{}, .hybrid = Projected{}};
     for (auto [projected, seconds] : {std::pair{&*r.data, data}, {&*r.hybrid, hybrid}}) {
@@ -160,9 +160,9 @@ TEST(Projection, SaysWhereDataParallelismIsQuickerAgain) {
   };
   const std::vector<ProjectedRow> rows{row(1, 1, 2), row(2, 2, 1), row(4, 1, 2), row(8, 2, 1), row(16, 1, 2)};
   EXPECT_EQ(crossover_of(rows)->devices, 2);
-  EXPECT_EQ(data_quicker_again(rows), (std::vector<int>{4, 16}));
-  EXPECT_TRUE(data_quicker_again({row(1, 1, 2), row(2, 2, 1)}).empty());
-  EXPECT_TRUE(data_quicker_again({row(1, 1, 2)}).empty());
+  EXPECT_EQ(data_faster_again(rows), (std::vector<int>{4, 16}));
+  EXPECT_TRUE(data_faster_again({row(1, 1, 2), row(2, 2, 1)}).empty());
+  EXPECT_TRUE(data_faster_again({row(1, 1, 2)}).empty());
 }
 
 TEST(Projection, StrategiesThatMissTheTargetLose) {
@@ -172,10 +172,10 @@ TEST(Projection, StrategiesThatMissTheTargetLose) {
   const auto rows = project(request, epochs, world);
   EXPECT_EQ(crossover_of(rows)->devices, 64);
   EXPECT_FALSE(rows.back().data->seconds());
-  EXPECT_EQ(quickest_data(rows)->devices, 32);
-  EXPECT_EQ(quickest_hybrid(rows)->devices, 64);
-  // the gain over the largest data parallelism that gets there is the step's alone
-  EXPECT_NEAR(*quickest_data(rows)->seconds() / *quickest_hybrid(rows)->seconds(), 1.22, 1e-9);
+  EXPECT_EQ(fastest_data(rows)->devices, 32);
+  EXPECT_EQ(fastest_hybrid(rows)->devices, 64);
+  // The gain over the largest data parallelism that reaches the target is only that of the step.
+  EXPECT_NEAR(*fastest_data(rows)->seconds() / *fastest_hybrid(rows)->seconds(), 1.22, 1e-9);
 }
 
 TEST(Projection, OfAFixedGlobalBatch) {
@@ -192,7 +192,7 @@ TEST(Projection, OfAFixedGlobalBatch) {
   EXPECT_EQ(rows[1].hybrid->model_degree, 2);
 }
 
-/// "branches" is known for one worker only.
+/// The time of "branches" is known for one worker only.
 TEST(Projection, MultipliesWhatIsForOneWorker) {
   const World world{.tensor = {}, .pipeline = {}};
   const auto step = [&](const std::string& strategy, int devices, int64_t batch) {

@@ -1,7 +1,7 @@
-"""ONNX files read and evaluated with PyTorch, in double: the parts of the format and the operators that Trireme writes.
+"""Reads ONNX files and evaluates them with PyTorch, in double: the parts of the format and the operators that Trireme writes.
 
-The format is protobuf's (https://protobuf.dev/programming-guides/encoding/) with the fields of onnx.proto; operators as
-https://onnx.ai/onnx/operators/ describes set 17.
+The format is protobuf's (https://protobuf.dev/programming-guides/encoding/) with the fields of onnx.proto. Operators follow set 17 in
+https://onnx.ai/onnx/operators/.
 """
 import struct
 
@@ -12,7 +12,7 @@ FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11
 
 
 def fields(data):
-    """(number, value) of a message: integers, floats, or bytes."""
+    """The fields of a message as (number, value); a value is an integer, a float, or bytes."""
     at = 0
 
     def varint():
@@ -177,7 +177,7 @@ def batch_norm(x, w, b, mean, variance, epsilon):
 
 
 def lstm(x, w, r, b, hidden_size, direction):
-    """x [steps, n, in]; gates lie in the order input, output, forget, cell."""
+    """x is [steps, n, in]; the order of gates is input, output, forget, cell."""
     h = c = x.new_zeros(x.size(1), hidden_size)
     outputs = [None] * x.size(0)
     for t in reversed(range(x.size(0))) if direction == "reverse" else range(x.size(0)):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""oracle_export.py ORACLE_EXPORT: what Trireme exports, read by other programs.
+"""oracle_export.py ORACLE_EXPORT: reads Trireme's exports with other programs.
 
-For each model: its safetensors file, read here by the format's description, loads strictly into torchvision's or PyTorch's module,
-whose output equals Trireme's; its TorchScript module, loaded in Python, gives the same in evaluation mode and what torchvision's gives
-in training mode, with torchvision's names; its ONNX file, evaluated here operator by operator, gives the same. Weights saved by
-torchvision come back as they went in.
+For each model: its safetensors file, read here by the format's description, loads strictly into the module of torchvision or PyTorch, whose
+output equals Trireme's. Its TorchScript module, loaded in Python, gives the same output in evaluation mode and that of torchvision in training
+mode, with torchvision's names. Its ONNX file, evaluated here operator by operator, gives the same output. Weights saved by torchvision are
+exported unchanged.
 """
 import json
 import pathlib
@@ -42,7 +42,7 @@ def read_safetensors(path):
 
 
 class Export:
-    """One model, exported into a folder."""
+    """A model exported into a folder."""
 
     def __init__(self, program, folder, name, shape, classes, options=(), tokens=0, weights=None):
         torch.manual_seed(5)
@@ -60,7 +60,7 @@ class Export:
         with torch.no_grad():
             scripted = self.script(self.data)
             self.output = output.reshape(scripted.shape) if name != "big-lstm" else output
-            if name == "big-lstm":  # the last linear layer is part of the loss there
+            if name == "big-lstm":  # its last linear layer is part of the loss
                 states = output.reshape(SAMPLES, *shape, -1)
                 self.output = nn.functional.linear(states, self.tensors["decoder.weight"], self.tensors["decoder.bias"])
             self.same("TorchScript", scripted, self.output)
@@ -75,7 +75,7 @@ class Export:
             self.failures.append(f"{self.name}: {what} differs by {error} of {expected.abs().max().item()}")
 
     def check_module(self, net, training=True):
-        """`net`: PyTorch's module of the same model."""
+        """`net`: PyTorch's module for the same model."""
         net = net.double()
         state = {key: value for key, value in net.state_dict().items() if not key.endswith("num_batches_tracked")}
         exported = self.script.state_dict()
@@ -123,7 +123,7 @@ class WordModel(nn.Module):
 
 
 def check_dropout(export):
-    """Half of the activations are left out while training, none in evaluation."""
+    """Training drops half of the activations, evaluation none."""
     with torch.no_grad():
         export.script.eval()
         again = export.script(export.data)
@@ -135,7 +135,7 @@ def check_dropout(export):
 
 
 def exports(make):
-    """`make` exports by the arguments of Export; each model is checked in turn."""
+    """`make` exports with the arguments of Export; each model is checked in turn."""
     image, vit = (3, 64, 64), ["layers=2", "heads=4", "width=64", "hidden=96", OFF]
     yield make("resnet18", image, 10).check_module(models.resnet18(num_classes=10))
     yield make("resnet50", image, 10).check_module(models.resnet50(num_classes=10))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""oracle_import.py ORACLE_IMPORT [--long] [MODEL...]: torchvision's models and PyTorch's encoder, scripted and traced, imported and
-compared with TorchScript.
+"""oracle_import.py ORACLE_IMPORT [--long] [MODEL...]: imports torchvision's models and PyTorch's encoder, scripted and traced, and compares them
+with TorchScript.
 
-In float64: outputs and losses in evaluation and in training, all gradients of a step against autograd's, running statistics; then a
-few steps (--long: 20) under data, tensor and pipeline plans against one device. Dropout and stochastic depth, whose random numbers
-are Trireme's own, are off. Exit code 77 (skipped) where python3-torch or python3-torchvision is missing.
+In float64: outputs and losses in evaluation and in training, all gradients of a step with autograd's, running statistics; then a few steps
+(--long: 20) under data, tensor and pipeline plans with one device. Dropout and stochastic depth are off, because Trireme draws its own random
+numbers. Exit code 77 (skipped) if python3-torch or python3-torchvision is missing.
 """
 import pathlib
 import subprocess
@@ -20,7 +20,7 @@ except ImportError as missing:
 
 
 class PaddedEncoder(torch.nn.Module):
-    """PyTorch's encoder over the patches of an image, of which dark ones are padding; the first never is."""
+    """PyTorch's encoder over the patches of an image. Dark patches are padding; the first patch never is."""
 
     def __init__(self):
         super().__init__()
@@ -37,11 +37,11 @@ class PaddedEncoder(torch.nn.Module):
 
 
 PLANS = ("data", "tensor", "pipeline=2,micro_batches=2")
-# Batch norm amplifies rounding from step to step, the more the fewer values it sees and the larger the steps are: at 48 pixels, 3
-# samples a micro-batch and rate 1e-3 tenfold. Here it sees 24 values or more.
+# Batch norm amplifies rounding from step to step: the fewer values it has and the larger the steps are, the more. With 48 pixels, 3 samples per
+# micro-batch and rate 1e-3 it is tenfold. Here it has at least 24 values.
 BATCH, RATE = 6, 1e-3
 LONG_STEPS, LONG_BATCH, LONG_RATE, LONG_PIXELS = 20, 12, 1e-4, 64
-# how to make it, pixels, steps in a short run
+# name: function that makes it, pixels, steps in a short run
 MODELS = {
     "mobilenet_v2": (lambda: zoo.mobilenet_v2(weights=None), 48, 3),
     "efficientnet_b0": (lambda: zoo.efficientnet_b0(weights=None), 48, 2),
@@ -66,7 +66,7 @@ def has_batch_norm(name):
 
 
 def shaken(module):
-    """Norms, biases and layer scales away from 1 and 0, so that a swapped one shows."""
+    """Moves norms, biases and layer scales away from 1 and 0, so that a mix-up is visible."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             if parameter.dim() < 2 or name.endswith("layer_scale"):
@@ -80,7 +80,7 @@ def shaken(module):
 
 
 def files(name, folder, pixels):
-    """The file of a model in each form: (path, which modes to compare, whether to train it)."""
+    """The files of a model, one for each form: (path, modes to compare, True to train it)."""
     make, _, _ = MODELS[name]
     torch.manual_seed(3)
     module = shaken(without_drops(make())).double()
@@ -95,7 +95,7 @@ def files(name, folder, pixels):
     yield path, "both", False
     path = folder / f"{name}-traced-training.pt"
     torch.jit.trace(module.train(), example, check_trace=False).save(str(path))
-    yield path, "training", False  # its evaluation is Trireme's own: with running statistics
+    yield path, "training", False  # in evaluation Trireme uses running statistics instead
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""oracle_train.py ORACLE_TRAIN: twenty steps of training on one device against PyTorch's modules, autograd, optimizers and learning-rate
-schedules, in double, from the same initial weights: losses, every parameter and every averaged parameter after every step. LARS and LAMB,
-which PyTorch does not have, are written here from their papers."""
+"""oracle_train.py ORACLE_TRAIN: compares twenty steps of training on one device with PyTorch's modules, autograd, optimizers and learning-rate
+schedules, in double, from the same initial weights: losses, every parameter and every averaged parameter after every step. LARS and LAMB, which
+PyTorch does not have, are written here from their papers."""
 import pathlib
 import subprocess
 import sys
@@ -64,14 +64,14 @@ class Lamb(torch.optim.Optimizer):
 
 
 def warmed_up(optimizer, steps, then):
-    """Rates of 1/steps, 2/steps, ... of the full one, then those of the scheduler that `then` makes."""
+    """Rates of 1/steps, 2/steps, ... times the full rate, then those of the scheduler that `then` makes."""
     first = lr_scheduler.LinearLR(optimizer, start_factor=1 / steps, total_iters=steps - 1)
     return lr_scheduler.SequentialLR(optimizer, [first, then(optimizer)], milestones=[steps])
 
 
 MODELS = ("mlp", "mnist-convnet")
 TOTAL = len(SIZES)
-RECIPES = [  # the [optimizer] table, the optimizer, its schedule, the models that are trained
+RECIPES = [  # the [optimizer] table, the optimizer, its schedule, the trained models
     ({"kind": "sgd", "learning_rate": 0.1, "momentum": 0.0}, lambda p: torch.optim.SGD(p, 0.1), None, MODELS),
     ({"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 0.01},
      lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.01), None, ("mlp",)),
@@ -138,8 +138,8 @@ def toml_of(table):
 
 
 def averaged(net, ema):
-    """Each step's weights count `ema` times as much as those of the step after it, and all shares add up to 1."""
-    def average(old, new, steps):  # PyTorch copies the first
+    """The weights of a step count `ema` times as much as those of the next step; all shares add up to 1."""
+    def average(old, new, steps):  # PyTorch copies the first weights
         whole = (1 - ema ** (int(steps) + 1)) / (1 - ema)
         return old + (new - old) / whole
 

@@ -1,4 +1,4 @@
-// The published tables that are quick to simulate; all of them: bench/validation.sh --check.
+// The published tables that take little time to simulate. bench/validation.sh --check runs all of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST(Validation, StagesOfCellsHaveTheLeastVarianceOfFlops) {
   std::vector<double> flops(size_t(net.cells.back()) + 1, 0);
   for (NodeId id = net.model.input_count(); id < NodeId(net.model.nodes().size()); ++id)
     flops[size_t(net.cells[size_t(id)])] += net.model.node(id).layer->forward_flops(net.model.input_shapes(id));
-  const auto squares = [&](size_t first, size_t second) {  // of three stages that end there
+  const auto squares = [&](size_t first, size_t second) {  // sum of squares for three stages that end at these cells
     const auto sum = [&](size_t begin, size_t end) {
       return std::accumulate(flops.begin() + long(begin), flops.begin() + long(end), 0.0);
     };
@@ -63,11 +63,11 @@ TEST(Validation, ARowThatLeavesItsGateIsNamed) {
               .rows = {},
               .claims = {},
               .remarks = {}};
-  table.rows = {{.what = "inside", .published = 2, .predicted = 2.19, .gate = 0.1, .note = {}},
-                {.what = "above", .published = 2, .predicted = 2.21, .gate = 0.1, .note = {}},
-                {.what = "below", .published = 2, .predicted = 1.79, .gate = 0.1, .note = {}},
-                {.what = "shown", .published = 2, .predicted = 9, .gate = {}, .note = {}},
-                {.what = "missing", .published = 2, .predicted = {}, .gate = 0.1, .note = {}}};
+  table.rows = {{.what = "inside", .published = 2, .predicted = 2.19, .limit = 0.1, .note = {}},
+                {.what = "above", .published = 2, .predicted = 2.21, .limit = 0.1, .note = {}},
+                {.what = "below", .published = 2, .predicted = 1.79, .limit = 0.1, .note = {}},
+                {.what = "shown", .published = 2, .predicted = 9, .limit = {}, .note = {}},
+                {.what = "missing", .published = 2, .predicted = {}, .limit = 0.1, .note = {}}};
   table.claims = {{"true", true}, {"false", false}};
   EXPECT_FALSE(table.holds());
   const std::vector<std::string> lines = broken({table});
@@ -76,13 +76,13 @@ TEST(Validation, ARowThatLeavesItsGateIsNamed) {
   EXPECT_THAT(lines[1], HasSubstr("below"));
   EXPECT_THAT(lines[2], HasSubstr("missing"));
   EXPECT_THAT(lines[3], HasSubstr("does not hold: false"));
-  EXPECT_THAT(page({table}), HasSubstr("| above | 2.00 | 2.21 | +10.5 % | 10 % **left** |"));
+  EXPECT_THAT(page({table}), HasSubstr("| above | 2.00 | 2.21 | +10.5 % | 10 % **exceeded** |"));
 }
 
 TEST(Validation, SolveFindsWhereAFunctionReachesATarget) {
   EXPECT_NEAR(solve(0, 10, 9, [](double x) { return x * x; }), 3, 1e-9);
   EXPECT_NEAR(solve(1, 10, 0.25, [](double x) { return 1 / x; }), 4, 1e-9);
-  EXPECT_NEAR(solve(0, 10, 200, [](double x) { return x * x; }), 10, 1e-9);  // out of reach: the nearer end
+  EXPECT_NEAR(solve(0, 10, 200, [](double x) { return x * x; }), 10, 1e-9);  // not reached: returns the nearer end
 }
 
 }  // namespace

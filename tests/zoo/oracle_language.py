@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""oracle_language.py ORACLE_STEP: one training step of the zoo's models of language and of segmentation against PyTorch's modules
-and autograd, in double. GPT-2 and BERT below carry Hugging Face's parameter names and shapes, which are part of the test.
+"""oracle_language.py ORACLE_STEP: compares one training step of the zoo's language and segmentation models with PyTorch's modules and autograd,
+in double. GPT-2 and BERT below have Hugging Face's parameter names and shapes, which are part of the test.
 """
 import pathlib
 import subprocess
@@ -15,7 +15,7 @@ PADDING = 0
 
 
 class Conv1D(nn.Module):
-    """A linear layer whose weight is [in, out]."""
+    """A linear layer with a weight [in, out]."""
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -120,7 +120,7 @@ class BigLstm(nn.Module):
         super().__init__()
         self.encoder = nn.Embedding(vocabulary, projection)
         self.layers = [nn.LSTM(projection, hidden, batch_first=True, proj_size=projection) for _ in range(2)]
-        self.rnn = nn.Module()  # one module's two layers, with a residual around each
+        self.rnn = nn.Module()  # two layers of one module, with a residual around each
         for i, layer in enumerate(self.layers):
             for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"):
                 self.rnn.register_parameter(f"{name}_l{i}", getattr(layer, f"{name}_l0"))
@@ -260,8 +260,8 @@ def read(path, like):
 
 
 def sample_losses(logits, target, ignored):
-    """One loss per sample: of sentences the sum over the words that count over all positions, of images the mean over the pixels
-    that count."""
+    """One loss per sample. For sentences: the sum over the counted words divided by the number of positions. For images: the mean over the
+    counted pixels."""
     if logits.dim() == 3:
         logits = logits.transpose(1, 2)
     if target.dim() == 1:
@@ -309,7 +309,7 @@ def check(step, name, net, data, target, classes, options=(), ignored=-1):
 def padded(batch, length, vocabulary):
     tokens = torch.randint(1, vocabulary, (batch, length))
     for i in range(batch):
-        tokens[i, length - i:] = PADDING  # the first one is full
+        tokens[i, length - i:] = PADDING  # the first sentence has no padding
     return tokens
 
 
@@ -332,7 +332,7 @@ def main():
     images = torch.randn(2, 3, 16, 24, dtype=torch.double)
     masks = torch.randint(-1, 5, (2, 16, 24))
     failures += check(step, "unet", Unet(4, 3, 5), images, masks, 5, ["width=4", "depth=3", "task=segmentation", "target=16,24"])
-    images, masks = torch.randn(3, 3, 23, 14, dtype=torch.double), torch.randint(-1, 5, (3, 23, 14))  # odd from 23 and 7 on
+    images, masks = torch.randn(3, 3, 23, 14, dtype=torch.double), torch.randint(-1, 5, (3, 23, 14))  # 23 and 7 are odd sizes
     failures += check(step, "unet", Unet(4, 3, 5), images, masks, 5, ["width=4", "depth=3", "task=segmentation", "target=23,14"])
     images, masks = torch.randn(2, 3, 36, 40, dtype=torch.double), torch.randint(-1, 5, (2, 36, 40))
     failures += check(step, "segnet", Segnet(2, 5), images, masks, 5, ["width=2", "task=segmentation", "target=36,40"])

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""oracle_resnet.py ORACLE_STEP: one training step of the zoo's ResNets against PyTorch's modules and autograd, in double.
+"""oracle_resnet.py ORACLE_STEP: compares one training step of the zoo's ResNets with PyTorch's modules and autograd, in double.
 
-The modules below carry torchvision's names (torchvision itself is not needed): equal names and shapes of the whole state are
-part of the test.
+The modules below have torchvision's names (torchvision is not needed): equal names and shapes of the whole state are part of the test.
 """
 import pathlib
 import subprocess
@@ -63,7 +62,7 @@ def read(path, like):
 def check(step, name, width, size, classes, batch):
     torch.manual_seed(7)
     net = ResNet18(3, width, classes, name.startswith("cifar")).double()
-    for parameter in net.parameters():  # norms away from 1 and 0, so that a swapped one shows
+    for parameter in net.parameters():  # norms differ from 1 and 0, so that a mix-up is visible
         parameter.data += 0.05 * torch.randn_like(parameter)
     data, target = torch.randn(batch, 3, size, size, dtype=torch.double), torch.randint(classes, (batch,))
     failures, compared = [], 0

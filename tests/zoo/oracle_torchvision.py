@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""oracle_torchvision.py ORACLE_STEP: the zoo's models against torchvision's own, in double.
+"""oracle_torchvision.py ORACLE_STEP: compares the zoo's models with torchvision's, in double.
 
-Three things: names, shapes and number of all parameters and buffers; the moments of initial values; losses in training and
-evaluation mode, all gradients and running statistics of one step. Wide classifiers and deep transformers are made smaller for the
-step, in the same way on both sides. Dropout is off: its masks are not PyTorch's.
+Three things: names, shapes and number of all parameters and buffers; the moments of initial values; losses in training and evaluation mode, all
+gradients and running statistics of one step. Wide classifiers and deep transformers are made smaller for the step, in the same way on both sides.
+Dropout is off, because PyTorch draws other masks.
 """
 import math
 import pathlib
@@ -64,7 +64,7 @@ def listed(step, name, size, classes, options=()):
 
 
 def check_names(step, name, net, size, options=()):
-    """Names, element counts and moments of initial values (within what a sample of that size can show)."""
+    """Compares names, element counts and moments of initial values (as precisely as a sample of this size allows)."""
     ours, failures = listed(step, name, size, 1000, options), []
     theirs = state_of(net)
     failures += [f"{name}: torchvision has no {key}" for key in ours.keys() - theirs.keys()]
@@ -75,7 +75,7 @@ def check_names(step, name, net, size, options=()):
         if value.numel() != count:
             failures.append(f"{name}: {key} has {count} elements, torchvision's {value.numel()}")
         sigma = max(deviation, 1e-12)
-        # the mean of a sample wavers by sigma / sqrt(n); its deviation by at most as much for these distributions
+        # the mean of a sample varies by sigma / sqrt(n), its deviation by at most this for these distributions
         slack = 6 * sigma / math.sqrt(count)
         if abs(value.mean().item() - mean) > slack + 1e-9:
             failures.append(f"{name}: mean of {key} is {mean}, torchvision's {value.mean().item()}")
@@ -88,7 +88,7 @@ def check_names(step, name, net, size, options=()):
 def check_step(step, name, net, size, classes, batch, options=()):
     torch.manual_seed(7)
     net = without_dropout(net).double()
-    for parameter in net.parameters():  # away from 0 and 1, so that one forgotten or swapped shows
+    for parameter in net.parameters():  # differ from 0 and 1, so that a mix-up or omission is visible
         parameter.data += 0.01 * torch.randn_like(parameter)
     data, target = torch.randn(batch, 3, size, size, dtype=torch.double), torch.randint(classes, (batch,))
     failures, compared = [], 0

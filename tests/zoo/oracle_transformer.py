@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""oracle_transformer.py ORACLE_STEP: one training step of the zoo's transformers against PyTorch's modules and autograd, in double.
+"""oracle_transformer.py ORACLE_STEP: compares one training step of the zoo's transformers with PyTorch's modules and autograd, in double.
 
-The modules below carry the zoo's names: equal names and shapes of all parameters are part of the test. Attention is computed by
-nn.MultiheadAttention's own function from the separate projections.
+The modules below have the zoo's names: equal names and shapes of all parameters are part of the test. The function of nn.MultiheadAttention
+computes attention from the separate projections.
 """
 import pathlib
 import subprocess
@@ -80,7 +80,7 @@ def read(path, like):
 
 def check(step, name, net, data, target, classes, options):
     net = net.double()
-    for parameter in net.parameters():  # norms away from 1 and 0, so that a swapped one shows
+    for parameter in net.parameters():  # norms differ from 1 and 0, so that a mix-up is visible
         parameter.data += 0.05 * torch.randn_like(parameter)
     failures, compared = [], 0
     with tempfile.TemporaryDirectory() as folder:

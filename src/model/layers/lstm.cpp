@@ -427,8 +427,8 @@ std::vector<OperatorWork> Lstm::work(const CallShapes& call, double flops, Pass)
   return work;
 }
 
-/// h before every step but the first, which is zero unless it lives on; with a projection h after every step. Backward
-/// brings the gradients back, but for that of what came in.
+/// Exchanges h before every step; before the first step only if h is carried over. With a projection, after every step.
+/// Backward exchanges the gradient of h between two steps.
 LayerExchanges Lstm::exchanges(const CallShapes& call) const {
   const auto steps = double(call.inputs[0].shape[1]), samples = double(call.samples);
   if (options_.projection > 0) {

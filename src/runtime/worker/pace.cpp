@@ -29,7 +29,7 @@ bool computes_last(const Program& program, const Instruction& i) {
 }  // namespace
 
 Pace::Pace(const WorkerContext& context) : context_(context) {
-  check_internal(!context.options.times || context.world.virtual_time(), "durations are for workers in virtual time");
+  check_internal(!context.options.times || context.world.virtual_time(), "durations are for workers in modelled time");
 }
 
 void Pace::before(const Program& program, const Instruction& i, const StepInput& input) const {

@@ -1,5 +1,5 @@
 // Replicas whose leaders are the ranks of one Communicator, over any backend: processes over gloo or MPI, threads,
-// threads in virtual time.
+// threads in modelled time.
 //
 // Collectives are the backend's. Rank 0 holds the parameter server's shards. Its own replica visits them in memory.
 // Each other replica uses a group of two with rank 0; on rank 0 a separate thread per group serves it, because a

@@ -16,13 +16,13 @@
 
 namespace trireme {
 
-/// Serves one visitor per shard at a time, in real and in virtual time. A request that the server makes wait is passed
+/// Serves one visitor per shard at a time, in real and in modelled time. A request that the server makes wait is passed
 /// to it again after every other visit of the shard and at the deadline. Thread-safe.
 class ShardHost {
  public:
   /// `server` and `world` must outlive this object. Visitors wait in `world`; its abort ends their waits. `start`: the
   /// world's now() at the start of the server's clock. `ended` returns why the run has ended, or ""; it is polled
-  /// several times a second. Null in virtual time, where an abort reaches every wait.
+  /// several times a second. Null in modelled time, where an abort reaches every wait.
   ShardHost(ShardServer& server, LocalWorld& world, double start, std::function<std::string()> ended);
 
   /// Blocks until the request is answered. `idle_seconds`: time until its turn came or, if the server made it wait,

@@ -207,7 +207,7 @@ Hub& VirtualWorld::hub(int replica) { return *hubs_.at(size_t(replica)); }
 
 void VirtualWorld::fail_if_aborted(int replica) const {
   if (world_.aborted())
-    throw StoppedError({fmt::format("replica {}", replica), "on the virtual clock", world_.abort_reason(), ""});
+    throw StoppedError({fmt::format("replica {}", replica), "on the modelled clock", world_.abort_reason(), ""});
 }
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""weights_oracle.py WEIGHTS_COPY: weights' files between Python and Trireme. Python writes files (torch.save, TorchScript,
-safetensors by the reader and writer below, made from the format's description alone), WEIGHTS_COPY turns each into safetensors,
-Python reads these and finds every bit in place."""
+"""weights_oracle.py WEIGHTS_COPY: exchanges files of weights between Python and Trireme. Python writes files (torch.save, TorchScript, and
+safetensors by the reader and writer below, made from the format's description alone), WEIGHTS_COPY converts each to safetensors, and Python
+expects the same bits in these."""
 import argparse
 import collections
 import json
@@ -57,7 +57,7 @@ class Block(nn.Module):
         self.bn = nn.BatchNorm2d(4)
         self.register_buffer("table", torch.arange(6).view(2, 3))
         self.register_buffer("mask", torch.ones(2, dtype=torch.bool), persistent=False)
-        self.scale = torch.tensor([2.0])  # neither parameter nor buffer
+        self.scale = torch.tensor([2.0])  # neither a parameter nor a buffer
 
     def forward(self, x):
         return self.bn(self.conv(x)) * self.scale
@@ -84,7 +84,7 @@ def every_dtype():
 
 
 class Files(unittest.TestCase):
-    """All files are written first and copied by one process; each test then looks at its own."""
+    """All files are written first and copied by one process; each test then reads its own file."""
 
     @classmethod
     def setUpClass(cls):

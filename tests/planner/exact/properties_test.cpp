@@ -1,4 +1,4 @@
-// Properties of the exact planner's answers for any costs of layers.
+// Properties of the exact planner's answers for any layer costs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ TEST(FindPlan, NeverSlowerThanANamedPlan) {
       try {
         plan = named_plan(name, model, cluster, request.batch, {});
       } catch (const Error&) {
-        continue;  // too few layers for a stage each, no degree that divides one
+        continue;  // too few layers for the stages, or no degree divides a layer
       }
       if (step.unknown(plan)) continue;
       ++compared;
@@ -112,7 +112,7 @@ TEST(FindPlan, LeastMemoryAndLeastMoneyEqualBruteForce) {
   }
 }
 
-/// Equal blocks are searched once. Searched one by one they give the same answer.
+/// Equal blocks are searched once; searching them one by one must give the same answer.
 TEST(FindPlan, EqualBlocksAreRecognised) {
   ModelBuilder b("blocks");
   NodeId x = b.input("data", {8});
@@ -142,9 +142,9 @@ TEST(FindPlan, EqualBlocksAreRecognised) {
 
 constexpr Objective kObjectives[] = {Objective::time, Objective::memory, Objective::cost};
 
-/// The bound is one, the gap is that of the bound, and neither is worse than was asked for.
+/// The bound is a lower bound, and the gap stays within the tolerance.
 TEST(FindPlan, StopsWithinATolerance) {
-  int quicker = 0;
+  int faster = 0;
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     Random random(seed);
     const Model model = random_model(random, 6, 8, seed % 2 == 0, false);
@@ -164,11 +164,11 @@ TEST(FindPlan, StopsWithinATolerance) {
         EXPECT_LE(answer.gap(), tolerance * kRounding) << "seed " << seed;
         EXPECT_LE(answer.lower_bound, best.best->objective * kRounding) << "seed " << seed;
         EXPECT_GE(answer.best->objective * kRounding, best.lower_bound) << "seed " << seed;
-        quicker += objective == Objective::time && answer.labels < best.labels;
+        faster += objective == Objective::time && answer.labels < best.labels;
       }
     }
   }
-  EXPECT_GT(quicker, 0) << "a tolerance saves work somewhere";
+  EXPECT_GT(faster, 0) << "a tolerance saves work somewhere";
 }
 
 TEST(FindPlan, IsTruthfulWhenTheTimeIsUp) {
@@ -198,7 +198,7 @@ TEST(FindPlan, IsTruthfulWhenTheTimeIsUp) {
             continue;
           }
           EXPECT_GE(answer.best->objective * kRounding, best.lower_bound) << "seed " << seed << ", limit " << limit;
-          if (answer.gap() <= 2e-3) continue;  // as near as memory is looked for anyway
+          if (answer.gap() <= 2e-3) continue;  // the search for least memory stops at this gap anyway
           EXPECT_THAT(answer.proof, ::testing::HasSubstr("the time limit ended the search"));
           ++ended;
         }
@@ -270,14 +270,14 @@ TEST(WhatIf, AnswersForTheChangedCluster) {
     const std::vector<WhatIf> answers = what_if(request, known);
     ASSERT_EQ(answers.size(), 2u);
     EXPECT_LE(answers[0].answer.best->objective, best.objective * kRounding) << "seed " << seed;
-    // by hand
+    // The same change, made by the test.
     Cluster faster = cluster;
     for (ClusterNode& node : faster.nodes)
       node.link = {2 * node.link.bandwidth, node.link.latency / 2, node.link.shared};
     faster.network = {2 * faster.network.bandwidth, faster.network.latency / 2, faster.network.shared};
     EXPECT_NEAR(answers[0].answer.best->objective, find_plan(with_cluster(request, faster)).best->objective,
                 1e-9 * best.objective);
-    if (!answers[1].answer.best) continue;  // nothing fits in half
+    if (!answers[1].answer.best) continue;  // no plan fits into half the memory
     ++tighter;
     EXPECT_GE(answers[1].answer.best->objective * kRounding, best.objective) << "seed " << seed;
     EXPECT_LE(answers[1].answer.best->prediction.fullest(), best.prediction.fullest() / 2 * kRounding)
@@ -304,7 +304,7 @@ TEST(WhatIf, BeginsWithTheKnownPlanAndReportsTheTimeLimit) {
   EXPECT_TRUE(answers[1].tightens);
   EXPECT_FALSE(answers[1].answer.best) << "half of what the plan needs";
   EXPECT_TRUE(answers[1].answer.out_of_time);
-  // where it fits into half, nothing can be better, and nothing has to be searched
+  // The plan fits into half the memory, so nothing can be better and no search is needed.
   for (Device& device : cluster.devices) device.memory = int64_t(3 * best.prediction.fullest());
   answers = what_if(request, known);
   EXPECT_EQ(answers[1].answer.best->plan, best.plan);
@@ -331,7 +331,7 @@ TEST(FindPlan, TakesKnownPlansAndRefusesAnEmptySpace) {
   EXPECT_LT(answer.best->objective, narrow);
   EXPECT_EQ(answer.best->plan.name, "data");
   request.space.most_tensor = 1;
-  request.known = {named_plan("tensor", model, cluster, 8, {})};  // known, though the space has none like it
+  request.known = {named_plan("tensor", model, cluster, 8, {})};  // known plans may lie outside the space
   EXPECT_LE(find_plan(request).best->objective,
             StepModel(ModelFacts(request)).predict(request.known[0]).seconds * kRounding);
   request.space.schedules = {"pipedream"};
