@@ -11,6 +11,7 @@
 #include "comm/backends.h"
 #include "comm/collective_queue.h"
 #include "comm/flight_recorder.h"
+#include "comm/process/process_world.h"
 #include "support/start_all_reduce.h"
 #include "trireme/error.h"
 
@@ -52,6 +53,13 @@ TEST_F(Gloo, ARankThatLeftIsNamed) {
     EXPECT_THAT(message, HasSubstr("rank 2 is gone"));
     EXPECT_THAT(message, HasSubstr("barrier"));
   });
+}
+
+TEST(Loss, IsInWordsWithoutThePlaceInTheTransportsSource) {
+  EXPECT_EQ(
+      loss_in_words("[./gloo/transport/tcp/pair.cc:589] Read error [127.0.0.1]:62619: Connection reset by peer"),
+      "its process has ended or its connection is broken (Read error [127.0.0.1]:62619: Connection reset by peer)");
+  EXPECT_EQ(loss_in_words("cancelled"), "cancelled");
 }
 
 TEST_F(Gloo, ARankThatDoesNotAnswerIsNamed) {

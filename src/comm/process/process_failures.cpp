@@ -92,14 +92,17 @@ void ProcessWorld::fail(const std::string& doing, const std::string& what, const
   throw error;
 }
 
+std::string loss_in_words(const std::string& transport_error) {
+  // [../gloo/transport/tcp/pair.cc:598] Connection closed by peer ...
+  const size_t place = transport_error.starts_with("[") ? transport_error.find("] ") : std::string::npos;
+  if (place == std::string::npos) return transport_error;
+  return fmt::format("its process has ended or its connection is broken ({})", transport_error.substr(place + 2));
+}
+
 // A failing rank may already have closed its connections, so other ranks may notice its absence before they learn the
 // reason. This function does not wait for the reason.
 void ProcessWorld::fail_peer(const std::string& doing, int peer, const std::string& why) {
-  // gloo's texts begin with its own file and line: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer ...
-  const size_t place = why.starts_with("[") ? why.find("] ") : why.npos;
-  const std::string cause =
-      place == why.npos ? why
-                        : fmt::format("its process has ended or its connection is broken ({})", why.substr(place + 2));
+  const std::string cause = loss_in_words(why);
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} is gone", peer),
        where.empty() ? cause : fmt::format("{}; it was last seen {}", cause, where_of(where)),

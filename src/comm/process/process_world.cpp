@@ -205,7 +205,7 @@ void ProcessWorld::release(Sent sent) {
     MutexLock lock(mutex_);
     if (closing_ || aborted_) return;
   }
-  abort(fmt::format("rank {}, {}: rank {} is gone: {}", rank(), sent.doing, sent.to, trouble));
+  abort(fmt::format("rank {}, {}: rank {} is gone: {}", rank(), sent.doing, sent.to, loss_in_words(trouble)));
 }
 
 // ---- receiving ----

@@ -29,6 +29,10 @@
 
 namespace trireme {
 
+/// Returns what a transport's error means for a peer that is gone, without the file and line of the transport's source
+/// with which gloo's texts begin.
+std::string loss_in_words(const std::string& transport_error);
+
 /// Thread-safe. All rank numbers are world ranks.
 class ProcessWorld {
  public:
