@@ -63,13 +63,14 @@ class Comparison {
     progress_.begin(label, 0);
     std::optional<RunResult> reported;
     std::vector<CurvePoint> seen;
+    std::optional<ShownSteps> steps(std::in_place, progress_, label);
     ChildEnd end = run_child(
         arguments(job, number), experiment_.time_limit > 0 ? experiment_.time_limit + kGraceSeconds : 0,
         interrupted_by_user(),
         [&](const nlohmann::json& message) {
           if (message.value("type", "") == "step") {
             const StepReport step = step_report_from(message);
-            progress_.update(label, step);
+            steps->update(step);
             seen.push_back(step.point);
           }
           if (message.value("type", "") == "result") {
@@ -78,6 +79,7 @@ class Comparison {
           }
         },
         &forks_);
+    steps.reset();
     if (reported) {
       row = *reported;
       if (!job.plan_file.empty()) name_row(job, row);
@@ -263,7 +265,7 @@ int run_compare(const CompareOptions& options) {
   }
   run_jobs(jobs, known, options, experiment, progress, folder, forks, result);
   if (predictions)
-    if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("refit: " + line);
+    if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("predictions: " + line);
   const bool all_there =
       in_phase(&progress, "writing the report", [&] { return finish_folder(folder, result).empty(); });
   std::cout << "\n" << answer(result, options.details, standard_output_style());

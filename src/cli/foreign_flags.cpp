@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "trireme/error.h"
+
 namespace trireme {
 namespace {
 
@@ -63,6 +65,22 @@ std::string own_word_for(const CLI::App& verb, const std::string& flag, const st
       }
   }
   return "";
+}
+
+void refuse_foreign_key(const std::string& assignment) {
+  const size_t cut = assignment.find('=');
+  if (cut == assignment.npos) return;
+  const std::string flag = "--" + assignment.substr(0, cut);
+  for (const ForeignFlag& foreign : foreign_flags()) {
+    if (std::find(foreign.names.begin(), foreign.names.end(), flag) == foreign.names.end()) continue;
+    for (const OwnWord& own : foreign.instead) {
+      std::string text = own.text;
+      const std::string same = "--set " + assignment.substr(0, cut);  // model, a key and a table of keys
+      if (!text.starts_with("--set ") || text.starts_with(same + "=") || text.starts_with(same + ".")) continue;
+      fail_user({"--set", assignment, "there is no such key",
+                 "write " + text.replace(text.find('@'), 1, assignment.substr(cut + 1))});
+    }
+  }
 }
 
 }  // namespace trireme

@@ -12,4 +12,7 @@ namespace trireme {
 /// nothing in its place.
 std::string own_word_for(const CLI::App& verb, const std::string& flag, const std::vector<std::string>& given);
 
+/// Errors (user): `assignment`, "lr=0.1", sets a key by another program's name; the error says what to write.
+void refuse_foreign_key(const std::string& assignment);
+
 }  // namespace trireme

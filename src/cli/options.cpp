@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "cli/foreign_flags.h"
 #include "experiment/read_experiment.h"
 #include "plan/strategy.h"
 #include "trireme/error.h"
@@ -74,6 +75,7 @@ void ExperimentOptions::add_run(CLI::App& app) {
 }
 
 ExperimentOverrides ExperimentOptions::overrides() const {
+  for (const std::string& assignment : set) refuse_foreign_key(assignment);
   return {set, data_dir, seed, steps, join_strategies(strategies, is_update_policy), devices};
 }
 

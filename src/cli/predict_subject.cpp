@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/open.h"
+#include "experiment/batches.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -17,9 +18,19 @@ TaskData data_to_predict(const DataSpec& spec, Progress* progress) {
   return data;
 }
 
+namespace {
+
+TaskData data_of(const RunSpec& experiment, Progress& progress) {
+  TaskData data = data_to_predict(experiment.data, &progress);
+  check_batch(experiment, data);
+  return data;
+}
+
+}  // namespace
+
 PredictSubject::PredictSubject(RunSpec of, const CostSourceOptions& costs, Progress& progress)
     : experiment(std::move(of)),
-      data(data_to_predict(experiment.data, &progress)),
+      data(data_of(experiment, progress)),
       model(in_phase(&progress, "building the model", [&] { return build_model(experiment, data); })),
       predictions(in_phase(&progress, "measuring links and layers",
                            [&] { return Predictions(experiment, model, data, costs); })) {}

@@ -52,8 +52,8 @@ class BarObserver : public TrainObserver {
  public:
   /// `evaluations`: also shows evaluations.
   BarObserver(Progress& progress, std::string name, bool evaluations)
-      : progress_(progress), name_(std::move(name)), evaluations_(evaluations) {}
-  void on_step(const StepReport& report) override { progress_.update(name_, report); }
+      : progress_(progress), steps_(progress, std::move(name)), evaluations_(evaluations) {}
+  void on_step(const StepReport& report) override { steps_.update(report); }
   void on_evaluation(const EvaluationPoint& point) override {
     if (!evaluations_) return;
     std::string line =
@@ -65,7 +65,7 @@ class BarObserver : public TrainObserver {
 
  private:
   Progress& progress_;
-  const std::string name_;
+  ShownSteps steps_;
   const bool evaluations_;
 };
 
@@ -154,10 +154,11 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
   if (model.initial_values())
     for (const std::string& line : lines_of(model.initial_values()->report)) progress.say(line);
   progress.begin(name, 0);
-  BarObserver bar(progress, name, show.evaluations);
-  Recorder recorder(folder, bar);
-  Fanout fanout({&recorder, &bar});
+  std::optional<BarObserver> bar(std::in_place, progress, name, show.evaluations);
+  Recorder recorder(folder, *bar);
+  Fanout fanout({&recorder, &*bar});
   RunResult row = train(fanout);
+  bar.reset();
   const std::string handed_over = show.hands_over ? show.hands_over(row) : "";
   if (show.on_end) show.on_end(handed_over.empty() ? ending_of(name, row) : handed_over);
   if (handed_over.empty()) progress.end(name, row);

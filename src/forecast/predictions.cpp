@@ -172,7 +172,7 @@ std::string Predictions::refit(const std::vector<RunResult>& rows) {
   Profile profile = measured->profile();
   const std::string name = refit_name(experiment_.model_name, experiment_.precision);
   const double ratio = spread_of(ratios).median;
-  std::string line = fmt::format("steps took {:.2f} x what was predicted (median of {} {})", ratio, ratios.size(),
+  std::string line = fmt::format("steps took {:.2f} times as long as predicted (median of {} {})", ratio, ratios.size(),
                                  ratios.size() == 1 ? "row" : "rows");
   if (options_.profile.empty()) return line;
   if (experiment_.links || !experiment_.worker_changes.empty())

@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "base/counted.h"
 #include "base/units.h"
@@ -164,9 +165,18 @@ void add_times(const std::vector<RunResult>& rows, Builder& table) {
               [](const RunResult& row) { return row.loading_share ? percent(*row.loading_share) : std::string(); });
 }
 
+bool all_from_one_source(const std::vector<RunResult>& rows) {
+  std::set<std::string> sources;
+  for (const RunResult& row : rows)
+    if (row.predicted) sources.insert(row.predicted->basis);
+  return sources.size() <= 1;
+}
+
 /// Adds predicted next to measured times: "9.19 (-4 %)". A simulated row shows the source of its prediction instead.
-void add_predictions(const ExperimentResult& result, Builder& table) {
+/// `only_if_they_differ`: leaves the source out where all rows have the same, which is in the header then.
+void add_predictions(const ExperimentResult& result, Builder& table, bool only_if_they_differ = false) {
   if (!result.simulated.empty()) {
+    if (only_if_they_differ && all_from_one_source(result.rows)) return;
     table.add(
         "from", "", [](const RunResult& row) { return row.predicted ? row.predicted->basis : std::string(); }, false);
     return;
@@ -347,7 +357,7 @@ std::vector<Column> deciding_columns(const ExperimentResult& result) {
   table.add_scaled("peak memory", kBytes, peak_memory);
   table.add("test", unit_of_quality(result.rows), [](const RunResult& row) { return loss_and_metric(row.test); });
   add_money(result, table);
-  add_predictions(result, table);
+  add_predictions(result, table, /*only_if_they_differ=*/true);
   std::vector<Column> columns = table.take();
   merge_equal_rows(columns);
   return columns;

@@ -217,9 +217,15 @@ std::string changes_part(const Page& page) {
          "</section>\n";
 }
 
-/// Puts the plan last: a long cell, which on a narrow screen would push the times out of sight.
-std::vector<Column> with_plan_last(std::vector<Column> columns) {
-  std::stable_partition(columns.begin(), columns.end(), [](const Column& column) { return column.title != "plan"; });
+/// Puts what decides first and the plan, a long cell, last, because a screen may show only the first columns.
+std::vector<Column> by_importance(std::vector<Column> columns) {
+  const auto rank = [](const Column& column) {
+    for (const char* first :
+         {"strategy", "devices", "status", "time per step", "peak memory", "test", "price of an epoch"})
+      if (column.title == first) return 0;
+    return column.title == "plan" ? 2 : 1;
+  };
+  std::stable_sort(columns.begin(), columns.end(), [&](const Column& a, const Column& b) { return rank(a) < rank(b); });
   return columns;
 }
 
@@ -228,7 +234,7 @@ std::string comparison_tables(const Page& page) {
   return of_each(page, [&](const ExperimentResult& result) {
     const int begin = first;
     first += int(result.rows.size());
-    return html_table(with_plan_last(comparison_columns(result)), "Comparison of the strategies", begin);
+    return html_table(by_importance(comparison_columns(result)), "Comparison of the strategies", begin);
   });
 }
 

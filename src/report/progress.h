@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -100,6 +101,22 @@ class ShownPhase {
   ConditionVariable changed_;
   bool ended_ TRIREME_GUARDED_BY(mutex_) = false;
   std::thread ticker_;  ///< last: it reads the other members
+};
+
+/// Shows the steps of one run, and after its last step that it evaluates, which may take long.
+class ShownSteps {
+ public:
+  ShownSteps(Progress& progress, std::string name) : progress_(progress), name_(std::move(name)) {}
+  void update(const StepReport& report) {
+    progress_.update(name_, report);
+    if (report.total_steps > 0 && report.point.step >= report.total_steps && !evaluating_)
+      evaluating_.emplace(progress_, name_ + ": evaluating after the last step");
+  }
+
+ private:
+  Progress& progress_;
+  const std::string name_;
+  std::optional<ShownPhase> evaluating_;
 };
 
 /// Returns what `work` returns; a line shows the phase if it lasts. `progress`: null: no line.

@@ -120,7 +120,7 @@ std::vector<std::string> verdict_sentences(const ExperimentResult& result) {
 std::vector<std::string> summary(const ExperimentResult& result) {
   std::vector<std::string> sentences = {what_ran(result)};
   if (const std::string accuracy = accuracy_of_predictions(result); !accuracy.empty()) sentences.push_back(accuracy);
-  if (result.generated_data)
+  if (result.generated_data && result.simulated.empty())
     sentences.emplace_back("The data are generated: accuracies say nothing about the real set.");
   for (std::string& sentence : verdict_sentences(result)) sentences.push_back(std::move(sentence));
   std::vector<const RunResult*> rows;

@@ -66,7 +66,11 @@ std::string by_how_much(const Verdict& verdict) {
   };
   if (verdict.single && !is_fastest(verdict.single))
     text = fmt::format(", {}{:.2f} times as fast as one device", least, verdict.pace(*verdict.single)->median / pace);
-  if (verdict.next && verdict.next != verdict.single)
+  // a factor between intervals that overlap would promise too much
+  const bool apart = !verdict.measured || !verdict.next ||
+                     verdict.pace(*verdict.fastest.front())->high < verdict.pace(*verdict.next)->low ||
+                     verdict.fastest.size() == 1;
+  if (verdict.next && verdict.next != verdict.single && apart)
     text += fmt::format("{} {}{:.2f} times as fast as the next, {}", text.empty() ? "," : " and", least,
                         verdict.pace(*verdict.next)->median / pace, row_name(*verdict.next));
   return text;
@@ -113,13 +117,18 @@ std::string why_ahead(const Verdict& verdict, const char* times) {
   return fmt::format("{} its {} and those of {} {}", range_of(verdict, "From"), times, name, apart);
 }
 
-/// States what can decide between predictions that are too close to call. Empty if there is nothing to decide.
+/// States how sure predictions are, and what can decide. Empty if there is nothing to decide.
 std::string how_to_decide(const Verdict& verdict) {
   const double pace = verdict.pace(*verdict.fastest.front())->median;
-  if (verdict.pace(*verdict.fastest.back())->median <= pace * (1 + kEqual)) return "";
+  if (verdict.pace(*verdict.fastest.back())->median > pace * (1 + kEqual))
+    return fmt::format(
+        "Predictions are usually off by up to {:.0f} %, so they cannot order these plans. trireme compare on these "
+        "devices measures them.",
+        100 * kPredictionError);
+  if (!verdict.next) return "";
   return fmt::format(
-      "Predictions are usually off by up to {:.0f} %, so they cannot order these plans. trireme compare, run on that "
-      "machine, measures them.",
+      "The next is further behind than predictions are usually off ({:.0f} %); trireme compare on these devices "
+      "measures it.",
       100 * kPredictionError);
 }
 
@@ -162,7 +171,7 @@ std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
   if (scattered.empty()) return "";
   return fmt::format(
       "Steps vary a lot ({}: the 90th percentile is up to {:.1f} times the 10th), because of other programs or samples "
-      "of unequal length. Measure again on an idle machine.",
+      "of unequal length.",
       some_or_all(scattered, rows), most);
 }
 
@@ -180,8 +189,7 @@ std::string prediction_sentence(const std::vector<const RunResult*>& rows) {
   if (far.empty()) return "";
   return fmt::format(
       "Predicted and measured steps differ by a factor of up to {:.1f} ({}): the machine may have been busy during the "
-      "runs or while layers were measured before them, or the predictions do not hold here. Compare again "
-      "and trust the times that both runs show.",
+      "runs or while layers were measured before them, or the predictions do not hold here.",
       most, some_or_all(far, rows));
 }
 
@@ -277,6 +285,7 @@ std::vector<std::string> doubts(const ExperimentResult& result) {
     if (is_fair(row) && is_real(row)) rows.push_back(&row);
   for (std::string sentence : {scatter_sentence(rows), prediction_sentence(rows)})
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
+  if (!sentences.empty()) sentences.back() += " Measure again on an idle machine, and trust what both runs show.";
   return sentences;
 }
 

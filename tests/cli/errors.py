@@ -47,8 +47,15 @@ class Flags(CliTest):
                 ("launch --nproc 4 train e.toml", "write -n 4 before train"),
                 ("plan best e.toml --gpus e.toml", "write --devices N"),
                 ("serve e.toml --gpus 2", "write --spawn 2"))], data=False)
+        self.all_refused([(["train", "e.toml", "--set", given], [f"--set: {given}", "write --set " + says]) for given, says in (
+                ("lr=0.1", "optimizer.learning_rate=0.1"), ("epochs=3", 'length="3 epochs"'), ("batch_size=64", "batch=64"))], data=False)
+        self.trireme("train", "e.toml", "--set", 'optimizer={kind="sgd",learning_rate=0.01}', "--steps", "1", "--out", "o")  # its own table
         self.assertNotIn("write", self.refused("doctor", "--gpus", "2", data=False))
         self.refused("simulate", "e.toml", "--epochs", "nowhere.json", data=False, says=["nowhere.json"])  # a flag that exists
+
+    def test_a_batch_larger_than_the_training_set(self):
+        for words in (["train"], ["compare"], ["simulate"], ["plan", "best"], ["plan", "project"]):
+            self.refused(*words, "e.toml", "--set", "batch=1000000000", says=["batch", "1000000000", "256 samples"])
 
     def test_a_change_of_a_worker_that_is_not_there(self):
         self.write("w.toml", EXPERIMENT.replace("[model]", "[[cluster.worker.change]]\nworker = 1\nat_step = 2\nslower = 3\n\n[model]"))

@@ -115,7 +115,7 @@ class Predictions(CliTest):
         for row in self.json("o/run.json")["rows"]:
             self.assertAlmostEqual(row["price_per_epoch"], row["epoch_seconds"] * 0.002, delta=1e-9)
         self.assertIn("predicted step", out)
-        self.assertIn("refit: steps took", out)
+        self.assertIn("predictions: steps took", out)
         rows = self.json("o/run.json")["rows"]
         for row in rows:
             self.assertGreater(row["predicted"]["step_seconds"], 0)

@@ -36,7 +36,7 @@ function probe() {
   }).length;
   found.rows = lines();
   const headings = [...document.querySelectorAll("#comparison thead th")];
-  const press = (heading) => heading.querySelector("button").click();
+  const press = (heading) => heading.querySelector(".sort").click();
   const texts = (heading) => [...document.querySelectorAll("#comparison tbody tr")].map((line) => line.cells[headings.indexOf(heading)].textContent);
   const time = headings.find((cell) => cell.innerText.startsWith("time per step")), name = headings[0];
   press(time);
@@ -59,6 +59,7 @@ function probe() {
   if (filter) {
     filter.value = "pipeline 8";
     filter.dispatchEvent(new Event("input"));
+    found.left = [...document.querySelectorAll("#comparison tbody tr")].filter(shown).length;
     found.filtered = shownRows().map((row) => row.label);
     filter.value = "";
     filter.dispatchEvent(new Event("input"));
@@ -138,6 +139,7 @@ class Report(unittest.TestCase):
                 found = opened(os.path.join(self.simulated, "report.html"), width)
                 self.check(found)
                 self.assertTrue(found["filtered"])
+                self.assertEqual(found["left"], len(found["filtered"]), "the table shows other rows than the charts")
                 for label in found["filtered"]:
                     self.assertIn("pipeline", label)
                     self.assertIn("8", label)

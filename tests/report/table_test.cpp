@@ -194,6 +194,20 @@ TEST(Answer, MergesRowsWhoseCellsAreEqual) {
   EXPECT_EQ(deciding_columns(result)[0].cells.size(), 6u) << "names that do not fit";
 }
 
+TEST(Answer, NamesTheSourceOfPredictionsOnlyWhereRowsDiffer) {
+  ExperimentResult result = sample_result();
+  result.simulated = "8xA100, by datasheets";
+  for (RunResult& row : result.rows)
+    row.predicted = SimulatedStep{.step_seconds = 0.01, .peak_memory = {}, .basis = "datasheet"};
+  const auto names_source = [&] {
+    const std::vector<Column> columns = deciding_columns(result);
+    return std::any_of(columns.begin(), columns.end(), [](const Column& c) { return c.title == "from"; });
+  };
+  EXPECT_FALSE(names_source());
+  result.rows.back().predicted->basis = "measured";
+  EXPECT_TRUE(names_source());
+}
+
 TEST(Answer, ShowsEpochsOfReplicas) {
   const std::vector<Column> columns = deciding_columns(test_support::policies_sample());
   EXPECT_TRUE(std::any_of(columns.begin(), columns.end(), [](const Column& c) { return c.title == "epoch"; }));

@@ -125,9 +125,11 @@ TEST(Verdict, NamesNoWinnerOfPredictionsThatAreCloserThanTheyErr) {
   EXPECT_EQ(close,
             "Too close to call: data on 2 devices and tensor on 2 devices, 10.0 ms to 10.9 ms per step, at least 1.83 "
             "times as fast as one device. Predictions are usually off by up to 10 %, so they cannot order these plans. "
-            "trireme compare, run on that machine, measures them.");
+            "trireme compare on these devices measures them.");
   EXPECT_EQ(words({row_of("data", 2, 10, 10, 10, 0), row_of("tensor", 2, 11.1, 11.1, 11.1, 0)}),
-            "Fastest: data on 2 devices, 10.0 ms per step, 1.11 times as fast as the next, tensor on 2 devices.");
+            "Fastest: data on 2 devices, 10.0 ms per step, 1.11 times as fast as the next, tensor on 2 devices. The "
+            "next is further behind than predictions are usually off (10 %); trireme compare on these devices measures "
+            "it.");
 }
 
 TEST(Verdict, OfRowsWithoutASpreadSaysNoOverlap) {
@@ -185,7 +187,7 @@ TEST(Doubts, NameRowsWhoseStepsScatter) {
   ExperimentResult result = result_of({row_of("single", 1, 20, 18, 27), row_of("data", 2, 10, 9, 18)});
   const std::string text = join(doubts(result), " ");
   EXPECT_HAS(text, "Steps vary a lot (data on 2 devices: the 90th percentile is up to 2.0 times the 10th), because");
-  EXPECT_HAS(text, "Measure again on an idle machine.");
+  EXPECT_HAS(text, "Measure again on an idle machine, and trust what both runs show.");
   result.rows[0].step_seconds->p90 *= 2;
   EXPECT_HAS(join(doubts(result), " "), "Steps vary a lot (all rows: the 90th percentile is up to 3.0 times the 10th)");
   result.rows[0].step_seconds->p90 /= 2;

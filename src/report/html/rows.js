@@ -70,12 +70,16 @@ function fillFilter() {
   field.addEventListener("input", () => {
     const words = field.value.toLowerCase().split(/\s+/).filter((word) => word);
     hiddenRows.clear();
+    document.body.classList.toggle("filtered", words.length > 0);
     for (const row of result.rows)
       if (!words.every((word) => row.label.toLowerCase().includes(word))) hiddenRows.add(row.index);
     updateChoice();
     drawAll();
   });
-  document.getElementById("show-all").addEventListener("click", () => { field.value = ""; });
+  document.getElementById("show-all").addEventListener("click", () => {
+    field.value = "";
+    document.body.classList.remove("filtered");
+  });
   bar.prepend(field);
 }
 
@@ -93,10 +97,16 @@ function makeSortable(table) {
   const lines = [...table.tBodies[0].rows], headings = [...table.tHead.rows[0].cells];
   if (lines.length < 2) return;
   headings.forEach((heading, column) => {
-    const button = element("button", "sort");
-    button.type = "button";
+    const button = element("span", "sort");  // no button element: paper does not repeat those in the heading of each page
+    button.setAttribute("role", "button");
+    button.tabIndex = 0;
     button.append(...heading.childNodes);
     heading.append(button);
+    button.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      button.click();
+    });
     button.addEventListener("click", () => {
       const order = { ascending: "descending", descending: null }[heading.getAttribute("aria-sort")];
       for (const other of headings) other.removeAttribute("aria-sort");
