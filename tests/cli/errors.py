@@ -54,8 +54,9 @@ class Flags(CliTest):
         self.refused("simulate", "e.toml", "--epochs", "nowhere.json", data=False, says=["nowhere.json"])  # a flag that exists
 
     def test_a_batch_larger_than_the_training_set(self):
-        for words in (["train"], ["compare"], ["simulate"], ["plan", "best"], ["plan", "project"]):
-            self.refused(*words, "e.toml", "--set", "batch=1000000000", says=["batch", "1000000000", "256 samples"])
+        for words in ("train e.toml", "compare e.toml", "simulate e.toml", "plan best e.toml",
+                      "plan project e.toml --epochs noise=2000,least=12"):
+            self.refused(*words.split(), "--set", "batch=1000000000", says=["batch", "1000000000", "256 samples"])
 
     def test_a_change_of_a_worker_that_is_not_there(self):
         self.write("w.toml", EXPERIMENT.replace("[model]", "[[cluster.worker.change]]\nworker = 1\nat_step = 2\nslower = 3\n\n[model]"))
