@@ -14,10 +14,10 @@ namespace trireme {
 struct Blas {
   enum class Kind { openblas, mkl, reference, other };
   Kind kind = Kind::other;
-  std::string name;     ///< "OpenBLAS", "MKL", "reference BLAS", else the library's file name
-  std::string library;  ///< path of the mapped file, "" if it is part of libtorch itself
+  std::string name;      ///< "OpenBLAS", "MKL", "reference BLAS", else the library's file name
+  std::string library;   ///< path of the mapped file, "" if it is part of libtorch itself
   std::string made_for;  ///< the processor that OpenBLAS's chosen code is made for, "Haswell"; "" if not known
-  double gflops = 0;    ///< one 512x512 float32 product with the threads of the calling thread; 0: not timed
+  double gflops = 0;     ///< one 512x512 float32 product with the threads of the calling thread; 0: not timed
 };
 
 struct Malloc {

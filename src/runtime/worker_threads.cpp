@@ -13,7 +13,7 @@ namespace trireme {
 void run_worker_threads(LocalWorld& world, const std::function<void(int rank)>& body,
                         const std::vector<int>& intra_op_threads, int first_device) {
   if (first_device + world.size() > kMaxDevices)
-    fail_user({counted(int64_t(first_device + world.size()), "worker"), "are too many",
+    fail_user({counted(first_device + world.size(), "worker"), "are too many",
                fmt::format("at most {} can work in one process", kMaxDevices), "use fewer devices"});
   const auto work = [&](int rank) {
     if (!intra_op_threads.empty()) at::set_num_threads(intra_op_threads[size_t(rank)]);

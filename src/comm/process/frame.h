@@ -24,7 +24,7 @@ enum class FrameKind : int32_t {
 constexpr int kFrameTag = 0;  ///< the transport's tag of all frames; payloads have other tags
 constexpr int kMaxDims = 8;
 constexpr int kMaxText = 192;
-constexpr int64_t kInlineBytes = 16 * 1024;  ///< payloads up to this size are part of the frame
+constexpr int64_t kInlineBytes = int64_t{16} * 1024;  ///< payloads up to this size are part of the frame
 
 struct FrameHeader {
   FrameKind kind = FrameKind::waiting;
