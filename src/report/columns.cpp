@@ -173,7 +173,7 @@ bool all_from_one_source(const std::vector<RunResult>& rows) {
 }
 
 /// Adds predicted next to measured times: "9.19 (-4 %)". A simulated row shows the source of its prediction instead.
-/// `only_if_they_differ`: leaves the source out where all rows have the same, which is in the header then.
+/// `only_if_they_differ`: leaves the source out where all rows have the same: a line below the tables names it.
 void add_predictions(const ExperimentResult& result, Builder& table, bool only_if_they_differ = false) {
   if (!result.simulated.empty()) {
     if (only_if_they_differ && all_from_one_source(result.rows)) return;
@@ -187,7 +187,7 @@ void add_predictions(const ExperimentResult& result, Builder& table, bool only_i
   const Scale scale = scale_for(kTimes, largest_of(result.rows, seconds));
   table.add("predicted step", fmt::format("{} (off by)", scale.unit), [&](const RunResult& row) -> std::string {
     if (!row.predicted) return "";
-    const std::string text = significant(row.predicted->step_seconds / scale.size);
+    std::string text = significant(row.predicted->step_seconds / scale.size);
     if (!row.step_seconds) return text;
     return fmt::format("{} ({:+.0f} %)", text, 100 * (row.predicted->step_seconds / row.step_seconds->median - 1));
   });

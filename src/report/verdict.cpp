@@ -66,11 +66,10 @@ std::string by_how_much(const Verdict& verdict) {
   };
   if (verdict.single && !is_fastest(verdict.single))
     text = fmt::format(", {}{:.2f} times as fast as one device", least, verdict.pace(*verdict.single)->median / pace);
-  // a factor between intervals that overlap would promise too much
-  const bool apart = !verdict.measured || !verdict.next ||
-                     verdict.pace(*verdict.fastest.front())->high < verdict.pace(*verdict.next)->low ||
-                     verdict.fastest.size() == 1;
-  if (verdict.next && verdict.next != verdict.single && apart)
+  if (!verdict.next || verdict.next == verdict.single) return text;
+  // Of rows that are too close to call, a factor to a row whose interval overlaps would promise too much.
+  const bool lie_apart = verdict.pace(*verdict.fastest.front())->high < verdict.pace(*verdict.next)->low;
+  if (!verdict.measured || verdict.fastest.size() == 1 || lie_apart)
     text += fmt::format("{} {}{:.2f} times as fast as the next, {}", text.empty() ? "," : " and", least,
                         verdict.pace(*verdict.next)->median / pace, row_name(*verdict.next));
   return text;

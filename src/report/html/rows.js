@@ -97,7 +97,8 @@ function makeSortable(table) {
   const lines = [...table.tBodies[0].rows], headings = [...table.tHead.rows[0].cells];
   if (lines.length < 2) return;
   headings.forEach((heading, column) => {
-    const button = element("span", "sort");  // no button element: paper does not repeat those in the heading of each page
+    // Not a button element: the heading that each printed page repeats would leave it out.
+    const button = element("span", "sort");
     button.setAttribute("role", "button");
     button.tabIndex = 0;
     button.append(...heading.childNodes);
@@ -113,7 +114,8 @@ function makeSortable(table) {
       if (order === null) return table.tBodies[0].append(...lines);
       heading.setAttribute("aria-sort", order ?? "ascending");
       const numeric = heading.classList.contains("n"), sign = order ? -1 : 1;
-      table.tBodies[0].append(...[...lines].sort((a, b) => compareCells(a.cells[column], b.cells[column], numeric, sign)));
+      const compare = (a, b) => compareCells(a.cells[column], b.cells[column], numeric, sign);
+      table.tBodies[0].append(...[...lines].sort(compare));
     });
   });
 }
