@@ -5,12 +5,9 @@
 #   --keep    keep the folder, without its mounts, to inspect it
 # Needs root, debootstrap and about 3 GiB in TMPDIR. Exit code 0: every check passed; 1: one failed; 2: wrong usage.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/debian_root.sh"
 
-fail() { echo "package_test: $1" >&2; exit "${2:-1}"; }
-usage() { sed -n '3,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
-say() { echo "[$(($(date +%s) - started)) s] $1"; }
-
-started=$(date +%s)
+program=package_test
 suite=bookworm mirror='' keep='' debs=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -25,56 +22,7 @@ done
 for deb in "${debs[@]}"; do
   dpkg-deb --info "$deb" >/dev/null 2>&1 || fail "$deb: is not a Debian package" 2
 done
-[ "$(id -u)" -eq 0 ] || fail "needs root: sudo scripts/package_test.sh ..." 2
-command -v debootstrap >/dev/null || fail "debootstrap was not found: apt-get install debootstrap" 2
-# shellcheck disable=SC2016
-[ -n "$mirror" ] ||
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -m1 '/debian/\?$' || true)
-[ -n "$mirror" ] || mirror=http://deb.debian.org/debian
-
-root=$(mktemp -d --tmpdir trireme-package-test.XXXXXX)
-clean_up() {
-  local code=$?
-  trap - EXIT INT TERM
-  rm -f "$root.log"
-  if mountpoint -q "$root/proc"; then
-    umount "$root/proc" || umount --lazy "$root/proc"
-  fi
-  if mountpoint -q "$root/proc"; then
-    echo "package_test: $root/proc is still mounted; the folder is left as it is" >&2
-  elif [ -n "$keep" ]; then
-    echo "package_test: the system is in $root"
-  else
-    rm -rf --one-file-system "$root"
-  fi
-  exit "$code"
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# -- a clean Debian
-
-say "debootstrap $suite (minbase)"
-if ! debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1; then
-  tail -5 "$root.log" >&2
-  fail "debootstrap failed"
-fi
-mount -t proc proc "$root/proc"
-printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"  # starts no services
-chmod +x "$root/usr/sbin/policy-rc.d"
-cp -L /etc/resolv.conf "$root/etc/resolv.conf"
-apt-config dump | grep '^Acquire::\(http\|https\)::' >"$root/etc/apt/apt.conf.d/01machine" || true  # proxies
-
-inside() {
-  chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
-}
-apt() {
-  inside apt-get -qq -o Dpkg::Use-Pty=0 "$@" >"$root/tmp/apt.log" 2>&1 || {
-    tail -20 "$root/tmp/apt.log" >&2
-    fail "apt-get $* failed"
-  }
-}
+make_root "$suite" "$mirror" "$keep"
 
 # -- the packages
 
