@@ -4,8 +4,8 @@
 # apt-get in it. The folder is removed when the script ends.
 
 fail() { echo "$program: $1" >&2; exit "${2:-1}"; }
-# The lines of the script's first comment after its first.
-usage() { sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+# Prints the first comment of the script, without its first line.
+usage() { sed -n '3,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 say() { echo "[$SECONDS s] $1"; }
 
 make_root() {  # suite, mirror or '', keep: not empty keeps the folder
