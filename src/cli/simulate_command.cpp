@@ -67,6 +67,7 @@ int run_simulate(const SimulateOptions& options) {
   interrupted_by_user();
   RunSpec asked{options.experiment.read()};
   check_target("--json", options.json);
+  if (options.experiment.out) check_run_folder(*options.experiment.out);
   check_described_devices(asked.strategies, "strategies", *std::max_element(asked.devices.begin(), asked.devices.end()),
                           options.experiment, asked, options.prediction);
   std::optional<Epochs> epochs;

@@ -212,7 +212,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   }
   const std::string closing = closing_lines(options, row, folder.path());
   std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n"
-            << closing;
+            << (refused.empty() ? "report: " + (folder.path() / "report.html").string() + "\n" : "") << closing;
   if (show.on_end) show.on_end(closing);
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;

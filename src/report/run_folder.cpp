@@ -44,7 +44,19 @@ bool claim(const fs::path& path) {
   return create_file(path / "run.json", running_text({}));
 }
 
+[[noreturn]] void refuse(const fs::path& path) {
+  if (!fs::is_directory(path))
+    fail_user({path.string(), "is a file", "a run writes a folder", "name a folder with --out"});
+  fail_user({path.string(), "exists already and is not empty", "a run never overwrites another one",
+             "choose another folder with --out, or remove this one"});
+}
+
 }  // namespace
+
+void check_run_folder(const fs::path& path) {
+  std::error_code error;
+  if (fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error))) refuse(path);
+}
 
 fs::path default_run_path(std::string_view experiment, std::string_view started) {
   std::string name;
@@ -69,11 +81,7 @@ RunFolder::RunFolder(fs::path path, IfExists if_exists) : path_(std::move(path))
     write_file_atomically(path_ / "run.json", running_text({}));
     return;
   }
-  if (if_exists == IfExists::refuse && !fs::is_directory(path_))
-    fail_user({path_.string(), "is a file", "a run writes a folder", "name a folder with --out"});
-  if (if_exists == IfExists::refuse)
-    fail_user({path_.string(), "exists already and is not empty", "a run never overwrites another one",
-               "choose another folder with --out, or remove this one"});
+  if (if_exists == IfExists::refuse) refuse(path_);
   fs::path wanted = path_;
   for (int i = 2; i < kMaxNames; ++i) {
     path_ = wanted;

@@ -26,6 +26,10 @@ enum class IfExists {
 /// for file names become '-'.
 std::filesystem::path default_run_path(std::string_view experiment, std::string_view started);
 
+/// Throws the user error of IfExists::refuse if a run could not use this folder now. For a verb that works for a while
+/// before it writes.
+void check_run_folder(const std::filesystem::path& path);
+
 /// The folder of a run, or the part of a comparison's folder that belongs to one strategy. Not thread-safe; used by the
 /// training's coordinating thread. Throws run errors that name the file if a write fails.
 class RunFolder : public TrainObserver {

@@ -85,6 +85,31 @@ std::string first_at_target(const std::vector<const RunResult*>& rows, const Ver
                      equal.size() > 1 ? "about " : "", in_unit(after, scale_for(kTimes, after)));
 }
 
+/// "Best test accuracy: data on 2 devices, 93.1 %; hogwild on 4 devices, the fastest, reaches 91.0 %." Under update
+/// policies rows of equal length differ in what they learn, so the fastest is not always the one to take. Empty if no
+/// two rows have a metric, or without replicas.
+std::string best_quality(const std::vector<const RunResult*>& rows, const Verdict& verdict) {
+  if (!verdict.by_epochs) return "";
+  const RunResult* first = nullptr;
+  size_t tested = 0;
+  for (const RunResult* row : rows) {
+    const Metric* metric = row->status == RunStatus::ok && row->test ? row->test->main() : nullptr;
+    if (!metric || !std::isfinite(metric->value)) continue;
+    ++tested;
+    const bool higher = kind_of_metric(metric->name).higher_is_better;
+    if (!first || (higher ? metric->value > first->test->main()->value : metric->value < first->test->main()->value))
+      first = row;
+  }
+  if (tested < 2) return "";
+  const auto text = [](const RunResult& row) { return metric_text(*row.test->main()); };
+  std::string sentence = fmt::format("Best test {}: {}, {}", kind_of_metric(first->test->main()->name).title,
+                                     row_name(*first), text(*first));
+  if (!verdict.fastest.empty())
+    if (const RunResult& fastest = *verdict.fastest.front(); &fastest != first && fastest.test && fastest.test->main())
+      sentence += fmt::format("; {}, the fastest, reaches {}", row_name(fastest), text(fastest));
+  return sentence + ".";
+}
+
 /// The rows of each clock, in the order of the clocks' first rows.
 std::vector<std::pair<std::string, std::vector<const RunResult*>>> by_clocks(const ExperimentResult& result) {
   std::vector<std::pair<std::string, std::vector<const RunResult*>>> clocks;
@@ -112,6 +137,7 @@ std::vector<std::string> verdict_sentences(const ExperimentResult& result) {
     for (std::string& sentence : sentences_of(verdict, clock)) sentences.push_back(std::move(sentence));
     if (std::string first = first_at_target(rows, verdict, clock); !first.empty())
       sentences.push_back(std::move(first));
+    if (std::string quality = best_quality(rows, verdict); !quality.empty()) sentences.push_back(std::move(quality));
   }
   for (std::string& doubt : doubts(result)) sentences.push_back(std::move(doubt));
   return sentences;

@@ -209,7 +209,14 @@ std::vector<std::string> pair_verdict(const std::vector<Pair>& pairs, const Pace
 RunChanges changes_between(const ExperimentResult& a, const ExperimentResult& b) {
   const std::vector<Pair> pairs = pairs_of(a, b);
   const Paces paces(a, b);
-  return {pair_verdict(pairs, paces), settings_of(a, b), pair_columns(pairs, paces)};
+  RunChanges changes{pair_verdict(pairs, paces), settings_of(a, b), pair_columns(pairs, paces)};
+  if (a.simulated.empty() != b.simulated.empty())
+    changes.verdict.push_back(
+        fmt::format("{} was measured and {} was simulated, so a difference below {:.0f} % may be the error of the "
+                    "prediction.",
+                    kRunNames[a.simulated.empty() ? 0 : 1], kRunNames[a.simulated.empty() ? 1 : 0],
+                    100 * kPredictionError));
+  return changes;
 }
 
 }  // namespace trireme

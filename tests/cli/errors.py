@@ -69,6 +69,7 @@ class Flags(CliTest):
             (["train", "e.toml", "--json", "nowhere/x.json"], ["--json", "nowhere/x.json", "no folder nowhere"]),
             (["compare", "e.toml", "--json", "nowhere/x.json"], ["--json", "nowhere/x.json", "no folder nowhere"]),
             (["compare", "e.toml", "--json", "."], ["--json", "is a folder"]),
+            (["simulate", "e.toml", "--out", "e.toml"], ["e.toml: is a file", "a run writes a folder", "--out"]),
             (["compare", "e.toml", "--out", "e.toml"], ["e.toml: is a file", "a run writes a folder", "--out"])))
         self.assertFalse(os.path.exists(self.path("runs")), "an error of the input left a run folder")
         os.makedirs(self.path("taken"))

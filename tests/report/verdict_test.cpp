@@ -162,6 +162,25 @@ TEST(Verdict, ComparesEpochsOfReplicas) {
   EXPECT_LACKS(text, "--steps");
 }
 
+/// Policies of equal length learn different things, so the answer names the row that learned most.
+TEST(Verdict, NamesTheBestMetricOfReplicas) {
+  ExperimentResult result = result_of({row_of("data", 2, 12, 11.8, 12.2), row_of("local-sgd", 2, 10, 9.5, 11)});
+  result.rows[1].replicas = ReplicaReport{.replicas = 2};
+  result.rows[1].epoch_seconds = 5;
+  const auto best = [&](const char* metric, double of_data, double of_local) {
+    result.rows[0].test = EvaluationPoint{.metrics = {{metric, of_data}}};
+    result.rows[1].test = EvaluationPoint{.metrics = {{metric, of_local}}};
+    return verdict_sentences(result).back();
+  };
+  EXPECT_EQ(best("accuracy", 0.98, 0.96),
+            "Best test accuracy: data on 2 devices, 98.0 %; local-sgd on 2 devices, the fastest, reaches 96.0 %.");
+  EXPECT_EQ(best("accuracy", 0.95, 0.96), "Best test accuracy: local-sgd on 2 devices, 96.0 %.");
+  EXPECT_EQ(best("rmse", 0.5, 0.6),
+            "Best test RMSE: data on 2 devices, 0.5; local-sgd on 2 devices, the fastest, reaches 0.6.");
+  result.rows[1].test.reset();
+  EXPECT_LACKS(join(verdict_sentences(result), " "), "Best test");
+}
+
 TEST(Verdict, OfRepeatedRowsCountsTheSpreadBetweenRuns) {
   ExperimentResult result = result_of({row_of("local-sgd", 2, 10, 9.5, 11), row_of("data", 2, 12, 11.8, 12.2)});
   result.rows[0].replicas = ReplicaReport{.replicas = 2};
