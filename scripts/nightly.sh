@@ -10,6 +10,7 @@
 # - clang-tidy for all changed files
 # - the unit and equivalence tests, built with sanitizers (build-asan, build-tsan)
 # - the fuzz targets, 60 s each
+# - as root: the packages for Debian 12 and 13, built and tested in clean systems
 # - the levels that the examples reach, if TRIREME_DATA names real data
 # If a part fails the others still run; the last line names the failed parts.
 set -euo pipefail
@@ -36,5 +37,16 @@ part clang-tidy scripts/lint.py tidy  # also the files for which CI has no time
 part "address and undefined-behaviour sanitizers" sanitized asan
 part "thread sanitizer" sanitized tsan
 part fuzz scripts/fuzz.sh
+package() {
+  local folder code=0
+  folder=$(mktemp -d)
+  scripts/package_build.sh --suite "$1" "$folder" && scripts/package_test.sh --suite "$1" "$folder"/*.deb || code=$?
+  rm -rf "$folder"
+  return "$code"
+}
+if [ "$(id -u)" -eq 0 ]; then
+  part "package for Debian 12" package bookworm
+  part "package for Debian 13" package trixie
+fi
 [[ -z "${TRIREME_DATA:-}" ]] || part levels scripts/levels.py
 end_of_parts
