@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,15 +26,20 @@ struct DeviceSpeed {
 };
 
 /// What a device can do, from its datasheet and a few fitted numbers. An operator of w FLOPs that touches b bytes takes
-///    launch + max(w / (peak_flops * efficiency(w)), b / memory_bandwidth),
+///    max(launch, start + max(w / (peak_flops * efficiency(w)), b / (memory_bandwidth * memory_efficiency))),
 ///    efficiency(w) = greatest_efficiency * w / (w + half_work).
 /// This is an approximation: each output that shows a number from it must say so.
 struct DeviceKind {
   std::string name;                           ///< "V100"
   std::map<std::string, DeviceSpeed> speeds;  ///< by precision: "fp32", "bf16", "fp64"
   double memory_bandwidth = 0;                ///< bytes/s
+  double memory_efficiency = 1;               ///< share of memory_bandwidth that operators bound by memory reach
   int64_t memory = 0;                         ///< bytes
-  double launch = 0;                          ///< least seconds of any operator, however small
+  double launch = 0;  ///< seconds of the host per operator: the device runs operators no faster than the host asks
+  /// Seconds of the device per operator, beside its work. Not set: as `launch`, which is then added to every operator.
+  std::optional<double> start = {};
+  /// Share of the peak that attention reaches in kernels that store no scores (FlashAttention). 0: there are none.
+  double fused_attention = 0;
   std::string source;
 };
 
@@ -64,6 +70,12 @@ enum class Overlap {
   all       ///< also weight gathers and messages (GPUs with streams)
 };
 
+/// How the collectives of several devices are organised.
+enum class Collectives {
+  mpi,  ///< the better of ring and halving and doubling, in one or two levels (Thakur et al., 2005)
+  nccl  ///< rings, and trees over nodes for all-reduces where they are faster
+};
+
 struct Cluster {
   std::string name;
   std::string description;
@@ -71,6 +83,7 @@ struct Cluster {
   std::vector<DeviceKind> kinds;  ///< empty for the devices of this machine
   std::vector<ClusterNode> nodes;
   Link network;  ///< between nodes: each node has one such connection, which its devices share
+  Collectives collectives = Collectives::mpi;
   Overlap overlap = Overlap::all;
   double compute_slowdown = 1;   ///< factor on computing time while the device communicates
   double transfer_slowdown = 1;  ///< factor on communication time while the device computes

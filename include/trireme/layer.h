@@ -188,8 +188,9 @@ struct CallShapes {
   /// axis.
   int data = 1;
   int64_t samples = 0;
-  int64_t compute = 4;  ///< bytes of an element of the compute dtype
-  int64_t master = 4;   ///< bytes of an element of weights and losses
+  bool fused_attention = false;  ///< the device computes attention without storing the scores (FlashAttention)
+  int64_t compute = 4;           ///< bytes of an element of the compute dtype
+  int64_t master = 4;            ///< bytes of an element of weights and losses
   std::vector<CallTensor> inputs;
   std::vector<bool> wanted;  ///< per input: true if its gradient is computed
   CallTensor output;
@@ -242,6 +243,7 @@ struct OperatorWork {
   double flops = 0;         ///< FLOPs of all of them
   double bytes = 0;         ///< bytes read and written by all of them
   bool multiplies = false;  ///< true: matrix products, whose efficiency depends on their size; false: bound by memory
+  bool fused_attention = false;  ///< a kernel of CallShapes::fused_attention, with an efficiency of its own
 };
 
 /// One pass through a layer.
@@ -295,6 +297,10 @@ class Layer {
   /// of layers without blocks.
   virtual bool ends_block() const { return false; }
 
+  /// True if the call keeps much memory for few FLOPs, so that selective recompute (Korthikanti et al., 2022) runs it
+  /// again: attention, which keeps its scores.
+  virtual bool is_cheap_to_recompute() const { return false; }
+
   // -- facts about calls, for predictions
   /// FLOPs of one sample's forward. A multiply-add counts as 2 FLOPs.
   virtual double forward_flops(std::span<const Shape> inputs) const = 0;
@@ -315,6 +321,11 @@ class Layer {
   /// Returns the output of this worker's shard, placed as `call.option` states; dim 0 is the batch. Must not write to
   /// `inputs`. Puts into `call.saved` what backward needs. Thread-safe.
   virtual at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const = 0;
+
+  /// True if restore() can put into `call.saved` what forward puts there without computing the output. A recomputed run
+  /// calls it instead of forward where nothing in the run reads the output.
+  virtual bool restores() const { return false; }
+  virtual void restore(LayerCall& call, std::span<const at::Tensor> inputs) const;
 
   /// Returns the gradients of the inputs, undefined where not wanted; adds parameter gradients through the call. The
   /// results may share memory with each other and with `output_gradient` (the inputs of a sum), so the caller must not

@@ -57,6 +57,13 @@ struct Plan {
   bool vertical_sync = false;
   int micro_batches = 1;
   bool recompute_last = true;  ///< false: "except_last", the last micro-batch keeps its activations
+  /// True: a recomputed run goes on over the redistributions between its layers, which run again with it, and keeps
+  /// only its inputs (full recompute of Megatron-LM). False: redistributions cut runs, and what they give is kept.
+  bool recompute_communication = false;
+  /// True: of a value that all tensor ranks of a stage have whole, each sends a slice to the next stage, where the
+  /// slices are gathered (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
+  /// Megatron-LM", SC 2021, section 4.1). Between stages of the same degrees. False: each sends all of it.
+  bool scatter_messages = false;
   OptimizerSharding optimizer_sharding = OptimizerSharding::none;
   Compression compression;
   /// By world rank: the device of a cluster file, counted from 0 in the file's order. Empty: the first devices, in that

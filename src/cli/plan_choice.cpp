@@ -84,9 +84,12 @@ void check_runs_here(int devices, const std::string& where) {
                "use fewer; trireme plan best and plan show accept more"});
 }
 
-void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& model, const std::string& where) {
+void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& model, const std::string& where,
+                    bool executed) {
   try {
-    compile(model, plan, options_of(experiment, plan, true));
+    CompileOptions options = options_of(experiment, plan, true);
+    options.checked = executed;
+    compile(model, plan, options);
   } catch (const Error& error) {  // the error of this plan: an unknown schedule, a deadlock
     Diagnosis diagnosis = error.diagnosis();
     if (diagnosis.where.starts_with("plan")) diagnosis.where = where;
@@ -144,9 +147,9 @@ std::string plan_text(const Plan& plan, const Model& model) {
     return join(pairs);
   };
   std::string text = "{\n";
-  for (const auto* key :
-       {"trireme_plan", "name", "model", "model_fingerprint", "replicas", "agreement", "devices", "cluster_devices",
-        "speeds", "schedule", "vertical_sync", "micro_batches", "recompute_last", "optimizer_sharding", "compression"})
+  for (const auto* key : {"trireme_plan", "name", "model", "model_fingerprint", "replicas", "agreement", "devices",
+                          "cluster_devices", "speeds", "schedule", "vertical_sync", "micro_batches", "recompute_last",
+                          "recompute_communication", "scatter_messages", "optimizer_sharding", "compression"})
     if (json.contains(key)) text += fmt::format("  {},\n", line(json, {key}));
   const auto list = [&](const char* name, std::initializer_list<const char*> keys) {
     std::vector<std::string> lines;

@@ -23,8 +23,10 @@ void refuse_policy(const std::string& name, const std::string& where);
 std::optional<int> devices_of_degrees(const std::string& name);
 
 /// Throws an error that names `where` if the program of a valid plan cannot run under the experiment: a schedule that
-/// does not fit its stages and micro-batches, or a deadlock.
-void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& model, const std::string& where);
+/// does not fit its stages and micro-batches, or a deadlock. `executed`: false leaves out the search for deadlocks,
+/// which executes the lists of all ranks.
+void check_compiles(const Plan& plan, const RunSpec& experiment, const Model& model, const std::string& where,
+                    bool executed = true);
 
 /// Throws a user error that names `where` for more workers than a process can have. Plans may have more.
 void check_runs_here(int devices, const std::string& where);

@@ -27,13 +27,14 @@
 namespace trireme {
 namespace {
 
+/// `kept`: the row is written to a file, with its timeline and its drawing; they are not computed for the terminal.
 RunResult simulated_row(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data,
-                        Predictions& predictions) {
+                        Predictions& predictions, bool kept) {
   try {
     if (std::optional<RunResult> row = ruled_out(job, experiment, model, data, predictions.source(job.devices).cluster))
       return *row;
     const Plan plan = predictions.plan(job.strategy, job.devices);
-    PredictionOptions options;
+    PredictionOptions options{.timeline = kept, .drawing = kept};
     options.epoch_samples = data.train->size();
     RunResult row = predict(experiment, model, plan, predictions.source(plan), options);
     name_row(job, row);
@@ -91,7 +92,8 @@ int run_simulate(const SimulateOptions& options) {
       result.rows.push_back(in_phase(&progress, "simulating " + job.label, [&] {
         return interrupted_by_user()
                    ? row_without_run(job, RunStatus::interrupted, "stopped by the user before it began")
-                   : simulated_row(job, experiment, model, data, predictions);
+                   : simulated_row(job, experiment, model, data, predictions,
+                                   options.experiment.out.has_value() || !options.json.empty());
       }));
       if (epochs) project_to_target(experiment, *epochs, data.train->size(), result.rows.back());
     }

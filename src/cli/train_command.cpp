@@ -79,9 +79,11 @@ Plan plan_in_virtual_time(const TrainOptions& options, TrainSubject& subject, Pr
 Plan plan_to_run(const TrainOptions& options, const TrainSubject& subject, Progress* progress) {
   const auto& [experiment, data, model] = subject;
   const std::vector<int>& devices = options.experiment.devices;
-  if (is_update_policy(options.plan))
-    return plan_with_agreement(options.plan, experiment, model,
-                               devices.empty() ? experiment.devices.front() : devices.front());
+  if (is_update_policy(options.plan)) {
+    const int count = devices.empty() ? experiment.devices.front() : devices.front();
+    check_runs_here(count, "--plan " + options.plan);
+    return plan_with_agreement(options.plan, experiment, model, count);
+  }
   return in_phase(progress, "planning", [&] {
     return choose_or_find_plan(options.plan, devices, subject.experiment, subject.model, subject.data,
                                options.prediction, /*to_run=*/true);

@@ -11,6 +11,9 @@ namespace {
 /// Capacity, in bytes/s, of a link without a bandwidth limit.
 constexpr double kUnlimited = 1e18;
 
+/// Share of a ring's bandwidth that NCCL expects of its trees.
+constexpr double kTreeEfficiency = 0.92;
+
 /// Rounds of messages (by ring, by halving and doubling), and bytes that leave each of n members in units of the
 /// tensor's size.
 struct Ring {
@@ -56,9 +59,56 @@ ClusterLinks::ClusterLinks(const Cluster& cluster, const CollectiveLibrary& libr
   }
 }
 
+/// `leaving`: bytes out of each node. `inside`: bytes out of each member, where a node has several.
+Demand ClusterLinks::over_nodes(double fixed, double leaving, double inside,
+                                const std::map<int, std::vector<int>>& by_node, int alike) const {
+  Demand demand{fixed, {}};
+  for (const auto& [node, members] : by_node) {
+    demand.shares.push_back({network_out(node), leaving * alike, 1, alike});
+    demand.shares.push_back({network_in(node), leaving * alike, 1, alike});
+    for (int rank : members)
+      if (members.size() > 1) demand.shares.push_back({egress_of(rank), inside});
+  }
+  return demand;
+}
+
+/// Seconds of a demand that has its links to itself.
+double ClusterLinks::seconds_of(const Demand& demand) const {
+  double longest = 0;
+  for (const Share& share : demand.shares)
+    longest = std::max(longest, share.amount / pools_[size_t(share.pool)].capacity);
+  return demand.fixed + longest;
+}
+
+Demand ClusterLinks::nccl(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const {
+  const int n = int(ranks.size());
+  std::map<int, std::vector<int>> by_node;
+  for (int rank : ranks) by_node[node_of(rank)].push_back(rank);
+  const int nodes = int(by_node.size());
+  const Link& link = cluster_.nodes[size_t(by_node.begin()->first)].link;
+  const Ring ring = ring_of(kind, n);
+  if (nodes == 1) {
+    Demand demand{ring.rounds * link.latency, {}};
+    const int together = link.shared ? alike : 1;
+    for (int rank : ranks) demand.shares.push_back({egress_of(rank), ring.bytes * bytes * together, 1, together});
+    return demand;
+  }
+  const bool sums_all = kind == RedistributionKind::all_reduce;
+  const double between = std::min(ring.rounds, double(sums_all ? 2 * nodes : nodes));
+  const double latency = (ring.rounds - between) * link.latency + between * cluster_.network.latency;
+  Demand by_ring = over_nodes(latency, ring.bytes * bytes, ring.bytes * bytes, by_node, alike);
+  if (!sums_all) return by_ring;
+  const double inside = double(n) / nodes, depth = std::ceil(std::log2(double(nodes)));
+  Demand by_tree = over_nodes(2 * (std::max(0.0, inside - 1) * link.latency + depth * cluster_.network.latency),
+                              2 * bytes / kTreeEfficiency, 2 * bytes / kTreeEfficiency, by_node, alike);
+  return seconds_of(by_tree) < seconds_of(by_ring) ? by_tree : by_ring;
+}
+
 Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const {
   const int n = int(ranks.size());
   if (n < 2) return {};
+  if (cluster_.collectives == Collectives::nccl && kind != RedistributionKind::all_to_all)
+    return nccl(kind, bytes, ranks, alike);
   std::map<int, std::vector<int>> by_node;
   for (int rank : ranks) by_node[node_of(rank)].push_back(rank);
   const int nodes = int(by_node.size());

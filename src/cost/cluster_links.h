@@ -5,7 +5,16 @@
 // collective may also run in two levels: reduce-scatter inside the node, all-reduce of 1/g of the tensor by g groups
 // across nodes, all-gather inside the node. The faster way is used. Source: Thakur, Rabenseifner, Gropp, "Optimization
 // of collective communication operations in MPICH", 2005.
+//
+// With Collectives::nccl there is neither halving and doubling nor a second level. A ring passes each node once per
+// channel; a round inside a node takes that link's latency, a round between nodes the network's. An all-reduce over
+// nodes is a ring or a double binary tree, whichever is faster: a tree takes 2 log2(nodes) messages between nodes,
+// sends the tensor twice out of each node and reaches 0.92 of the links' bandwidth. Source: the model by which NCCL
+// chooses (src/graph/tuning.cc of version 2.18).
 #pragma once
+
+#include <map>
+#include <vector>
 
 #include "cost/links.h"
 #include "trireme/cluster.h"
@@ -39,6 +48,10 @@ class ClusterLinks final : public Links {
   int egress_of(int device) const { return egress_[size_t(device)]; }
   int network_out(int node) const { return network_out_[size_t(node)]; }
   int network_in(int node) const { return network_in_[size_t(node)]; }
+  Demand nccl(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const;
+  Demand over_nodes(double fixed, double leaving, double inside, const std::map<int, std::vector<int>>& by_node,
+                    int alike) const;
+  double seconds_of(const Demand& demand) const;
   int node_of(int device) const { return cluster_.devices[size_t(device)].node; }
 
   const Cluster cluster_;

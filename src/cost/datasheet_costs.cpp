@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "trireme/error.h"
@@ -33,15 +34,22 @@ bool is_integer(const Model& model, NodeId input) {
   return false;
 }
 
+/// Seconds of one operator whose work takes `working` seconds.
+double seconds_with_launch(const DeviceKind& device, double working) {
+  return std::max(device.launch, device.start.value_or(device.launch) + working);
+}
+
 }  // namespace
 
 double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed) {
   if (work.operators == 0) return 0;
   const double flops = work.flops / work.operators, bytes = work.bytes / work.operators;
+  double computing = flops / speed.peak_flops;
+  if (work.fused_attention) computing /= device.fused_attention;
   // w / (peak * greatest * w / (w + half)), written so that w = 0 does not divide by zero.
-  const double computing = work.multiplies ? (flops + speed.half_work) / (speed.peak_flops * speed.greatest_efficiency)
-                                           : flops / speed.peak_flops;
-  return work.operators * (device.launch + std::max(computing, bytes / device.memory_bandwidth));
+  else if (work.multiplies) computing = (flops + speed.half_work) / (speed.peak_flops * speed.greatest_efficiency);
+  const double moving = bytes / (device.memory_bandwidth * device.memory_efficiency);
+  return work.operators * seconds_with_launch(device, std::max(computing, moving));
 }
 
 DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Precision precision, int optimizer_states)
@@ -60,6 +68,7 @@ DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Preci
     const auto speed = kind.speeds.find(name_of(precision));
     if (speed == kind.speeds.end()) fail_speed(cluster, kind, precision);
     speeds_[size_t(device.kind)] = speed->second;
+    fused_attention_ = fused_attention_ && kind.fused_attention > 0;
   }
   std::vector<bool> needs_gradient;
   std::vector<int64_t> elements;
@@ -101,7 +110,10 @@ size_t DatasheetCosts::kind_index(int kind) const {
 }
 
 CallShapes DatasheetCosts::shapes(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const {
-  return call_shapes(*model_.node(node).layer, facts_.at(size_t(node)).inputs, option, tensor, samples, precision_);
+  CallShapes call =
+      call_shapes(*model_.node(node).layer, facts_.at(size_t(node)).inputs, option, tensor, samples, precision_);
+  call.fused_attention = fused_attention_;
+  return call;
 }
 
 LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples,
@@ -112,19 +124,29 @@ LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int
   if (samples == 0) return cost;
   const double flops = facts.flops_per_sample * double(samples) / (option.divides_work ? tensor : 1);
   const CallShapes call = shapes(node, option, tensor, samples);
-  const auto seconds_in = [&](Pass pass) {
+  const auto seconds_in = [&](Pass pass, Launches& launches) {
+    DeviceKind without = kinds_.at(device);  // the host's time
+    const double launch = std::exchange(without.launch, 0);
+    if (!without.start) without.start = launch;
     double sum = 0;
-    for (const OperatorWork& part : call.layer->work(call, flops, pass))
-      sum += seconds_of(part, kinds_.at(device), speeds_.at(device));
+    for (const OperatorWork& part : call.layer->work(call, flops, pass)) {
+      const double seconds = seconds_of(part, kinds_.at(device), speeds_.at(device));
+      launches.host += part.operators * launch;
+      launches.wait += seconds - seconds_of(part, without, speeds_.at(device));
+      sum += seconds;
+    }
     return sum;
   };
-  cost.forward = seconds_in(Pass::forward);
-  cost.backward_input = facts.any_wanted ? seconds_in(Pass::input_gradients) : 0;
-  cost.backward_weight = facts.has_parameters ? seconds_in(Pass::weight_gradients) : 0;
+  cost.forward = seconds_in(Pass::forward, cost.forward_launches);
+  if (facts.any_wanted) cost.backward_input = seconds_in(Pass::input_gradients, cost.backward_input_launches);
+  if (facts.has_parameters) cost.backward_weight = seconds_in(Pass::weight_gradients, cost.backward_weight_launches);
   cost.backward = cost.backward_input + cost.backward_weight;
   if (!model_.node(node).layer->splits_backward()) {
     cost.backward_input = cost.backward;
     cost.backward_weight = 0;
+    cost.backward_input_launches.host += cost.backward_weight_launches.host;
+    cost.backward_input_launches.wait += cost.backward_weight_launches.wait;
+    cost.backward_weight_launches = {};
   }
   return cost;
 }
@@ -138,7 +160,8 @@ double DatasheetCosts::update_seconds(int64_t elements, int contributors, int ki
   const double compute = double(compute_size(precision_)), master = double(master_size(precision_));
   const double copy = compute == master ? 0 : compute;  // write the weights in the type that layers compute with
   const double per_element = double(contributors) * compute + 2 * master * (1 + optimizer_states_) + copy;
-  return device.launch + double(elements) * per_element / device.memory_bandwidth;
+  return seconds_with_launch(device,
+                             double(elements) * per_element / (device.memory_bandwidth * device.memory_efficiency));
 }
 
 }  // namespace trireme

@@ -47,6 +47,7 @@ class DatasheetCosts : public LayerCosts {
   std::vector<DeviceKind> kinds_;
   std::vector<DeviceSpeed> speeds_;  ///< by kind; zeros for a kind that no device has
   std::vector<NodeFacts> facts_;     ///< by node
+  bool fused_attention_ = true;      ///< all devices have kernels for it
 };
 
 /// Seconds of the operators, each by the efficiency curve of trireme/cluster.h. An operator that is not a matrix

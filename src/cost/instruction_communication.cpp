@@ -55,7 +55,11 @@ void InstructionCosts::add_communication(int rank, const Op& op, const Exchange&
   if (group.size() < 2 || exchange.times <= 0) return;
   const Demand demand = demand_of(rank, op, exchange, group);
   const int cores = links_.cores_of(rank), kind = cluster_.devices[size_t(rank)].kind;
-  const double launch = kind < 0 || cluster_.kinds.empty() ? 0 : cluster_.kinds[size_t(kind)].launch;
+  double launch = 0;
+  if (kind >= 0 && !cluster_.kinds.empty()) {
+    const DeviceKind& device = cluster_.kinds[size_t(kind)];
+    launch = device.start.value_or(device.launch);
+  }
   double on_links = 0;
   for (Share share : demand.shares) {
     share.amount *= exchange.times;

@@ -24,18 +24,6 @@ double elements_of(const Layout& layout, int rank, const Shape& shape) {
   return elements;
 }
 
-/// The same result as classify() of tensor/redistribute.h, which compares each pair of workers. If only one axis of one
-/// mesh changes, the placements decide.
-RedistributionKind kind_of(const RedistributionEnds& ends) {
-  if (ends.from.mesh != ends.to.mesh) return classify(ends.from, ends.to);
-  const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
-  if (axes.data == axes.tensor) return classify(ends.from, ends.to);
-  const Placement& from = axes.data ? ends.from.data : ends.from.tensor;
-  const Placement& to = axes.data ? ends.to.data : ends.to.tensor;
-  if (from.is_partial()) return to.is_replicate() ? RedistributionKind::all_reduce : RedistributionKind::reduce_scatter;
-  return to.is_replicate() ? RedistributionKind::all_gather : RedistributionKind::all_to_all;
-}
-
 /// The workers that communicate with `rank` in a redistribution on one mesh, `rank` included.
 std::vector<int> line_of(const RedistributionEnds& ends, int rank) {
   const ExchangedAxes axes = exchanged_axes(ends.from, ends.to);
@@ -50,6 +38,15 @@ double seconds_of(const LayerCost& cost, SegmentPass pass, bool splits) {
   if (pass == SegmentPass::forward) return cost.forward;
   if (pass == SegmentPass::backward_weight) return cost.backward_weight;
   return pass == SegmentPass::backward_input && splits ? cost.backward_input : cost.backward;
+}
+
+/// Launches of the same pass.
+Launches launches_of(const LayerCost& cost, SegmentPass pass, bool splits) {
+  const Launches &input = cost.backward_input_launches, &weight = cost.backward_weight_launches;
+  if (pass == SegmentPass::forward) return cost.forward_launches;
+  if (pass == SegmentPass::backward_weight) return weight;
+  if (pass == SegmentPass::backward_input && splits) return input;
+  return {input.host + weight.host, input.wait + weight.wait};
 }
 
 /// The rank in mesh `other` that `rank` of mesh `own` sends to or receives from, if both meshes have the same layout.
@@ -181,18 +178,24 @@ double InstructionCosts::own_seconds(int rank, double seconds) const {
 
 InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, int64_t samples) {
   const SegmentPass pass = description_of(i.code).pass;
-  const bool forward = pass == SegmentPass::forward, of_weights = pass == SegmentPass::backward_weight;
+  const bool forward = pass == SegmentPass::forward, of_weights = pass == SegmentPass::backward_weight,
+             again = description_of(i.code).weights == WeightUse::read_again;
   InstructionCost exchanged;
   double seconds = 0, crowded = 0, moving = 0;
+  Launches launches;
   for (OpId id : program_.segments[size_t(i.index)].ops) {
     const Op& op = program_.ops[size_t(id)];
     if (!forward && !is_differentiated(op)) continue;
     if (of_weights && !op.splits_backward) continue;
+    if (again && program_.is_restored(i.index, id)) continue;
     const int64_t share = share_of_rank(program_.values[size_t(op.output)].layout, rank, samples);
     if (share == 0) continue;
     const LayerCost cost =
         layers_.seconds(op.node, op.option, op.mesh.tensor, share, cluster_.devices[size_t(rank)].kind);
     const double own = seconds_of(cost, pass, op.splits_backward);
+    const Launches own_launches = launches_of(cost, pass, op.splits_backward);
+    launches.host += own_launches.host;
+    launches.wait += own_launches.wait;
     seconds += own;
     crowded += own * cost.crowding;
     if (int(cost.basis) > int(basis_)) basis_ = cost.basis;
@@ -201,6 +204,10 @@ InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, i
     const LayerExchanges exchanges = communication_of(op, share);
     for (const Exchange& part : forward ? exchanges.forward : exchanges.backward)
       add_communication(rank, op, part, exchanged, moving);
+  }
+  if (const double device = seconds - launches.wait; launches.wait > 0) {
+    crowded *= std::max(device, launches.host) / seconds;
+    seconds = std::max(device, launches.host);
   }
   const double all = seconds + moving;
   InstructionCost cost{computing(rank, all, all > 0 ? (crowded + moving) / all : 1), exchanged.bytes_sent,
@@ -232,9 +239,10 @@ InstructionCost InstructionCosts::redistribution_cost(int rank, const Instructio
   const RedistributionRole role = description_of(i.code).role;
   if (role == RedistributionRole::exchange) {
     const auto known = kinds_.find({i.index, i.adjoint});
-    const RedistributionKind kind = known != kinds_.end()
-                                        ? known->second
-                                        : kinds_.emplace(std::pair(i.index, i.adjoint), kind_of(ends)).first->second;
+    const RedistributionKind kind =
+        known != kinds_.end()
+            ? known->second
+            : kinds_.emplace(std::pair(i.index, i.adjoint), classify(ends.from, ends.to)).first->second;
     if (kind == RedistributionKind::none || kind == RedistributionKind::slice) return {};
     const bool grows = kind == RedistributionKind::all_gather;
     const double bytes = size * elements_of(grows ? ends.to : ends.from, rank, shape);

@@ -13,12 +13,20 @@ namespace trireme {
 enum class Basis { measured, interpolated, extrapolated, datasheet };
 const char* name_of(Basis basis);
 
+/// Launches of a pass. The host asks for operators while the device computes, so a run of layers takes as long as the
+/// slower of both, which is less than the sum of its calls.
+struct Launches {
+  double host = 0;  ///< seconds of the host to ask for the pass's operators
+  double wait = 0;  ///< the part of the pass's seconds in which the device waits for the host, if the call runs alone
+};
+
 /// Seconds of one call on a device that runs nothing else.
 struct LayerCost {
   double forward = 0;
   double backward = 0;        ///< the whole backward
   double backward_input = 0;  ///< the two parts, for a layer that splits its backward; otherwise `backward` and 0
   double backward_weight = 0;
+  Launches forward_launches = {}, backward_input_launches = {}, backward_weight_launches = {};
   double crowding =
       1;  ///< factor on the call's time while every core of the machine computes; 1 for a device of its own
   Basis basis = Basis::measured;

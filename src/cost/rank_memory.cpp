@@ -139,23 +139,24 @@ void RankMemory::carry_states(OpId id, MicroBatch& batch, Call& call, bool recom
   carried = activations(bytes);
 }
 
-void RankMemory::run_layer(OpId id, MicroBatch& batch, bool recomputing) {
+void RankMemory::run_layer(OpId id, MicroBatch& batch, Run run) {
   const Op& op = program_.ops[size_t(id)];
   const LayerMemory& memory = sizes_.layer(id, batch.index);
   Call& call = batch.calls[size_t(id)].emplace();
-  carry_states(id, batch, call, recomputing);
+  carry_states(id, batch, call, run != Run::first);
   std::vector<Held> inputs;
   for (ValueId v : op.inputs) {
     inputs.push_back(batch.values[size_t(program_.forward_alias[size_t(v)])]);
     check_internal(inputs.back() != nullptr, "a layer's inputs exist when it runs");
   }
   const int shared = memory.output_shares_input;
-  Held output = shared >= 0 ? inputs.at(size_t(shared)) : activations(memory.output);
+  Held output;
+  if (run != Run::restoring) output = shared >= 0 ? inputs.at(size_t(shared)) : activations(memory.output);
   call.saved = activations(memory.saved);
   for (size_t i = 0; i < std::min(inputs.size(), memory.keeps_input.size()); ++i)
     if (memory.keeps_input[i]) call.kept.push_back(inputs[i]);
   if (memory.keeps_output) call.kept.push_back(output);
-  tally_.pass(MemoryCategory::activations, memory.forward_workspace);
+  if (run != Run::restoring) tally_.pass(MemoryCategory::activations, memory.forward_workspace);
   inputs.clear();
   if (op.communicates) exchanged_.reset();
   for (ValueId v : op.inputs) use_up(v, batch);
@@ -164,7 +165,7 @@ void RankMemory::run_layer(OpId id, MicroBatch& batch, bool recomputing) {
 
 void RankMemory::forward(const Instruction& i, MicroBatch& batch) {
   for (OpId id : program_.segments[size_t(i.index)].ops) {
-    run_layer(id, batch, false);
+    run_layer(id, batch, Run::first);
     const bool differentiated = program_.values[size_t(program_.ops[size_t(id)].output)].needs_gradient;
     if (!program_.training || !i.keeps || !differentiated) batch.calls[size_t(id)].reset();
     if (!program_.training || i.keeps) batch.states.erase(id);
@@ -173,10 +174,12 @@ void RankMemory::forward(const Instruction& i, MicroBatch& batch) {
 
 void RankMemory::recompute(SegmentId segment, MicroBatch& batch) {
   const auto& ops = program_.segments[size_t(segment)].ops;
-  for (OpId id : ops) batch.uses_left[size_t(program_.ops[size_t(id)].output)] = 0;
-  for (ValueId value : program_.recompute_reads[size_t(segment)].inside) ++batch.uses_left[size_t(value)];
+  if (const RecomputedRun* run = program_.run_begun_by(segment)) {
+    for (ValueId value : run->made) batch.uses_left[size_t(value)] = 0;
+    for (ValueId value : run->inside) ++batch.uses_left[size_t(value)];
+  }
   for (OpId id : ops) {
-    run_layer(id, batch, true);
+    run_layer(id, batch, program_.is_restored(segment, id) ? Run::restoring : Run::again);
     batch.states.erase(id);
   }
 }

@@ -60,7 +60,8 @@ class RankMemory final : public EngineCosts {
   void load(int stage, MicroBatch& batch);
   void forward(const Instruction& instruction, MicroBatch& batch);
   void recompute(SegmentId segment, MicroBatch& batch);
-  void run_layer(OpId id, MicroBatch& batch, bool recomputing);
+  enum class Run { first, again, restoring };  ///< as in runtime/worker/layer_execution.h
+  void run_layer(OpId id, MicroBatch& batch, Run run);
   void carry_states(OpId id, MicroBatch& batch, Call& call, bool recomputing);
   void backward(const Instruction& instruction, MicroBatch& batch);
   void backward_op(OpId id, MicroBatch& batch, bool defer_parameters);

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "data/text/repadded_set.h"
 #include "experiment/initial_weights.h"
@@ -17,6 +16,7 @@
 #include "plan/strategies.h"
 #include "trireme/config.h"
 #include "trireme/error.h"
+#include "trireme/plan.h"
 #include "zoo/imported.h"
 
 namespace trireme {
@@ -47,7 +47,8 @@ void read_threads(const ConfigTable& file, Experiment& e) {
 /// Reads the devices: their numbers, speeds and memory.
 void read_devices(const ConfigTable& file, Experiment& e) {
   for (int64_t n : file.get_ints("devices", {2})) {
-    if (n < 1 || n > kMaxDevices) file.fail("devices", counted(n, "device"), fmt::format("use 1 to {}", kMaxDevices));
+    if (n < 1 || n > kMaxPlanDevices)
+      file.fail("devices", counted(n, "device"), fmt::format("use 1 to {}", kMaxPlanDevices));
     e.devices.push_back(int(n));
   }
   if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");

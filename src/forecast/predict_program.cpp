@@ -134,7 +134,7 @@ ProgramPrediction predict_program(const RunSpec& experiment, const Model& model,
     std::iota(ranks.begin(), ranks.end(), 0);
   }
   fill_memory(experiment, model, plan, program, source, ranks, prediction);
-  if (plan.stages.size() > 1 || plan.micro_batches > 1)
+  if (options.drawing && (plan.stages.size() > 1 || plan.micro_batches > 1))
     row.schedule = std::make_shared<const nlohmann::json>(short_drawing(program, model));
   return prediction;
 }

@@ -13,6 +13,7 @@ namespace trireme {
 struct PredictionOptions {
   int steps = 3;
   bool timeline = true;
+  bool drawing = true;  ///< RunResult::schedule; it takes longer than the rest on thousands of devices
   std::optional<int64_t> epoch_samples = {};  ///< samples of an epoch; set: its seconds are predicted
 };
 

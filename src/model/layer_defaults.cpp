@@ -27,6 +27,10 @@ LayerExchanges Layer::exchanges(const CallShapes&) const {
   return {};
 }
 
+void Layer::restore(LayerCall&, std::span<const at::Tensor>) const {
+  check_internal(false, "only a layer that says so is restored without computing");
+}
+
 std::string Layer::to_onnx(OnnxWriter&) const { fail_export(*this, "ONNX"); }
 
 void Layer::to_script(ScriptWriter&) const { fail_export(*this, "TorchScript"); }

@@ -97,6 +97,7 @@ class SplitSearch {
   /// have the same future, so only the cheaper one is kept.
   std::vector<Partial> advance(const std::vector<Partial>& beam, NodeId id) const {
     std::map<std::vector<int>, Partial> kept;
+    const std::vector<NodeId> live = live_after(id);
     for (const Partial& partial : beam)
       for (size_t option = 0; option < options_[size_t(id)].size(); ++option) {
         if (!agrees_with_tied(partial, id, options_[size_t(id)][option])) continue;
@@ -104,7 +105,7 @@ class SplitSearch {
         next.choice[size_t(id)] = int(option);
         next.cost += layer_cost(next, id);
         next.shards_parameters = next.shards_parameters || shards_parameters(options_[size_t(id)][option]);
-        auto [it, fresh] = kept.emplace(frontier(next, id), next);
+        auto [it, fresh] = kept.emplace(frontier(next, live), next);
         if (!fresh && cheaper(next, it->second)) it->second = std::move(next);
       }
     std::vector<Partial> result;
@@ -155,15 +156,22 @@ class SplitSearch {
     return cost;
   }
 
-  /// Returns the options of the nodes up to `id` that later nodes still read, and of layers whose parameters are
-  /// shared.
-  std::vector<int> frontier(const Partial& partial, NodeId id) const {
-    std::vector<int> key;
+  /// The nodes up to `id` that later nodes still read, and the layers whose parameters are shared.
+  std::vector<NodeId> live_after(NodeId id) const {
+    std::vector<NodeId> live;
     for (NodeId n = model_.input_count(); n <= id; ++n) {
       const auto& consumers = model_.consumers(n);
-      bool live = std::any_of(consumers.begin(), consumers.end(), [&](NodeId c) { return c > id; });
-      key.push_back(live || has_tied(n) ? partial.choice[size_t(n)] : -1);
+      if (has_tied(n) || std::any_of(consumers.begin(), consumers.end(), [&](NodeId c) { return c > id; }))
+        live.push_back(n);
     }
+    return live;
+  }
+
+  /// Returns the options of these nodes: what a choice's future depends on.
+  std::vector<int> frontier(const Partial& partial, const std::vector<NodeId>& live) const {
+    std::vector<int> key;
+    key.reserve(live.size() + 1);
+    for (const NodeId n : live) key.push_back(partial.choice[size_t(n)]);
     key.push_back(partial.shards_parameters);
     return key;
   }

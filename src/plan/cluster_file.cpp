@@ -74,6 +74,14 @@ std::string of_precision(const ConfigTable& device, const char* key, const std::
   return is_table(device, key) ? fmt::format("{}.{}", key, precision) : std::string(key);
 }
 
+/// A share of a datasheet's number; `usual` if the file does not give it.
+double share(const ConfigTable& device, const char* key, double usual) {
+  if (!device.has(key)) return usual;
+  const double value = required_double(device, key);
+  if (!(value > 0 && value <= 1)) device.fail(key, "it is a share: more than 0, at most 1", "for example 0.85");
+  return value;
+}
+
 DeviceSpeed read_speed(const ConfigTable& device, const std::string& precision) {
   const std::string peak = "flops." + precision;
   DeviceSpeed at{.peak_flops = speed(device, peak, device.get_flop_rate(peak, 0))};
@@ -101,7 +109,10 @@ DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
   for (const char* key : {"memory", "memory_bandwidth", "launch"}) require(device, key);
   kind.memory = positive(device, "memory", device.get_bytes("memory", 0));
   kind.memory_bandwidth = speed(device, "memory_bandwidth", device.get_bandwidth("memory_bandwidth", 0));
+  kind.memory_efficiency = share(device, "memory_efficiency", 1);
   kind.launch = latency(device, "launch");
+  if (device.has("start")) kind.start = latency(device, "start");
+  kind.fused_attention = share(device, "fused_attention", 0);
   kind.source = required_string(device, "source");
   return kind;
 }
@@ -133,6 +144,10 @@ class ClusterReader {
     if (nodes.empty()) file_.fail("node", "there is no node", "describe one below a line [[node]]");
     for (const ConfigTable& node : nodes) add_nodes(node);
     read_network();
+    const std::string collectives = file_.get_string("collectives", "mpi");
+    if (collectives != "mpi" && collectives != "nccl")
+      file_.fail("collectives", fmt::format("\"{}\" is not known", collectives), "write \"mpi\" or \"nccl\"");
+    cluster_.collectives = collectives == "nccl" ? Collectives::nccl : Collectives::mpi;
     read_overlap();
     file_.finish();
     return std::move(cluster_);

@@ -145,17 +145,41 @@ int chunks_of(const Strategy& strategy, const Schedule& schedule, const Degrees&
   return chunks;
 }
 
-/// Sets the fields of the plan that do not depend on the degrees.
-void add_extras(const Strategy& strategy, const NamedStrategy* named, const Model& model, Plan& plan) {
-  plan.optimizer_sharding = strategy.sharding.value_or(named ? named->sharding : OptimizerSharding::none);
-  plan.compression = strategy.compression.value_or(Compression{});
-  plan.vertical_sync = strategy.vertical_sync.value_or(false);
+void add_recompute(const Strategy& strategy, const Model& model, const std::string& where, Plan& plan) {
   const auto recompute = strategy.recompute.value_or(Strategy::Recompute::none);
   plan.recompute_last = recompute != Strategy::Recompute::except_last;
-  if (recompute == Strategy::Recompute::none) return;
+  plan.recompute_communication = strategy.recompute_communication.value_or(false);
+  if (recompute == Strategy::Recompute::none) {
+    if (plan.recompute_communication)
+      fail_user({where, "recompute_communication=1", "the strategy recomputes nothing", "add recompute=all"});
+    return;
+  }
+  if (recompute == Strategy::Recompute::selective) {
+    const auto& nodes = model.nodes();
+    if (std::none_of(nodes.begin() + model.input_count(), nodes.end(),
+                     [](const Node& node) { return node.layer->is_cheap_to_recompute(); }))
+      fail_user({where, "recompute=selective",
+                 fmt::format("model {} has no attention, which it recomputes", model.name()), "use recompute=all"});
+    return label_selectively(model, plan);
+  }
   const std::vector<std::string> labels = recompute_labels(model);
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
     plan.layers[size_t(id)].recompute = labels[size_t(id)];
+}
+
+/// Sets the fields of the plan that do not depend on the degrees.
+void add_extras(const Strategy& strategy, const NamedStrategy* named, const Model& model, const std::string& where,
+                Plan& plan) {
+  plan.optimizer_sharding = strategy.sharding.value_or(named ? named->sharding : OptimizerSharding::none);
+  plan.compression = strategy.compression.value_or(Compression{});
+  plan.vertical_sync = strategy.vertical_sync.value_or(false);
+  plan.scatter_messages = strategy.scatter_messages.value_or(false);
+  const auto has_tensor_axis = [](const LayerPlan& layer) { return layer.tensor > 1; };
+  if (plan.scatter_messages &&
+      (plan.stages.size() < 2 || std::none_of(plan.layers.begin(), plan.layers.end(), has_tensor_axis)))
+    fail_user({where, "scatter_messages=1", "slices are what tensor ranks of one stage send to another stage",
+               "use it with tensor and pipeline degrees above 1"});
+  add_recompute(strategy, model, where, plan);
 }
 
 /// Returns the devices that the strategy uses, with the speeds that it states.
@@ -172,6 +196,16 @@ Cluster cluster_for(const Strategy& strategy, const NamedStrategy* named, const 
 }
 
 }  // namespace
+
+void label_selectively(const Model& model, Plan& plan) {
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const Layer& layer = *model.node(id).layer;
+    // A run of its own, so that nothing in the run reads the output of a layer that can do without computing it.
+    const bool gathers = plan.recompute_communication && plan.layers[size_t(id)].tensor > 1;
+    if (layer.is_cheap_to_recompute() || (gathers && layer.restores()))
+      plan.layers[size_t(id)].recompute = model.node(id).name;
+  }
+}
 
 std::vector<std::string> recompute_labels(const Model& model) {
   std::vector<std::string> labels;
@@ -248,7 +282,7 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
     plan = uniform_plan(model, used, degrees, batch, seconds);
     plan.schedule = schedule.name;
   }
-  add_extras(strategy, named, model, plan);
+  add_extras(strategy, named, model, where, plan);
   plan.name = name;
   validate(plan, model, batch, where);
   return plan;

@@ -43,6 +43,11 @@ std::vector<std::string> choose_splits(const Model& model, int degree, int64_t s
 /// the layers up to and including a pooling form one block.
 std::vector<std::string> recompute_labels(const Model& model);
 
+/// Sets the recompute labels of recompute=selective: each attention is a run of its own; under
+/// plan.recompute_communication also each layer with a tensor axis that can do without computing again
+/// (Layer::restores): an input that is gathered for it is then gathered again.
+void label_selectively(const Model& model, Plan& plan);
+
 /// Cuts the layers (in topological order) into `stages` runs such that the largest stage time is minimal: the sum of
 /// `seconds` divided by the stage's speed. Exact, by dynamic programming. `speeds`: one per stage; empty: equal.
 /// Returns the stage of each node.

@@ -80,7 +80,9 @@ std::string describe_extras(const Plan& plan) {
   if (plan.optimizer_sharding != OptimizerSharding::none) text += fmt::format(", {}", name_of(plan.optimizer_sharding));
   const auto recomputed = [](const LayerPlan& layer) { return !layer.recompute.empty(); };
   if (std::any_of(plan.layers.begin(), plan.layers.end(), recomputed))
-    text += plan.recompute_last ? ", recompute" : ", recompute except last";
+    text += fmt::format(", recompute{}{}", plan.recompute_communication ? " with communication" : "",
+                        plan.recompute_last ? "" : " except last");
+  if (plan.scatter_messages) text += ", messages in slices";
   if (plan.compression.kind == Compression::Kind::bf16) text += ", bf16 gradients";
   if (plan.compression.kind == Compression::Kind::powersgd)
     text += fmt::format(", powersgd rank {}", plan.compression.rank);

@@ -107,8 +107,8 @@ std::vector<double> read_speeds(const nlohmann::json& json, const std::string& w
 void read_head(const nlohmann::json& json, const std::string& where, Plan& plan) {
   require_known(json,
                 {"trireme_plan", "name", "model", "model_fingerprint", "devices", "schedule", "vertical_sync",
-                 "micro_batches", "recompute_last", "optimizer_sharding", "compression", "cluster_devices", "speeds",
-                 "stages", "layers", "replicas", "agreement"},
+                 "micro_batches", "recompute_last", "recompute_communication", "scatter_messages", "optimizer_sharding",
+                 "compression", "cluster_devices", "speeds", "stages", "layers", "replicas", "agreement"},
                 where);
   if (int format = whole_number(json, "trireme_plan", where); format != kPlanFormat)
     fail_user({where, fmt::format("trireme_plan = {}", format),
@@ -121,6 +121,8 @@ void read_head(const nlohmann::json& json, const std::string& where, Plan& plan)
   plan.vertical_sync = flag(json, "vertical_sync", plan.vertical_sync, where);
   plan.micro_batches = whole_number(json, "micro_batches", where);
   plan.recompute_last = flag(json, "recompute_last", plan.recompute_last, where);
+  plan.recompute_communication = flag(json, "recompute_communication", plan.recompute_communication, where);
+  plan.scatter_messages = flag(json, "scatter_messages", plan.scatter_messages, where);
   using enum OptimizerSharding;
   if (json.contains("optimizer_sharding"))
     plan.optimizer_sharding =
@@ -179,6 +181,9 @@ nlohmann::json to_json(const Plan& plan, const Model& model) {
   const Plan usual;
   if (plan.vertical_sync != usual.vertical_sync) json["vertical_sync"] = plan.vertical_sync;
   if (plan.recompute_last != usual.recompute_last) json["recompute_last"] = plan.recompute_last;
+  if (plan.recompute_communication != usual.recompute_communication)
+    json["recompute_communication"] = plan.recompute_communication;
+  if (plan.scatter_messages != usual.scatter_messages) json["scatter_messages"] = plan.scatter_messages;
   if (plan.optimizer_sharding != usual.optimizer_sharding)
     json["optimizer_sharding"] = name_of(plan.optimizer_sharding);
   if (plan.compression.kind != usual.compression.kind) json["compression"] = write_compression(plan.compression);

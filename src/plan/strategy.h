@@ -20,8 +20,10 @@ struct Strategy {
   std::optional<int> chunks;  ///< stages per worker of a pipeline
   std::optional<std::string> schedule;
   std::optional<OptimizerSharding> sharding;
-  enum class Recompute { none, all, except_last };
+  enum class Recompute { none, all, except_last, selective };
   std::optional<Recompute> recompute;
+  std::optional<bool> recompute_communication;
+  std::optional<bool> scatter_messages;
   std::optional<Compression> compression;
   std::optional<bool> vertical_sync;
   std::vector<double> speeds;  ///< by device

@@ -46,7 +46,7 @@ class UnitClock : public EngineCosts {
     if (units <= 0) return 0;
     if (i.code == OpCode::backward_input && !has_weight_part_[size_t(i.index)])
       units = description_of(OpCode::backward).drawing.units;
-    return units * units_[size_t(i.index)];
+    return units * (i.code == OpCode::recompute ? again_ : units_)[size_t(i.index)];
   }
 
   static bool goes_on(const Stretch& a, const Stretch& b) {
@@ -58,12 +58,14 @@ class UnitClock : public EngineCosts {
   void spread_units(const Model& model) {
     std::map<int, double> flops_of_stage, segments_of_stage;
     std::map<int, std::vector<int>> workers_of_stage;
-    std::vector<double> flops(program_.segments.size(), 0);
+    std::vector<double> flops(program_.segments.size(), 0), again = flops;
     for (size_t s = 0; s < program_.segments.size(); ++s) {
       const Segment& segment = program_.segments[s];
       for (OpId id : segment.ops) {
         const Op& op = program_.ops[size_t(id)];
-        flops[s] += model.node(op.node).layer->forward_flops(model.input_shapes(op.node));
+        const double own = model.node(op.node).layer->forward_flops(model.input_shapes(op.node));
+        flops[s] += own;
+        if (!program_.is_restored(SegmentId(s), id)) again[s] += own;
         workers_of_stage.try_emplace(segment.stage, op.mesh.workers);
       }
       flops_of_stage[segment.stage] += flops[s];
@@ -76,11 +78,13 @@ class UnitClock : public EngineCosts {
       const double total = flops_of_stage[stage];
       const double share = total > 0 ? flops[s] / total : 1 / segments_of_stage[stage];
       units_.push_back(share / std::max(1, chunks[workers_of_stage[stage]]));
+      again_.push_back(flops[s] > 0 ? units_.back() * again[s] / flops[s] : units_.back());
     }
   }
 
   const Program& program_;
-  std::vector<double> units_;          // by segment
+  std::vector<double> units_;          // of a forward, by segment
+  std::vector<double> again_;          // of a recomputation, without what is restored
   std::vector<bool> has_weight_part_;  // by segment
   UnitTimeline timeline_;
 };

@@ -26,9 +26,9 @@ struct UnitTimeline {
 };
 
 /// Executes `batches` batches (0: enough_batches) with nominal durations. A forward of a stage takes 1 unit, divided
-/// over its segments by FLOPs; recompute 1; backward 2; backward_input and backward_weight 1 each (backward_input 2 if
-/// there is no backward_weight). A stage that is one of v chunks of its workers takes 1/v of that. All other
-/// instructions take no time. The program must have passed the checker.
+/// over its segments by FLOPs; recompute 1 (without layers that are restored); backward 2; backward_input and
+/// backward_weight 1 each (backward_input 2 if there is no backward_weight). A stage that is one of v chunks of its
+/// workers takes 1/v of that. All other instructions take no time. The program must have passed the checker.
 UnitTimeline unit_clock(const Program& program, const Model& model, int batches = 0);
 
 }  // namespace trireme

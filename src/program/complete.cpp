@@ -19,21 +19,32 @@ void write_aliases(Program& program) {
   }
 }
 
-/// For each segment, the values that its recomputation reads: made inside the segment, or outside.
-void write_recompute_reads(Program& program) {
-  program.recompute_reads.assign(program.segments.size(), {});
-  for (size_t s = 0; s < program.segments.size(); ++s) {
-    const std::vector<OpId>& ops = program.segments[s].ops;
-    RecomputeReads& reads = program.recompute_reads[s];
+/// For each recomputed run, the values that it makes, and those that it reads: made inside the run, or outside.
+void write_reads_of_runs(Program& program, const Model& model) {
+  for (RecomputedRun& run : program.recomputed_runs) {
     std::set<ValueId> made;
-    for (OpId id : ops) {
-      const Op& op = program.ops[size_t(id)];
-      for (ValueId input : op.inputs) {
-        const ValueId source = program.forward_alias[size_t(input)];
-        (made.count(source) ? reads.inside : reads.outside).push_back(source);
+    std::vector<ValueId> reads;
+    for (SegmentId segment : run.segments)
+      for (OpId id : program.segments[size_t(segment)].ops) {
+        const Op& op = program.ops[size_t(id)];
+        for (ValueId input : op.inputs) reads.push_back(program.forward_alias[size_t(input)]);
+        made.insert(op.output);
       }
-      made.insert(op.output);
+    for (RedistributionId id : run.redistributions) {
+      const Redistribution& redistribution = program.redistributions[size_t(id)];
+      if (!redistribution.redistributes_forward) continue;
+      reads.push_back(redistribution.from);
+      made.insert(redistribution.to);
     }
+    for (ValueId value : reads) (made.count(value) ? run.inside : run.outside).push_back(value);
+    run.made.assign(made.begin(), made.end());
+    for (SegmentId segment : run.segments)
+      for (OpId id : program.segments[size_t(segment)].ops) {
+        const Op& op = program.ops[size_t(id)];
+        const bool read = std::find(run.inside.begin(), run.inside.end(), op.output) != run.inside.end();
+        if (!read && model.node(op.node).layer->restores()) run.restored.push_back(id);
+      }
+    std::sort(run.restored.begin(), run.restored.end());
   }
 }
 
@@ -43,7 +54,7 @@ bool is_on(const Mesh& mesh, int rank) { return mesh.index_of(rank) >= 0; }
 
 void complete(Program& program, const Model& model) {
   write_aliases(program);
-  write_recompute_reads(program);
+  write_reads_of_runs(program, model);
   write_rendezvous(program, model);
 }
 
@@ -57,9 +68,9 @@ std::vector<std::vector<int>> count_reads(const Program& program, int rank) {
       ++once[size_t(redistribution.from)];
   std::vector<std::vector<int>> reads(size_t(program.micro_batches), once);
   for (const Instruction& i : program.instructions(rank)) {
-    if (description_of(i.code).weights != WeightUse::read_again) continue;
-    for (ValueId value : program.recompute_reads[size_t(i.index)].outside)
-      ++reads[size_t(i.micro_batch)][size_t(value)];
+    const bool again = description_of(i.code).weights == WeightUse::read_again;
+    if (const RecomputedRun* run = again ? program.run_begun_by(i.index) : nullptr)
+      for (ValueId value : run->outside) ++reads[size_t(i.micro_batch)][size_t(value)];
   }
   return reads;
 }

@@ -104,9 +104,63 @@ class GraphBuilder {
       const Value& value = program_.values[size_t(v)];
       if (value.node == source && v != own && value.layout == wanted && value.gradient == gradient) return v;
     }
+    ValueId from = own;
+    if (!is_input)
+      if (const int dim = dim_of_slices(own, wanted, gradient); dim > 0) from = in_slices(own, wanted, dim);
     auto id = ValueId(program_.values.size());
     program_.values.push_back({source, wanted, gradient, needs_gradient_[size_t(source)], is_input});
-    if (!is_input) add_redistribution(own, id);
+    if (!is_input) add_redistribution(from, id);
+    return id;
+  }
+
+  /// The dim along which tensor ranks send slices of a value to another stage (Plan::scatter_messages); 0: they send it
+  /// as it is.
+  int dim_of_slices(ValueId own, const Layout& wanted, const Layout& gradient) const {
+    const Value& value = program_.values[size_t(own)];
+    const Layout& layout = value.layout;
+    const int degree = layout.mesh.tensor;
+    const bool alike = layout.mesh.workers != wanted.mesh.workers && wanted.mesh.tensor == degree &&
+                       wanted.mesh.data == layout.mesh.data;
+    const bool whole = layout.tensor.is_replicate() && wanted.tensor.is_replicate() &&
+                       value.gradient.tensor.is_replicate() && !gradient.tensor.is_shard();
+    if (!plan_.scatter_messages || degree == 1 || !alike || !whole) return 0;
+    const Shape& sample = model_.node(value.node).sample_shape;
+    for (size_t d = 0; d < sample.size(); ++d)
+      if (sample[d] % degree == 0) return int(d) + 1;
+    return 0;
+  }
+
+  /// The slices of a value on the workers of the layout that reads it.
+  ValueId in_slices(ValueId own, const Layout& wanted, int dim) {
+    const Mesh& there = wanted.mesh;
+    if (const ValueId known = find_slices(own, there, dim); known >= 0) return known;
+    const Mesh here = program_.values[size_t(own)].layout.mesh;
+    ValueId sent = find_slices(own, here, dim);
+    if (sent < 0) sent = add_slices(own, own, here, dim);
+    return add_slices(sent, own, there, dim);
+  }
+
+  Layout slices_on(const Mesh& mesh, ValueId own, int dim) const {
+    return normalized({mesh, program_.values[size_t(own)].layout.data, Placement::shard(dim)});
+  }
+
+  /// A value of the same node that is sliced so; -1: there is none.
+  ValueId find_slices(ValueId own, const Mesh& mesh, int dim) const {
+    const Layout layout = slices_on(mesh, own, dim);
+    for (ValueId v = 0; v < ValueId(program_.values.size()); ++v) {
+      const Value& value = program_.values[size_t(v)];
+      if (value.node == program_.values[size_t(own)].node && value.layout == layout && value.gradient == layout)
+        return v;
+    }
+    return -1;
+  }
+
+  ValueId add_slices(ValueId from, ValueId own, const Mesh& mesh, int dim) {
+    const Layout layout = slices_on(mesh, own, dim);
+    const auto id = ValueId(program_.values.size());
+    program_.values.push_back(
+        {program_.values[size_t(own)].node, layout, layout, program_.values[size_t(own)].needs_gradient, false});
+    add_redistribution(from, id);
     return id;
   }
 

@@ -12,7 +12,8 @@ namespace trireme {
 struct StageItem {
   enum class Kind { segment, redistribution, send, receive };
   Kind kind;
-  int index;  ///< segment or redistribution
+  int index;     ///< segment or redistribution
+  int run = -1;  ///< the recomputed run (Program::recomputed_runs) to which it belongs
 };
 
 /// Fills values, redistributions, ops and parameters of `program`. `delays`: by stage, the delay of its weights in
@@ -27,8 +28,9 @@ void build_graph(const Model& model, const Plan& plan, const CompileOptions& opt
 void build_buckets(const Model& model, const CompileOptions& options, Program& program);
 
 /// Cuts each stage into segments: at redistributions, where a run of recomputed layers begins or ends, and where a
-/// bucket's gradient becomes complete, so that its other holders need not wait for the rest of backward. Requires the
-/// buckets. Returns each stage's items in forward order.
+/// bucket's gradient becomes complete, so that its other holders need not wait for the rest of backward. Under
+/// Plan::recompute_communication the segments of one label, and the redistributions between them, are one recomputed
+/// run; otherwise each recomputed segment is a run. Requires the buckets. Returns each stage's items in forward order.
 std::vector<std::vector<StageItem>> build_segments(const Plan& plan, const CompileOptions& options, Program& program);
 
 /// True if a pattern of CompileOptions::frozen matches this parameter: its name, or "layer1.*" for all names that start

@@ -11,14 +11,16 @@ struct Instruction;
 class RendezvousWriter;
 
 enum class OpCode {
-  load_batch,       ///< loads this worker's share of the model inputs that stage `index` reads, for one micro-batch
-  forward,          ///< segment `index`
-  recompute,        ///< forward of segment `index` again, for the backward that follows
-  backward,         ///< segment `index`
-  backward_input,   ///< segment `index`: gradients of the inputs, and of the parameters of layers that cannot split
-  backward_weight,  ///< segment `index`: gradients of the remaining parameters
-  redistribute,     ///< redistribution `index` within a stage; `adjoint`: of the gradient
-  send,             ///< this worker's part of redistribution `index` to another stage
+  load_batch,  ///< loads this worker's share of the model inputs that stage `index` reads, for one micro-batch
+  forward,     ///< segment `index`
+  recompute,  ///< forward of segment `index` again, for the backward that follows; layers whose output its run does not
+              ///< read are only restored
+  backward,   ///< segment `index`
+  backward_input,      ///< segment `index`: gradients of the inputs, and of the parameters of layers that cannot split
+  backward_weight,     ///< segment `index`: gradients of the remaining parameters
+  redistribute,        ///< redistribution `index` within a stage; `adjoint`: of the gradient
+  redistribute_again,  ///< the same in forward direction, within a recomputed run
+  send,                ///< this worker's part of redistribution `index` to another stage
   receive,
   prefetch_weights,  ///< bucket `index` (zero3): starts to send this worker's slice to the other holders; does not wait
   gather_weights,    ///< bucket `index` (zero3): waits until all slices have arrived

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tensor/redistribute.h"
 
 namespace trireme {
@@ -9,6 +11,19 @@ namespace trireme {
 RedistributionEnds ends_of(const Redistribution& redistribution, const Program& program, bool adjoint) {
   if (adjoint) return {redistribution.gradient_from, redistribution.gradient_to};
   return {program.values[size_t(redistribution.from)].layout, program.values[size_t(redistribution.to)].layout};
+}
+
+const RecomputedRun* Program::run_begun_by(SegmentId segment) const {
+  const int run = segments[size_t(segment)].run;
+  if (run < 0 || recomputed_runs[size_t(run)].segments.front() != segment) return nullptr;
+  return &recomputed_runs[size_t(run)];
+}
+
+bool Program::is_restored(SegmentId segment, OpId op) const {
+  const int run = segments[size_t(segment)].run;
+  if (run < 0) return false;
+  const std::vector<OpId>& restored = recomputed_runs[size_t(run)].restored;
+  return std::binary_search(restored.begin(), restored.end(), op);
 }
 
 std::string Program::describe(const Instruction& instruction, const Model& model) const {

@@ -61,7 +61,7 @@ struct Op {
 struct Segment {
   int stage = 0;
   std::vector<OpId> ops;
-  bool recompute = false;  ///< forward retains only the segment's inputs; `recompute` runs it again before backward
+  int run = -1;                  ///< the recomputed run to which it belongs; -1: forward retains what backward needs
   bool splits_backward = false;  ///< some op does so
 };
 
@@ -105,10 +105,18 @@ struct ProgramParameter {
   bool trainable = true;  ///< false: frozen, or the loss does not depend on it
 };
 
-/// The values that a recomputed segment reads again, one entry per read.
-struct RecomputeReads {
-  std::vector<ValueId> inside;  ///< computed by the segment itself
-  std::vector<ValueId> outside;
+/// Consecutive segments of a stage that run again together before their backward, with the redistributions between them
+/// (Plan::recompute_communication). Forward retains only what they read from outside.
+struct RecomputedRun {
+  std::vector<SegmentId> segments;                ///< in forward order
+  std::vector<RedistributionId> redistributions;  ///< in forward order
+  /// Ops that are restored without computing (Layer::restores), because no op of the run reads their output. Ascending.
+  std::vector<OpId> restored;
+
+  // complete() writes these. One entry per read; indices after forward_alias.
+  std::vector<ValueId> made;     ///< values that the run computes
+  std::vector<ValueId> inside;   ///< reads of values that the run computes
+  std::vector<ValueId> outside;  ///< reads of other values
 };
 
 /// Immutable once compiled; shared by all workers.
@@ -128,6 +136,7 @@ struct Program {
   std::vector<Redistribution> redistributions;
   std::vector<Op> ops;
   std::vector<Segment> segments;
+  std::vector<RecomputedRun> recomputed_runs;
   std::vector<ProgramParameter> parameters;
   std::vector<Bucket> buckets;
   std::vector<std::vector<BucketId>> segment_buckets;  ///< by segment: the buckets that its layers read
@@ -140,10 +149,14 @@ struct Program {
   std::vector<ValueId> forward_alias;   ///< by value: the value to read instead (if the redistribution does nothing in
                                         ///< forward), or itself
   std::vector<ValueId> backward_alias;  ///< by value: the value to which the gradient belongs, or itself
-  std::vector<RecomputeReads> recompute_reads;  ///< by segment; indices after forward_alias
   std::vector<Channel> channels;
   std::vector<Rendezvous> rendezvous;
   std::vector<ListSites> sites;  ///< by list
+
+  /// The run that begins with this segment when it is recomputed; null: it belongs to none, or is not its first.
+  const RecomputedRun* run_begun_by(SegmentId segment) const;
+  /// True if a `recompute` of this segment restores the op without computing it.
+  bool is_restored(SegmentId segment, OpId op) const;
 
   const std::vector<Instruction>& instructions(int rank) const { return lists[size_t(list_of_rank[size_t(rank)])]; }
 
@@ -160,7 +173,7 @@ RedistributionEnds ends_of(const Redistribution& redistribution, const Program& 
 /// Writes the derived members of a program.
 void complete(Program& program, const Model& model);
 
-/// How often `rank` reads each value, by micro-batch and value: reads in forward, and reads by a recomputed segment of
+/// How often `rank` reads each value, by micro-batch and value: reads in forward, and reads by a recomputed run of
 /// values from outside it.
 std::vector<std::vector<int>> count_reads(const Program& program, int rank);
 /// By stage: the model inputs that `rank` reads.

@@ -33,12 +33,12 @@ class SegmentBuilder {
  private:
   std::vector<StageItem> run_stage(int stage) {
     items_.clear();
-    open_ = -1;
-    std::set<RedistributionId> done;
+    open_ = open_run_ = -1;
+    waiting_.clear();
     for (OpId id = 0; id < OpId(program_.ops.size()); ++id) {
       const Op& op = program_.ops[size_t(id)];
       if (op.stage != stage) continue;
-      for (ValueId input : op.inputs) bring_in(input, done);
+      for (ValueId input : op.inputs) bring_in(input);
       append(id);
       send_out(op.output);
     }
@@ -61,19 +61,63 @@ class SegmentBuilder {
     }
   }
 
-  void bring_in(ValueId input, std::set<RedistributionId>& done) {
+  void bring_in(ValueId input) {
     for (RedistributionId m : redistributions_to_[size_t(input)]) {
-      if (!done.insert(m).second) continue;
-      items_.push_back({program_.redistributions[size_t(m)].crosses_stages ? StageItem::Kind::receive
-                                                                           : StageItem::Kind::redistribution,
-                        m});
+      if (!done_.insert(m).second) continue;
+      const bool receives = program_.redistributions[size_t(m)].crosses_stages;
+      if (!receives) bring_in(program_.redistributions[size_t(m)].from);  // a message in slices, which m gathers
+      items_.push_back({receives ? StageItem::Kind::receive : StageItem::Kind::redistribution, m});
       open_ = -1;
+      if (receives) open_run_ = -1;
+      else waiting_.push_back(items_.size() - 1);
     }
   }
 
   const std::string& recompute_label(OpId id) const {
     static const std::string kNone;
     return program_.training ? plan_.layers[size_t(program_.ops[size_t(id)].node)].recompute : kNone;
+  }
+
+  /// Gathers right before a run belong to it if only its first op reads what they give: what they read is smaller.
+  void take_gathers(OpId first) {
+    for (const size_t item : waiting_) {
+      const RedistributionId id = items_[item].index;
+      const Redistribution& redistribution = program_.redistributions[size_t(id)];
+      const Layout &from = program_.values[size_t(redistribution.from)].layout,
+                   &to = program_.values[size_t(redistribution.to)].layout;
+      const bool gathers = from.mesh == to.mesh && from.tensor.is_shard() && to.tensor.is_replicate();
+      if (!gathers || readers(redistribution.to) != std::vector{first}) continue;
+      items_[item].run = open_run_;
+      program_.recomputed_runs[size_t(open_run_)].redistributions.push_back(id);
+    }
+  }
+
+  std::vector<OpId> readers(ValueId value) const {
+    std::vector<OpId> ops;
+    for (OpId id = 0; id < OpId(program_.ops.size()); ++id) {
+      const std::vector<ValueId>& inputs = program_.ops[size_t(id)].inputs;
+      if (std::find(inputs.begin(), inputs.end(), value) != inputs.end()) ops.push_back(id);
+    }
+    return ops;
+  }
+
+  /// Finds the recomputed run of a segment that begins here with this label. If the run goes on, the redistributions
+  /// since its last segment belong to it.
+  void find_run(const std::string& label, OpId first) {
+    const bool goes_on = plan_.recompute_communication && open_run_ >= 0 && label == label_of_run_;
+    label_of_run_ = label;
+    if (label.empty()) {
+      open_run_ = -1;
+    } else if (goes_on) {
+      for (const size_t item : waiting_) {
+        items_[item].run = open_run_;
+        program_.recomputed_runs[size_t(open_run_)].redistributions.push_back(items_[item].index);
+      }
+    } else {
+      open_run_ = int(program_.recomputed_runs.size());
+      program_.recomputed_runs.emplace_back();
+      if (plan_.recompute_communication) take_gathers(first);
+    }
   }
 
   void append(OpId id) {
@@ -84,9 +128,12 @@ class SegmentBuilder {
     if (open_ < 0) {
       open_ = SegmentId(program_.segments.size());
       open_label_ = label;
-      program_.segments.push_back({program_.ops[size_t(id)].stage, {}, !label.empty(), false});
-      items_.push_back({StageItem::Kind::segment, open_});
+      find_run(label, id);
+      program_.segments.push_back({program_.ops[size_t(id)].stage, {}, open_run_, false});
+      items_.push_back({StageItem::Kind::segment, open_, open_run_});
+      if (open_run_ >= 0) program_.recomputed_runs[size_t(open_run_)].segments.push_back(open_);
     }
+    waiting_.clear();
     Segment& segment = program_.segments[size_t(open_)];
     segment.ops.push_back(id);
     segment.splits_backward = segment.splits_backward || program_.ops[size_t(id)].splits_backward;
@@ -95,10 +142,25 @@ class SegmentBuilder {
 
   void send_out(ValueId output) {
     for (RedistributionId m : redistributions_from_[size_t(output)]) {
-      if (!program_.redistributions[size_t(m)].crosses_stages) continue;
+      const Redistribution& redistribution = program_.redistributions[size_t(m)];
+      if (!redistribution.crosses_stages) {
+        if (!is_sent(redistribution.to)) continue;
+        if (done_.insert(m).second) {  // a message in slices
+          items_.push_back({StageItem::Kind::redistribution, m});
+          open_ = open_run_ = -1;
+        }
+        send_out(redistribution.to);
+        continue;
+      }
       items_.push_back({StageItem::Kind::send, m});
-      open_ = -1;
+      open_ = open_run_ = -1;
     }
+  }
+
+  bool is_sent(ValueId value) const {
+    const auto& from = redistributions_from_[size_t(value)];
+    return std::any_of(from.begin(), from.end(),
+                       [&](RedistributionId m) { return program_.redistributions[size_t(m)].crosses_stages; });
   }
 
   void find_segment_buckets() {
@@ -117,8 +179,13 @@ class SegmentBuilder {
   std::vector<bool> completes_bucket_;
   std::vector<SegmentId> segment_of_;  // by op
   std::vector<StageItem> items_;
+  /// Redistributions that have an item. Stages on the same workers share what one of them receives or redistributes.
+  std::set<RedistributionId> done_;
   SegmentId open_ = -1;
   std::string open_label_;
+  int open_run_ = -1;
+  std::string label_of_run_;
+  std::vector<size_t> waiting_;  // items: redistributions since the last layer
 };
 
 }  // namespace

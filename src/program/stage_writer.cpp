@@ -47,9 +47,17 @@ void StageWriter::put(OpCode code, int index, const Task& task, bool adjoint) {
   list_.push_back(instruction);
 }
 
-bool StageWriter::recomputes(const StageItem& item, int micro_batch) const {
-  return item.kind == StageItem::Kind::segment && program_.segments[size_t(item.index)].recompute &&
-         (recompute_last_ || micro_batch != program_.micro_batches - 1);
+bool StageWriter::recomputes(int run, int micro_batch) const {
+  return run >= 0 && (recompute_last_ || micro_batch != program_.micro_batches - 1);
+}
+
+void StageWriter::recompute(int run, const Task& task) {
+  for (const StageItem& item : items_of(task)) {
+    if (item.run != run) continue;
+    if (item.kind == StageItem::Kind::segment) put(OpCode::recompute, item.index, task);
+    else if (program_.redistributions[size_t(item.index)].redistributes_forward)
+      put(OpCode::redistribute_again, item.index, task);
+  }
 }
 
 bool StageWriter::loads(SegmentId segment) const {
@@ -77,7 +85,7 @@ void StageWriter::forward(const Task& task) {
     switch (item.kind) {
       case StageItem::Kind::segment:
         put(OpCode::forward, item.index, task);
-        list_.back().keeps = !recomputes(item, task.micro_batch);
+        list_.back().keeps = !recomputes(item.run, task.micro_batch);
         break;
       case StageItem::Kind::redistribution:
         if (program_.redistributions[size_t(item.index)].redistributes_forward)
@@ -93,13 +101,15 @@ void StageWriter::backward(const Task& task) {
   const auto& items = items_of(task);
   const OpCode code = task.kind == TaskKind::backward ? OpCode::backward : OpCode::backward_input;
   auto is_segment = [](const StageItem& item) { return item.kind == StageItem::Kind::segment; };
-  // The last segment needs nothing from other workers for its recomputation, so it does not wait for its gradient.
-  const auto last = std::find_if(items.rbegin(), items.rend(), is_segment);
+  int done = -1;  // the run that was recomputed last
+  const auto restore = [&](const StageItem& item) {
+    if (item.run != done && recomputes(item.run, task.micro_batch)) recompute(done = item.run, task);
+  };
+  // The last run needs nothing from other stages for its recomputation, so it does not wait for its gradient.
+  if (const auto last = std::find_if(items.rbegin(), items.rend(), is_segment); last != items.rend()) restore(*last);
   for (auto item = items.rbegin(); item != items.rend(); ++item) {
-    const bool early = item == items.rbegin() && last != items.rend();
-    if (early && recomputes(*last, task.micro_batch)) put(OpCode::recompute, last->index, task);
+    restore(*item);
     if (is_segment(*item)) {
-      if (item != last && recomputes(*item, task.micro_batch)) put(OpCode::recompute, item->index, task);
       const bool splits = program_.segments[size_t(item->index)].splits_backward;
       put(splits ? code : OpCode::backward, item->index, task);
       continue;

@@ -23,7 +23,8 @@ class StageWriter {
   const std::vector<StageItem>& items_of(const Task& task) const {
     return stages_[size_t(group_.stages[size_t(task.chunk)])];
   }
-  bool recomputes(const StageItem& item, int micro_batch) const;
+  bool recomputes(int run, int micro_batch) const;
+  void recompute(int run, const Task& task);
   bool loads(SegmentId segment) const;
   bool is_wide(BucketId bucket) const;
   void put(OpCode code, int index, const Task& task, bool adjoint = false);

@@ -55,7 +55,10 @@ bool claim(const fs::path& path) {
 
 void check_run_folder(const fs::path& path) {
   std::error_code error;
-  if (fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error))) refuse(path);
+  const bool exists = fs::exists(path, error);
+  if (!exists || error) return;  // the run says what is wrong with a folder that cannot be read
+  const bool taken = !fs::is_directory(path, error) || !fs::is_empty(path, error);
+  if (taken && !error) refuse(path);
 }
 
 fs::path default_run_path(std::string_view experiment, std::string_view started) {

@@ -104,8 +104,9 @@ std::string best_quality(const std::vector<const RunResult*>& rows, const Verdic
   const auto text = [](const RunResult& row) { return metric_text(*row.test->main()); };
   std::string sentence = fmt::format("Best test {}: {}, {}", kind_of_metric(first->test->main()->name).title,
                                      row_name(*first), text(*first));
-  if (!verdict.fastest.empty())
-    if (const RunResult& fastest = *verdict.fastest.front(); &fastest != first && fastest.test && fastest.test->main())
+  if (verdict.fastest.size() == 1)
+    if (const RunResult& fastest = *verdict.fastest.front();
+        fastest.test && fastest.test->main() && text(fastest) != text(*first))
       sentence += fmt::format("; {}, the fastest, reaches {}", row_name(fastest), text(fastest));
   return sentence + ".";
 }

@@ -210,12 +210,13 @@ RunChanges changes_between(const ExperimentResult& a, const ExperimentResult& b)
   const std::vector<Pair> pairs = pairs_of(a, b);
   const Paces paces(a, b);
   RunChanges changes{pair_verdict(pairs, paces), settings_of(a, b), pair_columns(pairs, paces)};
-  if (a.simulated.empty() != b.simulated.empty())
-    changes.verdict.push_back(
-        fmt::format("{} was measured and {} was simulated, so a difference below {:.0f} % may be the error of the "
-                    "prediction.",
-                    kRunNames[a.simulated.empty() ? 0 : 1], kRunNames[a.simulated.empty() ? 1 : 0],
-                    100 * kPredictionError));
+  bool sure = false;
+  const auto compared = [&](const Pair& pair) { return paces.speedup(pair, sure).has_value(); };
+  if (a.simulated.empty() != b.simulated.empty() && std::any_of(pairs.begin(), pairs.end(), compared))
+    changes.verdict.push_back(fmt::format(
+        "{} was measured and {} was simulated, so a difference below {:.0f} % may be the error of the "
+        "prediction.",
+        kRunNames[a.simulated.empty() ? 0 : 1], kRunNames[a.simulated.empty() ? 1 : 0], 100 * kPredictionError));
   return changes;
 }
 

@@ -161,6 +161,7 @@ void Worker::State::execute(RunningProgram& running, const Instruction& i, Batch
     case OpCode::backward_input: return layers.backward(i, batch, micro());
     case OpCode::backward_weight: return layers.backward_weight(i.index, batch, micro());
     case OpCode::redistribute:
+    case OpCode::redistribute_again:
     case OpCode::send:
     case OpCode::receive: return transfers.run(*prepared.program, i, batch, micro());
     case OpCode::prefetch_weights: return replicas->prefetch(i.index);

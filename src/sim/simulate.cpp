@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "program/check.h"
 #include "program/engine.h"
 #include "program/rendezvous.h"
 #include "trireme/error.h"
@@ -150,6 +151,7 @@ Simulation simulate(const Program& program, const Model& model, ProgramCosts& co
   SimulationCosts seconds(program, model, costs, links, options);
   if (!options.ranks.empty()) check_senders(program, options.ranks);
   EngineEnd end = execute(program, seconds, {.batches = seconds.batches(), .ranks = options.ranks});
+  if (!end.standstills.empty()) check_program(program, model, "plan");  // states which rank waits for which
   check_internal(end.standstills.empty(), "a program that has passed the checker ends in a simulation");
   std::vector<int> ranks = options.ranks;
   if (ranks.empty()) {

@@ -1,6 +1,7 @@
 // Plans transfers between workers: pure functions of two layouts and a shape.
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "comm/formulas.h"
@@ -92,6 +93,20 @@ class DestinationPlan {
   std::vector<int> data_, tensor_;  // indices on the source's axes that are read
 };
 
+/// From this degree on an axis has a neighbour: what kind a redistribution is does not depend on how many there are.
+constexpr int kFewest = 2;
+
+/// The same placements on the smallest mesh that has the same axes.
+Layout on_few(const Layout& layout) {
+  Layout few = layout;
+  few.mesh.data = std::min(layout.mesh.data, kFewest);
+  few.mesh.tensor = std::min(layout.mesh.tensor, kFewest);
+  few.mesh.workers.resize(size_t(few.mesh.size()));
+  std::iota(few.mesh.workers.begin(), few.mesh.workers.end(), 0);
+  few.mesh.shares.clear();
+  return few;
+}
+
 /// Returns a shape for which every shard of both layouts has the same size.
 Shape even_shape(const Layout& from, const Layout& to) {
   int dims = 1;
@@ -128,6 +143,7 @@ std::vector<TensorTransfer> transfers_to(int destination, const Layout& from, co
 }
 
 RedistributionKind classify(const Layout& from, const Layout& to) {
+  if (from.mesh == to.mesh && from.mesh.size() > kFewest * kFewest) return classify(on_few(from), on_few(to));
   const std::set<int> senders(from.mesh.workers.begin(), from.mesh.workers.end());
   const std::set<int> receivers(to.mesh.workers.begin(), to.mesh.workers.end());
   if (senders != receivers) return RedistributionKind::send_receive;

@@ -202,6 +202,8 @@ class Plans(CliTest):
                 (["--plan", "data,recompute=everything"], ["--plan", "recompute=everything", "known: none, all, except_last"]),
                 (["--plan", "data,tensor=2"], ["--plan", "data already determines", "spell out all degrees"]),
                 (["--plan", "data=300"], ["--plan data=300", "300 devices", "at most 256", "plan show"]),
+                (["--plan", "data", "--set", "devices=[300]"], ["--plan data", "300 devices", "at most 256", "plan show"]),
+                (["--plan", "local-sgd", "--set", "devices=[300]"], ["--plan local-sgd", "300 devices", "at most 256"]),
                 (["--plan", "something-else"],
                  ["something-else", "is neither a strategy nor a plan file", "such as data=2,tensor=2", "zero3",
                   "synchronous, local-sgd"]),

@@ -147,9 +147,10 @@ class Failures(CliTest):
         process = self.on_the_disk("--set", "checkpoint.on_failure=end")
         self.fill(filler)
         self.assertEqual(process.wait(20 * BUSY), 1, process.said())
-        for text in ("No space left on device", "run.json: cannot be written", "failed", "was not written",
-                     "to resume: trireme launch -n 2 train e.toml"):
+        for text in ("No space left on device", "failed", "was not written", "to resume: trireme launch -n 2 train e.toml"):
             self.assertIn(text, process.said())
+        # Which file is named depends on the few kilobytes that the unfinished checkpoint left.
+        self.assertRegex(process.said(), r"error: disk/o/(run\.json|report\.html|trace\.json): cannot be written")
         os.remove(filler)
         self.trireme("checkpoints", "verify", "disk/o", data=False)
 

@@ -104,6 +104,33 @@ TEST(ClusterLinks, TwoLevelsAcrossNodes) {
   EXPECT_NEAR(time, 2 * 2 * kNearLatency + 2 * 2 * kFarLatency + 2 * 3.0 / 4 * bytes / kFar, 1e-9);
 }
 
+Cluster with_nccl(Cluster cluster) {
+  cluster.collectives = Collectives::nccl;
+  return cluster;
+}
+
+/// NCCL has no halving and doubling: 2(n-1) rounds in a node.
+TEST(ClusterLinks, NcclHasRingsInANode) {
+  const ClusterLinks links(with_nccl(cluster_of(1, 8)));
+  EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, 1e6, first(8), 1), links),
+              14 * kNearLatency + 2 * 7.0 / 8 * 1e6 / kNear, 1e-12);
+  EXPECT_NEAR(alone(links.collective(RedistributionKind::all_gather, 1e6, first(8), 1), links),
+              7 * kNearLatency + 7.0 / 8 * 1e6 / kNear, 1e-12);
+}
+
+/// Over m nodes with g members each, a ring's 2(mg-1) rounds contain 2m messages between nodes; a tree takes 2(g-1)
+/// messages in nodes and 2 log2(m) between them, and sends the tensor twice, at 0.92 of the bandwidth.
+TEST(ClusterLinks, NcclTakesRingsOrTreesOverNodes) {
+  const ClusterLinks links(with_nccl(cluster_of(4, 4)));
+  const auto all_reduce = [&](double bytes) {
+    return alone(links.collective(RedistributionKind::all_reduce, bytes, first(16), 1), links);
+  };
+  EXPECT_NEAR(all_reduce(1e8), 22 * kNearLatency + 8 * kFarLatency + 2 * 15.0 / 16 * 1e8 / kFar, 1e-9) << "a ring";
+  EXPECT_NEAR(all_reduce(1e4), 6 * kNearLatency + 4 * kFarLatency + 2 * 1e4 / 0.92 / kFar, 1e-9) << "a tree";
+  EXPECT_NEAR(alone(links.collective(RedistributionKind::reduce_scatter, 1e8, first(16), 1), links),
+              11 * kNearLatency + 4 * kFarLatency + 15.0 / 16 * 1e8 / kFar, 1e-9);
+}
+
 TEST(ClusterLinks, MessagesTakeTheNetworkBetweenNodesOnly) {
   const ClusterLinks links(cluster_of(2, 2));
   EXPECT_NEAR(alone(links.message(0, 1, 1e6, 1), links), kNearLatency + 1e6 / kNear, 1e-12);

@@ -95,6 +95,51 @@ TEST(DatasheetCosts, FollowsTheCurveByHand) {
   EXPECT_DOUBLE_EQ(cost_of(costs, model, "relu", 0).forward, 0);
 }
 
+/// The host asks for operators ahead of the device: only short operators wait for it. Every operator also takes the
+/// device's own start, and memory is never as fast as the datasheet says.
+TEST(DatasheetCosts, LaunchesBesideTheDevice) {
+  const Model model = two_layers();
+  DeviceKind device = device_of("A", 1e12);
+  device.start = 2e-6;
+  device.memory_efficiency = 0.8;
+  const DatasheetCosts costs(model, cluster_of({device}), Precision::fp32, 0);
+  EXPECT_NEAR(cost_of(costs, model, "first", 1000).forward, 2e-6 + 33.768e6 / 0.5e12, 1e-12);
+  EXPECT_NEAR(cost_of(costs, model, "relu", 1000).forward, 2e-6 + 2 * 256 * 4 * 1000 / 80e9, 1e-12);
+  EXPECT_NEAR(cost_of(costs, model, "relu", 1).forward, 10e-6, 1e-12) << "shorter than its launch";
+  EXPECT_NEAR(costs.update_seconds(1000000, 1), 2e-6 + 1e6 * 12 / 80e9, 1e-12);
+}
+
+/// data [8 positions, 64] -> linear to 3 x 64 -> attention of 4 heads -> loss.
+Model attends(double dropout) {
+  ModelBuilder builder("attends");
+  const NodeId data = builder.input("data", {8, 64}), target = builder.input("target", {8});
+  NodeId x = builder.layer<Linear>({data}, "qkv", 64, 64, LinearOptions{.parts = 3});
+  x = builder.layer<Attention>({x}, "attention",
+                               AttentionOptions{.heads = 4, .causal = true, .dropout = dropout, .fused = true});
+  return builder.finish(x, builder.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
+}
+
+/// Fused attention stores no scores. It computes half of them under a causal mask, and five products in backward.
+TEST(DatasheetCosts, FusedAttentionHasAnEfficiencyOfItsOwn) {
+  const Model model = attends(0.1);
+  DeviceKind device = device_of("A", 1e12);
+  device.fused_attention = 0.25;
+  const DatasheetCosts fused(model, cluster_of({device}), Precision::fp32, 0);
+  const double flops = 1000 * 4.0 * 8 * 8 * 64 / 2;  // 1000 samples; two products, of which half is computed
+  const double bytes = 1000 * 8 * 64 * 4 * 4.0;      // queries, keys, values and the result
+  const LayerCost cost = cost_of(fused, model, "attention", 1000);
+  EXPECT_NEAR(cost.forward, 10e-6 + std::max(flops / 0.25e12, bytes / 100e9), 1e-12);
+  EXPECT_NEAR(cost.backward, 10e-6 + std::max(2.5 * flops / 0.25e12, 2 * bytes / 100e9), 1e-12);
+  std::vector<ShardingOption> all;
+  const NodeId node = model.find("attention");
+  const LayerMemory memory = fused.memory(node, option_of(model, node, 1, "replicate", all), 1, 1000);
+  EXPECT_EQ(memory.saved, 1000 * 4 * 8 * 4) << "one number per row of scores";
+  EXPECT_TRUE(memory.keeps_input.at(0));
+  EXPECT_TRUE(memory.keeps_output);
+  const DatasheetCosts plain(model, cluster_of({device_of("A", 1e12)}), Precision::fp32, 0);
+  EXPECT_GT(plain.memory(node, option_of(model, node, 1, "replicate", all), 1, 1000).saved, 1000 * 4 * 8 * 8 * 4);
+}
+
 TEST(DatasheetCosts, SmallMicroBatchesPayTheLaunch) {
   const Model model = two_layers();
   const DatasheetCosts costs(model, cluster_of({device_of("A", 1e12)}), Precision::fp32, 0);

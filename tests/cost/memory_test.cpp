@@ -224,6 +224,18 @@ TEST(MemoryPrediction, Recompute) {
       expect_predicted({model, strategy});
 }
 
+TEST(MemoryPrediction, RecomputeWithCommunication) {
+  const std::string again = "recompute_communication=1";
+  for (const std::string& strategy :
+       {"tensor=2,recompute=all," + again, "tensor=2,recompute=selective," + again,
+        "tensor=2,pipeline=2,micro_batches=3,schedule=1f1b,recompute=except_last," + again})
+    for (const char* model : {"vit", "transformer-lm"}) expect_predicted({model, strategy});
+  for (const char* model : {"vit", "transformer-lm", "mlp"})
+    expect_predicted({model, "tensor=2,pipeline=2,micro_batches=2,schedule=1f1b,scatter_messages=1"});
+  for (const char* recompute : {"selective", "all"})
+    expect_predicted({"transformer-lm", fmt::format("tensor=2,split=sequence,recompute={},{}", recompute, again)});
+}
+
 TEST(MemoryPrediction, Sharding) {
   for (const char* model : kFew)
     for (const char* strategy : {"data=2,sharding=zero1", "data=2,sharding=zero2", "data=3,sharding=zero3"})

@@ -133,6 +133,34 @@ TEST(NamedPlan, RecomputeLabelsAreBlocks) {
   EXPECT_EQ(label(named_plan("data,recompute=none", model, Cluster::uniform(2), 32, {}), "conv1"), "");
 }
 
+TEST(NamedPlan, SelectiveRecomputeLabelsAttention) {
+  const Model model = make_model({"transformer-lm", {8}, 10, {{"layers", 2}, {"width", 8}, {"heads", 2}}});
+  const Plan plan =
+      named_plan("tensor,recompute=selective,recompute_communication=1", model, Cluster::uniform(2), 8, {});
+  EXPECT_TRUE(plan.recompute_communication);
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const std::string_view kind = model.node(id).layer->kind();
+    EXPECT_EQ(plan.layers[size_t(id)].recompute,
+              kind == "attention" || kind == "linear" ? model.node(id).name : std::string());
+  }
+  const Plan alone = named_plan("tensor,recompute=selective", model, Cluster::uniform(2), 8, {});
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    EXPECT_EQ(alone.layers[size_t(id)].recompute.empty(), model.node(id).layer->kind() != "attention");
+}
+
+TEST(NamedPlan, RefusesRecomputeWithoutEffect) {
+  const Model model = make_model({"mlp", {6}, 4, {{"hidden", 8}}});
+  const auto made = [&](const char* strategy) { named_plan(strategy, model, Cluster::uniform(2), 8, {}); };
+  expect_error(Blame::user, {"recompute=selective", "no attention", "recompute=all"},
+               [&] { made("data,recompute=selective"); });
+  expect_error(Blame::user, {"recompute=selective", "no attention", "recompute=all"},
+               [&] { made("tensor,recompute=selective,recompute_communication=1"); });
+  for (const char* strategy : {"tensor,scatter_messages=1", "pipeline,scatter_messages=1"})
+    expect_error(Blame::user, {"scatter_messages=1", "tensor and pipeline"}, [&] { made(strategy); });
+  expect_error(Blame::user, {"recompute_communication=1", "recomputes nothing", "recompute=all"},
+               [&] { made("tensor,recompute_communication=1"); });
+}
+
 TEST(NamedPlan, PlainSequencesAreRecomputedFromPoolingToPooling) {
   const Model model = make_model({"vgg11-bn", {3, 32, 32}, 10, {{"width", 2}, {"hidden", 8}}});
   const Plan plan = named_plan("single,recompute=all", model, Cluster::uniform(1), 32, {});

@@ -202,6 +202,7 @@ TEST(PlanJson, RoundTripOfEverything) {
       plan.schedule = "pipedream";
       plan.vertical_sync = true;
       plan.recompute_last = false;
+      plan.recompute_communication = plan.scatter_messages = true;
       plan.optimizer_sharding = sharding;
       plan.compression = compression;
       plan.speeds = {1, 0.1, 3, 4, 5, 6, 7, 1.0 / 3};
@@ -319,6 +320,7 @@ TEST(InShort, SaysWhatDiffers) {
   EXPECT_EQ(text("pipedream,vertical_sync=1", 2), "pipeline 2, pipedream with vertical sync");
   EXPECT_EQ(text("zero2,micro_batches=4", 2), "data 2, 4 micro-batches, 1f1b, zero2");
   EXPECT_EQ(text("data,recompute=all,compression=bf16,speeds=2:1", 2), "data 2, recompute, bf16 gradients, speeds 2:1");
+  EXPECT_EQ(text("tensor,recompute=all,recompute_communication=1", 2), "tensor 2, recompute with communication");
   EXPECT_EQ(text("data,recompute=except_last,compression=powersgd:2,speeds=1:0.5", 2),
             "data 2, recompute except last, powersgd rank 2, speeds 1:0.5");
   Plan elsewhere = named_plan("data", model, Cluster::uniform(4), kBatch, {});

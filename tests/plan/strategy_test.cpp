@@ -15,6 +15,12 @@ TEST(ParseStrategy, NameAndKeys) {
   EXPECT_FALSE(s.devices());
   EXPECT_EQ(s.micro_batches, 6);
   EXPECT_EQ(s.recompute, Strategy::Recompute::except_last);
+  EXPECT_FALSE(s.recompute_communication);
+  const Strategy full =
+      parse_strategy("tensor,recompute=selective,recompute_communication=1,scatter_messages=1", "test");
+  EXPECT_EQ(full.scatter_messages, true);
+  EXPECT_EQ(full.recompute, Strategy::Recompute::selective);
+  EXPECT_EQ(full.recompute_communication, true);
   EXPECT_EQ(s.compression, (Compression{Compression::Kind::powersgd, 2}));
   EXPECT_EQ(s.speeds, (std::vector<double>{2, 1, 0.5}));
   EXPECT_FALSE(s.schedule || s.sharding || s.chunks || s.data || s.vertical_sync);

@@ -145,6 +145,129 @@ TEST(Redistributions, MegatronsPair) {
   EXPECT_EQ(kinds(pair, true), std::vector{all_reduce});
 }
 
+/// What rank 0 does from its first backward instruction on: "recompute fc1..relu1", "backward fc1..relu1".
+std::vector<std::string> backward_half(const Program& program, const Model& model) {
+  std::vector<std::string> texts;
+  for (const Instruction& i : program.instructions(0)) {
+    const bool starts = i.code == OpCode::recompute || i.code == OpCode::backward;
+    const bool counts = starts || i.code == OpCode::redistribute || i.code == OpCode::redistribute_again;
+    if (counts && (starts || !texts.empty())) texts.push_back(program.describe(i, model));
+  }
+  return texts;
+}
+
+/// A recomputed run with its communication: the whole run is restored, in forward order, before its backward begins.
+TEST(Recompute, GoesOnOverRedistributionsWherePlanSays) {
+  const Model model = mlp();
+  Plan plan = megatron(model, 2);
+  for (const char* layer : {"fc1", "relu1", "fc2", "relu2", "fc3"})
+    plan.layers[size_t(model.find(layer))].recompute = "all";
+  EXPECT_EQ(backward_half(compile(model, plan, {}), model),
+            (std::vector<std::string>{"backward loss", "redistribute gradient of fc3 (slice)", "recompute fc3",
+                                      "backward fc3", "redistribute gradient of relu2 (all_reduce)", "recompute relu2",
+                                      "backward relu2", "recompute fc1..fc2", "backward fc1..fc2"}));
+  plan.recompute_communication = true;
+  const Program program = compile(model, plan, {});
+  EXPECT_EQ(backward_half(program, model),
+            (std::vector<std::string>{"backward loss", "redistribute gradient of fc3 (slice)", "recompute fc1..fc2",
+                                      "redistribute again fc2 (all_reduce)", "recompute relu2", "recompute fc3",
+                                      "backward fc3", "redistribute gradient of relu2 (all_reduce)", "backward relu2",
+                                      "backward fc1..fc2"}));
+  ASSERT_EQ(program.recomputed_runs.size(), 1u);
+  const RecomputedRun& run = program.recomputed_runs[0];
+  ASSERT_EQ(run.outside.size(), 1u) << "only the data come from outside";
+  EXPECT_TRUE(program.values[size_t(run.outside[0])].loaded);
+}
+
+/// data [6] -> two stages of 2 tensor ranks that hold everything whole.
+Plan two_stages_of_two(const Model& model) {
+  Plan plan = plan_for(model, "tensor=2,pipeline=2,micro_batches=1", 4);
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    if (model.node(id).name != "fc1") plan.layers[size_t(id)].split = "replicate";
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    plan.layers[size_t(id)].stage = id <= model.find("relu1") ? 0 : 1;
+  return plan;
+}
+
+/// Elements that rank 0 sends to rank 2 in forward and gets back in backward.
+std::pair<int64_t, int64_t> elements_between(const Program& program, const Model& model) {
+  std::pair<int64_t, int64_t> elements{0, 0};
+  for (const Instruction& i : program.instructions(0)) {
+    const RedistributionRole role = description_of(i.code).role;
+    if (role != RedistributionRole::send && role != RedistributionRole::receive) continue;
+    const RedistributionEnds ends = ends_of(program.redistributions[size_t(i.index)], program, i.adjoint);
+    Shape shape = model.node(program.values[size_t(program.redistributions[size_t(i.index)].from)].node).sample_shape;
+    shape.insert(shape.begin(), 1);
+    (i.adjoint ? elements.second : elements.first) += element_count(shape_of(ends.to.box_of(i.adjoint ? 0 : 2, shape)));
+  }
+  return elements;
+}
+
+TEST(Messages, InSlicesAreGatheredByTheNextStage) {
+  const Model model = mlp();
+  Plan plan = two_stages_of_two(model);
+  const Program whole = compile(model, plan, {});
+  const int64_t width = model.node(model.find("relu1")).sample_shape[0];
+  EXPECT_EQ(elements_between(whole, model), std::pair(width, width));
+  plan.scatter_messages = true;
+  const Program slices = compile(model, plan, {});
+  EXPECT_EQ(elements_between(slices, model), std::pair(width / 2, width / 2));
+  std::vector<std::string> texts;
+  for (const int rank : {0, 2})
+    for (const Instruction& i : slices.instructions(rank))
+      if (description_of(i.code).operand == Operand::redistribution) texts.push_back(slices.describe(i, model));
+  EXPECT_EQ(texts, (std::vector<std::string>{
+                       "redistribute fc1 (all_gather)", "redistribute relu1 (slice)", "send relu1",
+                       "receive gradient of relu1", "redistribute gradient of relu1 (all_gather)",
+                       "redistribute gradient of fc1 (slice)", "receive relu1", "redistribute relu1 (all_gather)",
+                       "redistribute gradient of relu1 (slice)", "send gradient of relu1"}));
+}
+
+/// Readers of one value: whole in the next stage, in slices in its own. They share one slicing, which runs once.
+TEST(Messages, InSlicesAreSharedWithReadersOfSlices) {
+  const Model model = make_model({"skip", {6}, 4, {{"hidden", 8}}});
+  Plan plan = plan_for(model, "tensor=2,pipeline=2,micro_batches=1", 4);
+  const NodeId start = model.find("relu0"), join = model.find("join");
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    plan.layers[size_t(id)].split = "replicate";
+    plan.layers[size_t(id)].stage = id < join ? 0 : 1;
+  }
+  plan.scatter_messages = true;
+  for (const NodeId reader : model.consumers(start))
+    if (reader != join) plan.layers[size_t(reader)].split = "rows";
+  const Program program = compile(model, plan, {});
+  std::map<int, int> executed;
+  for (const Instruction& i : program.instructions(0))
+    if (i.code == OpCode::redistribute && !i.adjoint) ++executed[i.index];
+  for (const auto& [redistribution, times] : executed) EXPECT_EQ(times, 1) << redistribution;
+  // Each redistribution that reads a value on rank 0 is executed there, so that the value is released.
+  for (RedistributionId m = 0; m < RedistributionId(program.redistributions.size()); ++m) {
+    const Redistribution& r = program.redistributions[size_t(m)];
+    if (!r.redistributes_forward || r.crosses_stages) continue;
+    if (program.values[size_t(r.from)].layout.mesh.index_of(0) < 0) continue;
+    EXPECT_EQ(executed[m], 1) << "redistribution " << m;
+  }
+}
+
+/// A linear layer behind a gather: the gather runs again in backward, the layer does not.
+TEST(Recompute, GathersAgainForALinearLayer) {
+  const Model model = mlp();
+  Plan plan = megatron(model, 2);
+  plan.layers[size_t(model.find("relu2"))].split = "channels";
+  plan.layers[size_t(model.find("fc3"))].recompute = "fc3";
+  plan.recompute_communication = true;
+  const Program program = compile(model, plan, {});
+  ASSERT_EQ(program.recomputed_runs.size(), 1u);
+  const RecomputedRun& run = program.recomputed_runs[0];
+  EXPECT_EQ(run.redistributions.size(), 1u);
+  ASSERT_EQ(run.outside.size(), 1u);
+  EXPECT_EQ(program.values[size_t(run.outside[0])].node, model.find("relu2"));
+  EXPECT_TRUE(program.values[size_t(run.outside[0])].layout.tensor.is_shard());
+  ASSERT_EQ(run.restored.size(), 1u);
+  EXPECT_EQ(program.ops[size_t(run.restored[0])].node, model.find("fc3"));
+  EXPECT_TRUE(program.is_restored(run.segments[0], run.restored[0]));
+}
+
 TEST(Redistributions, DescribesAnAllReduce) {
   const Model model = mlp();
   for (int degree : {2, 4}) {

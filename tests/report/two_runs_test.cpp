@@ -100,8 +100,9 @@ TEST(TwoRuns, OfSimulatedRunsNearTimesAreTooCloseToCall) {
   b.rows[0].step_seconds = StepSeconds{0.0225, 0.0225, 0.0225};
   const std::vector<std::string> verdict = changes_between(a, b).verdict;
   EXPECT_EQ(verdict.at(0), "single on 1 device: A and B are too close to call.");
-  EXPECT_EQ(verdict.at(1), "A was measured and B was simulated, so a difference below 10 % may be the error of the "
-                           "prediction.");
+  EXPECT_EQ(verdict.at(1),
+            "A was measured and B was simulated, so a difference below 10 % may be the error of the "
+            "prediction.");
 }
 
 TEST(TwoRuns, WithoutCommonRowsSaysSo) {

@@ -24,14 +24,14 @@ struct MeasuredRun {
   std::vector<int64_t> recomputed;  ///< segments in the second step
 };
 
-/// In float32. `program` is the compiled `plan`.
+/// `program` is the compiled `plan`.
 inline MeasuredRun measure_run(const Model& model, const Plan& plan, const Program& program, const Batch& batch,
-                               const OptimizerConfig& optimizer = {}) {
+                               const OptimizerConfig& optimizer = {}, Precision precision = Precision::fp32) {
   install_memory_accounting();
   const auto n = size_t(plan.devices);
   MeasuredRun ran{std::vector<MemoryUse>(n), std::vector<int64_t>(n)};
   LocalWorld world(plan.devices);
-  ParameterStore store(program, Precision::fp32);
+  ParameterStore store(program, precision);
   run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, {.seed = 1, .optimizer = optimizer});
     worker.train({.step = 0, .batch = batch, .learning_rate = 0.01});

@@ -220,7 +220,7 @@ TEST(RecomputedActivations, EveryGroupRunsOnceMorePerMicroBatch) {
         for (int rank = 0; rank < kStages; ++rank) {
           std::map<SegmentId, int> forwards, more;
           for (const Instruction& i : program.instructions(rank)) {
-            if (i.code == OpCode::forward && program.segments[size_t(i.index)].recompute) ++forwards[i.index];
+            if (i.code == OpCode::forward && program.segments[size_t(i.index)].run >= 0) ++forwards[i.index];
             if (i.code == OpCode::recompute) ++more[i.index];
           }
           EXPECT_EQ(forwards.size(), size_t(recompute == Recompute::none ? 0 : kGroups));

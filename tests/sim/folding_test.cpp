@@ -31,7 +31,9 @@ TEST(Folding, GivesTheSameStepTime) {
   const int64_t batch = 64;
   for (const char* strategy :
        {"data=8,tensor=1,pipeline=1", "data=4,tensor=2,pipeline=1", "data=2,tensor=2,pipeline=2,micro_batches=4",
-        "data=4,tensor=1,pipeline=2,micro_batches=2", "data=1,tensor=4,pipeline=2,micro_batches=4", "zero1", "zero3"})
+        "data=4,tensor=1,pipeline=2,micro_batches=2", "data=1,tensor=4,pipeline=2,micro_batches=4",
+        "data=2,tensor=2,pipeline=2,micro_batches=4,recompute=all,recompute_communication=1,scatter_messages=1",
+        "zero1", "zero3"})
     for (int per_node : {2, 4, 8}) {
       const Cluster cluster = cluster_of(8 / per_node, per_node, 1e8, 1e7);
       const Plan plan = named_plan(strategy, model, cluster, batch, {});

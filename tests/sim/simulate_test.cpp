@@ -7,6 +7,7 @@
 #include <random>
 
 #include "cost/cluster_links.h"
+#include "cost/datasheet_costs.h"
 #include "cost/links_of_speed.h"
 #include "cost/profiled_links.h"
 #include "plan/named.h"
@@ -265,6 +266,37 @@ TEST(Simulate, ChargesExchangesOfSplitLayers) {
     return seconds + slowest;
   });
   EXPECT_NEAR(all - simulate(split.program, split.model, silent, FreeLinks()).step_seconds, communication, 1e-9);
+}
+
+/// The host asks for the operators of a segment while the device computes: a segment takes as long as the slower of
+/// both, although some of its operators are shorter than their launch and others longer.
+TEST(Simulate, ASegmentTakesTheLongerOfLaunchesAndWork) {
+  const Model model = make_model({"mlp", {64}, 10, {{"hidden", 256}, {"depth", 2}}});
+  const Plan plan = named_plan("single", model, Cluster::uniform(1), 8, {});
+  const Program program = compile(model, plan, {});
+  Cluster cluster = Cluster::uniform(1);
+  cluster.nodes.resize(1);
+  cluster.devices[0].kind = 0;
+  cluster.kinds = {{.name = "A",
+                    .speeds = {{"fp32", {.peak_flops = 1e9, .greatest_efficiency = 1, .half_work = 0}}},
+                    .memory_bandwidth = 1e12,
+                    .start = 0,
+                    .source = ""}};
+  const Instruction* forward = nullptr;
+  for (const Instruction& i : program.instructions(0))
+    if (i.code == OpCode::forward) forward = &i;
+  ASSERT_NE(forward, nullptr);
+  const auto seconds_with = [&](double launch) {
+    cluster.kinds[0].launch = launch;
+    const DatasheetCosts layers(model, cluster, Precision::fp32, 0);
+    const ClusterLinks links(cluster);
+    InstructionCosts costs(program, model, cluster, layers, links, {.batch = 8});
+    return costs.of(0, *forward).demand.fixed;
+  };
+  const double work = seconds_with(0), launches = seconds_with(1);
+  EXPECT_GE(launches, 5) << "an operator per layer";
+  EXPECT_NEAR(seconds_with(work / launches / 2), work, 1e-9 * work) << "the device is the slower one";
+  EXPECT_NEAR(seconds_with(2 * work / launches), 2 * work, 1e-9 * work) << "the host is the slower one";
 }
 
 /// On the cores of one machine every worker moves its own part, and all wait for the same latency.

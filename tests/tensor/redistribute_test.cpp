@@ -257,6 +257,40 @@ TEST(Classify, NamesTheStandardMoves) {
   EXPECT_STREQ(name_of(Kind::send_receive), "send_receive");
 }
 
+/// On a large mesh the kind is that of the transfers, which this test looks at one by one.
+TEST(Classify, NamesWhatTransfersDoOnALargeMesh) {
+  Mesh mesh{std::vector<int>(12), 4, 3};
+  std::iota(mesh.workers.begin(), mesh.workers.end(), 0);
+  const Shape shape{144, 144, 144};
+  const std::vector<Placement> placements{R, S0, S1, Placement::shard(2), P};
+  const auto is_layout = [](const Placement& a, const Placement& b) { return !(a.is_shard() && a == b); };
+  int moved = 0;
+  for (const Placement& a : placements)
+    for (const Placement& b : placements)
+      for (const Placement& c : placements)
+        for (const Placement& d : placements) {
+          const bool makes_partial = (c.is_partial() && a != c) || (d.is_partial() && b != d);
+          if (!is_layout(a, b) || !is_layout(c, d) || makes_partial) continue;
+          const Layout from = on(mesh, a, b), to = on(mesh, c, d);
+          bool moves = false, adds = false, same = true, keeps = true;
+          for (const TensorTransfer& transfer : plan_transfers(from, to, shape)) {
+            moves |= transfer.source != transfer.destination;
+            adds |= transfer.add;
+          }
+          for (const int worker : mesh.workers) {
+            const Box before = from.box_of(worker, shape), after = to.box_of(worker, shape);
+            same &= before == after;
+            keeps &= intersect(before, after) == before;
+          }
+          const Kind kind = !moves ? (same ? Kind::none : Kind::slice)
+                            : adds ? (keeps ? Kind::all_reduce : Kind::reduce_scatter)
+                                   : (keeps ? Kind::all_gather : Kind::all_to_all);
+          EXPECT_EQ(classify(from, to), kind) << to_string(from) << " -> " << to_string(to);
+          moved += moves;
+        }
+  EXPECT_GT(moved, 50);
+}
+
 TEST(PlanTransfers, SpreadReadersOverReplicas) {
   const Layout from = on(kFour, S0, R), to = on(Mesh{{4, 5, 6, 7}, 1, 4}, R, R);
   std::vector<int> served(8);

@@ -87,6 +87,8 @@ class RandomPlan {
     plan_.schedule = std::vector<std::string>{"gpipe", "1f1b", "zero-bubble"}[size_t(below(3))];
     plan_.optimizer_sharding = OptimizerSharding(std::max(0, below(8) - 4));
     plan_.recompute_last = below(2) == 0;
+    plan_.recompute_communication = below(2) == 0;
+    plan_.scatter_messages = below(2) == 0;
     if (below(4) == 0)
       for (int d = 0; d < plan_.devices; ++d) plan_.speeds.push_back(1 + below(3));
     plan_.layers.resize(model_.nodes().size());

@@ -81,6 +81,8 @@ TEST(Recompute, GivesTheSameCurve) {
           {"recompute=all", "recompute=except_last"});
   try_all({"convnet", "resnet-bn"}, {"data=2", "pipeline=2,micro_batches=4"},
           {"recompute=all", "recompute=except_last"});
+  try_all(kDense, {"tensor=2", "data=2,tensor=2", "data=2,tensor=2,speeds=2:2:1:1"},
+          {"recompute=all,recompute_communication=1"});
 }
 
 TEST(UnequalSpeeds, GiveTheSameCurve) {

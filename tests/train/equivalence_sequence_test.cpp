@@ -61,7 +61,9 @@ TEST(State, ResumesUnderEveryPlan) {
         "pipeline=2,micro_batches=3", "pipeline=3,micro_batches=2,schedule=1f1b",
         "data=2,pipeline=2,micro_batches=2,schedule=zero-bubble", "tensor=2,pipeline=2,micro_batches=2",
         "pipeline=2,chunks=2,schedule=interleaved,micro_batches=2", "data=2,sharding=zero3", "data=2,recompute=all",
-        "pipeline=2,micro_batches=3,recompute=except_last", "data=2,speeds=2:1"})
+        "pipeline=2,micro_batches=3,recompute=except_last", "data=2,speeds=2:1",
+        "tensor=2,recompute=all,recompute_communication=1",
+        "tensor=2,pipeline=2,micro_batches=3,schedule=1f1b,recompute=all,recompute_communication=1,scatter_messages=1"})
     expect_equivalent(model, plan_of(degrees, model), recipes()[turn++ % recipes().size()], {.batches = kEven});
 }
 

@@ -1,4 +1,6 @@
 // Compares a language model with tied embeddings and dropout, under tensor and sequence parallelism, with one device.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <random>
 
@@ -54,6 +56,22 @@ TEST(Transformer, MegatronsTensorParallelism) { expect_equivalent_at_all_degrees
 
 TEST(Transformer, SequenceParallelismBetween) {
   expect_equivalent_at_all_degrees(megatron_with_sequence_parallelism());
+}
+
+/// Full and selective recompute with their communication, and messages in slices between stages.
+TEST(Transformer, MegatronsRecomputeAndMessages) {
+  const Model model = small_model("transformer-lm");
+  for (const Splits& splits : {megatron(), megatron_with_sequence_parallelism()})
+    for (const char* degrees :
+         {"tensor=4", "data=2,tensor=2", "tensor=2,pipeline=2,micro_batches=3,schedule=1f1b,scatter_messages=1",
+          "tensor=2,pipeline=2,micro_batches=3,schedule=zero-bubble,scatter_messages=1",
+          "tensor=2,pipeline=2,chunks=2,schedule=interleaved,micro_batches=4,scatter_messages=1",
+          "data=2,tensor=2,micro_batches=2,sharding=zero3"})
+      for (const char* recompute : {"all", "selective"})
+        expect_equivalent(
+            model,
+            with_splits(fmt::format("{},recompute={},recompute_communication=1", degrees, recompute), model, splits),
+            recipes()[1], {});
 }
 
 TEST(Transformer, EverythingBySequence) {

@@ -32,6 +32,7 @@ class Attention : public Layer {
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::vector<ShardingOption> sharding_options(std::span<const Shape> inputs, int degree) const override;
   std::optional<int64_t> integers_below(std::span<const Shape> inputs, size_t index) const override;
+  bool is_cheap_to_recompute() const override { return true; }
   double forward_flops(std::span<const Shape> inputs) const override;
   LayerMemory memory(const CallShapes& call) const override;
   std::vector<OperatorWork> work(const CallShapes& call, double flops, Pass pass) const override;

@@ -47,6 +47,8 @@ class Linear : public Layer {
   void to_script(ScriptWriter& writer) const override;
   at::Tensor forward(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
+  bool restores() const override { return true; }  // the input
+  void restore(LayerCall& call, std::span<const at::Tensor> inputs) const override;
   bool splits_backward() const override { return true; }
   void backward_parameters(LayerCall& call) const override;
 

@@ -43,7 +43,7 @@ void hide_later_keys(at::Tensor& scores, int64_t first) {
 
 /// Sizes of a call: bytes of queries, keys (the same for values) and weights, and the number of weights.
 struct CallSizes {
-  int64_t queries, keys, weights, elements, heads, positions;
+  int64_t queries, keys, weights, elements, heads, positions, samples;
 };
 
 CallSizes sizes_of(const AttentionOptions& o, const CallShapes& call) {
@@ -56,7 +56,8 @@ CallSizes sizes_of(const AttentionOptions& o, const CallShapes& call) {
           .weights = elements * call.compute,
           .elements = elements,
           .heads = heads,
-          .positions = positions};
+          .positions = positions,
+          .samples = call.samples};
 }
 
 }  // namespace
@@ -209,9 +210,19 @@ std::optional<int64_t> Attention::integers_below(std::span<const Shape> inputs, 
   return options_.padding && index + 1 == inputs.size() ? std::optional<int64_t>(0) : std::nullopt;
 }
 
+/// Fused kernels keep queries, keys, values and the output, and of the scores one float32 number per row: the logarithm
+/// of the softmax's divisor (Dao et al., "FlashAttention", 2022). A dropout mask is drawn again.
+LayerMemory fused_memory(LayerMemory memory, const CallSizes& s) {
+  memory.keeps_input.assign(memory.keeps_input.size(), true);
+  memory.keeps_output = true;
+  memory.saved = s.heads * s.positions * s.samples * int64_t(sizeof(float));
+  return memory;
+}
+
 LayerMemory Attention::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
   const CallSizes s = sizes_of(options_, call);
+  if (call.fused_attention) return fused_memory(std::move(memory), s);
   const bool drops = options_.dropout > 0,
              copies = options_.fused || (s.heads > 1 && s.positions > 1);  // heads are separated by a copy
   const int64_t parts = s.queries + 2 * s.keys,
@@ -236,12 +247,26 @@ LayerMemory Attention::memory(const CallShapes& call) const {
   return memory;
 }
 
+/// One kernel per pass, which skips what a causal mask hides. Backward computes the scores again: five products for the
+/// two of forward (Dao, "FlashAttention-2", 2023).
+std::vector<OperatorWork> fused_work(double flops, const CallSizes& s, Pass pass) {
+  const double read = double(s.queries) + 2 * double(s.keys), output = double(s.queries);
+  OperatorWork work{.flops = flops, .bytes = read + output, .fused_attention = true};
+  if (pass == Pass::weight_gradients) return {};
+  if (pass == Pass::input_gradients) {
+    work.flops = 2.5 * flops;
+    work.bytes = 2 * (read + output);
+  }
+  return {work};
+}
+
 /// Not fused, as in the implementations of 2020 (Narayanan et al., SC 2021): every operator writes the scores to memory
 /// and reads them again, and each product has two gradients. Reads and writes per operator: Ivanov et al., "Data
 /// Movement Is All You Need", MLSys 2021. Forward: scores, softmax (with scale and causal mask), dropout, average.
 /// Backward: the gradients of both factors of both products.
 std::vector<OperatorWork> Attention::work(const CallShapes& call, double flops, Pass pass) const {
   const CallSizes b = sizes_of(options_, call);
+  if (call.fused_attention) return fused_work(flops * (options_.causal ? 0.5 : 1), b, pass);
   const double mask = options_.dropout > 0 ? double(b.elements) : 0;  // one byte per weight
   // bytes of the scores; also of the weights that the softmax computes from them
   const auto scores = double(b.weights);

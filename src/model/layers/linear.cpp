@@ -130,6 +130,10 @@ at::Tensor Linear::forward(LayerCall& call, std::span<const at::Tensor> inputs) 
   return y.view(outputs(input.sizes().vec(), weight.size(1) / std::max<int64_t>(options_.parts, 1)));
 }
 
+void Linear::restore(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  call.saved = {inputs[0].to(call.parameter(0).scalar_type())};
+}
+
 std::vector<at::Tensor> Linear::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   const at::Tensor& input = call.saved.at(kLinearInput);
   const at::Tensor weight = as_columns(call.parameter(0));

@@ -7,6 +7,9 @@
 //   the same other layout are both charged for the redistribution.
 // - Gradients are reduced layer by layer during the backward of the last micro-batch. The reductions hide behind it if
 //   the cluster overlaps. Under zero2 and zero3 the traffic of a layer hides behind that layer's own backward.
+// - Layers are charged one by one: a device that waits for launches in one layer does not make up for it in the next.
+//   A restored layer of a recomputed run is charged like one that computes. Collectives are rings, halving and doubling
+//   or two levels on every cluster, also where the simulator has NCCL's.
 // - Memory is weights, gradients, optimizer state, what the micro-batches in flight retain, the largest run in
 //   recomputation, and the workspace of the largest call. Under interleaved, all stages of a worker count as its
 //   largest one.

@@ -84,13 +84,13 @@ void LayerExecution::bring_states(OpId id, const BatchInFlight& batch, MicroBatc
   if (!call.states.empty()) part.states[id] = call.states;
 }
 
-void LayerExecution::run_layer(OpId id, const BatchInFlight& batch, MicroBatch& part, bool recomputing) {
+void LayerExecution::run_layer(OpId id, const BatchInFlight& batch, MicroBatch& part, Run run) {
   context_.stop_if_aborted();
   OpBinding& binding = prepared_.bindings[size_t(id)];
   const Op& op = *binding.op;
   auto& call = part.calls[size_t(id)].emplace(binding, call_context_, batch.version_for(op));
   set_call(binding, batch, part, call);
-  call.recomputing = recomputing;
+  call.recomputing = run != Run::first;
   bring_states(id, batch, part, call);
   std::vector<at::Tensor> inputs;
   for (ValueId v : op.inputs) {
@@ -99,10 +99,15 @@ void LayerExecution::run_layer(OpId id, const BatchInFlight& batch, MicroBatch& 
   }
   if (binding.reads_rows()) call.rows = inputs[kRows];
   const bool idle = is_idle(op, call);
-  at::Tensor output = idle ? empty_output(op, call.output_box) : batch.layer_of(op).forward(call, inputs);
+  at::Tensor output;
+  if (run == Run::restoring) {
+    if (!idle) batch.layer_of(op).restore(call, inputs);
+  } else {
+    output = idle ? empty_output(op, call.output_box) : batch.layer_of(op).forward(call, inputs);
+  }
   inputs.clear();
   for (ValueId v : op.inputs) part.use_up(program_, v);
-  if (!recomputing) {
+  if (run == Run::first) {
     states_.keep(op, part, call);
     if (id == program_.loss && !idle && counts_loss(binding))
       outcome_.loss_sum += output.sum(at::kDouble).item<double>();
@@ -122,7 +127,7 @@ void LayerExecution::forward(const Instruction& instruction, const BatchInFlight
   await_weights(instruction.index, batch);
   const bool is_training = program_.training;
   for (OpId id : program_.segments[size_t(instruction.index)].ops) {
-    run_layer(id, batch, part, false);
+    run_layer(id, batch, part, Run::first);
     const bool differentiated = program_.values[size_t(op_at(id).output)].needs_gradient;
     if (!is_training || !instruction.keeps || !differentiated) part.calls[size_t(id)].reset();
     if (!is_training || instruction.keeps) part.states.erase(id);
@@ -131,10 +136,12 @@ void LayerExecution::forward(const Instruction& instruction, const BatchInFlight
 
 void LayerExecution::recompute(SegmentId segment, const BatchInFlight& batch, MicroBatch& part) {
   const auto& ops = program_.segments[size_t(segment)].ops;
-  for (OpId id : ops) part.uses_left[size_t(op_at(id).output)] = 0;
-  for (ValueId value : program_.recompute_reads[size_t(segment)].inside) ++part.uses_left[size_t(value)];
+  if (const RecomputedRun* run = program_.run_begun_by(segment)) {
+    for (ValueId value : run->made) part.uses_left[size_t(value)] = 0;
+    for (ValueId value : run->inside) ++part.uses_left[size_t(value)];
+  }
   for (OpId id : ops) {
-    run_layer(id, batch, part, true);
+    run_layer(id, batch, part, program_.is_restored(segment, id) ? Run::restoring : Run::again);
     part.states.erase(id);
   }
 }

@@ -33,7 +33,9 @@ class LayerExecution {
   const CarriedStates& states() const { return states_; }
 
  private:
-  void run_layer(OpId id, const BatchInFlight& batch, MicroBatch& part, bool recomputing);
+  /// How a layer runs: for the first time, again, or only to put into its call what backward needs.
+  enum class Run { first, again, restoring };
+  void run_layer(OpId id, const BatchInFlight& batch, MicroBatch& part, Run run);
   void backward_op(OpId id, const BatchInFlight& batch, MicroBatch& part, bool defer_parameters);
   void await_weights(SegmentId segment, const BatchInFlight& batch);
   void set_call(const OpBinding& binding, const BatchInFlight& batch, const MicroBatch& part, LayerCall& call) const;

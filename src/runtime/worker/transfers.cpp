@@ -11,7 +11,8 @@ void TransferExecution::run(const Program& program, const Instruction& instructi
   const Redistribution& move = program.redistributions[size_t(instruction.index)];
   const RedistributionEnds ends = ends_of(move, program, instruction.adjoint);
   const Shape shape = batch.global_shape(program.values[size_t(move.from)].node, part);
-  // Sends match receives by redistribution, direction and micro-batch. Those of several batches arrive in order.
+  // Sends match receives by redistribution, direction and micro-batch. Those of several batches, and those of a
+  // redistribution that runs again, arrive in order.
   const int64_t tag =
       (int64_t(instruction.index) * 2 + instruction.adjoint) * program.micro_batches + instruction.micro_batch;
 
