@@ -40,6 +40,10 @@ std::vector<Table> make_tables(const Request& request) {
       {"small-images", small_images},
       {"megatron-parameters", megatron_parameters},
       {"megatron-speed", megatron_speed},
+      {"vtrain-multi", vtrain_multi_node},
+      {"vtrain-single", vtrain_single_node},
+      {"korthikanti-speed", korthikanti_speed},
+      {"oneflow", oneflow_speed},
       {"horovod", horovod_scaling},
       {"pipedream", [&] { return pipedream_speedups(request.profiles); }}};
   std::vector<Table> tables;

@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 
 #include "cost/datasheet_costs.h"
+#include "validation/gpt_runs.h"
 #include "validation/simulated.h"
 #include "validation/tables.h"
-#include "zoo/zoo.h"
 
 namespace trireme::validation {
 namespace {
 
-constexpr const char* kSource = "Narayanan et al., SC 2021, NVIDIA Selene";
+constexpr const char* kMegatronSource = "Narayanan et al., SC 2021, NVIDIA Selene";
 constexpr int64_t kWords = 51200, kPositions = 2048;
 constexpr double kTera = 1e12, kBillion = 1e9;
-constexpr double kLimit = 0.15, kPipelineLimit = 0.2;
+constexpr double kLimit = 0.1;
 constexpr int kAdamStates = 2;
 
 struct Run {
@@ -58,15 +58,18 @@ double step_flops(const Run& run) {
   return 96 * double(run.batch) * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
 }
 
-Model gpt(const Run& run) {
-  ModelSpec spec;
-  spec.name = "gpt2";
-  spec.sample_shape = spec.target_shape = {kPositions};
-  spec.classes = spec.vocabulary = kWords;
-  spec.task = LearningTask::language;
-  spec.options = {
-      {"layers", run.layers}, {"width", double(run.width)}, {"heads", run.heads}, {"positions", double(kPositions)}};
-  return make_model(spec);
+GptRun as_gpt(const Run& run) {
+  return {.heads = run.heads,
+          .width = run.width,
+          .layers = run.layers,
+          .positions = kPositions,
+          .words = kWords,
+          .tensor = run.tensor,
+          .data = run.gpus / run.tensor / run.pipeline,
+          .pipeline = run.pipeline,
+          .batch = run.batch,
+          .micro_batch = run.micro_batch,
+          .chunks = run.chunks};
 }
 
 /// Seconds of one block of `plan` with `samples` samples: forward twice, and backward.
@@ -103,35 +106,32 @@ struct Speed {
   int64_t micro_batch;
 };
 
-Speed speed_of(const Run& run, const Model& model, const Cluster& cluster) {
-  const Cluster used = part_of(cluster, run.gpus);
-  const Setting setting{.model = model,
-                        .cluster = used,
-                        .batch = run.batch,
-                        .precision = Precision::bf16,
-                        .optimizer_states = kAdamStates};
-  const int data = run.gpus / run.tensor / run.pipeline;
-  Degrees degrees{
-      .data = data, .tensor = run.tensor, .pipeline = run.pipeline, .micro_batches = 1, .chunks = run.chunks};
-  Plan plan = block_plan(setting, degrees, run.chunks > 1 ? "interleaved" : "1f1b");
-  recompute_blocks(model, /*last=*/true, plan);
-  const int64_t samples = run.micro_batch > 0 ? run.micro_batch : best_micro_batch(setting, run, plan);
-  plan.micro_batches = int(run.batch / data / samples);
-  return {step_flops(run) / (run.gpus * step_seconds(setting, plan)) / kTera, samples};
+Speed speed_of(const Run& run, const Cluster& cluster) {
+  GptRun gpt_run = as_gpt(run);
+  const Model model = gpt(gpt_run);
+  if (run.micro_batch == 0) {
+    const Cluster used = part_of(cluster, run.gpus);
+    const Setting setting{.model = model,
+                          .cluster = used,
+                          .batch = run.batch,
+                          .precision = Precision::bf16,
+                          .optimizer_states = kAdamStates};
+    gpt_run.micro_batch = 1;
+    gpt_run.micro_batch = best_micro_batch(setting, run, gpt_plan(gpt_run, setting));
+  }
+  return {step_flops(run) / (run.gpus * gpt_step_seconds(gpt_run, model, cluster)) / kTera, gpt_run.micro_batch};
 }
 
-void add_rows(const std::vector<Run>& runs, const Cluster& cluster, const Run* calibrated, Table& table) {
+void add_rows(const std::vector<Run>& runs, const Cluster& cluster, Table& table) {
   for (const Run& run : runs) {
-    const Speed speed = speed_of(run, gpt(run), cluster);
-    table.rows.push_back(
-        {.what = fmt::format("{:.1f} B, data {} x tensor {} x pipeline {}", run.billions,
-                             run.gpus / run.tensor / run.pipeline, run.tensor, run.pipeline),
-         .published = run.teraflops,
-         .predicted = speed.teraflops,
-         .limit = &run == calibrated ? std::nullopt : std::optional(run.pipeline > 1 ? kPipelineLimit : kLimit),
-         .is_calibrated = &run == calibrated,
-         .note = fmt::format("{} GPUs, micro-batches of {}{}", run.gpus, speed.micro_batch,
-                             run.chunks > 1 ? fmt::format(", {} chunks", run.chunks) : "")});
+    const Speed speed = speed_of(run, cluster);
+    table.rows.push_back({.what = fmt::format("{:.1f} B, data {} x tensor {} x pipeline {}", run.billions,
+                                              run.gpus / run.tensor / run.pipeline, run.tensor, run.pipeline),
+                          .published = run.teraflops,
+                          .predicted = speed.teraflops,
+                          .limit = kLimit,
+                          .note = fmt::format("{} GPUs, micro-batches of {}{}", run.gpus, speed.micro_batch,
+                                              run.chunks > 1 ? fmt::format(", {} chunks", run.chunks) : "")});
   }
 }
 
@@ -139,7 +139,7 @@ void add_rows(const std::vector<Run>& runs, const Cluster& cluster, const Run* c
 
 Table megatron_parameters() {
   Table table{.title = "Megatron-LM, table 1: parameters",
-              .source = kSource,
+              .source = kMegatronSource,
               .quantity = "Billions of parameters",
               .setup = "none: parameters of the zoo's gpt2 at these sizes.",
               .calibrated = "nothing.",
@@ -149,7 +149,7 @@ Table megatron_parameters() {
               .remarks = {}};
   bool formula = true;
   for (const Run& run : weak_scaling()) {
-    const double own = double(gpt(run).parameter_count());
+    const double own = double(gpt(as_gpt(run)).parameter_count());
     const auto h = double(run.width), l = double(run.layers);
     const double by_formula = 12 * l * h * h * (1 + 13 / (12 * h) + double(kWords + kPositions) / (12 * l * h));
     const double last_norm = 2 * h;  // the paper's formula leaves it out
@@ -171,39 +171,26 @@ Table megatron_parameters() {
 Table megatron_speed() {
   Table table{
       .title = "Megatron-LM, tables 1 and 2: speed on up to 3,072 A100",
-      .source = kSource,
+      .source = kMegatronSource,
       .quantity =
           "TFLOP/s per GPU by the paper's count of a step's FLOPs (F = 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)))",
       .setup =
-          "selene.cluster.toml, bf16, Adam, the same number of blocks per stage, every block recomputed. Table 1: "
-          "micro-batches and "
-          "chunks per GPU as in the authors' script (Megatron-LM's repository, examples/sc21/run_table_1.sh); schedule "
-          "interleaved where "
-          "there are several chunks, else 1f1b. Table 2, for which there is no script: 1f1b, micro-batches by the "
-          "paper's rule, the "
-          "least `(B / (d b) + p - 1)(t_f(b) + t_b(b))`.",
-      .calibrated = "`greatest_efficiency`, on the first row.",
+          "selene.cluster.toml, bf16, Adam, the same number of blocks per stage, every block recomputed with its "
+          "communication, messages between stages in slices. Table 1: micro-batches and chunks per GPU as in the "
+          "authors' script (Megatron-LM's repository, examples/sc21/run_table_1.sh); schedule interleaved where there "
+          "are several chunks, else 1f1b. Table 2, for which there is no script: 1f1b, micro-batches by the paper's "
+          "rule, the least `(B / (d b) + p - 1)(t_f(b) + t_b(b))`.",
+      .calibrated =
+          "nothing on these rows; `memory_efficiency` of the cluster file is fitted to one row of Korthikanti "
+          "et al.",
       .decimals = 0,
       .rows = {},
       .claims = {},
-      .remarks =
-          "Predictions for deep pipelines are slower than the published speeds; the error grows with the depth. There "
-          "are three known "
-          "differences: interleaving is simulated only where it is published; every tensor rank sends the whole output "
-          "of a stage, while "
-          "Megatron-LM scatters it and gathers it again; and Megatron-LM's fused kernels for bias, GELU, dropout and "
-          "sums count as several "
-          "operators here."};
+      .remarks = {}};
   const Cluster cluster = example_cluster("selene");
-  const Run& first = weak_scaling().front();
-  const Model model = gpt(first);
-  const double share = solve(0.2, 1, first.teraflops,
-                             [&](double s) { return speed_of(first, model, with_efficiency(cluster, s)).teraflops; });
-  const Cluster calibrated = with_efficiency(cluster, share);
-  add_rows(weak_scaling(), calibrated, &first, table);
-  table.rows.front().note += fmt::format(", efficiency {:.2f}", share);
+  add_rows(weak_scaling(), cluster, table);
   const size_t weak = table.rows.size();
-  add_rows(strong_scaling(), calibrated, nullptr, table);
+  add_rows(strong_scaling(), cluster, table);
   bool falls = true;
   for (size_t i = weak + 1; i < table.rows.size(); ++i)
     if (strong_scaling()[i - weak].billions == strong_scaling()[i - weak - 1].billions)

@@ -123,6 +123,11 @@ Cluster with_efficiency(Cluster cluster, double share) {
   return cluster;
 }
 
+Cluster with_memory_efficiency(Cluster cluster, double share) {
+  for (DeviceKind& kind : cluster.kinds) kind.memory_efficiency = share;
+  return cluster;
+}
+
 Cluster with_launch(Cluster cluster, double seconds) {
   for (DeviceKind& kind : cluster.kinds) kind.launch = seconds;
   return cluster;

@@ -48,8 +48,10 @@ Cluster example_cluster(const std::string& name);
 /// The cluster's first `devices` devices, with the nodes that they fill.
 Cluster part_of(const Cluster& cluster, int devices);
 
-/// The same machine with another efficiency of large operators, or another launch time, for all its kinds of devices.
+/// The same machine with another efficiency of large operators, or of operators bound by memory, or another launch
+/// time, for all its kinds of devices.
 Cluster with_efficiency(Cluster cluster, double share);
+Cluster with_memory_efficiency(Cluster cluster, double share);
 Cluster with_launch(Cluster cluster, double seconds);
 
 /// The x in [low, high] at which the monotonic f reaches `target`; if it does not, the nearer end.

@@ -26,6 +26,16 @@ Table small_images();
 Table megatron_parameters();
 Table megatron_speed();
 
+/// vTrain (Bang et al., MICRO 2024): Megatron-DeepSpeed on many GPUs.
+Table vtrain_multi_node();
+Table vtrain_single_node();
+
+/// OneFlow's DLPerf: GPT on V100.
+Table oneflow_speed();
+
+/// Korthikanti et al., 2022: selective and full recompute.
+Table korthikanti_speed();
+
 /// Horovod (Sergeev and Del Balso, 2018).
 Table horovod_scaling();
 

@@ -154,6 +154,26 @@ TEST_F(ClusterFile, ReadsEqualNodes) {
   EXPECT_EQ(cluster.price.source, "a list");
 }
 
+TEST_F(ClusterFile, ReadsWhatDescribesADeviceMoreClosely) {
+  const Cluster usual = read(kTwoNodes);
+  EXPECT_FALSE(usual.kinds[0].start);
+  EXPECT_EQ(usual.kinds[0].memory_efficiency, 1);
+  EXPECT_EQ(usual.kinds[0].fused_attention, 0);
+  EXPECT_EQ(usual.collectives, Collectives::mpi);
+  std::string text = changed(kTwoNodes, "launch = \"8 us\"",
+                             "launch = \"8 us\"\nstart = \"2 us\"\nmemory_efficiency = 0.85\nfused_attention = 0.5");
+  const Cluster cluster = read(changed(text, "description", "collectives = \"nccl\"\ndescription"));
+  EXPECT_EQ(cluster.kinds[0].start, 2e-6);
+  EXPECT_EQ(cluster.kinds[0].memory_efficiency, 0.85);
+  EXPECT_EQ(cluster.kinds[0].fused_attention, 0.5);
+  EXPECT_EQ(cluster.collectives, Collectives::nccl);
+  expect_refused(kTwoNodes, "launch = \"8 us\"", "launch = \"8 us\"\nmemory_efficiency = 1.5",
+                 {"device.V100.memory_efficiency", "share"});
+  expect_refused(kTwoNodes, "launch = \"8 us\"", "launch = \"8 us\"\nfused_attention = 0",
+                 {"device.V100.fused_attention", "share"});
+  expect_refused(kTwoNodes, "description", "collectives = \"gloo\"\ndescription", {"collectives", "gloo", "nccl"});
+}
+
 TEST_F(ClusterFile, ReadsMixedNodesAndPricesFromATable) {
   const Cluster cluster = read(kMixed);
   ASSERT_EQ(cluster.size(), 4);
@@ -294,9 +314,10 @@ TEST_F(ClusterFile, ReadsPrices) {
 
 TEST(ClusterExamples, AllRead) {
   const std::vector<std::pair<std::string, int>> sizes{
-      {"dgx1-v100", 8},      {"8xa100", 8},      {"2xrtx3070", 2},      {"azure-4x4-v100", 16}, {"aws-2x8-v100", 16},
-      {"8xp40", 8},          {"8xp100-pcie", 8}, {"16x4-v100-10g", 64}, {"16x4-v100-25g", 64},  {"64xcpu-1g", 64},
-      {"mixed-gpu-cpu", 14}, {"selene", 3072},   {"32xdgx1-v100", 256}, {"tpu-v3-8", 8}};
+      {"dgx1-v100", 8},      {"8xa100", 8},     {"2xrtx3070", 2},      {"azure-4x4-v100", 16},
+      {"aws-2x8-v100", 16},  {"8xp40", 8},      {"8xp100-pcie", 8},    {"16x4-v100-10g", 64},
+      {"16x4-v100-25g", 64}, {"64xcpu-1g", 64}, {"mixed-gpu-cpu", 14}, {"selene", 3072},
+      {"32xdgx1-v100", 256}, {"tpu-v3-8", 8},   {"a100-800g", 512},    {"4x8-v100-100g", 32}};
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(TRIREME_CLUSTERS))
     files += entry.path().string().ends_with(".cluster.toml");
