@@ -144,10 +144,7 @@ class ClusterReader {
     if (nodes.empty()) file_.fail("node", "there is no node", "describe one below a line [[node]]");
     for (const ConfigTable& node : nodes) add_nodes(node);
     read_network();
-    const std::string collectives = file_.get_string("collectives", "mpi");
-    if (collectives != "mpi" && collectives != "nccl")
-      file_.fail("collectives", fmt::format("\"{}\" is not known", collectives), "write \"mpi\" or \"nccl\"");
-    cluster_.collectives = collectives == "nccl" ? Collectives::nccl : Collectives::mpi;
+    if (file_.get_bool("nccl_collectives", false)) cluster_.collectives = Collectives::nccl;
     read_overlap();
     file_.finish();
     return std::move(cluster_);

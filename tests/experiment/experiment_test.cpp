@@ -348,7 +348,7 @@ TEST_F(ExperimentFile, Refused) {
   refuse({"label_smoothing", "below 1"}, "label_smoothing = 1.0");
   refuse({"label_smoothing", "at least 0"}, "label_smoothing = -0.1");
   refuse({"devices", "0"}, "devices = [0]");
-  refuse({"devices", "1000"}, "devices = [1000]");
+  refuse({"devices", "70000", "1 to 65536"}, "devices = [70000]");
   refuse({"batch_norm", "everywhere", "global"}, "batch_norm = \"everywhere\"");
   refuse({"device_threads", "0 threads", "1 to 1024"}, "device_threads = 0");
   refuse({"device_threads", "2000 threads"}, "device_threads = [1, 2000]");

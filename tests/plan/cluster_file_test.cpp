@@ -162,7 +162,7 @@ TEST_F(ClusterFile, ReadsWhatDescribesADeviceMoreClosely) {
   EXPECT_EQ(usual.collectives, Collectives::mpi);
   std::string text = changed(kTwoNodes, "launch = \"8 us\"",
                              "launch = \"8 us\"\nstart = \"2 us\"\nmemory_efficiency = 0.85\nfused_attention = 0.5");
-  const Cluster cluster = read(changed(text, "description", "collectives = \"nccl\"\ndescription"));
+  const Cluster cluster = read(changed(text, "description", "nccl_collectives = true\ndescription"));
   EXPECT_EQ(cluster.kinds[0].start, 2e-6);
   EXPECT_EQ(cluster.kinds[0].memory_efficiency, 0.85);
   EXPECT_EQ(cluster.kinds[0].fused_attention, 0.5);
@@ -171,7 +171,7 @@ TEST_F(ClusterFile, ReadsWhatDescribesADeviceMoreClosely) {
                  {"device.V100.memory_efficiency", "share"});
   expect_refused(kTwoNodes, "launch = \"8 us\"", "launch = \"8 us\"\nfused_attention = 0",
                  {"device.V100.fused_attention", "share"});
-  expect_refused(kTwoNodes, "description", "collectives = \"gloo\"\ndescription", {"collectives", "gloo", "nccl"});
+  expect_refused(kTwoNodes, "description", "nccl_collectives = 1\ndescription", {"nccl_collectives"});
 }
 
 TEST_F(ClusterFile, ReadsMixedNodesAndPricesFromATable) {
