@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kPositions = 64, kWidth = 64, kHeads = 4, kSamples = 4, kWords = 8;
 constexpr double kTolerance = 0.03;
+constexpr int kFewBlocks = 8, kMoreBlocks = 16;  // of both, the peak is in the backward of the last block
 
 GptRun run_of(int tensor, bool splits_sequence, Recomputed recomputed) {
   return {.heads = int(kHeads),
@@ -35,7 +36,6 @@ Batch tokens() {
 
 /// Bytes of activations that each further block adds to the peak of rank 0.
 double bytes_per_block(GptRun run) {
-  constexpr int kFewBlocks = 8, kMoreBlocks = 12;  // of both, the peak is in the backward of the last block
   const auto activations = [&](int blocks) {
     run.layers = blocks;
     const Model model = gpt(run);
@@ -58,7 +58,9 @@ TEST(ActivationsOfGpt, AreThoseOfTheFormulas) {
   for (const int t : {1, 2, 4}) {
     const double scores = 3 * double(kHeads * kPositions) / double(kWidth * t), gathered = 4.0 - 4.0 / t;
     const auto expect = [&](bool splits_sequence, Recomputed recomputed, double units) {
-      EXPECT_NEAR(bytes_per_block(run_of(t, splits_sequence, recomputed)) / sbh, units, kTolerance * units)
+      // Another rank may still read one tensor of a split sequence at the peak.
+      const double read_late = splits_sequence ? 2.0 / t / (kMoreBlocks - kFewBlocks) : 0;
+      EXPECT_NEAR(bytes_per_block(run_of(t, splits_sequence, recomputed)) / sbh, units, kTolerance * units + read_late)
           << "tensor " << t << (splits_sequence ? ", split sequence, " : ", ") << int(recomputed);
     };
     expect(false, Recomputed::nothing, 10 + 24.0 / t + scores);
