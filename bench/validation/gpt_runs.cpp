@@ -8,6 +8,7 @@ namespace trireme::validation {
 namespace {
 
 constexpr int kAdamStates = 2;
+constexpr double kLeastEfficiency = 0.2;
 
 /// Shoeybi et al., 2019: linear layers in pairs, by columns and by rows, with what lies between them; heads of
 /// attention; words of the embedding. Everything else is whole, or split along the sequence (Korthikanti et al., 2022).
@@ -33,10 +34,7 @@ void set_recomputed(const GptRun& run, const Model& model, Plan& plan) {
 }  // namespace
 
 std::string GptRun::in_words() const {
-  std::string text =
-      fmt::format("tensor {}, data {}, pipeline {}, micro-batches of {}", tensor, data, pipeline, micro_batch);
-  if (chunks > 1) text += fmt::format(", {} chunks", chunks);
-  return text;
+  return fmt::format("tensor {}, data {}, pipeline {}, micro-batches of {}", tensor, data, pipeline, micro_batch);
 }
 
 Model gpt(const GptRun& run) {
@@ -59,7 +57,6 @@ Plan gpt_plan(const GptRun& run, const Setting& setting) {
   Plan plan = block_plan(setting, degrees, run.chunks > 1 ? "interleaved" : "1f1b");
   if (run.tensor > 1) split_as_megatron(setting.model, run.splits_sequence, plan);
   plan.micro_batches = degrees.micro_batches;
-  plan.optimizer_sharding = run.sharding;
   plan.scatter_messages = run.tensor > 1;
   plan.compression.kind = Compression::Kind::bf16;  // gradients are summed in 16 bits
   set_recomputed(run, setting.model, plan);
@@ -74,6 +71,14 @@ double gpt_step_seconds(const GptRun& run, const Model& model, const Cluster& cl
                         .precision = Precision::bf16,
                         .optimizer_states = kAdamStates};
   return step_seconds(setting, gpt_plan(run, setting));
+}
+
+Cluster with_fitted_memory(const Cluster& cluster, const GptRun& run, double seconds) {
+  const Model model = gpt(run);
+  const double share = solve(kLeastEfficiency, 1, seconds, [&](double s) {
+    return gpt_step_seconds(run, model, with_memory_efficiency(cluster, s));
+  });
+  return with_memory_efficiency(cluster, share);
 }
 
 }  // namespace trireme::validation

@@ -25,7 +25,6 @@ struct GptRun {
   int chunks = 1;                      ///< stages per GPU of an interleaved schedule
   Recomputed recomputed = Recomputed::blocks;
   bool splits_sequence = false;  ///< what tensor ranks have whole (norms, dropout, sums) is split along the sequence
-  OptimizerSharding sharding = OptimizerSharding::none;
 
   int gpus() const { return tensor * data * pipeline; }
   /// "tensor 8, data 4, pipeline 2, micro-batches of 4"
@@ -40,5 +39,8 @@ Plan gpt_plan(const GptRun& run, const Setting& setting);
 
 /// Seconds of a step of this run on the first devices of the cluster, in bf16 with Adam.
 double gpt_step_seconds(const GptRun& run, const Model& model, const Cluster& cluster);
+
+/// The cluster with the memory efficiency at which this run's step takes `seconds`.
+Cluster with_fitted_memory(const Cluster& cluster, const GptRun& run, double seconds);
 
 }  // namespace trireme::validation

@@ -67,14 +67,10 @@ Table oneflow_speed() {
               .rows = {},
               .claims = {},
               .remarks = {}};
-  const Cluster file = example_cluster("4x8-v100-100g");
   const OneflowRun& first = oneflow_runs().front();
-  const GptRun of_first = as_gpt(first);
-  const Model model = gpt(of_first);
-  const double share = solve(0.2, 1, kOneflowMilli * first.milliseconds, [&](double s) {
-    return gpt_step_seconds(of_first, model, with_memory_efficiency(file, s));
-  });
-  const Cluster cluster = with_memory_efficiency(file, share);
+  const Cluster cluster =
+      with_fitted_memory(example_cluster("4x8-v100-100g"), as_gpt(first), kOneflowMilli * first.milliseconds);
+  const double share = cluster.kinds.front().memory_efficiency;
   for (const OneflowRun& run : oneflow_runs()) {
     const GptRun gpt_run = as_gpt(run);
     const bool calibrated = &run == &first;

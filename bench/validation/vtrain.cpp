@@ -108,12 +108,8 @@ double regret(const std::vector<double>& published, const std::vector<double>& p
 
 /// The cluster with the memory efficiency that fits the first run on several nodes.
 Cluster calibrated_on_many_nodes() {
-  const Cluster file = example_cluster("a100-800g");
   const TimedRun first = multi_node_runs().front();
-  const Model model = gpt(first.run);
-  return with_memory_efficiency(file, solve(0.3, 1, first.seconds, [&](double share) {
-                                  return gpt_step_seconds(first.run, model, with_memory_efficiency(file, share));
-                                }));
+  return with_fitted_memory(example_cluster("a100-800g"), first.run, first.seconds);
 }
 
 /// Three published times are far from those of the neighbouring runs.
