@@ -59,13 +59,16 @@ ClusterLinks::ClusterLinks(const Cluster& cluster, const CollectiveLibrary& libr
   }
 }
 
-/// `leaving`: bytes out of each node. `inside`: bytes out of each member, where a node has several.
-Demand ClusterLinks::over_nodes(double fixed, double leaving, double inside,
-                                const std::map<int, std::vector<int>>& by_node, int alike) const {
+/// Each node's bytes leave and enter it once. `leaving`: bytes out of a node with this number of members. `inside`:
+/// bytes out of each member, where a node has several.
+Demand ClusterLinks::over_nodes(double fixed, const std::function<double(size_t)>& leaving, double inside,
+                                const MembersByNode& by_node, int alike) const {
   Demand demand{fixed, {}};
   for (const auto& [node, members] : by_node) {
-    demand.shares.push_back({network_out(node), leaving * alike, 1, alike});
-    demand.shares.push_back({network_in(node), leaving * alike, 1, alike});
+    const double out = leaving(members.size()) * alike;
+    demand.shares.push_back({network_out(node), out, 1, alike});
+    demand.shares.push_back({network_in(node), out, 1, alike});
+    if (!connection_.empty()) demand.shares.push_back({connection_[size_t(node)], out, 1, alike});
     for (int rank : members)
       if (members.size() > 1) demand.shares.push_back({egress_of(rank), inside});
   }
@@ -80,50 +83,43 @@ double ClusterLinks::seconds_of(const Demand& demand) const {
   return demand.fixed + longest;
 }
 
-Demand ClusterLinks::nccl(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const {
-  const int n = int(ranks.size());
-  std::map<int, std::vector<int>> by_node;
-  for (int rank : ranks) by_node[node_of(rank)].push_back(rank);
+/// Over several nodes, whose links inside have this latency.
+Demand ClusterLinks::nccl(RedistributionKind kind, double bytes, int n, double near, const MembersByNode& by_node,
+                          int alike) const {
   const int nodes = int(by_node.size());
-  const Link& link = cluster_.nodes[size_t(by_node.begin()->first)].link;
   const Ring ring = ring_of(kind, n);
-  if (nodes == 1) {
-    Demand demand{ring.rounds * link.latency, {}};
-    const int together = link.shared ? alike : 1;
-    for (int rank : ranks) demand.shares.push_back({egress_of(rank), ring.bytes * bytes * together, 1, together});
-    return demand;
-  }
   const bool sums_all = kind == RedistributionKind::all_reduce;
   const double between = std::min(ring.rounds, double(sums_all ? 2 * nodes : nodes));
-  const double latency = (ring.rounds - between) * link.latency + between * cluster_.network.latency;
-  Demand by_ring = over_nodes(latency, ring.bytes * bytes, ring.bytes * bytes, by_node, alike);
+  const double latency = (ring.rounds - between) * near + between * cluster_.network.latency;
+  const auto of_all = [](double sent) { return [sent](size_t) { return sent; }; };
+  Demand by_ring = over_nodes(latency, of_all(ring.bytes * bytes), ring.bytes * bytes, by_node, alike);
   if (!sums_all) return by_ring;
   const double inside = double(n) / nodes, depth = std::ceil(std::log2(double(nodes)));
-  Demand by_tree = over_nodes(2 * (std::max(0.0, inside - 1) * link.latency + depth * cluster_.network.latency),
-                              2 * bytes / kTreeEfficiency, 2 * bytes / kTreeEfficiency, by_node, alike);
+  const double tree_bytes = 2 * bytes / kTreeEfficiency;
+  Demand by_tree = over_nodes(2 * (std::max(0.0, inside - 1) * near + depth * cluster_.network.latency),
+                              of_all(tree_bytes), tree_bytes, by_node, alike);
   return seconds_of(by_tree) < seconds_of(by_ring) ? by_tree : by_ring;
 }
 
 Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const {
   const int n = int(ranks.size());
   if (n < 2) return {};
-  if (cluster_.collectives == Collectives::nccl && kind != RedistributionKind::all_to_all)
-    return nccl(kind, bytes, ranks, alike);
-  std::map<int, std::vector<int>> by_node;
+  MembersByNode by_node;
   for (int rank : ranks) by_node[node_of(rank)].push_back(rank);
   const int nodes = int(by_node.size());
-  const double near = cluster_.nodes[size_t(by_node.begin()->first)].link.latency;
+  const Link& link = cluster_.nodes[size_t(by_node.begin()->first)].link;
+  const bool is_nccl = cluster_.collectives == Collectives::nccl && kind != RedistributionKind::all_to_all;
   const Ring ring = ring_of(kind, n);
   const auto rounds_of = [&](const Ring& r) {
-    return library_.flat_rings ? r.rounds : std::min(r.rounds, r.doubling_rounds);
+    return library_.flat_rings || is_nccl ? r.rounds : std::min(r.rounds, r.doubling_rounds);
   };
-  Demand demand;
   if (nodes == 1) {
-    demand.fixed = rounds_of(ring) * near;
-    const int together = cluster_.nodes[size_t(by_node.begin()->first)].link.shared ? alike : 1;
+    Demand demand{rounds_of(ring) * link.latency, {}};
+    const int together = link.shared ? alike : 1;
     for (int rank : ranks) demand.shares.push_back({egress_of(rank), ring.bytes * bytes * together, 1, together});
     return demand;
   }
+  if (is_nccl) return nccl(kind, bytes, n, link.latency, by_node, alike);
 
   // One ring through all members. It enters and leaves each node once, and each round waits for the slowest link.
   const double flat_latency = rounds_of(ring) * cluster_.network.latency;
@@ -132,23 +128,17 @@ Demand ClusterLinks::collective(RedistributionKind kind, double bytes, std::span
   const Ring within =
       ring_of(kind == RedistributionKind::all_to_all ? RedistributionKind::send_receive : kind, std::max(inside, 1));
   const Ring across = ring_of(kind, nodes);
-  const double two_latency = rounds_of(within) * near + rounds_of(across) * cluster_.network.latency;
+  const double two_latency = rounds_of(within) * link.latency + rounds_of(across) * cluster_.network.latency;
   const bool may_have_two =
       !library_.flat_rings && inside > 1 && inside * nodes == n && kind != RedistributionKind::all_to_all;
   const bool two_levels = may_have_two && two_latency < flat_latency;
-  demand.fixed = two_levels ? two_latency : flat_latency;
-  for (const auto& [node, members] : by_node) {
-    double out = two_levels ? across.bytes * bytes : ring.bytes * bytes;
+  const auto leaving = [&](size_t members) {
     if (kind == RedistributionKind::all_to_all)  // all bytes for members on other nodes leave the node
-      out = bytes * double(members.size()) * double(n - int(members.size())) / n;
-    demand.shares.push_back({network_out(node), out * alike, 1, alike});
-    demand.shares.push_back({network_in(node), out * alike, 1, alike});
-    if (!connection_.empty()) demand.shares.push_back({connection_[size_t(node)], out * alike, 1, alike});
-    for (int rank : members)
-      if (members.size() > 1)
-        demand.shares.push_back({egress_of(rank), (two_levels ? within.bytes : ring.bytes) * bytes});
-  }
-  return demand;
+      return bytes * double(members) * double(n - int(members)) / n;
+    return (two_levels ? across : ring).bytes * bytes;
+  };
+  return over_nodes(two_levels ? two_latency : flat_latency, leaving, (two_levels ? within : ring).bytes * bytes,
+                    by_node, alike);
 }
 
 Demand ClusterLinks::giving(double bytes, std::span<const int> ranks, int rank, int alike) const {

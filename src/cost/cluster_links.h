@@ -13,6 +13,7 @@
 // chooses (src/graph/tuning.cc of version 2.18).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -48,9 +49,10 @@ class ClusterLinks final : public Links {
   int egress_of(int device) const { return egress_[size_t(device)]; }
   int network_out(int node) const { return network_out_[size_t(node)]; }
   int network_in(int node) const { return network_in_[size_t(node)]; }
-  Demand nccl(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const;
-  Demand over_nodes(double fixed, double leaving, double inside, const std::map<int, std::vector<int>>& by_node,
-                    int alike) const;
+  using MembersByNode = std::map<int, std::vector<int>>;
+  Demand nccl(RedistributionKind kind, double bytes, int n, double near, const MembersByNode& by_node, int alike) const;
+  Demand over_nodes(double fixed, const std::function<double(size_t)>& leaving, double inside,
+                    const MembersByNode& by_node, int alike) const;
   double seconds_of(const Demand& demand) const;
   int node_of(int device) const { return cluster_.devices[size_t(device)].node; }
 

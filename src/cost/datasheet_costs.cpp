@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "base/text.h"
 #include "trireme/error.h"
@@ -34,14 +33,11 @@ bool is_integer(const Model& model, NodeId input) {
   return false;
 }
 
-/// Seconds of one operator whose work takes `working` seconds.
-double seconds_with_launch(const DeviceKind& device, double working) {
-  return std::max(device.launch, device.start.value_or(device.launch) + working);
-}
+/// Seconds of the device for one operator whose work takes `working` seconds.
+double with_start(const DeviceKind& device, double working) { return device.start.value_or(device.launch) + working; }
 
-}  // namespace
-
-double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed) {
+/// Seconds of the device for the operators, without waiting for the host.
+double device_seconds(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed) {
   if (work.operators == 0) return 0;
   const double flops = work.flops / work.operators, bytes = work.bytes / work.operators;
   double computing = flops / speed.peak_flops;
@@ -49,7 +45,13 @@ double seconds_of(const OperatorWork& work, const DeviceKind& device, const Devi
   // w / (peak * greatest * w / (w + half)), written so that w = 0 does not divide by zero.
   else if (work.multiplies) computing = (flops + speed.half_work) / (speed.peak_flops * speed.greatest_efficiency);
   const double moving = bytes / (device.memory_bandwidth * device.memory_efficiency);
-  return work.operators * seconds_with_launch(device, std::max(computing, moving));
+  return work.operators * with_start(device, std::max(computing, moving));
+}
+
+}  // namespace
+
+double seconds_of(const OperatorWork& work, const DeviceKind& device, const DeviceSpeed& speed) {
+  return std::max(work.operators * device.launch, device_seconds(work, device, speed));
 }
 
 DatasheetCosts::DatasheetCosts(const Model& model, const Cluster& cluster, Precision precision, int optimizer_states)
@@ -125,14 +127,12 @@ LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int
   const double flops = facts.flops_per_sample * double(samples) / (option.divides_work ? tensor : 1);
   const CallShapes call = shapes(node, option, tensor, samples);
   const auto seconds_in = [&](Pass pass, Launches& launches) {
-    DeviceKind without = kinds_.at(device);  // the host's time
-    const double launch = std::exchange(without.launch, 0);
-    if (!without.start) without.start = launch;
+    const DeviceKind& own = kinds_.at(device);
     double sum = 0;
     for (const OperatorWork& part : call.layer->work(call, flops, pass)) {
-      const double seconds = seconds_of(part, kinds_.at(device), speeds_.at(device));
-      launches.host += part.operators * launch;
-      launches.wait += seconds - seconds_of(part, without, speeds_.at(device));
+      const double seconds = seconds_of(part, own, speeds_.at(device));
+      launches.host += part.operators * own.launch;
+      launches.wait += seconds - device_seconds(part, own, speeds_.at(device));
       sum += seconds;
     }
     return sum;
@@ -144,8 +144,7 @@ LayerCost DatasheetCosts::seconds(NodeId node, const ShardingOption& option, int
   if (!model_.node(node).layer->splits_backward()) {
     cost.backward_input = cost.backward;
     cost.backward_weight = 0;
-    cost.backward_input_launches.host += cost.backward_weight_launches.host;
-    cost.backward_input_launches.wait += cost.backward_weight_launches.wait;
+    cost.backward_input_launches += cost.backward_weight_launches;
     cost.backward_weight_launches = {};
   }
   return cost;
@@ -160,8 +159,8 @@ double DatasheetCosts::update_seconds(int64_t elements, int contributors, int ki
   const double compute = double(compute_size(precision_)), master = double(master_size(precision_));
   const double copy = compute == master ? 0 : compute;  // write the weights in the type that layers compute with
   const double per_element = double(contributors) * compute + 2 * master * (1 + optimizer_states_) + copy;
-  return seconds_with_launch(device,
-                             double(elements) * per_element / (device.memory_bandwidth * device.memory_efficiency));
+  const double moving = double(elements) * per_element / (device.memory_bandwidth * device.memory_efficiency);
+  return std::max(device.launch, with_start(device, moving));
 }
 
 }  // namespace trireme

@@ -42,11 +42,11 @@ double seconds_of(const LayerCost& cost, SegmentPass pass, bool splits) {
 
 /// Launches of the same pass.
 Launches launches_of(const LayerCost& cost, SegmentPass pass, bool splits) {
-  const Launches &input = cost.backward_input_launches, &weight = cost.backward_weight_launches;
   if (pass == SegmentPass::forward) return cost.forward_launches;
-  if (pass == SegmentPass::backward_weight) return weight;
-  if (pass == SegmentPass::backward_input && splits) return input;
-  return {input.host + weight.host, input.wait + weight.wait};
+  if (pass == SegmentPass::backward_weight) return cost.backward_weight_launches;
+  Launches launches = cost.backward_input_launches;
+  if (pass == SegmentPass::backward || !splits) launches += cost.backward_weight_launches;
+  return launches;
 }
 
 /// The rank in mesh `other` that `rank` of mesh `own` sends to or receives from, if both meshes have the same layout.
@@ -193,9 +193,7 @@ InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, i
     const LayerCost cost =
         layers_.seconds(op.node, op.option, op.mesh.tensor, share, cluster_.devices[size_t(rank)].kind);
     const double own = seconds_of(cost, pass, op.splits_backward);
-    const Launches own_launches = launches_of(cost, pass, op.splits_backward);
-    launches.host += own_launches.host;
-    launches.wait += own_launches.wait;
+    launches += launches_of(cost, pass, op.splits_backward);
     seconds += own;
     crowded += own * cost.crowding;
     if (int(cost.basis) > int(basis_)) basis_ = cost.basis;

@@ -18,6 +18,12 @@ const char* name_of(Basis basis);
 struct Launches {
   double host = 0;  ///< seconds of the host to ask for the pass's operators
   double wait = 0;  ///< the part of the pass's seconds in which the device waits for the host, if the call runs alone
+
+  Launches& operator+=(const Launches& other) {
+    host += other.host;
+    wait += other.wait;
+    return *this;
+  }
 };
 
 /// Seconds of one call on a device that runs nothing else.
