@@ -34,7 +34,7 @@ set_target_properties(trireme_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVER
 target_link_libraries(trireme_shared PRIVATE trireme_cli)
 
 # The libraries, besides libtorch, that a program linked with libtrireme.a needs, as found on the machine that builds it.
-set(linked $<TARGET_LINKER_FILE:fmt::fmt> $<TARGET_LINKER_FILE:spdlog::spdlog> $<TARGET_LINKER_FILE:tomlplusplus::tomlplusplus> $<TARGET_LINKER_FILE:protobuf::libprotobuf>)
+set(linked $<TARGET_LINKER_FILE:fmt::fmt> $<TARGET_LINKER_FILE:spdlog::spdlog> $<TARGET_LINKER_FILE:tomlplusplus::tomlplusplus> ${Protobuf_LIBRARY_RELEASE})
 foreach(module cbc hwloc zmq sodium tcmalloc)
   list(APPEND linked ${${module}_LINK_LIBRARIES})
 endforeach()

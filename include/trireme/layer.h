@@ -105,6 +105,22 @@ enum class BatchNormScope { local, global, deferred };
 /// as_input: the dtype of the first input. byte: bytes.
 enum class OutputType { compute, master, as_input, byte };
 
+/// A step's number, as a number. It remembers that a layer has read it: what such a layer computes differs from step to
+/// step, so a runtime cannot record one step on a GPU and replay it.
+class StepNumber {
+ public:
+  StepNumber(int64_t number = 0) : number_(number) {}  // NOLINT(google-explicit-constructor): it stands for a number
+  operator int64_t() const {                           // NOLINT(google-explicit-constructor)
+    was_read_ = true;
+    return number_;
+  }
+  bool was_read() const { return was_read_; }
+
+ private:
+  int64_t number_;
+  mutable bool was_read_ = false;
+};
+
 /// The arguments and services that the runtime passes to one call of one layer on one worker. Lives for the forward
 /// call and, with its saved tensors, until the backward call of the same micro-batch has returned. Used by one thread.
 class LayerCall {
@@ -114,7 +130,7 @@ class LayerCall {
   // -- what is being computed
   bool training = true;
   uint64_t seed = 0;
-  int64_t step = 0;
+  StepNumber step;
   int64_t batch_samples = 0;        ///< samples of the global batch of this step: the divisor of the loss
   int64_t first_sample = 0;         ///< index of the local batch's first sample within the global batch
   int64_t micro_batch_samples = 0;  ///< samples of this micro-batch over all data shards
@@ -167,6 +183,9 @@ class LayerCall {
   /// Adds `value` (a sum over the local samples) to a named metric of the step or evaluation, for example "correct".
   /// The runtime sums over data shards and micro-batches and counts only one worker of the tensor axis.
   virtual void report(std::string_view metric, double value) = 0;
+  /// Likewise for a tensor of one number, on any device. The default reads it at once; a runtime may read it later,
+  /// when the device has computed it.
+  virtual void report(std::string_view metric, const at::Tensor& value) { report(metric, value.item<double>()); }
 };
 
 // -- facts about one call of a layer, derived from shapes alone: what it holds in memory, computes and communicates

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <unordered_map>
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -29,7 +30,6 @@ struct alignas(64) Account {
 
 std::array<Account, kMaxDevices> accounts;
 
-thread_local int current_device = kNoDevice;
 thread_local MemoryCategory current_category = MemoryCategory::activations;
 
 Account& account_of(int device) {
@@ -100,7 +100,9 @@ void free_block(void* data) {
 c10::DataPtr allocate_block(size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, nullptr, &free_block, cpu};
-  const int device = current_device;
+  int device = DeviceScope::current();
+  if (device != kNoDevice && !place_of(device).is_cpu())
+    device = kNoDevice;  // the memory of a GPU counts, not the host's
   const MemoryCategory category = current_category;
   if (device != kNoDevice) add(device, category, int64_t(bytes));
   void* block = nullptr;
@@ -139,6 +141,55 @@ int64_t MemoryUse::total() const {
   return sum;
 }
 
+namespace {
+
+/// Blocks that other allocators have noted, by address.
+struct NotedBlocks {
+  struct Block {
+    int device;
+    MemoryCategory category;
+    int64_t bytes;
+  };
+  std::mutex mutex;
+  std::unordered_map<uintptr_t, Block> by_address;
+};
+
+NotedBlocks& noted_blocks() {
+  static auto* const blocks = new NotedBlocks;  // never destroyed: tensors in static storage may be freed last
+  return *blocks;
+}
+
+}  // namespace
+
+void note_block(uintptr_t address, int64_t bytes) noexcept {
+  const int device = DeviceScope::current();
+  if (device == kNoDevice) return;
+  Account& account = accounts[size_t(device)];
+  account.current[size_t(current_category)].fetch_add(bytes, kRelaxed);
+  const int64_t total = account.total.fetch_add(bytes, kRelaxed) + bytes;
+  if (total > account.peak.load(kRelaxed)) raise_peak(account, total);
+  NotedBlocks& blocks = noted_blocks();
+  const std::lock_guard lock(blocks.mutex);
+  blocks.by_address[address] = {device, current_category, bytes};
+}
+
+void forget_block(uintptr_t address) noexcept {
+  NotedBlocks& blocks = noted_blocks();
+  const std::lock_guard lock(blocks.mutex);
+  const auto block = blocks.by_address.find(address);
+  if (block == blocks.by_address.end()) return;
+  subtract(block->second.device, block->second.category, block->second.bytes);
+  blocks.by_address.erase(block);
+}
+
+void check_memory_limit() {
+  const int device = DeviceScope::current();
+  if (device == kNoDevice) return;
+  const Account& account = accounts[size_t(device)];
+  const int64_t limit = account.limit.load(kRelaxed), total = account.total.load(kRelaxed);
+  if (limit > 0 && total > limit) fail_limit(device, total - limit, limit);
+}
+
 void install_memory_accounting() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -149,15 +200,6 @@ void install_memory_accounting() {
     c10::SetCPUAllocator(allocator, kAboveDefault);
   });
 }
-
-DeviceScope::DeviceScope(int device) : previous_(current_device) {
-  if (device != kNoDevice) account_of(device);
-  current_device = device;
-}
-
-int DeviceScope::current() { return current_device; }
-
-DeviceScope::~DeviceScope() { current_device = previous_; }
 
 MemoryScope::MemoryScope(MemoryCategory category) : previous_(current_category) { current_category = category; }
 

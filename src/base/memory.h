@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/devices/device.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -24,25 +25,8 @@ struct MemoryUse {
   int64_t total() const;
 };
 
-constexpr int kMaxDevices = 256;
-constexpr int kNoDevice = -1;  ///< allocations outside any worker, which are not counted
-
 /// Puts the accounting allocator in front of libtorch's CPU allocator. Idempotent. Call it before workers start.
 void install_memory_accounting();
-
-/// While it exists, allocations of this thread belong to `device`. Scopes nest.
-class DeviceScope {
- public:
-  explicit DeviceScope(int device);
-  ~DeviceScope();
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
-  /// The device of this thread, or kNoDevice outside any scope.
-  static int current();
-
- private:
-  int previous_;
-};
 
 /// While it exists, allocations of this thread belong to `category` (default: activations). Scopes nest.
 class MemoryScope {
@@ -73,6 +57,14 @@ void set_memory_limit(int device, int64_t bytes);
 /// Adds (positive) or subtracts (negative) bytes by hand, for memory that several devices share (one copy of the
 /// weights). Checks the limit like an allocation.
 void charge_memory(int device, MemoryCategory category, int64_t bytes);
+
+/// Counts a block of another allocator, of a GPU, which must forget it when it frees it. Does not check the limit, and
+/// does not throw: check_memory_limit() does. `address` identifies the block.
+void note_block(uintptr_t address, int64_t bytes) noexcept;
+void forget_block(uintptr_t address) noexcept;
+
+/// Throws a MemoryLimitError if this thread's device holds more than its limit, which noted blocks may cause.
+void check_memory_limit();
 
 /// "weights 1.2 GiB, gradients 0.6 GiB, ..." for messages.
 std::string describe_memory(const MemoryUse& use);

@@ -8,9 +8,6 @@
 namespace trireme {
 namespace {
 
-constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-constexpr int kRounds = 10;
 constexpr double kTwoToMinus32 = 1.0 / 4294967296.0;
 
 }  // namespace

@@ -13,6 +13,10 @@ namespace trireme {
 /// Stateless. Thread-safe.
 class Philox {
  public:
+  static constexpr int kRounds = 10;
+  static constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
+  static constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;  ///< added to the key after each round
+
   explicit Philox(uint64_t key) : key_(key) {}
 
   /// Four independent 32-bit words for one 128-bit counter (high, low).

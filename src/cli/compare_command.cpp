@@ -21,6 +21,7 @@
 #include "cli/train_folder.h"
 #include "experiment/batches.h"
 #include "experiment/read_emulation.h"
+#include "experiment/run_device.h"
 #include "experiment/run_spec.h"
 #include "plan/strategy.h"
 #include "report/progress.h"
@@ -139,6 +140,7 @@ void say_what_runs(const RunSpec& experiment, const TaskData& data, const Experi
     for (const std::string& line : column_table(*data.inputs)) progress.say(line);
   for (const std::string& line : result.initial_values) progress.say(line);
   progress.say(fmt::format("machine: {}", result.machine));
+  if (const std::string device = device_in_words(experiment); !device.empty()) progress.say(device);
   for (const std::string& note : experiment.model_findings.notes)
     progress.say(fmt::format("{}: {}", experiment.model_name, note));
 }
@@ -194,6 +196,18 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
   predictions.keep();
 }
 
+/// Layers of this machine are measured on cores: for GPUs only a described cluster predicts.
+bool predicts(const RunSpec& experiment, const CompareOptions& options) {
+  return experiment.device == c10::DeviceType::CPU || !options.prediction.cluster.empty();
+}
+
+void skip_planned(const std::vector<Job>& jobs, std::vector<Known>& known) {
+  for (size_t j = 0; j < jobs.size(); ++j)
+    if (is_planned(jobs[j].strategy) && !known[j].row)
+      known[j].row =
+          row_without_run(jobs[j], RunStatus::skipped, "the planner needs costs: name a cluster file with --cluster");
+}
+
 /// Runs the jobs that have no row yet, and adds all rows to `result` one by one. Further runs of the rows follow in the
 /// same order, so that other work on the machine affects all rows equally. A row that failed is not run again.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
@@ -239,6 +253,7 @@ int run_compare(const CompareOptions& options) {
   check_emulation(experiment, most_devices);
   check_described_devices(experiment.strategies, "strategies", most_devices, options.experiment, experiment,
                           options.prediction);
+  check_device(experiment);
   Progress progress;
   const TaskData data = in_phase(&progress, "reading the data", [&] { return open_data(experiment.data); });
   check_batch(experiment, data);
@@ -257,8 +272,11 @@ int run_compare(const CompareOptions& options) {
   if (data.inputs) folder.write_inputs(*data.inputs);
   say_what_runs(experiment, data, result, progress);
   std::optional<Predictions> predictions;
-  if (options.predict ||
-      std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
+  if (!predicts(experiment, options)) {
+    progress.say("predictions: none, because layers of this machine are measured on cores; --cluster FILE gives some");
+    skip_planned(jobs, known);
+  } else if (options.predict ||
+             std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
     in_phase(&progress, "predicting: measuring links and layers",
              [&] { predictions.emplace(experiment, model, data, options.prediction); });
     settle_predictions(jobs, known, experiment, model, data, *predictions, options, folder, progress);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/devices/gpu.h"
 #include "base/machine.h"
 #include "base/units.h"
 #include "comm/backend_list.h"
@@ -54,6 +55,18 @@ std::string blas_text(const Blas& blas) {
   return blas.library.empty() ? text : text + ", " + blas.library;
 }
 
+/// A line per GPU, with those whose memory it cannot read directly.
+void list_gpus(std::ostream& out) {
+  const std::vector<Gpu> gpus = visible_gpus();
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    std::string text = fmt::format("{}, {}, {} multiprocessors, compute capability {}", gpus[i].name,
+                                   format_bytes(gpus[i].memory_bytes), gpus[i].multiprocessors, gpus[i].capability);
+    for (size_t other = 0; other < gpus.size(); ++other)
+      if (!has_peer_access(int(i), int(other))) text += fmt::format(", no peer access to GPU {}", other);
+    line(out, fmt::format("GPU {}", i), text);
+  }
+}
+
 }  // namespace
 
 int run_doctor(std::ostream& out, double bf16_speed) {
@@ -64,7 +77,8 @@ int run_doctor(std::ostream& out, double bf16_speed) {
   line(out, "instructions", instructions_text(m.cpu));
   line(out, "bf16", fmt::format("products of matrices {:.2f} times as fast as in float32 (measured once)", bf16_speed));
   line(out, "memory", memory_text(m));
-  line(out, "GPUs", m.gpus == 0 ? "none that libtorch can use" : fmt::format("{}", m.gpus));
+  line(out, "GPUs", m.gpus == 0 ? "none that libtorch can use" : fmt::format("{}; {}", m.gpus, cuda_versions()));
+  list_gpus(out);
   out << "Libraries\n";
   line(out, "libtorch", m.libtorch);
   line(out, "BLAS", blas_text(m.blas));

@@ -17,7 +17,7 @@ const std::vector<Group>& groups_of_options() {
        {"--set", "--data-dir", "--seed", "--trust", "--steps", "--resume", "--own-data", "--precision", "--model",
         "--sample", "--vocabulary", "--batch-per-worker", "--epoch-samples"}},
       {"Devices and plan",
-       {"--devices", "--plan", "--strategies", "--backend", "--bandwidth", "--memory", "--straight"}},
+       {"--devices", "--device", "--plan", "--strategies", "--backend", "--bandwidth", "--memory", "--straight"}},
       {"Prediction", {"--cluster", "--profile", "--no-predict", "--epochs", "--cost"}},
       {"Search", {"--objective", "--explain", "--gap", "--time-limit"}},
       {"Measurement", {"--repeat", "--batches", "--rate", "--micro-batch", "--budget"}},

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/same_input.h"
 #include "experiment/initial_weights.h"
+#include "experiment/run_device.h"
 #include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
 #include "train/run.h"
@@ -35,6 +36,7 @@ struct Task {
 
   static Task read(const ExperimentOptions& options, bool own_data) {
     RunSpec experiment{options.read()};
+    if (experiment.device != c10::DeviceType::CPU) fail_on_gpus(experiment, "a client of a server");
     experiment.own_data = own_data;
     TaskData data = open_data(experiment.data);
     Model model = with_initial_weights(experiment, build_model(experiment, data));

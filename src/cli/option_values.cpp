@@ -54,6 +54,10 @@ const NamedValue kNamedValues[] = {
     {"--model", "MODEL", "pt", model_names},
     {"--cost", "COST", "", graph_cost_models},
     {"--set", "KEY=VALUE"},
+    {"--device", "DEVICE", "",
+     [] {
+       return std::vector<std::string>{"cpu", "cuda"};
+     }},
     {"--data-dir", "FOLDER", "/"},
     {"--out", "PATH", "*"},
     {"--output", "FILE", "*"},

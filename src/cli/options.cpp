@@ -71,12 +71,15 @@ void ExperimentOptions::add_devices(CLI::App& app, bool several, int most) {
 
 void ExperimentOptions::add_run(CLI::App& app) {
   app.add_option("--steps", steps, "train this many steps instead of the experiment's length")->check(whole_number(1));
+  app.add_option("--device", device, "where the workers compute: cpu (default) or cuda");
   app.add_option("--out", out, "run folder to create (default: runs/<name>-<time>)");
 }
 
 ExperimentOverrides ExperimentOptions::overrides() const {
   for (const std::string& assignment : set) refuse_foreign_key(assignment);
-  return {set, data_dir, seed, steps, join_strategies(strategies, is_update_policy), devices};
+  std::vector<std::string> all = set;
+  if (device) all.push_back("device=" + *device);
+  return {all, data_dir, seed, steps, join_strategies(strategies, is_update_policy), devices};
 }
 
 std::vector<std::string> ExperimentOptions::forwarded() const {
@@ -85,6 +88,7 @@ std::vector<std::string> ExperimentOptions::forwarded() const {
   if (data_dir) flags.insert(flags.end(), {"--data-dir", data_dir->string()});
   if (seed) flags.insert(flags.end(), {"--seed", std::to_string(*seed)});
   if (trust) flags.push_back("--trust");
+  if (device) flags.insert(flags.end(), {"--device", *device});
   if (steps) flags.insert(flags.end(), {"--steps", std::to_string(*steps)});
   return flags;
 }

@@ -22,6 +22,7 @@ struct ExperimentOptions {
   std::optional<std::filesystem::path> data_dir;
   std::optional<uint64_t> seed;
   std::optional<int64_t> steps;
+  std::optional<std::string> device;
   std::vector<std::string> strategies;
   std::vector<int> devices;
   std::optional<std::filesystem::path> out;
@@ -31,7 +32,7 @@ struct ExperimentOptions {
   void add_common(CLI::App& app);
   /// --devices with one number, or with several.
   void add_devices(CLI::App& app, bool several, int most = kMaxDevices);
-  /// --steps, --out.
+  /// --steps, --device, --out.
   void add_run(CLI::App& app);
 
   ExperimentOverrides overrides() const;

@@ -128,6 +128,9 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
 Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
                          const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run) {
   if (!is_planned(name)) return choose_plan(name, devices, experiment, model, to_run);
+  if (to_run && experiment.device != c10::DeviceType::CPU && costs.cluster.empty())
+    fail_user({"--plan", name, "the planner measures layers on cores, and the run is on GPUs",
+               "describe the machine with --cluster FILE, or name a strategy"});
   const int count = devices.empty() ? experiment.devices.front() : devices.front();
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
   Predictions predictions(experiment, model, data, costs);

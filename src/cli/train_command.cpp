@@ -15,6 +15,7 @@
 #include "comm/rendezvous/process_place.h"
 #include "experiment/batches.h"
 #include "experiment/read_emulation.h"
+#include "experiment/run_device.h"
 #include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
 #include "report/earlier_run.h"
@@ -127,6 +128,9 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   Progress* const progress = options.messages ? nullptr : &phases;  // standard output is for messages then
   TrainSubject subject = open_subject(std::move(asked), progress);
   subject.experiment.own_data = options.own_data;
+  check_device(subject.experiment);
+  if (is_update_policy(options.plan) && subject.experiment.device != c10::DeviceType::CPU)
+    fail_on_gpus(subject.experiment, "a run under an update policy");
   check_batch(subject.experiment, subject.data);
   // A comparison checks its largest row.
   if (const std::vector<int>& devices = options.experiment.devices; !devices.empty() && !options.messages)

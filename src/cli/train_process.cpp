@@ -34,6 +34,7 @@
 #include "experiment/batches.h"
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"
+#include "experiment/run_device.h"
 #include "forecast/agreement_plan.h"
 #include "report/earlier_run.h"
 #include "report/progress.h"
@@ -214,6 +215,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
                "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume resumes the run"});
   experiment.private_replicas = experiment.processes = true;
+  check_device(experiment);
   experiment.devices = {place.size};
   if (place.rank == 0) resumption = resumption_of(member, subject);
   return subject;

@@ -1,6 +1,8 @@
 // An experiment file: what to train, on which data, for how long, and which strategies to compare.
 #pragma once
 
+#include <c10/core/DeviceType.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -80,12 +82,14 @@ struct Experiment {
   bool adapt = false;    ///< `train` compares its times with predictions and changes its plan
 
   // devices
-  std::vector<int> devices;           ///< numbers of workers for a comparison
-  int64_t device_memory = 0;          ///< bytes; 0: no limit
-  int threads = 1;                    ///< intra-op threads of every worker if device_threads is empty
-  std::vector<int> device_threads;    ///< intra-op threads by worker
-  std::vector<double> device_speeds;  ///< relative, by worker; empty: in proportion to the threads
-  double price_per_hour = 0;          ///< of this machine, in `currency`; 0: not known
+  c10::DeviceType device = c10::DeviceType::CPU;  ///< device = "cuda": on GPUs (experiment/run_device.h)
+  bool step_graph = true;                         ///< on GPUs, steps are recorded once and replayed where possible
+  std::vector<int> devices;                       ///< numbers of workers for a comparison
+  int64_t device_memory = 0;                      ///< bytes; 0: no limit
+  int threads = 1;                                ///< intra-op threads of every worker if device_threads is empty
+  std::vector<int> device_threads;                ///< intra-op threads by worker
+  std::vector<double> device_speeds;              ///< relative, by worker; empty: in proportion to the threads
+  double price_per_hour = 0;                      ///< of this machine, in `currency`; 0: not known
   std::string currency;
   std::string price_note;  ///< origin and date of the price; may be empty
 

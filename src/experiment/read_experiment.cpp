@@ -52,6 +52,8 @@ void read_devices(const ConfigTable& file, Experiment& e) {
     e.devices.push_back(int(n));
   }
   if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");
+  e.device = file.get_choice("device", "cpu", {"cpu", "cuda"}) == "cuda" ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
+  e.step_graph = file.get_bool("step_graph", true);
   e.device_memory = file.get_bytes("device_memory", 0);
   read_threads(file, e);
   e.device_speeds = file.get_doubles("device_speeds", {});

@@ -35,7 +35,7 @@ void draw_into(T* out, const Box& box, const Shape& shape, const Init& init, uin
 
 void draw_shard(const Program& program, const ParameterShard& shard, uint64_t seed, at::Tensor& flat) {
   const ParameterSpec& spec = program.parameters[size_t(shard.parameter)].spec;
-  at::Tensor values = at::empty(shape_of(shard.box), flat.options());
+  at::Tensor values = at::empty(shape_of(shard.box), flat.options().device(at::kCPU));  // drawn by the host
   const uint64_t key = random_key(seed, "parameter/" + spec.name);
   if (values.scalar_type() == at::kDouble) draw_into(values.data_ptr<double>(), shard.box, spec.shape, spec.init, key);
   else draw_into(values.data_ptr<float>(), shard.box, spec.shape, spec.init, key);

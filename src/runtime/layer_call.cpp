@@ -4,6 +4,7 @@
 
 #include "runtime/replicas/flat_shard.h"
 #include "runtime/replicas/parameter_store.h"
+#include "runtime/worker/deferred_numbers.h"
 
 namespace trireme {
 
@@ -39,11 +40,19 @@ void RuntimeLayerCall::add_gradient(int index, const at::Tensor& gradient) {
   else target.tensor.copy_(gradient);
 }
 
+/// Every worker of the tensor axis sees the same samples. Only the first one counts, unless each has a part of the
+/// values.
+bool RuntimeLayerCall::counts_metrics() const {
+  return !recomputing && (binding_->tensor_index == 0 || binding_->op->option.output.is_partial());
+}
+
 void RuntimeLayerCall::report(std::string_view metric, double value) {
-  // Every worker of the tensor axis sees the same samples. Only the first one counts, unless each has a part of the
-  // values.
-  const bool counts = binding_->tensor_index == 0 || binding_->op->option.output.is_partial();
-  if (counts && !recomputing) (*context_->metrics)[std::string(metric)] += value;
+  if (context_->reads_step) *context_->reads_step = true;
+  if (counts_metrics()) (*context_->metrics)[std::string(metric)] += value;
+}
+
+void RuntimeLayerCall::report(std::string_view metric, const at::Tensor& value) {
+  if (counts_metrics()) context_->numbers->add_metric(metric, value);
 }
 
 }  // namespace trireme

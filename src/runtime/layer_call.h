@@ -11,6 +11,8 @@
 
 namespace trireme {
 
+class DeferredNumbers;
+
 /// Caches a view into a flat tensor. The view is recreated only when the flat tensor changes. Keeps the memory of the
 /// flat tensor alive until drop().
 class CachedView {
@@ -55,6 +57,8 @@ struct CallContext {
   const Program* program = nullptr;
   Replicas* replicas = nullptr;
   std::map<std::string, double>* metrics = nullptr;
+  DeferredNumbers* numbers = nullptr;
+  bool* reads_step = nullptr;  ///< set where a step cannot be replayed: what the host reported is not on the device
 };
 
 class RuntimeLayerCall final : public LayerCall {
@@ -75,11 +79,14 @@ class RuntimeLayerCall final : public LayerCall {
   Communicator& data_group() override { return *binding_->data_group; }
   Communicator& tensor_group() override { return *binding_->tensor_group; }
   void report(std::string_view metric, double value) override;
+  void report(std::string_view metric, const at::Tensor& value) override;
 
   std::vector<at::Tensor> states, next_states;  ///< before and after this call
   at::Tensor rows;                              ///< rows that the call reads from a table whose rows are tracked
 
  private:
+  bool counts_metrics() const;
+
   OpBinding* binding_;
   const CallContext* context_;
   int64_t version_;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/devices/device.h"
 #include "base/vector_code.h"
 #include "runtime/kernels/update.h"
 #include "trireme/error.h"
@@ -79,12 +80,17 @@ void each_block(const OptimizerConfig& config, const SliceUpdate& u, bool needs_
   }
 }
 
+/// The shares of all steps in the averaged weights add up to 1.
+double average_share(const OptimizerConfig& config, int64_t step) {
+  return (1 - config.ema) / (1 - std::pow(config.ema, double(step)));
+}
+
 template <class T>
 void update_typed(const OptimizerConfig& config, const SliceUpdate& u) {
   const kernels::StepRates rates = rates_of(config, u);
   auto* compute = u.compute ? static_cast<uint16_t*>(u.compute->data_ptr()) + u.slice.begin : nullptr;
   T* average = config.ema > 0 ? u.state.back().data_ptr<T>() + u.state_offset : nullptr;
-  const double share = average ? (1 - config.ema) / (1 - std::pow(config.ema, double(u.step))) : 0;
+  const double share = average ? average_share(config, u.step) : 0;
   const auto step = config.kind->loops<T>().step;
   each_block<T>(config, u, !config.kind->measure_takes_gradient, [&](const kernels::Block<T>& block, int64_t done) {
     step(config, block, rates);
@@ -113,6 +119,46 @@ void sum_typed(std::span<const at::Tensor> gradients, Range slice, T* sum) {
   }
 }
 
+// ------------------------------------------------------------------------- on a device, by libtorch's operators
+
+/// Returns the sum of the gradients over `slice`, times `scale`; the gradient itself where that is the same.
+at::Tensor summed_on_device(std::span<const at::Tensor> gradients, Range slice, double scale, at::ScalarType type) {
+  const auto part = [&](const at::Tensor& gradient) { return gradient.narrow(0, slice.begin, slice.size()); };
+  at::Tensor sum = part(gradients[0]).to(type);
+  const bool is_own = gradients[0].scalar_type() != type;
+  if (gradients.size() == 1 && scale == 1) return sum;
+  if (!is_own) sum = sum.clone();
+  for (size_t c = 1; c < gradients.size(); ++c) sum.add_(part(gradients[c]).to(sum.device(), type));
+  return scale == 1 ? sum : sum.mul_(scale);
+}
+
+DeviceSlice slice_on_device(const OptimizerConfig& config, const SliceUpdate& u, bool needs_gradient) {
+  DeviceSlice slice;
+  slice.rates = u.recorded;
+  slice.weights = u.master->narrow(0, u.slice.begin, u.slice.size());
+  if (needs_gradient)
+    slice.gradient = summed_on_device(u.gradients, {u.gradient_offset, u.gradient_offset + u.slice.size()},
+                                      u.gradient_scale, u.master->scalar_type());
+  for (int k = 0; k < config.kind->state_tensors(config); ++k)
+    slice.state[size_t(k)] = u.state[size_t(k)].narrow(0, u.state_offset, u.slice.size());
+  return slice;
+}
+
+void update_on_device(const OptimizerConfig& config, const SliceUpdate& u) {
+  const DeviceSlice slice = slice_on_device(config, u, !config.kind->measure_takes_gradient);
+  config.kind->on_device.step(config, slice, rates_of(config, u));
+  if (u.compute) u.compute->narrow(0, u.slice.begin, u.slice.size()).copy_(slice.weights);
+  if (config.ema > 0)
+    u.state.back().narrow(0, u.state_offset, u.slice.size()).lerp_(slice.weights, average_share(config, u.step));
+}
+
+SquareSums measure_on_device(const OptimizerConfig& config, const SliceUpdate& u) {
+  const DeviceSlice slice = slice_on_device(config, u, true);
+  const at::Tensor step = config.kind->on_device.measure(slice, rates_of(config, u));
+  const at::Tensor sums = at::stack({slice.weights.to(at::kDouble).square().sum(), step}).to(at::kCPU);
+  return {sums.data_ptr<double>()[0], sums.data_ptr<double>()[1]};
+}
+
 }  // namespace
 
 int optimizer_state_count(const OptimizerConfig& config) {
@@ -133,18 +179,30 @@ std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int6
   return state;
 }
 
+bool can_record(const OptimizerConfig& config) { return config.kind->on_device.recorded != nullptr && config.ema == 0; }
+
+std::vector<double> recorded_numbers(const OptimizerConfig& config, double learning_rate, int64_t step) {
+  SliceUpdate update;
+  update.learning_rate = learning_rate;
+  update.step = step;
+  return config.kind->on_device.recorded(rates_of(config, update));
+}
+
 void sum_gradients(std::span<const at::Tensor> gradients, Range slice, at::Tensor& sum) {
-  if (sum.scalar_type() == at::kDouble) sum_typed(gradients, slice, sum.data_ptr<double>());
+  if (!on_host(sum)) sum.copy_(summed_on_device(gradients, slice, 1, sum.scalar_type()));
+  else if (sum.scalar_type() == at::kDouble) sum_typed(gradients, slice, sum.data_ptr<double>());
   else sum_typed(gradients, slice, sum.data_ptr<float>());
 }
 
 void update_slice(const OptimizerConfig& config, const SliceUpdate& update) {
   if (update.slice.empty()) return;
-  if (update.master->scalar_type() == at::kDouble) update_typed<double>(config, update);
+  if (!on_host(*update.master)) update_on_device(config, update);
+  else if (update.master->scalar_type() == at::kDouble) update_typed<double>(config, update);
   else update_typed<float>(config, update);
 }
 
 double sum_of_squares(const at::Tensor& values) {
+  if (!on_host(values)) return values.to(at::kDouble).square().sum().item<double>();
   if (values.scalar_type() == at::kDouble) return kernels::square_sum(values.data_ptr<double>(), values.numel());
   return kernels::square_sum(values.data_ptr<float>(), values.numel());
 }
@@ -152,6 +210,12 @@ double sum_of_squares(const at::Tensor& values) {
 void exchange_values(at::Tensor& a, at::Tensor& b) {
   check_internal(a.scalar_type() == b.scalar_type() && a.numel() == b.numel() && a.is_contiguous() && b.is_contiguous(),
                  "values are exchanged between flat tensors of one kind");
+  if (!on_host(a)) {
+    const at::Tensor kept = a.clone();
+    a.copy_(b);
+    b.copy_(kept);
+    return;
+  }
   auto* first = static_cast<char*>(a.data_ptr());
   std::swap_ranges(first, first + a.nbytes(), static_cast<char*>(b.data_ptr()));
 }
@@ -159,6 +223,7 @@ void exchange_values(at::Tensor& a, at::Tensor& b) {
 SquareSums measure_slice(const OptimizerConfig& config, const SliceUpdate& update) {
   check_internal(config.is_layerwise(), "only layer-wise optimizers measure");
   if (update.slice.empty()) return {};
+  if (!on_host(*update.master)) return measure_on_device(config, update);
   return update.master->scalar_type() == at::kDouble ? measure_typed<double>(config, update)
                                                      : measure_typed<float>(config, update);
 }

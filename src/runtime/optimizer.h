@@ -55,19 +55,25 @@ struct SliceUpdate {
   int64_t gradient_offset = 0;            ///< index in `gradients` of the slice's first element
   double gradient_scale = 1;              ///< from clipping
   at::Tensor* master = nullptr;
-  at::Tensor* compute = nullptr;  ///< bfloat16 copy of `master`, written from the new master values; or null
-  std::span<at::Tensor> state;    ///< from make_optimizer_state
-  int64_t state_offset = 0;       ///< index in `state` of the slice's first element
-  double learning_rate = 0;       ///< of this step
-  int64_t step = 1;               ///< 1-based, for Adam's bias correction
-  double trust = 1;               ///< layer-wise kinds: trust_ratio
-  bool decays = true;             ///< whether weight_decay applies
+  at::Tensor* compute = nullptr;            ///< bfloat16 copy of `master`, written from the new master values; or null
+  std::span<at::Tensor> state;              ///< from make_optimizer_state
+  int64_t state_offset = 0;                 ///< index in `state` of the slice's first element
+  double learning_rate = 0;                 ///< of this step
+  int64_t step = 1;                         ///< 1-based, for Adam's bias correction
+  double trust = 1;                         ///< layer-wise kinds: trust_ratio
+  bool decays = true;                       ///< whether weight_decay applies
+  const RecordedRates* recorded = nullptr;  ///< on a device: see there
 };
 
 /// Updates one slice. Formulas are PyTorch's if it has the optimizer, otherwise the papers'. Sums and state are in the
 /// master's dtype. The new weights enter the averaged weights with the share (1 - ema) / (1 - ema^step), so that all
 /// shares add up to 1 at every step.
 void update_slice(const OptimizerConfig& config, const SliceUpdate& update);
+
+/// True if an update on a device can take from RecordedRates what differs from step to step.
+bool can_record(const OptimizerConfig& config);
+/// Returns those numbers for update `step`, from 1.
+std::vector<double> recorded_numbers(const OptimizerConfig& config, double learning_rate, int64_t step);
 
 /// Returns the sum of squares of a flat float or double tensor, in double.
 double sum_of_squares(const at::Tensor& values);

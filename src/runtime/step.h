@@ -89,6 +89,7 @@ struct WorkerOptions {
   /// all workers that survive, or in those of none. Costs a small all-reduce per step, and updates begin only after the
   /// last sum. Only for programs without an obstacle_to_whole_steps.
   bool keeps_whole_steps = false;
+  bool records_steps = false;             ///< where possible, replays steps on a GPU (runtime/graph/step_graph.h)
   InstructionTimes* times = nullptr;      ///< in modelled time: the durations of computations; must outlive the worker
   ReplicaAgreement* agreement = nullptr;  ///< of a program that agrees; must outlive the worker
   /// Continue from this state (runtime/migrate/training_state.h) instead of initial values; read by the constructor

@@ -7,14 +7,17 @@
 #include <functional>
 #include <utility>
 
+#include "base/devices/device.h"
 #include "base/text.h"
 #include "comm/flight_recorder.h"
 #include "runtime/gradient_norms.h"
+#include "runtime/graph/step_graph.h"
 #include "runtime/migrate/training_state.h"
 #include "runtime/worker/agree.h"
 #include "runtime/worker/averages.h"
 #include "runtime/worker/batches_in_flight.h"
 #include "runtime/worker/context.h"
+#include "runtime/worker/deferred_numbers.h"
 #include "runtime/worker/gradient_pieces.h"
 #include "runtime/worker/gradients.h"
 #include "runtime/worker/kept_steps.h"
@@ -35,8 +38,8 @@ constexpr const char* kAllDone = "its program done";
 /// A program and the object that executes its layers.
 struct RunningProgram {
   RunningProgram(const Program& program, const WorkerContext& context, SubGroups& groups, LayerBuffers& buffers,
-                 StepOutcome& outcome)
-      : prepared(program, context, groups, buffers), layers(context, prepared, outcome) {}
+                 DeferredNumbers& numbers, StepOutcome& outcome)
+      : prepared(program, context, groups, buffers), layers(context, prepared, numbers, outcome) {}
 
   PreparedProgram prepared;
   LayerExecution layers;
@@ -53,6 +56,8 @@ struct Worker::State {
   void resume(const Program& program, const TrainingState& from);
   StepOutcome run_list(RunningProgram& running, int64_t number, bool trace);
   StepOutcome run_instructions(RunningProgram& running, int64_t number, bool trace);
+  void run_usually(RunningProgram& running, int64_t number);
+  void run_recorded(RunningProgram& running, int64_t number, StepGraph::Way way);
   void execute(RunningProgram& running, const Instruction& instruction, BatchInFlight& batch);
   void reduce(PreparedProgram& prepared, const Instruction& instruction);
   bool is_mine(const Op& op) const { return op.mesh.index_of(context.rank) >= 0; }
@@ -75,8 +80,10 @@ struct Worker::State {
   Agree agreement;
   Pace pace;
   StepOutcome outcome;  ///< of the list that is being executed
+  DeferredNumbers numbers{outcome};
   StepMeter meter;
   std::unique_ptr<RunningProgram> training, evaluation;
+  std::unique_ptr<StepGraph> graph;  ///< null: training steps are not replayed
 };
 
 Worker::State::State(int rank, const Model& model, Precision precision, std::unique_ptr<Communicator> world,
@@ -100,10 +107,12 @@ Worker::State::State(int rank, const Model& model, Precision precision, std::uni
 void Worker::State::begin(const Program* training_program, const Program* evaluation_program) {
   c10::InferenceMode inference;
   const auto prepare = [&](const Program& program) {
-    return std::make_unique<RunningProgram>(program, context, groups, buffers, outcome);
+    return std::make_unique<RunningProgram>(program, context, groups, buffers, numbers, outcome);
   };
   if (training_program) training = prepare(*training_program);
   if (evaluation_program) evaluation = prepare(*evaluation_program);
+  if (training_program && options.records_steps && StepGraph::obstacle(*training_program, context).empty())
+    graph = std::make_unique<StepGraph>(context, numbers);
   check_internal(!training_program || !options.optimizer.is_layerwise() || training_program->keeps_gradients,
                  "a program for a layer-wise optimizer takes norms");
   check_internal(!training_program || !options.gradient_norms || obstacle_to_gradient_norms(*training_program).empty(),
@@ -142,7 +151,7 @@ const std::vector<BucketId>& Worker::State::trainable() const {
 
 void Worker::State::reduce(PreparedProgram& prepared, const Instruction& i) {
   if (outcome.not_finite.empty()) {
-    outcome.not_finite = not_finite_before(i, *prepared.program, *replicas);
+    outcome.not_finite = not_finite_before(i, *prepared.program, *replicas, numbers);
     if (!outcome.not_finite.empty()) outcome.not_finite_at = communicator->now();
   }
   if (prepared.program->optimizer_sharding >= OptimizerSharding::zero2) prepared.drop_views(i.index, true);
@@ -170,10 +179,12 @@ void Worker::State::execute(RunningProgram& running, const Instruction& i, Batch
     case OpCode::reduce_gradients: return reduce(prepared, i);
     case OpCode::clip_gradients: return scale_gradients(context, prepared, batch, outcome.norms);
     case OpCode::optimizer_step:
+      if (options.keeps_whole_steps) numbers.finish();
       kept_steps.agree(batches.trained(), outcome.loss_sum);
       return replicas->update(i.index, batch.input.learning_rate, batch.clip_scale, batch.trust);
     case OpCode::synchronize_buffers: return layers.synchronize_buffers(i.index);
     case OpCode::agree:
+      numbers.finish();
       if (i.index == kBeforeStep) agreement.before_step(batch, outcome);
       else agreement.after_step(prepared, outcome.loss_sum);
       return;
@@ -198,7 +209,22 @@ StepOutcome Worker::State::run_list(RunningProgram& running, int64_t number, boo
 StepOutcome Worker::State::run_instructions(RunningProgram& running, int64_t number, bool trace) {
   const Program& program = *running.prepared.program;
   outcome = {};
+  numbers.take();  // of a step that failed
   meter.begin(program, trace);
+  const BatchInFlight* const newest = &running == training.get() && graph ? batches.find(number) : nullptr;
+  const StepGraph::Way way = newest ? graph->way_of(newest->input, trace) : StepGraph::Way::usual;
+  if (way == StepGraph::Way::usual) run_usually(running, number);
+  else run_recorded(running, number, way);
+  if (newest && way == StepGraph::Way::usual) graph->note_usual(newest->input, trace, running.layers.take_reads_step());
+  if (recorder) recorder->begin_instruction(kAllDone);
+  meter.end();
+  batches.retire(number - program.greatest_lag);
+  return std::move(outcome);
+}
+
+/// Asks the device for every operator of the list.
+void Worker::State::run_usually(RunningProgram& running, int64_t number) {
+  const Program& program = *running.prepared.program;
   const std::vector<Instruction>& list = program.instructions(context.rank);
   for (size_t k = 0; k < list.size() && outcome.was_made(); ++k) {
     const Instruction& i = list[k];
@@ -213,10 +239,23 @@ StepOutcome Worker::State::run_instructions(RunningProgram& running, int64_t num
     pace.sleep(i, meter.end_work(), batch->input.slowness);
     meter.end_instruction(i);
   }
-  if (recorder) recorder->begin_instruction(kAllDone);
-  meter.end();
-  batches.retire(number - program.greatest_lag);
-  return std::move(outcome);
+  numbers.finish();
+  if (!outcome.not_finite.empty() && outcome.not_finite_at == 0) outcome.not_finite_at = communicator->now();
+}
+
+/// Replays the list, and records it before that if it was not.
+void Worker::State::run_recorded(RunningProgram& running, int64_t number, StepGraph::Way way) {
+  BatchInFlight& batch = *batches.find(number);
+  context.stop_if_aborted();
+  graph->prepare(batch, batches.all_trained());
+  if (way == StepGraph::Way::record) {
+    graph->record([&] {
+      for (const Instruction& i : running.prepared.program->instructions(context.rank)) execute(running, i, batch);
+    });
+  } else {
+    for (const BucketId id : trainable()) replicas->note_replayed(id);
+  }
+  graph->replay(outcome);
 }
 
 // ------------------------------------------------------------------------------------------------ Worker

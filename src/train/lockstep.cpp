@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/devices/device.h"
 #include "program/compile.h"
 #include "runtime/worker.h"
 #include "runtime/worker_threads.h"
@@ -37,6 +38,7 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan,
                              .private_replicas = options.private_replicas,
                              .frozen = options.frozen});
   LocalWorld world(plan.devices);
+  const PlacedDevices places(0, options.places);
   ParameterStore store(program, options.precision);
   std::vector<Snapshot> snapshots(static_cast<size_t>(options.steps));
   std::vector<std::vector<double>> losses(size_t(options.steps), std::vector<double>(size_t(plan.devices)));

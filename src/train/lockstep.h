@@ -32,6 +32,7 @@ struct LockstepOptions {
   int64_t steps_per_epoch = 0;  ///< streams begin anew at each epoch; 0: never after the first step
   /// Number of steps after which a pipeline without flush is drained, as before an evaluation; 0: only at the end.
   int64_t drain_every = 0;
+  std::vector<c10::Device> places = {};  ///< where the workers compute, by rank; empty: on the CPU
   bool one_pass = false;  ///< reduces and updates in one pass, as in training; the snapshots then have no gradients
 };
 

@@ -12,6 +12,7 @@
 #include "comm/flight_recorder.h"
 #include "cost/virtual_costs.h"
 #include "experiment/make_plan.h"
+#include "experiment/run_device.h"
 #include "forecast/predict.h"
 #include "runtime/gradient_norms.h"
 #include "runtime/whole_step.h"
@@ -94,6 +95,7 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
       checkpoint_every(options.writes_checkpoints ? steps_of(e.checkpoint.every, sampler().steps_per_epoch()) : 0),
       begun_at(options.resumed ? options.resumed->step : 0),
       records(plan.devices),
+      places_(0, places_of_run(experiment)),
       adapts_(options.adapts),
       evaluates_first_(options.resumed && options.resumed->awaits_evaluation),
       links_(e.links && !e.virtual_machines ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr),
@@ -224,6 +226,7 @@ std::unique_ptr<Worker> Run::make_worker(Phase& phase, ReplicaGroup& group, int 
       .optimizer = experiment.optimizer,
       .gradient_norms = experiment.noise_scale && obstacle_to_gradient_norms(phase.training).empty(),
       .keeps_whole_steps = keeps_whole_steps(phase),
+      .records_steps = experiment.step_graph,
       .times = phase.times.get(),
       .agreement = group.agreement,
       .resumed = group.resumed ? &*group.resumed

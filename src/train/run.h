@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/devices/device.h"
 #include "base/mutex.h"
 #include "experiment/batches.h"
 #include "experiment/loader.h"
@@ -177,6 +178,7 @@ class Run {
   void carry_state(const Phase& from, const Phase& to);
   std::vector<int> threads_of(const Phase& phase) const;
 
+  const PlacedDevices places_;  ///< of this process' workers; first, so that it outlives them
   const bool adapts_;
   const bool evaluates_first_;                  ///< evaluate the step that the run resumes first
   const std::shared_ptr<EmulatedLinks> links_;  ///< null: no emulated links

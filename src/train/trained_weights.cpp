@@ -29,7 +29,7 @@ void TrainedWeights::add_buffers(int rank, const Worker& worker) {
     const auto specs = model_.node(op.node).layer->buffers();
     for (size_t i = 0; held && i < specs.size(); ++i) {
       at::Tensor& full = tensors_[specs[i].name];
-      if (!full.defined()) full = at::empty(specs[i].shape, (*held)[i].options());
+      if (!full.defined()) full = at::empty(specs[i].shape, (*held)[i].scalar_type());
       const Box box = Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(rank, specs[i].shape);
       at::Tensor part = full;
       for (size_t d = 0; d < box.size(); ++d) part = part.narrow(int64_t(d), box[d].begin, box[d].size());
@@ -95,7 +95,7 @@ void TrainedWeights::collect_buffers(Worker& worker, Communicator& world) {
           continue;
         }
         at::Tensor& full = tensors_[specs[i].name];
-        if (!full.defined()) full = at::empty(specs[i].shape, held.options());
+        if (!full.defined()) full = at::empty(specs[i].shape, held.scalar_type());
         part_of(full, Layout{op.mesh, Placement::replicate(), op.option.buffers[i]}.box_of(holder, specs[i].shape))
             .copy_(held);
       }

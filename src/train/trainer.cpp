@@ -7,12 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/devices/gpu.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "comm/backend_list.h"
 #include "comm/flight_recorder.h"
 #include "experiment/batches.h"
+#include "experiment/run_device.h"
 #include "forecast/agreement_plan.h"
 #include "forecast/drawing.h"
 #include "forecast/predict.h"
@@ -91,10 +93,11 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
                 TrainObserver& observer, const std::atomic<bool>& interrupted, Adapter* adapter,
                 CheckpointUse checkpoints, const std::shared_ptr<ProcessRank>& process,
                 const MakeReplicaWorld& make_world) {
-  const RunSpec experiment = whole_experiment(given, plan);
+  const RunSpec experiment = on_its_devices(whole_experiment(given, plan), plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
+  if (experiment.device != c10::DeviceType::CPU) install_gpu_memory_accounting();
   RunResult result = result_before(experiment, model, plan, process.get());
   if (!make_world.make)
     add_plan_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);

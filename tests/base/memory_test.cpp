@@ -188,6 +188,45 @@ TEST_F(Memory, RawAllocationsAreCountedToo) {
   c10::GetCPUAllocator()->raw_deallocate(nullptr);
 }
 
+TEST_F(Memory, BlocksOfOtherAllocatorsAreCountedUntilTheyAreForgotten) {
+  const int owner = new_device();
+  constexpr uintptr_t kOne = 4096, kTwo = 8192;
+  {
+    DeviceScope device(owner);
+    MemoryScope weights(MemoryCategory::weights);
+    note_block(kOne, 3 * kMiB);
+    note_block(kTwo, 2 * kMiB);
+    set_memory_limit(owner, 4 * kMiB);
+    EXPECT_THROW(check_memory_limit(), MemoryLimitError);
+  }
+  check_memory_limit();  // this thread works for no device
+  EXPECT_EQ(held(owner, MemoryCategory::weights), 5 * kMiB);
+  forget_block(kOne);  // by any thread
+  EXPECT_EQ(memory_use(owner).total(), 2 * kMiB);
+  EXPECT_EQ(memory_use(owner).peak, 5 * kMiB);
+  DeviceScope device(owner);
+  check_memory_limit();
+  forget_block(kTwo);
+  forget_block(kTwo);  // unknown blocks were noted outside any device
+  EXPECT_EQ(memory_use(owner).total(), 0);
+  set_memory_limit(owner, 0);
+}
+
+TEST_F(Memory, PlacesLastAsLongAsTheirObject) {
+  EXPECT_TRUE(place_of(7).is_cpu());
+  {
+    const PlacedDevices outer(6, {c10::DeviceType::CPU, c10::Device(c10::DeviceType::Meta)});
+    EXPECT_EQ(place_of(7), c10::Device(c10::DeviceType::Meta));
+    {
+      const PlacedDevices inner(7, {c10::Device(c10::DeviceType::CPU)});
+      EXPECT_TRUE(place_of(7).is_cpu());
+    }
+    EXPECT_EQ(place_of(7), c10::Device(c10::DeviceType::Meta));
+    EXPECT_TRUE(place_of(kNoDevice).is_cpu());
+  }
+  EXPECT_TRUE(place_of(7).is_cpu());
+}
+
 TEST_F(Memory, UnknownDevicesAreRefused) {
   expect_error(Blame::run, {"device 256"}, [] { memory_use(kMaxDevices); });
   expect_error(Blame::run, {"device -2"}, [] { DeviceScope scope(-2); });

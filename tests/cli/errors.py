@@ -23,6 +23,7 @@ class Flags(CliTest):
                 (["train", "e.toml", "--devices", "2,4"], ["--devices", "2,4", "one whole number"]),
                 (["train", "e.toml", "--devices", "1000"], ["--devices", "1000", "256"]),
                 (["train", "e.toml", "--plan", "."], ["--plan", "is a folder", "plan.json"]),
+                (["train", "e.toml", "--device", "tpu"], ["device", "tpu", "cpu, cuda"]),
                 (["train", "e.toml", "--steps", "0"], ["--steps", "0", "at least 1"]),
                 (["train", "e.toml", "--steps", "1.5"], ["--steps", "1.5", "whole number"]),
                 (["simulate", "e.toml", "--epochs", ""], ["--epochs", "no value is given"]),

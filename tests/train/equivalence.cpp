@@ -76,8 +76,14 @@ std::vector<Recipe> recipes() {
           {"adamw, clipping", adamw, 0.3}};
 }
 
+namespace {
+
+const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new DeviceUnderTest);  // GoogleTest owns it
+
+}  // namespace
+
 std::vector<Snapshot> run_recipe(const Model& model, const Plan& plan, const Recipe& recipe,
-                                 const Comparison& comparison, bool one_pass) {
+                                 const Comparison& comparison, bool one_pass, const std::vector<c10::Device>& places) {
   LockstepOptions options;
   options.steps = int64_t(comparison.batches.size());
   options.precision = comparison.precision;
@@ -85,6 +91,7 @@ std::vector<Snapshot> run_recipe(const Model& model, const Plan& plan, const Rec
   options.learning_rate = 0.02;
   options.clip_norm = recipe.clip_norm;
   options.one_pass = one_pass;
+  options.places = places;
   return run_lockstep(model, plan, random_batches(model, comparison.batches), options);
 }
 
@@ -151,8 +158,10 @@ const std::vector<Snapshot>& reference(const Model& model, int micro_batches, co
   for (int64_t n : comparison.batches) key << '|' << n;
   auto it = known.find(key.str());
   if (it == known.end())
-    it =
-        known.emplace(key.str(), run_recipe(model, single_plan(model, micro_batches), recipe, comparison, false)).first;
+    it = known
+             .emplace(key.str(), run_recipe(model, single_plan(model, micro_batches), recipe, comparison, false,
+                                            {c10::DeviceType::CPU}))
+             .first;
   return it->second;
 }
 

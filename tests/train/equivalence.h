@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/named.h"
+#include "support/device_under_test.h"
 #include "train/lockstep.h"
 #include "trireme/model.h"
 
@@ -44,9 +45,11 @@ struct Comparison {
   BatchNormScope batch_norm = BatchNormScope::global;
 };
 
-/// Runs a recipe under a plan and returns the values after each step.
+/// Runs a recipe under a plan and returns the values after each step. `places`: where the workers compute; empty: on
+/// the device under test.
 std::vector<Snapshot> run_recipe(const Model& model, const Plan& plan, const Recipe& recipe,
-                                 const Comparison& comparison, bool one_pass);
+                                 const Comparison& comparison, bool one_pass,
+                                 const std::vector<c10::Device>& places = {});
 
 /// One device; `micro_batches` only if they change the result (batch norm).
 Plan single_plan(const Model& model, int micro_batches = 1);

@@ -266,7 +266,8 @@ std::vector<std::vector<at::Tensor>> running_statistics(const Model& model, cons
     worker.barrier();
     worker.train({.step = 0, .batch = random_batches(model, {kBatch})(0), .learning_rate = 0.1});
     if (const auto* buffers = worker.buffers(norm))
-      for (const at::Tensor& buffer : *buffers) statistics[size_t(rank)].push_back(buffer.clone());
+      for (const at::Tensor& buffer : *buffers)
+        statistics[size_t(rank)].push_back(buffer.to(at::kCPU, buffer.scalar_type(), false, true));
     worker.settle();
     worker.barrier();
   });

@@ -16,6 +16,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "data/text/text_stream.h"
 #include "experiment/make_plan.h"
+#include "support/device_under_test.h"
 #include "tiny_training.h"
 #include "train/trainer.h"
 
@@ -82,6 +83,8 @@ class Resuming : public TinyTraining {
                              .best = {},
                              .folder = {},
                              .where = "tiny.toml: checkpoint"};
+    if (device_under_test() == "strict") experiment.device = c10::DeviceType::PrivateUse1;
+    if (device_under_test() == "cuda") experiment.device = c10::DeviceType::CUDA;
     fs::create_directories(root_);
   }
   ~Resuming() override { fs::remove_all(root_); }

@@ -51,6 +51,7 @@ class Attention : public Layer {
   void check_shapes(const Shape& queries, const Shape& keys, const Shape& values) const;
   /// Returns the weights of the average [n, heads, t, s] before dropout. `tokens` is undefined without padding.
   at::Tensor weights_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& tokens, int64_t first_query) const;
+  bool uses_flash(const LayerCall& call, int64_t first_query, const at::Tensor& queries, const at::Tensor& keys) const;
   bool drops(const LayerCall& call) const { return call.training && options_.dropout > 0; }
 
   AttentionOptions options_;

@@ -27,8 +27,6 @@ class Dropout : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  at::Tensor draw_mask(const LayerCall& call, at::IntArrayRef sizes) const;
-
   double probability_;
 };
 

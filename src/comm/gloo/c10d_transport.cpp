@@ -120,6 +120,10 @@ class TokenStore final : public c10d::Store {
   bool deleteKey(const std::string& key) override { return client_->remove(key); }
   bool check(const std::vector<std::string>& keys) override { return client_->has(keys); }
   int64_t getNumKeys() override { return client_->count(); }
+  /// The client is thread-safe, so a clone is this store. Newer libtorch declares clone(), older does not: no
+  /// `override`.
+  // NOLINTNEXTLINE(modernize-use-override)
+  c10::intrusive_ptr<c10d::Store> clone() { return c10::intrusive_ptr<c10d::Store>::reclaim_copy(this); }
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
     const Clock::time_point end = Clock::now() + timeout;

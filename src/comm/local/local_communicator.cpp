@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "base/devices/device.h"
 #include "base/text.h"
 #include "comm/formulas.h"
 #include "comm/local/reduce_kernels.h"
@@ -153,7 +154,8 @@ at::Tensor LocalCommunicator::receive_shared(int from, int64_t tag) {
   double waited = 0;
   at::Tensor message = world_->take(group_->world_ranks[rank()], {group_->id, from, tag}, waited);
   record(0, 0, waited);
-  return message;
+  // What another GPU sent is read here, so it comes here. On one device this returns the message itself.
+  return on_host(message) || DeviceScope::current() == kNoDevice ? message : message.to(worker_place());
 }
 
 at::Tensor LocalCommunicator::receive(int from, int64_t tag) {

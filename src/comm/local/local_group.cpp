@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/devices/device.h"
 #include "comm/group_member.h"
 #include "comm/local/reduce_kernels.h"
 #include "trireme/error.h"
@@ -53,14 +54,38 @@ bool same_order_in_memory(const std::vector<const at::Tensor*>& tensors) {
 
 void copy_values(const at::Tensor& from, at::Tensor& to) {
   if (from.numel() == 0 || from.is_same(to)) return;
-  if (!same_order_in_memory({&from, &to})) {
+  if (!on_host(from) || !on_host(to) || !same_order_in_memory({&from, &to})) {
     to.copy_(from);
   } else if (from.data_ptr() != to.data_ptr()) {
     std::memcpy(to.data_ptr(), from.data_ptr(), from.nbytes());
   }
 }
 
+/// The arithmetic of reduce() by libtorch's operators, on the device of `output`. Workers' devices compute on their
+/// default streams, so what a worker has asked for before it arrived here runs first; a copy between two GPUs waits for
+/// both.
+void reduce_on_device(ReduceOp op, const std::vector<const at::Tensor*>& inputs, const at::Tensor& output) {
+  const bool widens = output.scalar_type() == at::kBFloat16;
+  const auto type = widens ? at::kFloat : output.scalar_type();
+  at::Tensor result = inputs[0]->to(output.device(), type, /*non_blocking=*/false, /*copy=*/true);
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    const at::Tensor next = inputs[i]->to(output.device(), type);
+    if (op == ReduceOp::sum) result.add_(next);
+    else at::maximum_out(result, result, next);
+  }
+  output.copy_(result);
+}
+
+bool any_on_device(const std::vector<LocalCall>& calls) {
+  const auto is_on_device = [](const at::Tensor& tensor) { return tensor.defined() && !on_host(tensor); };
+  return std::any_of(calls.begin(), calls.end(), [&](const LocalCall& call) {
+    return std::any_of(call.inputs.begin(), call.inputs.end(), is_on_device) ||
+           std::any_of(call.outputs.begin(), call.outputs.end(), is_on_device);
+  });
+}
+
 void reduce_tensors(ReduceOp op, const std::vector<const at::Tensor*>& inputs, const at::Tensor& output) {
+  if (!on_host(output)) return reduce_on_device(op, inputs, output);
   std::vector<const at::Tensor*> all = inputs;
   all.push_back(&output);
   if (!same_order_in_memory(all)) {
@@ -101,7 +126,7 @@ void reduce_slice(const std::vector<LocalCall>& calls, int rank) {
   reduce(mine.scalar_type(), calls[rank].op, inputs, outputs, end - begin);
 }
 
-/// For tensors with different memory formats: adds copies.
+/// For tensors with different memory formats, or on devices: adds copies.
 void reduce_mixed(std::vector<LocalCall>& calls) {
   std::vector<const at::Tensor*> inputs;
   for (const LocalCall& call : calls) inputs.push_back(&call.inputs[0]);
@@ -111,6 +136,7 @@ void reduce_mixed(std::vector<LocalCall>& calls) {
 }
 
 bool lie_alike(const std::vector<LocalCall>& calls) {
+  if (any_on_device(calls)) return false;
   std::vector<const at::Tensor*> all;
   for (const LocalCall& call : calls) {
     all.push_back(&call.inputs[0]);
@@ -160,6 +186,7 @@ bool LocalGroup::is_work_for_one() const {
   const Collective collective = calls[0].collective;
   if (collective == Collective::barrier) return true;
   if (collective == Collective::all_reduce && !lie_alike(calls)) return true;
+  if (any_on_device(calls)) return true;  // the others need not wait for a second hand-over: they only ask
   int64_t bytes = 0;
   for (const LocalCall& call : calls)
     for (const at::Tensor& input : call.inputs)

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
+#include "base/devices/device.h"
 #include "model/export/writers.h"
+#include "model/kernels/flash_attention.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/keep_mask.h"
@@ -16,8 +19,10 @@
 namespace trireme {
 namespace {
 
-/// The inputs by head, the softmax's output, and in training with dropout its mask.
+/// The inputs by head, the softmax's output, and in training with dropout its mask. Flash attention saves the inputs by
+/// head, the output and the logarithms.
 enum AttentionSaved { kAttentionQueries, kAttentionKeys, kAttentionValues, kAttentionWeights, kAttentionMask };
+enum FlashSaved { kFlashOutput = kAttentionWeights, kFlashLogarithms };
 
 constexpr int64_t kAttentionFusedParts = 3;
 /// Score of padding; finite, so that a query that sees only padding gives no NaN.
@@ -26,6 +31,11 @@ constexpr double kUnseen = -1e30;
 /// Returns [n, t, heads * d] as [n, heads, t, d], contiguous, so that matrix products need no copy.
 at::Tensor by_head(const at::Tensor& tensor, int64_t heads) {
   return tensor.reshape({tensor.size(0), tensor.size(1), heads, tensor.size(2) / heads}).transpose(1, 2).contiguous();
+}
+
+/// The same as a view.
+at::Tensor seen_by_head(const at::Tensor& tensor, int64_t heads) {
+  return tensor.view({tensor.size(0), tensor.size(1), heads, tensor.size(2) / heads}).transpose(1, 2);
 }
 
 /// The inverse.
@@ -160,10 +170,27 @@ at::Tensor Attention::weights_of(const at::Tensor& q, const at::Tensor& k, const
   return at::_softmax(scores, -1, /*half_to_float=*/false);
 }
 
+/// Flash attention has no masks other than the causal one of whole sequences.
+bool Attention::uses_flash(const LayerCall& call, int64_t first_query, const at::Tensor& queries,
+                           const at::Tensor& keys) const {
+  const bool is_whole = !options_.causal || (first_query == 0 && queries.size(2) == keys.size(2));
+  return is_whole && !options_.padding && !drops(call) && can_use_flash_attention(queries, keys);
+}
+
 at::Tensor Attention::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   auto input = [&](int i) { return options_.fused ? inputs[0].select(2, i) : inputs[size_t(i)]; };
   const int64_t samples = inputs[0].size(0), queries = inputs[0].size(1), keys = input(kAttentionKeys).size(1);
   const Part part = part_of(call, queries);
+  if (!on_host(inputs[0])) {
+    const at::Tensor seen_q = seen_by_head(input(kAttentionQueries), part.heads),
+                     seen_k = seen_by_head(input(kAttentionKeys), part.heads),
+                     seen_v = seen_by_head(input(kAttentionValues), part.heads);
+    if (seen_v.stride(3) == 1 && uses_flash(call, part.first_query, seen_q, seen_k)) {
+      const FlashAttention flash = flash_attention(seen_q, seen_k, seen_v, options_.causal, scale_of(seen_q));
+      call.saved = {seen_q, seen_k, seen_v, flash.output, flash.logarithms};
+      return joined(flash.output);
+    }
+  }
   at::Tensor q = by_head(input(kAttentionQueries), part.heads), k = by_head(input(kAttentionKeys), part.heads),
              v = by_head(input(kAttentionValues), part.heads);
   at::Tensor weights = weights_of(q, k, options_.padding ? inputs.back() : at::Tensor(), part.first_query);
@@ -172,7 +199,8 @@ at::Tensor Attention::forward(LayerCall& call, std::span<const at::Tensor> input
   at::Tensor mask = draw_keep_mask(call, *this, options_.dropout, samples,
                                    {.full = {options_.heads, part.all_queries, keys},
                                     .offset = {part.first_head, part.first_query, 0},
-                                    .local = {part.heads, queries, keys}});
+                                    .local = {part.heads, queries, keys}},
+                                   q.device());
   call.saved.push_back(mask);
   return joined(at::matmul(at::mul(weights, mask).mul_(1 / (1 - options_.dropout)), v));
 }
@@ -181,6 +209,13 @@ std::vector<at::Tensor> Attention::backward(LayerCall& call, const at::Tensor& o
   auto wanted = [&](int i) { return call.wants_input_gradient(options_.fused ? 0 : i); };
   const at::Tensor &q = call.saved.at(kAttentionQueries), &k = call.saved.at(kAttentionKeys),
                    &v = call.saved.at(kAttentionValues);
+  if (uses_flash(call, part_of(call, q.size(2)).first_query, q, k)) {
+    const std::array<at::Tensor, kAttentionFusedParts> parts = flash_attention_backward(
+        seen_by_head(output_gradient.contiguous(), q.size(1)), q, k, v,
+        {call.saved.at(kFlashOutput), call.saved.at(kFlashLogarithms)}, options_.causal, scale_of(q));
+    if (options_.fused) return {at::stack({joined(parts[0]), joined(parts[1]), joined(parts[2])}, 2)};
+    return {joined(parts[0]), joined(parts[1]), joined(parts[2])};
+  }
   const at::Tensor& weights = call.saved.at(kAttentionWeights);
   const bool drops = this->drops(call);
   const double rescale = 1 / (1 - options_.dropout);

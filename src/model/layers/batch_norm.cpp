@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "base/devices/device.h"
 #include "model/export/writers.h"
 #include "model/kernels/norm.h"
+#include "model/layers/batch_norm_device.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
@@ -150,22 +152,22 @@ at::Tensor state_from(const at::Tensor& mean, const at::Tensor& variance, double
   return at::stack({mean, inverse, scale, shift});
 }
 
-bool is_global(LayerCall& call) { return call.batch_norm == BatchNormScope::global && call.data_group().size() > 1; }
-
-/// Turns sums over this worker's values into sums over all values of the statistics.
-void add_over_groups(LayerCall& call, at::Tensor& sums) {
-  if (is_split_by_height(call)) call.tensor_group().all_reduce(sums);
-  if (is_global(call)) call.data_group().all_reduce(sums);
-}
-
-/// Returns the number of these values per channel.
-double values_per_channel(LayerCall& call, const at::Tensor& input) {
-  const double samples = double(is_global(call) ? call.micro_batch_samples : input.size(0));
-  const double pixels = input.dim() == 4 ? double(input.size(2) * input.size(3)) : 1.0;
-  return samples * pixels * (is_split_by_height(call) ? call.tensor_degree : 1);
-}
-
 }  // namespace
+
+bool has_global_statistics(LayerCall& call) {
+  return call.batch_norm == BatchNormScope::global && call.data_group().size() > 1;
+}
+
+void add_over_statistics(LayerCall& call, at::Tensor& sums) {
+  if (is_split_by_height(call)) call.tensor_group().all_reduce(sums);
+  if (has_global_statistics(call)) call.data_group().all_reduce(sums);
+}
+
+double values_per_channel(LayerCall& call, const at::Tensor& input) {
+  double values = double(has_global_statistics(call) ? call.micro_batch_samples : input.size(0));
+  for (int64_t dim = 2; dim < input.dim(); ++dim) values *= double(input.size(dim));
+  return values * (is_split_by_height(call) ? call.tensor_degree : 1);
+}
 
 BatchNorm::BatchNorm(std::string name, int64_t channels, BatchNormOptions options)
     : Layer(std::move(name)), channels_(channels), options_(options) {}
@@ -221,6 +223,7 @@ double BatchNorm::forward_flops(std::span<const Shape> inputs) const {
 }
 
 at::Tensor BatchNorm::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
+  if (!on_host(inputs[0])) return batch_norm_on_device(call, options_, inputs);
   at::Tensor input = in_kernel_layout(inputs[0]);
   at::Tensor residual = options_.residual ? in_kernel_layout(inputs[1]) : at::Tensor();
   at::Tensor output = empty_in_layout(input.sizes(), input.options());
@@ -228,7 +231,7 @@ at::Tensor BatchNorm::forward(LayerCall& call, std::span<const at::Tensor> input
   if (call.training) {
     Moments m = local_moments(*this, input);
     if (is_split_by_height(call)) m = merge_over(call.tensor_group(), m);
-    if (is_global(call)) m = merge_over(call.data_group(), m);
+    if (has_global_statistics(call)) m = merge_over(call.data_group(), m);
     if (!call.recomputing) update_running(call, to_commit(call, m), options_.momentum);
     state = state_from(m.mean, m.m2 / std::max(m.count, 1.0), options_.epsilon, call);
     call.saved = {input, state};
@@ -251,6 +254,7 @@ at::Tensor BatchNorm::forward(LayerCall& call, std::span<const at::Tensor> input
 
 std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   check_internal(call.saved.size() >= 2, "batch norm's backward follows a forward in training mode");
+  if (!on_host(call.saved[kBatchNormInput])) return batch_norm_backward_on_device(call, options_, output_gradient);
   const at::Tensor &input = call.saved[kBatchNormInput], &state = call.saved[kBatchNormState];
   at::Tensor gradient = in_kernel_layout(output_gradient.to(input.scalar_type()));
   int64_t channels = input.size(1), rows = rows_of(input);
@@ -280,7 +284,7 @@ std::vector<at::Tensor> BatchNorm::backward(LayerCall& call, const at::Tensor& o
       call.add_gradient(0, (sums[1] * state[kBatchNormInverseDeviation]).to(call.parameter(0).scalar_type()));
     if (call.wants_gradient(1)) call.add_gradient(1, sums[0].to(call.parameter(1).scalar_type()));
 
-    add_over_groups(call, sums);
+    add_over_statistics(call, sums);
     if (!want_input) return;
     const double count = values_per_channel(call, input);
     sums.div_(std::max(count, 1.0));

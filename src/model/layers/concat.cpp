@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/devices/device.h"
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
@@ -44,6 +45,7 @@ at::Tensor Concat::forward(LayerCall& call, std::span<const at::Tensor> inputs) 
   for (size_t i = 0; i < inputs.size(); ++i) shape[size_t(dim_)] += sizes.data_ptr<int64_t>()[i] = inputs[i].size(dim_);
   call.saved = {sizes};
   at::Tensor output = empty_in_layout(shape, inputs[0].options());
+  if (!on_host(output)) return at::cat_out(output, at::TensorList(inputs.data(), inputs.size()), dim_);
   int64_t begin = 0;
   for (const at::Tensor& input : inputs) {
     output.narrow(dim_, begin, input.size(dim_)).copy_(input);

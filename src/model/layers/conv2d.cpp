@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/devices/device.h"
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
@@ -130,7 +131,7 @@ Size2d Conv2d::padding(const LayerCall& call) const {
 std::optional<ConvolutionProduct> Conv2d::as_product(LayerCall& call, const at::Tensor& input,
                                                      const at::Tensor& weight) const {
   const Conv2dOptions& o = options_;
-  if (o.groups > 1 || (o.dilation != Size2d(1) && o.kernel != Size2d(1))) return {};
+  if (!on_host(input) || o.groups > 1 || (o.dilation != Size2d(1) && o.kernel != Size2d(1))) return {};
   const Size2d pad = padding(call);
   ConvolutionProduct product(input, weight, o.stride, pad.height, pad.width);
   if (!product.pays()) return {};

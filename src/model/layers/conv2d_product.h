@@ -2,7 +2,7 @@
 //
 // If an image has few pixels and many weights (the last blocks of a ResNet on small images), a direct convolution
 // spends its time on reordering the weights in each call. A product reads them as they are in channels_last order. Taps
-// that read only padding (a 3x3 kernel on 1x1 images) are left out.
+// that read only padding (a 3x3 kernel on 1x1 images) are left out. Only for the CPU: the host unfolds the images.
 #pragma once
 
 #include <ATen/core/Tensor.h>

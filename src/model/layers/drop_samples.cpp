@@ -43,7 +43,7 @@ at::Tensor DropSamples::draw_factors(const LayerCall& call, const at::Tensor& in
   Shape sizes = part.local;
   sizes.insert(sizes.begin(), input.size(0));
   sizes.resize(size_t(input.dim()), 1);
-  return draw_keep_mask(call, *this, probability_, input.size(0), part)
+  return draw_keep_mask(call, *this, probability_, input.size(0), part, input.device())
       .view(sizes)
       .to(input.scalar_type())
       .mul_(1 / (1 - probability_));

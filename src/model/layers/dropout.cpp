@@ -27,8 +27,10 @@ std::vector<ShardingOption> Dropout::sharding_options(std::span<const Shape> inp
 
 double Dropout::forward_flops(std::span<const Shape> inputs) const { return double(element_count(inputs[0])); }
 
-/// Returns the mask of the local shard.
-at::Tensor Dropout::draw_mask(const LayerCall& call, at::IntArrayRef sizes) const {
+namespace {
+
+/// Returns the part of a sample that the local shard holds.
+SamplePart local_part(const LayerCall& call, at::IntArrayRef sizes) {
   SamplePart part;
   part.local = Shape(sizes.begin() + 1, sizes.end());
   part.full = part.local;
@@ -38,13 +40,16 @@ at::Tensor Dropout::draw_mask(const LayerCall& call, at::IntArrayRef sizes) cons
     part.full[dim - 1] *= call.tensor_degree;
     part.offset[dim - 1] = call.output_box.at(dim).begin;
   }
-  return draw_keep_mask(call, *this, probability_, sizes[0], part);
+  return part;
 }
+
+}  // namespace
 
 at::Tensor Dropout::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   if (!call.training || probability_ == 0) return inputs[0];
   at::Tensor input = in_layout(inputs[0]);
-  at::Tensor mask = in_layout(draw_mask(call, input.sizes()));
+  at::Tensor mask = in_layout(
+      draw_keep_mask(call, *this, probability_, input.size(0), local_part(call, input.sizes()), input.device()));
   call.saved = {mask};
   return at::mul(input, mask).mul_(1 / (1 - probability_));
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/devices/device.h"
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
@@ -39,6 +40,33 @@ void add_rows(const at::Tensor& target, const at::Tensor& gradient, const at::Te
     Target* row = to + (index[order[begin]] - first) * width;
     for (int64_t j = 0; j < width; ++j) row[j] = Target(Sum(row[j]) + sum[size_t(j)]);
   }
+}
+
+void check_rows(const Layer& layer, const at::Tensor& indices, int64_t rows) {
+  const int64_t *index = indices.data_ptr<int64_t>(), n = indices.numel();
+  for (int64_t i = 0; i < n; ++i)
+    if (index[i] < 0 || index[i] >= rows)
+      fail_shape(layer, fmt::format("index {}", index[i]),
+                 fmt::format("a table of {} rows has rows 0 to {}", rows, rows - 1),
+                 "check the dataset's tokens or the size of the model's vocabulary");
+}
+
+/// add_rows for a target that the host cannot read. Indices outside are sent to a row more, which the operator skips.
+void add_rows_on_device(const at::Tensor& target, const at::Tensor& gradient, const at::Tensor& indices, int64_t first,
+                        int64_t rows, int64_t padding) {
+  const int64_t local = target.size(0);
+  at::Tensor sums;
+  if (local == rows) {
+    sums = at::embedding_dense_backward(gradient, indices, local, padding, /*scale_grad_by_freq=*/false);
+  } else {
+    const at::Tensor own = indices - first;
+    at::Tensor skipped = at::logical_or(own.lt(0), own.ge(local));
+    if (padding >= 0) skipped.logical_or_(indices.eq(padding));
+    sums = at::embedding_dense_backward(gradient, own.masked_fill(skipped, local), local + 1, /*padding_idx=*/local,
+                                        /*scale_grad_by_freq=*/false)
+               .narrow(0, 0, local);
+  }
+  target.add_(sums);
 }
 
 }  // namespace
@@ -100,12 +128,7 @@ int64_t Embedding::first_row(const LayerCall& call) const {
 at::Tensor Embedding::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const at::Tensor& weight = call.parameter(0);
   at::Tensor indices = inputs[0].to(at::kLong).contiguous();
-  const int64_t *index = indices.data_ptr<int64_t>(), n = indices.numel();
-  for (int64_t i = 0; i < n; ++i)
-    if (index[i] < 0 || index[i] >= rows_)
-      fail_shape(*this, fmt::format("index {}", index[i]),
-                 fmt::format("a table of {} rows has rows 0 to {}", rows_, rows_ - 1),
-                 "check the dataset's tokens or the size of the model's vocabulary");
+  if (on_host(indices)) check_rows(*this, indices, rows_);
   call.saved = {indices};
   const int64_t first = first_row(call), local = weight.size(0);
   if (local == rows_) return at::embedding(weight, indices);
@@ -131,6 +154,8 @@ void Embedding::add_weight_gradient(LayerCall& call, const at::Tensor& output_gr
   const at::Tensor& indices = call.saved.at(kEmbeddingIndices);
   const auto type = target.tensor.scalar_type();
   at::Tensor gradient = output_gradient.to(type == at::kDouble ? at::kDouble : at::kFloat).contiguous();
+  if (!on_host(target.tensor))
+    return add_rows_on_device(target.tensor, gradient, indices, first_row(call), rows_, options_.padding);
   if (type == at::kDouble)
     add_rows<double, double>(target.tensor, gradient, indices, first_row(call), options_.padding);
   else if (type == at::kFloat)

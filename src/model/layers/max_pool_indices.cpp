@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "base/devices/device.h"
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
@@ -35,6 +36,17 @@ void find_largest(const at::Tensor& images, const Size2d& window, uint8_t* posit
             position[c] = uint8_t(tap);
           }
         }
+}
+
+/// find_largest for images that the host cannot read. Returns the positions [n, c, h / window, w / window].
+at::Tensor find_largest_on_device(const at::Tensor& images, const Size2d& window) {
+  const int64_t n = images.size(0), channels = images.size(1);
+  const int64_t rows = images.size(2) / window.height, columns = images.size(3) / window.width;
+  const at::Tensor whole = images.narrow(2, 0, rows * window.height).narrow(3, 0, columns * window.width);
+  const at::Tensor windows =
+      whole.unflatten(3, {columns, window.width}).unflatten(2, {rows, window.height}).permute({0, 2, 4, 1, 3, 5});
+  const at::Tensor position = windows.reshape({n, rows, columns, channels, window.area()}).argmax(-1);
+  return in_layout(position.to(at::kByte).permute({0, 3, 1, 2}));
 }
 
 }  // namespace
@@ -67,6 +79,7 @@ double MaxPoolIndices::forward_flops(std::span<const Shape> inputs) const { retu
 
 at::Tensor MaxPoolIndices::forward(LayerCall&, std::span<const at::Tensor> inputs) const {
   const at::Tensor images = in_layout(inputs[0]);
+  if (!on_host(images)) return find_largest_on_device(images, window_);
   at::Tensor positions =
       empty_in_layout({images.size(0), images.size(1), images.size(2) / window_.height, images.size(3) / window_.width},
                       images.options().dtype(at::kByte));

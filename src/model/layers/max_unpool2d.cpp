@@ -4,6 +4,7 @@
 #include <ATen/Dispatch.h>
 #include <fmt/format.h>
 
+#include "base/devices/device.h"
 #include "model/export/writers.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
@@ -29,6 +30,20 @@ void for_each_maximum(const at::Tensor& indices, const at::Tensor& large, const 
           visit(small, ((i * height + row) * width + column) * channels + c);
         }
 }
+
+/// The pixel in the large images of each maximum, for indices that the host cannot read [n, rows * columns, c].
+at::Tensor pixels_of_maxima(const at::Tensor& indices, int64_t width, const Size2d& window) {
+  const at::TensorOptions integers = indices.options().dtype(at::kLong).memory_format(c10::nullopt);
+  const at::Tensor index = indices.permute({0, 2, 3, 1}).to(at::kLong);  // [n, rows, columns, c]
+  const at::Tensor first = at::add(at::arange(indices.size(2), integers).mul_(window.height * width).unsqueeze(1),
+                                   at::arange(indices.size(3), integers).mul_(window.width));
+  const at::Tensor row = at::floor_divide(index, window.width);
+  // row * width + column, where column = index - row * window width
+  return at::add(at::add(index, row, width - window.width), first.unsqueeze(2)).flatten(1, 2);
+}
+
+/// [n, c, h, w] in channels_last order as [n, h * w, c], without a copy.
+at::Tensor by_pixel(const at::Tensor& images) { return images.permute({0, 2, 3, 1}).flatten(1, 2); }
 
 }  // namespace
 
@@ -82,11 +97,15 @@ void MaxUnpool2d::check_indices(const at::Tensor& indices) const {
 
 at::Tensor MaxUnpool2d::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const at::Tensor values = in_layout(inputs[0]), indices = in_layout(inputs[1].to(at::kByte));
-  check_indices(indices);
+  if (on_host(indices)) check_indices(indices);
   const Size2d size = extent(call, values.size(2), values.size(3));
   at::Tensor output =
       empty_in_layout({values.size(0), values.size(1), size.height, size.width}, values.options()).zero_();
   call.saved = {indices};
+  if (!on_host(values)) {
+    by_pixel(output).scatter_(1, pixels_of_maxima(indices, size.width, options_.window), by_pixel(values));
+    return output;
+  }
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, values.scalar_type(), "max_unpool2d", [&] {
     const scalar_t* from = values.data_ptr<scalar_t>();
     scalar_t* to = output.data_ptr<scalar_t>();
@@ -99,6 +118,11 @@ std::vector<at::Tensor> MaxUnpool2d::backward(LayerCall& call, const at::Tensor&
   if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
   const at::Tensor& indices = call.saved.at(0);
   const at::Tensor gradient = in_layout(output_gradient);
+  if (!on_host(gradient)) {
+    const at::Tensor pixels = pixels_of_maxima(indices, gradient.size(3), options_.window);
+    return {by_pixel(gradient).gather(1, pixels).unflatten(1, indices.sizes().slice(2)).permute({0, 3, 1, 2}),
+            at::Tensor()};
+  }
   at::Tensor result = empty_in_layout(indices.sizes(), gradient.options());
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, gradient.scalar_type(), "max_unpool2d_backward", [&] {
     const scalar_t* from = gradient.data_ptr<scalar_t>();

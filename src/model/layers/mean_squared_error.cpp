@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "base/devices/device.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "trireme/error.h"
@@ -19,22 +20,40 @@ int64_t values_of(const LayerCall& call, int64_t local) {
   return by_value ? local * call.tensor_degree : local;
 }
 
+/// MeanSquaredError::report_sums for tensors that the host cannot read: sums of whole columns. `offsets`: of the
+/// columns from `first` on; empty: 0.
+void report_sums_on_device(LayerCall& call, const at::Tensor& error, const at::Tensor& target,
+                           const std::vector<double>& offsets, int64_t first) {
+  const at::Tensor e = error.to(at::kDouble), squares = e.square().sum(0);
+  call.report("squared_error", squares.sum());
+  call.report("absolute_error", e.abs().sum());
+  const at::Tensor t = target.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
+  for (int64_t j = 0; j < t.size(1) && !offsets.empty(); ++j) t.select(1, j).sub_(offsets[size_t(first + j)]);
+  const at::Tensor sums = t.sum(0), target_squares = t.square().sum(0);
+  for (int64_t j = 0; j < t.size(1); ++j) {
+    call.report(fmt::format("squared_error.{}", first + j), squares[j]);
+    call.report(fmt::format("target.{}", first + j), sums[j]);
+    call.report(fmt::format("target_square.{}", first + j), target_squares[j]);
+  }
+}
+
 }  // namespace
 
 MeanSquaredError::MeanSquaredError(std::string name, std::vector<double> offsets)
     : Layer(std::move(name)), offsets_(std::move(offsets)) {}
 
 void MeanSquaredError::report_sums(LayerCall& call, const at::Tensor& error, const at::Tensor& target) const {
+  const int64_t local = error.size(1), first = values_of(call, local) == local ? 0 : local * call.tensor_index;
+  if (!on_host(error)) return report_sums_on_device(call, error, target, offsets_, first);
   const at::Tensor e = error.to(at::kDouble), squares = e.square().sum(0);
-  call.report("squared_error", squares.sum().item<double>());
-  call.report("absolute_error", e.abs().sum().item<double>());
-  const int64_t local = e.size(1), first = values_of(call, local) == local ? 0 : local * call.tensor_index;
+  call.report("squared_error", squares.sum());
+  call.report("absolute_error", e.abs().sum());
   for (int64_t j = 0; j < local; ++j) {
     const double offset = offsets_.empty() ? 0 : offsets_[size_t(first + j)];
     const at::Tensor t = target.select(1, j).to(at::kDouble) - offset;
     call.report(fmt::format("squared_error.{}", first + j), squares.data_ptr<double>()[j]);
-    call.report(fmt::format("target.{}", first + j), t.sum().item<double>());
-    call.report(fmt::format("target_square.{}", first + j), t.square().sum().item<double>());
+    call.report(fmt::format("target.{}", first + j), t.sum());
+    call.report(fmt::format("target_square.{}", first + j), t.square().sum());
   }
 }
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "base/devices/device.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
 #include "model/layers/halo.h"
@@ -22,8 +24,9 @@ enum PixelImageSum : int64_t { kPixelLoss, kPixelCounted, kPixelCorrect, kPixelI
 enum PixelClassSum : int64_t { kPixelIntersection, kPixelPredicted, kPixelLabelled, kPixelClassSums };
 
 struct Sums {
-  Sums(int64_t images, int64_t classes)
-      : all(at::zeros({images * kPixelImageSums + classes * kPixelClassSums}, at::TensorOptions().dtype(at::kDouble))),
+  Sums(int64_t images, int64_t classes, c10::Device device)
+      : all(at::zeros({images * kPixelImageSums + classes * kPixelClassSums},
+                      at::TensorOptions().dtype(at::kDouble).device(device))),
         by_image(all.narrow(0, 0, images * kPixelImageSums).view({images, kPixelImageSums})),
         by_class(all.narrow(0, images * kPixelImageSums, classes * kPixelClassSums).view({classes, kPixelClassSums})) {}
 
@@ -54,7 +57,50 @@ void add_pixels(const at::Tensor& logarithms, const at::Tensor& labels, Sums& su
   }
 }
 
+/// add_pixels for tensors that the host cannot read. A label of `classes` or more makes the loss NaN.
+void add_pixels_on_device(const at::Tensor& logarithms, const at::Tensor& labels, Sums& sums) {
+  const int64_t images = sums.by_image.size(0), classes = logarithms.size(1);
+  if (labels.numel() == 0) return;
+  const at::Tensor label = labels.view({-1}), is_counted = label.ge(0);
+  const auto [largest, predicted] = at::max(logarithms, 1);
+  const at::Tensor is_right = at::logical_and(predicted.eq(label), largest.isnan().logical_not_());
+  const at::Tensor loss = logarithms.gather(1, label.clamp(0, classes - 1).unsqueeze(1))
+                              .squeeze(1)
+                              .neg_()
+                              .masked_fill_(label.ge(classes), std::numeric_limits<double>::quiet_NaN())
+                              .masked_fill_(is_counted.logical_not(), 0);
+  const auto of_images = [&](PixelImageSum sum, const at::Tensor& of_pixels) {
+    sums.by_image.select(1, sum).copy_(of_pixels.view({images, -1}).sum(1, /*keepdim=*/false, at::kDouble));
+  };
+  of_images(kPixelLoss, loss);
+  of_images(kPixelCounted, is_counted);
+  of_images(kPixelCorrect, is_right);
+  // Three histograms in one: each sum's classes have bins of their own, which pixels hit in the middle. Pixels that do
+  // not count in a sum are beyond the last bin.
+  const int64_t bins = classes * kPixelClassSums;
+  const at::Tensor bin = at::stack({at::where(is_right, label, bins), at::where(is_counted, predicted + classes, bins),
+                                    at::where(is_counted, label + 2 * classes, bins)});
+  const at::Tensor counts = at::histc(bin.to(at::kDouble).add_(0.5), bins, 0, bins);
+  sums.by_class.copy_(counts.view({kPixelClassSums, classes}).t());
+}
+
+/// report_classes and subtract_labels, likewise.
+void report_classes_on_device(LayerCall& call, const at::Tensor& by_class) {
+  const at::Tensor both = by_class.select(1, kPixelIntersection),
+                   either = at::add(by_class.select(1, kPixelPredicted), by_class.select(1, kPixelLabelled)).sub_(both);
+  for (int64_t k = 0; k < by_class.size(0); ++k) {
+    call.report(fmt::format("intersection.{}", k), both[k]);
+    call.report(fmt::format("union.{}", k), either[k]);
+  }
+}
+
+void subtract_labels_on_device(at::Tensor& probabilities, const at::Tensor& labels) {
+  const at::Tensor label = labels.view({-1, 1}), column = label.clamp(0, probabilities.size(1) - 1);
+  probabilities.scatter_(1, column, probabilities.gather(1, column).sub_(1)).mul_(label.ge(0));
+}
+
 void report_classes(LayerCall& call, const at::Tensor& by_class) {
+  if (!on_host(by_class)) return report_classes_on_device(call, by_class);
   const double* sums = by_class.data_ptr<double>();
   for (int64_t k = 0; k < by_class.size(0); ++k, sums += kPixelClassSums) {
     call.report(fmt::format("intersection.{}", k), sums[kPixelIntersection]);
@@ -113,17 +159,18 @@ at::Tensor PixelCrossEntropy::forward(LayerCall& call, std::span<const at::Tenso
   const at::Tensor logits = in_layout(inputs[0]);
   const int64_t images = logits.size(0), classes = logits.size(1);
   const at::Tensor labels = inputs[1].to(at::kLong).contiguous();
-  check_labels(labels, classes);
+  if (on_host(labels)) check_labels(labels, classes);
   const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor rows = logits.permute({0, 2, 3, 1}).reshape({labels.numel(), classes}).to(type);
   const at::Tensor logarithms = at::_log_softmax(rows, 1, /*half_to_float=*/false);
-  Sums sums(images, classes);
-  if (type == at::kDouble) add_pixels<double>(logarithms, labels, sums);
+  Sums sums(images, classes, logits.device());
+  if (!on_host(logits)) add_pixels_on_device(logarithms, labels, sums);
+  else if (type == at::kDouble) add_pixels<double>(logarithms, labels, sums);
   else add_pixels<float>(logarithms, labels, sums);
   if (is_split_by_height(call)) call.tensor_group().all_reduce(sums.all);
   report_classes(call, sums.by_class);
   const at::Tensor shares = sums.by_image.select(1, kPixelCounted).clamp_min(1).reciprocal_();
-  call.report("correct", at::mul(sums.by_image.select(1, kPixelCorrect), shares).sum().item<double>());
+  call.report("correct", at::mul(sums.by_image.select(1, kPixelCorrect), shares).sum());
   call.saved = {logarithms, labels, shares.to(type), saved_shape(logits), at::empty({0}, logits.options())};
   return at::mul(sums.by_image.select(1, kPixelLoss), shares).to(type);
 }
@@ -132,7 +179,8 @@ std::vector<at::Tensor> PixelCrossEntropy::backward(LayerCall& call, const at::T
   if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
   const Shape shape = restore_shape(call.saved.at(kPixelLogitShape));
   at::Tensor gradient = call.saved.at(kPixelLogarithms).exp();
-  if (gradient.scalar_type() == at::kDouble) subtract_labels<double>(gradient, call.saved.at(kPixelLabels));
+  if (!on_host(gradient)) subtract_labels_on_device(gradient, call.saved.at(kPixelLabels));
+  else if (gradient.scalar_type() == at::kDouble) subtract_labels<double>(gradient, call.saved.at(kPixelLabels));
   else subtract_labels<float>(gradient, call.saved.at(kPixelLabels));
   gradient = gradient.view({shape[0], shape[2], shape[3], shape[1]});
   gradient.mul_(

@@ -8,6 +8,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "base/devices/device.h"
 #include "base/random.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
@@ -50,6 +51,48 @@ void hide_labels(at::Tensor& logits, const at::Tensor& own_labels, const at::Ten
     const int64_t* at = std::lower_bound(begin, end, label[i]);
     if (at != end && *at == label[i]) row[at - begin] = T(kNothing);
   }
+}
+
+/// hide_labels for tensors that the host cannot read. `classes`: undefined if they are all of the worker's classes.
+void hide_labels_on_device(at::Tensor& logits, const at::Tensor& own_labels, const at::Tensor& classes) {
+  const int64_t width = logits.size(1);
+  if (width == 0) return;
+  at::Tensor column = own_labels, is_hidden = owned_by(own_labels, width);
+  if (classes.defined()) {
+    column = at::searchsorted(classes, own_labels).clamp_max_(width - 1);
+    is_hidden = classes.index_select(0, column).eq(own_labels);
+  }
+  column = column.clamp(0, width - 1).unsqueeze(1);
+  logits.scatter_(1, column, logits.gather(1, column).masked_fill_(is_hidden.unsqueeze(1), kNothing));
+}
+
+/// SampledSoftmax::log_expected_count of each label.
+at::Tensor log_expected_counts(const at::Tensor& labels, double classes, double tries) {
+  const at::Tensor chances = at::add(labels.to(at::kDouble), 1).reciprocal_().log1p_().mul_(1 / std::log(classes + 1));
+  return chances.neg_().log1p_().mul_(tries).expm1_().neg_().log_();
+}
+
+/// Adds rows, of which several may be for one index, in the order of the indices: its bits are reproducible. Does not
+/// check the indices, so the host does not wait for them.
+void add_rows_in_order(const at::Tensor& target, const at::Tensor& indices, const at::Tensor& rows) {
+  at::Tensor sum = target;
+  at::_index_put_impl_(sum, {indices}, rows.to(target.scalar_type()), /*accumulate=*/true, /*unsafe=*/true);
+}
+
+/// SampledSoftmax::add_parameter_gradients for tensors that the host cannot read. Labels of other workers take part
+/// with a gradient of 0, as the number of the worker's own would be read by the host.
+void add_gradients_on_device(LayerCall& call, const at::Tensor& candidate_gradient, const at::Tensor& label_gradient,
+                             const at::Tensor& own_labels) {
+  const at::Tensor &states = call.saved.at(kSampledStates), &classes = call.saved.at(kSampledClasses);
+  auto add = [&](int index, const at::Tensor& of_candidates, const at::Tensor& of_labels) {
+    const LayerCall::GradientTarget target = call.gradient_target(index);
+    if (!target.accumulate) target.tensor.zero_();
+    add_rows_in_order(target.tensor, classes, of_candidates);
+    add_rows_in_order(target.tensor, own_labels.clamp(0, target.tensor.size(0) - 1), of_labels);
+  };
+  if (call.wants_gradient(kSampledWeight))
+    add(kSampledWeight, at::mm(candidate_gradient.t(), states), at::mul(states, label_gradient.unsqueeze(1)));
+  if (call.wants_gradient(kSampledBias)) add(kSampledBias, candidate_gradient.sum(0), label_gradient);
 }
 
 }  // namespace
@@ -154,14 +197,15 @@ at::Tensor SampledSoftmax::candidate_logits(LayerCall& call, const at::Tensor& s
   if (classes.defined()) {
     weight = weight.index_select(0, classes);
     bias = bias.index_select(0, classes);
-  } else {
+  } else if (on_host(labels)) {
     classes = at::arange(local, at::kLong);
   }
   bias = bias.to(at::kDouble);
   if (candidates.corrections.defined()) bias = bias - candidates.corrections;
   at::Tensor logits = at::mm(states, weight.t()).to(type).add_(bias.to(type));
   const at::Tensor own_labels = labels - first_class(call, local);
-  if (type == at::kDouble) hide_labels<double>(logits, own_labels, classes);
+  if (!on_host(labels)) hide_labels_on_device(logits, own_labels, classes);
+  else if (type == at::kDouble) hide_labels<double>(logits, own_labels, classes);
   else hide_labels<float>(logits, own_labels, classes);
   return logits;
 }
@@ -174,7 +218,9 @@ at::Tensor SampledSoftmax::label_logits(LayerCall& call, const at::Tensor& state
                    held = own_labels.clamp(0, weight.size(0) - 1);
   at::Tensor logits = at::mul(states, weight.index_select(0, held)).sum(1, /*keepdim=*/false, type);
   logits.add_(bias.index_select(0, held).to(type));
-  if (tries > 0) {
+  if (tries > 0 && !on_host(labels)) {
+    logits.sub_(log_expected_counts(labels, double(options_.classes), tries).to(type));
+  } else if (tries > 0) {
     at::Tensor corrections = at::empty({labels.numel()}, at::kDouble);
     for (int64_t i = 0; i < labels.numel(); ++i)
       corrections.data_ptr<double>()[i] = log_expected_count(labels.data_ptr<int64_t>()[i], tries);
@@ -207,14 +253,14 @@ at::Tensor SampledSoftmax::compare_with_all(LayerCall& call, const at::Tensor& s
   const int64_t rows = labels.numel(),
                 chunk = std::max<int64_t>(1, kEvaluationLogits / call.parameter(kSampledWeight).size(0));
   at::Tensor losses = at::empty({rows}, states.options().dtype(loss_type(states)));
-  double right = 0;
+  at::Tensor right = at::zeros({}, states.options().dtype(at::kDouble));
   for (int64_t begin = 0; begin < rows; begin += chunk) {
     const int64_t count = std::min(chunk, rows - begin);
     const Comparison part = compare(call, states.narrow(0, begin, count), labels.narrow(0, begin, count), {});
     losses.narrow(0, begin, count).copy_(part.losses);
-    right += part.is_right.sum().item<double>();
+    right.add_(part.is_right.sum());
   }
-  call.report("correct", rows == 0 ? 0 : right * double(samples) / double(rows));
+  call.report("correct", right.mul_(double(samples)).div_(double(std::max<int64_t>(rows, 1))));
   return losses;
 }
 
@@ -223,10 +269,14 @@ at::Tensor SampledSoftmax::forward(LayerCall& call, std::span<const at::Tensor> 
   const int64_t samples = inputs[0].size(0), rows = inputs[0].numel() / options_.width;
   const at::Tensor states = inputs[0].to(weight.scalar_type()).reshape({rows, options_.width}).contiguous();
   const at::Tensor labels = inputs[1].to(at::kLong).reshape({rows}).contiguous();
-  check_labels(labels);
+  if (on_host(labels)) check_labels(labels);
   at::Tensor losses;
   if (call.training) {
-    const Candidates candidates = draw(call, weight.size(0));
+    Candidates candidates = draw(call, weight.size(0));
+    if (!on_host(labels)) {  // the host does not wait for the copies
+      candidates.classes = candidates.classes.to(labels.device(), at::kLong, /*non_blocking=*/true);
+      candidates.corrections = candidates.corrections.to(labels.device(), at::kDouble, /*non_blocking=*/true);
+    }
     const Comparison comparison = compare(call, states, labels, candidates);
     losses = comparison.losses;
     call.saved = {states, labels, candidates.classes, comparison.candidates, comparison.label, saved_shape(inputs[0])};
@@ -243,7 +293,9 @@ std::vector<at::Tensor> SampledSoftmax::backward(LayerCall& call, const at::Tens
   const int64_t samples = output_gradient.size(0), rows = labels.numel(), positions = samples == 0 ? 1 : rows / samples;
   const at::Tensor label_probabilities = call.saved.at(kSampledLabelProbabilities);
   const at::Tensor factor = at::mul(output_gradient.to(label_probabilities.scalar_type()), 1 / double(positions))
-                                .repeat_interleave(positions);
+                                .unsqueeze(1)
+                                .expand({samples, positions})
+                                .reshape({rows});
   const at::Tensor own_labels = labels - first_class(call, weight.size(0)),
                    owned = owned_by(own_labels, weight.size(0));
   const at::Tensor candidate_gradient =
@@ -256,7 +308,9 @@ std::vector<at::Tensor> SampledSoftmax::backward(LayerCall& call, const at::Tens
         at::mul(weight.index_select(0, own_labels.clamp(0, weight.size(0) - 1)), label_gradient.unsqueeze(1)));
     input_gradient = input_gradient.view(restore_shape(call.saved.at(kSampledStateShape)));
   }
-  add_parameter_gradients(call, candidate_gradient, label_gradient, own_labels.masked_select(owned));
+  if (on_host(labels))
+    add_parameter_gradients(call, candidate_gradient, label_gradient, own_labels.masked_select(owned));
+  else add_gradients_on_device(call, candidate_gradient, label_gradient, own_labels);
   return {input_gradient, at::Tensor()};
 }
 

@@ -7,60 +7,18 @@
 #include <cmath>
 #include <limits>
 
+#include "base/devices/device.h"
 #include "model/layers/call_facts.h"
 #include "model/layers/common.h"
+#include "model/layers/softmax_rows.h"
 
 namespace trireme {
 namespace {
 
-/// Saved tensors: probabilities [rows, classes]; labels [rows]; for mixed labels each class's share [rows, classes] and
-/// the sum of shares [rows]; 1 / the divisor of a sample's loss [n]; the logits' shape; an empty tensor of their dtype.
-/// A row is a position of a sample, or a sample without positions.
-enum SoftmaxSaved {
-  kSoftmaxProbabilities,
-  kSoftmaxLabels,
-  kSoftmaxLabelShares,
-  kSoftmaxLabelTotals,
-  kSoftmaxDivisors,
-  kSoftmaxLogitShape,
-  kSoftmaxLogitType,
-  kSoftmaxSaved
-};
-
-/// Sums over a row's classes, which workers add up under "vocabulary". The row's largest logit is subtracted from all
-/// logits.
-enum SoftmaxRowSum : int64_t {
-  kSoftmaxExponentials,
-  kSoftmaxTargetLogit,  ///< sum of share * logit: the label's logit for a plain label
-  kSoftmaxTargetShare,  ///< sum of shares: 1 for a plain label
-  kSoftmaxAllLogits,
-  kSoftmaxAhead,  ///< number of classes before the label in the order of logits
-  kSoftmaxRowSums
-};
-/// Sums over a sample's positions, which workers add up under "sequence".
-enum SoftmaxSampleSum : int64_t {
-  kSoftmaxLoss,
-  kSoftmaxCounted,
-  kSoftmaxCorrect,
-  kSoftmaxAmongFive,
-  kSoftmaxPlainLoss,
-  kSoftmaxSampleSums
-};
-
-constexpr int64_t kTop = 5;
-
-bool softmax_by_vocabulary(const LayerCall& call) { return call.option && call.option->name == "vocabulary"; }
-bool by_sequence(const LayerCall& call) { return call.option && call.option->name == "sequence"; }
-
-/// The first class that this worker holds; `width`: the number of classes that it holds.
-int64_t first_class(const LayerCall& call, int64_t width) {
-  return softmax_by_vocabulary(call) ? width * call.tensor_index : 0;
-}
-
 /// Returns per row the class with the largest value, the lowest class among equals.
 template <class T>
 at::Tensor largest_class(LayerCall& call, const at::Tensor& values) {
-  const int64_t n = values.size(0), width = values.size(1), first = first_class(call, width);
+  const int64_t n = values.size(0), width = values.size(1), first = softmax_first_class(call, width);
   at::Tensor tops = at::empty({n}, values.options()), classes = at::empty({n}, at::kDouble);
   double* found = classes.data_ptr<double>();
   for (int64_t i = 0; i < n; ++i) {
@@ -91,14 +49,45 @@ int64_t classes_ahead(const T* row, int64_t width, int64_t own, T value) {
 
 }  // namespace
 
+SoftmaxSizes softmax_sizes(const LayerCall& call, const at::Tensor& logits) {
+  const int64_t samples = logits.size(0), width = logits.size(-1), rows = logits.numel() / std::max<int64_t>(width, 1);
+  return {.samples = samples,
+          .positions = samples == 0 ? 0 : rows / samples,
+          .classes = width * (softmax_by_vocabulary(call) ? call.tensor_degree : 1),
+          .are_samples = logits.dim() == 2,
+          .type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat};
+}
+
+at::Tensor softmax_sample_losses(LayerCall& call, const SoftmaxCrossEntropyOptions& options, const SoftmaxSizes& sizes,
+                                 at::Tensor& sample_sums) {
+  if (softmax_by_sequence(call)) call.tensor_group().all_reduce(sample_sums);
+  const at::Tensor share = sample_sums.select(1, kSoftmaxCounted).clamp_min(1).reciprocal_();
+  if (options.reports) {
+    call.report("correct", at::mul(sample_sums.select(1, kSoftmaxCorrect), share).sum());
+    if (sizes.are_samples && sizes.classes > kSoftmaxTop)
+      call.report("top5", at::mul(sample_sums.select(1, kSoftmaxAmongFive), share).sum());
+    if (options.ignore_index || options.label_smoothing > 0) {
+      call.report("token_loss", sample_sums.select(1, kSoftmaxPlainLoss).sum());
+      call.report("correct_tokens", sample_sums.select(1, kSoftmaxCorrect).sum());
+      call.report("counted", sample_sums.select(1, kSoftmaxCounted).sum());
+    }
+  }
+  const bool by_counted = options.mean == SoftmaxCrossEntropyOptions::Mean::counted_positions;
+  const int64_t own_positions = sizes.positions * (softmax_by_sequence(call) ? call.tensor_degree : 1);
+  const int64_t all_positions = options.positions > 0 ? options.positions : own_positions;
+  const at::Tensor divisor =
+      by_counted ? share : at::full_like(share, all_positions == 0 ? 0 : 1 / double(all_positions));
+  call.saved[kSoftmaxDivisors] = divisor.to(sizes.type);
+  return at::mul(sample_sums.select(1, kSoftmaxLoss), divisor).to(sizes.type);
+}
+
 /// The data of all rows.
 struct SoftmaxCrossEntropy::Rows {
   at::Tensor logits;  ///< [rows, classes of this worker], a private copy; replaced by probabilities
   at::Tensor labels;  ///< [rows]
   at::Tensor shares;  ///< shaped as the logits; undefined for plain labels
   at::Tensor sums;    ///< [rows, kSoftmaxRowSums]
-  int64_t classes;    ///< over all workers
-  bool are_samples;   ///< true if samples have no positions
+  SoftmaxSizes sizes;
 };
 
 SoftmaxCrossEntropy::SoftmaxCrossEntropy(std::string name, SoftmaxCrossEntropyOptions options)
@@ -112,7 +101,7 @@ SoftmaxCrossEntropy::SoftmaxCrossEntropy(std::string name, SoftmaxCrossEntropyOp
 /// sums.
 template <class T>
 at::Tensor SoftmaxCrossEntropy::loss_of(LayerCall& call, Rows& rows, int64_t samples) const {
-  const int64_t n = rows.logits.size(0), width = rows.logits.size(1), first = first_class(call, width);
+  const int64_t n = rows.logits.size(0), width = rows.logits.size(1), first = softmax_first_class(call, width);
   if (rows.shares.defined()) rows.labels = largest_class<T>(call, rows.shares);
   const int64_t* label = rows.labels.data_ptr<int64_t>();
   // Row 0: maxima over all classes; row 1: the label's logit.
@@ -159,32 +148,14 @@ at::Tensor SoftmaxCrossEntropy::sum_samples(LayerCall& call, const Rows& rows, i
     const double log_total = std::log(row[kSoftmaxExponentials]),
                  plain = row[kSoftmaxTargetShare] * log_total - row[kSoftmaxTargetLogit];
     // The loss of a label that is spread evenly over all classes.
-    const double even = log_total - row[kSoftmaxAllLogits] / double(rows.classes);
+    const double even = log_total - row[kSoftmaxAllLogits] / double(rows.sizes.classes);
     sample[kSoftmaxLoss] += (1 - smoothing) * plain + (smoothing > 0 ? smoothing * even : 0);
     sample[kSoftmaxPlainLoss] += plain;
     sample[kSoftmaxCounted] += 1;
     sample[kSoftmaxCorrect] += row[kSoftmaxAhead] == 0;
-    sample[kSoftmaxAmongFive] += row[kSoftmaxAhead] < kTop;
+    sample[kSoftmaxAmongFive] += row[kSoftmaxAhead] < kSoftmaxTop;
   }
-  if (by_sequence(call)) call.tensor_group().all_reduce(sample_sums);
-  const at::Tensor share = sample_sums.select(1, kSoftmaxCounted).clamp_min(1).reciprocal_();
-  if (options_.reports) {
-    call.report("correct", at::mul(sample_sums.select(1, kSoftmaxCorrect), share).sum().item<double>());
-    if (rows.are_samples && rows.classes > kTop)
-      call.report("top5", at::mul(sample_sums.select(1, kSoftmaxAmongFive), share).sum().item<double>());
-    if (options_.ignore_index || smoothing > 0) {
-      call.report("token_loss", sample_sums.select(1, kSoftmaxPlainLoss).sum().item<double>());
-      call.report("correct_tokens", sample_sums.select(1, kSoftmaxCorrect).sum().item<double>());
-      call.report("counted", sample_sums.select(1, kSoftmaxCounted).sum().item<double>());
-    }
-  }
-  const bool by_counted = options_.mean == SoftmaxCrossEntropyOptions::Mean::counted_positions;
-  const int64_t own_positions = positions * (by_sequence(call) ? call.tensor_degree : 1);
-  const int64_t all_positions = options_.positions > 0 ? options_.positions : own_positions;
-  const at::Tensor divisor =
-      by_counted ? share : at::full_like(share, all_positions == 0 ? 0 : 1 / double(all_positions));
-  call.saved[kSoftmaxDivisors] = divisor.to(rows.logits.scalar_type());
-  return at::mul(sample_sums.select(1, kSoftmaxLoss), divisor).to(rows.logits.scalar_type());
+  return softmax_sample_losses(call, options_, rows.sizes, sample_sums);
 }
 
 void SoftmaxCrossEntropy::check_labels(const at::Tensor& labels, int64_t classes) const {
@@ -239,17 +210,17 @@ double SoftmaxCrossEntropy::forward_flops(std::span<const Shape> inputs) const {
 
 at::Tensor SoftmaxCrossEntropy::forward(LayerCall& call, std::span<const at::Tensor> inputs) const {
   const at::Tensor &logits = inputs[0], &labels = inputs[1];
-  const int64_t samples = logits.size(0), width = logits.size(-1), n = logits.numel() / std::max<int64_t>(width, 1);
-  const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  if (!on_host(logits)) return softmax_cross_entropy_on_device(call, options_, inputs);
   Rows rows;
-  rows.classes = width * (softmax_by_vocabulary(call) ? call.tensor_degree : 1);
-  rows.are_samples = logits.dim() == 2;
+  rows.sizes = softmax_sizes(call, logits);
+  const int64_t samples = rows.sizes.samples, width = logits.size(-1), n = samples * rows.sizes.positions;
+  const auto type = rows.sizes.type;
   rows.logits = logits.to(type, /*non_blocking=*/false, /*copy=*/true).contiguous().view({n, width});
   if (labels.dim() == logits.dim()) {
     rows.shares = labels.to(type).reshape({n, width}).contiguous();
   } else {
     rows.labels = labels.to(at::kLong).reshape({n}).contiguous();
-    check_labels(rows.labels, rows.classes);
+    check_labels(rows.labels, rows.sizes.classes);
   }
   call.saved.assign(kSoftmaxSaved, at::Tensor());
   const at::Tensor losses =
@@ -280,9 +251,11 @@ void SoftmaxCrossEntropy::subtract_labels(at::Tensor& gradient, const at::Tensor
 
 std::vector<at::Tensor> SoftmaxCrossEntropy::backward(LayerCall& call, const at::Tensor& output_gradient) const {
   if (!call.wants_input_gradient(0)) return {at::Tensor(), at::Tensor()};
+  if (!on_host(call.saved.at(kSoftmaxProbabilities)))
+    return softmax_cross_entropy_backward_on_device(call, options_, output_gradient);
   const at::Tensor &probabilities = call.saved.at(kSoftmaxProbabilities), &labels = call.saved.at(kSoftmaxLabels),
                    &shares = call.saved.at(kSoftmaxLabelShares);
-  const int64_t rows = probabilities.size(0), width = probabilities.size(1), first = first_class(call, width);
+  const int64_t rows = probabilities.size(0), width = probabilities.size(1), first = softmax_first_class(call, width);
   const int64_t samples = output_gradient.size(0);
   const double smoothing = options_.label_smoothing;
   const double even = smoothing / double(width * (softmax_by_vocabulary(call) ? call.tensor_degree : 1));

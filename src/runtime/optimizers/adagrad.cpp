@@ -1,4 +1,6 @@
 // Adagrad, as torch.optim.Adagrad.
+#include <ATen/ATen.h>
+
 #include "runtime/optimizer.h"
 
 namespace trireme {
@@ -13,6 +15,13 @@ void decay_rate(const OptimizerConfig& config, int64_t step, kernels::StepRates&
   rates.learning_rate = rates.learning_rate / (1 + double(step - 1) * config.rate_decay);
 }
 
+void adagrad_on_device(const OptimizerConfig& /*any*/, const DeviceSlice& s, const kernels::StepRates& r) {
+  at::Tensor sum = s.state[0];
+  const at::Tensor d = r.decay != 0 ? s.gradient.add(s.weights, r.decay) : s.gradient;
+  sum.addcmul_(d, d);
+  at::Tensor(s.weights).addcdiv_(d, sum.sqrt().add_(r.epsilon), -r.learning_rate);
+}
+
 }  // namespace
 
 constinit const OptimizerKind kAdagrad = {
@@ -25,6 +34,7 @@ constinit const OptimizerKind kAdagrad = {
     .set_rates = decay_rate,
     .float_loops = {adagrad_step<float>},
     .double_loops = {adagrad_step<double>},
+    .on_device = {adagrad_on_device},
 };
 
 }  // namespace trireme

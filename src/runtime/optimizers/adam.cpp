@@ -9,6 +9,25 @@ void adam_step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, c
   kernels::step_adam(block, rates, decoupled);
 }
 
+template <bool decoupled>
+void adam_on_device(const OptimizerConfig& /*any*/, const DeviceSlice& s, const kernels::StepRates& r) {
+  at::Tensor weights = s.weights;
+  const bool adds_decay = !decoupled && r.decay != 0;
+  move_moments_on_device(s, adds_decay ? s.gradient.add(weights, r.decay) : s.gradient, r);
+  const at::Tensor root = root_on_device(s, r);
+  if (s.rates) {
+    if (decoupled && r.decay != 0) weights.mul_(s.rates->numbers[2]);
+    weights.addcmul_(s.state[0].div(root), s.rates->numbers[0], -1);
+    return;
+  }
+  if (decoupled && r.decay != 0) weights.mul_(1 - r.learning_rate * r.decay);
+  weights.addcdiv_(s.state[0], root, -r.learning_rate / r.correction1);
+}
+
+std::vector<double> adam_numbers(const kernels::StepRates& r) {
+  return {r.learning_rate / r.correction1, 1 / std::sqrt(r.correction2), 1 - r.learning_rate * r.decay};
+}
+
 }  // namespace
 
 constinit const OptimizerKind kAdam = {
@@ -20,6 +39,7 @@ constinit const OptimizerKind kAdam = {
     .set_rates = correct_moments,
     .float_loops = {adam_step<float, false>},
     .double_loops = {adam_step<double, false>},
+    .on_device = {.step = adam_on_device<false>, .recorded = adam_numbers},
 };
 
 constinit const OptimizerKind kAdamW = {
@@ -31,6 +51,7 @@ constinit const OptimizerKind kAdamW = {
     .set_rates = correct_moments,
     .float_loops = {adam_step<float, true>},
     .double_loops = {adam_step<double, true>},
+    .on_device = {.step = adam_on_device<true>, .recorded = adam_numbers},
 };
 
 }  // namespace trireme

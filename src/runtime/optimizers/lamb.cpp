@@ -20,6 +20,20 @@ double lamb_measure(const kernels::Block<T>& block, const kernels::StepRates& ra
   return kernels::square_sum(direction, block.size);
 }
 
+at::Tensor lamb_direction_on_device(const DeviceSlice& s, const kernels::StepRates& r) {
+  at::Tensor direction = s.state[0].div(root_on_device(s, r)).mul_(1 / r.correction1);
+  return r.decay != 0 ? direction.add_(s.weights, r.decay) : direction;
+}
+
+void lamb_on_device(const OptimizerConfig& /*any*/, const DeviceSlice& s, const kernels::StepRates& r) {
+  at::Tensor(s.weights).sub_(lamb_direction_on_device(s, r), r.learning_rate * r.trust);
+}
+
+at::Tensor lamb_measured_on_device(const DeviceSlice& s, const kernels::StepRates& r) {
+  move_moments_on_device(s, s.gradient, r);
+  return lamb_direction_on_device(s, r).to(at::kDouble).square().sum();
+}
+
 }  // namespace
 
 constinit const OptimizerKind kLamb = {
@@ -32,6 +46,7 @@ constinit const OptimizerKind kLamb = {
     .set_rates = correct_moments,
     .float_loops = {lamb_step<float>, lamb_measure<float>},
     .double_loops = {lamb_step<double>, lamb_measure<double>},
+    .on_device = {lamb_on_device, lamb_measured_on_device},
     .trust = [](const OptimizerConfig&, double weights, double step) { return weights / step; },
     .measure_takes_gradient = true,
 };

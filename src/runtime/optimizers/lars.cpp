@@ -1,5 +1,7 @@
 // LARS (You et al., "Large Batch Training of Convolutional Networks", 2017): the rate of each parameter is proportional
 // to the norm of its weights.
+#include <ATen/ATen.h>
+
 #include "runtime/optimizer.h"
 
 namespace trireme {
@@ -13,6 +15,23 @@ void lars_step(const OptimizerConfig& /*any*/, const kernels::Block<T>& block, c
 template <class T>
 double lars_measure(const kernels::Block<T>& block, const kernels::StepRates& /*any*/) {
   return double(block.scale) * double(block.scale) * kernels::square_sum(block.gradient, block.size);
+}
+
+/// The learning rate is part of the momentum.
+void lars_on_device(const OptimizerConfig& /*any*/, const DeviceSlice& s, const kernels::StepRates& r) {
+  at::Tensor momentum = s.state[0];
+  const double rate = r.learning_rate * r.trust;
+  const at::Tensor d = r.decay != 0 ? s.gradient.add(s.weights, r.decay) : s.gradient;
+  if (!momentum.defined()) {
+    at::Tensor(s.weights).sub_(d, rate);
+    return;
+  }
+  momentum.mul_(r.momentum).add_(d, rate);
+  at::Tensor(s.weights).sub_(momentum);
+}
+
+at::Tensor lars_measured_on_device(const DeviceSlice& s, const kernels::StepRates& /*any*/) {
+  return s.gradient.to(at::kDouble).square().sum();
 }
 
 double trust(const OptimizerConfig& config, double weights, double step) {
@@ -30,6 +49,7 @@ constinit const OptimizerKind kLars = {
     .state_tensors = [](const OptimizerConfig& config) { return config.momentum != 0 ? 1 : 0; },
     .float_loops = {lars_step<float>, lars_measure<float>},
     .double_loops = {lars_step<double>, lars_measure<double>},
+    .on_device = {lars_on_device, lars_measured_on_device},
     .trust = trust,
 };
 

@@ -2,6 +2,8 @@
 // optimizer_kind.cpp. docs/optimizers.md states the formulas and their sources.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -28,6 +30,31 @@ struct OptimizerLoops {
   double (*measure)(const kernels::Block<T>& block, const kernels::StepRates& rates) = nullptr;
 };
 
+constexpr int kMostRecorded = 3;
+
+/// The numbers of an update that differ from step to step, as tensors of no dimensions on the device: a step that is
+/// recorded once and replayed reads them there.
+struct RecordedRates {
+  std::array<at::Tensor, kMostRecorded> numbers;
+};
+
+/// A slice on a device whose memory the host cannot read, as flat tensors of one dtype. `gradient` is the sum over all
+/// contributors, already scaled. It is read only. `state` is undefined where the optimizer has fewer tensors.
+struct DeviceSlice {
+  at::Tensor weights, gradient;
+  std::array<at::Tensor, kernels::kMostStates> state = {};
+  const RecordedRates* rates = nullptr;  ///< set: take the numbers of DeviceOptimizer::recorded from there
+};
+
+/// The same arithmetic as OptimizerLoops, by libtorch's operators.
+struct DeviceOptimizer {
+  void (*step)(const OptimizerConfig& config, const DeviceSlice& slice, const kernels::StepRates& rates) = nullptr;
+  /// Layer-wise kinds only: returns the slice's SquareSums::step, as a float64 of no dimensions.
+  at::Tensor (*measure)(const DeviceSlice& slice, const kernels::StepRates& rates) = nullptr;
+  /// Returns the numbers that differ from step to step. Null: `step` does not read them from RecordedRates.
+  std::vector<double> (*recorded)(const kernels::StepRates& rates) = nullptr;
+};
+
 struct OptimizerKind {
   const char* name;
   const char* description;               ///< one line
@@ -41,6 +68,7 @@ struct OptimizerKind {
   void (*set_rates)(const OptimizerConfig& config, int64_t step, kernels::StepRates& rates) = nullptr;
   OptimizerLoops<float> float_loops;
   OptimizerLoops<double> double_loops;
+  DeviceOptimizer on_device;
   /// Returns the factor of a parameter's step from the norms of its weights and of its SquareSums::step. Null: the kind
   /// is not layer-wise.
   double (*trust)(const OptimizerConfig& config, double weights, double step) = nullptr;

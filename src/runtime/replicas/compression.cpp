@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "base/devices/device.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "trireme/error.h"
@@ -38,7 +39,7 @@ void all_reduce_as_bfloat16(at::Tensor& flat, Communicator& group) {
 std::vector<int64_t> orthonormalise_columns(at::Tensor& matrix) {
   const int64_t rows = matrix.size(0), count = matrix.size(1);
   at::Tensor wide =
-      matrix.t().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();  // columns become rows
+      matrix.t().to(at::kCPU, at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();  // columns become rows
   std::vector<int64_t> dependent;
   for (int64_t c = 0; c < count; ++c) {
     double* column = wide.data_ptr<double>() + c * rows;
@@ -66,7 +67,7 @@ bool PowerSgd::pays(const Shape& shape, int rank) {
 }
 
 PowerSgd::PowerSgd(const Bucket& bucket, int rank, bool contributes, at::ScalarType dtype)
-    : rank_(rank), contributes_(contributes), options_(at::TensorOptions().dtype(dtype)) {
+    : rank_(rank), contributes_(contributes), options_(on_worker(dtype)) {
   check_internal(rank >= 1, fmt::format("PowerSGD has a rank of at least 1, not {}", rank));
   MemoryScope scope(MemoryCategory::gradients);
   for (size_t s = 0; s < bucket.shards.size(); ++s) {

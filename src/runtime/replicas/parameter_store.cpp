@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/devices/device.h"
 #include "base/memory.h"
 #include "runtime/replicas/flat_shard.h"
 #include "trireme/error.h"
@@ -15,6 +16,8 @@ Replicas::Replicas(const Program& program) {
   }
 }
 
+void Replicas::note_replayed(BucketId) { check_internal(false, "only steps with shared replicas are replayed"); }
+
 ParameterStore::ParameterStore(const Program& program, Precision precision, int first_device)
     : program_(program),
       precision_(precision),
@@ -25,14 +28,15 @@ ParameterStore::ParameterStore(const Program& program, Precision precision, int 
 }
 
 void ParameterStore::allocate() {
-  const auto master = at::TensorOptions().dtype(master_type(precision_));
+  const auto master = at::TensorOptions().dtype(master_type(precision_)).device(place_of(first_device_));
   for (const Bucket& bucket : program_.buckets) {
     auto store = std::make_unique<BucketStore>();
     const bool narrow = precision_ == Precision::bf16 && !bucket.full_precision;
     for (int v = 0; v < (narrow ? 1 : bucket.versions); ++v)
       store->master.push_back(at::zeros({bucket.elements}, master));
     for (int v = 0; v < bucket.versions; ++v)
-      store->compute.push_back(narrow ? at::zeros({bucket.elements}, at::kBFloat16) : store->master[size_t(v)]);
+      store->compute.push_back(narrow ? at::zeros({bucket.elements}, master.dtype(at::kBFloat16))
+                                      : store->master[size_t(v)]);
     store->gradients.resize(bucket.contributors.size());
     if (program_.keeps_gradients && !bucket.contributors.empty()) store->reduced = at::zeros({bucket.elements}, master);
     buckets_.push_back(std::move(store));
@@ -92,7 +96,7 @@ at::Tensor ParameterStore::assemble(int parameter, const at::Tensor ReplicaPiece
       if (shard.parameter != parameter) continue;
       if (!source.defined()) source = whole_bucket(b, [&](const ReplicaPiece& piece) { return piece.*flat; });
       if (!source.defined()) return {};
-      if (!full.defined()) full = at::empty(program_.parameters[size_t(parameter)].spec.shape, source.options());
+      if (!full.defined()) full = at::empty(program_.parameters[size_t(parameter)].spec.shape, source.scalar_type());
       part_of(full, shard.box).copy_(view_of_shard(source, shard));
     }
   }

@@ -59,8 +59,8 @@ class ParameterStore {
   using PartOfPiece = std::function<at::Tensor(const ReplicaPiece& piece)>;
   at::Tensor whole_bucket(BucketId bucket, const PartOfPiece& part) const;
 
-  /// Return full tensors of the newest version, assembled from what the attached workers hold. Call them only while no
-  /// step is running. A gradient is undefined if the program keeps none or the parameter is frozen.
+  /// Return full tensors of the newest version, on the CPU, assembled from what the attached workers hold. Call them
+  /// only while no step is running. A gradient is undefined if the program keeps none or the parameter is frozen.
   at::Tensor full_parameter(int parameter) const;
   at::Tensor full_gradient(int parameter) const;
   /// Averaged weights (OptimizerConfig::ema). Undefined if none are stored, before the first update, and for frozen

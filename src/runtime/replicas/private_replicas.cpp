@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/devices/device.h"
 #include "base/memory.h"
 #include "runtime/layerwise.h"
 #include "trireme/error.h"
@@ -20,11 +21,9 @@ bool ReplicaSetting::contributes() const {
 
 bool ReplicaSetting::narrow() const { return precision == Precision::bf16 && !bucket().full_precision; }
 
-at::TensorOptions ReplicaSetting::master() const { return at::TensorOptions().dtype(master_type(precision)); }
+at::TensorOptions ReplicaSetting::master() const { return on_worker(master_type(precision)); }
 
-at::TensorOptions ReplicaSetting::compute() const {
-  return narrow() ? at::TensorOptions().dtype(at::kBFloat16) : master();
-}
+at::TensorOptions ReplicaSetting::compute() const { return narrow() ? on_worker(at::kBFloat16) : master(); }
 
 void BucketReplica::allocate_state(int64_t elements) {
   if (setting_.frozen()) return;

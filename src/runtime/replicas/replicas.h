@@ -110,6 +110,13 @@ class Replicas {
   /// and after all updates have settled.
   virtual void exchange_average(BucketId bucket) = 0;
 
+  // -- steps that are recorded once and replayed (runtime/graph/step_graph.h)
+
+  /// Until the next call, updates take from `rates` what differs from step to step. Null: they compute it.
+  void use_rates(const RecordedRates* rates) { rates_ = rates; }
+  /// Counts one reduction and one update of the bucket that a replayed step has made. Shared replicas only.
+  virtual void note_replayed(BucketId bucket);
+
   /// Blocks until all updates that this worker waits for are written everywhere it can read.
   virtual void settle() = 0;
 
@@ -130,6 +137,7 @@ class Replicas {
   explicit Replicas(const Program& program);
   std::vector<std::unique_ptr<bool[]>> written_;  // by bucket and shard
   ReplicaCounts counts_;
+  const RecordedRates* rates_ = nullptr;
 };
 
 /// Workers of one process that share one copy of the weights; each updates a slice (program.private_replicas == false).

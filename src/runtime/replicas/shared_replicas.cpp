@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/devices/device.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "runtime/layerwise.h"
@@ -96,6 +97,7 @@ class SharedReplicas final : public Replicas {
     const bool alone = holders(b) == 1 && bucket(b).contributors == bucket(b).holders && bucket(b).versions == 1;
     const bool in_place = store_.bucket(b).compute[0].is_same(store_.bucket(b).master[0]) && !program_.keeps_gradients;
     if (!alone || !in_place || !skips_zero_gradients(optimizer_)) return false;
+    if (!on_host(store_.bucket(b).master[0])) return false;  // the host skips rows; a device updates all at once
     own(b).tables.try_emplace(shard, rows);
     return true;
   }
@@ -136,6 +138,13 @@ class SharedReplicas final : public Replicas {
     else update_touched(b, work);
     world_.advance(shared.done);
     count(b, work, steady_seconds() - begin);
+  }
+
+  void note_replayed(BucketId b) override {
+    ++own(b).reduced;
+    ++own(b).version;
+    world_.advance(store_.bucket(b).ready);
+    world_.advance(store_.bucket(b).done);
   }
 
   void settle() override {
@@ -196,6 +205,7 @@ class SharedReplicas final : public Replicas {
     work.gradient_scale = scale;
     work.state = optimizer_state(b);
     work.step = earlier_updates_ + version;
+    work.recorded = rates_;
     return work;
   }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/devices/device.h"
 #include "base/memory.h"
 #include "runtime/optimizer.h"
 #include "runtime/replicas/flat_shard.h"
@@ -63,7 +64,9 @@ void Averages::resume(const Op& op, const TrainingState& from) {
   averages.clear();
   for (size_t i = 0; i < specs.size(); ++i) {
     const Box box = buffer_box(op, i, specs[i], context_.rank);
-    averages.push_back(part_of(from.averaged_buffers.at(specs[i].name), box).clone(at::MemoryFormat::Contiguous));
+    averages.push_back(
+        part_of(from.averaged_buffers.at(specs[i].name), box)
+            .to(worker_place(), master_type(context_.precision), false, true, at::MemoryFormat::Contiguous));
   }
 }
 

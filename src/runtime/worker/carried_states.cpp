@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/devices/device.h"
 #include "runtime/replicas/flat_shard.h"
 #include "trireme/error.h"
 
@@ -35,8 +36,7 @@ void CarriedStates::bring(const Op& op, const BatchInFlight& batch, const MicroB
     Shape shape = specs[i].sample_shape;
     shape.insert(shape.begin(), part.samples.size());
     shape = shape_of(Layout{op.mesh, Placement::shard(0), op.option.states[i]}.box_of(context_.rank, shape));
-    if (i >= carried.size())
-      carried.push_back(at::zeros(shape, at::TensorOptions().dtype(compute_type(context_.precision))));
+    if (i >= carried.size()) carried.push_back(at::zeros(shape, on_worker(compute_type(context_.precision))));
     if (carried[i].sizes() != at::IntArrayRef(shape))
       fail_run({fmt::format("layer {}, state {}", context_.model.node(op.node).name, specs[i].name),
                 fmt::format("was left by {} samples, but this batch has {}", carried[i].size(0), shape[0]),
@@ -74,7 +74,8 @@ void CarriedStates::resume(const Op& op, const TrainingState& from) {
       rows_ = full->second.size(0);
       const Range samples = share_of(rows_, program_.micro_batches, k);
       const Box box = carried_box(op, i, context_.rank, samples, specs[i].sample_shape);
-      mine.push_back(part_of(full->second, box).clone(at::MemoryFormat::Contiguous));
+      mine.push_back(part_of(full->second, box)
+                         .to(worker_place(), full->second.scalar_type(), false, true, at::MemoryFormat::Contiguous));
     }
     if (mine.size() == specs.size()) states_[{op.node, k}] = std::move(mine);
   }

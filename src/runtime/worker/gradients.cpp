@@ -1,11 +1,13 @@
 #include "runtime/worker/gradients.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <span>
 
+#include "base/devices/device.h"
 #include "runtime/layerwise.h"
 
 namespace trireme {
@@ -17,13 +19,37 @@ bool all_finite(const at::Tensor& values) {
   return std::isfinite(values.sum().item<double>()) || values.isfinite().all().item<bool>();
 }
 
+/// The same on a device, without waiting for it: the sums are read at the end of the step. A whole gradient is finite
+/// where nothing has been written to it, so one sum is enough.
+void defer_check(BucketId id, bool is_whole, const Program& program, Replicas& replicas, DeferredNumbers& numbers) {
+  const std::vector<ParameterShard>& shards = program.buckets[size_t(id)].shards;
+  const auto name = [&](const ParameterShard& shard) { return program.parameters[size_t(shard.parameter)].spec.name; };
+  std::vector<size_t> written;
+  for (size_t s = 0; s < shards.size(); ++s)
+    if (replicas.written(id, int(s))) written.push_back(s);
+  if (written.empty()) return;
+  const at::Tensor flat = replicas.gradient(id);
+  if (is_whole && shards.size() > 1) {
+    numbers.add_gradient_sum(flat.sum(at::kDouble),
+                             fmt::format("one of {} to {}", name(shards.front()), name(shards.back())));
+    return;
+  }
+  for (const size_t s : written)
+    numbers.add_gradient_sum(flat.narrow(0, shards[s].offset, shards[s].size()).sum(at::kDouble), name(shards[s]));
+}
+
 }  // namespace
 
-std::string not_finite_before(const Instruction& reduction, const Program& program, Replicas& replicas) {
+std::string not_finite_before(const Instruction& reduction, const Program& program, Replicas& replicas,
+                              DeferredNumbers& numbers) {
   // A single holder continues to add to its whole gradient, so one check per batch is enough.
   const bool is_whole = program.optimizer_sharding < OptimizerSharding::zero2;
   if (!program.private_replicas || (is_whole && !reduction.last)) return "";
   const std::vector<ParameterShard>& shards = program.buckets[size_t(reduction.index)].shards;
+  if (!worker_place().is_cpu()) {
+    defer_check(reduction.index, is_whole, program, replicas, numbers);
+    return "";
+  }
   for (size_t s = 0; s < shards.size(); ++s) {
     if (!replicas.written(reduction.index, int(s))) continue;
     if (all_finite(replicas.gradient(reduction.index).narrow(0, shards[s].offset, shards[s].size()))) continue;

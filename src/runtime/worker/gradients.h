@@ -7,14 +7,16 @@
 #include "runtime/step.h"
 #include "runtime/worker/batches_in_flight.h"
 #include "runtime/worker/context.h"
+#include "runtime/worker/deferred_numbers.h"
 #include "runtime/worker/prepared_program.h"
 
 namespace trireme {
 
 /// Call it before `reduction`, which adds other workers' gradients. Returns the first parameter of its bucket for which
 /// this worker's own gradient contains an infinity or a NaN. Returns "" if there is none, replicas are shared, or the
-/// gradient is not complete yet.
-std::string not_finite_before(const Instruction& reduction, const Program& program, Replicas& replicas);
+/// gradient is not complete yet. On a device it returns "" and gives `numbers` what decides.
+std::string not_finite_before(const Instruction& reduction, const Program& program, Replicas& replicas,
+                              DeferredNumbers& numbers);
 
 /// Executes OpCode::clip_gradients; all ranks together. Waits for the sums of all gradients. Sets the batch's
 /// clip_scale and, for a layer-wise optimizer, its trust. With WorkerOptions::gradient_norms it adds to `norms`.

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/devices/device.h"
 #include "base/memory.h"
 #include "runtime/replicas/flat_shard.h"
 
@@ -17,8 +18,7 @@ const std::vector<at::Tensor>& LayerBuffers::of(const Op& op) {
   for (size_t i = 0; fresh && i < specs.size(); ++i) {
     const MemoryScope scope(MemoryCategory::buffers);
     const Box box = buffer_box(op, i, specs[i], context_.rank);
-    it->second.push_back(
-        at::full(shape_of(box), specs[i].initial, at::TensorOptions().dtype(master_type(context_.precision))));
+    it->second.push_back(at::full(shape_of(box), specs[i].initial, on_worker(master_type(context_.precision))));
     give_initial(specs[i].name, box, it->second.back());
   }
   return it->second;

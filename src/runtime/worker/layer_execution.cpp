@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/devices/device.h"
+#include "base/memory.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -23,12 +25,13 @@ bool counts_loss(const OpBinding& binding) {
 
 }  // namespace
 
-LayerExecution::LayerExecution(const WorkerContext& context, PreparedProgram& prepared, StepOutcome& outcome)
+LayerExecution::LayerExecution(const WorkerContext& context, PreparedProgram& prepared, DeferredNumbers& numbers,
+                               StepOutcome& outcome)
     : context_(context),
       prepared_(prepared),
       program_(*prepared.program),
-      outcome_(outcome),
-      call_context_{&program_, &context.replicas, &outcome.metrics},
+      numbers_(numbers),
+      call_context_{&program_, &context.replicas, &outcome.metrics, &numbers, &reads_step_},
       states_(context, program_) {}
 
 void LayerExecution::load(int stage, const BatchInFlight& batch, MicroBatch& part) {
@@ -46,7 +49,7 @@ void LayerExecution::load(int stage, const BatchInFlight& batch, MicroBatch& par
     for (size_t d = 1; d < box.size(); ++d) tensor = tensor.narrow(int64_t(d), box[d].begin, box[d].size());
     // A loss computes at least in float32; its targets are not rounded before that.
     const auto type = value.node == kData ? compute_type(context_.precision) : master_type(context_.precision);
-    if (tensor.is_floating_point()) tensor = tensor.to(type);
+    tensor = tensor.to(worker_place(), tensor.is_floating_point() ? type : tensor.scalar_type());
     part.values[size_t(id)] = tensor;
   }
 }
@@ -72,7 +75,7 @@ void LayerExecution::set_call(const OpBinding& binding, const BatchInFlight& bat
 at::Tensor LayerExecution::empty_output(const Op& op, const Box& box) const {
   const bool is_loss = op.node == context_.model.loss();
   const auto type = is_loss ? master_type(context_.precision) : compute_type(context_.precision);
-  return at::empty(shape_of(box), at::TensorOptions().dtype(type));
+  return at::empty(shape_of(box), on_worker(type));
 }
 
 void LayerExecution::bring_states(OpId id, const BatchInFlight& batch, MicroBatch& part, RuntimeLayerCall& call) {
@@ -86,6 +89,7 @@ void LayerExecution::bring_states(OpId id, const BatchInFlight& batch, MicroBatc
 
 void LayerExecution::run_layer(OpId id, const BatchInFlight& batch, MicroBatch& part, Run run) {
   context_.stop_if_aborted();
+  check_memory_limit();
   OpBinding& binding = prepared_.bindings[size_t(id)];
   const Op& op = *binding.op;
   auto& call = part.calls[size_t(id)].emplace(binding, call_context_, batch.version_for(op));
@@ -105,12 +109,12 @@ void LayerExecution::run_layer(OpId id, const BatchInFlight& batch, MicroBatch& 
   } else {
     output = idle ? empty_output(op, call.output_box) : batch.layer_of(op).forward(call, inputs);
   }
+  reads_step_ |= call.step.was_read();
   inputs.clear();
   for (ValueId v : op.inputs) part.use_up(program_, v);
   if (run == Run::first) {
     states_.keep(op, part, call);
-    if (id == program_.loss && !idle && counts_loss(binding))
-      outcome_.loss_sum += output.sum(at::kDouble).item<double>();
+    if (id == program_.loss && !idle && counts_loss(binding)) numbers_.add_loss(output.sum(at::kDouble));
   }
   if (part.uses_left[size_t(op.output)] > 0) part.values[size_t(op.output)] = std::move(output);
 }
@@ -148,11 +152,12 @@ void LayerExecution::recompute(SegmentId segment, const BatchInFlight& batch, Mi
 
 at::Tensor LayerExecution::loss_gradient(const LayerCall& call) const {
   return at::full(shape_of(call.output_box), 1.0 / double(call.batch_samples),
-                  at::TensorOptions().dtype(master_type(context_.precision)));
+                  on_worker(master_type(context_.precision)));
 }
 
 void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch& part, bool defer_parameters) {
   context_.stop_if_aborted();
+  check_memory_limit();
   const Op& op = op_at(id);
   auto& call = part.calls[size_t(id)];
   if (!call) return;  // the loss does not depend on it, or no parameter before it is trained
@@ -163,6 +168,7 @@ void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch
     call->defer_parameters = defer_parameters && op.splits_backward && !idle;
     std::vector<at::Tensor> inputs(op.inputs.size());
     if (!idle) inputs = batch.layer_of(op).backward(*call, gradient);
+    reads_step_ |= call->step.was_read();
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Value& value = program_.values[size_t(op.inputs[i])];
       if (!value.needs_gradient) continue;
@@ -189,6 +195,7 @@ void LayerExecution::backward_weight(SegmentId segment, const BatchInFlight& bat
     if (!call) continue;
     context_.stop_if_aborted();
     batch.layer_of(op_at(*id)).backward_parameters(*call);
+    reads_step_ |= call->step.was_read();
     call.reset();
   }
 }

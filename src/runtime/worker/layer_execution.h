@@ -3,12 +3,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <utility>
+
 #include "program/program.h"
 #include "runtime/layer_call.h"
 #include "runtime/step.h"
 #include "runtime/worker/batches_in_flight.h"
 #include "runtime/worker/carried_states.h"
 #include "runtime/worker/context.h"
+#include "runtime/worker/deferred_numbers.h"
 #include "runtime/worker/prepared_program.h"
 
 namespace trireme {
@@ -19,7 +22,8 @@ class LayerExecution {
  public:
   /// References must outlive this object. Losses and metrics of the samples that this worker counts are added to
   /// `outcome`.
-  LayerExecution(const WorkerContext& context, PreparedProgram& prepared, StepOutcome& outcome);
+  LayerExecution(const WorkerContext& context, PreparedProgram& prepared, DeferredNumbers& numbers,
+                 StepOutcome& outcome);
 
   void load(int stage, const BatchInFlight& batch, MicroBatch& part);
   void forward(const Instruction& instruction, const BatchInFlight& batch, MicroBatch& part);
@@ -28,6 +32,9 @@ class LayerExecution {
   void backward_weight(SegmentId segment, const BatchInFlight& batch, MicroBatch& part);
   /// Copies the buffers of the op from the data axis' first worker.
   void synchronize_buffers(OpId id);
+  /// True if since the last call a layer has read the step's number or reported a number of the host: another step
+  /// would do that again.
+  bool take_reads_step() { return std::exchange(reads_step_, false); }
 
   CarriedStates& states() { return states_; }
   const CarriedStates& states() const { return states_; }
@@ -47,7 +54,8 @@ class LayerExecution {
   const WorkerContext& context_;
   PreparedProgram& prepared_;
   const Program& program_;
-  StepOutcome& outcome_;
+  DeferredNumbers& numbers_;
+  bool reads_step_ = false;
   const CallContext call_context_;
   CarriedStates states_;
 };

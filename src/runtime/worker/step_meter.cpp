@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/devices/device.h"
+
 namespace trireme {
 namespace {
 
@@ -38,6 +40,8 @@ double StepMeter::end_work() {
 }
 
 void StepMeter::end_instruction(const Instruction& i) {
+  // A GPU computes after it has been asked. Only a traced step waits after every instruction, for true times.
+  if (trace_) await_device();
   const double end = context_.world.now();
   const double busy = end - begin_ - waited_ - exchanged_;
   (computes(i.code, *program_) ? outcome_.compute_seconds : outcome_.exposed_seconds) += busy;
@@ -49,6 +53,11 @@ void StepMeter::end_instruction(const Instruction& i) {
 }
 
 void StepMeter::end() {
+  if (!worker_place().is_cpu()) {  // the step ended when its numbers had been read
+    const double now = context_.world.now();
+    outcome_.compute_seconds += now - begin_;
+    begin_ = now;
+  }
   outcome_.end = begin_;
   outcome_.bytes_sent = bytes() - bytes_before_;
   outcome_.hidden_seconds = context_.replicas.counts().hidden_seconds - hidden_before_;

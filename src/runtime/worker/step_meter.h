@@ -9,9 +9,10 @@
 
 namespace trireme {
 
-/// Fills in times, bytes and events of an outcome. Instructions follow each other without a gap: one begins when the
-/// previous one ends. Call in this order: begin; for each instruction begin_instruction, end_work, end_instruction;
-/// end.
+/// Fills in times, bytes and events of an outcome. On a GPU an instruction ends when it has been asked for; what the
+/// worker then waits for at the end of the step counts as computing. A traced step waits after each instruction.
+/// Instructions follow each other without a gap: one begins when the previous one ends. Call in this order: begin; for
+/// each instruction begin_instruction, end_work, end_instruction; end.
 class StepMeter {
  public:
   /// References must outlive this object. `outcome` must be empty at each begin().

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/devices/device.h"
+
 namespace trireme {
 
 void TransferExecution::run(const Program& program, const Instruction& instruction, const BatchInFlight& batch,
@@ -22,8 +24,7 @@ void TransferExecution::run(const Program& program, const Instruction& instructi
     local = source;
     if (instruction.adjoint) source = at::Tensor();
     if (!local.defined())  // no layer of this worker produced a gradient: it is zero
-      local = at::zeros(shape_of(ends.from.box_of(context_.rank, shape)),
-                        at::TensorOptions().dtype(compute_type(context_.precision)));
+      local = at::zeros(shape_of(ends.from.box_of(context_.rank, shape)), on_worker(compute_type(context_.precision)));
   }
   at::Tensor result = redistributor_.run(local, ends.from, ends.to, shape, tag);
   if (!instruction.adjoint && local.defined()) part.use_up(program, move.from);

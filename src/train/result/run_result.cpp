@@ -1,5 +1,6 @@
 #include "train/result/run_result.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/counted.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/seconds.h"
@@ -15,6 +17,7 @@
 #include "base/units.h"
 #include "cost/money.h"
 #include "experiment/batches.h"
+#include "experiment/run_device.h"
 #include "forecast/cost_source.h"
 #include "plan/strategy.h"
 #include "runtime/gradient_norms.h"
@@ -91,13 +94,17 @@ void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& expe
   }
   const std::optional<ModelledClock>& clock = experiment.replicas.clock;
   const bool is_modelled = experiment.virtual_machines || (clock && !plan.agreement.empty());
-  result.oversubscribed = busy > cores && !is_modelled;
+  const bool on_gpus = experiment.device != c10::DeviceType::CPU;
+  if (on_gpus) busy = plan.workers();
+  const int there = on_gpus ? int(visible_devices(experiment.device).size()) : cores;
+  result.oversubscribed = busy > there && !is_modelled;
   if (clock && !plan.agreement.empty()) result.warnings.push_back("times are a model's: " + in_words(*clock));
   if (experiment.virtual_machines)
     result.warnings.push_back("times are a model's: " + experiment.virtual_machines_in_words);
   if (result.oversubscribed)
-    result.warnings.emplace_back(fmt::format("{} {} share {} cores: their times cannot be compared, their curves can",
-                                             busy, busy == plan.workers() ? "workers" : "threads", cores));
+    result.warnings.emplace_back(fmt::format("{} {} share {}: their times cannot be compared, their curves can", busy,
+                                             busy == plan.workers() ? "workers" : "threads",
+                                             counted(there, on_gpus ? "GPU" : "core")));
   if (!plan.agreement.empty()) return;  // its curve is never one device's
   if (!find_schedule(plan.schedule, plan.name).flushes)
     result.warnings.emplace_back(
@@ -188,6 +195,9 @@ void describe_ending(const RunEnding& ending, const std::exception_ptr& error, c
   try {
     if (error) std::rethrow_exception(error);
   } catch (const MemoryLimitError& error) {
+    result.status = RunStatus::does_not_fit;
+    result.reason = first_line(error);
+  } catch (const c10::OutOfMemoryError& error) {  // of a GPU
     result.status = RunStatus::does_not_fit;
     result.reason = first_line(error);
   } catch (const std::exception& error) {

@@ -1,0 +1,66 @@
+// The only file of this room that includes CUDA's headers.
+#include "base/devices/gpu.h"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "base/memory.h"
+
+namespace trireme {
+namespace {
+
+using c10::cuda::CUDACachingAllocator::TraceEntry;
+
+/// The allocator calls it for every event, under its lock: it must not throw and must not allocate on the GPU.
+void account(const TraceEntry& entry) {
+  if (entry.action_ == TraceEntry::ALLOC) note_block(uintptr_t(entry.addr_), int64_t(entry.size_));
+  if (entry.action_ == TraceEntry::FREE_COMPLETED) forget_block(uintptr_t(entry.addr_));
+}
+
+/// CUDA writes 13.0 as 13000.
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+}  // namespace
+
+std::vector<Gpu> visible_gpus() {
+  std::vector<Gpu> gpus;
+  if (!at::hasCUDA()) return gpus;
+  for (int i = 0; i < int(c10::cuda::device_count()); ++i) {
+    const cudaDeviceProp* properties = at::cuda::getDeviceProperties(c10::DeviceIndex(i));
+    gpus.push_back({properties->name, int64_t(properties->totalGlobalMem), properties->multiProcessorCount,
+                    fmt::format("{}.{}", properties->major, properties->minor)});
+  }
+  return gpus;
+}
+
+bool has_peer_access(int from, int of) {
+  return from == of || at::cuda::canDeviceAccessPeer(c10::DeviceIndex(from), c10::DeviceIndex(of));
+}
+
+std::string cuda_versions() {
+  int runtime = 0, driver = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);
+  const long cudnn = at::detail::getCUDAHooks().hasCuDNN() ? at::detail::getCUDAHooks().versionCuDNN() : 0;
+  std::string text = fmt::format("CUDA {}, driver for CUDA {}", version_text(runtime), version_text(driver));
+  if (cudnn >= 90000) text += fmt::format(", cuDNN {}.{}.{}", cudnn / 10000, cudnn % 10000 / 100, cudnn % 100);
+  else if (cudnn > 0) text += fmt::format(", cuDNN {}.{}.{}", cudnn / 1000, cudnn % 1000 / 100, cudnn % 100);
+  return text;
+}
+
+void install_gpu_memory_accounting() {
+  static std::once_flag once;
+  if (!at::hasCUDA() || c10::cuda::device_count() == 0) return;
+  std::call_once(once, [] {
+    at::globalContext().lazyInitCUDA();  // creates the allocator
+    c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(account);
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,31 @@
+// What libtorch's CUDA half knows, for builds with it and without.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct Gpu {
+  std::string name;      ///< "NVIDIA H200"
+  int64_t memory_bytes;  ///< of the whole GPU
+  int multiprocessors;
+  std::string capability;  ///< "9.0"
+};
+
+/// Returns the GPUs that this process can use, by index; empty if this build has no CUDA or the machine no GPU. Starts
+/// CUDA, after which the process must not fork.
+std::vector<Gpu> visible_gpus();
+
+/// Returns whether GPU `from` can read the memory of GPU `of` directly.
+bool has_peer_access(int from, int of);
+
+/// "CUDA 13.0, driver for CUDA 13.0, cuDNN 9.19.0"; "" if this build has no CUDA.
+std::string cuda_versions();
+
+/// Attributes each block of libtorch's CUDA allocator to the device and the category of the thread that requests it
+/// (base/memory.h). Idempotent. Does nothing without CUDA.
+void install_gpu_memory_accounting();
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+#include "experiment/run_device.h"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <fmt/format.h>
+
+#include "base/counted.h"
+#include "base/memory.h"
+#include "trireme/error.h"
+
+namespace trireme {
+
+void fail_on_gpus(const Experiment& experiment, const std::string& what) {
+  fail_user({experiment.where("device"), "\"cuda\"", what + " computes on cores", "write device = \"cpu\""});
+}
+
+std::vector<c10::Device> visible_devices(c10::DeviceType type) {
+  std::vector<c10::Device> devices;
+  if (!c10::impl::hasDeviceGuardImpl(type)) return devices;
+  const auto count = int(c10::impl::getDeviceGuardImpl(type)->deviceCount());
+  for (int i = 0; i < count; ++i) devices.emplace_back(type, c10::DeviceIndex(i));
+  return devices;
+}
+
+void check_device(const RunSpec& experiment) {
+  if (experiment.device == c10::DeviceType::CPU) return;
+  const size_t count = visible_devices(experiment.device).size();
+  if (count == 0)
+    fail_user({experiment.where("device"), "\"cuda\"",
+               c10::impl::hasDeviceGuardImpl(experiment.device)
+                   ? "libtorch sees no GPU; trireme doctor says what it sees"
+                   : "the libtorch of this build has no CUDA",
+               "write device = \"cpu\", or build with a CUDA libtorch on a machine with a GPU"});
+  if (experiment.processes) fail_on_gpus(experiment, "a worker that is a process");
+  if (experiment.virtual_machines) fail_on_gpus(experiment, "a worker in modelled time");
+  if (experiment.links) fail_on_gpus(experiment, "a worker behind emulated links");
+  if (experiment.adapt) fail_on_gpus(experiment, "a run that adapts its plan");
+}
+
+RunSpec on_its_devices(RunSpec experiment, const Plan& plan) {
+  check_device(experiment);
+  if (experiment.device == c10::DeviceType::CPU) return experiment;
+  if (!plan.agreement.empty()) fail_on_gpus(experiment, "a run under an update policy");
+  if (plan.workers() > 1 && visible_devices(experiment.device).size() > 1) experiment.private_replicas = true;
+  return experiment;
+}
+
+std::vector<c10::Device> places_of_run(const RunSpec& experiment) {
+  if (experiment.device == c10::DeviceType::CPU) return {};
+  const std::vector<c10::Device> visible = visible_devices(experiment.device);
+  check_internal(!visible.empty(), "a run on GPUs has been checked to have some");
+  std::vector<c10::Device> places;
+  for (int device = 0; device < kMaxDevices; ++device) places.push_back(visible[size_t(device) % visible.size()]);
+  return places;
+}
+
+std::string device_in_words(const RunSpec& experiment) {
+  if (experiment.device == c10::DeviceType::CPU) return "";
+  return "workers compute on " + counted(int64_t(visible_devices(experiment.device).size()), "GPU");
+}
+
+}  // namespace trireme
