@@ -9,6 +9,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "base/devices/device.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "comm/rendezvous/text_messages.h"
@@ -32,11 +33,19 @@ struct Options {
   std::string tensor_from;            ///< a data plan of one stage splits layers from this one on over the tensor axis
   std::vector<std::string> settings;  ///< model options, "hidden=4096"
   std::vector<int64_t> sample{3, 32, 32};
+  int64_t vocabulary = 0;  ///< samples are this many kinds of tokens, and so are the targets
+  std::string device = "cpu";
+  bool usual = false;  ///< asks a GPU for every operator of every step
   bool events = false, shares = false, kinds = false, memory = false;
 };
 
 ModelSpec spec_of(const Options& o) {
   ModelSpec spec{o.model, o.sample, o.classes, {}};
+  if (o.vocabulary > 0) {
+    spec.classes = spec.vocabulary = o.vocabulary;
+    spec.task = LearningTask::language;
+    spec.target_shape = o.sample;
+  }
   for (const std::string& setting : o.settings) {
     const size_t equals = setting.find('=');
     if (equals == setting.npos) fail_user({"--set " + setting, "has no value", "write it as name=value", ""});
@@ -181,9 +190,14 @@ double images_per_second(const Options& o, Communicator* ranks) {
                                    .private_replicas = ranks != nullptr});
   Shape shape = o.sample;
   shape.insert(shape.begin(), o.batch);
-  at::Tensor images = at::rand(shape);
+  const c10::Device device(o.device);
+  const PlacedDevices places(0, std::vector<c10::Device>(size_t(plan.devices), device));
+  at::Tensor images = o.vocabulary > 0 ? at::randint(o.vocabulary, shape, at::kLong) : at::rand(shape);
   if (images.dim() == 4) images = images.contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor targets = at::randint(o.classes, {o.batch}, at::kLong);
+  at::Tensor targets =
+      o.vocabulary > 0 ? at::randint(o.vocabulary, shape, at::kLong) : at::randint(o.classes, {o.batch}, at::kLong);
+  images = images.to(device);  // as in PyTorch's loop: loading is not part of the step
+  targets = targets.to(device);
   auto load = [&](Range range) {
     return std::vector<at::Tensor>{images.narrow(0, range.begin, range.size()),
                                    targets.narrow(0, range.begin, range.size())};
@@ -193,7 +207,8 @@ double images_per_second(const Options& o, Communicator* ranks) {
   Measured measured(plan.devices);
   const Batch batch{o.batch, load};
   if (ranks) run_as_process(o, model, program, precision, {.optimizer = optimizer}, batch, *ranks, measured);
-  else run_in_threads(o, model, program, precision, {.optimizer = optimizer}, batch, measured);
+  else
+    run_in_threads(o, model, program, precision, {.optimizer = optimizer, .records_steps = !o.usual}, batch, measured);
   if (!ranks || ranks->rank() == 0) print_details(o, model, measured);
   return double(o.batch * o.steps) / measured.elapsed();
 }
@@ -217,6 +232,8 @@ int main(int argc, char** argv) {
                  "first layer that is split over the tensor axis, those before over the data axis");
   app.add_option("--set", o.settings, "model options, name=value");
   app.add_option("--sample", o.sample, "sample shape");
+  app.add_option("--vocabulary", o.vocabulary, "samples are tokens, this many kinds of them");
+  app.add_option("--device", o.device, "cpu, or cuda: all workers on one GPU");
   app.add_flag("--shares", o.shares,
                "print the shares of waiting and of exposed communication in the workers' time before the rate");
   app.add_flag("--kinds", o.kinds,
@@ -225,6 +242,7 @@ int main(int argc, char** argv) {
                "print the number of parameters and worker 0's bytes at its peak before the rate: weights, gradients, "
                "optimizer state, "
                "activations, buffers");
+  app.add_flag("--usual", o.usual, "on a GPU, replay no steps");
   app.add_flag("--events", o.events, "print seconds per layer and direction");
   CLI11_PARSE(app, argc, argv);
   try {
