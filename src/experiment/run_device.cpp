@@ -16,8 +16,8 @@ void fail_on_gpus(const Experiment& experiment, const std::string& what) {
 std::vector<c10::Device> visible_devices(c10::DeviceType type) {
   std::vector<c10::Device> devices;
   if (!c10::impl::hasDeviceGuardImpl(type)) return devices;
-  const auto count = int(c10::impl::getDeviceGuardImpl(type)->deviceCount());
-  for (int i = 0; i < count; ++i) devices.emplace_back(type, c10::DeviceIndex(i));
+  const c10::DeviceIndex count = c10::impl::getDeviceGuardImpl(type)->deviceCount();
+  for (c10::DeviceIndex i = 0; i < count; ++i) devices.emplace_back(type, i);
   return devices;
 }
 
@@ -49,6 +49,7 @@ std::vector<c10::Device> places_of_run(const RunSpec& experiment) {
   const std::vector<c10::Device> visible = visible_devices(experiment.device);
   check_internal(!visible.empty(), "a run on GPUs has been checked to have some");
   std::vector<c10::Device> places;
+  places.reserve(kMaxDevices);
   for (int device = 0; device < kMaxDevices; ++device) places.push_back(visible[size_t(device) % visible.size()]);
   return places;
 }

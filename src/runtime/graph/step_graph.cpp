@@ -66,6 +66,7 @@ void StepGraph::prepare(BatchInFlight& batch, int64_t update) {
   }
   batch.input.batch.load = [inputs = inputs_](Range range) {
     std::vector<at::Tensor> part;
+    part.reserve(inputs.size());
     for (const at::Tensor& input : inputs) part.push_back(input.narrow(0, range.begin, range.size()));
     return part;
   };
