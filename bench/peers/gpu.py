@@ -1,5 +1,5 @@
-"""Samples per second of PyTorch's training steps on one GPU, on random samples in the GPU's memory: the counterpart of train_step --device cuda.
-Prints one number. The models have the shapes of Trireme's."""
+"""Samples per second of PyTorch's training steps on one GPU, on random samples in the GPU's memory: the counterpart of
+train_step --device cuda. Prints one number. The models have the shapes of Trireme's."""
 import argparse
 import time
 

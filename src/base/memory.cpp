@@ -58,6 +58,12 @@ void raise_peak(Account& account, int64_t total) {
   for (size_t c = 0; c < kMemoryCategories; ++c) account.at_peak[c].store(account.current[c].load(kRelaxed), kRelaxed);
 }
 
+/// Counts bytes that `total`, the account's sum, already contains.
+void hold(Account& account, MemoryCategory category, int64_t bytes, int64_t total) {
+  account.current[size_t(category)].fetch_add(bytes, kRelaxed);
+  if (total > account.peak.load(kRelaxed)) raise_peak(account, total);
+}
+
 void add(int device, MemoryCategory category, int64_t bytes) {
   Account& account = accounts[size_t(device)];
   int64_t total = account.total.fetch_add(bytes, kRelaxed) + bytes;
@@ -66,8 +72,7 @@ void add(int device, MemoryCategory category, int64_t bytes) {
     account.total.fetch_sub(bytes, kRelaxed);
     fail_limit(device, bytes, limit);
   }
-  account.current[size_t(category)].fetch_add(bytes, kRelaxed);
-  if (total > account.peak.load(kRelaxed)) raise_peak(account, total);
+  hold(account, category, bytes, total);
 }
 
 void subtract(int device, MemoryCategory category, int64_t bytes) {
@@ -165,9 +170,7 @@ void note_block(uintptr_t address, int64_t bytes) noexcept {
   const int device = DeviceScope::current();
   if (device == kNoDevice) return;
   Account& account = accounts[size_t(device)];
-  account.current[size_t(current_category)].fetch_add(bytes, kRelaxed);
-  const int64_t total = account.total.fetch_add(bytes, kRelaxed) + bytes;
-  if (total > account.peak.load(kRelaxed)) raise_peak(account, total);
+  hold(account, current_category, bytes, account.total.fetch_add(bytes, kRelaxed) + bytes);
   NotedBlocks& blocks = noted_blocks();
   const std::lock_guard lock(blocks.mutex);
   blocks.by_address[address] = {device, current_category, bytes};

@@ -1,10 +1,9 @@
 #include "experiment/run_device.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <fmt/format.h>
 
 #include "base/counted.h"
-#include "base/memory.h"
+#include "base/devices/device.h"
 #include "trireme/error.h"
 
 namespace trireme {

@@ -14,10 +14,10 @@ namespace {
 
 class CudaGraph final : public DeviceGraph {
  public:
-  // Only this thread's calls must fit into a graph: other threads may allocate meanwhile.
   void record() override {
     // The recorded step gets memory of its own. What earlier steps left unused could not be given back meanwhile.
     c10::cuda::CUDACachingAllocator::emptyCache();
+    // Only this thread's calls must fit into a graph: other threads may allocate meanwhile.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   }
   void end() override { graph_.capture_end(); }
@@ -36,8 +36,8 @@ class CudaGraph final : public DeviceGraph {
 class CudaRecordingStream final : public RecordingStream {
  public:
   CudaRecordingStream() : guard_(after_all_work(at::cuda::getStreamFromPool())) {
-    at::globalContext().setBenchmarkCuDNN(
-        true);  // shapes stay, so the usual steps may search for the fastest algorithms
+    // Shapes stay the same, so a search for the fastest algorithms in the usual steps pays.
+    at::globalContext().setBenchmarkCuDNN(true);
   }
   ~CudaRecordingStream() override {
     at::globalContext().setBenchmarkCuDNN(searched_before_);
