@@ -48,19 +48,6 @@ void write_compute(uint16_t*, const double*, int64_t) {
   check_internal(false, "a bfloat16 copy belongs to float32 weights");
 }
 
-kernels::StepRates rates_of(const OptimizerConfig& c, const SliceUpdate& u) {
-  kernels::StepRates rates{.learning_rate = u.learning_rate,
-                           .momentum = c.momentum,
-                           .decay = u.decays ? c.weight_decay : 0,
-                           .epsilon = c.epsilon,
-                           .beta1 = c.beta1,
-                           .beta2 = c.beta2,
-                           .alpha = c.alpha,
-                           .trust = u.trust};
-  if (c.kind->set_rates) c.kind->set_rates(c, u.step, rates);
-  return rates;
-}
-
 /// Calls `visit(block, first element's index in the slice)` for each block of the slice.
 template <class T, class Visit>
 void each_block(const OptimizerConfig& config, const SliceUpdate& u, bool needs_gradient, Visit&& visit) {
@@ -160,6 +147,19 @@ SquareSums measure_on_device(const OptimizerConfig& config, const SliceUpdate& u
 }
 
 }  // namespace
+
+kernels::StepRates rates_of(const OptimizerConfig& c, const SliceUpdate& u) {
+  kernels::StepRates rates{.learning_rate = u.learning_rate,
+                           .momentum = c.momentum,
+                           .decay = u.decays ? c.weight_decay : 0,
+                           .epsilon = c.epsilon,
+                           .beta1 = c.beta1,
+                           .beta2 = c.beta2,
+                           .alpha = c.alpha,
+                           .trust = u.trust};
+  if (c.kind->set_rates) c.kind->set_rates(c, u.step, rates);
+  return rates;
+}
 
 int optimizer_state_count(const OptimizerConfig& config) {
   return config.kind->state_tensors(config) + (config.ema > 0 ? 1 : 0);

@@ -70,6 +70,9 @@ struct SliceUpdate {
 /// shares add up to 1 at every step.
 void update_slice(const OptimizerConfig& config, const SliceUpdate& update);
 
+/// Returns the constants of the update's loops.
+kernels::StepRates rates_of(const OptimizerConfig& config, const SliceUpdate& update);
+
 /// True if an update on a device can take from RecordedRates what differs from step to step.
 bool can_record(const OptimizerConfig& config);
 /// Returns those numbers for update `step`, from 1.

@@ -52,20 +52,6 @@ SliceUpdate update_of(Side& side, const at::Tensor& gradient, int64_t step) {
   return update;
 }
 
-/// What update_slice gives a kind's form for devices.
-kernels::StepRates rates_of(const OptimizerConfig& c, const SliceUpdate& u) {
-  kernels::StepRates rates{.learning_rate = u.learning_rate,
-                           .momentum = c.momentum,
-                           .decay = c.weight_decay,
-                           .epsilon = c.epsilon,
-                           .beta1 = c.beta1,
-                           .beta2 = c.beta2,
-                           .alpha = c.alpha,
-                           .trust = u.trust};
-  if (c.kind->set_rates) c.kind->set_rates(c, u.step, rates);
-  return rates;
-}
-
 DeviceSlice slice_of(Side& side, const at::Tensor& gradient, const RecordedRates* rates) {
   DeviceSlice slice;
   slice.weights = side.weights;
