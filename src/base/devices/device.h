@@ -57,7 +57,5 @@ void await_device();
 
 /// True if the host can read and write the tensor's memory.
 inline bool on_host(const at::Tensor& tensor) { return tensor.device().is_cpu(); }
-/// Returns the tensor, or its copy on the CPU. Waits for the device.
-inline at::Tensor to_host(const at::Tensor& tensor) { return tensor.defined() ? tensor.to(at::kCPU) : tensor; }
 
 }  // namespace trireme
