@@ -22,6 +22,7 @@ const Schedule& lean_schedule();
 const Schedule& chunked_schedule();  ///< the first schedule for several stages per worker
 
 // Each is in a file of its own.
-extern const Schedule kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubble, kPipedream, kTwoBufferedWeights;
+extern const Schedule kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubble, kZeroBubbleH2, kZeroBubble2p,
+    kPipedream, kTwoBufferedWeights;
 
 }  // namespace trireme

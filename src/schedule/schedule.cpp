@@ -21,8 +21,8 @@ Additions<Schedule>& additions() {
 
 const std::vector<Schedule>& known_schedules() {
   static const std::vector<Schedule> schedules = [] {
-    std::vector<Schedule> all = {kGpipe,     kOneForwardOneBackward, kInterleaved, kZeroBubble,
-                                 kPipedream, kTwoBufferedWeights};
+    std::vector<Schedule> all = {kGpipe,        kOneForwardOneBackward, kInterleaved, kZeroBubble,
+                                 kZeroBubbleH2, kZeroBubble2p,          kPipedream,   kTwoBufferedWeights};
     additions().take(all);
     return all;
   }();

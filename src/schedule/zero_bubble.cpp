@@ -19,29 +19,11 @@
 namespace trireme {
 namespace {
 
-std::vector<Task> tasks_of(const PipelinePlace& place) {
-  const int m = place.micro_batches;
-  const int ahead = std::min(m, place.depth - 1 - place.position);
-  const int behind = place.position;
-  std::vector<Task> tasks;
-  for (int k = 0; k < ahead; ++k) tasks.push_back({TaskKind::forward, 0, k});
-  for (int k = 0; k < m; ++k) {
-    if (k + ahead < m) tasks.push_back({TaskKind::forward, 0, k + ahead});
-    tasks.push_back({TaskKind::backward_input, 0, k});
-    if (k >= behind) tasks.push_back({TaskKind::backward_weight, 0, k - behind});
-  }
-  for (int k = std::max(0, m - behind); k < m; ++k) tasks.push_back({TaskKind::backward_weight, 0, k});
-  tasks.push_back({TaskKind::update, 0, -1});
-  return tasks;
-}
+constexpr int kLead = 1;
 
-/// a is the part of a micro-batch's time for which other positions wait, and w is the rest. Fill: a; main: (m - 1) a +
-/// max(1, m - p + 1) w + the work done once per step.
-StepRule step_rule_of(const PipelinePlace& place) {
-  const double p = place.depth, m = place.micro_batches;
-  const double weights = std::max(1.0, m - p + 1);
-  return {.fill_compute = 1, .main_compute = m - 1, .main_weight = weights, .least_weight = weights};
-}
+std::vector<Task> tasks_of(const PipelinePlace& place) { return split_tasks(place, kLead); }
+
+StepRule step_rule_of(const PipelinePlace& place) { return split_step_rule(place, kLead); }
 
 int in_flight_of(const PipelinePlace& place, int /*stages_left*/) { return std::min(place.micro_batches, place.depth); }
 

@@ -37,6 +37,8 @@ const Expected kExpected[] = {{"single", 1, 1, 1, 1, 1, "gpipe"},
                               {"1f1b", 4, 4, 1, 1, 16, "1f1b"},
                               {"interleaved", 8, 4, 1, 1, 16, "interleaved"},
                               {"zero-bubble", 4, 4, 1, 1, 16, "zero-bubble"},
+                              {"zero-bubble-h2", 4, 4, 1, 1, 16, "zero-bubble-h2"},
+                              {"zero-bubble-2p", 4, 4, 1, 1, 16, "zero-bubble-2p"},
                               {"pipedream", 4, 4, 1, 1, 1, "pipedream"},
                               {"2bw", 4, 4, 1, 1, 16, "2bw"},
                               {"zero1", 1, 1, 4, 1, 1, "gpipe"},
@@ -59,7 +61,8 @@ TEST(NamedPlan, WhatTheNamesMean) {
     EXPECT_EQ(plan.micro_batches, e.micro_batches);
     EXPECT_EQ(plan.schedule, e.schedule);
     const std::string name = e.name;
-    EXPECT_EQ(name_of(plan.optimizer_sharding), name.starts_with("zero") && name != "zero-bubble" ? name : "none");
+    EXPECT_EQ(name_of(plan.optimizer_sharding),
+              name.starts_with("zero") && !name.starts_with("zero-bubble") ? name : "none");
     EXPECT_TRUE(plan.speeds.empty());
   }
   names.emplace_back("branches");

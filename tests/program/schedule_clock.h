@@ -71,6 +71,14 @@ class Clock {
     return false;
   }
   const std::vector<TimedDeed>& events(int position) const { return events_[size_t(position)]; }
+  /// The end of the last task of a batch.
+  int64_t time_of(int batch) const {
+    int64_t latest = 0;
+    for (const auto& events : events_)
+      for (const TimedDeed& event : events)
+        if (event.deed.batch == batch) latest = std::max(latest, event.end);
+    return latest;
+  }
   /// The end of the last task.
   int64_t time() const {
     int64_t latest = 0;

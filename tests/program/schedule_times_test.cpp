@@ -42,6 +42,66 @@ TEST(ZeroBubble, TakesThePublishedTime) {
       }
 }
 
+/// The time from the end of a step to the end of the next one, after the first steps.
+int64_t time_per_step(const Schedule& schedule, int depth, int chunks, int micro_batches, const StageTime& time) {
+  constexpr int kFirst = 2, kSteps = 3;
+  const Clock clock(schedule, depth, chunks, micro_batches, kFirst + kSteps + 1, {time});
+  const int64_t all = clock.time_of(kFirst + kSteps) - clock.time_of(kFirst);
+  EXPECT_EQ(all % kSteps, 0);
+  return all / kSteps;
+}
+
+TEST(ZeroBubbleH2, TakesThePublishedTime) {
+  const std::vector<StageTime> times = {{1, 1, 1}, {2, 2, 1}, {1, 2, 1}, {3, 2, 2}, {10, 12, 9}, {4, 4, 0}};
+  for (const StageTime& time : times)
+    for (int p = 1; p <= 6; ++p)
+      for (int m : {1, 2, 3, 4, 5, 6, 8, 12, 24}) {
+        SCOPED_TRACE(::testing::Message() << "p=" << p << " m=" << m << " T_W=" << time.backward_weight);
+        const int64_t bubble = (p - 1) * (time.forward + time.backward_input - 2 * time.backward_weight);
+        const int64_t missing = std::max(0, 2 * p - 1 - m) * time.backward_weight;  // too few to fill the gaps
+        EXPECT_EQ(time_per_step(kZeroBubbleH2, p, 1, m, time), m * time.all() + bubble + missing);
+      }
+}
+
+/// A position does all its work once a step. The last position does not end its first forward before all others, and
+/// the last backward passes all positions.
+int64_t least_time(int p, int m, const StageTime& time) {
+  const int64_t through = time.forward + time.backward_input;
+  return std::max(m * time.all(), (m + p - 1) * through + time.backward_weight);
+}
+
+TEST(ZeroBubble2p, TakesTheLeastPossibleTimeIfForwardAndBackwardAreEqual) {
+  for (int64_t weight = 10; weight <= 20; ++weight)
+    for (int p : {1, 2, 3, 4, 5, 6, 8, 12})
+      for (int m : {4 * p, 4 * p + 1, 5 * p}) {
+        SCOPED_TRACE(::testing::Message() << "p=" << p << " m=" << m << " T_W=" << weight);
+        const StageTime time{20, 20, weight};
+        EXPECT_EQ(time_per_step(kZeroBubble2p, p, 1, m, time), least_time(p, m, time));
+      }
+}
+
+TEST(ZeroBubble2p, TakesLittleMoreWithFewMicroBatches) {
+  for (int64_t weight : {10, 12, 15, 20})
+    for (int p = 1; p <= 8; ++p)
+      for (int m = 1; m < 4 * p; ++m) {
+        const StageTime time{20, 20, weight};
+        EXPECT_LE(double(time_per_step(kZeroBubble2p, p, 1, m, time)), 1.03 * double(least_time(p, m, time)))
+            << "p=" << p << " m=" << m << " T_W=" << weight;
+      }
+}
+
+TEST(ZeroBubble2p, IsNeverSlowerThanH2IfWeightGradientsAreTheShortest) {
+  for (int64_t forward : {1, 2, 5})
+    for (int64_t input : {1, 2, 5})
+      for (int64_t weight = 0; weight <= std::min(forward, input); ++weight)
+        for (int p = 1; p <= 5; ++p)
+          for (int m : {1, 2, 3, 4, 6, 8, 12, 16, 24}) {
+            const StageTime time{forward, input, weight};
+            EXPECT_LE(time_per_step(kZeroBubble2p, p, 1, m, time), time_per_step(kZeroBubbleH2, p, 1, m, time))
+                << "p=" << p << " m=" << m << " T=" << forward << "," << input << "," << weight;
+          }
+}
+
 TEST(ZeroBubble, IsFasterThan1f1bForAllTimes) {
   for (int64_t forward : {1, 2, 5})
     for (int64_t input : {1, 2, 5})
@@ -136,7 +196,7 @@ TEST(Clock, GetsStuckWhereTasksWaitForEachOther) {
   EXPECT_TRUE(Clock(crossed, 2, 1, 2, 1, {kTwice}).stuck());
 }
 
-/// If all stages are equal, the planner's formula gives the clock's time.
+/// If all stages are equal, the planner's formula gives the clock's time from step to step.
 TEST(Schedules, TakeTheTimeOfTheirStepRule) {
   for (const Schedule& schedule : known_schedules()) {
     if (!schedule.step_rule) continue;
@@ -147,8 +207,7 @@ TEST(Schedules, TakeTheTimeOfTheirStepRule) {
                    weights = double(kTwice.backward_weight);
       const double fill = rule.fill_compute * waited_for + rule.fill_weight * weights,
                    main = rule.main_compute * waited_for + rule.main_weight * weights;
-      EXPECT_EQ(double(Clock(schedule, at.depth, at.chunks, at.micro_batches, 1, {kTwice}).time()),
-                at.depth * fill + main)
+      EXPECT_EQ(double(time_per_step(schedule, at.depth, at.chunks, at.micro_batches, kTwice)), at.depth * fill + main)
           << schedule.name << " p=" << at.depth << " v=" << at.chunks << " m=" << at.micro_batches;
       EXPECT_LE(rule.least_weight * weights + at.micro_batches * waited_for, fill + main) << schedule.name;
     });

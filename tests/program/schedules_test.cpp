@@ -45,7 +45,7 @@ int most_in_flight(const std::vector<Deed>& deeds, TaskKind closes) {
 
 TEST(Schedules, DoEveryMicroBatchOnce) {
   for (const Schedule& schedule : known_schedules()) {
-    const bool splits = schedule.name == "zero-bubble";
+    const bool splits = schedule.name.starts_with("zero-bubble");
     for_each_place(schedule, [&](const PipelinePlace& place) {
       std::map<std::tuple<TaskKind, int, int>, int> times_done;
       for (const Task& task : schedule.tasks(place)) ++times_done[{task.kind, task.chunk, task.micro_batch}];
@@ -89,7 +89,8 @@ TEST(Schedules, FlushEveryBatchWhereTheySaySo) {
       for (const Task& task : tasks) EXPECT_EQ(task.lag, 0);
     });
   }
-  EXPECT_EQ(flushing, (std::set<std::string_view>{"gpipe", "1f1b", "interleaved", "zero-bubble"}));
+  EXPECT_EQ(flushing, (std::set<std::string_view>{"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2",
+                                                  "zero-bubble-2p"}));
 }
 
 std::vector<std::string> texts_of(const Schedule& schedule, int depth, int chunks, int micro_batches) {
@@ -164,6 +165,26 @@ TEST(ZeroBubble, PutsWeightGradientsOffByThePosition) {
   EXPECT_EQ(text_of(kZeroBubble, {3, 4, 1, 2}), "F0 b0 F1 b1 w0 w1 U");
 }
 
+TEST(ZeroBubbleH2, OrdersAsPublished) {
+  // The paper's figure of ZB-H2, p = 4, m = 8.
+  const std::vector<std::string> published = {
+      "F0 F1 F2 F3 F4 F5 F6 b0 w0 F7 b1 w1 b2 w2 b3 w3 b4 w4 b5 w5 b6 w6 b7 w7 U",
+      "F0 F1 F2 F3 F4 b0 F5 b1 F6 b2 w0 F7 b3 w1 b4 w2 b5 w3 b6 w4 b7 w5 w6 w7 U",
+      "F0 F1 F2 b0 F3 b1 F4 b2 F5 b3 F6 b4 w0 F7 b5 w1 b6 w2 b7 w3 w4 w5 w6 w7 U",
+      "F0 b0 F1 b1 F2 b2 F3 b3 F4 b4 F5 b5 F6 b6 w0 F7 b7 w1 w2 w3 w4 w5 w6 w7 U"};
+  EXPECT_EQ(texts_of(kZeroBubbleH2, 4, 1, 8), published);
+  EXPECT_EQ(text_of(kZeroBubbleH2, {0, 4, 1, 2}), "F0 F1 b0 w0 b1 w1 U");
+}
+
+TEST(ZeroBubble2p, HasNoWeightGradientsBetweenForwardsAndBackwardsWhileMemoryLasts) {
+  // Until the memory is full, one F and one B in turn; the W that are left fill the gaps between the last B.
+  const std::vector<std::string> expected = {"F0 F1 F2 F3 F4 b0 F5 b1 w0 w1 b2 w2 b3 w3 b4 w4 b5 w5 U",
+                                             "F0 F1 F2 b0 F3 b1 F4 b2 F5 b3 w0 w1 b4 w2 b5 w3 w4 w5 U",
+                                             "F0 b0 F1 b1 F2 b2 F3 b3 F4 b4 F5 b5 w0 w1 w2 w3 w4 w5 U"};
+  EXPECT_EQ(texts_of(kZeroBubble2p, 3, 1, 6), expected);
+  EXPECT_EQ(text_of(kZeroBubble2p, {3, 4, 1, 2}), "F0 b0 F1 b1 w0 w1 U");
+}
+
 TEST(Pipedream, RepeatsOneForwardOneBackwardAndOneUpdate) {
   const std::vector<std::string> expected = {"F0 B0''' U'''", "F0 B0'' U''", "F0 B0' U'", "F0 B0 U"};
   EXPECT_EQ(texts_of(kPipedream, 4, 1, 1), expected);
@@ -189,7 +210,7 @@ TEST(TwoBufferedWeights, UpdatesBehindTheLastBackwardOfABatch) {
 
 TEST(Schedules, KeepAsManyMicroBatchesInFlightAsPublished) {
   const auto at_most = [](const Schedule& schedule, const PipelinePlace& place) {
-    const bool splits = schedule.name == "zero-bubble";
+    const bool splits = schedule.name.starts_with("zero-bubble");
     return most_in_flight(deeds_of(schedule, place, 15), splits ? TaskKind::backward_input : TaskKind::backward);
   };
   for_each_place(kGpipe,
@@ -197,6 +218,10 @@ TEST(Schedules, KeepAsManyMicroBatchesInFlightAsPublished) {
   for (const Schedule* schedule : {&kOneForwardOneBackward, &kZeroBubble})
     for_each_place(*schedule, [&](const PipelinePlace& at) {
       EXPECT_EQ(at_most(*schedule, at), std::min(at.micro_batches, at.depth - at.position));
+    });
+  for (const Schedule* schedule : {&kZeroBubbleH2, &kZeroBubble2p})
+    for_each_place(*schedule, [&](const PipelinePlace& at) {
+      EXPECT_EQ(at_most(*schedule, at), std::min(at.micro_batches, 2 * (at.depth - 1 - at.position) + 1));
     });
   for (const Schedule* schedule : {&kPipedream, &kTwoBufferedWeights})
     for_each_place(*schedule,
@@ -222,6 +247,24 @@ TEST(ZeroBubble, KeepsNoMoreUntilTheWeightGradientThanTheFirstPositionOf1f1b) {
   for_each_place(kZeroBubble, [&](const PipelinePlace& at) {
     EXPECT_EQ(most_in_flight(deeds_of(kZeroBubble, at, 2), TaskKind::backward_weight),
               std::min(at.micro_batches, at.depth));
+  });
+}
+
+TEST(ZeroBubbleH2, KeepsUntilTheWeightGradientAsManyAsPublished) {
+  for_each_place(kZeroBubbleH2, [&](const PipelinePlace& at) {  // the paper: (2 p - 1) M_B
+    EXPECT_EQ(most_in_flight(deeds_of(kZeroBubbleH2, at, 2), TaskKind::backward_weight),
+              std::min(at.micro_batches, 2 * at.depth - 1));
+  });
+}
+
+TEST(ZeroBubble2p, HoldsNoMoreThanTwiceWhatTheFirstPositionOf1f1bHolds) {
+  for_each_place(kZeroBubble2p, [&](const PipelinePlace& at) {
+    int halves = 0, most = 0;  // a micro-batch counts half between its two backwards
+    for (const Task& task : kZeroBubble2p.tasks(at)) {
+      halves += task.kind == TaskKind::forward ? 2 : task.kind == TaskKind::update ? 0 : -1;
+      most = std::max(most, halves);
+    }
+    EXPECT_LE(most, 2 * 2 * at.depth);
   });
 }
 
@@ -321,8 +364,8 @@ TEST(Schedules, SayWhyAPipelineDoesNotFitAndWhatToDo) {
 TEST(Schedules, HaveNothingToSayWhereThePipelineFits) {
   const std::vector<std::pair<std::string_view, PipelinePlace>> cases = {
       {"gpipe", {0, 4, 3, 1}},       {"1f1b", {0, 4, 1, 1}},        {"interleaved", {0, 4, 2, 8}},
-      {"interleaved", {0, 4, 3, 4}}, {"zero-bubble", {0, 4, 1, 2}}, {"pipedream", {0, 4, 1, 1}},
-      {"2bw", {0, 4, 1, 4}},         {"2bw", {0, 1, 1, 1}}};
+      {"interleaved", {0, 4, 3, 4}}, {"zero-bubble", {0, 4, 1, 2}}, {"zero-bubble-h2", {0, 4, 1, 2}},
+      {"pipedream", {0, 4, 1, 1}},   {"2bw", {0, 4, 1, 4}},         {"2bw", {0, 1, 1, 1}}};
   for (const auto& [name, place] : cases) {
     const Schedule::Misfit misfit = find_schedule(name, "plan").misfit(place);
     EXPECT_EQ(misfit.why, "") << name;
@@ -337,11 +380,14 @@ TEST(Schedules, AreFoundByName) {
     EXPECT_EQ(&find_schedule(schedule.name, "plan"), &schedule);
     EXPECT_FALSE(schedule.description.empty());
   }
-  EXPECT_EQ(names, (std::vector<std::string_view>{"gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "2bw"}));
+  EXPECT_EQ(names, (std::vector<std::string_view>{"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2",
+                                                  "zero-bubble-2p", "pipedream", "2bw"}));
   expect_error(Blame::user,
                {"my.plan.json", "schedule \"1f2b\"", "is not known", "did you mean \"1f1b\"?", "pipedream"},
                [] { find_schedule("1f2b", "my.plan.json"); });
-  expect_error(Blame::user, {"schedule \"zigzag\"", "known are gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw"},
+  expect_error(Blame::user,
+               {"schedule \"zigzag\"",
+                "known are gpipe, 1f1b, interleaved, zero-bubble, zero-bubble-h2, zero-bubble-2p, pipedream, 2bw"},
                [] { find_schedule("zigzag", "plan"); });
 }
 

@@ -72,6 +72,8 @@ TEST(Simulate, HasFixedTimesWhereNothingIsShared) {
                                                        {"pipedream", 2},
                                                        {"2bw", 2},
                                                        {"zero-bubble", 2},
+                                                       {"zero-bubble-h2", 2},
+                                                       {"zero-bubble-2p", 2},
                                                        {"data=2,tensor=2", 4},
                                                        {"data=2,pipeline=2,micro_batches=4", 4},
                                                        {"zero1", 2},

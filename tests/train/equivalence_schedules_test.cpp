@@ -48,6 +48,13 @@ TEST(FlushSchedules, ZeroBubble) {
   try_all({"convnet", "resnet-bn"}, {"pipeline=3", "data=2,pipeline=2"}, {"schedule=zero-bubble,micro_batches=5"});
 }
 
+TEST(FlushSchedules, ZeroBubbleInMoreMemory) {
+  const std::vector<std::string> schedules{"schedule=zero-bubble-h2,micro_batches=6",
+                                           "schedule=zero-bubble-2p,micro_batches=6"};
+  try_all(kDense, {"pipeline=2", "pipeline=3", "data=2,pipeline=2", "tensor=2,pipeline=2"}, schedules);
+  try_all({"convnet", "resnet-bn"}, {"pipeline=3"}, schedules);
+}
+
 TEST(OptimizerSharding, AllLevels) {
   const std::vector<std::string> levels{"sharding=zero1", "sharding=zero2", "sharding=zero3"};
   try_all(kDense,
