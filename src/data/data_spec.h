@@ -36,6 +36,7 @@ struct DataSpec {
   TableSpec table = {};                                 ///< tables
   TensorSpec tensors = {};                              ///< arrays
   std::optional<StatedShape> stated = {};               ///< data.shape
+  int64_t model_vocabulary = 0;                         ///< token ids that the model knows, if its options say so; or 0
   std::map<std::string, std::string> own_options = {};  ///< keys of a registered set (trireme/dataset.h)
 };
 

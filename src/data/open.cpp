@@ -15,13 +15,14 @@
 namespace trireme {
 namespace {
 
-void check_files(const DataSpec& spec, const KnownSet& set) {
+/// `must_exist`: the set is opened, not only described.
+void check_files(const DataSpec& spec, const KnownSet& set, bool must_exist) {
   const bool is_files = set.origin == DataOrigin::own_files;
-  if (is_files && spec.train_files.empty())
+  if (is_files && must_exist && spec.train_files.empty())
     fail_user({.where = "data.train",
                .what = "missing",
                .why = fmt::format("data set \"{}\" consists of the files that you name", spec.name),
-               .next = "name them: train = [\"file\"]"});
+               .next = "name them: train = [\"file\"]; for predictions data.shape is enough"});
   if (!is_files && !(spec.train_files.empty() && spec.test_files.empty()))
     fail_user({.where = "data.train",
                .what = (spec.train_files.empty() ? spec.test_files : spec.train_files)[0].string(),
@@ -63,7 +64,7 @@ void check_spec(const DataSpec& spec, const KnownSet& set, bool must_exist) {
                .next = "set augment = false"});
   check_image_spec(spec);
   check_text_spec(spec);
-  check_files(spec, set);
+  check_files(spec, set, must_exist);
   if (spec.on_error == OnError::skip && !set.takes("on_error"))
     fail_user({.where = "data.on_error",
                .what = "\"skip\"",
@@ -107,6 +108,7 @@ TaskData open_set(const DataSpec& spec, const KnownSet& set) {
 std::optional<std::string> absent_part(const DataSpec& spec, const KnownSet& set) {
   std::error_code ignored;
   if (set.origin == DataOrigin::own_files) {
+    if (spec.train_files.empty() && spec.stated) return fmt::format("data set \"{}\"", set.name);
     for (const auto* files : {&spec.train_files, &spec.test_files})
       for (const auto& file : *files)
         if (!std::filesystem::exists(file, ignored)) return file.string();
@@ -155,13 +157,17 @@ TaskData open_data_or_shape(const DataSpec& spec) {
   check_spec(spec, set, /*must_exist=*/false);
   SetShape shape = set.shape ? set.shape(spec) : SetShape{};
   if (!shape.task) shape.task = set.task;
-  std::vector<std::string> missing = complete(shape, spec.stated.value_or(StatedShape{}));
+  StatedShape stated = spec.stated.value_or(StatedShape{});
+  const bool of_model = shape.tokens && shape.vocabulary == 0 && stated.vocabulary == 0 && spec.model_vocabulary > 0;
+  if (of_model) stated.vocabulary = spec.model_vocabulary;
+  std::vector<std::string> missing = complete(shape, stated);
   if (!shape.task) missing.insert(missing.begin(), "task");
   if (!missing.empty()) fail_unknown_shape(set, *absent, missing);
   shape.train = limited(spec.train_limit, shape.train);
   shape.test = limited(spec.test_limit, shape.test);
-  return without_samples(shape, fmt::format("{} is not here; assumed{}: {}", *absent,
-                                            spec.stated ? ", as far as stated from data.shape" : "", in_words(shape)));
+  return without_samples(shape, fmt::format("{} is not here; assumed{}: {}{}", *absent,
+                                            spec.stated ? ", as far as stated from data.shape" : "", in_words(shape),
+                                            of_model ? ", as the model knows" : ""));
 }
 
 }  // namespace trireme

@@ -31,7 +31,7 @@ std::vector<NamedModel> bag_of_words_models() {
   return {{"bag-of-words",
            "the mean of the words' vectors, and a linear layer (Joulin et al., 2016)",
            make_bag_of_words,
-           {{"width", 100}},
+           {{"width", 100}, kVocabularyOption},
            {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
 }
 

@@ -94,7 +94,12 @@ std::vector<NamedModel> bert_models() {
   return {{"bert",
            "Hugging Face's BertForSequenceClassification (Devlin et al., 2018)",
            make_bert,
-           {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"positions", 512}, {"probability", 0.1, share}},
+           {{"layers", 12, count},
+            {"width", 768},
+            {"heads", 12},
+            {"positions", 512},
+            {"probability", 0.1, share},
+            kVocabularyOption},
            {{LearningTask::classification, LearningTask::regression}, /*tokens=*/true}}};
 }
 

@@ -57,7 +57,8 @@ std::vector<NamedModel> big_lstm_models() {
             {"projection", 1024},
             {"samples", 8192, size_or_none},
             {"probability", 0.1, share},
-            {"stateful", 1, flag}},
+            {"stateful", 1, flag},
+            kVocabularyOption},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
 

@@ -84,7 +84,12 @@ std::vector<NamedModel> gpt2_models() {
   return {{"gpt2",
            "Hugging Face's GPT2LMHeadModel (Radford et al., 2019)",
            make_gpt2,
-           {{"layers", 12, count}, {"width", 768}, {"heads", 12}, {"positions", 1024}, {"probability", 0.1, share}},
+           {{"layers", 12, count},
+            {"width", 768},
+            {"heads", 12},
+            {"positions", 1024},
+            {"probability", 0.1, share},
+            kVocabularyOption},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
 

@@ -9,6 +9,7 @@
 #include "trireme/layers/lstm.h"
 #include "trireme/zoo.h"
 #include "zoo/builders.h"
+#include "zoo/token_builder.h"
 
 namespace trireme {
 namespace {
@@ -49,7 +50,7 @@ std::vector<NamedModel> lstm_lm_models() {
   return {{"lstm-lm",
            "language model of LSTM layers over a stream of text",
            make_lstm_lm,
-           {{"layers", 2, count}, {"width", 200}, {"probability", 0, share}, {"stateful", 1, flag}},
+           {{"layers", 2, count}, {"width", 200}, {"probability", 0, share}, {"stateful", 1, flag}, kVocabularyOption},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
 

@@ -22,6 +22,7 @@
 #include "trireme/layers/position_embedding.h"
 #include "trireme/zoo.h"
 #include "zoo/builders.h"
+#include "zoo/token_builder.h"
 
 namespace trireme {
 namespace {
@@ -156,7 +157,12 @@ std::vector<NamedModel> transformer_lm_models() {
   return {{"transformer-lm",
            "a language model in the style of GPT-2; its positions are those of the samples",
            make_transformer_lm,
-           {{"layers", 4, count}, {"width", 128}, {"heads", 4}, {"probability", 0, share}, {"tied", 1, flag}},
+           {{"layers", 4, count},
+            {"width", 128},
+            {"heads", 4},
+            {"probability", 0, share},
+            {"tied", 1, flag},
+            kVocabularyOption},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
 

@@ -9,6 +9,7 @@
 #include "base/additions.h"
 #include "trireme/error.h"
 #include "zoo/builders.h"
+#include "zoo/token_builder.h"
 
 namespace trireme {
 namespace {
@@ -118,7 +119,7 @@ Model make_model(const ModelSpec& spec) {
     check_option(*known, value, where);
     options[key] = value;
   }
-  return model.make(spec, options);
+  return model.make(with_own_vocabulary(spec, options), options);
 }
 
 }  // namespace trireme

@@ -60,6 +60,28 @@ TEST_F(AbsentData, OwnFilesNeedTheirShapeStated) {
   EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("x.npz"));
 }
 
+TEST_F(AbsentData, ATextNeedsNeitherFilesNorAVocabularyOfItsOwn) {
+  DataSpec spec{.name = "text", .sequence = 2048};
+  EXPECT_THAT(error_of([&] { open_data_or_shape(spec); }),
+              AllOf(HasSubstr("data.train: missing"), HasSubstr("for predictions data.shape is enough")));
+  spec.stated = {.train = 1000};
+  EXPECT_THAT(error_of([&] { open_data_or_shape(spec); }), HasSubstr("their vocabulary must be stated"));
+  spec.model_vocabulary = 51200;
+  const TaskData data = open_data_or_shape(spec);
+  EXPECT_EQ(data.train->vocabulary(), 51200);
+  EXPECT_EQ(data.train->classes(), 51200);
+  EXPECT_EQ(data.train->sample_shape(), Shape{2048});
+  EXPECT_EQ(
+      data.source,
+      "data set \"text\" is not here; assumed, as far as stated from data.shape: 1,000 training samples of [2048], "
+      "51,200 different tokens, as the model knows");
+  spec.stated->vocabulary = 50257;
+  EXPECT_EQ(open_data_or_shape(spec).train->vocabulary(), 50257) << "what is stated counts more";
+  EXPECT_EQ(open_data_or_shape({.name = "ptb", .model_vocabulary = 51200}).train->vocabulary(), 10000)
+      << "what is known too";
+  EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("data.train: missing"));
+}
+
 TEST_F(AbsentData, WhatIsThereIsOpenedAndMustBeAsStated) {
   DataSpec spec{.name = "digits", .train_limit = 20, .test_limit = 5, .stated = StatedShape{.sample = {1, 28, 28}}};
   EXPECT_TRUE(has_samples(*open_data_or_shape(spec).train));

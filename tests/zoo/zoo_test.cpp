@@ -197,6 +197,45 @@ TEST(Zoo, SizesAreWholeNumbersWithinReason) {
   EXPECT_THAT(message(deep), ::testing::HasSubstr("they are halved 64 times"));
 }
 
+/// Padded to a multiple of 128, as Megatron-LM does: 50,304 tokens for the 50,257 of GPT-2's tokenizer.
+TEST(Zoo, AVocabularyMayBeLargerThanTheDatas) {
+  const auto spec = [](const char* name, double vocabulary) {
+    return ModelSpec{.name = name,
+                     .sample_shape = {16},
+                     .classes = 50257,
+                     .options = {{"vocabulary", vocabulary}, {"layers", 1}},
+                     .task = LearningTask::language,
+                     .target_shape = {16},
+                     .vocabulary = 50257};
+  };
+  for (const char* name : {"gpt2", "transformer-lm", "lstm-lm", "big-lstm"}) {
+    const Model model = make_model(spec(name, 50304)), plain = make_model(spec(name, 0));
+    EXPECT_GT(model.parameter_count(), plain.parameter_count()) << name;
+    for (const ParameterSpec& p : model.parameters()) {
+      const bool whole = std::none_of(p.shape.begin(), p.shape.end(), [](int64_t size) { return size == 50257; });
+      EXPECT_TRUE(whole) << name << " " << p.name;
+    }
+  }
+  const Model gpt2 = make_model(spec("gpt2", 50304)), plain = make_model(spec("gpt2", 0));
+  EXPECT_EQ(gpt2.parameter_count() - plain.parameter_count(), (50304 - 50257) * 768);
+  EXPECT_EQ(gpt2.node(gpt2.output()).sample_shape, (Shape{16, 50304}));
+  try {
+    make_model(spec("gpt2", 50000));
+    FAIL() << "tokens would lie outside the embedding";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                ::testing::AllOf(HasSubstr("\"vocabulary\" = 50000"), HasSubstr("50257 different tokens")));
+  }
+  const Model bert = make_model({.name = "bert",
+                                 .sample_shape = {16},
+                                 .classes = 2,
+                                 .options = {{"vocabulary", 30522}, {"layers", 1}},
+                                 .target_shape = {},
+                                 .vocabulary = 14835});
+  EXPECT_EQ(bert.parameters().front().shape, (Shape{30522, 768}));
+  EXPECT_EQ(bert.node(bert.output()).sample_shape, Shape{2}) << "classes are not tokens";
+}
+
 TEST(Zoo, UnetTakesImagesOfAnySize) {
   for (const auto& [height, width] : {std::pair<int64_t, int64_t>{120, 160}, {16, 31}, {17, 16}}) {
     const Model model = make_model({.name = "unet",
