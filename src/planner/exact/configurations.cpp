@@ -213,11 +213,12 @@ std::vector<int> stage_sizes_of(const PlanRequest& request) {
 
 std::vector<int> micro_batches_of(const PlanRequest& request) {
   if (!request.space.micro_batches.empty()) return request.space.micro_batches;
-  std::vector<int> counts;
-  for (int64_t m = 1; m <= std::min<int64_t>(request.batch, int64_t(kMicroBatchesPerDevice) * request.cluster.size());
-       m *= 2)
-    counts.push_back(int(m));
-  return counts;
+  const int64_t most = std::min<int64_t>(request.batch, int64_t(kMicroBatchesPerDevice) * request.cluster.size());
+  std::set<int> counts;
+  for (int64_t m = 1; m <= most; m *= 2) counts.insert(int(m));
+  for (int64_t m = 1; m <= most; ++m)
+    if (request.batch % m == 0) counts.insert(int(m));
+  return {counts.begin(), counts.end()};
 }
 
 bool has_equal_stages(const PlanRequest& request) {

@@ -35,8 +35,9 @@ enum class Cuts {
 struct PlanSpace {
   /// Only schedules with a step rule.
   std::vector<std::string> schedules = {std::string(lean_schedule().name), std::string(usual_schedule().name)};
-  std::vector<int> micro_batches = {};  ///< empty: powers of two up to the batch, at most 8 per device
-  std::vector<int> chunks = {2};        ///< stages per worker, for schedules with several
+  /// Empty: powers of two and divisors of the batch, up to the batch and at most 8 per device.
+  std::vector<int> micro_batches = {};
+  std::vector<int> chunks = {2};  ///< stages per worker, for schedules with several
   std::vector<OptimizerSharding> shardings = {OptimizerSharding::none};
   bool may_keep = true;       ///< plans without recompute
   bool may_recompute = true;  ///< plans that recompute each block (recompute_labels of plan/named.h)

@@ -9,6 +9,7 @@
 #include "fake_costs.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
+#include "planner/exact/configurations.h"
 #include "planner/exact/least_memory.h"
 #include "planner/exact/sensitivity.h"
 #include "zoo/zoo.h"
@@ -314,6 +315,32 @@ TEST(WhatIf, BeginsWithTheKnownPlanAndReportsTheTimeLimit) {
   request.objective = Objective::memory;
   request.time_limit = {};
   EXPECT_EQ(what_if(request, find_plan(request)).size(), 1u) << "memory does not depend on links";
+}
+
+/// The optimum over all divisors of the batch and all powers of two is the best of the optima of single numbers.
+TEST(FindPlan, SearchesEveryDivisorOfTheBatch) {
+  int beyond_powers = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Random random(seed);
+    const Model model = random_model(random, 6, 8, false, false);
+    const Cluster cluster = random_cluster(random, 3);
+    const FakeCosts costs(model, seed, /*launch=*/1e-5);
+    PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 18};
+    request.layer_classes = each_its_own(model);
+    EXPECT_EQ(micro_batches_of(request), (std::vector<int>{1, 2, 3, 4, 6, 8, 9, 16, 18}));
+    const PlanAnswer all = find_plan(request);
+    double best = std::numeric_limits<double>::infinity(), of_powers = best;
+    for (const int m : micro_batches_of(request)) {
+      request.space.micro_batches = {m};
+      const double seconds = find_plan(request).best->objective;
+      best = std::min(best, seconds);
+      if ((m & (m - 1)) == 0) of_powers = std::min(of_powers, seconds);
+      request.space.micro_batches = {};
+    }
+    EXPECT_NEAR(all.best->objective, best, 1e-12 * best) << seed;
+    if (best < of_powers * (1 - 1e-6)) ++beyond_powers;
+  }
+  EXPECT_GT(beyond_powers, 0) << "some optimum has a number of micro-batches that is no power of two";
 }
 
 TEST(FindPlan, TakesKnownPlansAndRefusesAnEmptySpace) {
