@@ -52,10 +52,7 @@ void RankMemory::begin_batch(int number) {
   for (int k = 0; k < program_.micro_batches; ++k) {
     MicroBatch& part = batch.micro_batches[size_t(k)];
     part.index = k;
-    part.values.resize(program_.values.size());
-    part.gradients.resize(program_.values.size());
     part.uses_left = uses_[size_t(k)];
-    part.calls.resize(program_.ops.size());
   }
 }
 
@@ -114,14 +111,14 @@ void RankMemory::load(int stage, MicroBatch& batch) {
       it = std::prev(fetched.end());
     }
     const bool converted = all_.element_bytes(value.node) != all_.loaded_bytes(value.node);
-    batch.values[size_t(id)] =
+    batch.values[id] =
         converted ? activations(sizes_.bytes(value.layout, value.node, batch.index)) : it->second[size_t(value.node)];
   }
 }
 
 void RankMemory::use_up(ValueId value, MicroBatch& batch) {
   const ValueId source = program_.forward_alias[size_t(value)];
-  if (--batch.uses_left[size_t(source)] == 0) batch.values[size_t(source)].reset();
+  if (--batch.uses_left[size_t(source)] == 0) batch.values[source].reset();
 }
 
 void RankMemory::carry_states(OpId id, MicroBatch& batch, Call& call, bool recomputing) {
@@ -142,11 +139,11 @@ void RankMemory::carry_states(OpId id, MicroBatch& batch, Call& call, bool recom
 void RankMemory::run_layer(OpId id, MicroBatch& batch, Run run) {
   const Op& op = program_.ops[size_t(id)];
   const LayerMemory& memory = sizes_.layer(id, batch.index);
-  Call& call = batch.calls[size_t(id)].emplace();
+  Call& call = batch.calls[id].emplace();
   carry_states(id, batch, call, run != Run::first);
   std::vector<Held> inputs;
   for (ValueId v : op.inputs) {
-    inputs.push_back(batch.values[size_t(program_.forward_alias[size_t(v)])]);
+    inputs.push_back(batch.values[program_.forward_alias[size_t(v)]]);
     check_internal(inputs.back() != nullptr, "a layer's inputs exist when it runs");
   }
   const int shared = memory.output_shares_input;
@@ -160,14 +157,14 @@ void RankMemory::run_layer(OpId id, MicroBatch& batch, Run run) {
   inputs.clear();
   if (op.communicates) exchanged_.reset();
   for (ValueId v : op.inputs) use_up(v, batch);
-  if (batch.uses_left[size_t(op.output)] > 0) batch.values[size_t(op.output)] = std::move(output);
+  if (batch.uses_left[size_t(op.output)] > 0) batch.values[op.output] = std::move(output);
 }
 
 void RankMemory::forward(const Instruction& i, MicroBatch& batch) {
   for (OpId id : program_.segments[size_t(i.index)].ops) {
     run_layer(id, batch, Run::first);
     const bool differentiated = program_.values[size_t(program_.ops[size_t(id)].output)].needs_gradient;
-    if (!program_.training || !i.keeps || !differentiated) batch.calls[size_t(id)].reset();
+    if (!program_.training || !i.keeps || !differentiated) batch.calls[id].reset();
     if (!program_.training || i.keeps) batch.states.erase(id);
   }
 }
@@ -185,7 +182,7 @@ void RankMemory::recompute(SegmentId segment, MicroBatch& batch) {
 }
 
 void RankMemory::add_gradient(ValueId value, const Held& gradient, MicroBatch& batch) {
-  Held& sum = batch.gradients[size_t(program_.backward_alias[size_t(value)])];
+  Held& sum = batch.gradients[program_.backward_alias[size_t(value)]];
   sum = sum ? activations(sizes_.gradient_bytes(value, batch.index)) : gradient;
 }
 
@@ -205,11 +202,11 @@ std::vector<Held> RankMemory::input_gradients(OpId id, const MicroBatch& batch, 
 
 void RankMemory::backward_op(OpId id, MicroBatch& batch, bool defer_parameters) {
   const Op& op = program_.ops[size_t(id)];
-  auto& call = batch.calls[size_t(id)];
+  auto& call = batch.calls[id];
   if (!call) return;
   const Value& output = program_.values[size_t(op.output)];
   const Held gradient = id == program_.loss ? activations(sizes_.bytes(output.layout, output.node, batch.index))
-                                            : std::exchange(batch.gradients[size_t(op.output)], nullptr);
+                                            : std::exchange(batch.gradients[op.output], nullptr);
   if (gradient) {
     const bool idle = sizes_.is_idle(id, batch.index), defers = defer_parameters && op.splits_backward && !idle;
     const LayerMemory& memory = sizes_.layer(id, batch.index);
@@ -250,7 +247,7 @@ void RankMemory::backward(const Instruction& i, MicroBatch& batch) {
 void RankMemory::backward_weight(SegmentId segment, MicroBatch& batch) {
   const auto& ops = program_.segments[size_t(segment)].ops;
   for (auto id = ops.rbegin(); id != ops.rend(); ++id) {
-    auto& call = batch.calls[size_t(*id)];
+    auto& call = batch.calls[*id];
     if (!call) continue;
     add_parameters(*id, batch, true);
     call.reset();
@@ -263,7 +260,7 @@ void RankMemory::redistribute(const Instruction& i, MicroBatch& batch) {
   Held local;
   sent_.reset();
   if (sizes_.holds(ends.from)) {
-    Held& source = i.adjoint ? batch.gradients[size_t(redistribution.to)] : batch.values[size_t(redistribution.from)];
+    Held& source = i.adjoint ? batch.gradients[redistribution.to] : batch.values[redistribution.from];
     local = source;
     if (i.adjoint) source.reset();
     if (!local)
@@ -283,7 +280,7 @@ void RankMemory::redistribute(const Instruction& i, MicroBatch& batch) {
   if (!i.adjoint && local) use_up(redistribution.from, batch);
   if (!result) return;
   if (i.adjoint) add_gradient(redistribution.from, result, batch);
-  else batch.values[size_t(redistribution.to)] = std::move(result);
+  else batch.values[redistribution.to] = std::move(result);
 }
 
 /// Retains a sent message until its receivers have received it.

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "cost/memory_replica.h"
@@ -27,12 +28,13 @@ class RankMemory final : public EngineCosts {
     std::vector<Held> kept;  ///< storages owned by others: inputs, output, states
   };
 
+  /// Only of values and ops of this rank's stages, which may be few of the program's.
   struct MicroBatch {
     int index = 0;
-    std::vector<Held> values, gradients;  // by value
-    std::vector<int> uses_left;
-    std::vector<std::optional<Call>> calls;  // by op
-    std::map<OpId, Held> states;             // before the forward, for recomputation
+    std::unordered_map<ValueId, Held> values, gradients;
+    std::vector<int> uses_left;  // by value
+    std::unordered_map<OpId, std::optional<Call>> calls;
+    std::map<OpId, Held> states;  // before the forward, for recomputation
   };
   /// A tensor that another stage reads or may not have read yet.
   struct Message {

@@ -1,11 +1,38 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "plan/named.h"
 #include "trireme/error.h"
 
 namespace trireme {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Returns the first j in [low, high] where the larger of before[j], which does not fall, and last(j), which does not
+/// rise, is least.
+template <class Last>
+int least_cut(int low, int high, const std::vector<double>& before, const Last& last) {
+  const auto first_where = [&](const auto& holds) {  // it holds from some j on; high + 1: nowhere
+    int begin = low, end = high + 1;
+    while (begin < end) {
+      const int middle = begin + (end - begin) / 2;
+      if (holds(middle)) end = middle;
+      else begin = middle + 1;
+    }
+    return begin;
+  };
+  const int crossing = first_where([&](int j) { return before[size_t(j)] >= last(j); });
+  double least = kNever;
+  for (const int j : {crossing - 1, crossing})
+    if (j >= low && j <= high) least = std::min(least, std::max(before[size_t(j)], last(j)));
+  return first_where([&](int j) { return last(j) <= least; });
+}
+
+}  // namespace
 
 std::vector<int> balance_stages(const Model& model, int stages, const LayerSeconds& seconds,
                                 const std::vector<double>& speeds) {
@@ -18,20 +45,24 @@ std::vector<int> balance_stages(const Model& model, int stages, const LayerSecon
 
   // best[s][i]: the smallest possible maximum stage time when the first i layers form s stages; cut[s][i]: the first
   // layer of the last of these stages
-  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const bool equal = std::adjacent_find(speeds.begin(), speeds.end(), std::not_equal_to<>()) == speeds.end();
   std::vector<std::vector<double>> best(size_t(stages) + 1, std::vector<double>(size_t(layers) + 1, kNever));
   std::vector<std::vector<int>> cut(size_t(stages) + 1, std::vector<int>(size_t(layers) + 1, 0));
   best[0][0] = 0;
-  for (int s = 1; s <= stages; ++s)
-    for (int i = s; i <= layers; ++i)
-      for (int j = s - 1; j < i; ++j) {
-        const double speed = speeds.empty() ? 1 : speeds[size_t(s) - 1];
-        double value = std::max(best[size_t(s) - 1][size_t(j)], (sum[size_t(i)] - sum[size_t(j)]) / speed);
-        if (value < best[size_t(s)][size_t(i)]) {
-          best[size_t(s)][size_t(i)] = value;
-          cut[size_t(s)][size_t(i)] = j;
-        }
-      }
+  for (int s = 1; s <= stages; ++s) {
+    const double speed = speeds.empty() ? 1 : speeds[size_t(s) - 1];
+    const std::vector<double>& before = best[size_t(s) - 1];
+    for (int i = s; i <= layers; ++i) {
+      const auto last = [&](int j) { return (sum[size_t(i)] - sum[size_t(j)]) / speed; };
+      const auto value = [&](int j) { return std::max(before[size_t(j)], last(j)); };
+      int first_cut = s - 1;
+      for (int j = s - 1; j < i && !equal; ++j)
+        if (value(j) < value(first_cut)) first_cut = j;
+      if (equal) first_cut = least_cut(s - 1, i - 1, before, last);
+      best[size_t(s)][size_t(i)] = value(first_cut);
+      cut[size_t(s)][size_t(i)] = first_cut;
+    }
+  }
 
   std::vector<int> stage_of(model.nodes().size(), 0);
   for (int s = stages, end = layers; s > 0; --s) {
