@@ -51,11 +51,13 @@ std::vector<std::string> failures(const ExperimentResult& result);
 /// Returns sentences that say what ran, on which data, and which strategy was best.
 std::vector<std::string> summary(const ExperimentResult& result);
 
-/// Returns the part of the summary about the fastest row: which, by how much, how sure, what would change it; the first
-/// row at the target; and what disturbed the measurements. Per clock. Empty if no row's time can be compared.
+/// Returns the part of the summary about the fastest row, at most two sentences per clock: which, by how much, the
+/// first row at the target; how sure that is, what disturbed the measurements, what would change it. Of one row: its
+/// time, how that compares with the prediction, and what it learned. Empty if there is nothing to say.
 std::vector<std::string> verdict_sentences(const ExperimentResult& result);
 
-/// Returns the beginning of the first of verdict_sentences(): which row is the fastest. Empty if there is none.
+/// Returns the beginning of one of verdict_sentences(): which row is the fastest; of one row what it did, or why it did
+/// not end normally. Empty if there is none.
 std::string verdict_headline(const ExperimentResult& result);
 
 /// "hybrid:tensor": the plan's name if the row has one, otherwise its strategy.

@@ -164,21 +164,6 @@ std::string list_of(const std::vector<std::string>& items, const char* empty, co
                      counted(int64_t(items.size()), unit), out);
 }
 
-/// "data on 2 devices: 6.72 ms per step, test accuracy 98.7 %", of a run of one row; or why it did not end normally.
-std::string headline_of_row(const RunResult& row) {
-  if (row.status != RunStatus::ok)
-    return fmt::format("{}: {}{}", row_name(row), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason);
-  std::vector<std::string> facts;
-  if (row.step_seconds) {
-    const double step = row.step_seconds->median;
-    facts.push_back(in_unit(step, scale_for(kTimes, step)) + " per step");
-  }
-  if (row.test && row.test->main())
-    facts.push_back(
-        fmt::format("test {} {}", kind_of_metric(row.test->main()->name).title, metric_text(*row.test->main())));
-  return facts.empty() ? row_name(row) : fmt::format("{}: {}", row_name(row), join(facts));
-}
-
 std::string headline(const std::string& strong, const std::string& rest = "") {
   return fmt::format("<p class=\"headline\"><strong>{}</strong>{}</p>\n", html_escaped(strong), html_escaped(rest));
 }
@@ -190,14 +175,15 @@ std::string verdict_of_run(const ExperimentResult& result) {
   std::erase_if(rest,
                 [&](const std::string& s) { return std::find(verdict.begin(), verdict.end(), s) != verdict.end(); });
   const std::string strong = verdict_headline(result);
-  if (result.rows.size() == 1) {
-    out += headline(headline_of_row(result.rows.front()));
-    std::erase_if(verdict, [&](const std::string& s) { return !strong.empty() && s.starts_with(strong); });
-  } else if (!strong.empty()) {
-    out += headline(strong, verdict.front().substr(strong.size()));
-    verdict.erase(verdict.begin());
-  } else {
+  const auto begins_with_it = [&](const std::string& s) { return s.starts_with(strong); };
+  const auto first = std::find_if(verdict.begin(), verdict.end(), begins_with_it);
+  if (strong.empty()) {
     out += headline("No row has a time that can be compared.");
+  } else if (first == verdict.end()) {
+    out += headline(strong);
+  } else {
+    out += headline(strong, first->substr(strong.size()));
+    verdict.erase(first);
   }
   return out + paragraphs(verdict) + paragraphs(rest) + "</div>";
 }

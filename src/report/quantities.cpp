@@ -20,6 +20,8 @@ std::string in_unit(double value, const Scale& scale) {
   return fmt::format("{} {}", significant(value / scale.size), scale.unit);
 }
 
+std::string time_text(double seconds) { return in_unit(seconds, scale_for(kTimes, seconds)); }
+
 Value peak_memory(const RunResult& row) {
   if (row.memory.empty()) return std::nullopt;
   int64_t peak = 0;

@@ -34,6 +34,7 @@ Scale scale_for(const Scale (&scales)[n], double largest) {
 std::string significant(double value);                  ///< "0.12", "9.99", "10.0", "1234", "not finite"
 std::string percent(double share);                      ///< "98.7"
 std::string in_unit(double value, const Scale& scale);  ///< "9.2 ms" from seconds
+std::string time_text(double seconds);                  ///< in the unit that suits it: "9.2 ms"
 
 Value peak_memory(const RunResult& row);                  ///< bytes, of the device that needs most
 Value training_seconds(const RunResult& row);             ///< of the whole run, without evaluations

@@ -1,6 +1,5 @@
 #include "report/table.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,11 +126,14 @@ std::string comparison_table(const ExperimentResult& result, const TableStyle& s
 }
 
 std::string answer(const ExperimentResult& result, bool details, const TableStyle& style) {
-  if (result.rows.size() < 2) return comparison_table(result, style);
+  const std::vector<std::string> verdict = verdict_sentences(result);
+  std::string sentences;
+  if (!verdict.empty()) append_paragraphs({join(verdict, " ")}, style.width, sentences);
+  if (!style.utf8) sentences = to_ascii(std::move(sentences));
+  if (result.rows.size() < 2) return comparison_table(result, style) + sentences;
   std::string out;
   append_blocks(deciding_columns(result), kNamingColumns, style.width, out);
-  if (const std::vector<std::string> verdict = verdict_sentences(result); !verdict.empty())
-    append_paragraphs({join(verdict, " ")}, style.width, out);
+  out += sentences;
   if (!details) {
     append_paragraphs(failures(result), style.width, out);
     append_paragraphs(footnotes(result), style.width, out);
@@ -150,10 +152,7 @@ std::string changes_text(const RunChanges& changes, const TableStyle& style) {
 }
 
 TableStyle standard_output_style() {
-  TableStyle style;
-  winsize size{};
-  if (::isatty(STDOUT_FILENO) && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    style.width = size.ws_col;
+  TableStyle style{.width = columns_of_output(STDOUT_FILENO)};
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
     if (!value || !*value) continue;

@@ -5,12 +5,13 @@
 
 #include "metrics/result.h"
 #include "report/two_runs.h"
+#include "report/width.h"
 
 namespace trireme {
 
 struct TableStyle {
   /// In columns; a wider table continues in a second block below, which repeats the names of the rows.
-  int width = 100;
+  int width = kUsualColumns;
   bool utf8 = true;  ///< box characters; else plain ASCII
 };
 
@@ -20,15 +21,15 @@ std::string comparison_table(const ExperimentResult& result, const TableStyle& s
 
 /// Returns the first answer: the table of deciding_columns() and the verdict, then the reasons of rows that are not ok
 /// and the footnotes. With `details` the tables of comparison_table() follow the verdict; otherwise a line says that
-/// --details prints them. One row has no rivals: its answer is comparison_table(). Ends with a line break.
+/// --details prints them. One row has no rivals: its answer is comparison_table(), then its verdict. Ends with a line
+/// break.
 std::string answer(const ExperimentResult& result, bool details, const TableStyle& style = {});
 
 /// Returns the table of what differs between two runs, the settings that differ, and which run is faster. Ends with a
 /// line break.
 std::string changes_text(const RunChanges& changes, const TableStyle& style = {});
 
-/// Returns the width of the terminal on standard output (100 if it is not a terminal), and whether the locale's
-/// encoding is UTF-8.
+/// Returns the width of standard output (columns_of_output), and whether the locale's encoding is UTF-8.
 TableStyle standard_output_style();
 
 }  // namespace trireme

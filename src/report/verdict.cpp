@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "base/counted.h"
@@ -15,6 +16,7 @@ namespace trireme {
 namespace {
 
 constexpr size_t kMostNames = 4;
+constexpr const char* kMeasureAgainIdle = "measure again on an idle machine, and trust what both runs show";
 
 bool is_real(const RunResult& row) { return clock_of(row) == ReplicaReport().clock; }
 
@@ -23,9 +25,7 @@ bool is_fair(const RunResult& row) { return row.status == RunStatus::ok && !row.
 
 int64_t steps_of(const RunResult& row) { return row.curve.empty() ? 0 : row.curve.back().step; }
 
-std::string time_text(double seconds) { return in_unit(seconds, scale_for(kTimes, seconds)); }
-
-/// "Measure again with more steps (--steps 1600), or with rows that take turns (--repeat 4), while the machine is idle"
+/// "measure again with more steps (--steps 1600) or with rows that take turns (--repeat 4) on an idle machine, ..."
 std::string measure_again(const std::vector<const RunResult*>& rows) {
   int64_t steps = kFewSteps, runs = 1;
   for (const RunResult* row : rows) {
@@ -37,8 +37,8 @@ std::string measure_again(const std::vector<const RunResult*>& rows) {
   const std::string longer = replicas ? "a greater length"  // policies may refuse --steps
                                       : fmt::format("more steps (--steps {})", kMoreSteps * steps);
   return fmt::format(
-      "Measure again with {}, or with rows that take turns (--repeat {}), while the machine is "
-      "otherwise idle",
+      "measure again with {} or with rows that take turns (--repeat {}) on an idle machine, and trust an order that "
+      "does not change",
       longer, kMoreSteps * runs);
 }
 
@@ -77,12 +77,11 @@ std::string by_how_much(const Verdict& verdict) {
 
 bool has_spread(const RowPace& pace) { return pace.low < pace.high; }
 
-/// "from the 10th to the 90th percentile and between runs": where the spread of the rows' times comes from. `from`: the
-/// first word, "from" or "From".
-std::string range_of(const Verdict& verdict, const char* from) {
+/// "10th to 90th percentile, and between runs": where the spread of the rows' times comes from.
+std::string range_of(const Verdict& verdict) {
   const auto is_repeated = [](const RunResult* row) { return !row->repeats.empty(); };
   const bool repeated = std::any_of(verdict.fastest.begin(), verdict.fastest.end(), is_repeated);
-  return fmt::format("{} the 10th to the 90th percentile{}", from, repeated ? " and between runs" : "");
+  return repeated ? "10th to 90th percentile, and between runs" : "10th to 90th percentile";
 }
 
 /// States why measured rows are too close to call. `times`: "steps" or "epochs".
@@ -91,14 +90,11 @@ std::string why_too_close(const Verdict& verdict, const char* times) {
   for (const RunResult* row : verdict.fastest)
     if (!has_spread(*verdict.pace(*row))) without.push_back(row);
   if (without.empty())
-    return fmt::format("{} their {} overlap by more than {:.0f} %.", range_of(verdict, "From"), times,
-                       100 * kWideOverlap);
+    return fmt::format("their {} overlap by more than {:.0f} % ({})", times, 100 * kWideOverlap, range_of(verdict));
   const bool one = without.size() == 1;
-  return fmt::format(
-      "{} ran once, so {} spread is not known; {} within the {} of the other rows, {}, or {} from them by less than "
-      "{:.1f} %.",
-      names_of(without), one ? "its" : "their", one ? "its time lies" : "their times lie", times,
-      range_of(verdict, "from"), one ? "differs" : "differ", 100 * kEqual);
+  return fmt::format("{} ran once (no spread is known), and {} within {:.1f} % of the other rows' {} ({})",
+                     names_of(without), one ? "its time lies" : "their times lie", 100 * kEqual, times,
+                     range_of(verdict));
 }
 
 /// States by how much the fastest measured row is ahead of the next one.
@@ -106,14 +102,14 @@ std::string why_ahead(const Verdict& verdict, const char* times) {
   const RowPace first = *verdict.pace(*verdict.fastest.front()), next = *verdict.pace(*verdict.next);
   const std::string name = row_name(*verdict.next);
   if (!has_spread(first))
-    return fmt::format("It ran once (no spread is known), and its time is less than the {} of {}, {}", times, name,
-                       range_of(verdict, "from"));
+    return fmt::format("it ran once (no spread is known), and its time is less than the {} of {} ({})", times, name,
+                       range_of(verdict));
   if (!has_spread(next))
-    return fmt::format("Its {}, {}, take less than the time of {}, which ran once (no spread is known)", times,
-                       range_of(verdict, "from"), name);
+    return fmt::format("its {} ({}) take less than the time of {}, which ran once (no spread is known)", times,
+                       range_of(verdict), name);
   const std::string apart =
       first.high < next.low ? "lie apart" : fmt::format("overlap by less than {:.0f} %", 100 * kWideOverlap);
-  return fmt::format("{} its {} and those of {} {}", range_of(verdict, "From"), times, name, apart);
+  return fmt::format("its {} and those of {} {} ({})", times, name, apart, range_of(verdict));
 }
 
 /// States how sure predictions are, and what can decide. Empty if there is nothing to decide.
@@ -121,7 +117,7 @@ std::string how_to_decide(const Verdict& verdict) {
   const double pace = verdict.pace(*verdict.fastest.front())->median;
   if (verdict.pace(*verdict.fastest.back())->median > pace * (1 + kEqual))
     return fmt::format(
-        "Predictions are usually off by up to {:.0f} %, so they cannot order these plans. trireme compare on these "
+        "Predictions are usually off by up to {:.0f} %, so they cannot order these plans; trireme compare on these "
         "devices measures them.",
         100 * kPredictionError);
   if (!verdict.next) return "";
@@ -131,25 +127,54 @@ std::string how_to_decide(const Verdict& verdict) {
       100 * kPredictionError);
 }
 
-/// States how sure the order of the rows is, and what would change it. Empty if there is no order, or no interval.
-std::string how_sure(const Verdict& verdict) {
+/// "a, b, and c"
+std::string listed(const std::vector<std::string>& clauses) {
+  std::string text;
+  for (size_t i = 0; i < clauses.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < clauses.size() ? ", " : ", and ") + clauses[i];
+  return text;
+}
+
+/// What speaks for the order of the rows and against it, as clauses, and what to do in doubt.
+struct Evidence {
+  std::string for_it;
+  std::vector<std::string> doubts;
+  std::string advice = kMeasureAgainIdle;
+};
+
+/// Compares the fastest measured rows with each other, or the fastest with the next.
+Evidence evidence_of(const Verdict& verdict, const std::vector<const RunResult*>& decisive) {
+  Evidence evidence;
+  const RowPace first = *verdict.pace(*decisive.front()), last = *verdict.pace(*decisive.back());
+  if (decisive.size() < 2 || !is_real(*decisive.front()) || (!has_spread(first) && !has_spread(last))) return evidence;
+  const char* times = verdict.by_epochs ? "epochs" : "steps";
+  int64_t steps = steps_of(*decisive.front());
+  for (const RunResult* row : decisive) steps = std::min(steps, steps_of(*row));
+  if (first.median < verdict.pace(*verdict.fastest.back())->median)
+    evidence.doubts.push_back(why_too_close(verdict, times));
+  else if (steps > 0 && steps < kFewSteps)
+    evidence.doubts.push_back(fmt::format("a row has only {}, too few for a firm result", counted(steps, "step")));
+  else if (verdict.next) evidence.for_it = why_ahead(verdict, times);
+  if (!evidence.doubts.empty()) evidence.advice = measure_again(decisive);
+  return evidence;
+}
+
+/// States in one sentence how sure the order of the rows is, and what would change it. All doubts share one advice.
+/// Empty if there is no order, or no interval, and no doubt.
+std::string how_sure(const Verdict& verdict, const std::vector<std::string>& disturbances) {
   if (!verdict.measured) return how_to_decide(verdict);
   std::vector<const RunResult*> decisive = verdict.fastest;
   if (verdict.next) decisive.push_back(verdict.next);
-  const RowPace first = *verdict.pace(*decisive.front()), last = *verdict.pace(*decisive.back());
-  if (decisive.size() < 2 || !is_real(*decisive.front()) || (!has_spread(first) && !has_spread(last))) return "";
-  const char* times = verdict.by_epochs ? "epochs" : "steps";
-  if (first.median < verdict.pace(*verdict.fastest.back())->median)
-    return fmt::format("{} {}; trust an order that does not change.", why_too_close(verdict, times),
-                       measure_again(decisive));
-  int64_t steps = steps_of(*decisive.front());
-  for (const RunResult* row : decisive) steps = std::min(steps, steps_of(*row));
-  if (steps > 0 && steps < kFewSteps)
-    return fmt::format("A row has only {}, too few for a firm result. {}.", counted(steps, "step"),
-                       measure_again(decisive));
-  if (!verdict.next) return "";
-  return fmt::format("{}, so the order holds on this machine; another batch, model or number of devices may change it.",
-                     why_ahead(verdict, times));
+  Evidence evidence = evidence_of(verdict, decisive);
+  evidence.doubts.insert(evidence.doubts.end(), disturbances.begin(), disturbances.end());
+  if (!evidence.doubts.empty())
+    return fmt::format("The {} not sure{}: {}; {}.", decisive.size() > 1 ? "order is" : "time is",
+                       evidence.for_it.empty() ? "" : ", although " + evidence.for_it, listed(evidence.doubts),
+                       evidence.advice);
+  if (evidence.for_it.empty()) return "";
+  return fmt::format(
+      "The order holds on this machine, because {}; another batch, model or number of devices may change it.",
+      evidence.for_it);
 }
 
 std::string some_or_all(const std::vector<const RunResult*>& rows, const std::vector<const RunResult*>& all) {
@@ -157,7 +182,7 @@ std::string some_or_all(const std::vector<const RunResult*>& rows, const std::ve
 }
 
 /// Empty if no row's steps vary a lot.
-std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
+std::string scatter_clause(const std::vector<const RunResult*>& rows) {
   std::vector<const RunResult*> scattered;
   double most = 0;
   for (const RunResult* row : rows) {
@@ -169,12 +194,13 @@ std::string scatter_sentence(const std::vector<const RunResult*>& rows) {
   }
   if (scattered.empty()) return "";
   return fmt::format(
-      "Steps vary a lot ({}: the 90th percentile is up to {:.1f} times the 10th), because of other programs or samples "
-      "of unequal length.",
+      "steps vary because of other programs or samples of unequal length ({}: the 90th percentile is up to {:.1f} "
+      "times "
+      "the 10th)",
       some_or_all(scattered, rows), most);
 }
 
-std::string prediction_sentence(const std::vector<const RunResult*>& rows) {
+std::string prediction_clause(const std::vector<const RunResult*>& rows) {
   std::vector<const RunResult*> far;
   double most = 0;
   for (const RunResult* row : rows) {
@@ -187,8 +213,8 @@ std::string prediction_sentence(const std::vector<const RunResult*>& rows) {
   }
   if (far.empty()) return "";
   return fmt::format(
-      "Predicted and measured steps differ by a factor of up to {:.1f} ({}): the machine may have been busy during the "
-      "runs or while layers were measured before them, or the predictions do not hold here.",
+      "predicted and measured steps differ by a factor of up to {:.1f} ({}), because the machine was busy or the "
+      "predictions do not hold here",
       most, some_or_all(far, rows));
 }
 
@@ -269,23 +295,31 @@ std::string headline_of(const Verdict& verdict, const std::string& clock) {
   return verdict.fastest.empty() ? "" : which(verdict, by_clock(clock));
 }
 
-std::vector<std::string> sentences_of(const Verdict& verdict, const std::string& clock) {
-  if (verdict.fastest.empty()) return {};
-  std::vector<std::string> sentences = {headline_of(verdict, clock) + by_how_much(verdict) + "."};
-  if (std::string sure = how_sure(verdict); !sure.empty()) sentences.push_back(std::move(sure));
+std::vector<std::string> sentences_of(const Verdict& verdict, const std::string& clock, const VerdictClauses& more) {
+  std::string first = headline_of(verdict, clock);
+  if (!first.empty()) first += by_how_much(verdict);
+  for (const std::string& result : more.results) first += (first.empty() ? "" : "; ") + result;
+  if (first.empty()) return {};
+  first.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(first.front())));
+  std::vector<std::string> sentences = {first + "."};
+  if (verdict.fastest.empty()) return sentences;
+  if (std::string sure = how_sure(verdict, more.doubts); !sure.empty()) sentences.push_back(std::move(sure));
   return sentences;
 }
 
 std::vector<std::string> doubts(const ExperimentResult& result) {
-  std::vector<std::string> sentences;
-  if (!result.simulated.empty()) return sentences;
+  std::vector<std::string> clauses;
+  if (!result.simulated.empty()) return clauses;
   std::vector<const RunResult*> rows;
   for (const RunResult& row : result.rows)
     if (is_fair(row) && is_real(row)) rows.push_back(&row);
-  for (std::string sentence : {scatter_sentence(rows), prediction_sentence(rows)})
-    if (!sentence.empty()) sentences.push_back(std::move(sentence));
-  if (!sentences.empty()) sentences.back() += " Measure again on an idle machine, and trust what both runs show.";
-  return sentences;
+  for (std::string clause : {scatter_clause(rows), prediction_clause(rows)})
+    if (!clause.empty()) clauses.push_back(std::move(clause));
+  return clauses;
+}
+
+std::string sentence_of_doubts(const std::vector<std::string>& doubts) {
+  return doubts.empty() ? "" : fmt::format("The time is not sure: {}; {}.", listed(doubts), kMeasureAgainIdle);
 }
 
 }  // namespace trireme

@@ -1,6 +1,13 @@
 #include "report/width.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "base/text.h"
 
 namespace trireme {
 namespace {
@@ -12,6 +19,17 @@ bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; 
 
 int columns_of(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return !continues(c); }));
+}
+
+int columns_of_output(int descriptor, int otherwise) {
+  winsize size{};
+  if (::isatty(descriptor) != 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* set = std::getenv("COLUMNS");
+  if (!set) return otherwise;
+  const std::string_view text = set;
+  int columns = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
+  return error == std::errc() && end == text.data() + text.size() && columns > 0 ? columns : otherwise;
 }
 
 std::string cut_to(std::string_view text, int columns) {
@@ -43,6 +61,21 @@ std::vector<std::string> wrap(std::string_view text, int columns) {
   }
   if (!line.empty() || lines.empty()) lines.push_back(std::move(line));
   return lines;
+}
+
+std::string wrap_lines(std::string_view text, int columns, int indent) {
+  if (columns <= 0) return std::string(text);
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    // All lines are as short as the indented ones, so that a line's words need to be divided only once.
+    if (columns_of(line) <= columns) out += line;
+    else out += join(wrap(line, columns - indent), "\n" + std::string(size_t(indent), ' '));
+    if (end < text.size()) out += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
 }
 
 }  // namespace trireme

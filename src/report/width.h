@@ -9,6 +9,13 @@ namespace trireme {
 
 int columns_of(std::string_view text);
 
+/// Width of text for readers that are no terminal.
+constexpr int kUsualColumns = 80;
+
+/// Returns the width of the terminal that the open file `descriptor` is. If it is none, or does not say: the number in
+/// the environment's COLUMNS, or `otherwise`.
+int columns_of_output(int descriptor, int otherwise = kUsualColumns);
+
 /// Returns `text` cut to at most `columns` columns; "…" marks the cut.
 std::string cut_to(std::string_view text, int columns);
 
@@ -17,5 +24,9 @@ std::string pad_to(std::string text, int columns, bool right = false);
 
 /// Returns `text` broken between words into lines of at most `columns`. A longer word is not broken.
 std::vector<std::string> wrap(std::string_view text, int columns);
+
+/// Returns `text` with each of its lines broken between words to at most `columns`. What continues a line is indented
+/// by `indent`. Without a width (`columns` is not positive) the text stays as it is.
+std::string wrap_lines(std::string_view text, int columns, int indent = 2);
 
 }  // namespace trireme

@@ -1,8 +1,10 @@
 #include "report/table.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include "base/text.h"
@@ -96,9 +98,9 @@ TEST(Table, ShowsTheMetricsOfTheTask) {
 }
 
 TEST(Table, NamesTheFirstRowAtTheTarget) {
-  EXPECT_NE(join(summary(sample_result())).find("First at a test accuracy of 98.0 %: data on 2 devices"),
+  EXPECT_NE(join(summary(sample_result())).find("first at a test accuracy of 98.0 %: data on 2 devices"),
             std::string::npos);
-  EXPECT_NE(join(summary(segmentation_sample())).find("First at a test mean IoU of 30.0 %"), std::string::npos);
+  EXPECT_NE(join(summary(segmentation_sample())).find("first at a test mean IoU of 30.0 %"), std::string::npos);
 }
 
 std::vector<std::string> cells_of(const ExperimentResult& result, const std::string& title) {
@@ -138,8 +140,8 @@ TEST(Table, NamesTheFastestOfEachClock) {
       << summary(result)[1];
   const ExperimentResult real = sample_result();
   result.rows.insert(result.rows.end(), real.rows.begin(), real.rows.end());
-  EXPECT_NE(summary(result)[4].find("Fastest: data on 2 devices, 11.3 ms per step, 1.88 times"), std::string::npos)
-      << summary(result)[4];
+  EXPECT_NE(summary(result)[2].find("Fastest: data on 2 devices, 11.3 ms per step, 1.88 times"), std::string::npos)
+      << summary(result)[2];
 }
 
 TEST(Answer, BeginsWithWhatDecidesAndTheVerdict) {
@@ -173,10 +175,13 @@ TEST(Answer, WithDetailsHasTheOtherTablesAndEachNoteOnce) {
   EXPECT_EQ(text.find("--details"), std::string::npos);
 }
 
-TEST(Answer, OfOneRowIsItsTables) {
+TEST(Answer, OfOneRowIsItsTablesAndItsVerdict) {
   ExperimentResult result = sample_result();
   result.rows.resize(1);
-  EXPECT_EQ(answer(result, false, {.width = 120}), comparison_table(result, {.width = 120}));
+  EXPECT_EQ(answer(result, false, {.width = 140}),
+            comparison_table(result, {.width = 140}) +
+                "\nsingle on 1 device: 21.2 ms per step, test accuracy 98.9 % and test loss 0.0608 at the end; a test "
+                "accuracy of 98.0 % was reached after\n  6.36 s.\n");
 }
 
 TEST(Answer, MergesRowsWhoseCellsAreEqual) {
@@ -247,6 +252,29 @@ TEST(Width, CountsCharactersNotBytes) {
   EXPECT_EQ(cut_to("abc", 3), "abc");
   EXPECT_EQ(pad_to("é", 3, true), "  é");
   EXPECT_EQ(wrap("one two three", 7), (std::vector<std::string>{"one two", "three"}));
+}
+
+TEST(Width, BreaksLongLinesOnly) {
+  EXPECT_EQ(wrap_lines("one two\nthree four five\n", 10), "one two\nthree\n  four\n  five\n");
+  EXPECT_EQ(wrap_lines("a  b\n\nc", 10), "a  b\n\nc") << "short lines stay as they are";
+  EXPECT_EQ(wrap_lines("three four five", 0), "three four five") << "no width";
+}
+
+TEST(Width, OfWhatIsNoTerminalComesFromTheEnvironment) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::unsetenv("COLUMNS");
+  EXPECT_EQ(columns_of_output(ends[1]), 80);
+  EXPECT_EQ(columns_of_output(ends[1], 0), 0);
+  ::setenv("COLUMNS", "132", 1);
+  EXPECT_EQ(columns_of_output(ends[1], 0), 132);
+  for (const char* nonsense : {"wide", "", "0", "-3", "80x"}) {
+    ::setenv("COLUMNS", nonsense, 1);
+    EXPECT_EQ(columns_of_output(ends[1]), 80) << nonsense;
+  }
+  ::unsetenv("COLUMNS");
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 }  // namespace

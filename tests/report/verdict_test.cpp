@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <iterator>
+#include <regex>
+
 #include "base/text.h"
 #include "report/columns.h"
 #include "sample.h"
@@ -52,14 +56,13 @@ TEST(Verdict, IntervalsOverlapWidelyFromHalfOfTheShorterOneOn) {
 TEST(Verdict, NamesAFastestRowWhereIntervalsAreApart) {
   const std::string text = words_of(
       result_of({row_of("single", 1, 20, 19, 22), row_of("data", 2, 10, 9.5, 11), row_of("tensor", 2, 15, 14, 16)}));
-  EXPECT_EQ(text,
-            "Fastest: data on 2 devices, 10.0 ms per step, 2.00 times as fast as one device and 1.50 times as fast as "
-            "the next, tensor on 2 devices. From the 10th to the 90th percentile its steps and those of tensor on 2 "
-            "devices lie apart, so the order holds on this machine; another batch, model or number of devices may "
-            "change it.");
-  EXPECT_HAS(
-      words_of(result_of({row_of("data", 2, 10, 9, 12), row_of("tensor", 2, 13, 11.5, 15)})),
-      "From the 10th to the 90th percentile its steps and those of tensor on 2 devices overlap by less than 50 %");
+  EXPECT_EQ(
+      text,
+      "Fastest: data on 2 devices, 10.0 ms per step, 2.00 times as fast as one device and 1.50 times as fast as "
+      "the next, tensor on 2 devices. The order holds on this machine, because its steps and those of tensor on 2 "
+      "devices lie apart (10th to 90th percentile); another batch, model or number of devices may change it.");
+  EXPECT_HAS(words_of(result_of({row_of("data", 2, 10, 9, 12), row_of("tensor", 2, 13, 11.5, 15)})),
+             "because its steps and those of tensor on 2 devices overlap by less than 50 % (10th to 90th percentile);");
 }
 
 TEST(Verdict, NamesNoFastestRowWhereIntervalsOverlap) {
@@ -68,7 +71,10 @@ TEST(Verdict, NamesNoFastestRowWhereIntervalsOverlap) {
   EXPECT_HAS(text,
              "Too close to call: data on 2 devices and tensor on 2 devices, 10.0 ms to 10.4 ms per step, at least 1.92 "
              "times as fast as one device and at least 1.44 times as fast as the next, pipeline on 2 devices.");
-  EXPECT_HAS(text, "overlap by more than 50 %. Measure again with more steps (--steps 1600)");
+  EXPECT_HAS(text,
+             "The order is not sure: their steps overlap by more than 50 % (10th to 90th percentile); measure again "
+             "with more steps (--steps 1600) or with rows that take turns (--repeat 4) on an idle machine, and trust "
+             "an order that does not change.");
   EXPECT_LACKS(text, "Fastest");
   const std::string scattered = words_of(result_of(
       {row_of("data", 2, 10, 9.5, 11), row_of("tensor", 2, 12, 11.5, 12.5), row_of("pipeline", 2, 15, 9, 30)}));
@@ -95,8 +101,8 @@ TEST(Verdict, SaysThatFewStepsGiveAHint) {
   const auto rows = [](int64_t steps) {
     return result_of({row_of("single", 1, 20, 19, 22, steps), row_of("data", 2, 10, 9.5, 11, 400)});
   };
-  EXPECT_HAS(words_of(rows(4)), "A row has only 4 steps, too few for a firm result. Measure again with more steps");
-  EXPECT_HAS(words_of(rows(1)), "A row has only 1 step,");
+  EXPECT_HAS(words_of(rows(4)), "a row has only 4 steps, too few for a firm result; measure again with more steps");
+  EXPECT_HAS(words_of(rows(1)), "a row has only 1 step,");
   EXPECT_LACKS(words_of(rows(kFewSteps)), "only");
 }
 
@@ -124,7 +130,7 @@ TEST(Verdict, NamesNoWinnerOfPredictionsThatAreCloserThanTheyErr) {
       {row_of("data", 2, 10, 10, 10, 0), row_of("tensor", 2, 10.9, 10.9, 10.9, 0), row_of("single", 1, 20, 20, 20, 0)});
   EXPECT_EQ(close,
             "Too close to call: data on 2 devices and tensor on 2 devices, 10.0 ms to 10.9 ms per step, at least 1.83 "
-            "times as fast as one device. Predictions are usually off by up to 10 %, so they cannot order these plans. "
+            "times as fast as one device. Predictions are usually off by up to 10 %, so they cannot order these plans; "
             "trireme compare on these devices measures them.");
   EXPECT_EQ(words({row_of("data", 2, 10, 10, 10, 0), row_of("tensor", 2, 11.1, 11.1, 11.1, 0)}),
             "Fastest: data on 2 devices, 10.0 ms per step, 1.11 times as fast as the next, tensor on 2 devices. The "
@@ -137,17 +143,20 @@ TEST(Verdict, OfRowsWithoutASpreadSaysNoOverlap) {
   result.rows[0].replicas = ReplicaReport{.replicas = 2};
   result.rows[0].epoch_seconds = 12.1;
   std::string text = words_of(result);
-  EXPECT_HAS(
-      text,
-      "local-sgd on 2 devices ran once, so its spread is not known; its time lies within the epochs of the other "
-      "rows, from the 10th to the 90th percentile, or differs from them by less than 0.5 %.");
+  EXPECT_HAS(text,
+             "local-sgd on 2 devices ran once (no spread is known), and its time lies within 0.5 % of the other rows' "
+             "epochs (10th to 90th percentile);");
   EXPECT_LACKS(text, "overlap");
   result.rows[0].epoch_seconds = 20;
   text = words_of(result);
-  EXPECT_HAS(text, "take less than the time of local-sgd on 2 devices, which ran once (no spread is known), so the");
+  EXPECT_HAS(
+      text,
+      "because its epochs (10th to 90th percentile) take less than the time of local-sgd on 2 devices, which ran once "
+      "(no spread is known);");
   result.rows[0].epoch_seconds = 5;
-  EXPECT_HAS(words_of(result),
-             "It ran once (no spread is known), and its time is less than the epochs of data on 2 devices, from the");
+  EXPECT_HAS(
+      words_of(result),
+      "because it ran once (no spread is known), and its time is less than the epochs of data on 2 devices (10th");
 }
 
 TEST(Verdict, ComparesEpochsOfReplicas) {
@@ -158,7 +167,7 @@ TEST(Verdict, ComparesEpochsOfReplicas) {
   result.rows[0].epoch_seconds = 12.1;  // within the interval of data's epochs, 11.8 to 12.2 s
   const std::string text = words_of(result);
   EXPECT_HAS(text, "Too close to call: data on 2 devices and local-sgd on 2 devices, 12.0 s to 12.1 s per");
-  EXPECT_HAS(text, "Measure again with a greater length");
+  EXPECT_HAS(text, "measure again with a greater length");
   EXPECT_LACKS(text, "--steps");
 }
 
@@ -170,15 +179,15 @@ TEST(Verdict, NamesTheBestMetricOfReplicas) {
   const auto best = [&](const char* metric, double of_data, double of_local) {
     result.rows[0].test = EvaluationPoint{.metrics = {{metric, of_data}}};
     result.rows[1].test = EvaluationPoint{.metrics = {{metric, of_local}}};
-    return verdict_sentences(result).back();
+    return verdict_sentences(result).front();
   };
-  EXPECT_EQ(best("accuracy", 0.98, 0.96),
-            "Best test accuracy: data on 2 devices, 98.0 %; local-sgd on 2 devices, the fastest, reaches 96.0 %.");
-  EXPECT_EQ(best("accuracy", 0.95, 0.96), "Best test accuracy: local-sgd on 2 devices, 96.0 %.");
-  EXPECT_EQ(best("rmse", 0.5, 0.6),
-            "Best test RMSE: data on 2 devices, 0.5; local-sgd on 2 devices, the fastest, reaches 0.6.");
+  EXPECT_HAS(best("accuracy", 0.98, 0.96), "; best test accuracy: data on 2 devices, 98.0 % (the fastest: 96.0 %).");
+  EXPECT_HAS(best("accuracy", 0.95, 0.96), "; best test accuracy: local-sgd on 2 devices, 96.0 %.");
+  EXPECT_HAS(best("rmse", 0.5, 0.6), "; best test RMSE: data on 2 devices, 0.5 (the fastest: 0.6).");
+  for (RunResult& row : result.rows) row.oversubscribed = true;
+  EXPECT_EQ(best("rmse", 0.5, 0.6), "Best test RMSE: data on 2 devices, 0.5.") << "no time can be compared";
   result.rows[1].test.reset();
-  EXPECT_LACKS(join(verdict_sentences(result), " "), "Best test");
+  EXPECT_LACKS(join(verdict_sentences(result), " "), "est test");
 }
 
 TEST(Verdict, OfRepeatedRowsCountsTheSpreadBetweenRuns) {
@@ -189,7 +198,7 @@ TEST(Verdict, OfRepeatedRowsCountsTheSpreadBetweenRuns) {
   result.rows[0].repeats = {{.step_seconds = {}, .epoch_seconds = 11.9}, {.step_seconds = {}, .epoch_seconds = 15}};
   const std::string text = words_of(result);
   EXPECT_HAS(text, "Too close to call: data on 2 devices and local-sgd on 2 devices");
-  EXPECT_HAS(text, "From the 10th to the 90th percentile and between runs their epochs overlap by more than 50 %.");
+  EXPECT_HAS(text, "their epochs overlap by more than 50 % (10th to 90th percentile, and between runs);");
   EXPECT_HAS(text, "rows that take turns (--repeat 8)");
 }
 
@@ -205,10 +214,11 @@ TEST(Verdict, NamesFourRowsAndCountsMore) {
 TEST(Doubts, NameRowsWhoseStepsScatter) {
   ExperimentResult result = result_of({row_of("single", 1, 20, 18, 27), row_of("data", 2, 10, 9, 18)});
   const std::string text = join(doubts(result), " ");
-  EXPECT_HAS(text, "Steps vary a lot (data on 2 devices: the 90th percentile is up to 2.0 times the 10th), because");
-  EXPECT_HAS(text, "Measure again on an idle machine, and trust what both runs show.");
+  EXPECT_EQ(text,
+            "steps vary because of other programs or samples of unequal length (data on 2 devices: the 90th percentile "
+            "is up to 2.0 times the 10th)");
   result.rows[0].step_seconds->p90 *= 2;
-  EXPECT_HAS(join(doubts(result), " "), "Steps vary a lot (all rows: the 90th percentile is up to 3.0 times the 10th)");
+  EXPECT_HAS(join(doubts(result), " "), "(all rows: the 90th percentile is up to 3.0 times the 10th)");
   result.rows[0].step_seconds->p90 /= 2;
   result.rows[1].replicas = ReplicaReport{.replicas = 2};
   EXPECT_TRUE(doubts(result).empty()) << "in some steps replicas exchange or wait";
@@ -225,8 +235,7 @@ TEST(Doubts, NamePredictionsThatAreFarOff) {
   result.rows[0].predicted = SimulatedStep{.step_seconds = 0.0135, .peak_memory = {}, .basis = "measured"};
   result.rows[1].predicted = SimulatedStep{.step_seconds = 0.004, .peak_memory = {}, .basis = "measured"};
   const std::string text = join(doubts(result), " ");
-  EXPECT_HAS(text, "Predicted and measured steps differ by a factor of up to 2.5 (data on 2 devices):");
-  EXPECT_HAS(text, "may have been busy");
+  EXPECT_HAS(text, "predicted and measured steps differ by a factor of up to 2.5 (data on 2 devices), because");
   result.rows[1].predicted->step_seconds = 0.0255;
   EXPECT_HAS(join(doubts(result), " "), "by a factor of up to 2.5") << "in both directions";
   result.rows[1].predicted->step_seconds = 0.011;
@@ -244,7 +253,77 @@ TEST(Summary, NamesRowsThatAreTooCloseTogetherAtTheTarget) {
   const std::string text = join(summary(result), "\n");
   EXPECT_HAS(text, "Too close to call: data on 2 devices and pipeline on 2 devices");
   EXPECT_HAS(text,
-             "First at a test accuracy of 98.0 %: data on 2 devices and pipeline on 2 devices, after about 3.39 s.");
+             "; first at a test accuracy of 98.0 %: data on 2 devices and pipeline on 2 devices, after about 3.39 s.");
+}
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+/// Sentences end with ". " and a capital letter, or with the text.
+size_t sentences_in(const std::string& text) {
+  static const std::regex kEnd("\\.( [A-Z]|$)");
+  return size_t(std::distance(std::sregex_iterator(text.begin(), text.end(), kEnd), std::sregex_iterator()));
+}
+
+/// Every combination of what can disturb a comparison or add to its verdict.
+TEST(Summary, HasAtMostTwoSentencesAndOneAdviceWhateverIsInDoubt) {
+  enum Case { close, few_steps, scatter, far_off, replicas, repeats, target, failed, no_next, simulated, kCases };
+  for (unsigned set = 0; set < 1u << kCases; ++set) {
+    const auto has = [&](Case c) { return (set >> c & 1) != 0; };
+    const int64_t steps = has(few_steps) ? 4 : 400;
+    ExperimentResult result =
+        result_of({row_of("single", 1, 20, 19, 22, steps), row_of("data", 2, 10, 9.5, 11, steps),
+                   row_of("tensor", 2, has(close) ? 10.4 : 15, has(close) ? 9.6 : 14, has(close) ? 11.2 : 16, steps)});
+    if (has(scatter)) result.rows[1].step_seconds->p90 *= 2;
+    for (RunResult& row : result.rows) {
+      row.test = EvaluationPoint{.loss = 0.1, .metrics = {{"accuracy", 0.9 + row.step_seconds->median}}};
+      if (has(far_off)) row.predicted = SimulatedStep{.step_seconds = 0.001, .peak_memory = {}, .basis = "measured"};
+      if (has(repeats)) row.repeats = {{*row.step_seconds, 9.9}, {*row.step_seconds, 10.3}};
+      if (has(target)) row.target = 0.9, row.to_target = ToTarget{100, 1, 100 * row.step_seconds->median};
+    }
+    if (has(replicas)) result.rows[2].replicas = ReplicaReport{.replicas = 2};
+    if (has(failed)) result.rows[0].status = RunStatus::failed;
+    if (has(no_next)) result.rows.erase(result.rows.begin() + (has(close) ? 0 : 2));
+    if (has(simulated)) result.simulated = "this machine";
+    const std::string text = join(verdict_sentences(result), " ");
+    EXPECT_LE(sentences_in(text), 2u) << set << ": " << text;
+    EXPECT_EQ(sentences_in(text), verdict_sentences(result).size()) << set << ": " << text;
+    EXPECT_LE(count_of(text, "easure again"), 1u) << set << ": " << text;
+    EXPECT_LE(count_of(text, "trust "), 1u) << set << ": " << text;
+    const bool measured = !has(simulated);
+    EXPECT_EQ(count_of(text, "steps vary"), measured && has(scatter) ? 1u : 0u) << set << ": " << text;
+    EXPECT_EQ(count_of(text, "predicted and measured"), measured && has(far_off) ? 1u : 0u) << set << ": " << text;
+    if (measured && (has(scatter) || has(far_off))) {
+      EXPECT_HAS(text, "measure again");
+    }
+  }
+}
+
+TEST(Summary, OfOneRowSaysWhatItTookAndLearned) {
+  ExperimentResult result = test_support::sample_result();
+  result.rows = {result.rows[1]};
+  EXPECT_EQ(join(verdict_sentences(result), " "),
+            "data on 2 devices: 11.3 ms per step, test accuracy 98.9 % and test loss 0.0608 at the end; a test "
+            "accuracy of 98.0 % was reached after 3.39 s.");
+  RunResult& row = result.rows.front();
+  row.to_target.reset();
+  row.predicted = SimulatedStep{.step_seconds = 0.0226, .peak_memory = {}, .basis = "measured"};
+  EXPECT_EQ(join(verdict_sentences(result), " "),
+            "data on 2 devices: 11.3 ms per step, test accuracy 98.9 % and test loss 0.0608 at the end; a step takes "
+            "0.50 times the predicted 22.6 ms; a test accuracy of 98.0 % was not reached. The time is not sure: "
+            "predicted and measured steps differ by a factor of up to 2.0 (data on 2 devices), because the machine was "
+            "busy or the predictions do not hold here; measure again on an idle machine, and trust what both runs "
+            "show.");
+  row.test.reset();
+  row.predicted.reset();
+  row.curve.back().loss = std::nan("");
+  EXPECT_EQ(join(verdict_sentences(result), " "),
+            "data on 2 devices: 11.3 ms per step, loss not finite in the last step.");
+  row.status = RunStatus::failed;
+  EXPECT_TRUE(verdict_sentences(result).empty()) << "its reason is printed instead";
 }
 
 }  // namespace
