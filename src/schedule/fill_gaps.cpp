@@ -80,6 +80,10 @@ class Search {
       }
       back = std::max(now, next) + times_.backward_input;
     }
+    for (int s = 1; s <= last(); ++s) {
+      int& count = more[size_t(s)];
+      if (1 + count < micro_batches_) count = std::max(0, std::min(count, more[size_t(s) - 1] - 1));
+    }
     for (int s = 0; s <= last(); ++s)
       for (int k = 0; k < more[size_t(s)]; ++k) add(s, TaskKind::forward);
   }

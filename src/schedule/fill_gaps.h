@@ -18,7 +18,7 @@ struct FillTimes {
 };
 
 /// Returns the position's tasks without the update. Each position first does as many F as fit, in time and memory,
-/// before its first B; then one F and one B in turn. Before each of these it does W
+/// before its first B, but fewer than the position before; then one F and one B in turn. Before each of these it does W
 ///   - while the memory has no room for another F;
 ///   - while there is time for a W until the next task's input arrives;
 ///   - once more if waiting would make this position the one that has waited longest.
