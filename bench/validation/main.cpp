@@ -45,6 +45,10 @@ std::vector<Table> make_tables(const Request& request) {
       {"korthikanti-speed", korthikanti_speed},
       {"oneflow", oneflow_speed},
       {"horovod", horovod_scaling},
+      {"zero-bubble", zero_bubble_bubbles},
+      {"zero-bubble-fixed", zero_bubble_fixed},
+      {"zero-bubble-larger", zero_bubble_larger},
+      {"zero-bubble-speed", zero_bubble_speed},
       {"pipedream", [&] { return pipedream_speedups(request.profiles); }}};
   std::vector<Table> tables;
   for (const auto& [name, make] : makers) {
@@ -73,9 +77,9 @@ int main(int argc, char** argv) {
   Request request{.profiles = set ? set : "", .out = {}, .only = {}};
   app.add_option("--profiles", request.profiles, "folder that holds pipedream/*.txt; default: TRIREME_PROFILES");
   app.add_option("--out", request.out, "write the page to this file");
-  app.add_option(
-      "--only", request.only,
-      "only tables whose names begin so: gpipe, amoebanet, unet, resnet101, small, megatron, horovod, pipedream");
+  app.add_option("--only", request.only,
+                 "only tables whose names begin so: gpipe, amoebanet, unet, resnet101, small, megatron, horovod, "
+                 "zero-bubble, pipedream");
   app.add_flag("--check", request.check, "exit status 1 where a row exceeds its limit");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -19,6 +19,7 @@ class ShapeLayer final : public Layer {
     Shape output;  ///< of a sample
     std::vector<Shape> parameters = {};
     double flops = 0;  ///< of a sample's forward
+    bool splits_backward = false;
   };
   ShapeLayer(std::string name, Facts facts) : Layer(std::move(name)), facts_(std::move(facts)) {}
 
@@ -34,6 +35,7 @@ class ShapeLayer final : public Layer {
     return {replicate_option(int(inputs.size()), int(facts_.parameters.size()))};
   }
   double forward_flops(std::span<const Shape>) const override { return facts_.flops; }
+  bool splits_backward() const override { return facts_.splits_backward; }
   at::Tensor forward(LayerCall&, std::span<const at::Tensor>) const override {
     check_internal(false, "layers of shapes alone are never run");
     return {};

@@ -48,7 +48,8 @@ double step_seconds(const Setting& setting, const Plan& plan) {
   InstructionCostOptions options{.batch = setting.batch, .precision = setting.precision};
   if (!few) options.representatives = representatives(program, cluster, setting.batch);
   InstructionCosts costs(program, setting.model, cluster, setting.layers ? *setting.layers : *own, links, options);
-  const int steps = program.greatest_lag > 0 ? kStepsInFlight : few ? kSteps : 1;
+  const int usual = program.greatest_lag > 0 ? kStepsInFlight : few ? kSteps : 1;
+  const int steps = setting.steps > 0 ? setting.steps : usual;
   return simulate(program, setting.model, costs, links, {.steps = steps, .ranks = options.representatives})
       .step_seconds;
 }

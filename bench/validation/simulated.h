@@ -22,6 +22,7 @@ struct Setting {
   int optimizer_states = 1;            ///< tensors kept per weight
   const LayerCosts* layers = nullptr;  ///< null: the cluster's datasheets
   CollectiveLibrary library = {};
+  int steps = 0;  ///< simulated steps; 0: as many as usual
 };
 
 /// Seconds of a step in steady state. The plan uses the cluster's first devices.

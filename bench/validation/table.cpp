@@ -22,16 +22,15 @@ constexpr const char* kIntroduction[] = {
     "most one number is calibrated, on the one row that is marked (or on measurements published elsewhere). Everything "
     "else is "
     "predicted, nothing is tuned per row, and rows that differ from the publication are shown as they are.",
-    "`bench/validation.sh --check` fails where the error of a row exceeds its limit (the greatest relative error), or "
+    "`bench/validation.sh --check` fails where the error of a row exceeds its limit (the greatest relative error; of "
+    "shares of time the greatest difference), or "
     "where a statement "
     "under a table is not true. Absolute speeds of machines that are known only from a datasheet are off by tens of "
     "per cent "
     "([clusters.md](clusters.md)). The purpose of this page is to compare ratios between plans on one machine.",
     "Not here yet: measurements of Llama models (Aleph Alpha, torchtitan, InternEvo, NVIDIA's DGX recipes), which wait "
     "for "
-    "a Llama model (root-mean-square norms, gated linear units, rotary positions, grouped keys); bubbles of "
-    "zero-bubble "
-    "pipelines, whose authors charge messages by a rule that their paper does not give."};
+    "a Llama model (root-mean-square norms, gated linear units, rotary positions, grouped keys)."};
 
 /// Wraps text into lines of at most 120 bytes if words allow it; all but the first begin with `indent`. No line begins
 /// with the mark of a list.
@@ -58,13 +57,16 @@ std::string wrapped(std::string_view text, std::string_view indent = "") {
 }
 
 std::string error_of(const Row& row) {
+  if (row.predicted && row.is_share) return fmt::format("{:+.4f}", row.error());
   return row.predicted && row.published != 0 ? fmt::format("{:+.1f} %", 100 * row.error()) : "";
 }
 
 std::string limit_text(const Row& row) {
   if (row.is_calibrated) return "calibrated";
   if (!row.limit) return "";
-  return fmt::format("{:.3g} %{}", 100 * *row.limit, row.holds() ? "" : " **exceeded**");
+  const std::string limit =
+      row.is_share ? fmt::format("{:.3g}", *row.limit) : fmt::format("{:.3g} %", 100 * *row.limit);
+  return limit + (row.holds() ? "" : " **exceeded**");
 }
 
 std::string text_of(const Table& table) {

@@ -12,10 +12,11 @@ struct Row {
   double published = 0;
   std::optional<double> predicted;  ///< if none, `note` gives the reason
   std::optional<double> limit;      ///< greatest relative error; none: the row is shown only
+  bool is_share = false;            ///< published is a share of time: errors and limits are differences
   bool is_calibrated = false;       ///< the number of this row was given to the simulator
   std::string note;
 
-  double error() const { return *predicted / published - 1; }
+  double error() const { return is_share ? *predicted - published : *predicted / published - 1; }
   bool holds() const { return !limit || (predicted && error() <= *limit && error() >= -*limit); }
 };
 

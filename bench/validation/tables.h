@@ -39,6 +39,12 @@ Table korthikanti_speed();
 /// Horovod (Sergeev and Del Balso, 2018).
 Table horovod_scaling();
 
+/// Zero bubble (Qi et al., ICLR 2024): bubbles from profiled times, and measured throughput.
+Table zero_bubble_bubbles();
+Table zero_bubble_fixed();
+Table zero_bubble_larger();
+Table zero_bubble_speed();
+
 /// PipeDream (Narayanan et al., SOSP 2019) on its published profiles, below `profiles`.
 Table pipedream_speedups(const std::filesystem::path& profiles);
 

@@ -79,6 +79,30 @@ TEST(Validation, ARowThatLeavesItsGateIsNamed) {
   EXPECT_THAT(page({table}), HasSubstr("| above | 2.00 | 2.21 | +10.5 % | 10 % **exceeded** |"));
 }
 
+TEST(Validation, SharesOfTimeDifferByTheirDifference) {
+  Table table{.title = "table",
+              .source = {},
+              .quantity = {},
+              .setup = {},
+              .calibrated = {},
+              .decimals = 4,
+              .rows = {},
+              .claims = {},
+              .remarks = {}};
+  table.rows = {
+      {.what = "inside", .published = 0.002, .predicted = 0.0029, .limit = 0.001, .is_share = true, .note = {}},
+      {.what = "above", .published = 0.9, .predicted = 0.9011, .limit = 0.001, .is_share = true, .note = {}}};
+  const std::vector<std::string> lines = broken({table});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], HasSubstr("above"));
+  EXPECT_THAT(page({table}), HasSubstr("| inside | 0.0020 | 0.0029 | +0.0009 | 0.001 |  |"));
+}
+
+TEST(Validation, ZeroBubblePipelinesHaveThePublishedBubbles) {
+  EXPECT_THAT(broken({zero_bubble_bubbles(), zero_bubble_fixed(), zero_bubble_larger(), zero_bubble_speed()}),
+              IsEmpty());
+}
+
 TEST(Validation, SolveFindsWhereAFunctionReachesATarget) {
   EXPECT_NEAR(solve(0, 10, 9, [](double x) { return x * x; }), 3, 1e-9);
   EXPECT_NEAR(solve(1, 10, 0.25, [](double x) { return 1 / x; }), 4, 1e-9);
