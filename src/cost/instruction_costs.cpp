@@ -176,6 +176,16 @@ double InstructionCosts::own_seconds(int rank, double seconds) const {
   return std::max(0.0, seconds) * slowness / (says_speed ? device.speed : 1);
 }
 
+void InstructionCosts::note_basis(const LayerCost& cost, double seconds) {
+  if (cost.basis == Basis::own_times) {
+    own_stretch_ = std::max(own_stretch_, cost.stretch);
+    return;
+  }
+  predicts_layers_ |= seconds > 0;
+  if (int(cost.basis) > int(basis_)) basis_ = cost.basis;
+  stretch_ = std::max(stretch_, cost.stretch);
+}
+
 InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, int64_t samples) {
   const SegmentPass pass = description_of(i.code).pass;
   const bool forward = pass == SegmentPass::forward, of_weights = pass == SegmentPass::backward_weight,
@@ -196,8 +206,7 @@ InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, i
     launches += launches_of(cost, pass, op.splits_backward);
     seconds += own;
     crowded += own * cost.crowding;
-    if (int(cost.basis) > int(basis_)) basis_ = cost.basis;
-    stretch_ = std::max(stretch_, cost.stretch);
+    note_basis(cost, own);
     if (!op.communicates || of_weights) continue;
     const LayerExchanges exchanges = communication_of(op, share);
     for (const Exchange& part : forward ? exchanges.forward : exchanges.backward)

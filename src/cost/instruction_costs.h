@@ -54,9 +54,13 @@ class InstructionCosts final : public ProgramCosts {
 
   const InstructionCost& of(int rank, const Instruction& instruction) override;
 
-  /// The worst basis of the layer seconds requested so far, and the largest extrapolation factor.
+  /// The worst basis of the layer seconds requested so far, except own times, and the largest extrapolation factor.
   Basis basis() const { return basis_; }
   double stretch() const { return stretch_; }
+  /// The largest extrapolation factor of own times requested so far; 0: there were none.
+  double own_stretch() const { return own_stretch_; }
+  /// True if a layer that takes time has no own times.
+  bool predicts_layers() const { return predicts_layers_; }
 
  private:
   using Key = std::tuple<int, OpCode, int, bool, int64_t>;  // rank, code, index, adjoint, samples of the micro-batch
@@ -65,6 +69,7 @@ class InstructionCosts final : public ProgramCosts {
   };
   InstructionCost compute(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost segment_cost(int rank, const Instruction& instruction, int64_t samples);
+  void note_basis(const LayerCost& cost, double seconds);
   LayerExchanges communication_of(const Op& op, int64_t share) const;
   void add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost,
                          double& seconds) const;
@@ -95,6 +100,8 @@ class InstructionCosts final : public ProgramCosts {
   std::map<std::pair<RedistributionId, bool>, RedistributionKind> kinds_;  // by redistribution and direction
   Basis basis_ = Basis::measured;
   double stretch_ = 1;
+  double own_stretch_ = 0;
+  bool predicts_layers_ = false;
 };
 
 }  // namespace trireme

@@ -8,6 +8,7 @@ const char* name_of(Basis basis) {
     case Basis::interpolated: return "interpolated";
     case Basis::extrapolated: return "extrapolated";
     case Basis::datasheet: return "datasheet";
+    case Basis::own_times: return "own times";
   }
   return "?";
 }

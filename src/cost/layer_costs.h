@@ -10,7 +10,7 @@
 namespace trireme {
 
 /// The source of a prediction.
-enum class Basis { measured, interpolated, extrapolated, datasheet };
+enum class Basis { measured, interpolated, extrapolated, datasheet, own_times };
 const char* name_of(Basis basis);
 
 /// Launches of a pass. The host asks for operators while the device computes, so a run of layers takes as long as the
@@ -50,6 +50,8 @@ class LayerCosts {
   virtual LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const = 0;
   /// Seconds of one pass that sums the gradients of `contributors` workers and updates `elements` weights.
   virtual double update_seconds(int64_t elements, int contributors, int kind = -1) const = 0;
+  /// Layers that are equal (kind, attributes, shapes) have equal costs if this number is equal too.
+  virtual int cost_class(NodeId node) const { return 0; }
 };
 
 }  // namespace trireme

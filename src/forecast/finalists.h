@@ -50,8 +50,9 @@ struct BestPlan {
 
 struct BestPlanOptions {
   Objective objective = Objective::time;
-  std::optional<double> limit = 60;  ///< seconds for the search
-  double tolerance = 0;              ///< PlanRequest::tolerance
+  std::optional<double> limit = 60;     ///< seconds for the search
+  double tolerance = 0;                 ///< PlanRequest::tolerance
+  std::vector<int> micro_batches = {};  ///< numbers of them to search; empty: PlanSpace's
   /// False: ends with the first search that finds a plan that fits. Faster, for searches during a run; with more
   /// memory the plan may then be slower.
   bool thorough = true;

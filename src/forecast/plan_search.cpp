@@ -67,6 +67,7 @@ class PlanSearch {
         source_(source_of(order)),
         objective_(options.objective),
         tolerance_(options.tolerance),
+        micro_batches_(options.micro_batches),
         deadline_(options.limit),
         thorough_(options.thorough) {
     for (const Device& device : source_.cluster.devices) {
@@ -164,6 +165,7 @@ class PlanSearch {
     request.time_limit = deadline_.seconds_left();
     if (request.time_limit && limited_ && objective_ != Objective::memory) *request.time_limit *= kTimeShare;
     if (divides_) add_shardings(request);
+    request.space.micro_batches = micro_batches_;
     request.known = usual_plans(request);
     return request;
   }
@@ -184,6 +186,10 @@ class PlanSearch {
     }
     if (const auto plan = plan_hybrid_static(request)) plans.push_back(plan->plan);
     if (const auto plan = plan_asa(request)) plans.push_back(plan->plan);
+    if (!micro_batches_.empty())
+      std::erase_if(plans, [&](const Plan& plan) {
+        return std::find(micro_batches_.begin(), micro_batches_.end(), plan.micro_batches) == micro_batches_.end();
+      });
     return plans;
   }
 
@@ -241,7 +247,7 @@ class PlanSearch {
     finalist.lacks_most = prediction.lacks_most;
     finalist.fits_simulated = row.status != RunStatus::does_not_fit;
     finalist.misfit = row.reason;
-    finalist.is_measured = row.predicted->basis != name_of(Basis::datasheet);
+    finalist.is_measured = source_.cluster.kinds.empty();
   }
 
   /// The plan uses the first devices of the order. Stores their numbers in the plan, unless they are the cluster's
@@ -258,6 +264,7 @@ class PlanSearch {
   const CostSource& source_;
   const Objective objective_;
   const double tolerance_;
+  const std::vector<int> micro_batches_;  // to search; empty: the usual ones
   const Deadline deadline_;
   const bool thorough_;
   int64_t largest_ = 0;   // bytes of the largest device that has a limit

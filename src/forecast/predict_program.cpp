@@ -30,8 +30,15 @@ CompileOptions compile_for(const RunSpec& experiment, const CostSource& source, 
 }
 
 std::string basis_of(const InstructionCosts& costs) {
-  if (costs.basis() != Basis::extrapolated) return name_of(costs.basis());
-  return fmt::format("{} {:.1f} x", name_of(costs.basis()), costs.stretch());
+  const auto stretched = [](Basis basis, double stretch) {
+    return fmt::format("{} {:.1f} x", name_of(basis), stretch);
+  };
+  std::string basis = name_of(costs.basis());
+  if (costs.basis() == Basis::extrapolated) basis = stretched(costs.basis(), costs.stretch());
+  if (costs.own_stretch() == 0) return basis;
+  const std::string own =
+      costs.own_stretch() > 1 ? stretched(Basis::own_times, costs.own_stretch()) : name_of(Basis::own_times);
+  return costs.predicts_layers() ? fmt::format("{}, {}", basis, own) : own;
 }
 
 void fill_row(const Simulation& simulation, const Experiment& experiment, const PredictionOptions& options,

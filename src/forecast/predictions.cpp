@@ -10,6 +10,7 @@
 #include "cost/money.h"
 #include "cost/profiled_costs.h"
 #include "data/open.h"
+#include "forecast/own_costs.h"
 #include "forecast/predict.h"
 #include "plan/cluster_file.h"
 #include "plan/device_orders.h"
@@ -57,6 +58,10 @@ Predictions::Predictions(const RunSpec& experiment, const Model& model, const Ta
   if (!options.cluster.empty() && !options.profile.empty())
     fail_user({"--cluster", options.cluster.string(),
                "a profile describes this machine, a cluster file describes others", "leave one of them out"});
+  if (!options.times.empty()) {
+    times_ = read_own_times(options.times);
+    if (!times_->of_stages) const OwnCosts checked(model, nullptr, *times_, nullptr);
+  }
   if (!options.cluster.empty()) {
     cluster_ = read_cluster(options.cluster);
     return;
@@ -77,6 +82,14 @@ Predictions::Predictions(const RunSpec& experiment, const Model& model, const Ta
     : experiment_(experiment), model_(model), data_(data), cluster_(std::move(cluster)) {}
 
 const CostSource& Predictions::source(const std::vector<int>& devices) {
+  const CostSource& predicted = predicted_source(devices);
+  if (!times_ || times_->of_stages) return predicted;
+  const auto [it, fresh] = timed_sources_.try_emplace(devices, predicted);
+  if (fresh) it->second.layers = std::make_shared<OwnCosts>(model_, predicted.layers, *times_, nullptr);
+  return it->second;
+}
+
+const CostSource& Predictions::predicted_source(const std::vector<int>& devices) {
   const auto known = sources_.find(devices);
   if (known != sources_.end()) return known->second;
   CostSource source = cluster_ ? described_source(experiment_, model_, *cluster_, devices)
@@ -88,7 +101,14 @@ const CostSource& Predictions::source(const std::vector<int>& devices) {
 }
 
 const CostSource& Predictions::source(const Plan& plan) {
-  return cluster_ && !plan.cluster_devices.empty() ? source(plan.cluster_devices) : source(plan.workers());
+  const CostSource& predicted = predicted_source(
+      cluster_ && !plan.cluster_devices.empty() ? plan.cluster_devices : device_numbers(0, plan.workers()));
+  if (!times_) return predicted;
+  for (const auto& [known, source] : timed_plans_)
+    if (known == plan) return source;
+  CostSource source = predicted;
+  source.layers = std::make_shared<OwnCosts>(model_, predicted.layers, *times_, &plan);
+  return timed_plans_.emplace_back(plan, std::move(source)).second;
 }
 
 CostSource Predictions::settled_source(const Plan& plan) {
@@ -118,6 +138,9 @@ CostSource Predictions::settled_source(const Plan& plan) {
 }
 
 DeviceChoice Predictions::choice(int devices) {
+  if (times_ && times_->of_stages)
+    fail_user({times_->rows.front().where, "own times of stages", "a planner chooses the stages itself",
+               "give times of layers or blocks, or name a plan with these stages"});
   return {.source_of = [this](const std::vector<int>& chosen) -> const CostSource& { return source(chosen); },
           .orders = cluster_ ? device_orders(*cluster_, std::min(devices, cluster_->size()))
                              : std::vector<std::vector<int>>{device_numbers(0, devices)}};
@@ -133,16 +156,23 @@ void Predictions::settle(const std::function<void()>& ask) {
   if (cluster_ || sources_.empty()) return;
   // All sources share them.
   const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());
-  if (measured && measured->measure_again(kAgainSeconds)) ask();
+  if (!measured || !measured->measure_again(kAgainSeconds)) return;
+  timed_sources_.clear();  // they keep factors on what was measured before
+  timed_plans_.clear();
+  ask();
 }
 
 std::string Predictions::in_words() const {
+  const std::string own = times_ ? fmt::format("; own times of {} from {}", times_->of_stages ? "stages" : "layers",
+                                               times_->file.filename().string())
+                                 : "";
   if (!cluster_)
-    return experiment_.links ? "this machine, as its layers were measured, with the links of [cluster.link]"
-                             : "this machine, as its layers and links were measured";
+    return (experiment_.links ? "this machine, as its layers were measured, with the links of [cluster.link]"
+                              : "this machine, as its layers and links were measured") +
+           own;
   const std::string file = options_.cluster.filename().string();
-  return fmt::format("{}{}, by datasheets: an approximation", cluster_->name,
-                     file.empty() ? "" : fmt::format(" ({})", file));
+  return fmt::format("{}{}, by datasheets: an approximation{}", cluster_->name,
+                     file.empty() ? "" : fmt::format(" ({})", file), own);
 }
 
 void Predictions::describe_prices(ExperimentResult& result) const {

@@ -4,11 +4,14 @@
 
 #include <filesystem>
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "forecast/best_plan.h"
+#include "forecast/own_times_file.h"
 #include "plan/cluster_file.h"
 #include "profile/profile.h"
 
@@ -18,29 +21,31 @@ struct CostSourceOptions {
   std::filesystem::path cluster;  ///< *.cluster.toml; empty: this machine
   /// Of this machine; empty: measurements are made when needed; otherwise missing measurements are made and added.
   std::filesystem::path profile;
+  std::filesystem::path times;  ///< own times of layers or stages (own_times_file.h); empty: none
 };
 
 /// Cost sources by devices, created at first use. The experiment, the model and the data must outlive this object.
 class Predictions {
  public:
-  /// Errors (user): a cluster and a profile at once; invalid files; a profile of another machine.
+  /// Errors (user): a cluster and a profile at once; invalid files; a profile of another machine; own times of layers
+  /// that the model does not have.
   Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options);
   /// For the devices of a described cluster.
   Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, Cluster cluster);
 
   /// Returns the source of the first devices. Errors (user): more devices than the cluster has.
   const CostSource& source(int devices) { return source(device_numbers(0, devices)); }
-  /// Returns the source of the devices with these numbers, in this order. Errors (user): the cluster does not have
-  /// them.
+  /// Returns the source of the devices with these numbers, in this order. Own times of layers are part of it, those of
+  /// stages are not. Errors (user): the cluster does not have them.
   const CostSource& source(const std::vector<int>& devices);
-  /// Returns the source of the plan's devices; the workers of this machine are equal. Errors (user): the cluster does
-  /// not have them.
+  /// Returns the source of the plan's devices, with all own times; the workers of this machine are equal. Errors
+  /// (user): the cluster does not have them; own times are of stages that the plan does not have.
   const CostSource& source(const Plan& plan);
   /// Like source(plan), for running the plan. On this machine everything that the plan needs has been measured when it
   /// returns; other sizes are interpolated or extrapolated. Has a model of its own, and no loading.
   CostSource settled_source(const Plan& plan);
   /// Returns the choice of a cluster file's devices, in every order that may matter (plan/device_orders.h); on this
-  /// machine the first devices.
+  /// machine the first devices. Errors (user): own times are of stages, which a planner chooses itself.
   DeviceChoice choice(int devices);
   /// Returns the plan of a strategy's name (also a planner's) or of a file, on this number of devices.
   Plan plan(const std::string& name, int devices);
@@ -60,6 +65,9 @@ class Predictions {
   std::string refit(const std::vector<RunResult>& rows);
 
  private:
+  /// Without own times.
+  const CostSource& predicted_source(const std::vector<int>& devices);
+
   const RunSpec& experiment_;
   const Model& model_;
   const TaskData& data_;
@@ -67,7 +75,10 @@ class Predictions {
   std::optional<Cluster> cluster_;
   Profile profile_;
   double loading_ = 0;
-  std::map<std::vector<int>, CostSource> sources_;
+  std::map<std::vector<int>, CostSource> sources_;  // without own times
+  std::optional<OwnTimes> times_;
+  std::map<std::vector<int>, CostSource> timed_sources_;
+  std::list<std::pair<Plan, CostSource>> timed_plans_;
 };
 
 /// Sets the experiment's price of this machine and its origin; does nothing if the experiment has none.

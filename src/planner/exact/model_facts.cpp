@@ -23,9 +23,24 @@ std::vector<int> equal_layers(const Model& model) {
   return classes;
 }
 
+namespace {
+
+/// As equal_layers, of layers whose costs are equal too.
+std::vector<int> equal_costs(const PlanRequest& request) {
+  std::vector<int> classes = equal_layers(request.model);
+  std::map<std::pair<int, int>, int> known;
+  for (NodeId id = request.model.input_count(); id < NodeId(classes.size()); ++id) {
+    const std::pair both(classes[size_t(id)], request.costs.cost_class(id));
+    classes[size_t(id)] = known.emplace(both, int(known.size())).first->second;
+  }
+  return classes;
+}
+
+}  // namespace
+
 ModelFacts::ModelFacts(const PlanRequest& request) : request_(request), layers_(request.model.nodes().size()) {
   const Model& model = request.model;
-  const std::vector<int> classes = request.layer_classes.empty() ? equal_layers(model) : request.layer_classes;
+  const std::vector<int> classes = request.layer_classes.empty() ? equal_costs(request) : request.layer_classes;
   for (const Node& node : model.nodes())
     sample_bytes_.push_back(double(element_count(node.sample_shape)) * request.bytes_per_value);
   for (NodeId id = first_layer(); id < end(); ++id) {

@@ -71,7 +71,8 @@ struct PlanRequest {
   /// Relative. Improvements smaller than this are not searched for. The answer's gap says how much of it was used. 0:
   /// optimal.
   double tolerance = 0;
-  /// By node: layers with the same number have the same costs. Empty: equal_layers() (model_facts.h).
+  /// By node: layers with the same number have the same costs. Empty: equal_layers() (model_facts.h), divided by
+  /// LayerCosts::cost_class.
   std::vector<int> layer_classes = {};
 };
 
