@@ -114,6 +114,7 @@ struct PlanBestOptions {
   CostSourceOptions prediction;
   std::string objective = "time";  ///< "time", "memory" or "cost"
   bool explain = false;            ///< print the runners-up and the deciding term, to standard error
+  std::vector<int> micro_batches;  ///< numbers of them to search; empty: BestPlanOptions'
   std::string gap;  ///< "1%": stop when no plan is better by more than this; empty: search for the optimum
   std::string time_limit = "60 s";  ///< of the search
 };

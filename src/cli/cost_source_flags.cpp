@@ -12,4 +12,9 @@ void add_profile_flag(CLI::App& verb, CostSourceOptions& options) {
                   "profile of this machine (trireme profile); missing measurements are made and added");
 }
 
+void add_times_flag(CLI::App& verb, CostSourceOptions& options) {
+  verb.add_option("--times", options.times,
+                  "own seconds of layers, blocks or stages in a CSV file, in place of predicted ones");
+}
+
 }  // namespace trireme

@@ -66,6 +66,8 @@ const NamedValue kNamedValues[] = {
     {"--cluster", "FILE", "toml"},
     {"--profile", "FILE", "json"},
     {"--epochs", "EPOCHS", "json"},
+    {"--times", "FILE", "csv"},
+    {"--micro-batches", "N,..."},
     {"--token-file", "FILE", "*"},
     {"--listen", "ADDRESS"},
     {"--hosts", "HOST:N,..."},

@@ -123,11 +123,17 @@ void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
   verb->add_option("--time-limit", o.time_limit,
                    "end the search after this time and print how far from optimal the plan may be")
       ->capture_default_str();
+  verb->add_option("--micro-batches", o.micro_batches,
+                   "search only plans with these numbers of micro-batches, \"6,12\" (default: powers of two and "
+                   "divisors of the batch)")
+      ->delimiter(',')
+      ->check(whole_number(1));
   add_cost_source(*verb, o.prediction);
 }
 
 int run_plan_best(const PlanBestOptions& options) {
   const Objective objective = objective_of(options.objective);
+  add_times_flag(*verb, o.prediction);
   const double tolerance = parse_gap(options.gap), limit = parse_time_limit(options.time_limit, "--time-limit");
   RunSpec asked{options.experiment.read()};
   if (objective == Objective::cost) require_price(asked, options.prediction);
@@ -140,7 +146,8 @@ int run_plan_best(const PlanBestOptions& options) {
   const Model& model = subject.model;
   Predictions& predictions = subject.predictions;
   const DeviceChoice choice = predictions.choice(devices);
-  const BestPlanOptions search{objective, limit, tolerance};
+  const BestPlanOptions search{
+      .objective = objective, .limit = limit, .tolerance = tolerance, .micro_batches = options.micro_batches};
   BestPlan best;
   in_phase(&progress, "searching for the best plan",
            [&] { predictions.settle([&] { best = find_best_plan(experiment, model, choice, search); }); });
@@ -169,6 +176,7 @@ int run_plan_best(const PlanBestOptions& options) {
     explain(request, best, currency);
   }
   std::cout << plan_text(plan, model);
+    request.space.micro_batches = options.micro_batches;
   return 0;
 }
 

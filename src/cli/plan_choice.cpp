@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
@@ -121,17 +122,22 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
   Plan plan = is_update_policy(name) ? plan_with_agreement(name, experiment, model, count)
                                      : make_plan(name, experiment, model, count);
+  if (const std::string why = why_not_measured(plan, experiment, model); !why.empty())
+    std::cerr << fmt::format("note: stages are balanced by their layers' FLOPs: {}\n", why);
   check_compiles(plan, experiment, model, fmt::format("plan {}", name));
   return plan;
 }
 
 Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
                          const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run) {
-  if (!is_planned(name)) return choose_plan(name, devices, experiment, model, to_run);
+  const bool has_costs = !costs.cluster.empty() || !costs.profile.empty();
+  if (!is_planned(name) && (to_run || !has_costs || is_plan_file(name)))
+    return choose_plan(name, devices, experiment, model, to_run);
   if (to_run && experiment.device != c10::DeviceType::CPU && costs.cluster.empty())
     fail_user({"--plan", name, "the planner measures layers on cores, and the run is on GPUs",
                "describe the machine with --cluster FILE, or name a strategy"});
-  const int count = devices.empty() ? experiment.devices.front() : devices.front();
+  const int usual = is_planned(name) ? experiment.devices.front() : is_single(name) ? 1 : devices_of(name, experiment);
+  const int count = devices.empty() || is_single(name) ? usual : devices.front();
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
   Predictions predictions(experiment, model, data, costs);
   Plan plan = predictions.plan(name, count);

@@ -42,7 +42,8 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
                  const Model& model, bool to_run = true);
 
 /// The same, and also a planner's plan (plan/strategy.h), found by the costs of layers on this machine or on a
-/// described one.
+/// described one. Unless `to_run`, costs that are named also balance the stages of strategies, for the devices that
+/// they describe.
 Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
                          const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run);
 

@@ -139,6 +139,18 @@ std::string instructions_in_words(const Program& program, const Model& model, in
   return text;
 }
 
+void check_costs_matter(const PlanShowOptions& options) {
+  const CostSourceOptions& costs = options.prediction;
+  if (costs.cluster.empty() && costs.profile.empty()) return;
+  const char* flag = costs.cluster.empty() ? "--profile" : "--cluster";
+  if (is_plan_file(options.plan))
+    fail_user({flag, options.plan, "a plan file is complete, whatever the machines",
+               "leave it out, or predict the plan's time: trireme simulate EXPERIMENT --strategies " + options.plan});
+  if (options.experiment.experiment.empty())
+    fail_user({flag, options.plan, "the seconds of layers depend on the batch and the precision",
+               "name the experiment too: trireme plan show PLAN EXPERIMENT"});
+}
+
 }  // namespace
 
 void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
@@ -165,9 +177,8 @@ void add_plan_show(CLI::App& plan, PlanShowOptions& o) {
       ->check(whole_number(0, kMaxPlanDevices));
   verb->add_option("--columns", o.columns, "width of the drawing (default: the terminal's)")
       ->check(whole_number(20, 10'000));
-  add_cost_source(
-      *verb, o.prediction,
-      "for a planner's plan: find it for the machines of this file (*.cluster.toml) instead of this machine");
+  add_cost_source(*verb, o.prediction,
+                  "make the plan for the machines of this file (*.cluster.toml) instead of this machine");
 }
 
 int run_plan_show(const PlanShowOptions& options) {
@@ -175,9 +186,7 @@ int run_plan_show(const PlanShowOptions& options) {
   check_plan_name(options.plan, "plan show");
   if (options.json != "-") check_target("--json", options.json);
   const CostSourceOptions& costs = options.prediction;
-  if (!is_planned(options.plan) && !(costs.cluster.empty() && costs.profile.empty()))
-    fail_user({costs.cluster.empty() ? "--profile" : "--cluster", options.plan,
-               "costs matter only for a planner's plan", "leave it out, or find a plan: trireme plan best EXPERIMENT"});
+  check_costs_matter(options);
   Progress progress(standard_error_progress());
   RunSpec experiment;
   std::optional<Model> model;

@@ -37,6 +37,21 @@ Batch random_batch(const Model& model, int64_t samples, bool tokens) {
 
 }  // namespace
 
+ProfileWork profile_work(const Model& model, Precision precision, int64_t samples) {
+  const auto master = int64_t(c10::elementSize(master_type(precision)));
+  const auto compute = int64_t(c10::elementSize(compute_type(precision)));
+  const int64_t of_weight = 2 * master + (compute == master ? 0 : compute);
+  constexpr double kPasses = 3;  // a forward, and a backward of twice its FLOPs
+  ProfileWork work;
+  for (const ParameterSpec& parameter : model.parameters()) work.bytes += of_weight * element_count(parameter.shape);
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const Node& node = model.node(id);
+    work.bytes += 2 * compute * samples * element_count(node.sample_shape);
+    work.flops += kPasses * kLayerRuns * double(samples) * double(node.layer->forward_flops(model.input_shapes(id)));
+  }
+  return work;
+}
+
 std::vector<double> profile_layers(const Model& model, Precision precision, int64_t samples, uint64_t seed,
                                    bool tokens) {
   Plan plan = single_plan(model, samples);

@@ -139,6 +139,7 @@ class Predictions(CliTest):
         self.refused("simulate", "e.toml", "--profile", "other.json", says=["other.json", "another machine"])
 
     def test_the_best_plan(self):
+        self.environment["COLUMNS"] = "200"  # the table in one block
         out, err = self.trireme("plan", "best", "e.toml", "--objective", "time", "--cluster", "c.toml", "--devices", "2", "--explain")
         plan = json.loads(out)
         self.assertLessEqual(plan["devices"], 2)
@@ -273,9 +274,87 @@ class Predictions(CliTest):
         self.assertIn("asa (a reconstruction)",
                       self.trireme("simulate", "--help", data=False)[0] + self.trireme("compare", "--help", data=False)[0])
         self.refused("verify", "e.toml", "--plan", "exact", says=["exact", "found by a planner", "trireme plan"])
-        self.refused("plan", "show", "data", "e.toml", "--json", "-", "--cluster", "c.toml",
-                     says=["--cluster", "only for a planner's plan", "trireme plan best"])
         self.refused("simulate", "e.toml", "--strategies", "exakt", says=["exakt", 'did you mean "exact"'])
+
+    def test_a_plan_to_edit_for_a_described_machine(self):
+        unequal = CLUSTER.replace("MEMORY", "8 GiB").replace('[[node]]\ncount = 2', '[[node]]\ncount = 1') + """
+[device.slow]
+flops = { fp32 = "0.25 TFLOP/s" }
+greatest_efficiency = 0.5
+half_work = "1 MFLOP"
+memory = "8 GiB"
+memory_bandwidth = "25 GB/s"
+launch = "40 us"
+source = "made up for a test"
+
+[[node]]
+device = "slow"
+devices = 2
+link = { bandwidth = "10 GB/s", latency = "5 us" }
+"""
+        self.write("u.toml", unequal)
+        for strategy in ("1f1b,micro_batches=3", "data", "data=2,pipeline=2,micro_batches=4", "single"):
+            here = ["e.toml", "--cluster", "u.toml", "--devices", "4", "--set", "model.options.depth=6"]
+            out, _ = self.trireme("plan", "show", strategy, *here, "--json", "-")
+            self.assertEqual(json.loads(out)["devices"], 1 if strategy == "single" else 4)
+            self.write("mine.json", out)
+            self.trireme("simulate", *here, "--strategies", strategy + ",mine.json", "--json", "s.json")
+            named, edited = self.json("s.json")["rows"]
+            self.assertEqual(named["step_seconds"]["median"], edited["step_seconds"]["median"], strategy)
+        self.assertIn("data 2 x tensor 2", self.trireme("plan", "show", "data=2,tensor=2", "e.toml", "--cluster", "c.toml")[0])
+        # a device that is four times as slow gets fewer layers
+        plan = json.loads(self.trireme("plan", "show", "1f1b", *here, "--json", "-")[0])
+        stages = [sum(layer["stage"] == s for layer in plan["layers"]) for s in range(4)]
+        self.assertGreater(min(stages[:2]), max(stages[2:]))
+        self.refused("plan", "show", "mine.json", "e.toml", "--cluster", "u.toml",
+                     says=["--cluster: mine.json: a plan file is complete", "trireme simulate EXPERIMENT --strategies mine.json"])
+        self.refused("plan", "show", "data", "--model", "mlp", "--cluster", "u.toml", says=["--cluster", "name the experiment too"], data=False)
+
+    def test_a_large_model_is_planned_without_measuring_it(self):
+        gpt = ["--set", 'data={name="text",sequence=2048,shape={train=5000}}', "--set", "batch=1536", "--set", "target=1", "--set",
+               'model={name="gpt2",options={layers=48,width=8192,heads=64,positions=2048,vocabulary=51200}}']
+        out, err = self.trireme("plan", "show", "data=8,tensor=8,pipeline=8,schedule=1f1b,micro_batches=96,recompute=all", "e.toml", *gpt,
+                                "--json", "gpt.json")
+        self.assertIn("note: stages are balanced by their layers' FLOPs: measuring them here", err)
+        self.assertEqual(self.json("gpt.json")["devices"], 512)
+        self.assertIn("448-511", out)
+
+    def test_own_times(self):
+        here = ["e.toml", "--cluster", "c.toml", "--devices", "2", "--json", "s.json"]
+        layers = self.trireme("plan", "show", "single", "e.toml", "--json", "-")[0]
+        names = [layer["layer"] for layer in json.loads(layers)["layers"]]
+        def seconds(strategy, text):
+            self.write("own.csv", text)
+            out, _ = self.trireme("simulate", *here, "--strategies", strategy, "--times", "own.csv")
+            self.assertIn("own.csv", out)
+            row, = self.json("s.json")["rows"]
+            self.assertEqual(row["predicted"]["basis"], "own times")
+            return row["step_seconds"]["median"]
+        def table(forward, backward):
+            return "layer,samples,forward,backward\n" + "".join(f"{name},32,{forward},{backward}\n" for name in names)
+        # 32 samples a step: each layer's time once, except that the first, which only flattens images, has no backward
+        grown = seconds("single", table("10 ms", 0.02)) - seconds("single", table(0, 0))
+        self.assertAlmostEqual(grown, 0.03 * len(names) - 0.02, delta=1e-9)
+        stages = "stage,samples,forward,backward\n0,4,1,2\n1,4,1,2\n"
+        grown = seconds("1f1b,micro_batches=8", stages) - seconds("1f1b,micro_batches=8", stages.replace("1,2", "0,0"))
+        self.assertAlmostEqual(grown, (8 + 2 - 1) * 3, delta=0.01)
+        _, err = self.trireme("plan", "best", "e.toml", "--cluster", "c.toml", "--times", "own.csv", code=2)
+        self.assertIn("a planner chooses the stages itself", err)
+        self.write("own.csv", table("10 ms", "20 ms"))
+        _, err = self.trireme("plan", "best", "e.toml", "--cluster", "c.toml", "--devices", "2", "--times", "own.csv", "--explain")
+        self.assertIn("own times of layers from own.csv", err)
+        self.write("own.csv", table("10 ms", "20 ms") + "layer9,32,1,1\n")
+        self.refused("simulate", *here, "--times", "own.csv", says=["own.csv:", '"layer9"', "no layer or block of this name"])
+
+    def test_numbers_of_micro_batches_to_search(self):
+        here = ["e.toml", "--cluster", "c.toml", "--devices", "2", "--set", "batch=24", "--set", "model.options.depth=6"]
+        for m in (3, 6):
+            out, err = self.trireme("plan", "best", *here, "--micro-batches", str(m), "--explain")
+            self.assertEqual(json.loads(out)["micro_batches"], m)
+            self.assertIn(f"; micro-batches {m}; ", err)
+        _, err = self.trireme("plan", "best", *here, "--explain")
+        self.assertIn("; micro-batches 1, 2, 3, 4, 6, 8, 12, 16; ", err)
+        self.refused("plan", "best", *here, "--micro-batches", "48", says=["48 micro-batches", "the batch has 24 samples"])
 
     def test_more_memory_never_gives_a_slower_plan(self):
         def kib(size):
