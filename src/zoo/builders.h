@@ -25,6 +25,7 @@ std::vector<NamedModel> inception_models();
 std::vector<NamedModel> lstm_lm_models();
 std::vector<NamedModel> transformer_lm_models();
 std::vector<NamedModel> gpt2_models();
+std::vector<NamedModel> llama_models();
 std::vector<NamedModel> big_lstm_models();
 std::vector<NamedModel> bag_of_words_models();
 std::vector<NamedModel> bert_models();

@@ -25,10 +25,11 @@ Additions<NamedModel>& additions() {
 const std::vector<NamedModel>& named_models() {
   static const std::vector<NamedModel> all = [] {
     std::vector<NamedModel> models;
-    for (const auto family : {mlp_models, mnist_convnet_models, resnet_models, vgg_models, densenet_models,
-                              inception_v3_models, vision_transformer_models, segmentation_models, odd_mlp_models,
-                              inception_models, lstm_lm_models, transformer_lm_models, gpt2_models, big_lstm_models,
-                              bag_of_words_models, bert_models, gnmt_models, transformer_classifier_models})
+    for (const auto family :
+         {mlp_models, mnist_convnet_models, resnet_models, vgg_models, densenet_models, inception_v3_models,
+          vision_transformer_models, segmentation_models, odd_mlp_models, inception_models, lstm_lm_models,
+          transformer_lm_models, gpt2_models, llama_models, big_lstm_models, bag_of_words_models, bert_models,
+          gnmt_models, transformer_classifier_models})
       for (NamedModel& model : family()) models.push_back(std::move(model));
     additions().take(models);
     return models;

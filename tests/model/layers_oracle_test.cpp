@@ -109,6 +109,33 @@ at::Tensor fused_causal_attention(Tensors x, Tensors) {
   return at::cat(samples);
 }
 
+/// Each head of keys and values stands for `repeats` heads.
+at::Tensor repeated_heads(const at::Tensor& x, int64_t features, int64_t repeats) {
+  return x.unflatten(2, {-1, 1, features}).expand({x.size(0), x.size(1), -1, repeats, features}).flatten(2);
+}
+
+at::Tensor causal_key_heads(Tensors x, Tensors) {
+  const at::Tensor later = at::ones({6, 6}, at::kBool).triu(1);
+  return attention(x[0], repeated_heads(x[1], 2, 2), repeated_heads(x[2], 2, 2), 8, later);
+}
+
+/// Features i and i + d / 2 of a head as one complex number, which the position turns. Llama 3.1's rule as Meta wrote
+/// it down: by wave length.
+at::Tensor turned_positions(const at::Tensor& x, int64_t heads, double factor, double original) {
+  const at::Tensor parts = x.unflatten(2, {heads, 2, -1});
+  const int64_t pairs = parts.size(4);
+  at::Tensor angles = at::empty({x.size(1), 1, pairs}, at::kDouble);
+  for (int64_t i = 0; i < pairs; ++i) {
+    double speed = 1 / std::pow(10000.0, 2.0 * double(i) / double(2 * pairs));
+    const double length = 2 * M_PI / speed, smooth = (original / length - 1) / (4 - 1);
+    if (length > original) speed /= factor;
+    else if (length >= original / 4) speed = (1 - smooth) * speed / factor + smooth * speed;
+    for (int64_t p = 0; p < x.size(1); ++p) angles[p][0][i] = double(p) * speed;
+  }
+  const at::Tensor z = at::complex(parts.select(3, 0), parts.select(3, 1)) * at::polar(at::ones_like(angles), angles);
+  return at::stack({at::real(z), at::imag(z)}, 3).flatten(2);
+}
+
 /// ATen's LSTM with PyTorch's matrices; its state begins with zeros.
 at::Tensor lstm(Tensors x, Tensors p, bool reverse) {
   const bool projects = p.size() == 5;
@@ -176,6 +203,11 @@ const Oracles& oracles() {
        [](Tensors x, Tensors) {
          return attention(x[0], x[1], x[2], 8, x[3].eq(0).view({-1, 1, 1, 5}));
        }},
+      {"attention_key_heads", causal_key_heads},
+      {"rms_norm", [](Tensors x, Tensors p) { return x[0] / (x[0] * x[0]).mean(2, true).add(1e-5).sqrt() * p[0]; }},
+      {"swiglu", [](Tensors x, Tensors) { return x[0] / (1 + (-x[0]).exp()) * x[1]; }},
+      {"rotary_embedding", [](Tensors x, Tensors) { return turned_positions(x[0], 4, 1, 8192); }},
+      {"rotary_embedding_long", [](Tensors x, Tensors) { return turned_positions(x[0], 2, 8, 64); }},
       {"position_embedding_table", [](Tensors x, Tensors p) { return x[0] + p[0].slice(0, 0, 8); }},
       {"position_embedding_batch_dim", [](Tensors x, Tensors p) { return x[0] + p[0]; }},
       {"lstm_projection", [](Tensors x, Tensors p) { return lstm(x, p, false); }},

@@ -11,7 +11,10 @@
 #include "trireme/layers/linear.h"
 #include "trireme/layers/mean_sequence.h"
 #include "trireme/layers/position_embedding.h"
+#include "trireme/layers/rms_norm.h"
+#include "trireme/layers/rotary_embedding.h"
 #include "trireme/layers/softmax_cross_entropy.h"
+#include "trireme/layers/swiglu.h"
 
 namespace trireme::test_support {
 
@@ -43,6 +46,18 @@ std::vector<LayerCase> transformer_cases() {
       {"attention_cross", attention({.heads = 8}), {{6, 16}, {5, 16}, {5, 16}}},
       {"attention_causal", attention(causal), {{12, 8}, {12, 8}, {12, 8}}},
       {"attention_dropout", attention(drops), {{8, 24}, {8, 24}, {8, 24}}},
+      {"attention_key_heads", attention({.heads = 8, .causal = true, .key_heads = 4}), {{6, 16}, {6, 8}, {6, 8}}},
+      {"attention_one_key_head", attention({.heads = 4, .dropout = 0.3, .key_heads = 1}), {{8, 16}, {5, 4}, {5, 4}}},
+      {"rms_norm", std::make_shared<const RmsNorm>("layer", 12), {sequence}},
+      {"rms_norm_twelve", std::make_shared<const RmsNorm>("layer", 7), {{12, 7}}},
+      {"rotary_embedding",
+       std::make_shared<const RotaryEmbedding>("layer", RotaryEmbeddingOptions{.heads = 4}),
+       {{12, 16}}},
+      {"rotary_embedding_long",
+       std::make_shared<const RotaryEmbedding>(
+           "layer", RotaryEmbeddingOptions{.heads = 2, .factor = 8, .original_positions = 64}),
+       {{8, 24}}},
+      {"swiglu", std::make_shared<const SwiGlu>("layer"), {sequence, sequence}},
       {"gelu", activation(Function::gelu), {sequence}},
       {"gelu_tanh", activation(Function::gelu_tanh), {sequence}},
       {"tanh", activation(Function::tanh), {{8}}},

@@ -57,6 +57,12 @@ std::vector<ModelSpec> small_zoo() {
                    .options = transformer,
                    .task = language,
                    .target_shape = words});
+  specs.push_back({.name = "llama",
+                   .sample_shape = words,
+                   .classes = 16,
+                   .options = {{"layers", 1}, {"width", 16}, {"heads", 4}, {"key_heads", 2}, {"hidden", 24}},
+                   .task = language,
+                   .target_shape = words});
   specs.push_back({.name = "lstm-lm",
                    .sample_shape = words,
                    .classes = 16,

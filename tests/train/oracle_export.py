@@ -162,6 +162,7 @@ def exports(make):
     small = ["layers=2", "width=16", "heads=4", OFF]
     yield make("bert", (8,), 4, [*small, "positions=10", "vocabulary=9", "task=classification", "target="], tokens=9)
     yield make("gpt2", (8,), 9, [*small, "positions=10"], tokens=9)
+    yield make("llama", (8,), 9, ["layers=2", "width=16", "heads=4", "key_heads=2", "hidden=20"], tokens=9)
     yield make("transformer-lm", (8,), 9, small, tokens=9)
     yield make("transformer-classifier", (3, 8, 8), 4, small)
     yield make("gnmt", (12,), 9, ["layers=3", "width=8", OFF, "task=translation", "target=5", "vocabulary=9"], tokens=9)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """oracle_language.py ORACLE_STEP: compares one training step of the zoo's language and segmentation models with PyTorch's modules and autograd,
-in double. GPT-2 and BERT below have Hugging Face's parameter names and shapes, which are part of the test.
+in double. GPT-2, Llama and BERT below have Hugging Face's parameter names and shapes, which are part of the test.
 """
 import pathlib
 import subprocess
@@ -62,6 +62,62 @@ class Gpt2(nn.Module):
         for block in t.h:
             x = block(x)
         return t.ln_f(x) @ t.wte.weight.t()
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * self.weight
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, width, heads, key_heads, hidden):
+        super().__init__()
+        self.heads, self.key_heads, self.features = heads, key_heads, width // heads
+        self.input_layernorm, self.post_attention_layernorm = RmsNorm(width), RmsNorm(width)
+        self.self_attn, self.mlp = nn.Module(), nn.Module()
+        for name, count in (("q", heads), ("k", key_heads), ("v", key_heads)):
+            setattr(self.self_attn, f"{name}_proj", nn.Linear(width, count * self.features, bias=False))
+        self.self_attn.o_proj = nn.Linear(width, width, bias=False)
+        self.mlp.gate_proj, self.mlp.up_proj = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.mlp.down_proj = nn.Linear(hidden, width, bias=False)
+
+    def turn(self, x, heads):
+        """Rotates the halves of each head into each other, the order of Hugging Face."""
+        x = x.unflatten(-1, (heads, self.features))
+        speed = 10000.0 ** (-torch.arange(0, self.features, 2, dtype=torch.double) / self.features)
+        angles = torch.cat([torch.arange(x.shape[1])[:, None] * speed] * 2, -1)[:, None]
+        half = torch.cat([-x[..., self.features // 2:], x[..., :self.features // 2]], -1)
+        return (x * angles.cos() + half * angles.sin()).flatten(2)
+
+    def forward(self, x):
+        a, h = self.self_attn, self.input_layernorm(x)
+        q, k, v = self.turn(a.q_proj(h), self.heads), self.turn(a.k_proj(h), self.key_heads), a.v_proj(h)
+        k, v = (y.unflatten(-1, (self.key_heads, -1)).repeat_interleave(self.heads // self.key_heads, 2).flatten(2) for y in (k, v))
+        x = x + a.o_proj(attend(q, k, v, self.heads, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)))
+        h = self.post_attention_layernorm(x)
+        return x + self.mlp.down_proj(F.silu(self.mlp.gate_proj(h)) * self.mlp.up_proj(h))
+
+
+class Llama(nn.Module):
+    def __init__(self, vocabulary, width, heads, key_heads, hidden, layers, tied):
+        super().__init__()
+        self.model = nn.Module()
+        self.model.embed_tokens = nn.Embedding(vocabulary, width)
+        self.model.layers = nn.ModuleList(LlamaBlock(width, heads, key_heads, hidden) for _ in range(layers))
+        self.model.norm = RmsNorm(width)
+        if not tied:
+            self.lm_head = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens):
+        x = self.model.embed_tokens(tokens)
+        for block in self.model.layers:
+            x = block(x)
+        x = self.model.norm(x)
+        return self.lm_head(x) if hasattr(self, "lm_head") else x @ self.model.embed_tokens.weight.t()
 
 
 class BertLayer(nn.Module):
@@ -320,6 +376,9 @@ def main():
     tokens = torch.randint(23, (3, 6))
     failures += check(step, "gpt2", Gpt2(23, 16, 4, 2, 9), tokens, torch.randint(23, (3, 6)), 23,
                       [*off, "width=16", "heads=4", "layers=2", "positions=9", "vocabulary=23"])
+    for tied, key_heads in ((0, 2), (1, 4)):
+        failures += check(step, "llama", Llama(23, 16, 4, key_heads, 20, 2, tied), tokens, torch.randint(23, (3, 6)), 23,
+                          ["width=16", "heads=4", f"key_heads={key_heads}", "hidden=20", "layers=2", f"tied={tied}", "vocabulary=23"])
     failures += check(step, "bert", Bert(31, 16, 4, 2, 12, 3), padded(4, 7, 31), torch.randint(3, (4,)), 3,
                       [*off, "width=16", "heads=4", "layers=2", "positions=12", "vocabulary=31", "task=classification", "target="])
     failures += check(step, "bag-of-words", BagOfWords(31, 6, 3), padded(4, 7, 31), torch.randint(3, (4,)), 3,

@@ -274,6 +274,8 @@ TEST(Zoo, NamesUnknownValues) {
               ::testing::AllOf(HasSubstr("15x32"), HasSubstr("at least 16"), HasSubstr("depth")));
   EXPECT_THAT(message({"vit-tiny", {3, 30, 32}, 10, {}}), HasSubstr("16x16"));
   EXPECT_THAT(message({"gpt2", {3, 8, 8}, 10, {}}), HasSubstr("token ids"));
+  EXPECT_THAT(message({"llama", {8}, 10, {{"heads", 5}}}), HasSubstr("width 576 with 5 heads"));
+  EXPECT_THAT(message({"llama", {8}, 10, {{"key_heads", 2}}}), HasSubstr("2 heads of keys for 9 of queries"));
   EXPECT_THAT(message({"gnmt", {10}, 10, {}}), HasSubstr("it is a model for translation"));
   EXPECT_THAT(message({"big-lstm", {8}, 10, {{"samples", 10}}}), HasSubstr("the vocabulary has 10 words"));
   EXPECT_THAT(message({"inception", {3, 32, 32}, 10, {{"width", 6}}}), HasSubstr("multiple of 4"));
@@ -320,6 +322,11 @@ std::vector<ModelSpec> small_specs() {
   specs.push_back({.name = "bert", .sample_shape = words, .options = transformer, .vocabulary = kLearnedClasses});
   specs.push_back(
       {.name = "gpt2", .sample_shape = words, .options = transformer, .task = language, .target_shape = words});
+  specs.push_back({.name = "llama",
+                   .sample_shape = words,
+                   .options = {{"layers", 2}, {"width", 16}, {"heads", 4}, {"key_heads", 2}, {"hidden", 24}},
+                   .task = language,
+                   .target_shape = words});
   specs.push_back(
       {.name = "lstm-lm", .sample_shape = words, .options = {{"width", 16}}, .task = language, .target_shape = words});
   specs.push_back({.name = "transformer-lm",

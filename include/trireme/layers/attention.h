@@ -16,13 +16,17 @@ struct AttentionOptions {
   bool fused = false;   ///< queries, keys and values are one input [n, t, 3, e], the output of a Linear with 3 parts
   /// The last input holds the tokens of the keys [n, s] (integers); keys whose token is kPadding are ignored.
   bool padding = false;
+  /// Heads of keys and values, each of which heads / key_heads consecutive heads of queries read (Ainslie et al.,
+  /// "GQA", 2023). 0: as many as `heads`. Not for a fused input.
+  int64_t key_heads = 0;
 };
 
-/// Inputs: queries [n, t, e], keys and values [n, s, e] (the options change this). Output [n, t, e]. Head h reads and
-/// writes features h e / heads to (h + 1) e / heads. No parameters. The dropout mask is keyed by the element's index in
-/// the whole [heads, t, s] of a sample. Split by "heads" (features of all inputs; Shoeybi et al., "Megatron-LM", 2019)
-/// or by "sequence" (the queries; every worker reads all keys and values, whose gradients are sums; not available for a
-/// fused input).
+/// Inputs: queries [n, t, e], keys and values [n, s, e] (the options change this; with fewer key heads they have
+/// e key_heads / heads features). Output [n, t, e]. Head h reads and writes features h e / heads to (h + 1) e / heads.
+/// No parameters. The dropout mask is keyed by the element's index in the whole [heads, t, s] of a sample. Split by
+/// "heads" (features of all inputs; Shoeybi et al., "Megatron-LM", 2019; the degree must divide the key heads) or by
+/// "sequence" (the queries; every worker reads all keys and values, whose gradients are sums; not available for a fused
+/// input).
 class Attention : public Layer {
  public:
   Attention(std::string name, AttentionOptions options);
@@ -44,9 +48,10 @@ class Attention : public Layer {
  private:
   /// The heads and queries that this worker computes.
   struct Part {
-    int64_t heads, first_head, first_query, all_queries;
+    int64_t heads, key_heads, first_head, first_query, all_queries;
   };
   Part part_of(const LayerCall& call, int64_t queries) const;
+  int64_t key_heads() const { return options_.key_heads > 0 ? options_.key_heads : options_.heads; }
   int input_count() const { return (options_.fused ? 1 : 3) + options_.padding; }
   void check_shapes(const Shape& queries, const Shape& keys, const Shape& values) const;
   /// Returns the weights of the average [n, heads, t, s] before dropout. `tokens` is undefined without padding.

@@ -28,6 +28,12 @@ void expect_rank(const Layer& layer, const Shape& input, size_t dims, std::strin
              fmt::format("it needs {} dims {} per sample", dims, meaning), "reshape the input or use another layer");
 }
 
+void expect_last_dim(const Layer& layer, const Shape& input, int64_t width) {
+  if (!input.empty() && input.back() == width) return;
+  fail_shape(layer, fmt::format("input sample shape {}", to_string(input)),
+             fmt::format("its last dim must be the {} features of this layer", width), "change the layer's width");
+}
+
 at::Tensor in_layout(const at::Tensor& tensor) {
   if (tensor.dim() != 4) return tensor.contiguous();
   if (tensor.numel() == 0) return tensor;
@@ -87,6 +93,20 @@ std::vector<ShardingOption> elementwise_options(int inputs, const Shape& output,
                        .input_gradients = shards,
                        .divides_work = true});
   }
+  return options;
+}
+
+std::vector<ShardingOption> norm_options(const Shape& input, int degree, int parameters) {
+  std::vector<ShardingOption> options{replicate_option(1, parameters)};
+  if (degree == 1 || input.size() < 2 || input[0] % degree != 0) return options;
+  const std::vector<Placement> values{Placement::shard(1)};
+  options.push_back({.name = "sequence",
+                     .inputs = values,
+                     .output = values[0],
+                     .input_gradients = values,
+                     .parameters = std::vector<Placement>(size_t(parameters), Placement::replicate()),
+                     .parameter_gradients = std::vector<Placement>(size_t(parameters), Placement::partial()),
+                     .divides_work = true});
   return options;
 }
 

@@ -18,6 +18,8 @@ namespace trireme {
 void expect_inputs(const Layer& layer, std::span<const Shape> inputs, size_t count);
 /// `dims`: number of dims without the batch dim.
 void expect_rank(const Layer& layer, const Shape& input, size_t dims, std::string_view meaning);
+/// `width`: the features of a layer that treats each position on its own.
+void expect_last_dim(const Layer& layer, const Shape& input, int64_t width);
 
 /// Returns 4-D tensors in channels_last order, with channels_last strides even if one channel or one pixel makes them
 /// ambiguous; other tensors contiguous. No copy if the memory is already in order.
@@ -37,6 +39,10 @@ ShardingOption replicate_option(int inputs, int parameters = 0, int buffers = 0)
 /// gradients are sharded alike. Dims count from 1 (0 is the batch) to `last_dim`. Names: "channels", "height", "width"
 /// of [c, h, w]; "sequence", "features" of [t, e]; "channels" of [c].
 std::vector<ShardingOption> elementwise_options(int inputs, const Shape& output, int degree, int last_dim);
+
+/// For a norm over the last dim: "replicate", and "sequence" where the first of two or more dims divides evenly. Every
+/// worker has the whole parameters, whose gradients are sums over workers.
+std::vector<ShardingOption> norm_options(const Shape& input, int degree, int parameters);
 
 /// Adds rows^T values ([r, a] and [r, b]) to the gradient of a parameter of a * b elements, if it is wanted. Writes
 /// directly to the flat gradient buffer if the dtypes are equal.

@@ -1,7 +1,6 @@
 #include "trireme/layers/layer_norm.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <array>
 
@@ -23,25 +22,12 @@ std::vector<ParameterSpec> LayerNorm::parameters() const {
 
 Shape LayerNorm::output_shape(std::span<const Shape> inputs) const {
   expect_inputs(*this, inputs, 1);
-  if (inputs[0].empty() || inputs[0].back() != width_)
-    fail_shape(*this, fmt::format("input sample shape {}", to_string(inputs[0])),
-               fmt::format("its last dim must be the {} features of this layer", width_), "change the layer's width");
+  expect_last_dim(*this, inputs[0], width_);
   return inputs[0];
 }
 
 std::vector<ShardingOption> LayerNorm::sharding_options(std::span<const Shape> inputs, int degree) const {
-  std::vector<ShardingOption> options{replicate_option(1, 2)};
-  if (degree == 1 || inputs[0].size() < 2 || inputs[0][0] % degree != 0) return options;
-  const std::vector<Placement> values{Placement::shard(1)}, whole(2, Placement::replicate()),
-      sums(2, Placement::partial());
-  options.push_back({.name = "sequence",
-                     .inputs = values,
-                     .output = values[0],
-                     .input_gradients = values,
-                     .parameters = whole,
-                     .parameter_gradients = sums,
-                     .divides_work = true});
-  return options;
+  return norm_options(inputs[0], degree, 2);
 }
 
 double LayerNorm::forward_flops(std::span<const Shape> inputs) const {
