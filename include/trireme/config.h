@@ -34,8 +34,8 @@ class ConfigTable {
   /// Applies "a.b=value", as given to --set. The value is parsed as TOML (3, true, [1, 2], "x"). A value that is not
   /// TOML is a string, so `precision=bf16` and `device_memory=2 GiB` need no quotes, and a list may be written
   /// `devices=1,2`. Keys start from the top of the document. A key that does not exist is added; finish() reports it if
-  /// no getter reads it.
-  void override_with(std::string_view assignment);
+  /// no getter reads it. `flag`: what messages name instead, if the user did not write --set: "--device cuda".
+  void override_with(std::string_view assignment, std::string_view flag = "");
 
   /// Allows a string under `key` as the short form of a table with that string under `name`. Later assignments may add
   /// keys to that table. Example: `model = "lenet"` for `[model]` with `name = "lenet"`.

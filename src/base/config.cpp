@@ -251,8 +251,8 @@ ConfigTable ConfigTable::from_string(std::string_view text, std::string name, bo
   return {std::move(document), ""};
 }
 
-void ConfigTable::override_with(std::string_view assignment) {
-  const std::string origin = "--set " + std::string(assignment);
+void ConfigTable::override_with(std::string_view assignment, std::string_view flag) {
+  const std::string origin = flag.empty() ? "--set " + std::string(assignment) : std::string(flag);
   const size_t equals = assignment.find('=');
   std::string path(assignment.substr(0, equals));
   if (equals == std::string_view::npos || path.empty() || path.front() == '.' || path.back() == '.' ||

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
 
 #include "trireme/error.h"
 
@@ -81,6 +84,17 @@ void refuse_foreign_key(const std::string& assignment) {
                  "write " + text.replace(text.find('@'), 1, assignment.substr(cut + 1))});
     }
   }
+}
+
+void refuse_length_as_epochs(const std::string& text, int64_t batch) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::error_code ignored;
+  if (error != std::errc() || end != text.data() + text.size() || std::filesystem::exists(text, ignored)) return;
+  fail_user({"--epochs", text, "one number does not say how the epochs to the target depend on the batch",
+             fmt::format("write --epochs {}:{} for this batch; how long a run trains is the key length: --set "
+                         "length=\"{} epochs\"",
+                         batch, text, text)});
 }
 
 }  // namespace trireme

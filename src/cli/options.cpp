@@ -77,9 +77,7 @@ void ExperimentOptions::add_run(CLI::App& app) {
 
 ExperimentOverrides ExperimentOptions::overrides() const {
   for (const std::string& assignment : set) refuse_foreign_key(assignment);
-  std::vector<std::string> all = set;
-  if (device) all.push_back("device=" + *device);
-  return {all, data_dir, seed, steps, join_strategies(strategies, is_update_policy), devices};
+  return {set, data_dir, seed, steps, join_strategies(strategies, is_update_policy), devices, device};
 }
 
 std::vector<std::string> ExperimentOptions::forwarded() const {

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/described_devices.h"
 #include "cli/experiment_header.h"
+#include "cli/foreign_flags.h"
 #include "cli/jobs.h"
 #include "cli/predict_subject.h"
 #include "cost/epochs_file.h"
@@ -47,6 +48,7 @@ RunResult simulated_row(const Job& job, const RunSpec& experiment, const Model& 
 
 /// Returns the epochs to the target with this batch. Errors (user).
 Epochs epochs_of(const std::string& text, int64_t batch) {
+  refuse_length_as_epochs(text, batch);
   if (text.starts_with("noise=") && text.find("least=") == std::string::npos)
     fail_user({"--epochs", text, "gives the growth of the epochs with the batch, but not their number",
                "add the epochs of a small batch: noise=2000,least=12"});

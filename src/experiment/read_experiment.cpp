@@ -214,15 +214,16 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   ConfigTable file = ConfigTable::from_file(path);
   file.allow_short_form("model", "name");
   for (const std::string& assignment : overrides.set) file.override_with(assignment);
+  if (overrides.device) file.override_with("device=" + *overrides.device, "--device " + *overrides.device);
   Experiment e;
   e.file = path;
   e.keys = file;
   read_all_but_subject(file, path.parent_path(), e);
   read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());
-  read_loading(file.table("data"), e);
   if (const auto own = e.model_options.find(kVocabularyOption.name); own != e.model_options.end())
     e.data.model_vocabulary = int64_t(own->second);
+  read_loading(file.table("data"), e);
   file.finish();
 
   // Includes the file's numbers, because a single row of the file may be run with a smaller number.

@@ -19,6 +19,7 @@ struct ExperimentOverrides {
   std::optional<int64_t> steps = {};
   std::vector<std::string> strategies = {};
   std::vector<int> devices = {};
+  std::optional<std::string> device = {};  ///< "cuda", given to --device
 };
 
 /// Errors (user): with file, line, key, value, reason and next step.

@@ -8,8 +8,20 @@
 
 namespace trireme {
 
+namespace {
+
+/// Throws the user error for device = "cuda", with the words that the user gave it in.
+[[noreturn]] void fail_device(const Experiment& experiment, const std::string& why, const std::string& or_else) {
+  const std::string where = experiment.where("device");
+  const bool is_flag = where.starts_with("--device");
+  fail_user({where, is_flag ? "" : "\"cuda\"", why,
+             (is_flag ? "leave it out to compute on cores" : "write device = \"cpu\"") + or_else});
+}
+
+}  // namespace
+
 void fail_on_gpus(const Experiment& experiment, const std::string& what) {
-  fail_user({experiment.where("device"), "\"cuda\"", what + " computes on cores", "write device = \"cpu\""});
+  fail_device(experiment, what + " computes on cores", "");
 }
 
 std::vector<c10::Device> visible_devices(c10::DeviceType type) {
@@ -24,11 +36,11 @@ void check_device(const RunSpec& experiment) {
   if (experiment.device == c10::DeviceType::CPU) return;
   const size_t count = visible_devices(experiment.device).size();
   if (count == 0)
-    fail_user({experiment.where("device"), "\"cuda\"",
-               c10::impl::hasDeviceGuardImpl(experiment.device)
-                   ? "libtorch sees no GPU; trireme doctor says what it sees"
-                   : "the libtorch of this build has no CUDA",
-               "write device = \"cpu\", or build with a CUDA libtorch on a machine with a GPU"});
+    fail_device(experiment,
+                c10::impl::hasDeviceGuardImpl(experiment.device)
+                    ? "libtorch sees no GPU; trireme doctor says what it sees"
+                    : "the libtorch of this build has no CUDA",
+                ", or build with a CUDA libtorch on a machine with a GPU");
   if (experiment.processes) fail_on_gpus(experiment, "a worker that is a process");
   if (experiment.virtual_machines) fail_on_gpus(experiment, "a worker in modelled time");
   if (experiment.links) fail_on_gpus(experiment, "a worker behind emulated links");

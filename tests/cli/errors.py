@@ -23,7 +23,7 @@ class Flags(CliTest):
                 (["train", "e.toml", "--devices", "2,4"], ["--devices", "2,4", "one whole number"]),
                 (["train", "e.toml", "--devices", "1000"], ["--devices", "1000", "256"]),
                 (["train", "e.toml", "--plan", "."], ["--plan", "is a folder", "plan.json"]),
-                (["train", "e.toml", "--device", "tpu"], ["device", "tpu", "cpu, cuda"]),
+                (["train", "e.toml", "--device", "tpu"], ["--device tpu: ", "cpu, cuda"]),
                 (["train", "e.toml", "--steps", "0"], ["--steps", "0", "at least 1"]),
                 (["train", "e.toml", "--steps", "1.5"], ["--steps", "1.5", "whole number"]),
                 (["simulate", "e.toml", "--epochs", ""], ["--epochs", "no value is given"]),
@@ -53,6 +53,9 @@ class Flags(CliTest):
         self.trireme("train", "e.toml", "--set", 'optimizer={kind="sgd",learning_rate=0.01}', "--steps", "1", "--out", "o")  # its own table
         self.assertNotIn("write", self.refused("doctor", "--gpus", "2", data=False))
         self.refused("simulate", "e.toml", "--epochs", "nowhere.json", data=False, says=["nowhere.json"])  # a flag that exists
+        for verb in ("simulate", "plan project"):  # there it means the epochs to the target
+            self.refused(*verb.split(), "e.toml", "--epochs", "2", data=False,
+                         says=["--epochs: 2: ", "--epochs 32:2", 'the key length: --set length="2 epochs"'])
 
     def test_a_batch_larger_than_the_training_set(self):
         for words in ("train e.toml", "compare e.toml", "simulate e.toml", "plan best e.toml",

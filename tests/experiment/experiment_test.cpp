@@ -1,5 +1,6 @@
 // Experiment files: their keys, defaults and overrides, and the errors of wrong ones.
 #include "experiment/read_experiment.h"
+#include "experiment/run_device.h"
 #include "experiment/run_spec.h"
 
 #include <filesystem>
@@ -461,6 +462,17 @@ TEST_F(ExperimentFile, Overrides) {
   refuse({"--set bacth=3", "bacth"}, "", "", o);
   o.set = {"batch=0"};
   refuse({"--set batch=0", "at least 1"}, "", "", o);
+}
+
+TEST_F(ExperimentFile, MessagesNameTheDeviceAsItWasGiven) {
+  ExperimentOverrides flag;
+  flag.device = "tpu";
+  refuse({"--device tpu", "cpu, cuda"}, "", "", flag);
+  flag.device = "cuda";
+  expect_error(Blame::user, {"--device cuda: a run of replicas computes on cores; leave it out"},
+               [&] { fail_on_gpus(read("", "", flag), "a run of replicas"); });
+  expect_error(Blame::user, {"--set device=cuda: ", "write device = \"cpu\""},
+               [&] { fail_on_gpus(read("", "", ExperimentOverrides{.set = {"device=cuda"}}), "a run of replicas"); });
 }
 
 TEST_F(ExperimentFile, Weights) {
