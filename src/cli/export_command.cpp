@@ -22,6 +22,7 @@
 #include "runtime/replicas/replicas.h"
 #include "train/trained_weights.h"
 #include "trireme/error.h"
+#include "zoo/imported.h"
 #include "zoo/spec_text.h"
 
 namespace trireme {
@@ -64,6 +65,13 @@ TensorMap converted(TensorMap weights, at::ScalarType type) {
   return weights;
 }
 
+/// Returns the dtype in which the model of these weights is exported.
+at::ScalarType dtype_of(const TensorMap& weights) {
+  const bool is_double = std::any_of(weights.begin(), weights.end(),
+                                     [](const auto& entry) { return entry.second.scalar_type() == at::kDouble; });
+  return is_double ? at::kDouble : at::kFloat;
+}
+
 Exported from_experiment(const ExportOptions& options) {
   RunSpec experiment{options.experiment.read()};
   const TaskData data = open_data(experiment.data);
@@ -86,22 +94,49 @@ std::shared_ptr<const InputForm> inputs_in(const Weights& file, const std::strin
   return std::make_shared<const InputForm>(input_form_from(json, fmt::format("{}: {}", where, kInputsKey)));
 }
 
-Exported from_weights(const ExportOptions& options) {
+/// Imports the user's own model of a run again, and gives it the run's weights. `path`: the file of weights.
+/// Errors (user): the model's file is gone or is another one; no --trust.
+Exported from_script(const ExportOptions& options, const fs::path& path, const Weights& file,
+                     const std::string& origin_text) {
+  const ScriptOrigin origin = script_origin_from(origin_text, path.string());
+  const std::string instead = fmt::format(
+      "put it back, or name the experiment with the model's new place: trireme export EXPERIMENT.toml "
+      "--trust --set model.weights={}",
+      options.experiment.experiment.string());
+  std::error_code ignored;
+  if (!fs::exists(origin.file, ignored))
+    fail_user({origin.file.string(), "there is no such file", fmt::format("the model of {} is in it", path.string()),
+               instead});
+  options.experiment.check_trust(origin.file);
+  ImportedModel imported = import_model(origin.file, origin.spec);
+  if (imported.model.fingerprint() != origin.fingerprint)
+    fail_user({origin.file.string(), "is another model than the run's",
+               fmt::format("it has changed since {} was written", path.string()), instead});
+  TensorMap weights = std::move(imported.initial_values);
+  for (auto& [name, tensor] : match_weights(imported.model, file.tensors, {}, path.string()).tensors)
+    weights.insert_or_assign(name, tensor);
+  return {.name = origin.file.stem().string(),
+          .script = origin.file,
+          .model = std::move(imported.model),
+          .weights = converted(std::move(weights), dtype_of(file.tensors)),
+          .inputs = inputs_in(file, path.string())};
+}
+
+/// `format`: weights alone need no model.
+Exported from_weights(const ExportOptions& options, const std::string& format) {
   if (!options.experiment.set.empty())
     fail_user({"--set", options.experiment.set.front(), "there is no experiment whose key it could override",
                "name an experiment file"});
   const fs::path path = weights_file(options.experiment.experiment);
   Weights file = read_weights(path);
-  const auto description = file.metadata.find(kModelKey);
+  const auto description = file.metadata.find(kModelKey), script = file.metadata.find(kScriptKey);
+  if (script != file.metadata.end() && format != kSafetensors) return from_script(options, path, file, script->second);
   std::shared_ptr<const InputForm> inputs = inputs_in(file, path.string());
   if (description == file.metadata.end())
     return {.name = path.stem().string(), .weights = std::move(file.tensors), .inputs = std::move(inputs)};
   const ModelSpec spec = spec_from_text(description->second, path.string());
   Model model = make_model(spec);
-  const bool is_double = std::any_of(file.tensors.begin(), file.tensors.end(),
-                                     [](const auto& entry) { return entry.second.scalar_type() == at::kDouble; });
-  TensorMap weights =
-      converted(match_weights(model, file.tensors, {}, path.string()).tensors, is_double ? at::kDouble : at::kFloat);
+  TensorMap weights = converted(match_weights(model, file.tensors, {}, path.string()).tensors, dtype_of(file.tensors));
   return {spec.name, spec, {}, std::move(model), std::move(weights), std::move(inputs)};
 }
 
@@ -172,7 +207,7 @@ std::string in_words(const Exported& exported, const std::string& format, bool r
 int run_export(const ExportOptions& options) {
   const fs::path& source = options.experiment.experiment;
   const std::string format = chosen_format(options);
-  const Exported exported = source.extension() == ".toml" ? from_experiment(options) : from_weights(options);
+  const Exported exported = source.extension() == ".toml" ? from_experiment(options) : from_weights(options, format);
   const fs::path path = chosen_path(options, format, exported.name);
   if (options.raw) check_raw(exported, format, source.string());
   write(exported, format, path, source.string(), options.raw);

@@ -1,6 +1,7 @@
 #include "train/trained_weights.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -107,6 +108,23 @@ int64_t bytes_of_weights(const Model& model, Precision precision) {
   int64_t values = model.parameter_count();
   for (const BufferSpec& spec : model.buffers()) values += element_count(spec.shape);
   return values * int64_t(c10::elementSize(master_type(precision)));
+}
+
+std::string text_of(const ScriptOrigin& origin) {
+  return nlohmann::json{
+      {"file", origin.file.string()}, {"fingerprint", origin.fingerprint}, {"model", to_text(origin.spec)}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+ScriptOrigin script_origin_from(const std::string& text, const std::string& where) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto string_of = [&](const char* key) {
+    if (json.is_object() && json.contains(key) && json.at(key).is_string()) return json.at(key).get<std::string>();
+    fail_user({where, fmt::format("{} cannot be read", kScriptKey), fmt::format("it lacks \"{}\"", key),
+               "use an experiment whose model.weights is this file"});
+  };
+  const std::string file = string_of("file"), fingerprint = string_of("fingerprint");
+  return {file, fingerprint, spec_from_text(string_of("model"), where)};
 }
 
 Weights weights_for_file(const std::optional<ModelSpec>& spec, const Model& model, const TensorMap& weights,

@@ -1,6 +1,7 @@
 // The whole weights of a run, assembled from the parts of its workers.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "base/mutex.h"
@@ -17,6 +18,21 @@ inline constexpr int64_t kLargestSavedUnasked = int64_t{1} << 30;
 
 /// Key in a file's metadata that states how the model was made (zoo/spec_text.h).
 inline constexpr const char* kModelKey = "trireme.model";
+
+/// Key in a file's metadata that states from which TorchScript file the model was imported, as text_of(ScriptOrigin).
+inline constexpr const char* kScriptKey = "trireme.script";
+
+/// What it takes to import a user's own model again (zoo/imported.h).
+struct ScriptOrigin {
+  std::filesystem::path file;  ///< absolute
+  std::string fingerprint;     ///< Model::fingerprint() of the imported model
+  ModelSpec spec;
+};
+
+std::string text_of(const ScriptOrigin& origin);
+
+/// Throws a user error that begins with `where` if the text is not one that text_of returned.
+ScriptOrigin script_origin_from(const std::string& text, const std::string& where);
 
 /// Shared by the workers of a run.
 class TrainedWeights {

@@ -101,8 +101,8 @@ class Weights(CliTest):
         out, _ = self.trireme("train", "own.toml", "--out", "o", "--trust")
         metadata = read_header(self.path("o", "weights.safetensors"))["__metadata__"]
         self.assertNotIn("trireme.model", metadata)  # the zoo cannot rebuild this model
-        self.refused("export", "o", "-o", "trained.pt", says=["does not name their model", "EXPERIMENT.toml"], data=False)
         self.trireme("export", "own.toml", "--set", "model.weights=" + self.path("o"), "-o", "trained.pt", "--trust")
+        self.export_of_the_run_alone()
         self.trireme("export", "o", "-o", "run.safetensors", data=False)
         self.trireme("export", "trained.pt", "-o", "again.safetensors", data=False)
         run, again = (read_header(self.path(name)) for name in ("run.safetensors", "again.safetensors"))
@@ -114,6 +114,24 @@ class Weights(CliTest):
         self.trireme("compare", "trained.toml", "--strategies", "single", "--steps", "1", "--out", "p", "--no-predict", "--trust")
         last = self.json("o", "run.json")["rows"][0]["test"]["loss"]
         self.assertLess(self.json("p", "run.json")["rows"][0]["curve"][0]["loss"], 1.5 * last)
+
+    def export_of_the_run_alone(self):
+        """The run o knows the file of its model, so that no experiment is needed."""
+        self.refused("export", "o", "-o", "alone.pt", says=[self.path("own.pt"), "which is a program", "--trust"], data=False)
+        self.trireme("export", "o", "-o", "alone.pt", "--trust", data=False)
+        for name in ("alone", "trained"):
+            self.trireme("export", name + ".pt", "-o", name + ".safetensors", data=False)
+        self.assertEqual(read_values(self.path("alone.safetensors")), read_values(self.path("trained.safetensors")))
+        self.trireme("export", "o", "-o", "alone.onnx", "--trust", data=False)
+        self.trireme("export", "own.toml", "--set", "model.weights=" + self.path("o"), "-o", "trained.onnx", "--trust")
+        with open(self.path("alone.onnx"), "rb") as alone, open(self.path("trained.onnx"), "rb") as trained:
+            self.assertEqual(alone.read(), trained.read())
+        os.rename(self.path("own.pt"), self.path("elsewhere.pt"))
+        self.refused("export", "o", "-o", "b.pt", "--trust", data=False,
+                     says=[self.path("own.pt"), "there is no such file", "EXPERIMENT.toml --trust --set model.weights=o"])
+        self.trireme("export", "e.toml", "--set", "model.options.hidden=16", "-o", "own.pt")
+        self.refused("export", "o", "-o", "b.pt", "--trust", says=["own.pt", "is another model than the run's"], data=False)
+        os.replace(self.path("elsewhere.pt"), self.path("own.pt"))
 
     def test_refusals(self):
         self.write("text.pt", "this is no file of weights")

@@ -115,7 +115,8 @@ void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& expe
         fmt::format("the experiment's micro_batches = {} is for pipelines only, and this plan has {}; to accumulate "
                     "gradients add them to the plan, as in {},micro_batches=4",
                     experiment.micro_batches, plan.micro_batches, usual_strategy()));
-  if (plan.compression.kind != Compression::Kind::none && plan.devices > 1)
+  if (plan.compression.kind == Compression::Kind::bf16_stored ||
+      (plan.compression.kind != Compression::Kind::none && plan.devices > 1))
     result.warnings.emplace_back(
         fmt::format("compression \"{}\" rounds gradients: the curve differs from a single device's",
                     name_of(plan.compression.kind)));
@@ -245,9 +246,14 @@ void hand_out_weights(const Run& run, const RunEnding& ending, TrainObserver& ob
   if (unwanted || (result.curve.empty() && run.trained_weights().empty())) return;
   std::string obstacle = obstacle_to_saving(run, ending);
   try {
-    if (obstacle.empty())
-      observer.on_weights(weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.trained_weights(),
-                                           run.data.inputs.get()));
+    if (obstacle.empty()) {
+      Weights file =
+          weights_for_file(zoo_spec(run.experiment, run.data), run.model, run.trained_weights(), run.data.inputs.get());
+      if (const std::filesystem::path& script = run.experiment.model_file; !script.empty())
+        file.metadata[kScriptKey] = text_of(ScriptOrigin{std::filesystem::absolute(script), run.model.fingerprint(),
+                                                         model_spec(run.experiment, *run.data.train)});
+      observer.on_weights(file);
+    }
   } catch (const std::exception& error) {
     obstacle = first_line(error);
   }
