@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/units.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -23,6 +24,21 @@ namespace fs = std::filesystem;
 constexpr uint64_t kLongestRead = uint64_t{1} << 30;  // Linux reads at most 2 GiB at once
 
 std::string reason(int error) { return std::generic_category().message(error); }
+
+/// "No space left on device (12.0 KiB of 200 KiB are free)", of the disk of `path`.
+std::string why_full(const fs::path& path) {
+  std::error_code error;
+  for (fs::path folder = fs::absolute(path, error).parent_path(); !error && !folder.empty();
+       folder = folder.parent_path()) {
+    std::error_code absent;
+    const fs::space_info space = fs::space(folder, absent);
+    if (!absent)
+      return fmt::format("{} ({} of {} are free)", reason(ENOSPC), format_bytes(int64_t(space.available)),
+                         format_bytes(int64_t(space.capacity)));
+    if (folder == folder.root_path()) break;
+  }
+  return reason(ENOSPC);
+}
 
 fs::path temporary_name(const fs::path& path) {
   static std::atomic<int> counter{0};
@@ -55,7 +71,7 @@ void fail_write(const fs::path& path, int error) {
     case EROFS:
     case EISDIR:
     case ENAMETOOLONG: diagnosis.next = "choose a path that you may write to"; fail_user(std::move(diagnosis));
-    case ENOSPC:
+    case ENOSPC: diagnosis.why = why_full(path); [[fallthrough]];
     case EDQUOT: diagnosis.next = "free some space or choose a path on another disk"; fail_run(std::move(diagnosis));
     default: diagnosis.next = "check the disk"; fail_run(std::move(diagnosis));
   }

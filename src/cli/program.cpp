@@ -4,10 +4,12 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -170,6 +172,21 @@ int run_parsed(const CLI::App& app, const std::vector<trireme::ProgramVerb>& ver
   }
 }
 
+/// Returns the exit code `code`, or that of a failed run if what was printed could not be written, for example to a
+/// file on a full disk. That the reader of the output has ended is no failure.
+int with_output_written(int code) {
+  if (!std::cout) {  // some was lost before: the reason shows when more is written
+    std::cout.clear();
+    std::cout << '\n';
+  }
+  errno = 0;
+  std::cout.flush();
+  if (std::cout || errno == 0 || errno == EPIPE || errno == EIO) return code;
+  std::cerr << "trireme: standard output: cannot be written: " << std::generic_category().message(errno)
+            << "; free some space or write to a file on another disk\n";
+  return code == 0 ? kRunFailed : code;
+}
+
 }  // namespace
 
 int trireme::run_program(int argc, char** argv) {
@@ -195,5 +212,5 @@ int trireme::run_program(int argc, char** argv) {
   if (const std::optional<int> code = parse_words(app, words)) return *code;
   // If the reader of the output ends (head, a closed terminal), the training continues.
   std::signal(SIGPIPE, SIG_IGN);
-  return run_parsed(app, verbs);
+  return with_output_written(run_parsed(app, verbs));
 }

@@ -7,12 +7,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/file.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
 
 [[noreturn]] void fail_disk(const std::filesystem::path& path, const char* what) {
+  if (errno == ENOSPC || errno == EDQUOT) fail_write(path, errno);
   fail_run({path.string(), what, std::strerror(errno), "check the disk's free space and the folder's permissions"});
 }
 

@@ -164,6 +164,24 @@ class Failures(CliTest):
         self.assertIn("the checkpoint after the last step was not written\n", out)
         self.assertEqual(self.json("o", "run.json")["rows"][0]["status"], "ok")
 
+    def test_what_a_full_disk_says(self):
+        """One line: where, what, why, what to do. No verb dies, and none ends as if its output were there."""
+        filler = self.small_disk("64k")
+        self.trireme("train", "e.toml", "--steps", "1", "--out", "o")
+        self.fill(filler)
+        full = ["cannot be written", "No space left on device", "free some space"]
+        for arguments, file in ((["export", "o", "-o", "disk/w.pt"], "w.pt"), (["export", "o", "-o", "disk/w.onnx"], "w.onnx"),
+                                (["export", "o", "-o", "disk/w.safetensors"], "w.safetensors"),
+                                (["report", "o", "--out", "disk/r.html"], "r.html")):
+            self.refused(*arguments, says=["disk/" + file, "(0 B of 64.0 KiB are free)", *full], data=False, code=1)
+        self.refused("train", "e.toml", "--steps", "1", "--out", "disk/o", says=["disk/o/run.json", *full], code=1)
+        with open("/dev/full", "w", encoding="utf-8") as out:
+            ended = subprocess.run([support.PROGRAM, "plan", "show", "mlp", "--sample", "1,28,28"], stdout=out, stderr=subprocess.PIPE,
+                                   text=True, cwd=self.folder, env=self.environment, timeout=60 * BUSY, check=False)
+        self.assertEqual((ended.returncode, ended.stderr.count("\n")), (1, 1), ended.stderr)
+        for words in ("trireme: standard output: ", *full):
+            self.assertIn(words, ended.stderr)
+
     def test_a_frozen_agent(self):
         """The launcher on another machine is stopped while its ranks and its connection live, before and after Ctrl-C."""
         reach = self.write("reach", '#!/bin/sh\nshift\nsh -c "$*"\nexit $?\n')

@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/export.h>
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -122,13 +123,19 @@ void save(const Module& model, const InputForm* inputs, bool raw, at::ScalarType
   if (inputs) extra[kInputsKey] = to_json(*inputs).dump();
   const Module module = inputs && raw ? with_raw_inputs(model, *inputs, type) : model;
   AtomicFile file(path);
+  std::exception_ptr failure;  // libtorch's writer writes in its destructor too, from which nothing may be thrown
   torch::jit::ExportModule(
       module,
       [&](const void* bytes, size_t size) {
-        file.write({static_cast<const char*>(bytes), size});
+        try {
+          if (!failure) file.write({static_cast<const char*>(bytes), size});
+        } catch (...) {
+          failure = std::current_exception();
+        }
         return size;
       },
       extra);
+  if (failure) std::rethrow_exception(failure);
   file.commit();
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/seconds.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_folder.h"
@@ -154,7 +155,7 @@ void Checkpointing::write(RunResult& result) const {
   constexpr size_t kShown = 3;
   for (size_t w = 0; w < warnings_.size() && w < kShown; ++w) result.warnings.push_back(warnings_[w]);
   if (warnings_.size() > kShown)
-    result.warnings.push_back(fmt::format("{} more warnings about checkpoints", warnings_.size() - kShown));
+    result.warnings.push_back(counted(int64_t(warnings_.size() - kShown), "more warning") + " about checkpoints");
 }
 
 }  // namespace trireme
