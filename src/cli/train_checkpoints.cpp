@@ -1,6 +1,7 @@
 #include "cli/train_checkpoints.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -9,6 +10,7 @@
 #include "cli/launch_hosts.h"
 #include "comm/backend_list.h"
 #include "comm/rendezvous/process_place.h"
+#include "report/width.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "trireme/error.h"
 
@@ -76,6 +78,16 @@ std::string start_again_with(const fs::path& from) {
   return "start all ranks again with --resume " + shell_quoted(from.string());
 }
 
+std::string comparison_line(const TrainOptions& options, const RunResult& row) {
+  if (row.status != RunStatus::ok || options.processes > 0 || options.serves || options.elastic ||
+      row.backend != kLocalBackend.name)
+    return "";
+  std::vector<std::string> words{"compare"};
+  for (const std::string& word : options.experiment.forwarded()) words.push_back(word);
+  if (row.devices > 1) words.insert(words.end(), {"--devices", std::to_string(row.devices)});
+  return "to compare with other plans: trireme " + shell_line(words) + "\n";
+}
+
 bool lacks_last_checkpoint(const RunResult& row) {
   return row.checkpoints && row.checkpoints->failed > 0 && !row.curve.empty() &&
          row.checkpoints->newest_step < row.curve.back().step;
@@ -93,7 +105,7 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
     const bool is_real = row.backend != kVirtualBackend.name && !(row.replicas && row.replicas->clock == "modelled");
     if (is_real && report.stall_seconds < seconds)
       text += fmt::format(", {:.2g} % of its time", 100 * report.stall_seconds / seconds);
-    text += "\n";
+    text = wrap_lines(text + "\n", columns_of_output(STDOUT_FILENO, 0));
   }
   const bool whole = row.status == RunStatus::ok;
   if (lacks_last_checkpoint(row)) text += "the checkpoint after the last step was not written\n";

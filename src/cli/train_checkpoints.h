@@ -47,4 +47,8 @@ std::string start_again_with(const std::filesystem::path& from);
 /// nothing to report.
 std::string closing_lines(const TrainOptions& options, const RunResult& row, const std::filesystem::path& run_folder);
 
+/// Returns the line below a run's results that says how to compare its plan with others. Empty for a run that did not
+/// end normally, and for workers that are processes: `compare` runs threads.
+std::string comparison_line(const TrainOptions& options, const RunResult& row);
+
 }  // namespace trireme

@@ -211,8 +211,10 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
     return 0;  // the row contains the status
   }
   const std::string closing = closing_lines(options, row, folder.path());
-  std::cout << comparison_table(result, standard_output_style()) << "run folder: " << folder.path().string() << "\n"
-            << (refused.empty() ? "report: " + (folder.path() / "report.html").string() + "\n" : "") << closing;
+  std::cout << answer(result, /*details=*/true, standard_output_style()) << "\nrun folder: " << folder.path().string()
+            << "\n"
+            << (refused.empty() ? "report: " + (folder.path() / "report.html").string() + "\n" : "") << closing
+            << comparison_line(options, row);
   if (show.on_end) show.on_end(closing);
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
