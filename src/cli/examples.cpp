@@ -1,12 +1,15 @@
 #include "cli/examples.h"
 
-#include <array>
 #include <map>
 
 namespace trireme {
 namespace {
 
-const std::map<std::string, std::array<const char*, 2>> kExamples{
+constexpr const char* kRunWithCheckpoints =
+    "trireme train examples/mnist.toml --out run --set checkpoint.every=\"1 epochs\"";
+
+// Files in them are in the sources, or an earlier example of the page writes them: tests/cli/pages_test.py
+const std::map<std::string, std::vector<const char*>> kExamples{
     {"",
      {"trireme compare examples/mnist.toml --devices 2,4",
       "trireme train examples/mnist.toml --plan data --devices 4"}},
@@ -39,9 +42,10 @@ const std::map<std::string, std::array<const char*, 2>> kExamples{
       "trireme profile examples/mnist.toml --devices 8 --budget \"2 min\" --out p.json"}},
     {"measure-epochs",
      {"trireme measure-epochs examples/mnist.toml --batches 64,128,256",
-      "trireme measure-epochs examples/mnist.toml --batches 64,256 --rate sqrt"}},
+      "trireme measure-epochs examples/mnist.toml --batches 64,256 --out few.json"}},
     {"export",
-     {"trireme export runs/mnist --format onnx -o mnist.onnx", "trireme export runs/mnist -o mnist.safetensors"}},
+     {"trireme train examples/mnist.toml --steps 50 --out runs/mnist",
+      "trireme export runs/mnist --format onnx -o mnist.onnx", "trireme export runs/mnist -o mnist.safetensors"}},
     {"plan",
      {"trireme plan best examples/mnist.toml --devices 4 --explain",
       "trireme plan show 1f1b examples/mnist.toml --devices 4 --program"}},
@@ -49,17 +53,21 @@ const std::map<std::string, std::array<const char*, 2>> kExamples{
      {"trireme plan best examples/mnist.toml --devices 4 --explain",
       "trireme plan best examples/mnist.toml --objective memory > best.json"}},
     {"plan graph",
-     {"trireme plan graph graph.txt --devices 4 --bandwidth \"1 GB/s\"",
-      "trireme plan graph bert24_training.json --devices 4 --cost max-load"}},
+     {"trireme plan graph examples/graph.txt --devices 4 --bandwidth \"1 GB/s\"",
+      "trireme plan graph examples/graph.txt --devices 2 --bandwidth \"1 GB/s\""}},
     {"plan project",
      {"trireme plan project examples/mnist.toml --epochs noise=2000 --devices 1..64",
       "trireme plan project examples/mnist.toml --epochs 64:4,256:5 --devices 2,4"}},
     {"plan show", {"trireme plan show 1f1b examples/mnist.toml --devices 4 --program", "trireme plan show resnet18"}},
-    {"report", {"trireme report runs/mnist", "trireme report runs/monday runs/tuesday --out both.html"}},
-    {"checkpoints", {"trireme checkpoints list runs/mnist", "trireme checkpoints verify runs/mnist"}},
-    {"checkpoints list", {"trireme checkpoints list runs/mnist", "trireme checkpoints list runs/mnist/checkpoints"}},
+    {"report",
+     {"trireme train examples/mnist.toml --plan single --steps 50 --out runs/one",
+      "trireme train examples/mnist.toml --plan data --steps 50 --out runs/two", "trireme report runs/one",
+      "trireme report runs/one runs/two --out both.html"}},
+    {"checkpoints", {kRunWithCheckpoints, "trireme checkpoints list run", "trireme checkpoints verify run"}},
+    {"checkpoints list",
+     {kRunWithCheckpoints, "trireme checkpoints list run", "trireme checkpoints list run/checkpoints"}},
     {"checkpoints verify",
-     {"trireme checkpoints verify runs/mnist", "trireme checkpoints verify runs/mnist/checkpoints"}},
+     {kRunWithCheckpoints, "trireme checkpoints verify run", "trireme checkpoints verify run/checkpoints"}},
     {"data", {"trireme data list", "trireme data get mnist"}},
     {"data get", {"trireme data get mnist", "trireme data get cifar10 --data-dir data"}},
     {"data list", {"trireme data list", "trireme data list --data-dir data"}},

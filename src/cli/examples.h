@@ -6,7 +6,11 @@
 
 namespace trireme {
 
-/// Two commands with this verb; `path`: "plan best", "" for the program. Empty for an unknown verb.
+/// Two or more commands with this verb; before them those that write the files that they read. `path`: "plan best", ""
+/// for the program. Empty for an unknown verb.
 std::vector<std::string> examples_of(const std::string& path);
+
+/// Says where the folder examples/ is that the commands name.
+inline constexpr const char* kWhereExamplesAre = "examples/ is in the sources; installed, in share/doc/trireme";
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/examples.h"
 #include "cli/groups.h"
 #include "report/width.h"
 
@@ -102,13 +103,21 @@ std::string wrapped_sections(std::string_view text) {
   return result;
 }
 
+/// " (examples/ is ...)" if a command reads a file there.
+static std::string place_of_examples(const VerbFacts& verb) {
+  for (const std::string& example : verb.examples)
+    if (example.find(" examples/") != example.npos) return std::string(" (") + kWhereExamplesAre + ")";
+  return "";
+}
+
 std::string help_page(const VerbFacts& verb) {
   std::string text = in_column(0, verb.help) + "\n" + usage_of(verb);
   std::vector<HelpRow> arguments;
   for (const OptionFacts& argument : verb.arguments) arguments.push_back(row_of(argument));
   text += rows_of("Arguments", arguments) + verb_rows(verb) + option_rows(verb);
   if (!verb.footer.empty()) text += "\n" + wrapped_sections(verb.footer);
-  if (!verb.examples.empty()) text += "\nExamples:\n  " + join(verb.examples, "\n  ") + "\n";
+  if (!verb.examples.empty())
+    text += "\nExamples" + place_of_examples(verb) + ":\n  " + join(verb.examples, "\n  ") + "\n";
   return text;
 }
 

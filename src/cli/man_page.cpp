@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "cli/examples.h"
 #include "cli/exit_codes.h"
 #include "comm/rendezvous/token.h"
 #include "trireme/program.h"
@@ -104,8 +105,13 @@ std::string footer_sections(const std::string& footer) {
 
 std::string example_lines(const VerbFacts& verb) {
   std::string text = verb.examples.empty() ? "" : ".SH EXAMPLES\n.nf\n";
-  for (const std::string& example : verb.examples) text += escaped(example) + "\n";
-  return verb.examples.empty() ? "" : text + ".fi\n";
+  bool named = false;
+  for (const std::string& example : verb.examples) {
+    text += escaped(example) + "\n";
+    named |= example.find(" examples/") != example.npos;
+  }
+  if (!text.empty()) text += ".fi\n";
+  return named ? text + ".PP\n" + escaped(kWhereExamplesAre) + ".\n" : text;
 }
 
 /// Verbs that stand in several places, as train does below launch, have one page.
