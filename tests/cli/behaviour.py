@@ -3,6 +3,7 @@ import json
 import os
 import random
 import re
+import shlex
 
 import support
 from support import CliTest
@@ -296,6 +297,27 @@ class Train(CliTest):
             self.assertIn("generated digits", result["data_source"])
             with open(self.path(folder, "report.html"), encoding="utf-8") as f:
                 self.assertIn("generated digits", f.read())
+
+
+class EndOfARun(CliTest):
+    def test_says_what_matters(self):
+        out, _ = self.trireme("train", "e.toml", "--steps", "4", "--plan", "data", "--out", "o")
+        row = self.json("o", "run.json")["rows"][0]
+        text = " ".join(out.split())
+        milliseconds = 1e3 * row["step_seconds"]["median"]
+        said = re.search(r"data on 2 devices: ([\d.]+) (ms|s|µs) per step, test accuracy ([\d.]+) % and test loss ([\d.]+) at the end", text)
+        self.assertIsNotNone(said, out)
+        self.assertAlmostEqual(float(said[1]) * {"µs": 1e-3, "ms": 1, "s": 1e3}[said[2]] / milliseconds, 1, 1)
+        self.assertAlmostEqual(float(said[3]), 100 * row["test"]["metrics"][0]["value"], 1)
+        self.assertAlmostEqual(float(said[4]), row["test"]["loss"], 1)
+        self.assertIn(" run folder: o ", text)
+        command = re.search("to compare with other plans: trireme (.*)", out)[1]
+        self.trireme(*shlex.split(command), "--out", "p", data=False)
+        self.assertEqual(self.rows("p", "run.json")["data", 2]["status"], "ok")
+
+    def test_a_run_that_failed_has_no_comparison(self):
+        out, _ = self.trireme("train", "e.toml", "--set", "time_limit=1 ms", "--out", "o", "--set", "length=1000 epochs")
+        self.assertNotIn("to compare", out)
 
 
 class Machine(CliTest):
