@@ -1,6 +1,7 @@
 #include "cli/column_table.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "base/text.h"
 #include "cli/text_table.h"
 #include "data/source_words.h"
+#include "report/width.h"
 
 namespace trireme {
 namespace {
@@ -71,7 +73,8 @@ std::vector<std::string> column_table(const InputForm& form) {
   std::vector<std::vector<std::string>> rows;
   for (const FittedColumn& column : all.first(shown)) rows.push_back(row_of(column));
   std::vector<std::string> lines =
-      lines_of(text_table({"column", "kind", "missing", "categories", "scaling"}, rows, {2}));
+      lines_of(text_table({"column", "kind", "missing", "categories", "scaling"}, rows, {2},
+                          columns_of_output(STDOUT_FILENO) - 1));  // progress keeps off the edge
   if (shown < all.size()) lines.push_back(rest_in_words(all.subspan(shown)));
   lines.push_back(target_in_words(form));
   if (!form.left_out.empty()) lines.push_back("left out: " + join(form.left_out));

@@ -12,6 +12,7 @@
 #include "data/catalogue.h"
 #include "data/open.h"
 #include "data/search_folders.h"
+#include "report/width.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -138,11 +139,14 @@ int data_list(std::ostream& out, const std::optional<std::filesystem::path>& dat
     if (set.origin == DataOrigin::generated) rows.push_back({set.name, set.description, "always available"});
   size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row.name.size());
+  const int room = columns_of_output(STDOUT_FILENO) - int(width) - 2;
+  const std::string below = "\n" + std::string(width + 2, ' ');
   for (const Row& row : rows)
-    out << fmt::format("{:<{}}  {}\n{:<{}}  {}\n", row.name, width, row.description, "", width, row.state);
-  out << "searched:";
-  for (const auto& folder : searched) out << ' ' << folder.string();
-  out << '\n';
+    out << fmt::format("{:<{}}  {}{}{}\n", row.name, width, join(wrap(row.description, room), below), below,
+                       join(wrap(row.state, room), below));
+  std::string places = "searched:";
+  for (const auto& folder : searched) places += " " + folder.string();
+  out << wrap_lines(places + "\n", columns_of_output(STDOUT_FILENO));
   return 0;
 }
 

@@ -6,20 +6,27 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/counted.h"
 #include "base/devices/gpu.h"
 #include "base/machine.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "comm/backend_list.h"
+#include "report/width.h"
 
 namespace trireme {
 namespace {
 
 constexpr double kClearlySlower = 0.9;  // a measured ratio is off by some per cent
 
+constexpr int kNameColumns = 16;  // with the indent
+
+/// A long value continues below its beginning.
 void line(std::ostream& out, std::string_view name, std::string_view value) {
-  out << fmt::format("  {:<14}{}\n", name, value);
+  const std::vector<std::string> parts = wrap(value, columns_of_output(STDOUT_FILENO) - kNameColumns);
+  out << fmt::format("  {:<{}}{}\n", name, kNameColumns - 2, join(parts, "\n" + std::string(kNameColumns, ' ')));
 }
 
 std::string cores_text(const Machine& m) {
@@ -97,7 +104,8 @@ int run_doctor(std::ostream& out, double bf16_speed) {
                     "times as long; use \"fp32\"",
                     1 / bf16_speed));
   out << (warnings.empty() ? "Nothing found that would make training slow.\n" : "What will be slow\n");
-  for (const std::string& warning : warnings) out << "  - " << warning << "\n";
+  for (const std::string& warning : warnings)
+    out << "  - " << join(wrap(warning, columns_of_output(STDOUT_FILENO) - 4), "\n    ") << "\n";
   return 0;
 }
 

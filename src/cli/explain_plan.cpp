@@ -1,6 +1,7 @@
 #include "cli/explain_plan.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -9,6 +10,7 @@
 #include "base/units.h"
 #include "cli/text_table.h"
 #include "cost/money.h"
+#include "report/width.h"
 
 namespace trireme {
 namespace {
@@ -44,7 +46,7 @@ std::string table_of(const std::vector<Finalist>& finalists, const Model& model)
   }
   return text_table(
       {"", "plan", "simulated", "by formula", "slowest stage", "computing", "exchange", "bubble", "update", "memory"},
-      rows, {0, 2, 3, 4, 5, 6, 7, 8, 9});
+      rows, {0, 2, 3, 4, 5, 6, 7, 8, 9}, columns_of_output(STDERR_FILENO));
 }
 
 /// Returns the first finalists without those that look the same as an earlier one: plans with the same description and

@@ -1,5 +1,6 @@
 // `trireme plan best`: the best plan for an experiment, found by the exact planner and checked by the simulator.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <iostream>
@@ -16,6 +17,7 @@
 #include "cost/money.h"
 #include "plan/strategies.h"
 #include "report/progress.h"
+#include "report/width.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
 
@@ -98,14 +100,16 @@ void require_price(const Experiment& experiment, const CostSourceOptions& source
              "state what an hour costs, --set price.per_hour=0.34, or name other machines with --cluster"});
 }
 
+/// Prints to standard error. Long lines are broken where it is a terminal.
+void say(const std::string& text) { std::cerr << wrap_lines(text, columns_of_output(STDERR_FILENO, 0)); }
+
 void explain(const PlanRequest& request, const BestPlan& best, const std::string& currency) {
   const RatedPlan &rated = best.finalists.front().rated, &formulas = *best.answer.best;
   if (formulas.objective != rated.objective)
-    std::cerr << fmt::format("effect of changes on the formula's best plan, {} ({}):\n",
-                             formulas.plan.in_short(request.model),
-                             amount_in_words(formulas.objective, request.objective, currency));
+    say(fmt::format("effect of changes on the formula's best plan, {} ({}):\n", formulas.plan.in_short(request.model),
+                    amount_in_words(formulas.objective, request.objective, currency)));
   for (const WhatIf& change : what_if(request, best.answer))
-    std::cerr << if_in_words(change, formulas, request.objective, currency, request.model);
+    say(if_in_words(change, formulas, request.objective, currency, request.model));
 }
 
 }  // namespace
@@ -158,16 +162,15 @@ int run_plan_best(const PlanBestOptions& options) {
   const RatedPlan& rated = best.finalists.front().rated;
   Plan plan = rated.plan;
   plan.name = kExact.name;
-  std::cerr << devices_in_words(plan, devices);
+  say(devices_in_words(plan, devices));
   const std::string& currency = predictions.source(best.order).cluster.price.currency;
   if (options.explain) {
-    std::cerr << "on " << predictions.in_words() << ":\n" << explanation(best.finalists, objective, model);
-    std::cerr << "searched: " << best.answer.searched << "\n";
+    say("on " + predictions.in_words() + ":\n" + explanation(best.finalists, objective, model));
+    say("searched: " + best.answer.searched + "\n");
   }
-  std::cerr << proof_in_words(best, objective, currency);
-  std::cerr << memory_in_words(best.finalists.front(), predictions.source(rated.plan).cluster);
-  std::cerr << price_in_words(best.finalists.front(), double(data.train->size()) / double(experiment.batch),
-                              predictions);
+  say(proof_in_words(best, objective, currency));
+  say(memory_in_words(best.finalists.front(), predictions.source(rated.plan).cluster));
+  say(price_in_words(best.finalists.front(), double(data.train->size()) / double(experiment.batch), predictions));
   if (options.explain) {
     PlanRequest request = plan_request(experiment, model, predictions.source(best.order));
     request.objective = objective;

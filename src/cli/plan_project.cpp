@@ -1,6 +1,7 @@
 // `trireme plan project`: the time to the target on increasing numbers of devices.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -13,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
 #include "cli/described_devices.h"
+#include "cli/foreign_flags.h"
 #include "cli/plan_choice.h"
 #include "cli/plan_command.h"
 #include "cli/predict_subject.h"
@@ -24,6 +26,7 @@
 #include "plan/strategies.h"
 #include "report/progress.h"
 #include "report/run_json.h"
+#include "report/width.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
 
@@ -117,9 +120,9 @@ std::string table_of(const Projection& projection, Steps& steps) {
                     row.hybrid ? row.hybrid->strategy : "", row.hybrid ? std::to_string(row.hybrid->batch) : "",
                     step_cell(row.hybrid), epochs_cell(row.hybrid), time_cell(row.hybrid), price_cell(row.hybrid),
                     gain_cell(row)});
-  return text_table({"devices", "data: batch", "step", "epochs", "time", "price", "best hybrid", "batch", "step",
-                     "epochs", "time", "price", "gain"},
-                    rows, {0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12});
+  return text_table({"devices", "data: batch", "step", "epochs", "time", "price", "best hybrid", "hybrid: batch",
+                     "step", "epochs", "time", "price", "gain"},
+                    rows, {0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12}, columns_of_output(STDERR_FILENO));
 }
 
 /// Explains why the hybrid wins on these devices, by the rule for a fixed batch per worker.
@@ -192,18 +195,21 @@ json to_json(const Projection& projection, Steps& steps) {
           {"data_faster_again", data_faster_again(projection.rows)}};
 }
 
+/// Breaks lines where there is a terminal; a file or a pipe gets whole ones.
+std::string in_prose(const std::string& text) { return wrap_lines(text, columns_of_output(STDERR_FILENO, 0)); }
+
 void print(const std::vector<Projection>& projections, Steps& steps) {
   for (const Projection& p : projections)
     std::cerr << (p.request.per_worker ? fmt::format("\n{} samples for every data-parallel worker\n", p.request.batch)
                                        : fmt::format("\n{} samples in every global batch\n", p.request.batch))
-              << table_of(p, steps) << findings(p);
+              << table_of(p, steps) << in_prose(findings(p));
   constexpr size_t kMostNamed = 4;
   std::vector<std::string> left_out = steps.too_full();
   if (left_out.empty()) return;
   const size_t more = left_out.size() - std::min(left_out.size(), kMostNamed);
   left_out.resize(left_out.size() - more);
-  std::cerr << fmt::format("\nleft out, because they do not fit into the devices' memory: {}{}\n",
-                           fmt::join(left_out, "; "), more > 0 ? fmt::format(" and {} more", more) : "");
+  std::cerr << in_prose(fmt::format("\nleft out, because they do not fit into the devices' memory: {}{}\n",
+                                    fmt::join(left_out, "; "), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
 /// Returns the fastest projection to the target that a single plan represents; null if no epochs are known.
@@ -273,6 +279,7 @@ void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
 int run_plan_project(const PlanProjectOptions& options) {
   RunSpec asked{options.experiment.read()};
   if (options.json != "-") check_target("--json", options.json);
+  refuse_length_as_epochs(options.epochs, asked.batch);
   const EpochsToTarget epochs = parse_epochs(options.epochs);
   std::vector<int> devices = asked.devices;
   std::sort(devices.begin(), devices.end());
@@ -297,12 +304,12 @@ int run_plan_project(const PlanProjectOptions& options) {
   predictions.keep();
   ExperimentResult prices;
   predictions.describe_prices(prices);
-  std::cerr << fmt::format("{} on {}; epochs to the target: {}\n", model.name(), predictions.in_words(),
-                           epochs.source());
-  if (!prices.prices.empty()) std::cerr << "prices: " << prices.prices << "\n";
+  std::cerr << in_prose(
+      fmt::format("{} on {}; epochs to the target: {}\n", model.name(), predictions.in_words(), epochs.source()));
+  if (!prices.prices.empty()) std::cerr << in_prose("prices: " + prices.prices + "\n");
   print(projections, steps);
   const Projected* winner = winner_of(projections);
-  std::cerr << "\n" << winner_in_words(winner, experiment.batch);
+  std::cerr << "\n" << in_prose(winner_in_words(winner, experiment.batch));
   const std::optional<Plan> plan = winner ? std::optional(steps.plan_of(*winner)) : std::nullopt;
   if (plan && options.json != "-") std::cout << plan_text(*plan, model);
   if (options.json.empty()) return 0;

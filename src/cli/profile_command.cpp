@@ -16,6 +16,7 @@
 #include "profile/measure_layers.h"
 #include "profile/measure_profile.h"
 #include "profile/profile.h"
+#include "report/width.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -173,14 +174,15 @@ int run_profile(const ProfileOptions& options) {
   if (shows_progress) std::cerr << "\r\033[K";
   write_profile(profile, file);
 
-  std::cout << machine_in_words(profile);
+  std::string text = machine_in_words(profile);
   if (const int64_t samples = largest_complete(profile, sites, request.samples); samples > 0)
-    std::cout << layers_in_words(profile, sites, samples);
-  std::cout << fmt::format("{} calls measured in {}, {} known before; written to {}\n", report.measured,
-                           format_seconds(report.seconds), report.known, file.string());
+    text += layers_in_words(profile, sites, samples);
+  text += fmt::format("{} calls measured in {}, {} known before; written to {}\n", report.measured,
+                      format_seconds(report.seconds), report.known, file.string());
   if (!report.skipped.empty())
-    std::cout << fmt::format("not measured, because --budget \"{}\" was too short: {}\n", options.budget,
-                             join(report.skipped));
+    text +=
+        fmt::format("not measured, because --budget \"{}\" was too short: {}\n", options.budget, join(report.skipped));
+  std::cout << wrap_lines(text, columns_of_output(STDOUT_FILENO, 0));
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/show_layers.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -12,6 +13,7 @@
 #include "experiment/read_experiment.h"
 #include "experiment/run_spec.h"
 #include "model/import/describe.h"
+#include "report/width.h"
 #include "trireme/error.h"
 #include "zoo/imported.h"
 
@@ -55,9 +57,10 @@ std::string layers_in_words(const ImportedModel& imported, int degree) {
       rows.size(), opaque > 0 ? fmt::format(" ({} opaque)", opaque) : "", format_count(double(model.parameter_count())),
       format_count(flops), format_bytes(bytes), to_string(model.node(0).sample_shape));
   for (const std::string& note : imported.notes) text += "note: " + note + "\n";
-  return text + text_table({"layer", "kind", "output", "parameters", "FLOP", "bytes",
-                            fmt::format("on a tensor axis of {}", degree)},
-                           cells, kNumbers);
+  return wrap_lines(text, columns_of_output(STDOUT_FILENO, 0)) +
+         text_table(
+             {"layer", "kind", "output", "parameters", "FLOP", "bytes", fmt::format("on a tensor axis of {}", degree)},
+             cells, kNumbers);
 }
 
 }  // namespace

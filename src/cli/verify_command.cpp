@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -10,6 +11,7 @@
 #include "experiment/batches.h"
 #include "experiment/run_spec.h"
 #include "plan/strategy.h"
+#include "report/width.h"
 #include "train/verify.h"
 #include "trireme/error.h"
 
@@ -42,12 +44,13 @@ int run_verify(const VerifyOptions& options) {
 
   size_t width = std::string("parameter").size();
   for (const VerifyRow& row : result.rows) width = std::max(width, row.parameter.size());
-  std::cout << fmt::format("{} against one device: {} on {}, {}, {}\n", plan.in_short(model), model.name(), data.source,
-                           counted(result.steps, "step"), name_of(experiment.precision));
-  for (const std::string& note : experiment.model_findings.notes)
-    std::cout << experiment.model_name << ": " << note << "\n";
-  if (model.initial_values()) std::cout << model.initial_values()->report;
-  if (!result.note.empty()) std::cout << result.note << "\n";
+  std::string text =
+      fmt::format("{} against one device: {} on {}, {}, {}\n", plan.in_short(model), model.name(), data.source,
+                  counted(result.steps, "step"), name_of(experiment.precision));
+  for (const std::string& note : experiment.model_findings.notes) text += experiment.model_name + ": " + note + "\n";
+  if (model.initial_values()) text += model.initial_values()->report;
+  if (!result.note.empty()) text += result.note + "\n";
+  std::cout << wrap_lines(text, columns_of_output(STDOUT_FILENO, 0));
   std::cout << fmt::format("{:<{}}  {:>12}  {:>12}\n", "largest relative difference", std::max(width, size_t(27)),
                            "value", "gradient");
   for (const VerifyRow& row : result.rows)

@@ -84,7 +84,8 @@ class TextDrawing {
     choose_scale();
     const auto whole = size_t(std::lround(timeline_.makespan * cell_));
     const size_t room = columns > int(margin_) + 1 ? size_t(columns) - margin_ - 1 : 0;
-    width_ = std::min(whole, std::max(room, size_t(kLeastUnits * cell_)));
+    room_ = std::max(room, size_t(kLeastUnits * cell_));
+    width_ = std::min(whole, room_);
     cut_ = width_ < whole;
     if (cut_) width_ -= width_ % size_t(cell_);
   }
@@ -124,8 +125,11 @@ class TextDrawing {
     const int step = cell_ >= 4 ? 1 : 5;
     const int shown = int(width_) / cell_;
     for (int t = 0; t <= shown; t += step) {
-      line.resize(margin_ + size_t(t * cell_), ' ');
-      line += fmt::format("{}", t);
+      const std::string number = fmt::format("{}", t);
+      const auto at = size_t(t * cell_);
+      if (at + number.size() > room_ + 1) break;  // a row ends with a border there
+      line.resize(margin_ + at, ' ');
+      line += number;
     }
     return line + "\n";
   }
@@ -172,6 +176,7 @@ class TextDrawing {
   const UnitTimeline timeline_;
   const std::vector<Row> rows_;  // point into timeline_
   size_t margin_ = 0;            // width of the labels, in characters
+  size_t room_ = 0;              // for the time, in characters
   size_t width_ = 0;             // of the time shown, in characters
   int cell_ = 1;                 // characters per unit
   bool chunked_ = false;
