@@ -34,12 +34,15 @@ inline constexpr std::array kOptimizerShardings = {OptimizerSharding::none, Opti
                                                    OptimizerSharding::zero2, OptimizerSharding::zero3};
 const char* name_of(OptimizerSharding sharding);
 
-/// How gradients are compressed between data-parallel workers. bf16: rounded to bfloat16, added in float32. powersgd:
-/// low rank with error feedback (Vogels et al., "PowerSGD", NeurIPS 2019). Both change the training curve.
+/// How gradients are compressed between data-parallel workers. bf16: rounded to bfloat16, added in float32.
+/// bf16_stored: the same, and each worker adds up and stores its own gradients in bfloat16, which halves their memory
+/// (only where layers compute in bfloat16). powersgd: low rank with error feedback (Vogels et al., "PowerSGD", NeurIPS
+/// 2019). All change the training curve.
 struct Compression {
-  enum class Kind { none, bf16, powersgd };
+  enum class Kind { none, bf16, bf16_stored, powersgd };
   Kind kind = Kind::none;
   int rank = 4;  ///< of powersgd
+  bool sends_bf16() const { return kind == Kind::bf16 || kind == Kind::bf16_stored; }
   friend bool operator==(const Compression&, const Compression&) = default;
 };
 const char* name_of(Compression::Kind kind);

@@ -283,7 +283,7 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
   const auto holders = double(bucket.holders.size());
   const double weight_bytes = double(bucket.elements) * double(c10::elementSize(compute_type(options_.precision)));
   double gradient_bytes = double(bucket.elements) * double(c10::elementSize(master_type(options_.precision)));
-  if (program_.compression.kind == Compression::Kind::bf16) gradient_bytes /= 2;
+  if (program_.compression.sends_bf16()) gradient_bytes /= 2;
   if (program_.compression.kind == Compression::Kind::powersgd) {
     gradient_bytes = 0;
     for (const ParameterShard& shard : bucket.shards) {

@@ -37,6 +37,11 @@ ReplicaMemory::ReplicaMemory(const RankSizes& sizes, MemoryTally& tally)
     if (of(b).held) make_state(b, of(b));
 }
 
+int64_t ReplicaMemory::gradient_bytes(const Bucket& it) const {
+  const bool stores_bf16 = program().compression.kind == Compression::Kind::bf16_stored && !it.full_precision;
+  return stores_bf16 ? kBfloat16Bytes : master_;
+}
+
 void ReplicaMemory::keep(Own& own, MemoryCategory category, int64_t bytes) {
   if (bytes > 0) own.always.push_back(allocate(tally_, category, bytes));
 }
@@ -71,7 +76,7 @@ void ReplicaMemory::hold_private(BucketId id, Own& own) {
   make_state(id, own);
   if (own.frozen) return;
   if (divides(own, OptimizerSharding::zero2)) keep(own, MemoryCategory::gradients, own.part * master_);
-  else if (own.contributes) keep(own, MemoryCategory::gradients, it.elements * master_);
+  else if (own.contributes) keep(own, MemoryCategory::gradients, it.elements * gradient_bytes(it));
   if (!own.alone && program().compression.kind == Compression::Kind::powersgd) hold_factors(id, own);
 }
 
@@ -137,7 +142,8 @@ void ReplicaMemory::write_gradient(const Op& op, size_t position) {
     Own& own = of(place.bucket);
     if (bucket(place.bucket).shards[size_t(place.shard)].box != box) continue;
     if (!counts || !own.contributes || !divides(own, OptimizerSharding::zero2) || own.gradient) return;
-    own.gradient = allocate(tally_, MemoryCategory::gradients, bucket(place.bucket).elements * master_);
+    own.gradient = allocate(tally_, MemoryCategory::gradients,
+                            bucket(place.bucket).elements * gradient_bytes(bucket(place.bucket)));
     return;
   }
   check_internal(false, "each parameter shard of a layer is in a bucket");
@@ -154,18 +160,20 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
   if (!program().private_replicas) return;
   Own& own = of(id);
   const Bucket& it = bucket(id);
-  const bool rounds = program().compression.kind == Compression::Kind::bf16;
+  const bool sends_bf16 = program().compression.sends_bf16();
+  const bool stores_bf16 = gradient_bytes(it) < master_, rounds = sends_bf16 && !stores_bf16;
   if (!divides(own, OptimizerSharding::zero1)) {
     if (!last && own.alone) return;
-    if (!own.contributes) own.reduced = allocate(tally_, MemoryCategory::gradients, it.elements * master_);
+    if (!own.contributes) own.reduced = allocate(tally_, MemoryCategory::gradients, it.elements * gradient_bytes(it));
     if (own.alone) return;
-    tally_.pass(MemoryCategory::gradients, rounds ? it.elements * kBfloat16Bytes : own.factors);
+    const bool copies = program().compression.kind == Compression::Kind::bf16;
+    tally_.pass(MemoryCategory::gradients, copies ? it.elements * kBfloat16Bytes : own.factors);
     return;
   }
   if (!own.contributes && !divides(own, OptimizerSharding::zero2) && !own.reduced)
     own.reduced = allocate(tally_, MemoryCategory::gradients, own.part * master_);
   Held travels;
-  const int64_t element = rounds ? kBfloat16Bytes : master_;
+  const int64_t element = sends_bf16 ? kBfloat16Bytes : master_;
   if (own.contributes && rounds) {
     travels = allocate(tally_, MemoryCategory::gradients, it.elements * kBfloat16Bytes);
     own.gradient.reset();
@@ -175,11 +183,18 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
     for (int holder : {it.holders.front(), it.holders.back()}) largest = std::max(largest, it.slice_of(holder).size());
     travels = allocate(tally_, MemoryCategory::gradients, largest * element);
   }
-  if (rounds) tally_.pass(MemoryCategory::gradients, own.part * kBfloat16Bytes);
+  if (sends_bf16) tally_.pass(MemoryCategory::gradients, own.part * kBfloat16Bytes);
   own.gradient.reset();
 }
 
 void ReplicaMemory::update(BucketId id) {
+  const Own& own = of(id);
+  // the copy for the update, where the sum is in bfloat16
+  if (program().private_replicas && gradient_bytes(bucket(id)) < master_ && !divides(own, OptimizerSharding::zero2)) {
+    const bool is_part = divides(own, OptimizerSharding::zero1);
+    if (!is_part || own.contributes)
+      tally_.pass(MemoryCategory::gradients, (is_part ? own.part : bucket(id).elements) * master_);
+  }
   if (!program().keeps_gradients) of(id).reduced.reset();
 }
 

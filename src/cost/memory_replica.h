@@ -43,6 +43,8 @@ class ReplicaMemory {
   const Program& program() const { return sizes_.all().program(); }
   const Bucket& bucket(BucketId id) const { return program().buckets[size_t(id)]; }
   Own& of(BucketId id) { return own_[size_t(id)]; }
+  /// Bytes of an element of the worker's own summand.
+  int64_t gradient_bytes(const Bucket& bucket) const;
   bool divides(const Own& own, OptimizerSharding least) const {
     return !own.alone && program().optimizer_sharding >= least;
   }

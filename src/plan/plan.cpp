@@ -84,6 +84,7 @@ std::string describe_extras(const Plan& plan) {
                         plan.recompute_last ? "" : " except last");
   if (plan.scatter_messages) text += ", messages in slices";
   if (plan.compression.kind == Compression::Kind::bf16) text += ", bf16 gradients";
+  if (plan.compression.kind == Compression::Kind::bf16_stored) text += ", stored bf16 gradients";
   if (plan.compression.kind == Compression::Kind::powersgd)
     text += fmt::format(", powersgd rank {}", plan.compression.rank);
   if (!plan.speeds.empty()) text += fmt::format(", speeds {:.3g}", fmt::join(plan.speeds, ":"));
@@ -107,6 +108,7 @@ const char* name_of(Compression::Kind kind) {
   switch (kind) {
     case Compression::Kind::none: return "none";
     case Compression::Kind::bf16: return "bf16";
+    case Compression::Kind::bf16_stored: return "bf16-stored";
     case Compression::Kind::powersgd: return "powersgd";
   }
   return "";

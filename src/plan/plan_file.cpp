@@ -65,11 +65,11 @@ Compression read_compression(const nlohmann::json& json, const std::string& wher
   using enum Compression::Kind;
   Compression compression;
   if (!json.is_object()) {
-    compression.kind = named_value(json, "compression", {none, bf16, powersgd}, where);
+    compression.kind = named_value(json, "compression", {none, bf16, bf16_stored, powersgd}, where);
     return compression;
   }
   require_known(json, {"kind", "rank"}, where + ": compression");
-  compression.kind = named_value(json.at("kind"), "compression: kind", {none, bf16, powersgd}, where);
+  compression.kind = named_value(json.at("kind"), "compression: kind", {none, bf16, bf16_stored, powersgd}, where);
   if (json.contains("rank")) {
     if (compression.kind != powersgd)
       fail_user({where, fmt::format("compression: rank with {}", name_of(compression.kind)), "only powersgd has a rank",

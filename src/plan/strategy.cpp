@@ -83,12 +83,14 @@ class Item {
   const std::string& where_;
 };
 
-/// Reads "bf16", "powersgd", "powersgd:2".
+/// Reads "bf16", "bf16-stored", "powersgd", "powersgd:2".
 Compression read_compression(const Item& item) {
   using enum Compression::Kind;
   const auto parts = cut(item.value, ':');
-  Compression compression{.kind =
-                              std::vector{none, bf16, powersgd}[item.choice({"none", "bf16", "powersgd"}, parts[0])]};
+  const std::vector kinds{none, bf16, bf16_stored, powersgd};
+  std::vector<std::string> names;
+  for (const Compression::Kind kind : kinds) names.emplace_back(name_of(kind));
+  Compression compression{.kind = kinds[item.choice(names, parts[0])]};
   if (parts.size() == 1) return compression;
   const auto rank = number_in<int>(parts[1]);
   if (compression.kind != powersgd || parts.size() > 2 || !rank || *rank < 1)
@@ -222,7 +224,7 @@ std::string strategy_syntax() {
   return fmt::format(
       "{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both may be followed by keys, each after a comma: schedule={}, "
       "chunks=2, micro_batches=4, sharding=zero1, recompute=all|except_last|selective, "
-      "recompute_communication=1, compression=bf16|powersgd:2, "
+      "recompute_communication=1, compression=bf16|bf16-stored|powersgd:2, "
       "vertical_sync=1, scatter_messages=1, speeds=2:1, split=height|sequence; or planned: {}",
       join(known_strategies()), lean_schedule().name, join(planned));
 }

@@ -28,6 +28,9 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
   if (plan.compression.kind == Compression::Kind::powersgd && plan.optimizer_sharding != OptimizerSharding::none)
     refuse(fmt::format("{} with {}", compression, sharding), "low-rank factors are summed whole on every worker",
            "use compression \"bf16\" or no optimizer sharding");
+  if (plan.compression.kind == Compression::Kind::bf16_stored && !options.mixed_precision)
+    refuse(compression, "layers compute gradients in bfloat16 only under precision = \"bf16\"",
+           "set precision = \"bf16\", or use compression \"bf16\"");
   for (const std::string& pattern : options.frozen) {
     const bool known = std::any_of(program.parameters.begin(), program.parameters.end(),
                                    [&](const ProgramParameter& p) { return freezes(pattern, p.spec.name); });

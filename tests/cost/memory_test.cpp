@@ -256,6 +256,14 @@ TEST(MemoryPrediction, PrivateReplicas) {
       expect_predicted({model, strategy, 12, Precision::fp32, momentum(), 0, true});
 }
 
+TEST(MemoryPrediction, StoredGradientsInBfloat16) {
+  for (const char* sharding : {"none", "zero1", "zero2", "zero3"})
+    for (const char* degrees : {"data=2", "data=2,micro_batches=2", "micro_batches=2"})
+      for (const char* model : {"mlp", "tied-mlp"})
+        expect_predicted({model, fmt::format("{},sharding={},compression=bf16-stored", degrees, sharding), 12,
+                          Precision::bf16, momentum(), 0, true});
+}
+
 TEST(MemoryPrediction, Hybrids) {
   for (const char* model : kFew)
     for (const char* strategy : {"data=2,tensor=2", "data=2,pipeline=2,micro_batches=4,schedule=1f1b"})

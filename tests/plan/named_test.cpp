@@ -112,6 +112,7 @@ TEST(NamedPlan, KeysReachThePlan) {
   EXPECT_EQ(make("pipeline=2,schedule=zero-bubble", 2).schedule, "zero-bubble");
   EXPECT_EQ(make("data,sharding=zero2", 2).optimizer_sharding, OptimizerSharding::zero2);
   EXPECT_EQ(make("data,compression=bf16", 2).compression.kind, Compression::Kind::bf16);
+  EXPECT_EQ(make("data,compression=bf16-stored", 2).compression.kind, Compression::Kind::bf16_stored);
   EXPECT_EQ(make("zero1,compression=powersgd:2", 2).compression, (Compression{Compression::Kind::powersgd, 2}));
   EXPECT_TRUE(make("pipedream,vertical_sync=1", 2).vertical_sync);
   EXPECT_FALSE(make("pipedream", 2).vertical_sync);

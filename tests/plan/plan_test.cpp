@@ -195,7 +195,8 @@ TEST(PlanJson, UsualSettingsAreNotWritten) {
 TEST(PlanJson, RoundTripOfEverything) {
   const Model model = mlp();
   for (Compression compression :
-       {Compression{}, Compression{Compression::Kind::bf16}, Compression{Compression::Kind::powersgd, 7}})
+       {Compression{}, Compression{Compression::Kind::bf16}, Compression{Compression::Kind::bf16_stored},
+        Compression{Compression::Kind::powersgd, 7}})
     for (auto sharding :
          {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3}) {
       Plan plan = hybrid(model);
@@ -224,6 +225,7 @@ TEST(PlanJson, WaysToWriteCompression) {
   };
   EXPECT_EQ(read("none"), Compression{});
   EXPECT_EQ(read("bf16").kind, Compression::Kind::bf16);
+  EXPECT_EQ(read("bf16-stored").kind, Compression::Kind::bf16_stored);
   EXPECT_EQ(read("powersgd"), (Compression{Compression::Kind::powersgd, 4}));
   EXPECT_EQ(read({{"kind", "powersgd"}, {"rank", 2}}), (Compression{Compression::Kind::powersgd, 2}));
   EXPECT_EQ(read({{"kind", "bf16"}}).kind, Compression::Kind::bf16);
@@ -264,7 +266,7 @@ TEST(PlanJson, RefusedExtras) {
               [](auto& j) { j["optimizer_sharding"] = 1; });
   refuse_json({"compression = \"powersdg\"", "did you mean \"powersgd\""},
               [](auto& j) { j["compression"] = "powersdg"; });
-  refuse_json({"compression: kind = \"zip\"", "known are none, bf16, powersgd"}, [](auto& j) {
+  refuse_json({"compression: kind = \"zip\"", "known are none, bf16, bf16-stored, powersgd"}, [](auto& j) {
     j["compression"] = {{"kind", "zip"}};
   });
   refuse_json({"compression", "rnak", "did you mean \"rank\""}, [](auto& j) {

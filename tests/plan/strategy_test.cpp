@@ -93,7 +93,7 @@ TEST(ParseStrategy, Refused) {
   refuse("data,recompute=exceptlast", {"did you mean recompute=except_last?"});
   refuse("pipeline=2,schedule=1fb1", {"is not a known value of schedule", "did you mean schedule=1f1b?"});
   refuse("data,sharding=2", {"is not a known value of sharding", "known: none, zero1, zero2, zero3"});
-  refuse("data,compression=zip", {"is not a known value of compression", "known: none, bf16, powersgd"});
+  refuse("data,compression=zip", {"is not a known value of compression", "known: none, bf16, bf16-stored, powersgd"});
   refuse("data,compression=bf16:2", {"only powersgd has a rank"});
   refuse("data,compression=powersgd:0", {"at least 1", "compression=powersgd:2"});
   refuse("data,compression=powersgd:", {"at least 1"});

@@ -103,5 +103,31 @@ TEST_P(DefaultBuckets, TakeTheBytesOfTheFormula) {
   }
 }
 
+/// Gradients stored in bfloat16: half of the whole gradients; what zero2 and zero3 divide is the sum, in float32.
+class StoredGradients : public ::testing::TestWithParam<OptimizerSharding> {};
+INSTANTIATE_TEST_SUITE_P(Zero, StoredGradients, ::testing::ValuesIn(kOptimizerShardings));
+
+TEST_P(StoredGradients, TakeHalfTheBytes) {
+  constexpr int n = 2;
+  const Model model = wide_model();
+  const double p = double(model.parameter_count() * kBytes);
+  Plan plan = named_plan(fmt::format("data={}", n), model, Cluster::uniform(n), kSamples, {});
+  plan.optimizer_sharding = GetParam();
+  plan.compression.kind = Compression::Kind::bf16_stored;
+  const Program program = compile(model, plan, {.mixed_precision = true});
+  OptimizerConfig optimizer;
+  optimizer.momentum = 0.9;
+  const auto gradients = size_t(MemoryCategory::gradients);
+  const double expected = GetParam() >= OptimizerSharding::zero2 ? p / n : p / 2;
+  // For a while: a bucket's whole gradient and the sum of a part; or its copy in float32 for the update.
+  const double once = 1.5 * largest_bucket(program);
+  const Batch batch = test_support::ones_batch(kSamples, kFeatures);
+  for (const MemoryUse& use : test_support::measure_run(model, plan, program, batch, optimizer, Precision::bf16).rest) {
+    EXPECT_NEAR(double(use.current[gradients]), expected, kTolerance * expected) << "between steps";
+    EXPECT_GE(double(use.at_peak[gradients]), (1 - kTolerance) * expected);
+    EXPECT_LE(double(use.at_peak[gradients]), (1 + kTolerance) * expected + once);
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -25,6 +25,16 @@ at::TensorOptions ReplicaSetting::master() const { return on_worker(master_type(
 
 at::TensorOptions ReplicaSetting::compute() const { return narrow() ? on_worker(at::kBFloat16) : master(); }
 
+at::TensorOptions ReplicaSetting::gradients() const {
+  const bool stores_bf16 = program.compression.kind == Compression::Kind::bf16_stored && !bucket().full_precision;
+  return stores_bf16 ? on_worker(at::kBFloat16) : master();
+}
+
+at::Tensor BucketReplica::in_master(const at::Tensor& sum) const {
+  MemoryScope scope(MemoryCategory::gradients);
+  return sum.defined() ? sum.to(master_type(setting_.precision)) : sum;
+}
+
 void BucketReplica::allocate_state(int64_t elements) {
   if (setting_.frozen()) return;
   MemoryScope scope(MemoryCategory::optimizer);

@@ -38,6 +38,7 @@ struct ReplicaSetting {
   bool narrow() const;  ///< computes in a narrower dtype than that of the master values
   at::TensorOptions master() const;
   at::TensorOptions compute() const;
+  at::TensorOptions gradients() const;  ///< of the worker's own summand
 };
 
 /// Implements Replicas for one bucket; see there for the functions.
@@ -75,6 +76,8 @@ class BucketReplica {
   /// Adds to `sums` what a layer-wise optimizer needs for the next step, over `part` of such tensors.
   void measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient, double scale,
                        std::span<SquareSums> sums);
+  /// A summed gradient in the dtype of the master values: itself, or a copy if gradients are stored in bfloat16.
+  at::Tensor in_master(const at::Tensor& sum) const;
   bool has_average() const { return setting_.optimizer.ema > 0 && updates_ > 0; }
   /// Blocks until an operation of the queue has finished. Assumes that the operation waits for other workers at its
   /// beginning.

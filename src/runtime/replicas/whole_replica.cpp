@@ -47,7 +47,7 @@ WholeReplica::WholeReplica(const ReplicaSetting& setting)
   allocate_state(setting.bucket().elements);
   if (setting.frozen()) return;
   MemoryScope scope(MemoryCategory::gradients);
-  if (setting.contributes()) flat_ = at::zeros({setting.bucket().elements}, setting.master());
+  if (setting.contributes()) flat_ = at::zeros({setting.bucket().elements}, setting.gradients());
   const Compression& compression = setting.program.compression;
   if (setting.group && compression.kind == Compression::Kind::powersgd)
     factors_.emplace(setting.bucket(), compression.rank, setting.contributes(), master_type(setting.precision));
@@ -81,7 +81,7 @@ void WholeReplica::reduce(bool* written, bool last) {
   MemoryScope scope(MemoryCategory::gradients);
   if (flat_.defined()) clear_unwritten(written, flat_);
   reset(written);
-  reduced_ = flat_.defined() ? flat_ : at::zeros({setting_.bucket().elements}, setting_.master());
+  reduced_ = flat_.defined() ? flat_ : at::zeros({setting_.bucket().elements}, setting_.gradients());
   pending_ = true;
   if (setting_.queue)
     summing_ = setting_.queue->start([this](Communicator& group) {
@@ -96,26 +96,28 @@ double WholeReplica::square_sum() {
   check_internal(pending_, "the norm is taken of a reduced gradient");
   await_sum();
   const Range part = setting_.bucket().slice_of(setting_.rank);
-  return sum_of_squares(reduced_.narrow(0, part.begin, part.size()));
+  return sum_of_squares(in_master(reduced_.narrow(0, part.begin, part.size())));
 }
 
 void WholeReplica::measure(double scale, std::span<SquareSums> sums) {
   check_internal(pending_, "norms are taken of a reduced gradient");
   await_sum();
   const Range part = setting_.bucket().slice_of(setting_.rank);
-  measure_part_of(0, part, weights_.master(), reduced_, scale, sums);
+  const at::Tensor sum = in_master(reduced_);
+  measure_part_of(0, part, weights_.master(), sum, scale, sums);
   if (!setting_.optimizer.kind->measure_takes_gradient) return;
   std::vector<SquareSums> uncounted(
       sums.size());  // other holders count them; this one updates its own copy of the moments
-  measure_part_of(0, {0, part.begin}, weights_.master(), reduced_, scale, uncounted);
-  measure_part_of(0, {part.end, setting_.bucket().elements}, weights_.master(), reduced_, scale, uncounted);
+  measure_part_of(0, {0, part.begin}, weights_.master(), sum, scale, uncounted);
+  measure_part_of(0, {part.end, setting_.bucket().elements}, weights_.master(), sum, scale, uncounted);
 }
 
 void WholeReplica::update(double learning_rate, double scale, std::span<const double> trust) {
   check_internal(pending_, "an update uses a reduced gradient");
   await_sum();
   weights_.advance();
-  step(0, weights_.master(), weights_.narrow() ? &weights_.newest() : nullptr, reduced_, learning_rate, scale, trust);
+  step(0, weights_.master(), weights_.narrow() ? &weights_.newest() : nullptr, in_master(reduced_), learning_rate,
+       scale, trust);
   pending_ = false;
   if (!flat_.defined() && !setting_.program.keeps_gradients) reduced_.reset();
 }
@@ -128,7 +130,7 @@ void WholeReplica::exchange_average() {
 }
 
 std::vector<ReplicaPiece> WholeReplica::pieces() {
-  const at::Tensor reduced = setting_.program.keeps_gradients ? reduced_ : at::Tensor();
+  const at::Tensor reduced = setting_.program.keeps_gradients ? in_master(reduced_) : at::Tensor();
   const at::Tensor compute = weights_.newest();
   return {{{0, setting_.bucket().elements},
            weights_.narrow() ? weights_.master() : compute,

@@ -9,7 +9,7 @@
 // | zero3 | 4 P / n | 4 P / n   | 4 K P / n | the same, and weights of buckets from gather to release              |
 //
 // Under bf16 the float32 master values are divided at every level; in the table the bfloat16 copy takes the place of
-// the weights.
+// the weights. With gradients stored in bfloat16 (Compression), whole gradients take half the bytes.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -130,7 +130,7 @@ class ZeroReplica final : public BucketReplica {
   void gather_updated();
 
   const OptimizerSharding level_;
-  const bool rounds_;         // compression = bf16
+  const bool rounds_;         // summands are sent in bfloat16
   std::vector<Range> parts_;  // by holder
   size_t mine_ = 0;
   int64_t largest_ = 0;                  // elements of a part
@@ -145,7 +145,7 @@ class ZeroReplica final : public BucketReplica {
 ZeroReplica::ZeroReplica(const ReplicaSetting& setting)
     : BucketReplica(setting),
       level_(setting.program.optimizer_sharding),
-      rounds_(setting.program.compression.kind == Compression::Kind::bf16) {
+      rounds_(setting.program.compression.sends_bf16()) {
   const Bucket& bucket = setting.bucket();
   check_internal(setting.program.compression.kind != Compression::Kind::powersgd,
                  "PowerSGD comes with whole gradients only");
@@ -164,7 +164,7 @@ ZeroReplica::ZeroReplica(const ReplicaSetting& setting)
   if (divides_gradients()) {
     reduced_ = at::zeros({own().size()}, setting.master());
   } else if (setting.contributes()) {
-    flat_ = at::zeros({bucket.elements}, setting.master());
+    flat_ = at::zeros({bucket.elements}, setting.gradients());
     reduced_ = own_part(flat_);
   }
 }
@@ -198,7 +198,7 @@ at::Tensor ZeroReplica::gradient() {
                  "a reduced gradient is used by an update before the next batch writes to its memory");
   if (!flat_.defined()) {
     MemoryScope scope(MemoryCategory::gradients);
-    flat_ = at::empty({setting_.bucket().elements}, setting_.master());
+    flat_ = at::empty({setting_.bucket().elements}, setting_.gradients());
   }
   return flat_;
 }
@@ -250,13 +250,13 @@ void ZeroReplica::reduce(bool* written, bool last) {
 
 double ZeroReplica::square_sum() {
   check_internal(pending_, "the norm is taken of a reduced gradient");
-  return sum_of_squares(reduced_);
+  return sum_of_squares(in_master(reduced_));
 }
 
 void ZeroReplica::measure(double scale, std::span<SquareSums> sums) {
   check_internal(pending_, "norms are taken of a reduced gradient");
-  measure_part_of(own().begin, {0, own().size()}, sliced_ ? sliced_->master() : whole_->master(), reduced_, scale,
-                  sums);
+  measure_part_of(own().begin, {0, own().size()}, sliced_ ? sliced_->master() : whole_->master(), in_master(reduced_),
+                  scale, sums);
 }
 
 void ZeroReplica::gather_updated() {
@@ -280,7 +280,8 @@ void ZeroReplica::update(double learning_rate, double scale, std::span<const dou
   }
   whole_->advance();
   at::Tensor compute = own_part(whole_->newest());
-  step(own().begin, whole_->master(), whole_->narrow() ? &compute : nullptr, reduced_, learning_rate, scale, trust);
+  step(own().begin, whole_->master(), whole_->narrow() ? &compute : nullptr, in_master(reduced_), learning_rate, scale,
+       trust);
   gather_updated();
   const bool lies_apart = !divides_gradients() && !flat_.defined();
   if (lies_apart && !setting_.program.keeps_gradients) reduced_.reset();
@@ -300,7 +301,7 @@ void ZeroReplica::exchange_average() {
 }
 
 std::vector<ReplicaPiece> ZeroReplica::pieces() {
-  const at::Tensor reduced = setting_.program.keeps_gradients ? reduced_ : at::Tensor();
+  const at::Tensor reduced = setting_.program.keeps_gradients ? in_master(reduced_) : at::Tensor();
   const at::Tensor average = has_average() ? state_.back() : at::Tensor();
   if (sliced_) return {{own(), sliced_->master(), sliced_->compute(), reduced, average, state_}};
   const at::Tensor& weights = whole_->newest();

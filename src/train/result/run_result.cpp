@@ -115,7 +115,8 @@ void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& expe
         fmt::format("the experiment's micro_batches = {} is for pipelines only, and this plan has {}; to accumulate "
                     "gradients add them to the plan, as in {},micro_batches=4",
                     experiment.micro_batches, plan.micro_batches, usual_strategy()));
-  if (plan.compression.kind != Compression::Kind::none && plan.devices > 1)
+  if (plan.compression.kind == Compression::Kind::bf16_stored ||
+      (plan.compression.kind != Compression::Kind::none && plan.devices > 1))
     result.warnings.emplace_back(
         fmt::format("compression \"{}\" rounds gradients: the curve differs from a single device's",
                     name_of(plan.compression.kind)));
