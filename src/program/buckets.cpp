@@ -64,6 +64,10 @@ void add_use(Drafts& drafts, const Program& program, OpId id, int position) {
   }
 }
 
+/// With zero2 and zero3, buckets of many holders are larger, up to a block: a ring through n workers waits n - 1 times
+/// per bucket. Megatron-Core's buckets have 10^6 elements per worker for this reason.
+constexpr int64_t kLeastBytesPerHolder = 1 << 20, kManyHolders = 32;
+
 /// What the shards of one bucket have in common: holders, contributors, dtype, versions and, if blocks are gathered one
 /// by one, the block.
 using Key = std::tuple<std::vector<int>, std::vector<int>, bool, int, std::string>;
@@ -119,7 +123,10 @@ void build_buckets(const Model& model, const CompileOptions& options, Program& p
     std::vector<int64_t> bytes;
     for (const Draft* draft : group) bytes.push_back(draft->shard.size() * int64_t(sizeof(float)));
     size_t next = 0;
-    for (int count : group_sizes(bytes, options.bucket_bytes, options.first_bucket_bytes)) {
+    const auto holders = int64_t(std::get<0>(*key).size());
+    const int64_t least = by_block && holders >= kManyHolders ? kLeastBytesPerHolder * holders : 0;
+    for (int count :
+         group_sizes(bytes, std::max(options.bucket_bytes, least), std::max(options.first_bucket_bytes, least))) {
       Bucket bucket;
       std::tie(bucket.holders, bucket.contributors, bucket.full_precision, bucket.versions, std::ignore) = *key;
       for (int i = 0; i < count; ++i) {

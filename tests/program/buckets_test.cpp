@@ -135,6 +135,17 @@ TEST(Buckets, FullPrecisionApartUnderMixedPrecision) {
   }
 }
 
+/// A ring through many workers waits for each of them in every bucket.
+TEST(Buckets, OfManyHoldersHoldWholeBlocks) {
+  const Model model = make_model({"mlp", {1024}, 4, {{"hidden", 1024}, {"depth", 24}}});  // 4 MiB per layer
+  const auto buckets = [&](int holders) {
+    const Plan plan = named_plan("data,sharding=zero3", model, Cluster::uniform(holders), 256, {});
+    return compile(model, plan, {.checked = false}).buckets;
+  };
+  EXPECT_GT(buckets(8).size(), 4u);
+  EXPECT_LE(buckets(128).size(), 2u);
+}
+
 /// Reduction begins during backward: the first buckets are announced before the last backward segment.
 TEST(Buckets, AreReducedDuringBackward) {
   const Model model = make_model({"mlp", {64}, 4, {{"hidden", 64}, {"depth", 4}}});
