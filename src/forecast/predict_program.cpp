@@ -73,6 +73,20 @@ int device_number(const Plan& plan, const CostSource& source, int rank) {
   return is_described && !plan.cluster_devices.empty() ? plan.cluster_devices[size_t(rank)] : rank;
 }
 
+/// The kind of the device that a cluster file describes; null for this machine.
+const DeviceKind* kind_of(const CostSource& source, int rank) {
+  const Cluster& cluster = source.cluster;
+  return cluster.kinds.empty() ? nullptr : &cluster.kinds[size_t(cluster.devices[size_t(rank)].kind)];
+}
+
+/// What tensors of this size take on the device, in words, where that is more than the tensors.
+std::string beside_tensors(const DeviceKind& kind, int64_t tensors) {
+  std::string text =
+      fmt::format(" and {} for the allocator", format_bytes(kind.taken_by(tensors) - kind.taken_by(tensors, 0)));
+  if (kind.reserved > 0) text += fmt::format(", {} for driver and libraries", format_bytes(kind.reserved));
+  return text;
+}
+
 /// Fills in the memory. If devices have too little, sets the row's status and names the one that needs the greatest
 /// share of its memory.
 void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan, const Program& program,
@@ -98,6 +112,11 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
   }
   row.predicted->peak_memory = peak;
   const MemoryNeed& need = prediction.tightest;
+  const DeviceKind* kind = kind_of(source, ranks[tightest]);
+  const bool has_overhead = kind && kind->taken_by(need.peak) > need.peak;
+  if (has_overhead)
+    row.predicted->device_memory =
+        MemoryRange{kind->taken_by(need.peak, 0), kind->taken_by(need.peak), kind->taken_by(need.peak, 2)};
   if (need.missing() == 0) {
     prediction.lacks_most = need;
     return;
@@ -105,8 +124,10 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
   MemoryUse at_peak;
   at_peak.current = row.memory[tightest].at_peak;
   row.status = RunStatus::does_not_fit;
-  row.reason = fmt::format("device {} needs {}, it has {}: {}", need.device, format_bytes(need.peak),
-                           format_bytes(need.limit), describe_memory(at_peak));
+  row.reason = fmt::format("device {} needs {}, it has {}: {}{}", need.device,
+                           format_bytes(has_overhead ? kind->taken_by(need.peak) : need.peak),
+                           format_bytes(has_overhead ? kind->memory : need.limit), describe_memory(at_peak),
+                           has_overhead ? beside_tensors(*kind, need.peak) : "");
 }
 
 }  // namespace

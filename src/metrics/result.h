@@ -85,12 +85,19 @@ struct CheckpointReport {
   double write_seconds = 0;  ///< time of the writing thread, in parallel with training
 };
 
+/// Bytes of a described device that its tensors take with what their allocator, the driver and libraries take. low: no
+/// allocator's overhead; high: twice the usual one.
+struct MemoryRange {
+  int64_t low = 0, expected = 0, high = 0;
+};
+
 /// The simulation's prediction for a row.
 struct SimulatedStep {
   double step_seconds = 0;
-  std::optional<int64_t> peak_memory;  ///< bytes, of the device that needs most
+  std::optional<int64_t> peak_memory;  ///< bytes of tensors, of the device that needs most
   /// "measured", "extrapolated 4.0 x", "datasheet": the weakest source among its inputs.
   std::string basis;
+  std::optional<MemoryRange> device_memory = {};  ///< of the device that needs the greatest share of its own
 };
 
 /// One row. Quantities that were not measured (the run failed before, or never reached them) are nullopt, never zero.

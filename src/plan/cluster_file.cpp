@@ -108,6 +108,13 @@ DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
                 "write { fp32 = \"15.7 TFLOP/s\" }");
   for (const char* key : {"memory", "memory_bandwidth", "launch"}) require(device, key);
   kind.memory = positive(device, "memory", device.get_bytes("memory", 0));
+  kind.reserved = device.get_bytes("reserved", 0);
+  if (kind.reserved >= kind.memory)
+    device.fail("reserved", fmt::format("nothing of the {} remains for tensors", format_bytes(kind.memory)),
+                "1 to 3 GB are usual");
+  kind.allocator_overhead = device.get_double("allocator_overhead", 0);
+  if (!(kind.allocator_overhead >= 0 && kind.allocator_overhead <= 1))
+    device.fail("allocator_overhead", "it must be from 0 to 1", "0.05 is usual");
   kind.memory_bandwidth = speed(device, "memory_bandwidth", device.get_bandwidth("memory_bandwidth", 0));
   kind.memory_efficiency = share(device, "memory_efficiency", 1);
   kind.launch = latency(device, "launch");
@@ -131,7 +138,7 @@ struct DeviceRun {
 
 class ClusterReader {
  public:
-  explicit ClusterReader(const std::filesystem::path& path) : path_(path), file_(ConfigTable::from_file(path)) {}
+  ClusterReader(const std::filesystem::path& path, ConfigTable file) : path_(path), file_(std::move(file)) {}
 
   Cluster read() {
     cluster_.name = required_string(file_, "name");
@@ -198,8 +205,10 @@ class ClusterReader {
     for (int64_t n = 0; n < count; ++n) {
       for (const DeviceRun& run : runs) {
         const DeviceKind& kind = cluster_.kinds[size_t(run.kind)];
-        const Device device{
-            .memory = kind.memory, .speed = relative_speed(kind), .kind = run.kind, .node = int(cluster_.nodes.size())};
+        const Device device{.memory = kind.for_tensors(),
+                            .speed = relative_speed(kind),
+                            .kind = run.kind,
+                            .node = int(cluster_.nodes.size())};
         cluster_.devices.insert(cluster_.devices.end(), size_t(run.count), device);
       }
       cluster_.nodes.push_back(node);
@@ -288,7 +297,13 @@ class ClusterReader {
 
 }  // namespace
 
-Cluster read_cluster(const std::filesystem::path& path) { return ClusterReader(path).read(); }
+Cluster read_cluster(const std::filesystem::path& path) {
+  return ClusterReader(path, ConfigTable::from_file(path)).read();
+}
+
+Cluster read_cluster_text(std::string_view text, const std::filesystem::path& path) {
+  return ClusterReader(path, ConfigTable::from_string(text, path.string())).read();
+}
 
 std::vector<int> device_numbers(int first, int count) {
   std::vector<int> numbers(size_t(count), 0);

@@ -73,8 +73,12 @@ void each_field(auto& fields, Is<RepeatReport> auto& r) {
   fields("step_seconds", r.step_seconds, "epoch_seconds", r.epoch_seconds);
 }
 
+void each_field(auto& fields, Is<MemoryRange> auto& m) {
+  fields("low_bytes", m.low, "expected_bytes", m.expected, "high_bytes", m.high);
+}
+
 void each_field(auto& fields, Is<SimulatedStep> auto& s) {
-  fields("step_seconds", s.step_seconds, "peak_memory_bytes", s.peak_memory);
+  fields("step_seconds", s.step_seconds, "peak_memory_bytes", s.peak_memory, "device_memory", s.device_memory);
   fields.maybe("basis", s.basis);
 }
 

@@ -174,6 +174,23 @@ TEST_F(ClusterFile, ReadsWhatDescribesADeviceMoreClosely) {
   expect_refused(kTwoNodes, "description", "nccl_collectives = 1\ndescription", {"nccl_collectives"});
 }
 
+/// Tensors, 5 % for their allocator, and 2 GiB for the driver fill the 16 GiB.
+TEST_F(ClusterFile, MemoryForTensors) {
+  const Cluster usual = read(kTwoNodes);
+  EXPECT_EQ(usual.kinds[0].taken_by(1000), 1000);
+  const Cluster cluster = read(changed(kTwoNodes, "memory = \"16 GiB\"",
+                                       "memory = \"16 GiB\"\nreserved = \"2 GiB\"\nallocator_overhead = 0.05"));
+  const int64_t gibi = int64_t{1} << 30, tensors = cluster.devices[0].memory;
+  EXPECT_NEAR(double(tensors), 14.0 / 1.05 * double(gibi), 1);
+  EXPECT_NEAR(double(cluster.kinds[0].taken_by(tensors)), 16.0 * double(gibi), 2);
+  EXPECT_NEAR(double(cluster.kinds[0].taken_by(tensors, 0)), 2.0 * double(gibi) + double(tensors), 2);
+  EXPECT_NEAR(double(cluster.kinds[0].taken_by(tensors, 2)), 2.0 * double(gibi) + 1.1 * double(tensors), 2);
+  expect_refused(kTwoNodes, "memory = \"16 GiB\"", "memory = \"16 GiB\"\nreserved = \"16 GiB\"",
+                 {"device.V100.reserved", "nothing", "16.0 GiB"});
+  expect_refused(kTwoNodes, "memory = \"16 GiB\"", "memory = \"16 GiB\"\nallocator_overhead = 5",
+                 {"device.V100.allocator_overhead", "from 0 to 1"});
+}
+
 TEST_F(ClusterFile, ReadsMixedNodesAndPricesFromATable) {
   const Cluster cluster = read(kMixed);
   ASSERT_EQ(cluster.size(), 4);
@@ -314,10 +331,10 @@ TEST_F(ClusterFile, ReadsPrices) {
 
 TEST(ClusterExamples, AllRead) {
   const std::vector<std::pair<std::string, int>> sizes{
-      {"dgx1-v100", 8},      {"8xa100", 8},     {"2xrtx3070", 2},      {"azure-4x4-v100", 16},
-      {"aws-2x8-v100", 16},  {"8xp40", 8},      {"8xp100-pcie", 8},    {"16x4-v100-10g", 64},
-      {"16x4-v100-25g", 64}, {"64xcpu-1g", 64}, {"mixed-gpu-cpu", 14}, {"selene", 3072},
-      {"32xdgx1-v100", 256}, {"tpu-v3-8", 8},   {"a100-800g", 512},    {"4x8-v100-100g", 32}};
+      {"dgx1-v100", 8},      {"8xa100", 8},      {"2xrtx3070", 2},      {"azure-4x4-v100", 16}, {"aws-2x8-v100", 16},
+      {"8xp40", 8},          {"8xp100-pcie", 8}, {"16x4-v100-10g", 64}, {"16x4-v100-25g", 64},  {"64xcpu-1g", 64},
+      {"mixed-gpu-cpu", 14}, {"selene", 3072},   {"32xdgx1-v100", 256}, {"tpu-v3-8", 8},        {"a100-800g", 512},
+      {"4x8-v100-100g", 32}, {"h100-400g", 512}};
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(TRIREME_CLUSTERS))
     files += entry.path().string().ends_with(".cluster.toml");
