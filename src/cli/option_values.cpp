@@ -42,6 +42,7 @@ struct NamedValue {
 };
 const NamedValue kNamedValues[] = {
     {"experiment", "FILE", "toml"},
+    {"cluster", "FILE", "toml"},
     {"source", "PATH", "*"},
     {"folder", "FOLDER", "/"},
     {"graph", "FILE", "*"},
@@ -74,6 +75,9 @@ const NamedValue kNamedValues[] = {
     {"--interface", "NAME"},
     {"--ssh", "COMMAND"},
     {"--budget", "TIME"},
+    {"--rows", "FILE", "toml"},
+    {"--fit", "KEY,..."},
+    {"--hold", "NAME,..."},
     {"--time-limit", "TIME"},
     {"--restart-after", "TIME"},
     {"--gap", "PERCENT"},

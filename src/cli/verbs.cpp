@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "cli/bf16_speed.h"
+#include "cli/calibrate_command.h"
 #include "cli/commands.h"
 #include "cli/cost_source_flags.h"
 #include "cli/data_command.h"
@@ -324,6 +325,7 @@ std::vector<ProgramVerb> add_verbs(CLI::App& app, int argc, char** argv) {
   verbs.push_back(verb(
       app, "measure-epochs", add_measure_epochs,
       [](const MeasureEpochsOptions& o) { return end_training(run_measure_epochs(o)); }, kAlone));
+  verbs.push_back(verb(app, "calibrate", add_calibrate, run_calibrate));
   verbs.push_back(verb(app, "export", add_export, run_export));
   verbs.push_back(group<PlanVerbs>(app, "plan"));
   verbs.push_back(

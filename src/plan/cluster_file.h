@@ -2,10 +2,15 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
+#include <vector>
 
 #include "trireme/cluster.h"
 
 namespace trireme {
+
+/// As read_cluster, of a text that stands for the file at `path`: messages name it, and prices are beside it.
+Cluster read_cluster_text(std::string_view text, const std::filesystem::path& path);
 
 /// Returns `count` numbers: first, first + 1, ...
 std::vector<int> device_numbers(int first, int count);
