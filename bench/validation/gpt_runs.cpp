@@ -2,6 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "cost/datasheet_costs.h"
+#include "cost/memory.h"
+#include "program/compile.h"
+#include "runtime/optimizers/optimizer_kind.h"
+#include "sim/simulate.h"
 #include "trireme/zoo.h"
 
 namespace trireme::validation {
@@ -10,17 +17,25 @@ namespace {
 constexpr int kAdamStates = 2;
 constexpr double kLeastEfficiency = 0.2;
 
+/// The second linear layer of a pair.
+bool is_second(std::string_view name) {
+  return name.ends_with("c_proj") || name.ends_with("o_proj") || name.ends_with("down_proj");
+}
+
 /// Shoeybi et al., 2019: linear layers in pairs, by columns and by rows, with what lies between them; heads of
 /// attention; words of the embedding. Everything else is whole, or split along the sequence (Korthikanti et al., 2022).
-void split_as_megatron(const Model& model, bool splits_sequence, Plan& plan) {
+/// Or nothing but positions is divided.
+void split_as_megatron(const GptRun& run, const Model& model, Plan& plan) {
   for (NodeId id = model.input_count(); id < NodeId(plan.layers.size()); ++id) {
     LayerPlan& layer = plan.layers[size_t(id)];
     const std::string_view kind = model.node(id).layer->kind(), name = model.node(id).name;
-    const char* rest = splits_sequence ? "sequence" : "replicate";
-    if (kind == "embedding" || kind == "softmax_cross_entropy") layer.split = "vocabulary";
+    const char* rest = run.splits_sequence ? "sequence" : "replicate";
+    if (run.splits_context) layer.split = "sequence";
+    else if (kind == "softmax_cross_entropy" && run.gathers_logits) layer.split = "replicate";
+    else if (kind == "embedding" || kind == "softmax_cross_entropy") layer.split = "vocabulary";
     else if (kind == "attention") layer.split = "heads";
-    else if (kind == "linear") layer.split = name.ends_with("c_proj") ? "rows" : "columns";
-    else layer.split = name.ends_with(".act") ? "features" : rest;
+    else if (kind == "linear") layer.split = is_second(name) ? "rows" : "columns";
+    else layer.split = name.ends_with(".act") || kind == "rotary_embedding" ? "features" : rest;
   }
 }
 
@@ -39,12 +54,18 @@ std::string GptRun::in_words() const {
 
 Model gpt(const GptRun& run) {
   ModelSpec spec;
-  spec.name = "gpt2";
+  spec.name = run.hidden > 0 ? "llama" : "gpt2";
   spec.sample_shape = spec.target_shape = {run.positions};
   spec.classes = spec.vocabulary = run.words;
   spec.task = LearningTask::language;
-  spec.options = {
-      {"layers", run.layers}, {"width", double(run.width)}, {"heads", run.heads}, {"positions", double(run.positions)}};
+  spec.options = {{"layers", run.layers}, {"width", double(run.width)}, {"heads", run.heads}};
+  if (run.hidden > 0) {
+    spec.options["hidden"] = double(run.hidden);
+    spec.options["key_heads"] = run.key_heads;
+    spec.options["tied"] = 0;
+  } else {
+    spec.options["positions"] = double(run.positions);
+  }
   return make_model(spec);
 }
 
@@ -55,10 +76,12 @@ Plan gpt_plan(const GptRun& run, const Setting& setting) {
                         .micro_batches = int(run.batch / run.data / run.micro_batch),
                         .chunks = run.chunks};
   Plan plan = block_plan(setting, degrees, run.chunks > 1 ? "interleaved" : "1f1b");
-  if (run.tensor > 1) split_as_megatron(setting.model, run.splits_sequence, plan);
+  if (run.tensor > 1) split_as_megatron(run, setting.model, plan);
   plan.micro_batches = degrees.micro_batches;
+  plan.optimizer_sharding = run.sharding;
   plan.scatter_messages = run.tensor > 1;
-  plan.compression.kind = Compression::Kind::bf16;  // gradients are summed in 16 bits
+  // gradients are summed in 16 bits
+  plan.compression.kind = run.stores_bf16_gradients ? Compression::Kind::bf16_stored : Compression::Kind::bf16;
   set_recomputed(run, setting.model, plan);
   return plan;
 }
@@ -71,6 +94,28 @@ double gpt_step_seconds(const GptRun& run, const Model& model, const Cluster& cl
                         .precision = Precision::bf16,
                         .optimizer_states = kAdamStates};
   return step_seconds(setting, gpt_plan(run, setting));
+}
+
+std::vector<MemoryUse> gpt_memory(const GptRun& run, const Model& model, const Cluster& cluster) {
+  const Setting setting{.model = model, .cluster = cluster, .batch = run.batch, .precision = Precision::bf16};
+  const Plan plan = gpt_plan(run, setting);
+  validate(plan, model, run.batch, plan.name);
+  const Program program = compile(model, plan, {.mixed_precision = true, .private_replicas = true, .checked = false});
+  const Cluster used = part_of(cluster, run.gpus());
+  const DatasheetCosts costs(model, used, Precision::bf16, kAdamStates);
+  const std::vector<int> ranks = representatives(program, used, run.batch);
+  return predict_memory(program, model, costs,
+                        {.batch = run.batch,
+                         .precision = Precision::bf16,
+                         .optimizer = {.kind = &kAdam},
+                         .input_types = {c10::ScalarType::Long, c10::ScalarType::Long}},
+                        ranks);
+}
+
+MemoryUse greatest_gpt_memory(const GptRun& run, const Model& model, const Cluster& cluster) {
+  const std::vector<MemoryUse> uses = gpt_memory(run, model, cluster);
+  return *std::max_element(uses.begin(), uses.end(),
+                           [](const MemoryUse& a, const MemoryUse& b) { return a.peak < b.peak; });
 }
 
 Cluster with_fitted_memory(const Cluster& cluster, const GptRun& run, double seconds) {

@@ -13,7 +13,9 @@ namespace {
 constexpr const char* kMegatronSource = "Narayanan et al., SC 2021, NVIDIA Selene";
 constexpr int64_t kWords = 51200, kPositions = 2048;
 constexpr double kTera = 1e12, kBillion = 1e9;
-constexpr double kLimit = 0.1;
+constexpr double kLimit = 0.1, kZero3Limit = 0.15;
+constexpr double kGiga = 1e9, kSlowestNetwork = 2e9, kLeastEfficiency = 0.2;
+constexpr int kZero3Rounds = 3;
 constexpr int kAdamStates = 2;
 
 struct Run {
@@ -49,6 +51,15 @@ const std::vector<Run>& strong_scaling() {
       {174.6, 96, 12288, 96, 8, 12, 384, 1536, 153},    {174.6, 96, 12288, 96, 8, 12, 768, 1536, 149},
       {174.6, 96, 12288, 96, 8, 12, 1536, 1536, 141},   {529.6, 128, 20480, 105, 8, 35, 560, 2240, 171},
       {529.6, 128, 20480, 105, 8, 35, 1120, 2240, 167}, {529.6, 128, 20480, 105, 8, 35, 2240, 2240, 159}};
+  return runs;
+}
+
+/// Table 2: ZeRO-3 without any other parallelism, by DeepSpeed. One micro-batch per step.
+const std::vector<Run>& zero3_runs() {
+  static const std::vector<Run> runs{
+      {174.6, 96, 12288, 96, 1, 1, 384, 1536, 144, 4},   {174.6, 96, 12288, 96, 1, 1, 768, 1536, 88, 2},
+      {174.6, 96, 12288, 96, 1, 1, 1536, 1536, 44, 1},   {529.6, 128, 20480, 105, 1, 1, 640, 2560, 138, 4},
+      {529.6, 128, 20480, 105, 1, 1, 1120, 2240, 98, 2}, {529.6, 128, 20480, 105, 1, 1, 2240, 2240, 48, 1}};
   return runs;
 }
 
@@ -196,6 +207,59 @@ Table megatron_speed() {
     if (strong_scaling()[i - weak].billions == strong_scaling()[i - weak - 1].billions)
       falls = falls && *table.rows[i].predicted < *table.rows[i - 1].predicted;
   table.claim("with one model and one batch, each GPU does less when there are more GPUs (table 2)", falls);
+  return table;
+}
+
+Table zero3_speed() {
+  Table table{.title = "Megatron-LM, table 2: ZeRO-3 on up to 2,240 A100",
+              .source = kMegatronSource,
+              .quantity = "TFLOP/s per GPU, counted as in the table above",
+              .setup =
+                  "selene.cluster.toml with communication beside computing, bf16, Adam, zero3, every block recomputed, "
+                  "one micro-batch of 4, 2 or 1 samples per GPU.",
+              .calibrated = "`greatest_efficiency`, on the first row, and `network.bandwidth`, on the second.",
+              .decimals = 0,
+              .rows = {},
+              .claims = {},
+              .remarks = {}};
+  Cluster file = example_cluster("selene");
+  file.overlap = Overlap::all;
+  const auto speed = [](const Run& run, const Model& model, const Cluster& cluster) {
+    GptRun gpt_run = as_gpt(run);
+    gpt_run.sharding = OptimizerSharding::zero3;
+    return step_flops(run) / (run.gpus * gpt_step_seconds(gpt_run, model, cluster)) / kTera;
+  };
+  const Run &computing = zero3_runs()[0], &gathering = zero3_runs()[1];
+  const Model model = gpt(as_gpt(computing));
+  double efficiency = 1, bandwidth = file.network.bandwidth;
+  for (int round = 0; round < kZero3Rounds; ++round) {  // each depends a little on the other
+    bandwidth = solve(kSlowestNetwork, file.network.bandwidth, gathering.teraflops, [&](double b) {
+      return speed(gathering, model, with_network(with_efficiency(file, efficiency), b));
+    });
+    efficiency = solve(kLeastEfficiency, 1, computing.teraflops, [&](double e) {
+      return speed(computing, model, with_network(with_efficiency(file, e), bandwidth));
+    });
+  }
+  const Cluster cluster = with_network(with_efficiency(file, efficiency), bandwidth);
+  for (const Run& run : zero3_runs()) {
+    const bool calibrated = &run == &computing || &run == &gathering;
+    table.rows.push_back(
+        {.what = fmt::format("{:.1f} B, {} GPUs, micro-batches of {}", run.billions, run.gpus, run.micro_batch),
+         .published = run.teraflops,
+         .predicted = speed(run, gpt(as_gpt(run)), cluster),
+         .limit = calibrated ? std::nullopt : std::optional(kZero3Limit),
+         .is_calibrated = calibrated,
+         .note = &run == &computing   ? fmt::format("efficiency {:.2f}", efficiency)
+                 : &run == &gathering ? fmt::format("{:.0f} GB/s per node", bandwidth / kGiga)
+                                      : ""});
+  }
+  table.remarks = fmt::format(
+      "The fitted bandwidth is about that of one of a node's eight ports (25 GB/s): per step all weights are gathered "
+      "twice "
+      "and their gradients scattered once, and the published runs took nearly the same time for that on 768 and on "
+      "1,536 GPUs. "
+      "With all eight ports these runs would have been faster: {:.0f} TFLOP/s on 1,536 GPUs.",
+      speed(zero3_runs()[2], model, with_efficiency(file, efficiency)));
   return table;
 }
 

@@ -134,6 +134,11 @@ Cluster with_launch(Cluster cluster, double seconds) {
   return cluster;
 }
 
+Cluster with_network(Cluster cluster, double bandwidth) {
+  cluster.network.bandwidth = bandwidth;
+  return cluster;
+}
+
 double solve(double low, double high, double target, const std::function<double(double)>& f) {
   const bool rises = f(high) > f(low);
   for (int round = 0; round < kRounds; ++round) {

@@ -54,6 +54,8 @@ Cluster part_of(const Cluster& cluster, int devices);
 Cluster with_efficiency(Cluster cluster, double share);
 Cluster with_memory_efficiency(Cluster cluster, double share);
 Cluster with_launch(Cluster cluster, double seconds);
+/// The same machine with another bandwidth of a node's connection, in bytes/s.
+Cluster with_network(Cluster cluster, double bandwidth);
 
 /// The x in [low, high] at which the monotonic f reaches `target`; if it does not, the nearer end.
 double solve(double low, double high, double target, const std::function<double(double)>& f);

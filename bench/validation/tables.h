@@ -25,16 +25,25 @@ Table small_images();
 /// Megatron-LM (Narayanan et al., SC 2021).
 Table megatron_parameters();
 Table megatron_speed();
+Table zero3_speed();
 
 /// vTrain (Bang et al., MICRO 2024): Megatron-DeepSpeed on many GPUs.
 Table vtrain_multi_node();
 Table vtrain_single_node();
 
+/// Aleph Alpha (Hagemann et al., 2023): Llama models under many layouts; which of them fit the memory.
+Table aleph_alpha_speed();
+Table aleph_alpha_memory();
+
+/// NVIDIA's DGX Cloud benchmarks: Llama 3.1 8B on H100.
+Table dgx_speed();
+
 /// OneFlow's DLPerf: GPT on V100.
 Table oneflow_speed();
 
-/// Korthikanti et al., 2022: selective and full recompute.
+/// Korthikanti et al., 2022: selective and full recompute; memory of the first stage.
 Table korthikanti_speed();
+Table korthikanti_memory();
 
 /// Horovod (Sergeev and Del Balso, 2018).
 Table horovod_scaling();

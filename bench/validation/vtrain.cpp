@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <numeric>
-#include <sstream>
 #include <tuple>
 
 #include "base/text.h"
 #include "trireme/error.h"
+#include "validation/data_file.h"
 #include "validation/gpt_runs.h"
+#include "validation/order.h"
 #include "validation/tables.h"
 
 namespace trireme::validation {
@@ -29,17 +29,11 @@ int64_t padded_words(int tensor) {
   return (kWords + multiple - 1) / multiple * multiple;
 }
 
-/// The lines of a file of bench/validation/data below its comments and its head, cut at semicolons.
 std::vector<std::vector<double>> read_numbers(const std::string& name) {
-  const std::string path = std::string(TRIREME_VALIDATION_DATA) + "/" + name;
-  std::ifstream file(path);
-  if (!file) fail_run({path, "cannot be opened", "", "run from a checkout that has it"});
   std::vector<std::vector<double>> rows;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || !(std::isdigit(static_cast<unsigned char>(line.front())))) continue;
+  for (const std::vector<std::string>& cells : read_cells(name)) {
     std::vector<double>& row = rows.emplace_back();
-    std::istringstream cells(line);
-    for (std::string cell; std::getline(cells, cell, ';');) row.push_back(std::stod(cell));
+    for (const std::string& cell : cells) row.push_back(std::stod(cell));
   }
   return rows;
 }
@@ -86,24 +80,6 @@ std::vector<TimedRun> single_node_runs() {
                               .micro_batch = int64_t(r[4])},
                       .seconds = kMilli * r[5 + m]});
   return runs;
-}
-
-/// Kendall's rank correlation of two lists: 1 for the same order.
-double kendall(const std::vector<double>& a, const std::vector<double>& b) {
-  int64_t same = 0, all = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    for (size_t j = 0; j < i; ++j) {
-      const double product = (a[i] - a[j]) * (b[i] - b[j]);
-      same += product > 0 ? 1 : product < 0 ? -1 : 0;
-      ++all;
-    }
-  return all == 0 ? 1 : double(same) / double(all);
-}
-
-/// By how much the run that is predicted to be the fastest is slower than the fastest.
-double regret(const std::vector<double>& published, const std::vector<double>& predicted) {
-  const size_t chosen = size_t(std::min_element(predicted.begin(), predicted.end()) - predicted.begin());
-  return published[chosen] / *std::min_element(published.begin(), published.end()) - 1;
 }
 
 /// The cluster with the memory efficiency that fits the first run on several nodes.
