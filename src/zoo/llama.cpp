@@ -104,7 +104,8 @@ std::vector<NamedModel> llama_models() {
             {"hidden", 1536},
             {"tied", 1, flag},
             {"rope_base", 10000},
-            {"rope_factor", 1}},
+            {"rope_factor", 1},
+            kVocabularyOption},
            {{LearningTask::language}, /*tokens=*/true}}};
 }
 

@@ -208,7 +208,7 @@ TEST(Zoo, AVocabularyMayBeLargerThanTheDatas) {
                      .target_shape = {16},
                      .vocabulary = 50257};
   };
-  for (const char* name : {"gpt2", "transformer-lm", "lstm-lm", "big-lstm"}) {
+  for (const char* name : {"gpt2", "llama", "transformer-lm", "lstm-lm", "big-lstm"}) {
     const Model model = make_model(spec(name, 50304)), plain = make_model(spec(name, 0));
     EXPECT_GT(model.parameter_count(), plain.parameter_count()) << name;
     for (const ParameterSpec& p : model.parameters()) {
