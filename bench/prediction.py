@@ -1,14 +1,14 @@
-"""Compares predictions with measurements over models, strategies and numbers of workers on this machine: runs `trireme compare` for each model
-and computes the errors of its predictions. Writes the table to stdout and, with --json, every case to a file.
+"""Compares predictions with measurements over models, strategies and numbers of workers on this machine: runs `trireme compare` once for each
+model and number of workers, and takes both numbers of a row as that command prints them. Writes the table to stdout and, with --json, every
+case to a file.
 
-    bench/prediction.py [--rounds 3] [--steps 20] [--models mlp,lstm] [--json matrix.json]
+    bench/prediction.py [--repeat 3] [--steps 20] [--models mlp,lstm] [--json matrix.json] [--check]
 
-On a machine with other users the speed changes for seconds or minutes. So the strategies of a model run in turn, in rounds, each with a new
-profile made just before. The measured value is the least of the rounds' median steps, the predicted value the least of their predictions: both
-are the times of the least disturbed machine.
+The predictions come from a profile that the command makes before the rows run. Nothing is fitted to the rows, and nothing is merged: a row's
+time is the median of its steps over all its runs, which take turns with the other rows' (--repeat).
 
-`compare` refits: it keeps, per model, the median of measured over predicted for the next time. So a second figure gives the errors of the last
-round's predictions after scaling by the median of the rounds before it, which do not contain the last round."""
+--check: status 1 if less than 90 % of the cases are within 10 %. Rows whose steps scatter (90th over 10th percentile above 1.5) are shown and
+counted, and their number is printed: on a machine with other users the figures say little."""
 import argparse
 import json
 import os
@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WITHIN, GOAL, SCATTER = 0.10, 0.90, 1.5
 
 # name: (text of the experiment, steps for each strategy)
 MODELS = {
@@ -63,71 +64,56 @@ HYBRIDS = {2: [], 4: ["data=2,tensor=2", "data=2,pipeline=2,schedule=1f1b,micro_
 BASIC = ["data", "tensor", "gpipe", "1f1b"]
 
 
-def forget_refits(profile):
-    """Predictions must use only layer measurements, not corrections from earlier runs."""
-    if not os.path.exists(profile):
-        return
-    with open(profile, encoding="utf-8") as file:
-        content = json.load(file)
-    content["refits"] = {}
-    with open(profile, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-
-
-def compare(args, name, workers, folder, number):
-    """Rows of one round."""
-    strategies = (["single"] if workers == 2 else []) + BASIC + HYBRIDS[workers]
-    stem = os.path.join(folder, f"{name}-{workers}")
-    with open(stem + ".toml", "w", encoding="utf-8") as file:
+def write_experiment(folder, name, strategies):
+    """The path of the experiment's file."""
+    path = os.path.join(folder, f"{name}.toml")
+    with open(path, "w", encoding="utf-8") as file:
         file.write(COMMON.format(name=name, strategies=json.dumps(strategies)) + MODELS[name][0])
-    out = f"{stem}-{number}.json"
-    profile = (os.path.join(args.profiles, name + ".profile.json") if args.profiles
-               else os.path.join(folder, f"{name}-{number}.profile.json"))
-    forget_refits(profile)
-    command = [args.trireme, "compare", stem + ".toml", "--devices", str(workers), "--steps", str(args.steps or MODELS[name][1]),
-               "--profile", profile, "--json", out, "--out", f"{stem}-run-{number}"]
+    return path
+
+
+def run(command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not os.path.exists(out):
+    if done.returncode not in (0, 1):  # 1: a row failed, which the rows tell
         sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
-    with open(out, encoding="utf-8") as file:
-        return json.load(file)["rows"]
+    return done.stdout
+
+
+def compare(trireme, experiment, strategies, workers, profile, steps, repeat):
+    """The rows that `trireme compare` prints and writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "rows.json")
+        command = [trireme, "compare", experiment, "--devices", str(workers), "--steps", str(steps), "--repeat", str(repeat), "--profile",
+                   profile, "--json", out, "--out", os.path.join(folder, "run"), "--strategies", *strategies]
+        run(command)
+        with open(out, encoding="utf-8") as file:
+            return json.load(file)["rows"]
 
 
 def cases(args, folder):
     for name in args.models.split(","):
-        rounds = [[row for workers in (2, 4) for row in compare(args, name, workers, folder, n)] for n in range(args.rounds)]
-        for row in zip(*rounds):
-            if any(r["status"] != "ok" for r in row):
-                print(f"{name} {row[0]['name']} on {row[0]['devices']}: {row[0].get('reason', 'failed')}", flush=True)
-                continue
-            last, seconds = row[-1], [r["step_seconds"]["median"] for r in row]
-            case = {"model": name, "strategy": last["name"], "workers": last["devices"], "measured": min(seconds), "slowest": max(seconds),
-                    "predicted": min(r["predicted"]["step_seconds"] for r in row)}
-            case["error"] = case["predicted"] / case["measured"] - 1
-            case["rounds"] = [[r["step_seconds"]["median"], r["predicted"]["step_seconds"]] for r in row]
-            case["memory"] = max(use["peak"] for use in last["memory_bytes"])
-            case["memory_error"] = last["predicted"]["peak_memory_bytes"] / case["memory"] - 1
-            print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (slowest round "
-                  f"{case['slowest'] * 1e3:8.2f})  predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %  memory "
-                  f"{case['memory'] / 2**20:8.2f} MiB {case['memory_error'] * 100:+5.1f} %", flush=True)
-            yield case
+        experiment = write_experiment(folder, name, BASIC)
+        for workers in (2, 4):
+            strategies = (["single"] if workers == 2 else []) + BASIC + HYBRIDS[workers]
+            profile = os.path.join(args.profiles or folder, f"{name}.profile.json")
+            for row in compare(args.trireme, experiment, strategies, workers, profile, args.steps or MODELS[name][1], args.repeat):
+                if row["status"] != "ok":
+                    print(f"{name} {row['name']} on {row['devices']}: {row.get('reason', 'failed')}", flush=True)
+                    continue
+                yield case_of(name, row)
 
 
-def accuracy(errors):
-    errors = sorted(abs(error) for error in errors)
-    within = sum(error <= 0.10 for error in errors)
-    return (f"{within} within 10 % ({100 * within / len(errors):.0f} %), median error {100 * statistics.median(errors):.1f} %, worst "
-            f"{100 * errors[-1]:.1f} %")
-
-
-def refitted(rows):
-    """Errors of the last round's predictions, each scaled by the correction of its model from the rounds before."""
-    errors = []
-    for name in dict.fromkeys(row["model"] for row in rows):
-        own = [row for row in rows if row["model"] == name]
-        factor = statistics.median(measured / predicted for row in own for measured, predicted in row["rounds"][:-1])
-        errors += [row["rounds"][-1][1] * factor / row["rounds"][-1][0] - 1 for row in own]
-    return errors
+def case_of(name, row):
+    seconds, predicted = row["step_seconds"], row["predicted"]
+    memory = max(use["peak"] for use in row["memory_bytes"])
+    case = {"model": name, "strategy": row["name"], "workers": row["devices"], "measured": seconds["median"],
+            "scatter": seconds["p90"] / seconds["p10"], "predicted": predicted["step_seconds"],
+            "error": predicted["step_seconds"] / seconds["median"] - 1, "memory": memory,
+            "memory_error": predicted["peak_memory_bytes"] / memory - 1}
+    print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (scatter {case['scatter']:4.2f})  "
+          f"predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %  memory {memory / 2**20:8.2f} MiB "
+          f"{case['memory_error'] * 100:+5.1f} %", flush=True)
+    return case
 
 
 def misranked(rows):
@@ -148,19 +134,19 @@ def main():
     parser.add_argument("--trireme", default=os.path.join(ROOT, "build", "trireme"))
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--profiles", help="folder with NAME.profile.json of what was measured before (default: measured anew)")
     parser.add_argument("--json")
-    parser.add_argument("--keep", help="folder for experiments and runs (default: a temporary one)")
+    parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = args.keep or temporary
-        os.makedirs(folder, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
         rows = list(cases(args, folder))
-    print(f"\n{len(rows)} cases: {accuracy(case['error'] for case in rows)}")
-    if args.rounds > 1:
-        print(f"the last round alone, predictions refitted by those before: {accuracy(refitted(rows))}")
-    memory = sorted(abs(case["memory_error"]) for case in rows)
+    errors = sorted(abs(row["error"]) for row in rows)
+    share = sum(error <= WITHIN for error in errors) / len(errors)
+    print(f"\n{len(rows)} cases: {100 * share:.0f} % within {100 * WITHIN:.0f} %, median error {100 * statistics.median(errors):.1f} %, worst "
+          f"{100 * errors[-1]:.1f} %")
+    print(f"{sum(row['scatter'] > SCATTER for row in rows)} rows whose steps scatter (90th over 10th percentile above {SCATTER})")
+    memory = sorted(abs(row["memory_error"]) for row in rows)
     print(f"memory: {sum(error <= 0.05 for error in memory)} within 5 %, worst {100 * memory[-1]:.1f} %")
     wrong = misranked(rows)
     print(f"{len(wrong)} pairs that differ by more than 10 % are ranked the wrong way round")
@@ -169,7 +155,8 @@ def main():
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
+    return 1 if args.check and share < GOAL else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
