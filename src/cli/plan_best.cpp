@@ -123,21 +123,21 @@ void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
       ->check(CLI::IsMember({"time", "memory", "cost"}))
       ->capture_default_str();
   verb->add_flag("--explain", o.explain, "print the deciding terms and the runners-up to standard error");
-  verb->add_option("--gap", o.gap, "stop when no plan is better by more than this, \"1%\" (default: 0)");
-  verb->add_option("--time-limit", o.time_limit,
-                   "end the search after this time and print how far from optimal the plan may be")
-      ->capture_default_str();
   verb->add_option("--micro-batches", o.micro_batches,
                    "search only plans with these numbers of micro-batches, \"6,12\" (default: powers of two and "
                    "divisors of the batch)")
       ->delimiter(',')
       ->check(whole_number(1));
+  verb->add_option("--gap", o.gap, "stop when no plan is better by more than this, \"1%\" (default: 0)");
+  verb->add_option("--time-limit", o.time_limit,
+                   "end the search after this time and print how far from optimal the plan may be")
+      ->capture_default_str();
   add_cost_source(*verb, o.prediction);
+  add_times_flag(*verb, o.prediction);
 }
 
 int run_plan_best(const PlanBestOptions& options) {
   const Objective objective = objective_of(options.objective);
-  add_times_flag(*verb, o.prediction);
   const double tolerance = parse_gap(options.gap), limit = parse_time_limit(options.time_limit, "--time-limit");
   RunSpec asked{options.experiment.read()};
   if (objective == Objective::cost) require_price(asked, options.prediction);
@@ -176,10 +176,10 @@ int run_plan_best(const PlanBestOptions& options) {
     request.objective = objective;
     request.time_limit = limit;
     request.tolerance = tolerance;
+    request.space.micro_batches = options.micro_batches;
     explain(request, best, currency);
   }
   std::cout << plan_text(plan, model);
-    request.space.micro_batches = options.micro_batches;
   return 0;
 }
 

@@ -79,8 +79,8 @@ void add_simulate(CLI::App& app, SimulateOptions& o) {
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, true, kMaxPlanDevices);
   add_cost_source(*verb, o.prediction);
-  verb->add_option("--strategies", o.experiment.strategies,
   add_times_flag(*verb, o.prediction);
+  verb->add_option("--strategies", o.experiment.strategies,
                    "as for compare (default: the experiment's); see trireme help strategies")
       ->delimiter(',');
   verb->add_option("--epochs", o.epochs,

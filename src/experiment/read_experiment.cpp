@@ -221,9 +221,9 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   read_all_but_subject(file, path.parent_path(), e);
   read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());
-  read_loading(file.table("data"), e);
   if (const auto own = e.model_options.find(kVocabularyOption.name); own != e.model_options.end())
     e.data.model_vocabulary = int64_t(own->second);
+  read_loading(file.table("data"), e);
   file.finish();
 
   // Includes the file's numbers, because a single row of the file may be run with a smaller number.
