@@ -111,10 +111,23 @@ class Search {
   std::vector<Position> positions_;
 };
 
+/// One search gives the tasks of all positions, which are asked for one after the other.
+struct Searched {
+  int depth = 0, micro_batches = 0;
+  FillTimes times;
+  std::vector<std::vector<Task>> tasks;  ///< by position
+};
+
 }  // namespace
 
 std::vector<Task> fill_gaps(const PipelinePlace& place, const FillTimes& times) {
-  return Search(place.depth, place.micro_batches, times).take(place.position);
+  thread_local Searched last;
+  if (last.depth != place.depth || last.micro_batches != place.micro_batches || !(last.times == times)) {
+    Search search(place.depth, place.micro_batches, times);
+    last = {place.depth, place.micro_batches, times, {}};
+    for (int s = 0; s < place.depth; ++s) last.tasks.push_back(search.take(s));
+  }
+  return last.tasks[size_t(place.position)];
 }
 
 }  // namespace trireme

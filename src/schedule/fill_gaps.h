@@ -15,6 +15,7 @@ struct FillTimes {
   int64_t whole = 1;  ///< memory of a micro-batch until its backward of inputs
   int64_t kept = 1;   ///< the part of it that is kept until its backward of weights
   int64_t most = 1;   ///< greatest memory of a position; at least `whole` for each position
+  friend bool operator==(const FillTimes&, const FillTimes&) = default;
 };
 
 /// Returns the position's tasks without the update. Each position first does as many F as fit, in time and memory,
