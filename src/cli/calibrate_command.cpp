@@ -170,11 +170,15 @@ void set_values(const CalibrationReport& report, const RowsFile& file, ClusterTe
 
 /// The lines of a text that another does not have.
 std::string new_lines(const std::string& text, const std::string& old) {
-  const std::vector<std::string> known = lines_of(old);
-  const std::set<std::string> lines(known.begin(), known.end());
+  std::multiset<std::string> known;
+  for (const std::string& line : lines_of(old)) known.insert(line);
   std::string changed;
-  for (const std::string& line : lines_of(text))
-    if (!lines.contains(line)) changed += line + "\n";
+  for (const std::string& line : lines_of(text)) {
+    // Of equal lines each stands for one: a fitted line may equal that of another device.
+    const auto found = known.find(line);
+    if (found == known.end()) changed += line + "\n";
+    else known.erase(found);
+  }
   return changed;
 }
 
@@ -191,7 +195,8 @@ void add_calibrate(CLI::App& app, CalibrateOptions& o) {
                    "constants to fit: keys of the cluster file or parts of them, launch,network.bandwidth (default: "
                    "those that the rows determine)")
       ->delimiter(',');
-  verb->add_option("--hold", o.hold, "names of rows that are predicted but not fitted")->delimiter(',');
+  verb->add_option("--hold", o.hold, "name of a row that is predicted but not fitted; may be given several times")
+      ->allow_extra_args(false);
   verb->add_option("--out", o.out, "calibrated cluster file to write (default: none, its new lines are printed)");
   verb->add_option("--json", o.json, "also write the rows and constants to this file");
   verb->add_option("--data-dir", o.data_dir, "folder with the data sets of the experiments");

@@ -77,7 +77,7 @@ const NamedValue kNamedValues[] = {
     {"--budget", "TIME"},
     {"--rows", "FILE", "toml"},
     {"--fit", "KEY,..."},
-    {"--hold", "NAME,..."},
+    {"--hold", "NAME"},
     {"--time-limit", "TIME"},
     {"--restart-after", "TIME"},
     {"--gap", "PERCENT"},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/json_file.h"
@@ -18,13 +19,19 @@ constexpr double kMostSlowdown = 4;
 constexpr double kTimeFactor = 100;
 constexpr double kSlowerLink = 20, kFasterLink = 1.25;
 constexpr int kDigits = 4, kAllDigits = 17;
-constexpr const char* kQuote = "\"";
 
 bool ends(const std::string& key, std::string_view end) { return key.ends_with(end); }
 
+/// True if the value is a string, in either kind of quotes.
+bool is_quoted(const std::string& written) { return written.starts_with('"') || written.starts_with('\''); }
+
 /// Reads what the file gives for a key: a number, or a string with a unit.
 double value_of(const std::string& written, const std::string& key) {
-  if (!written.starts_with(kQuote)) return std::stod(written);
+  if (!is_quoted(written)) {
+    std::string digits = written;
+    std::erase(digits, '_');  // TOML allows them between digits
+    return std::stod(digits);
+  }
   const std::string text = written.substr(1, written.size() - 2);
   if (text.find("/s") != std::string::npos) return parse_bandwidth(text, key);
   return text.find("FLOP") == std::string::npos ? parse_seconds(text, key) : parse_flops(text, key);
@@ -45,7 +52,12 @@ void ClusterText::add(const std::string& key, double least, double most, double 
   if (!written && usual == 0) return;
   const double value = written ? value_of(*written, key) : usual;
   if (!(value > 0)) return;
-  constants_.push_back({.key = key, .value = value, .least = least, .most = most, .is_in_file = written.has_value()});
+  // A value of the file may lie beyond the usual bounds.
+  constants_.push_back({.key = key,
+                        .value = value,
+                        .least = std::min(least, value),
+                        .most = std::max(most, value),
+                        .is_in_file = written.has_value()});
 }
 
 void ClusterText::add_devices(const ConfigTable& file) {
@@ -70,7 +82,10 @@ void ClusterText::add_devices(const ConfigTable& file) {
         else add(one, kLeastShare, 1);
       }
     }
-    add(device + "memory_efficiency", kLeastShare, 1, /*usual=*/1);
+    // A table in one line has no room for a key that it lacks.
+    if (text_.written(device + "memory_efficiency") ||
+        text_.has_room_below(device + "memory_bandwidth", "memory_efficiency"))
+      add(device + "memory_efficiency", kLeastShare, 1, /*usual=*/1);
     for (const char* key : {"launch", "start"}) add_scaled(device + key, kTimeFactor, kTimeFactor);
     add(device + "fused_attention", kLeastShare, 1);
   }
@@ -97,7 +112,7 @@ void ClusterText::add_overlap(const ConfigTable& file) {
 std::string ClusterText::with_digits(size_t constant, double value, int digits) const {
   const ClusterConstant& known = constants_.at(constant);
   const std::string old = text_.written(known.key).value_or("1");
-  if (!old.starts_with(kQuote)) return fmt::format("{:.{}g}", value, digits);
+  if (!is_quoted(old)) return fmt::format("{:.{}g}", value, digits);
   const std::string text = old.substr(1, old.size() - 2);
   size_t number = 0;
   const double in_unit = std::stod(text, &number);

@@ -99,6 +99,16 @@ void TomlText::comment(std::string_view path, std::string_view begin, std::strin
   text_.insert(now, fmt::format("{}{}{}\n", indent, mark, rest));
 }
 
+bool TomlText::has_room_below(std::string_view path, std::string_view key) const {
+  TomlText copy = *this;
+  try {
+    copy.add_below(path, key, "1");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::string toml_string(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {

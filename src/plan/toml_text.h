@@ -24,6 +24,8 @@ class TomlText {
   /// Adds a line `key = value` below the line of an existing value, for a key of the same table. Errors (user): that
   /// value's table is written in one line.
   void add_below(std::string_view path, std::string_view key, std::string_view value);
+  /// True if add_below would succeed.
+  bool has_room_below(std::string_view path, std::string_view key) const;
   /// Puts a line "# BEGIN REST" above the line of a value. A comment above it that begins with "# BEGIN " goes.
   void comment(std::string_view path, std::string_view begin, std::string_view rest);
 

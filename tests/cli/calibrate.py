@@ -91,7 +91,7 @@ class Calibrate(CliTest):
 
     def test_fits_what_is_asked_for_and_holds_rows(self):
         self.write("rows.toml", toml_rows(self.made_rows()))
-        out, _, result = self.calibrate("--fit", "launch,network.bandwidth", "--hold", "narrower,wide")
+        out, _, result = self.calibrate("--fit", "launch,network.bandwidth", "--hold", "narrower", "--hold", "wide")
         self.assertEqual({one["key"] for one in result["fitted"]}, {"device.toy.launch", "network.bandwidth"})
         held = {row["name"]: row["left_out"] for row in result["rows"] if row["held"]}
         self.assertEqual(held, {"narrower": None, "wide": None})

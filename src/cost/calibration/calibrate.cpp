@@ -245,7 +245,7 @@ Indices Fitter::imitators(const at::Tensor& sensitivities, const Indices& chosen
   for (size_t c = 0; c < chosen.size(); ++c)
     if (std::abs(shares[c]) * length_of(sensitivities.select(1, int64_t(chosen[c]))) >= kGreatShare * length_of(whole))
       found.push_back(chosen[c]);
-  return found;
+  return found.empty() ? chosen : found;  // many small shares: all of them together
 }
 
 Indices Fitter::within(const Stage& stage, bool at_bound) const {
