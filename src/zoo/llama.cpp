@@ -19,7 +19,7 @@ namespace trireme {
 namespace {
 
 constexpr double kLlamaDeviation = 0.02;
-constexpr const char* kLlamaEmbedding = "model.embed_tokens";
+constexpr const char* kLlamaModule = "model";  // that Hugging Face's class has below it
 
 class Llama {
  public:
@@ -82,11 +82,12 @@ Model make_llama(const ModelSpec& spec, const ModelOptions& options) {
   Llama net(b, options);
   NodeId x = b.input("data", spec.sample_shape);
   const NodeId target = b.input("target", spec.target_shape);
-  x = b.layer<Embedding>({x}, kLlamaEmbedding, vocabulary, width, EmbeddingOptions{kLlamaDeviation});
-  for (int64_t i = 0; i < Llama::size(options, "layers"); ++i) x = net.block(x, fmt::format("model.layers.{}", i));
-  x = net.norm(x, "model.norm");
+  const std::string module = kLlamaModule, embedding = module + ".embed_tokens";
+  x = b.layer<Embedding>({x}, embedding, vocabulary, width, EmbeddingOptions{kLlamaDeviation});
+  for (int64_t i = 0; i < Llama::size(options, "layers"); ++i) x = net.block(x, fmt::format("{}.layers.{}", module, i));
+  x = net.norm(x, module + ".norm");
   LinearOptions head{.bias = false, .deviation = kLlamaDeviation};
-  if (options.at("tied") != 0) head.weight_name = fmt::format("{}.weight", kLlamaEmbedding);
+  if (options.at("tied") != 0) head.weight_name = embedding + ".weight";
   return finish_with_loss(b, b.layer<Linear>({x}, "lm_head", width, vocabulary, head), target, spec);
 }
 

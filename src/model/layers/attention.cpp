@@ -296,8 +296,8 @@ LayerMemory Attention::memory(const CallShapes& call) const {
   // Peaks of forward: the scores beside the weights; the dropped weights (and the mask in their dtype) beside all saved
   // tensors; the average by heads.
   const int64_t dropped = drops ? s.weights : 0;
-  set_forward_peak(memory, {parts + 2 * s.weights + causal / std::max<int64_t>(options_.heads, 1),
-                            memory.saved + 2 * dropped, memory.saved + dropped + joined + s.queries});
+  set_forward_peak(memory, {parts + 2 * s.weights + causal / std::max<int64_t>(s.heads, 1), memory.saved + 2 * dropped,
+                            memory.saved + dropped + joined + s.queries});
   if (options_.padding) memory.input_gradients.back() = 0;
   // Peaks of backward: values; the gradients of scores and weights with queries, then with keys; for a fused input the
   // stack of all three.

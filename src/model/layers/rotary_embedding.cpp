@@ -22,7 +22,8 @@ RotaryEmbedding::RotaryEmbedding(std::string name, RotaryEmbeddingOptions option
     : Layer(std::move(name)), options_(options) {
   if (options_.heads < 1)
     fail_shape(*this, fmt::format("{} heads", options_.heads), "it needs at least 1", "correct the option");
-  if (!(options_.base > 0 && options_.factor > 0 && options_.low > 0 && options_.high > options_.low))
+  if (!(options_.base > 0 && options_.factor > 0 && options_.low > 0 && options_.high > options_.low &&
+        options_.original_positions > 0))
     fail_shape(
         *this,
         fmt::format("base {}, factor {}, low {}, high {}", options_.base, options_.factor, options_.low, options_.high),
@@ -135,11 +136,13 @@ std::string RotaryEmbedding::to_onnx(OnnxWriter& w) const {
 
 void RotaryEmbedding::to_script(ScriptWriter& w) const {
   const int64_t pairs = w.shape()[1] / options_.heads / 2;
+  std::vector<std::string> numbers;  // each with a point: a list has one type
+  for (const double speed : speeds(pairs)) numbers.push_back(script_literal(speed));
   const std::string angles = w.own("angles"), parts = w.own("parts"), a = w.own("a"), b = w.own("b");
   w.set(angles,
         fmt::format("torch.unsqueeze(torch.outer(torch.arange({0}.size(1), dtype={0}.dtype, device={0}.device), "
                     "torch.tensor([{1}], dtype={0}.dtype, device={0}.device)), 1)",
-                    w.in(), fmt::join(speeds(pairs), ", ")));
+                    w.in(), fmt::join(numbers, ", ")));
   w.set(parts,
         fmt::format("torch.reshape({0}, [{0}.size(0), {0}.size(1), {1}, 2, {2}])", w.in(), options_.heads, pairs));
   w.set(a, fmt::format("torch.select({}, 3, 0)", parts));
