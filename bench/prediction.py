@@ -64,6 +64,17 @@ HYBRIDS = {2: [], 4: ["data=2,tensor=2", "data=2,pipeline=2,schedule=1f1b,micro_
 BASIC = ["data", "tensor", "gpipe", "1f1b"]
 
 
+def forget_refits(profile):
+    """`compare` keeps, per model, the median of measured over predicted of its rows in the profile, for the next time."""
+    if not os.path.exists(profile):
+        return
+    with open(profile, encoding="utf-8") as file:
+        content = json.load(file)
+    content["refits"] = {}
+    with open(profile, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+
+
 def write_experiment(folder, name, strategies):
     """The path of the experiment's file."""
     path = os.path.join(folder, f"{name}.toml")
@@ -81,6 +92,7 @@ def run(command):
 
 def compare(trireme, experiment, strategies, workers, profile, steps, repeat):
     """The rows that `trireme compare` prints and writes."""
+    forget_refits(profile)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "rows.json")
         command = [trireme, "compare", experiment, "--devices", str(workers), "--steps", str(steps), "--repeat", str(repeat), "--profile",

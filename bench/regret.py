@@ -37,6 +37,9 @@ def case_of(name, rows, chosen):
         print(f"{name}: the chosen plan {'is absent' if choice is None else choice.get('reason', 'failed')}")
         return None
     named = {plan: seconds for plan, seconds in times.items() if plan != chosen}
+    if "data" not in named:
+        print(f"{name}: the plan data did not run")
+        return None
     fastest = min(named, key=named.get)
     equal = [seconds for row, seconds in ((row, times.get(row["name"])) for row in rows)
              if seconds and row["name"] != chosen and row["plan"] == choice["plan"]]

@@ -28,9 +28,9 @@ constexpr const char* kIntroduction[] = {
     "under a table is not true. Absolute speeds of machines that are known only from a datasheet are off by tens of "
     "per cent "
     "([clusters.md](clusters.md)). The purpose of this page is to compare ratios between plans on one machine.",
-    "Not here yet: measurements of Llama models (Aleph Alpha, torchtitan, InternEvo, NVIDIA's DGX recipes), which wait "
-    "for "
-    "a Llama model (root-mean-square norms, gated linear units, rotary positions, grouped keys)."};
+    "Not here yet: torchtitan's measurements, which wait for recompute operator by operator and for float8; "
+    "InternEvo's, "
+    "which wait for optimizer state that a part of the replicas divides; OPT and BLOOM."};
 
 /// Wraps text into lines of at most 120 bytes if words allow it; all but the first begin with `indent`. No line begins
 /// with the mark of a list.

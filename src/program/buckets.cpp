@@ -65,7 +65,8 @@ void add_use(Drafts& drafts, const Program& program, OpId id, int position) {
 }
 
 /// With zero2 and zero3, buckets of many holders are larger, up to a block: a ring through n workers waits n - 1 times
-/// per bucket. Megatron-Core's buckets have 10^6 elements per worker for this reason.
+/// per bucket. Megatron-Core's buckets grow with the workers for this reason, too. With fewer holders than kManyHolders
+/// the usual bucket is larger than this.
 constexpr int64_t kLeastBytesPerHolder = 1 << 20, kManyHolders = 32;
 
 /// What the shards of one bucket have in common: holders, contributors, dtype, versions and, if blocks are gathered one
