@@ -49,10 +49,13 @@ std::string proof_in_words(const BestPlan& best, Objective objective, const std:
   const auto amount = [&](double value) { return amount_in_words(value, objective, currency); };
   const double gap = plan.objective > 0 ? (plan.objective - answer.lower_bound) / plan.objective : 0;
   std::string text = amount(plan.objective) + " by the formula";
-  text += gap < -kRounding   ? fmt::format("; every searched plan needs at least {}", amount(answer.lower_bound))
-          : gap <= kRounding ? std::string(", proven to be the minimum")
-                             : fmt::format("; no plan needs less than {}: a gap of at most {:.2g} %",
-                                           amount(answer.lower_bound), 100 * gap);
+  text +=
+      gap < -kRounding
+          ? fmt::format("; a variant in schedule or sharding of a searched plan: every searched plan needs at least {}",
+                        amount(answer.lower_bound))
+      : gap <= kRounding ? std::string(", proven to be the minimum")
+                         : fmt::format("; no plan needs less than {}: a gap of at most {:.2g} %",
+                                       amount(answer.lower_bound), 100 * gap);
   if (plan.objective > answer.best->objective * (1 + kRounding))
     text += fmt::format("; the formula's best plan, {}, {}", amount(answer.best->objective),
                         !best.answer_fits                ? "does not fit into the devices' memory"

@@ -1,6 +1,7 @@
 #include "trireme/program.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -175,14 +176,19 @@ int run_parsed(const CLI::App& app, const std::vector<trireme::ProgramVerb>& ver
 /// Returns the exit code `code`, or that of a failed run if what was printed could not be written, for example to a
 /// file on a full disk. That the reader of the output has ended is no failure.
 int with_output_written(int code) {
-  if (!std::cout) {  // some was lost before: the reason shows when more is written
+  const bool was_lost = !std::cout;
+  if (was_lost) {  // the reason shows when more is written
     std::cout.clear();
     std::cout << '\n';
   }
   errno = 0;
   std::cout.flush();
-  if (std::cout || errno == 0 || errno == EPIPE || errno == EIO) return code;
-  std::cerr << "trireme: standard output: cannot be written: " << std::generic_category().message(errno)
+  const int reason = std::cout ? 0 : errno;
+  const bool has_no_reader = reason == EPIPE || (reason == EIO && isatty(STDOUT_FILENO) != 0);
+  if (has_no_reader || (!was_lost && reason == 0)) return code;
+  std::cerr << "trireme: standard output: "
+            << (reason == 0 ? std::string("a part was lost")
+                            : "cannot be written: " + std::generic_category().message(reason))
             << "; free some space or write to a file on another disk\n";
   return code == 0 ? kRunFailed : code;
 }

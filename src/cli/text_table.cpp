@@ -63,13 +63,16 @@ std::vector<Block> blocks_of(const Block& used, int columns) {
 /// Returns the lines of a row: several if the last cell is wrapped.
 std::string lines_of_row(const Block& block, const Cells& cells) {
   const TextColumn& last = block.back();
-  const Cells parts = wrap(cells[last.index], std::max(last.width, 1));
+  const auto cell_at = [&](size_t index) { return index < cells.size() ? cells[index] : std::string(); };
+  const std::string text_of_last = cell_at(last.index);
+  const bool fits = columns_of(text_of_last) <= last.width;
+  const Cells parts = fits ? Cells{text_of_last} : wrap(text_of_last, std::max(last.width, 1));
   std::string text;
   for (size_t part = 0; part < parts.size(); ++part) {
     std::string line;
     for (const TextColumn& column : block) {
       const bool is_last = column.index == last.index;
-      const std::string& cell = is_last ? parts[part] : part == 0 ? cells[column.index] : std::string();
+      const std::string cell = is_last ? parts[part] : part == 0 ? cell_at(column.index) : std::string();
       line += pad_to(cell, column.width, column.right) + std::string(kGap, ' ');
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";

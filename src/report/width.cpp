@@ -70,8 +70,10 @@ std::string wrap_lines(std::string_view text, int columns, int indent) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     // All lines are as short as the indented ones, so that a line's words need to be divided only once.
+    const size_t own = std::min(line.find_first_not_of(' '), line.size());  // its own indentation stays
+    const std::string before(own, ' '), behind(own + size_t(indent), ' ');
     if (columns_of(line) <= columns) out += line;
-    else out += join(wrap(line, columns - indent), "\n" + std::string(size_t(indent), ' '));
+    else out += before + join(wrap(line.substr(own), std::max(1, columns - int(behind.size()))), "\n" + behind);
     if (end < text.size()) out += '\n';
     text.remove_prefix(std::min(end + 1, text.size()));
   }

@@ -142,7 +142,7 @@ class Processes(CliTest):
         self.assertEqual(row["status"], "ok", row["reason"])
         # half of the clients with 64 samples each in each of three rounds; the last evaluation is the result
         self.assertEqual([e["samples"] for e in row["evaluations"]], [128, 256, 384])
-        self.assertEqual(out.count("test loss"), 3, out)
+        self.assertEqual(out.count(": test loss"), 3, out)
         self.assertEqual(len(self.evaluations("o")), 3)
 
     def test_own_data_counts_by_its_samples_and_clients_may_come_later(self):

@@ -87,9 +87,12 @@ class RawInputs(CliTest):
         for verb in ("train", "compare"):
             out, err = self.trireme(verb, "t.toml", "--out", verb, data=False)
             said = out + err
-            self.assertRegex(said, r"age +numeric +0 +\(x - \d+\.?\d*\) / \d+")
-            self.assertRegex(said, r"city +categorical +\d+ +3: Bonn, old, Oslo, Rome +one feature per category and for a missing one")
-            self.assertRegex(said, r"size +numeric +40 +\(x - 1\.000\d+e\+06\) / \d+.*, a missing x becomes 1\.000\d+e\+06 and is marked")
+            self.assertRegex(said, r"age +numeric +0\n")
+            self.assertRegex(said, r"age +\(x - \d+\.?\d*\) / \d+")
+            self.assertRegex(said, r"city +categorical +\d+ +3: Bonn, old, Oslo, Rome\n")
+            self.assertRegex(said, r"city +one feature per category and for a missing one")
+            self.assertRegex(said, r"size +numeric +40\n")
+            self.assertRegex(said, r"size +\(x - 1\.000\d+e\+06\) / \d+.*, a missing x becomes 1\.000\d+e\+06 and is\s+marked")
             self.assertIn("target price, a number, divided by 100", said)
             self.assertIn("left out: id", said)
             kept = self.json(verb, "inputs.json")

@@ -45,10 +45,10 @@ TEST(DataCommand, ListsInColumns) {
   const size_t column = out.str().find("handwritten digits");  // description of the first set, MNIST
   EXPECT_GT(column, std::string("california-housing").size());
   int sets = 0;
-  for (std::string name, state;
-       std::getline(lines, name) && !name.starts_with("searched:") && std::getline(lines, state); ++sets) {
-    EXPECT_EQ(name.find_first_not_of(' ', name.find(' ')), column) << name;
-    EXPECT_EQ(state.find_first_not_of(' '), column) << state;
+  for (std::string line; std::getline(lines, line) && !line.starts_with("searched:");) {
+    const bool names_a_set = line.front() != ' ';
+    sets += names_a_set ? 1 : 0;
+    EXPECT_EQ(line.find_first_not_of(' ', names_a_set ? line.find(' ') : 0), column) << line;
   }
   const auto listed = [](const KnownSet& set) {
     return set.origin == DataOrigin::searched || set.origin == DataOrigin::generated;

@@ -465,8 +465,7 @@ TEST_F(ExperimentFile, Overrides) {
 }
 
 TEST_F(ExperimentFile, MessagesNameTheDeviceAsItWasGiven) {
-  ExperimentOverrides flag;
-  flag.device = "tpu";
+  ExperimentOverrides flag{.device = "tpu"};
   refuse({"--device tpu", "cpu, cuda"}, "", "", flag);
   flag.device = "cuda";
   expect_error(Blame::user, {"--device cuda: a run of replicas computes on cores; leave it out"},
