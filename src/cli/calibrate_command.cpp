@@ -50,7 +50,7 @@ Indices asked_constants(const CalibrateOptions& options, const ClusterText& clus
 std::set<std::string> held_rows(const CalibrateOptions& options, const RowsFile& file) {
   std::vector<std::string> names;
   for (const MeasuredRow& row : file.rows) names.push_back(row.name);
-  const std::set<std::string> held(options.hold.begin(), options.hold.end());
+  std::set<std::string> held(options.hold.begin(), options.hold.end());
   for (const std::string& name : held) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     const std::string near = closest_match(name, names);

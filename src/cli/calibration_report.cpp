@@ -40,6 +40,7 @@ std::vector<std::string> deciding_rows(const CalibrationReport& report, const Fi
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return std::abs(fitted.weights[a]) > std::abs(fitted.weights[b]); });
   std::vector<std::string> rows;
+  rows.reserve(order.size());
   for (const size_t row : order) rows.push_back(names[row]);
   return rows;
 }
@@ -52,6 +53,7 @@ std::string in_short(std::vector<std::string> names) {
 
 std::vector<std::string> keys_of(const CalibrationReport& report, const std::vector<size_t>& constants) {
   std::vector<std::string> keys;
+  keys.reserve(constants.size());
   for (const size_t i : constants) keys.push_back(report.constants[i].key);
   return keys;
 }

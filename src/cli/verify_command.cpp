@@ -44,9 +44,8 @@ int run_verify(const VerifyOptions& options) {
 
   size_t width = std::string("parameter").size();
   for (const VerifyRow& row : result.rows) width = std::max(width, row.parameter.size());
-  std::string text =
-      fmt::format("{} against one device: {} on {}, {}, {}\n", plan.in_short(model), model.name(), data.source,
-                  counted(result.steps, "step"), name_of(experiment.precision));
+  std::string text = fmt::format("{} against one device: {} on {}, {}, {}\n", plan.in_short(model), model.name(),
+                                 data.source, counted(result.steps, "step"), name_of(experiment.precision));
   for (const std::string& note : experiment.model_findings.notes) text += experiment.model_name + ": " + note + "\n";
   if (model.initial_values()) text += model.initial_values()->report;
   if (!result.note.empty()) text += result.note + "\n";

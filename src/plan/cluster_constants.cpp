@@ -75,7 +75,8 @@ void ClusterText::add_devices(const ConfigTable& file) {
       std::vector<std::string> keys{whole};
       if (text_.written(whole) && text_.written(whole)->starts_with("{")) {
         keys.clear();
-        for (const std::string& precision : table.table(key).keys()) keys.push_back(whole + "." + precision);
+        for (const std::string& precision : table.table(key).keys())
+          keys.push_back(fmt::format("{}.{}", whole, precision));
       }
       for (const std::string& one : keys) {
         if (ends(whole, "half_work")) add_scaled(one, kTimeFactor, kTimeFactor);

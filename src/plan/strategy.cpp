@@ -89,6 +89,7 @@ Compression read_compression(const Item& item) {
   const auto parts = cut(item.value, ':');
   const std::vector kinds{none, bf16, bf16_stored, powersgd};
   std::vector<std::string> names;
+  names.reserve(kinds.size());
   for (const Compression::Kind kind : kinds) names.emplace_back(name_of(kind));
   Compression compression{.kind = kinds[item.choice(names, parts[0])]};
   if (parts.size() == 1) return compression;

@@ -73,7 +73,8 @@ std::string wrap_lines(std::string_view text, int columns, int indent) {
     const size_t own = std::min(line.find_first_not_of(' '), line.size());  // its own indentation stays
     const std::string before(own, ' '), behind(own + size_t(indent), ' ');
     if (columns_of(line) <= columns) out += line;
-    else out += before + join(wrap(line.substr(own), std::max(1, columns - int(behind.size()))), "\n" + behind);
+    else
+      out.append(before).append(join(wrap(line.substr(own), std::max(1, columns - int(behind.size()))), "\n" + behind));
     if (end < text.size()) out += '\n';
     text.remove_prefix(std::min(end + 1, text.size()));
   }
