@@ -10,23 +10,19 @@ difference between two rows of one plan is the noise of the machine, and is prin
 --check: status 1 if the regret is 5 % or more in more than one case of 20, or where the choice is slower than `data` by 5 % or more."""
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 
-from prediction import MODELS, ROOT, compare, write_experiment
+from prediction import MODELS, ROOT, compare, run, write_experiment
 
 GOAL, SHARE = 0.05, 0.95
 NAMED = ["single", "data", "tensor", "gpipe", "1f1b", "zero-bubble"]
 
 
 def best_plan(trireme, experiment, profile, path):
-    done = subprocess.run([trireme, "plan", "best", experiment, "--devices", "2", "--profile", profile], capture_output=True, text=True,
-                          check=False)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
+    plan = run([trireme, "plan", "best", experiment, "--devices", "2", "--profile", profile])
     with open(path, "w", encoding="utf-8") as file:
-        file.write(done.stdout)
+        file.write(plan)
 
 
 def case_of(name, rows, chosen):

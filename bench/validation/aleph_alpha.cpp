@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,8 +16,7 @@ namespace trireme::validation {
 namespace {
 
 constexpr const char* kAlephSource = "Hagemann et al., NeurIPS 2023 workshop WANT, the repository's workbooks";
-constexpr double kAlephLimit = 0.25, kAlephRegret = 0.02, kAlephPrecision = 0.95, kAlephRecall = 0.85, kAlephNear = 0.1,
-                 kGibi = 1 << 30;
+constexpr double kAlephLimit = 0.25, kAlephRegret = 0.02, kAlephPrecision = 0.95, kAlephRecall = 0.85, kAlephNear = 0.1;
 constexpr int64_t kAlephWords = 128000, kAlephBatch = 2048, kAlephPositions = 2048;
 
 struct AlephRun {
@@ -97,27 +95,21 @@ Table aleph_alpha_speed() {
               .rows = {},
               .claims = {},
               .remarks = {}};
-  const Cluster file = aleph_cluster();
-  std::optional<double> efficiency;
-  Cluster cluster = file;
+  Cluster cluster = aleph_cluster();
   std::map<std::string, Seconds> models;
   double sum = 0;
   for (const AlephRun& timed : aleph_runs()) {
     if (!timed.has_fused_norms || !timed.ran()) continue;
     const Model model = gpt(timed.run);
-    const bool calibrated = !efficiency;
-    if (calibrated) {
-      efficiency = solve(0.2, 1, timed.seconds,
-                         [&](double e) { return gpt_step_seconds(timed.run, model, with_efficiency(file, e)); });
-      cluster = with_efficiency(file, *efficiency);
-    }
+    const bool calibrated = table.rows.empty();
+    if (calibrated) cluster = with_fitted_efficiency(cluster, timed.run, timed.seconds);
     const double predicted = gpt_step_seconds(timed.run, model, cluster);
     table.rows.push_back({.what = timed.in_words(),
                           .published = timed.seconds,
                           .predicted = predicted,
                           .limit = calibrated ? std::nullopt : std::optional(kAlephLimit),
                           .is_calibrated = calibrated,
-                          .note = calibrated ? fmt::format("efficiency {:.2f}", *efficiency)
+                          .note = calibrated ? fmt::format("efficiency {:.2f}", efficiency_of(cluster))
                                              : fmt::format("{} GPUs", timed.run.gpus())});
     if (!calibrated) sum += std::abs(table.rows.back().error());
     Seconds& seconds = models[model_name(timed)];
@@ -168,8 +160,8 @@ Table aleph_alpha_memory() {
     const double share = double(taken) / double(kind.memory);
     if (fits == timed.ran() && std::abs(share - 1) > kAlephNear) continue;
     table.rows.push_back({.what = timed.in_words(),
-                          .published = double(kind.memory) / kGibi,
-                          .predicted = double(taken) / kGibi,
+                          .published = double(kind.memory) / kGibibyte,
+                          .predicted = double(taken) / kGibibyte,
                           .limit = std::nullopt,
                           .note = fmt::format("{} GPUs, {}{}", timed.run.gpus(), timed.ran() ? "ran" : "out of memory",
                                               fits == timed.ran() ? "" : ", predicted otherwise")});

@@ -44,17 +44,14 @@ Table dgx_speed() {
               .rows = {},
               .claims = {},
               .remarks = {}};
-  const Cluster file = example_cluster("h100-400g");
   struct Published {
     int gpus;
     double seconds;
   };
   const Published published[] = {{8, 12.78}, {16, 12.99}, {32, 13.00}, {64, 13.00}, {128, 13.16}};
-  const Model model = gpt(llama_8b(published[0].gpus));
-  const double efficiency = solve(0.2, 1, published[0].seconds, [&](double e) {
-    return gpt_step_seconds(llama_8b(published[0].gpus), model, with_efficiency(file, e));
-  });
-  const Cluster cluster = with_efficiency(file, efficiency);
+  const GptRun first = llama_8b(published[0].gpus);
+  const Model model = gpt(first);
+  const Cluster cluster = with_fitted_efficiency(example_cluster("h100-400g"), first, published[0].seconds);
   for (const Published& row : published) {
     const bool calibrated = &row == &published[0];
     table.rows.push_back({.what = fmt::format("{} GPUs", row.gpus),
@@ -62,7 +59,7 @@ Table dgx_speed() {
                           .predicted = gpt_step_seconds(llama_8b(row.gpus), model, cluster),
                           .limit = calibrated ? std::nullopt : std::optional(kDgxLimit),
                           .is_calibrated = calibrated,
-                          .note = calibrated ? fmt::format("efficiency {:.2f}", efficiency) : ""});
+                          .note = calibrated ? fmt::format("efficiency {:.2f}", efficiency_of(cluster)) : ""});
   }
   return table;
 }

@@ -118,6 +118,17 @@ MemoryUse greatest_gpt_memory(const GptRun& run, const Model& model, const Clust
                            [](const MemoryUse& a, const MemoryUse& b) { return a.peak < b.peak; });
 }
 
+Cluster with_fitted_efficiency(const Cluster& cluster, const GptRun& run, double seconds) {
+  const Model model = gpt(run);
+  const double share = solve(kLeastEfficiency, 1, seconds,
+                             [&](double s) { return gpt_step_seconds(run, model, with_efficiency(cluster, s)); });
+  return with_efficiency(cluster, share);
+}
+
+double efficiency_of(const Cluster& cluster) {
+  return cluster.kinds.front().speeds.at(name_of(Precision::bf16)).greatest_efficiency;
+}
+
 Cluster with_fitted_memory(const Cluster& cluster, const GptRun& run, double seconds) {
   const Model model = gpt(run);
   const double share = solve(kLeastEfficiency, 1, seconds, [&](double s) {

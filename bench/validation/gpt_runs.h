@@ -52,6 +52,13 @@ std::vector<MemoryUse> gpt_memory(const GptRun& run, const Model& model, const C
 /// The one with the greatest peak.
 MemoryUse greatest_gpt_memory(const GptRun& run, const Model& model, const Cluster& cluster);
 
+constexpr double kGibibyte = 1 << 30;
+
+/// The cluster with the efficiency of products in bf16 at which this run's step takes `seconds`.
+Cluster with_fitted_efficiency(const Cluster& cluster, const GptRun& run, double seconds);
+/// That efficiency.
+double efficiency_of(const Cluster& cluster);
+
 /// The cluster with the memory efficiency at which this run's step takes `seconds`.
 Cluster with_fitted_memory(const Cluster& cluster, const GptRun& run, double seconds);
 

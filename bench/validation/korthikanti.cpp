@@ -10,7 +10,7 @@ namespace trireme::validation {
 namespace {
 
 constexpr const char* kKorthikantiSource = "Korthikanti et al., arXiv 2205.05198, NVIDIA Selene";
-constexpr double kKorthikantiLimit = 0.1, kKorthikantiMean = 0.04, kKorthikantiMemory = 0.03, kGibibyte = 1 << 30;
+constexpr double kKorthikantiLimit = 0.1, kKorthikantiMean = 0.04, kKorthikantiMemory = 0.03;
 
 struct Size {
   const char* name;

@@ -156,7 +156,7 @@ std::string left_table(const CalibrationReport& report) {
 }  // namespace
 
 std::string calibration_text(const CalibrationReport& report) {
-  return fmt::format("{}\n{}\n{}{}", row_table(report), means_in_words(report) + "\n", fitted_table(report),
+  return fmt::format("{}\n{}\n{}{}", row_table(report), means_in_words(report), fitted_table(report),
                      left_table(report));
 }
 

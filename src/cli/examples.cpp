@@ -1,5 +1,6 @@
 #include "cli/examples.h"
 
+#include <algorithm>
 #include <map>
 
 namespace trireme {
@@ -84,6 +85,11 @@ std::vector<std::string> examples_of(const std::string& path) {
   const auto found = kExamples.find(path);
   if (found == kExamples.end()) return {};
   return {found->second.begin(), found->second.end()};
+}
+
+bool name_examples(const std::vector<std::string>& commands) {
+  return std::any_of(commands.begin(), commands.end(),
+                     [](const std::string& command) { return command.find(" examples/") != command.npos; });
 }
 
 }  // namespace trireme

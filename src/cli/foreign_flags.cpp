@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <system_error>
 
+#include "base/text_parts.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -87,10 +87,8 @@ void refuse_foreign_key(const std::string& assignment) {
 }
 
 void refuse_length_as_epochs(const std::string& text, int64_t batch) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::error_code ignored;
-  if (error != std::errc() || end != text.data() + text.size() || std::filesystem::exists(text, ignored)) return;
+  if (!number_in<double>(text) || std::filesystem::exists(text, ignored)) return;
   fail_user({"--epochs", text, "one number does not say how the epochs to the target depend on the batch",
              fmt::format("write --epochs {}:{} for this batch; how long a run trains is the key length: --set "
                          "length=\"{} epochs\"",

@@ -105,9 +105,7 @@ std::string wrapped_sections(std::string_view text) {
 
 /// " (examples/ is ...)" if a command reads a file there.
 static std::string place_of_examples(const VerbFacts& verb) {
-  for (const std::string& example : verb.examples)
-    if (example.find(" examples/") != example.npos) return std::string(" (") + kWhereExamplesAre + ")";
-  return "";
+  return name_examples(verb.examples) ? fmt::format(" ({})", kWhereExamplesAre) : "";
 }
 
 std::string help_page(const VerbFacts& verb) {

@@ -105,13 +105,9 @@ std::string footer_sections(const std::string& footer) {
 
 std::string example_lines(const VerbFacts& verb) {
   std::string text = verb.examples.empty() ? "" : ".SH EXAMPLES\n.nf\n";
-  bool named = false;
-  for (const std::string& example : verb.examples) {
-    text += escaped(example) + "\n";
-    named |= example.find(" examples/") != example.npos;
-  }
+  for (const std::string& example : verb.examples) text += escaped(example) + "\n";
   if (!text.empty()) text += ".fi\n";
-  return named ? text + ".PP\n" + escaped(kWhereExamplesAre) + ".\n" : text;
+  return name_examples(verb.examples) ? text + ".PP\n" + escaped(kWhereExamplesAre) + ".\n" : text;
 }
 
 /// Verbs that stand in several places, as train does below launch, have one page.

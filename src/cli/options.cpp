@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <system_error>
 
 #include "base/memory.h"
+#include "base/text_parts.h"
 #include "base/units.h"
 #include "cli/foreign_flags.h"
 #include "experiment/read_experiment.h"
@@ -93,9 +93,8 @@ std::vector<std::string> ExperimentOptions::forwarded() const {
 
 CLI::Validator whole_number(int64_t least, int64_t most) {
   auto check = [least, most](const std::string& text) -> std::string {
-    int64_t value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return "";
+    const std::optional<int64_t> value = number_in<int64_t>(text);
+    if (value && *value >= least && *value <= most) return "";
     std::string range = most == std::numeric_limits<int64_t>::max() ? fmt::format("of at least {}", least)
                                                                     : fmt::format("from {} to {}", least, most);
     return fmt::format("{}: must be one whole number {}", text, range);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -17,6 +16,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "cli/exit_codes.h"
 #include "cli/left_behind.h"
 #include "cli/plan_choice.h"
@@ -72,13 +72,12 @@ struct OwnRecorder {
 OwnRecorder own_recorder() {
   const std::string text = environment()(kRecorderVariable).value_or("");
   if (text.empty()) return {std::make_shared<FlightRecorder>()};
-  int file = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), file);
-  if (error != std::errc() || end != text.data() + text.size())
+  const std::optional<int> file = number_in<int>(text);
+  if (!file)
     fail_user({fmt::format("environment variable {}", kRecorderVariable), fmt::format("\"{}\"", text),
                "is set by trireme launch for its ranks only", "unset it"});
-  OwnRecorder own{std::make_shared<FlightRecorder>(file), true};
-  ::close(file);
+  OwnRecorder own{std::make_shared<FlightRecorder>(*file), true};
+  ::close(*file);
   ::unsetenv(kRecorderVariable);  // not for processes that this one starts
   return own;
 }

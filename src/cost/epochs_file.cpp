@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
 #include "base/json_file.h"
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -48,20 +48,15 @@ EpochsMeasurement read_measurement(const json& j) {
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (char c : text) {
-    if (c == separator) parts.emplace_back();
-    else parts.back() += c;
-  }
-  return parts;
+  const std::vector<std::string_view> parts = cut(text, separator);
+  return {parts.begin(), parts.end()};
 }
 
 double number_in(const std::string& item, const std::string& digits) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || !std::isfinite(value))
+  const std::optional<double> value = trireme::number_in<double>(digits);
+  if (!value || !std::isfinite(*value))
     fail_user({"--epochs", item, fmt::format("\"{}\" is not a number", digits), kForms});
-  return value;
+  return *value;
 }
 
 EpochsToTarget parse_noise(const std::vector<std::string>& items) {

@@ -38,8 +38,7 @@ ReplicaMemory::ReplicaMemory(const RankSizes& sizes, MemoryTally& tally)
 }
 
 int64_t ReplicaMemory::gradient_bytes(const Bucket& it) const {
-  const bool stores_bf16 = program().compression.kind == Compression::Kind::bf16_stored && !it.full_precision;
-  return stores_bf16 ? kBfloat16Bytes : master_;
+  return stores_bf16(program(), it) ? kBfloat16Bytes : master_;
 }
 
 void ReplicaMemory::keep(Own& own, MemoryCategory category, int64_t bytes) {
@@ -161,7 +160,7 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
   Own& own = of(id);
   const Bucket& it = bucket(id);
   const bool sends_bf16 = program().compression.sends_bf16();
-  const bool stores_bf16 = gradient_bytes(it) < master_, rounds = sends_bf16 && !stores_bf16;
+  const bool rounds = sends_bf16 && !stores_bf16(program(), it);
   if (!divides(own, OptimizerSharding::zero1)) {
     if (!last && own.alone) return;
     if (!own.contributes) own.reduced = allocate(tally_, MemoryCategory::gradients, it.elements * gradient_bytes(it));
@@ -190,7 +189,7 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
 void ReplicaMemory::update(BucketId id) {
   const Own& own = of(id);
   // the copy for the update, where the sum is in bfloat16
-  if (program().private_replicas && gradient_bytes(bucket(id)) < master_ && !divides(own, OptimizerSharding::zero2)) {
+  if (program().private_replicas && stores_bf16(program(), bucket(id)) && !divides(own, OptimizerSharding::zero2)) {
     const bool is_part = divides(own, OptimizerSharding::zero1);
     if (!is_part || own.contributes)
       tally_.pass(MemoryCategory::gradients, (is_part ? own.part : bucket(id).elements) * master_);

@@ -8,18 +8,16 @@
 
 #include "base/counted.h"
 #include "base/text.h"
+#include "base/text_parts.h"
+#include "planner/exact/model_facts.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
 
 std::vector<std::string> parts_of(const std::string& name) {
-  std::vector<std::string> parts(1);
-  for (const char c : name) {
-    if (c == '.') parts.emplace_back();
-    else parts.back() += c;
-  }
-  return parts;
+  const std::vector<std::string_view> parts = cut(name, '.');
+  return {parts.begin(), parts.end()};
 }
 
 /// Returns the beginning of a layer's name that the pattern matches; "" if it does not.
@@ -122,14 +120,11 @@ void OwnCosts::fail_twice(const OwnTime& row, const OwnTime& other, NodeId layer
 
 /// Groups with the same rows and with equal layers have equal costs.
 void OwnCosts::number_classes() {
-  using LayerKey = std::tuple<std::string, Attributes, std::vector<Shape>, Shape>;
-  std::map<std::pair<std::vector<const OwnTime*>, std::vector<LayerKey>>, int> known;
+  const std::vector<int> classes = equal_layers(model_);
+  std::map<std::pair<std::vector<const OwnTime*>, std::vector<int>>, int> known;
   for (Group& group : groups_) {
-    std::vector<LayerKey> layers;
-    for (const NodeId id : group.layers) {
-      const Node& node = model_.node(id);
-      layers.emplace_back(node.layer->kind(), node.layer->attributes(), model_.input_shapes(id), node.sample_shape);
-    }
+    std::vector<int> layers;
+    for (const NodeId id : group.layers) layers.push_back(classes[size_t(id)]);
     group.cost_class = known.emplace(std::pair(group.rows, std::move(layers)), int(known.size())).first->second;
   }
 }

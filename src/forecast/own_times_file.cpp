@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <tuple>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "base/units.h"
 #include "data/tables/csv.h"
 #include "trireme/error.h"
@@ -19,14 +19,6 @@ namespace {
 
 constexpr const char* kColumns =
     "layer (or stage), samples, tensor, forward, backward (or backward_input and backward_weight)";
-
-template <class Number>
-std::optional<Number> whole_text(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 class TimesReader {
  public:
@@ -97,7 +89,7 @@ class TimesReader {
 
   int64_t whole(int64_t row, const char* column, int64_t least) const {
     const std::string_view text = field(row, column);
-    const auto value = whole_text<int64_t>(text);
+    const auto value = number_in<int64_t>(text);
     if (!value || *value < least || *value > std::numeric_limits<int>::max())
       fail_user({table_.position(row, columns_.at(column)), fmt::format("{} \"{}\"", column, text),
                  fmt::format("must be a whole number from {} on", least), "correct it"});
@@ -107,7 +99,7 @@ class TimesReader {
   double seconds(int64_t row, const char* column) const {
     const std::string_view text = field(row, column);
     const std::string where = table_.position(row, columns_.at(column));
-    const auto plain = whole_text<double>(text);
+    const auto plain = number_in<double>(text);
     const double value = plain ? *plain : parse_seconds(text, where);
     if (!(value >= 0 && std::isfinite(value)))
       fail_user({where, fmt::format("{} \"{}\"", column, text), "a time is at least 0", "correct it"});

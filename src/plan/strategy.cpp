@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "schedule/kinds.h"
 #include "trireme/error.h"
 
@@ -22,24 +22,6 @@ const std::vector<std::string> kKeys{"data",          "tensor",   "pipeline",  "
 
 bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-std::vector<std::string_view> cut(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (bool more = true; more;) {
-    parts.push_back(text.substr(0, text.find(separator)));
-    more = parts.back().size() < text.size();
-    text.remove_prefix(std::min(text.size(), parts.back().size() + 1));
-  }
-  return parts;
-}
-
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number value{};
-  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 /// One key=value of a strategy.

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 
 namespace trireme {
 namespace {
@@ -26,10 +26,8 @@ int columns_of_output(int descriptor, int otherwise) {
   if (::isatty(descriptor) != 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   const char* set = std::getenv("COLUMNS");
   if (!set) return otherwise;
-  const std::string_view text = set;
-  int columns = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
-  return error == std::errc() && end == text.data() + text.size() && columns > 0 ? columns : otherwise;
+  const std::optional<int> columns = number_in<int>(set);
+  return columns && *columns > 0 ? *columns : otherwise;
 }
 
 std::string cut_to(std::string_view text, int columns) {

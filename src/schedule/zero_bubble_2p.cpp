@@ -14,7 +14,7 @@
 // have no B yet. The time from step to step is at least max(m (t_F + t_B + t_W), (m + p - 1)(t_F + t_B) + t_W): the
 // work of a position, or the way of all micro-batches through the last position and of the last one back. If t_F = t_B,
 // t_W is 0.5 to 1 times as long and m >= 4 p, that is the time. With fewer micro-batches, and where t_W is nearly t_F,
-// ZB-H2 may be faster, by up to 3 % for p up to 16.
+// ZB-H2 may be faster.
 #include <algorithm>
 
 #include "schedule/fill_gaps.h"

@@ -37,7 +37,6 @@ class RotaryEmbedding : public Layer {
   std::vector<at::Tensor> backward(LayerCall& call, const at::Tensor& output_gradient) const override;
 
  private:
-  int64_t local_heads(const LayerCall& call) const;
   /// Radians per position of each pair of features of a head.
   std::vector<double> speeds(int64_t pairs) const;
   at::Tensor rotated(const LayerCall& call, const at::Tensor& tensor, double direction) const;

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 
 #include "base/memory.h"
+#include "base/text_parts.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -38,9 +38,8 @@ constexpr Launcher kLaunchers[] = {
 
 int number_of(const Variables& variables, const char* name, int least, int most) {
   const std::string text = variables(name).value_or("");
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return value;
+  const std::optional<int> value = number_in<int>(text);
+  if (value && *value >= least && *value <= most) return *value;
   fail_user({fmt::format("environment variable {}", name), fmt::format("\"{}\"", text),
              fmt::format("must be a whole number from {} to {}", least, most),
              "start the processes with trireme launch, torchrun, mpirun or srun, or unset it"});

@@ -16,6 +16,11 @@ namespace {
 
 constexpr double kTurn = 2 * M_PI;
 
+/// The heads that a worker has.
+int64_t local_heads(int64_t heads, const ShardingOption* option, int degree) {
+  return option && option->output == Placement::shard(2) ? heads / degree : heads;
+}
+
 }  // namespace
 
 RotaryEmbedding::RotaryEmbedding(std::string name, RotaryEmbeddingOptions options)
@@ -56,11 +61,6 @@ double RotaryEmbedding::forward_flops(std::span<const Shape> inputs) const {
   return 3.0 * double(element_count(inputs[0]));
 }
 
-int64_t RotaryEmbedding::local_heads(const LayerCall& call) const {
-  const bool split = call.option && call.option->output == Placement::shard(2);
-  return options_.heads / (split ? call.tensor_degree : 1);
-}
-
 /// The rule for longer texts: Llama 3.1 (Meta, 2024), with a smooth passage between the two kinds of waves.
 std::vector<double> RotaryEmbedding::speeds(int64_t pairs) const {
   std::vector<double> all;
@@ -76,7 +76,8 @@ std::vector<double> RotaryEmbedding::speeds(int64_t pairs) const {
 
 /// `direction`: 1, or -1 for the inverse rotation. Angles are computed in float for 16-bit tensors.
 at::Tensor RotaryEmbedding::rotated(const LayerCall& call, const at::Tensor& tensor, double direction) const {
-  const int64_t positions = tensor.size(1), heads = local_heads(call), pairs = tensor.size(2) / heads / 2;
+  const int64_t positions = tensor.size(1), heads = local_heads(options_.heads, call.option, call.tensor_degree),
+                pairs = tensor.size(2) / heads / 2;
   const bool split = call.option && call.option->output == Placement::shard(1);
   const int64_t first = split ? positions * call.tensor_index : 0;
   const auto type = tensor.scalar_type();
@@ -104,9 +105,7 @@ std::vector<at::Tensor> RotaryEmbedding::backward(LayerCall& call, const at::Ten
 
 LayerMemory RotaryEmbedding::memory(const CallShapes& call) const {
   LayerMemory memory = plain_memory(call);
-  const int64_t pairs =
-      call.inputs[0].shape[2] /
-      std::max<int64_t>(options_.heads / (call.option->output == Placement::shard(2) ? call.tensor : 1), 1) / 2;
+  const int64_t pairs = call.inputs[0].shape[2] / local_heads(options_.heads, call.option, call.tensor) / 2;
   const int64_t angles = call.inputs[0].shape[1] * pairs;
   const bool narrow = call.compute != call.master;
   const int64_t tables = 2 * angles * call.compute;  // cosines and sines

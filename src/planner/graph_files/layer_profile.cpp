@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 
 #include "base/json_file.h"
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -109,11 +109,10 @@ class ProfileParser {
   }
 
   double number(std::string_view text, std::string_view key) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= kLargestNumber))
+    const std::optional<double> value = number_in<double>(text);
+    if (!value || !(*value >= 0 && *value <= kLargestNumber))
       fail(fmt::format("{} is \"{}\", not a number from 0 to {:g}", key, shortened(text), kLargestNumber));
-    return value;
+    return *value;
   }
 
   void check_no_cycle() {

@@ -30,6 +30,10 @@ at::Tensor matrix_in(const at::Tensor& flat, int64_t offset, int64_t rows, int64
 
 }  // namespace
 
+bool stores_bf16(const Program& program, const Bucket& bucket) {
+  return program.compression.kind == Compression::Kind::bf16_stored && !bucket.full_precision;
+}
+
 void all_reduce_as_bfloat16(at::Tensor& flat, Communicator& group) {
   at::Tensor narrow = flat.to(at::kBFloat16);
   group.all_reduce(narrow);

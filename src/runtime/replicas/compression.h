@@ -12,6 +12,9 @@
 
 namespace trireme {
 
+/// True if workers add up and store their own gradients of the bucket in bfloat16.
+bool stores_bf16(const Program& program, const Bucket& bucket);
+
 /// Sums a flat gradient over `group` in place. Each summand is rounded to bfloat16; the summands are added in float32
 /// in rank order; the sum is rounded to bfloat16. Half the bytes of float32. The result has the same bits on every
 /// rank.

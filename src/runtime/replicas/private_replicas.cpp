@@ -10,6 +10,7 @@
 #include "base/devices/device.h"
 #include "base/memory.h"
 #include "runtime/layerwise.h"
+#include "runtime/replicas/compression.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -26,8 +27,7 @@ at::TensorOptions ReplicaSetting::master() const { return on_worker(master_type(
 at::TensorOptions ReplicaSetting::compute() const { return narrow() ? on_worker(at::kBFloat16) : master(); }
 
 at::TensorOptions ReplicaSetting::gradients() const {
-  const bool stores_bf16 = program.compression.kind == Compression::Kind::bf16_stored && !bucket().full_precision;
-  return stores_bf16 ? on_worker(at::kBFloat16) : master();
+  return stores_bf16(program, bucket()) ? on_worker(at::kBFloat16) : master();
 }
 
 at::Tensor BucketReplica::in_master(const at::Tensor& sum) const {
