@@ -91,13 +91,13 @@ def run(command, codes=(0,)):
     return done.stdout
 
 
-def compare(trireme, experiment, strategies, workers, profile, steps, repeat):
-    """The rows that `trireme compare` prints and writes."""
+def compare(trireme, experiment, workers, profile, steps, repeat):
+    """The rows of the experiment's strategies that `trireme compare` prints and writes."""
     forget_refits(profile)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "rows.json")
         command = [trireme, "compare", experiment, "--devices", str(workers), "--steps", str(steps), "--repeat", str(repeat), "--profile",
-                   profile, "--json", out, "--out", os.path.join(folder, "run"), "--strategies", *strategies]
+                   profile, "--json", out, "--out", os.path.join(folder, "run")]
         run(command, codes=(0, 1))  # 1: a row failed, which the rows tell
         with open(out, encoding="utf-8") as file:
             return json.load(file)["rows"]
@@ -105,11 +105,10 @@ def compare(trireme, experiment, strategies, workers, profile, steps, repeat):
 
 def cases(args, folder):
     for name in args.models.split(","):
-        experiment = write_experiment(folder, name, BASIC)
         for workers in (2, 4):
-            strategies = (["single"] if workers == 2 else []) + BASIC + HYBRIDS[workers]
+            experiment = write_experiment(folder, name, (["single"] if workers == 2 else []) + BASIC + HYBRIDS[workers])
             profile = os.path.join(args.profiles or folder, f"{name}.profile.json")
-            for row in compare(args.trireme, experiment, strategies, workers, profile, args.steps or MODELS[name][1], args.repeat):
+            for row in compare(args.trireme, experiment, workers, profile, args.steps or MODELS[name][1], args.repeat):
                 if row["status"] != "ok":
                     print(f"{name} {row['name']} on {row['devices']}: {row.get('reason', 'failed')}", flush=True)
                     continue

@@ -60,7 +60,7 @@ def main():
             experiment = write_experiment(folder, name, NAMED)
             plan, profile = os.path.join(folder, f"{name}-best.json"), os.path.join(folder, f"{name}.profile.json")
             best_plan(args.trireme, experiment, profile, plan)
-            rows = compare(args.trireme, experiment, [*NAMED, plan], 2, profile, args.steps or MODELS[name][1], args.repeat)
+            rows = compare(args.trireme, write_experiment(folder, name, [*NAMED, plan]), 2, profile, args.steps or MODELS[name][1], args.repeat)
             if case := case_of(name, rows, rows[-1]["name"]):
                 cases.append(case)
     good = sum(case["regret"] < GOAL for case in cases)
