@@ -7,6 +7,8 @@ case to a file.
 The predictions come from a profile that the command makes before the rows run. Nothing is fitted to the rows, and nothing is merged: a row's
 time is the median of its steps over all its runs, which take turns with the other rows' (--repeat).
 
+TRIREME_DATA names the folder with the data, if they are not where `trireme data get` puts them.
+
 --check: status 1 if less than 90 % of the cases are within 10 %. Rows whose steps scatter (90th over 10th percentile above 1.5) are shown and
 counted, and their number is printed: on a machine with other users the figures say little."""
 import argparse
@@ -64,17 +66,6 @@ HYBRIDS = {2: [], 4: ["data=2,tensor=2", "data=2,pipeline=2,schedule=1f1b,micro_
 BASIC = ["data", "tensor", "gpipe", "1f1b"]
 
 
-def forget_refits(profile):
-    """`compare` keeps, per model, the median of measured over predicted of its rows in the profile, for the next time."""
-    if not os.path.exists(profile):
-        return
-    with open(profile, encoding="utf-8") as file:
-        content = json.load(file)
-    content["refits"] = {}
-    with open(profile, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-
-
 def write_experiment(folder, name, strategies):
     """The path of the experiment's file."""
     path = os.path.join(folder, f"{name}.toml")
@@ -91,13 +82,17 @@ def run(command, codes=(0,)):
     return done.stdout
 
 
+def data_folder():
+    """The arguments that name the folder with the data, from TRIREME_DATA."""
+    return ["--data-dir", os.environ["TRIREME_DATA"]] if os.environ.get("TRIREME_DATA") else []
+
+
 def compare(trireme, experiment, workers, profile, steps, repeat):
     """The rows of the experiment's strategies that `trireme compare` prints and writes."""
-    forget_refits(profile)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "rows.json")
         command = [trireme, "compare", experiment, "--devices", str(workers), "--steps", str(steps), "--repeat", str(repeat), "--profile",
-                   profile, "--json", out, "--out", os.path.join(folder, "run")]
+                   profile, "--json", out, "--out", os.path.join(folder, "run"), *data_folder()]
         run(command, codes=(0, 1))  # 1: a row failed, which the rows tell
         with open(out, encoding="utf-8") as file:
             return json.load(file)["rows"]

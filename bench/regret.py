@@ -13,14 +13,14 @@ import os
 import sys
 import tempfile
 
-from prediction import MODELS, ROOT, compare, run, write_experiment
+from prediction import MODELS, ROOT, compare, data_folder, run, write_experiment
 
 GOAL, SHARE = 0.05, 0.95
 NAMED = ["single", "data", "tensor", "gpipe", "1f1b", "zero-bubble"]
 
 
 def best_plan(trireme, experiment, profile, path):
-    plan = run([trireme, "plan", "best", experiment, "--devices", "2", "--profile", profile])
+    plan = run([trireme, "plan", "best", experiment, "--devices", "2", "--profile", profile, *data_folder()])
     with open(path, "w", encoding="utf-8") as file:
         file.write(plan)
 

@@ -29,6 +29,7 @@
 #include "report/run_json.h"
 #include "report/table.h"
 #include "train/compare.h"
+#include "train/measure_step.h"
 #include "train/result/repeats.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
@@ -196,6 +197,17 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
   predictions.keep();
 }
 
+/// Lets the predictions count what whole steps take beyond their layers.
+void try_steps(const RunSpec& experiment, const Model& model, const TaskData& data, Predictions& predictions,
+               Progress& progress) {
+  const std::string line = in_phase(&progress, "predicting: trial steps", [&] {
+    return predictions.try_steps(experiment.devices, [&](const Plan& plan) {
+      return measure_step(experiment, model, data, plan, kTrialSeconds, interrupted_by_user());
+    });
+  });
+  if (!line.empty()) progress.say("predictions: " + line);
+}
+
 /// Layers of this machine are measured on cores: for GPUs only a described cluster predicts.
 bool predicts(const RunSpec& experiment, const CompareOptions& options) {
   return experiment.device == c10::DeviceType::CPU || !options.prediction.cluster.empty();
@@ -279,11 +291,13 @@ int run_compare(const CompareOptions& options) {
              std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
     in_phase(&progress, "predicting: measuring links and layers",
              [&] { predictions.emplace(experiment, model, data, options.prediction); });
+    try_steps(experiment, model, data, *predictions, progress);
     settle_predictions(jobs, known, experiment, model, data, *predictions, options, folder, progress);
   }
   run_jobs(jobs, known, options, experiment, progress, folder, forks, result);
   if (predictions)
-    if (const std::string line = predictions->refit(result.rows); !line.empty()) progress.say("predictions: " + line);
+    if (const std::string line = predictions->compared_with(result.rows); !line.empty())
+      progress.say("predictions: " + line);
   const bool all_there =
       in_phase(&progress, "writing the report", [&] { return finish_folder(folder, result).empty(); });
   std::cout << "\n" << answer(result, options.details, standard_output_style());

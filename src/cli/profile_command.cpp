@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iostream>
 #include <map>
 #include <set>
@@ -17,6 +18,7 @@
 #include "profile/measure_profile.h"
 #include "profile/profile.h"
 #include "report/width.h"
+#include "train/measure_step.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -146,6 +148,22 @@ std::vector<int> degrees_of(const ProfileOptions& options) {
   return degrees;
 }
 
+/// Adds trial steps to the profile, where the data are here. Returns a line that says what they showed.
+std::string try_steps(const RunSpec& experiment, const Model& model, const TaskData& data,
+                      const std::filesystem::path& profile, const std::vector<int>& devices, Progress& progress) {
+  if (!has_samples(*data.train)) return "no trial steps: the data are not here\n";
+  if (experiment.batch > data.train->size()) return "no trial steps: the batch is larger than the training set\n";
+  return in_phase(&progress, "trial steps", [&] {
+    Predictions predictions(experiment, model, data, {.cluster = {}, .profile = profile, .times = {}});
+    const std::atomic<bool> interrupted{false};  // Ctrl-C ends the program
+    const std::string line = predictions.try_steps(devices, [&](const Plan& plan) {
+      return measure_step(experiment, model, data, plan, kTrialSeconds, interrupted);
+    });
+    predictions.keep();
+    return line + "\n";
+  });
+}
+
 }  // namespace
 
 int run_profile(const ProfileOptions& options) {
@@ -173,10 +191,12 @@ int run_profile(const ProfileOptions& options) {
   });
   if (shows_progress) std::cerr << "\r\033[K";
   write_profile(profile, file);
+  const std::string tried = try_steps(experiment, model, data, file, degrees_of(options), progress);
 
   std::string text = machine_in_words(profile);
   if (const int64_t samples = largest_complete(profile, sites, request.samples); samples > 0)
     text += layers_in_words(profile, sites, samples);
+  text += tried;
   text += fmt::format("{} calls measured in {}, {} known before; written to {}\n", report.measured,
                       format_seconds(report.seconds), report.known, file.string());
   if (!report.skipped.empty())

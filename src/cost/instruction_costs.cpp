@@ -212,6 +212,7 @@ InstructionCost InstructionCosts::segment_cost(int rank, const Instruction& i, i
     for (const Exchange& part : forward ? exchanges.forward : exchanges.backward)
       add_communication(rank, op, part, exchanged, moving);
   }
+  crowded *= options_.sharing;
   if (const double device = seconds - launches.wait; launches.wait > 0) {
     crowded *= std::max(device, launches.host) / seconds;
     seconds = std::max(device, launches.host);

@@ -28,6 +28,7 @@ struct InstructionCostOptions {
   std::vector<int> representatives = {};
   /// By rank: factor on its compute time. The additional time does not keep a core busy. Empty: 1 for all.
   std::vector<double> slowness = {};
+  double sharing = 1;  ///< factor on the layers' crowding, where more workers than cores take turns
 };
 
 /// The cost of one instruction on one rank.

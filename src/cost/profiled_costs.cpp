@@ -100,7 +100,10 @@ LayerMemory interpolated_memory(const Sizes& sizes, int64_t samples) {
 }
 
 ProfiledCosts::ProfiledCosts(const Model& model, Profile profile, ProfiledCostsOptions options)
-    : sites_(model, options.sites), options_(std::move(options)), profile_(std::move(profile)) {}
+    : sites_(model, options.sites),
+      options_(std::move(options)),
+      factors_(options_.factors),
+      profile_(std::move(profile)) {}
 
 const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingOption& option, int tensor,
                                                     int64_t samples) const {
@@ -140,7 +143,8 @@ const ProfiledCosts::CostEntry& ProfiledCosts::entry(NodeId node, const Sharding
   const Sizes& sizes = sizes_of(node, option, tensor, samples);
   LayerCost cost = interpolated_cost(sizes, samples);
   for (double* seconds : {&cost.forward, &cost.backward, &cost.backward_input, &cost.backward_weight})
-    *seconds *= options_.factor;
+    *seconds *= factors_.seconds;
+  cost.crowding = std::max(1.0, cost.crowding * factors_.crowding);
   return known_.emplace(key, CostEntry{cost, interpolated_memory(sizes, samples)}).first->second;
 }
 
@@ -192,7 +196,8 @@ UpdateMeasurement ProfiledCosts::update_of(int contributors) const {
 double ProfiledCosts::update_seconds(int64_t elements, int contributors, int) const {
   if (elements <= 0) return 0;
   const UpdateMeasurement u = update_of(contributors);
-  return options_.factor * (u.fixed + u.per_element * double(elements));
+  MutexLock lock(mutex_);
+  return factors_.seconds * (u.fixed + u.per_element * double(elements));
 }
 
 bool ProfiledCosts::measure_again(double seconds) const {
@@ -203,6 +208,12 @@ bool ProfiledCosts::measure_again(double seconds) const {
   measured_.clear();
   known_.clear();
   return true;
+}
+
+void ProfiledCosts::set_factors(const StepFactors& factors) const {
+  MutexLock lock(mutex_);
+  factors_ = factors;
+  known_.clear();
 }
 
 Profile ProfiledCosts::profile() const {

@@ -22,7 +22,7 @@ struct ProfiledCostsOptions {
   bool measures_missing = false;  ///< true: measures layers and updates that the profile does not have, and sizes
                                   ///< beyond those that it has; false: the former are user errors, the latter are
                                   ///< extrapolated
-  double factor = 1;              ///< measured seconds are multiplied by this (Profile::refits)
+  StepFactors factors = {};       ///< measured seconds and crowding are multiplied by these
   int threads = 1;                ///< intra-op threads of a worker, when measuring
   std::string where = "profile";  ///< name of the profile in errors
 };
@@ -40,6 +40,8 @@ class ProfiledCosts final : public LayerCosts {
   /// Repeats the measurements made since the last call (profile/measure_again.h). Returns true if there were any; then
   /// later results may differ. Must not run while another thread uses this object.
   bool measure_again(double seconds) const;
+  /// Uses these factors from now on. Must not run while another thread uses this object.
+  void set_factors(const StepFactors& factors) const;
   /// The profile, including all later measurements.
   Profile profile() const;
 
@@ -60,6 +62,7 @@ class ProfiledCosts final : public LayerCosts {
   LayerSites sites_;
   const ProfiledCostsOptions options_;
   mutable Mutex mutex_;
+  mutable StepFactors factors_ TRIREME_GUARDED_BY(mutex_);
   mutable Profile profile_ TRIREME_GUARDED_BY(mutex_);
   // measurements made by this object, not in the given profile
   mutable std::vector<MeasuredGroup> measured_ TRIREME_GUARDED_BY(mutex_);

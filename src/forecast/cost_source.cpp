@@ -38,6 +38,11 @@ void emulate_links(double bandwidth, double latency, int cores, CostSource& sour
   source.cluster.overlap = source.links->overlap();
 }
 
+double sharing_of(const RunSpec& experiment, const StepFactors& factors, int devices, int cores) {
+  const std::vector<int> threads = threads_of(experiment, devices);
+  return std::accumulate(threads.begin(), threads.end(), 0) > cores ? factors.sharing : 1;
+}
+
 CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices,
                            bool measures) {
   CostSource source;
@@ -47,9 +52,11 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   options.sites = site_options(experiment);
   options.optimizer = experiment.optimizer;
   options.measures_missing = measures;
-  if (const auto refit = profile.refits.find(refit_name(experiment.model_name, experiment.precision));
-      refit != profile.refits.end())
-    options.factor = refit->second.factor;
+  if (const auto known = profile.step_factors.find(
+          step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision));
+      known != profile.step_factors.end())
+    options.factors = known->second;
+  source.sharing = sharing_of(experiment, options.factors, devices, profile.machine.cores);
   options.threads = threads.front();
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
   const int workers = std::accumulate(threads.begin(), threads.end(), 0);

@@ -26,7 +26,11 @@ struct CostSource {
   /// By device: factor by which computing takes longer than `layers` say; empty: 1. For planners, the cluster's speeds
   /// must be reduced too.
   std::vector<double> slowness = {};
+  double sharing = 1;  ///< factor on the layers' crowding: more workers than cores take turns (StepFactors::sharing)
 };
+
+/// Returns CostSource::sharing of `devices` workers of this machine.
+double sharing_of(const RunSpec& experiment, const StepFactors& factors, int devices, int cores);
 
 /// Costs of this machine at the experiment's price, with `devices` workers. If the experiment has [cluster.link], links
 /// have their speed at the start of the run. With `measures`, layers that the profile lacks are measured when their

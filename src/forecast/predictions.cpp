@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/seconds.h"
 #include "cost/money.h"
 #include "cost/profiled_costs.h"
@@ -81,6 +82,10 @@ Predictions::Predictions(const RunSpec& experiment, const Model& model, const Ta
 Predictions::Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, Cluster cluster)
     : experiment_(experiment), model_(model), data_(data), cluster_(std::move(cluster)) {}
 
+const ProfiledCosts* Predictions::measured_layers() const {
+  return sources_.empty() ? nullptr : dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());
+}
+
 const CostSource& Predictions::source(const std::vector<int>& devices) {
   const CostSource& predicted = predicted_source(devices);
   if (!times_ || times_->of_stages) return predicted;
@@ -153,9 +158,7 @@ Plan Predictions::plan(const std::string& name, int devices) {
 
 void Predictions::settle(const std::function<void()>& ask) {
   ask();
-  if (cluster_ || sources_.empty()) return;
-  // All sources share them.
-  const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());
+  const ProfiledCosts* measured = measured_layers();
   if (!measured || !measured->measure_again(kAgainSeconds)) return;
   timed_sources_.clear();  // they keep factors on what was measured before
   timed_plans_.clear();
@@ -186,32 +189,34 @@ void Predictions::describe_prices(ExperimentResult& result) const {
 }
 
 void Predictions::keep() {
-  if (options_.profile.empty() || sources_.empty()) return;
-  if (const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get()))
-    write_profile(measured->profile(), options_.profile);
+  const ProfiledCosts* measured = measured_layers();
+  if (options_.profile.empty() || !measured) return;
+  Profile profile = measured->profile();
+  profile.step_factors = profile_.step_factors;
+  write_profile(profile, options_.profile);
 }
 
-std::string Predictions::refit(const std::vector<RunResult>& rows) {
+std::string Predictions::try_steps(const std::vector<int>& devices, const MeasureStep& measure_step) {
+  if (cluster_ || times_) return "";
+  source(1);
+  TrialSteps trial(experiment_, model_, *measured_layers(), loading_, devices);
+  settle([&] { trial.predict(); });
+  const TrialSteps::Found found = trial.measure(measure_step);
+  for (auto& [devices_of_source, source] : sources_)
+    source.sharing = sharing_of(experiment_, found.factors, int(devices_of_source.size()), profile_.machine.cores);
+  profile_.step_factors[step_factors_name(experiment_.model_name, model_.parameter_count(), experiment_.precision)] =
+      found.factors;
+  return found.in_words;
+}
+
+std::string Predictions::compared_with(const std::vector<RunResult>& rows) const {
   std::vector<double> ratios;
   for (const RunResult& row : rows)
     if (row.status == RunStatus::ok && !row.oversubscribed && row.predicted && row.step_seconds)
       ratios.push_back(row.step_seconds->median / row.predicted->step_seconds);
-  if (ratios.empty() || sources_.empty()) return "";
-  const auto* measured = dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());
-  if (!measured) return "";
-  Profile profile = measured->profile();
-  const std::string name = refit_name(experiment_.model_name, experiment_.precision);
-  const double ratio = spread_of(ratios).median;
-  std::string line = fmt::format("steps took {:.2f} times as long as predicted (median of {} {})", ratio, ratios.size(),
-                                 ratios.size() == 1 ? "row" : "rows");
-  if (options_.profile.empty()) return line;
-  if (experiment_.links || !experiment_.worker_changes.empty())
-    return line + "; not stored, because links or workers are emulated";
-  const Refit before = profile.refits[name];
-  profile.refits[name] = refitted(before, ratios);
-  write_profile(profile, options_.profile);
-  return line + fmt::format("; later predictions of {} with {} use this: {:.2f} x the time of its layers", name,
-                            options_.profile.filename().string(), profile.refits[name].factor);
+  if (ratios.empty() || !measured_layers()) return "";
+  return fmt::format("steps took {:.2f} times as long as predicted (median of {})", spread_of(ratios).median,
+                     counted(int64_t(ratios.size()), "row"));
 }
 
 }  // namespace trireme

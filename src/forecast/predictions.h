@@ -12,10 +12,13 @@
 
 #include "forecast/best_plan.h"
 #include "forecast/own_times_file.h"
+#include "forecast/trial_steps.h"
 #include "plan/cluster_file.h"
 #include "profile/profile.h"
 
 namespace trireme {
+
+class ProfiledCosts;
 
 struct CostSourceOptions {
   std::filesystem::path cluster;  ///< *.cluster.toml; empty: this machine
@@ -60,11 +63,17 @@ class Predictions {
   void describe_prices(ExperimentResult& result) const;
   /// Writes the measurements to the profile's file, if one was named.
   void keep();
-  /// Compares the rows that ran with their predictions. If the profile is kept, later predictions of this model use the
-  /// result. Returns a line that says so; "" if no row is usable: rows with more workers than cores are not.
-  std::string refit(const std::vector<RunResult>& rows);
+  /// Measures trial steps on this machine; predictions use what they show from now on, and keep() stores it. `devices`:
+  /// numbers of workers that will be asked for. Returns a line that says what was found; "" for described machines and
+  /// with own times.
+  std::string try_steps(const std::vector<int>& devices, const MeasureStep& measure_step);
+  /// Compares the rows that ran with their predictions, in a line; "" if no row is usable: rows with more workers than
+  /// cores are not.
+  std::string compared_with(const std::vector<RunResult>& rows) const;
 
  private:
+  /// All sources share them; null before the first one, and for described machines.
+  const ProfiledCosts* measured_layers() const;
   /// Without own times.
   const CostSource& predicted_source(const std::vector<int>& devices);
 

@@ -71,7 +71,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkMeasurement, groups, hand_over, wake_up, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fingerprint, cpu, cores, memory, libtorch, onednn, blas, malloc, threads)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(UpdateMeasurement, optimizer, contributors, fixed, per_element, crowding)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceMeasurement, memory, flops)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Refit, factor, rows)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepFactors, seconds, crowding, sharing)
 
 namespace {
 
@@ -85,7 +85,7 @@ Profile parsed(const json& j) {
   j.at("links").get_to(profile.links);
   j.at("updates").get_to(profile.updates);
   j.at("device").get_to(profile.device);
-  if (j.contains("refits")) j.at("refits").get_to(profile.refits);
+  if (j.contains("step_factors")) j.at("step_factors").get_to(profile.step_factors);
   return profile;
 }
 
@@ -97,11 +97,8 @@ Spread spread_of(std::vector<double> seconds) {
   return {quantile(seconds, 0.5), quantile(seconds, 0.1), quantile(seconds, 0.9)};
 }
 
-std::string refit_name(const std::string& model, Precision precision) { return model + " " + name_of(precision); }
-
-Refit refitted(const Refit& before, std::vector<double> ratios) {
-  const int rows = int(ratios.size());
-  return {before.factor * spread_of(std::move(ratios)).median, rows};
+std::string step_factors_name(const std::string& model, int64_t weights, Precision precision) {
+  return fmt::format("{}, {} weights, {}", model, weights, name_of(precision));
 }
 
 std::string redistribution_line(RedistributionKind kind) { return std::string("redistribute ") + name_of(kind); }
@@ -136,7 +133,7 @@ json profile_to_json(const Profile& profile) {
     }
     layers.push_back({{"key", key}, {"sizes", std::move(measured)}});
   }
-  return {{"format", kFormat},          {"version", kVersion},         {"refits", profile.refits},
+  return {{"format", kFormat},          {"version", kVersion},         {"step_factors", profile.step_factors},
           {"machine", profile.machine}, {"layers", std::move(layers)}, {"links", profile.links},
           {"updates", profile.updates}, {"device", profile.device}};
 }

@@ -84,10 +84,12 @@ struct DeviceMeasurement {
   double flops = 0;    ///< FLOP/s of a fixed convolution on one core
 };
 
-/// Ratio of measured to predicted seconds of whole steps: the median over the rows of a comparison.
-struct Refit {
-  double factor = 1;
-  int rows = 0;
+/// What whole steps of a model take beyond its layers, from trial steps (forecast/trial_steps.h): caches that other
+/// layers filled, the runtime's own work, cores that are not equally fast.
+struct StepFactors {
+  double seconds = 1;   ///< on the seconds of layers and updates: one worker alone
+  double crowding = 1;  ///< on the layers' crowding: several workers at the same time
+  double sharing = 1;   ///< once more on their crowding: more workers than cores, which take turns
 };
 
 struct Profile {
@@ -96,16 +98,13 @@ struct Profile {
   LinkMeasurement links;
   std::vector<UpdateMeasurement> updates;
   DeviceMeasurement device;
-  std::map<std::string, Refit> refits;  ///< by refit_name() of what was trained
+  std::map<std::string, StepFactors> step_factors;  ///< by step_factors_name() of what was trained
 
   const LayerMeasurement* find(const std::string& key, int64_t samples) const;
 };
 
-std::string refit_name(const std::string& model, Precision precision);
-
-/// The refit after new measurements. `ratios`: measured over predicted seconds of steps, where the predictions used
-/// `before`. At least one.
-Refit refitted(const Refit& before, std::vector<double> ratios);
+/// "mlp, 1234 weights, bf16".
+std::string step_factors_name(const std::string& model, int64_t weights, Precision precision);
 
 /// Throws a user error if the file cannot be read, is not a profile, or has another format version.
 Profile read_profile(const std::filesystem::path& file);

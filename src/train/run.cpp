@@ -60,7 +60,8 @@ std::unique_ptr<InstructionTimes> times_of(const RunSpec& experiment, const Mode
                                         InstructionCostOptions{.precision = experiment.precision,
                                                                .batch_norm = experiment.batch_norm,
                                                                .loading = source.loading,
-                                                               .slowness = source.slowness});
+                                                               .slowness = source.slowness,
+                                                               .sharing = source.sharing});
 }
 
 Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<int> by_rank,

@@ -1,7 +1,6 @@
 """Predictions: `simulate`, `compare` with predicted and measured values, and `plan best`."""
 import json
 import re
-import statistics
 
 from support import CliTest
 
@@ -115,6 +114,7 @@ class Predictions(CliTest):
         for row in self.json("o/run.json")["rows"]:
             self.assertAlmostEqual(row["price_per_epoch"], row["epoch_seconds"] * 0.002, delta=1e-9)
         self.assertIn("predicted step", out)
+        self.assertRegex(out, r"predictions: trial steps took [0-9.]+ \(single\)(, [0-9.]+ \(data on \d+ devices\))? times as long")
         self.assertIn("predictions: steps took", out)
         rows = self.json("o/run.json")["rows"]
         for row in rows:
@@ -124,12 +124,15 @@ class Predictions(CliTest):
             self.assertIn("Predicted step times are within", report.read())
         before = self.json("p.json")
         self.assertGreater(len(before["layers"]), 3)
-        (refit,) = before["refits"].values()
-        ratios = [row["step_seconds"]["median"] / row["predicted"]["step_seconds"] for row in rows if not row["oversubscribed"]]
-        self.assertEqual(refit["rows"], len(ratios))
-        self.assertAlmostEqual(refit["factor"], statistics.median(ratios), delta=1e-9 * refit["factor"])
-        out, _ = self.trireme("simulate", "e.toml", "--profile", "p.json")
+        ((name, factors),) = before["step_factors"].items()
+        self.assertRegex(name, r"^\S+, \d+ weights, fp32$")
+        self.assertGreater(factors["seconds"], 0)
+        self.trireme("simulate", "e.toml", "--profile", "p.json", "--json", "s.json")
         self.assertEqual(self.json("p.json")["layers"], before["layers"])  # nothing was measured again
+        # The comparison's predictions used these factors, and so do later ones.
+        for row, later in zip(rows, self.json("s.json")["rows"]):
+            self.assertAlmostEqual(row["predicted"]["step_seconds"], later["step_seconds"]["median"],
+                                   delta=0.3 * row["predicted"]["step_seconds"])
         own = ("plan", "best", "e.toml", "--objective", "cost", "--profile", "p.json", "--set", "price.per_hour=7.2",
                "--set", "price.note=a bill")
         self.assertRegex(self.trireme(*own)[1],

@@ -41,7 +41,7 @@ Profile sample_profile() {
   profile.links.transfer_slowdown = 1.3;
   profile.updates = {{"adam fp32", 2, 1e-6, 1.5e-9, 1.4}};
   profile.device = {int64_t{1} << 33, 6e10};
-  profile.refits = {{"mlp fp32", {1.08, 5}}};
+  profile.step_factors = {{"mlp, 1234 weights, fp32", {.seconds = 1.08, .crowding = 1.2, .sharing = 1.1}}};
   return profile;
 }
 
@@ -62,20 +62,17 @@ TEST(ProfileFile, IsReadBackUnchanged) {
   EXPECT_EQ(read.find("conv2d [3, 8, 8]:Float", 5), nullptr);
   EXPECT_EQ(read.find("linear", 4), nullptr);
   EXPECT_EQ(read.links.groups.at(1).lines.at("send").bandwidth, 4e9);
+  EXPECT_EQ(read.step_factors.at("mlp, 1234 weights, fp32").crowding, 1.2);
 }
 
-TEST(ProfileFile, OldOnesHaveNoRefits) {
+TEST(ProfileFile, OldOnesHaveNoStepFactors) {
   auto j = profile_to_json(sample_profile());
-  j.erase("refits");
-  EXPECT_TRUE(profile_from_json(j, "p.json").refits.empty());
+  j.erase("step_factors");
+  EXPECT_TRUE(profile_from_json(j, "p.json").step_factors.empty());
 }
 
-TEST(Refit, IsTheMedianOfWhatStepsTookTimesWhatWasCountedBefore) {
-  EXPECT_EQ(refit_name("mlp", Precision::bf16), "mlp bf16");
-  const Refit once = refitted({}, {1.1, 5, 1.2, 1.0, 1.15});
-  EXPECT_DOUBLE_EQ(once.factor, 1.15);
-  EXPECT_EQ(once.rows, 5);
-  EXPECT_DOUBLE_EQ(refitted(once, {0.5}).factor, 0.575);
+TEST(ProfileFile, StepFactorsBelongToAModelOfOneSizeAndPrecision) {
+  EXPECT_EQ(step_factors_name("mlp", 1234, Precision::bf16), "mlp, 1234 weights, bf16");
 }
 
 TEST(ProfileFile, RefusesWhatIsNone) {

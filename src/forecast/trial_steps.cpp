@@ -1,0 +1,126 @@
+#include "forecast/trial_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "forecast/predict.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kLongestStep = 4;        // predicted seconds of a step that is tried
+constexpr double kLongestRepeated = 0.3;  // longer ones are tried once
+constexpr int kRounds = 2;                // in turn: cores may be unequal, and other programs come and go
+constexpr int kFits = 4;                  // a step is not quite proportional to its layers' seconds
+constexpr double kLeastFactor = 0.25, kMostFactor = 8.0;  // beyond these something else is wrong
+
+int threads_of_all(const RunSpec& experiment, int workers) {
+  const std::vector<int> threads = threads_of(experiment, workers);
+  return std::accumulate(threads.begin(), threads.end(), 0);
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
+}
+
+std::string name_of(const Plan& plan) {
+  return plan.devices == 1 ? plan.name : fmt::format("{} on {} devices", plan.name, plan.devices);
+}
+
+}  // namespace
+
+RunSpec without_emulation(const RunSpec& experiment) {
+  RunSpec plain = experiment;
+  plain.links.reset();
+  plain.worker_changes.clear();
+  plain.memory_changes.clear();
+  return plain;
+}
+
+TrialSteps::TrialSteps(const RunSpec& experiment, const Model& model, const ProfiledCosts& layers, double loading,
+                       const std::vector<int>& devices)
+    : experiment_(without_emulation(experiment)), model_(model), layers_(layers), loading_(loading) {
+  const Profile profile = layers.profile();
+  const int most = devices.empty() ? 1 : *std::max_element(devices.begin(), devices.end());
+  int within = most;
+  while (within > 1 && threads_of_all(experiment_, within) > profile.machine.cores) --within;
+  add("single", 1, &StepFactors::seconds, profile);
+  if (within > 1) add("data", within, &StepFactors::crowding, profile);
+  if (most > within) add("data", most, &StepFactors::sharing, profile);
+}
+
+void TrialSteps::add(const char* strategy, int workers, double StepFactors::*factor, const Profile& profile) {
+  CostSource source = measured_source(experiment_, model_, profile, workers);
+  source.layers = std::shared_ptr<const LayerCosts>(std::shared_ptr<void>(), &layers_);  // not owned
+  source.loading = loading_;
+  try {
+    Plan plan = make_plan(strategy, experiment_, model_, source);
+    trials_.push_back({.plan = std::move(plan), .source = std::move(source), .factor = factor});
+  } catch (const Error&) {  // fewer samples than workers, or a layer that data parallelism does not suit
+  }
+}
+
+std::optional<double> TrialSteps::predicted(Trial& trial, const StepFactors& factors) {
+  layers_.set_factors(factors);
+  if (trial.factor == &StepFactors::sharing) trial.source.sharing = factors.sharing;
+  const RunResult row =
+      trireme::predict(experiment_, model_, trial.plan, trial.source, {.timeline = false, .drawing = false});
+  if (row.status != RunStatus::ok || !row.predicted) return std::nullopt;
+  return row.predicted->step_seconds;
+}
+
+void TrialSteps::predict() {
+  for (Trial& trial : trials_) predicted(trial, {});
+}
+
+void TrialSteps::refuse_long(Trial& trial) {
+  trial.before = predicted(trial, {}).value_or(0);
+  if (trial.before == 0) trial.why_not = "needs more memory than there is";
+  else if (trial.before > kLongestStep) trial.why_not = fmt::format("takes {} per step", format_seconds(trial.before));
+}
+
+void TrialSteps::measure_once(Trial& trial, const MeasureStep& measure_step) {
+  if (!trial.why_not.empty() || (!trial.measured.empty() && trial.before > kLongestRepeated)) return;
+  if (const std::optional<double> seconds = measure_step(trial.plan)) trial.measured.push_back(*seconds);
+  else trial.why_not = "could not run";
+}
+
+void TrialSteps::fit(Trial& trial, StepFactors& factors) {
+  const double measured = mean(trial.measured);
+  double& factor = factors.*trial.factor;
+  for (int i = 0; i < kFits; ++i)
+    factor = std::clamp(factor * measured / predicted(trial, factors).value_or(measured), kLeastFactor, kMostFactor);
+}
+
+TrialSteps::Found TrialSteps::measure(const MeasureStep& measure_step) {
+  Found found;
+  for (Trial& trial : trials_) refuse_long(trial);
+  for (int round = 0; round < kRounds; ++round)
+    for (Trial& trial : trials_) measure_once(trial, measure_step);
+  std::vector<std::string> tried, untried;
+  for (Trial& trial : trials_) {
+    if (trial.why_not.empty()) {
+      fit(trial, found.factors);
+      tried.push_back(fmt::format("{:.2f} ({})", mean(trial.measured) / trial.before, name_of(trial.plan)));
+    } else {
+      untried.push_back(fmt::format("{} {}", name_of(trial.plan), trial.why_not));
+    }
+  }
+  layers_.set_factors(found.factors);
+  if (!tried.empty())
+    found.in_words =
+        fmt::format("trial steps took {} times as long as their layers; predictions count it", join(tried));
+  if (!untried.empty()) {
+    if (!found.in_words.empty()) found.in_words += "; ";
+    found.in_words += fmt::format("not tried: {}", join(untried));
+  }
+  return found;
+}
+
+}  // namespace trireme

@@ -1,0 +1,71 @@
+// Trial steps: a few real training steps of a model on this machine, before anything is predicted. They show what a
+// step takes beyond the layers that a profile measures one by one: layers whose data other layers pushed out of the
+// caches, the runtime's own work, cores that are not equally fast because other programs use them.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/profiled_costs.h"
+#include "experiment/run_spec.h"
+#include "forecast/cost_source.h"
+#include "profile/profile.h"
+#include "trireme/plan.h"
+
+namespace trireme {
+
+/// Measures the seconds of a step of a plan (train/measure_step.h); nullopt: it could not run.
+using MeasureStep = std::function<std::optional<double>(const Plan&)>;
+
+/// Returns the experiment without emulated links, workers or memory: what this machine itself does.
+RunSpec without_emulation(const RunSpec& experiment);
+
+/// Fits factors on the measured seconds of layers so that the predictions of up to three plans agree with their trial
+/// steps: one worker alone, plain data parallelism on several, and on more than there are cores. All other plans are
+/// predicted. Plans that the batch does not allow are left out.
+class TrialSteps {
+ public:
+  struct Found {
+    StepFactors factors;
+    std::string in_words;  ///< a line for the user
+  };
+
+  /// The references must outlive this object. `loading`: CostSource::loading. `devices`: the numbers of workers that
+  /// matter. Tried are the largest of them, and the largest number up to it that has a core for each thread.
+  TrialSteps(const RunSpec& experiment, const Model& model, const ProfiledCosts& layers, double loading,
+             const std::vector<int>& devices);
+
+  /// Asks for all costs that measure() needs.
+  void predict();
+  /// Short steps are tried twice, in turn. Steps that are predicted to take more than a few seconds are not tried, nor
+  /// plans that do not fit into memory. The factors of the layers change meanwhile.
+  Found measure(const MeasureStep& measure_step);
+
+ private:
+  struct Trial {
+    Plan plan;
+    CostSource source;
+    double StepFactors::*factor = nullptr;  ///< that this trial determines
+    double before = 0;                      ///< predicted seconds without factors
+    std::vector<double> measured = {};      ///< seconds
+    std::string why_not = {};               ///< empty: it can be tried
+  };
+
+  void add(const char* strategy, int workers, double StepFactors::*factor, const Profile& profile);
+  /// The seconds of a step with these factors, which the layers keep; nullopt: it does not fit into memory.
+  std::optional<double> predicted(Trial& trial, const StepFactors& factors);
+  void refuse_long(Trial& trial);
+  static void measure_once(Trial& trial, const MeasureStep& measure_step);
+  /// Fits the trial's factor, after those of the trials before it.
+  void fit(Trial& trial, StepFactors& factors);
+
+  const RunSpec experiment_;
+  const Model& model_;
+  const ProfiledCosts& layers_;
+  const double loading_;
+  std::vector<Trial> trials_;  ///< one worker first
+};
+
+}  // namespace trireme

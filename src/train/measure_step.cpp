@@ -1,0 +1,54 @@
+#include "train/measure_step.h"
+
+#include <vector>
+
+#include "base/median.h"
+#include "base/seconds.h"
+#include "forecast/trial_steps.h"
+#include "train/observer.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kWarmUp = 2, kLeast = 3;  // steps
+constexpr double kManySteps = 1e6;         // the observer ends the run
+
+/// Ends the run after enough steps.
+class ForSeconds : public TrainObserver {
+ public:
+  ForSeconds(double seconds, const std::atomic<bool>& interrupted) : seconds_(seconds), interrupted_(interrupted) {}
+
+  void on_step(const StepReport& report) override {
+    const double now = steady_seconds();
+    if (steps.size() == kWarmUp) begin_ = now;
+    steps.push_back(report.step_seconds);
+    if (interrupted_ || (steps.size() >= kWarmUp + kLeast && now - begin_ >= seconds_)) stop = true;
+  }
+
+  std::atomic<bool> stop{false};
+  std::vector<double> steps;
+
+ private:
+  const double seconds_;
+  const std::atomic<bool>& interrupted_;
+  double begin_ = 0;
+};
+
+}  // namespace
+
+std::optional<double> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
+                                   const Plan& plan, double seconds, const std::atomic<bool>& interrupted) {
+  RunSpec trial = without_emulation(experiment);
+  trial.length = trial.evaluate_every = {kManySteps, Length::Unit::steps};
+  trial.save_weights = false;
+  trial.checkpoint = {};
+  trial.time_limit = 0;
+  trial.target.reset();
+  ForSeconds observer(seconds, interrupted);
+  train(trial, model, data, plan, observer, observer.stop);
+  if (interrupted || observer.steps.size() < kWarmUp + kLeast) return std::nullopt;
+  return median({observer.steps.begin() + kWarmUp, observer.steps.end()});
+}
+
+}  // namespace trireme

@@ -1,0 +1,20 @@
+// Trial steps: how long a step of a plan really takes, from a few steps of training whose result is thrown away.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "experiment/run_spec.h"
+#include "trireme/plan.h"
+
+namespace trireme {
+
+constexpr double kTrialSeconds = 0.6;  ///< of a trial, usually
+
+/// Returns the median seconds of a step of the plan, with the workers as threads of this process: trains for about
+/// `seconds`, but at least three steps and the warm-up, without evaluation and without emulated links, workers or
+/// memory. nullopt if the run failed or the user interrupted it. Errors (user): the plan does not suit the model.
+std::optional<double> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
+                                   const Plan& plan, double seconds, const std::atomic<bool>& interrupted);
+
+}  // namespace trireme

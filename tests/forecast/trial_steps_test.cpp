@@ -1,0 +1,130 @@
+// Predictions count what trial steps take beyond the model's layers.
+#include "forecast/trial_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "../train/memory_data.h"
+#include "base/machine.h"
+#include "forecast/predict.h"
+#include "forecast/predictions.h"
+
+namespace trireme::test_support {
+namespace {
+
+class TrialStepsTest : public ::testing::Test {
+ protected:
+  TrialStepsTest() {
+    experiment.file = "tiny.toml";
+    experiment.batch = 64;
+    experiment.model_name = "mlp";
+    experiment.model_options = {{"hidden", 256}, {"depth", 4}};
+    data.train = data.test = std::make_shared<MemoryDataset>(256, 1);
+    model = build_model(experiment, data);
+  }
+
+  /// Links are measured once.
+  static void SetUpTestSuite() {
+    RunSpec links;
+    links.file = "links.toml";
+    links.model_name = "mlp";
+    TaskData few;
+    few.train = few.test = std::make_shared<MemoryDataset>(256, 1);
+    const Model small = build_model(links, few);
+    Predictions predictions(links, small, few, {.cluster = {}, .profile = profile(), .times = {}});
+    predictions.source(1);
+    predictions.keep();
+  }
+  static void TearDownTestSuite() { std::filesystem::remove(profile()); }
+  static std::filesystem::path profile() {
+    return std::filesystem::temp_directory_path() / "trireme_trial_steps_test.profile.json";
+  }
+  const CostSourceOptions known{.cluster = {}, .profile = profile(), .times = {}};
+
+  double seconds(Predictions& predictions, const char* strategy, int devices) {
+    const Plan plan = predictions.plan(strategy, devices);
+    return predict(experiment, *model, plan, predictions.source(plan), {.timeline = false}).predicted->step_seconds;
+  }
+
+  TaskData data;
+  RunSpec experiment;
+  std::optional<Model> model;
+  const bool has_two_cores = inspect_machine(false).cores >= 2;
+};
+
+TEST_F(TrialStepsTest, PredictionsOfTheTriedPlansAgreeWithThem) {
+  Predictions predictions(experiment, *model, data, known);
+  predictions.settle([&] {
+    seconds(predictions, "single", 1);
+    seconds(predictions, "data", 2);
+    seconds(predictions, "tensor", 2);
+  });
+  const double tensor = seconds(predictions, "tensor", 2);
+  std::map<int, double> measured{{1, 1.5 * seconds(predictions, "single", 1)},
+                                 {2, 2.5 * seconds(predictions, "data", 2)}};
+  std::vector<std::string> tried;
+  const std::string line = predictions.try_steps({1, 2}, [&](const Plan& plan) {
+    tried.push_back(plan.name);
+    return measured.at(plan.devices);
+  });
+  EXPECT_NEAR(seconds(predictions, "single", 1), measured[1], 0.02 * measured[1]);
+  if (!has_two_cores) {
+    EXPECT_EQ(tried.front(), "single");
+    return;
+  }
+  EXPECT_EQ(tried, (std::vector<std::string>{"single", "data", "single", "data"}));
+  EXPECT_NEAR(seconds(predictions, "data", 2), measured[2], 0.02 * measured[2]);
+  EXPECT_GT(seconds(predictions, "tensor", 2), 1.2 * tensor);  // other plans are slower too
+  EXPECT_NE(line.find("1.50 (single)"), std::string::npos) << line;
+}
+
+TEST_F(TrialStepsTest, MoreWorkersThanCoresHaveAFactorOfTheirOwn) {
+  const int cores = inspect_machine(false).cores, workers = 2 * cores;
+  if (workers > 16) GTEST_SKIP() << "a machine of many cores: the batch is too small for twice as many workers";
+  Predictions predictions(experiment, *model, data, known);
+  predictions.settle([&] {
+    for (const int n : {1, cores, workers}) seconds(predictions, n == 1 ? "single" : "data", n);
+  });
+  const double within = seconds(predictions, "data", cores), measured = 1.5 * seconds(predictions, "data", workers);
+  predictions.try_steps({workers}, [&](const Plan& plan) {
+    return plan.devices == workers ? measured
+                                   : seconds(predictions, plan.devices == 1 ? "single" : "data", plan.devices);
+  });
+  EXPECT_NEAR(seconds(predictions, "data", workers), measured, 0.02 * measured);
+  EXPECT_NEAR(seconds(predictions, "data", cores), within, 0.02 * within);
+}
+
+TEST_F(TrialStepsTest, WhatCannotBeTriedIsNamedAndCountsNothing) {
+  Predictions predictions(experiment, *model, data, known);
+  predictions.settle([&] { seconds(predictions, "single", 1); });
+  const double before = seconds(predictions, "single", 1);
+  EXPECT_EQ(predictions.try_steps({1}, [](const Plan&) { return std::nullopt; }), "not tried: single could not run");
+  EXPECT_EQ(seconds(predictions, "single", 1), before);
+}
+
+TEST_F(TrialStepsTest, PlansThatDoNotFitAreNotTried) {
+  experiment.device_memory = 1000;
+  Predictions predictions(experiment, *model, data, known);
+  bool asked = false;
+  const std::string line = predictions.try_steps({1}, [&](const Plan&) {
+    asked = true;
+    return 1.0;
+  });
+  EXPECT_FALSE(asked);
+  EXPECT_EQ(line, "not tried: single needs more memory than there is");
+}
+
+TEST_F(TrialStepsTest, EmulatedMachinesAreLeftOut) {
+  experiment.links.emplace();
+  experiment.worker_changes.push_back({});
+  experiment.memory_changes.push_back({});
+  const RunSpec plain = without_emulation(experiment);
+  EXPECT_FALSE(plain.links);
+  EXPECT_TRUE(plain.worker_changes.empty());
+  EXPECT_TRUE(plain.memory_changes.empty());
+}
+
+}  // namespace
+}  // namespace trireme::test_support
