@@ -28,7 +28,7 @@ MODELS = {
 batch = 256
 model = { name = "mlp", options = { depth = 6, hidden = 2048 } }
 data = { name = "mnist", train_limit = 8192, test_limit = 64 }
-""", 8),
+""", 12),
     "mnist-convnet": ("""
 batch = 256
 model = "mnist-convnet"
@@ -38,17 +38,17 @@ data = { name = "mnist", train_limit = 16384, test_limit = 64 }
 batch = 64
 model = "cifar-resnet18"
 data = { name = "cifar10", train_limit = 2048, test_limit = 64 }
-""", 6),
+""", 9),
     "vit-tiny": ("""
 batch = 32
 model = { name = "vit-tiny", options = { patch = 4, layers = 6 } }
 data = { name = "cifar10", train_limit = 2048, test_limit = 64 }
-""", 6),
+""", 9),
     "lstm": ("""
 batch = 32
 model = { name = "lstm-lm", options = { layers = 2, width = 256, probability = 0.0 } }
 data = { name = "ptb", test_limit = 64 }
-""", 10),
+""", 12),
 }
 
 COMMON = """
@@ -123,6 +123,17 @@ def case_of(name, row):
     return case
 
 
+def summarise(name, rows):
+    """Prints how well these cases are predicted. The share of them within the limit; 1 if there are none."""
+    if not rows:
+        return 1
+    errors = sorted(abs(row["error"]) for row in rows)
+    share = sum(error <= WITHIN for error in errors) / len(errors)
+    print(f"{len(rows)} {name}: {100 * share:.0f} % within {100 * WITHIN:.0f} %, median error {100 * statistics.median(errors):.1f} %, worst "
+          f"{100 * errors[-1]:.1f} %")
+    return share
+
+
 def misranked(rows):
     """Pairs with the same model and number of workers whose measured times differ by more than 10 % and whose predictions have the opposite
     order."""
@@ -148,10 +159,10 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = list(cases(args, folder))
-    errors = sorted(abs(row["error"]) for row in rows)
-    share = sum(error <= WITHIN for error in errors) / len(errors)
-    print(f"\n{len(rows)} cases: {100 * share:.0f} % within {100 * WITHIN:.0f} %, median error {100 * statistics.median(errors):.1f} %, worst "
-          f"{100 * errors[-1]:.1f} %")
+    print()
+    share = summarise("cases", rows)
+    summarise("of these with a core for each worker", [row for row in rows if row["workers"] <= os.cpu_count()])
+    summarise("of these with more workers than cores", [row for row in rows if row["workers"] > os.cpu_count()])
     print(f"{sum(row['scatter'] > SCATTER for row in rows)} rows whose steps scatter (90th over 10th percentile above {SCATTER})")
     memory = sorted(abs(row["memory_error"]) for row in rows)
     print(f"memory: {sum(error <= 0.05 for error in memory)} within 5 %, worst {100 * memory[-1]:.1f} %")

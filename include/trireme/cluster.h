@@ -61,6 +61,15 @@ struct Link {
   bool shared = false;   ///< true: all devices of a node share it (PCIe through the host); false: one per device
 };
 
+/// How the network between nodes is built.
+struct Fabric {
+  /// Adapters of a node, which share its bandwidth equally. Device i of a node uses adapter i modulo `rails`, so that
+  /// one device alone has only one adapter's share.
+  int rails = 1;
+  int nodes_per_switch = 0;     ///< nodes below one switch, in the order of the cluster; 0: all
+  double oversubscription = 1;  ///< bandwidth of a switch's nodes over that of its connection to other switches
+};
+
 struct ClusterNode {
   Link link;                  ///< the link between the node's devices
   double price_per_hour = 0;  ///< 0: not known
@@ -94,6 +103,7 @@ struct Cluster {
   std::vector<DeviceKind> kinds;  ///< empty for the devices of this machine
   std::vector<ClusterNode> nodes;
   Link network;  ///< between nodes: each node has one such connection, which its devices share
+  Fabric fabric;
   Collectives collectives = Collectives::mpi;
   Overlap overlap = Overlap::all;
   double compute_slowdown = 1;   ///< factor on computing time while the device communicates

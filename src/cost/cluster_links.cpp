@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -43,8 +44,10 @@ ClusterLinks::ClusterLinks(const Cluster& cluster, const CollectiveLibrary& libr
         {Pool::Kind::link, (link.bandwidth > 0 ? link.bandwidth : kUnlimited) / cluster_.transfer_slowdown});
     return int(pools_.size()) - 1;
   };
-  std::map<int, int> shared;  // node: pool
+  std::map<int, int> shared;   // node: pool
+  std::map<int, int> devices;  // node: number
   for (const Device& device : cluster_.devices) {
+    place_.push_back(devices[device.node]++);
     const Link& link = cluster_.nodes.at(size_t(device.node)).link;
     if (!link.shared) egress_.push_back(add(link));
     else {
@@ -53,9 +56,46 @@ ClusterLinks::ClusterLinks(const Cluster& cluster, const CollectiveLibrary& libr
     }
   }
   for (size_t n = 0; n < cluster_.nodes.size(); ++n) {
-    network_out_.push_back(add(cluster_.network));
-    network_in_.push_back(add(cluster_.network));
+    Link adapter = cluster_.network;
+    adapter.bandwidth /= cluster_.fabric.rails;
+    for (int rail = 0; rail < cluster_.fabric.rails; ++rail) {
+      network_out_.push_back(add(adapter));
+      network_in_.push_back(add(adapter));
+    }
     if (library.connection > 0) connection_.push_back(add({.bandwidth = library.connection}));
+  }
+}
+
+size_t ClusterLinks::adapter_of(int device) const {
+  const int rails = cluster_.fabric.rails;
+  return size_t(node_of(device) * rails + place_[size_t(device)] % rails);
+}
+
+int ClusterLinks::switch_of(int node) const {
+  const int each = cluster_.fabric.nodes_per_switch;
+  return each > 0 ? node / each : 0;
+}
+
+/// Returns how many times as long bytes take that leave `node` for the next of `nodes` in a ring, because of the
+/// connection between their switches.
+double ClusterLinks::uplink_factor(int node, const std::vector<int>& nodes) const {
+  if (cluster_.fabric.oversubscription <= 1) return 1;
+  const auto beside = std::count_if(nodes.begin(), nodes.end(), [&](int n) { return switch_of(n) == switch_of(node); });
+  if (size_t(beside) == nodes.size()) return 1;
+  return std::max(1.0, cluster_.fabric.oversubscription / double(beside));
+}
+
+/// Adds `bytes` that leave, and as many that enter, the node of these members, `alike` times, through their adapters.
+void ClusterLinks::add_network(const std::vector<int>& members, double bytes, int alike, Demand& demand) const {
+  std::map<size_t, int> devices;  // adapter: members
+  for (int rank : members) ++devices[adapter_of(rank)];
+  for (const auto& [adapter, count] : devices) {
+    // Groups like this one are on other adapters first.
+    const double groups = std::max(1.0, double(alike * int(members.size())) / cluster_.fabric.rails / count);
+    const double amount = bytes * count / double(members.size()) * groups;
+    const int users = std::max(1, int(std::lround(groups)));
+    demand.shares.push_back({network_out_[adapter], amount, 1, users});
+    demand.shares.push_back({network_in_[adapter], amount, 1, users});
   }
 }
 
@@ -64,11 +104,12 @@ ClusterLinks::ClusterLinks(const Cluster& cluster, const CollectiveLibrary& libr
 Demand ClusterLinks::over_nodes(double fixed, const std::function<double(size_t)>& leaving, double inside,
                                 const MembersByNode& by_node, int alike) const {
   Demand demand{fixed, {}};
+  std::vector<int> nodes;
+  for (const auto& [node, members] : by_node) nodes.push_back(node);
   for (const auto& [node, members] : by_node) {
-    const double out = leaving(members.size()) * alike;
-    demand.shares.push_back({network_out(node), out, 1, alike});
-    demand.shares.push_back({network_in(node), out, 1, alike});
-    if (!connection_.empty()) demand.shares.push_back({connection_[size_t(node)], out, 1, alike});
+    const double out = leaving(members.size());
+    add_network(members, out * uplink_factor(node, nodes), alike, demand);
+    if (!connection_.empty()) demand.shares.push_back({connection_[size_t(node)], out * alike, 1, alike});
     for (int rank : members)
       if (members.size() > 1) demand.shares.push_back({egress_of(rank), inside});
   }
@@ -146,22 +187,26 @@ Demand ClusterLinks::giving(double bytes, std::span<const int> ranks, int rank, 
   const Demand whole = collective(RedistributionKind::all_gather, bytes, ranks, 1);
   const int node = node_of(rank);
   const auto members = std::count_if(ranks.begin(), ranks.end(), [&](int r) { return node_of(r) == node; });
+  const auto beside =
+      std::count_if(ranks.begin(), ranks.end(), [&](int r) { return adapter_of(r) == adapter_of(rank); });
+  const int users_of_adapter = std::max(1, int(std::lround(double(alike * beside) / double(members))));
   const bool together = cluster_.nodes[size_t(node)].link.shared;
   Demand own{whole.fixed, {}};
   std::set<int> taken;  // a node's shared link is listed once per member
   for (const Share& share : whole.shares) {
-    const bool network = share.pool == network_out(node) || share.pool == network_in(node) ||
-                         (!connection_.empty() && share.pool == connection_[size_t(node)]);
-    if ((!network && share.pool != egress_of(rank)) || !taken.insert(share.pool).second) continue;
-    const int users = network || together ? alike : 1;
-    own.shares.push_back({share.pool, share.amount / (network ? double(members) : 1) * users, 1, users});
+    const bool network = share.pool == network_out(rank) || share.pool == network_in(rank),
+               connection = !connection_.empty() && share.pool == connection_[size_t(node)];
+    if ((!network && !connection && share.pool != egress_of(rank)) || !taken.insert(share.pool).second) continue;
+    const int users = network ? users_of_adapter : connection || together ? alike : 1;
+    const auto givers = double(network ? beside : connection ? members : 1);
+    own.shares.push_back({share.pool, share.amount / givers * users, 1, users});
   }
   return own;
 }
 
 std::vector<int> ClusterLinks::pools_of(int rank) const {
   const int node = node_of(rank);
-  std::vector<int> pools{egress_of(rank), network_out(node), network_in(node)};
+  std::vector<int> pools{egress_of(rank), network_out(rank), network_in(rank)};
   if (!connection_.empty()) pools.push_back(connection_[size_t(node)]);
   return pools;
 }
@@ -172,8 +217,15 @@ Demand ClusterLinks::message(int from, int to, double bytes, int alike) const {
   const Link& link = cluster_.nodes[size_t(source)].link;
   const int together = link.shared ? alike : 1;
   if (source == target) return {link.latency, {{egress_of(from), bytes * together, 1, together}}};
+  const Fabric& fabric = cluster_.fabric;
+  double times = std::max(1, int(std::lround(double(alike) / fabric.rails)));
+  const int users = int(times);
+  if (switch_of(source) != switch_of(target)) {
+    const double crossing = std::min(1.0, double(std::abs(target - source)) / fabric.nodes_per_switch);
+    times *= std::max(1.0, fabric.oversubscription * crossing);
+  }
   return {cluster_.network.latency,
-          {{network_out(source), bytes * alike, 1, alike}, {network_in(target), bytes * alike, 1, alike}}};
+          {{network_out(from), bytes * times, 1, users}, {network_in(to), bytes * times, 1, users}}};
 }
 
 }  // namespace trireme

@@ -11,6 +11,13 @@
 // nodes is a ring or a double binary tree, whichever is faster: a tree takes 2 log2(nodes) messages between nodes,
 // sends the tensor twice out of each node and reaches 0.92 of the links' bandwidth. Source: the model by which NCCL
 // chooses (src/graph/tuning.cc of version 2.18).
+//
+// With several rails (Fabric), a node's bytes leave through its members' own adapters. Across switches that are
+// oversubscribed, an approximation: all nodes below a switch are taken to send alike and at the same time, so a group
+// with k nodes below a switch has k of its shares of the switch's connection, where it needs one; of messages to the
+// node d places further, min(d, w) of a switch's w nodes cross. Such bytes take so much longer on the node's own
+// connection. Sources: Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM
+// 2008 (oversubscription); Wang et al., "Rail-only", 2023 (rails).
 #pragma once
 
 #include <functional>
@@ -47,8 +54,13 @@ class ClusterLinks final : public Links {
 
  private:
   int egress_of(int device) const { return egress_[size_t(device)]; }
-  int network_out(int node) const { return network_out_[size_t(node)]; }
-  int network_in(int node) const { return network_in_[size_t(node)]; }
+  /// The pools of a device's adapter.
+  int network_out(int device) const { return network_out_[adapter_of(device)]; }
+  int network_in(int device) const { return network_in_[adapter_of(device)]; }
+  size_t adapter_of(int device) const;
+  int switch_of(int node) const;
+  void add_network(const std::vector<int>& members, double bytes, int alike, Demand& demand) const;
+  double uplink_factor(int node, const std::vector<int>& nodes) const;
   using MembersByNode = std::map<int, std::vector<int>>;
   Demand nccl(RedistributionKind kind, double bytes, int n, double near, const MembersByNode& by_node, int alike) const;
   Demand over_nodes(double fixed, const std::function<double(size_t)>& leaving, double inside,
@@ -60,7 +72,8 @@ class ClusterLinks final : public Links {
   const CollectiveLibrary library_;
   std::vector<Pool> pools_;
   std::vector<int> egress_;                    // by device: pool of its transfers inside its node
-  std::vector<int> network_out_, network_in_;  // by node
+  std::vector<int> network_out_, network_in_;  // by node and adapter
+  std::vector<int> place_;                     // by device: its number in its node
   std::vector<int> connection_;  // by node: pool of a ring's connection; empty if connections have no limit
 };
 

@@ -318,7 +318,8 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
       const int64_t elements = whole ? bucket.elements : bucket.slice_of(rank).size();
       const int contributors = program_.private_replicas ? 1 : int(bucket.contributors.size());
       const double seconds = layers_.update_seconds(elements, contributors, kind);
-      InstructionCost cost{computing(rank, seconds, 1), 0, own_seconds(rank, seconds)};
+      InstructionCost cost{computing(rank, seconds, layers_.update_crowding(contributors) * options_.sharing), 0,
+                           own_seconds(rank, seconds)};
       if (sharding == OptimizerSharding::zero1 || sharding == OptimizerSharding::zero2) {
         const Demand gather = collective(RedistributionKind::all_gather, weight_bytes, bucket);
         cost.demand.fixed += gather.fixed;

@@ -50,6 +50,8 @@ class LayerCosts {
   virtual LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const = 0;
   /// Seconds of one pass that sums the gradients of `contributors` workers and updates `elements` weights.
   virtual double update_seconds(int64_t elements, int contributors, int kind = -1) const = 0;
+  /// Factor on update_seconds() while every core of this machine updates weights, like LayerCost::crowding.
+  virtual double update_crowding(int /*contributors*/) const { return 1; }
   /// Layers that are equal (kind, attributes, shapes) have equal costs if this number is equal too.
   virtual int cost_class(NodeId node) const { return 0; }
 };

@@ -200,6 +200,12 @@ double ProfiledCosts::update_seconds(int64_t elements, int contributors, int) co
   return factors_.seconds * (u.fixed + u.per_element * double(elements));
 }
 
+double ProfiledCosts::update_crowding(int contributors) const {
+  const UpdateMeasurement u = update_of(contributors);
+  MutexLock lock(mutex_);
+  return std::max(1.0, u.crowding * factors_.crowding);
+}
+
 bool ProfiledCosts::measure_again(double seconds) const {
   MutexLock lock(mutex_);
   if (measured_.empty()) return false;

@@ -36,6 +36,7 @@ class ProfiledCosts final : public LayerCosts {
                     int kind = -1) const override;
   LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const override;
   double update_seconds(int64_t elements, int contributors, int kind = -1) const override;
+  double update_crowding(int contributors) const override;
 
   /// Repeats the measurements made since the last call (profile/measure_again.h). Returns true if there were any; then
   /// later results may differ. Must not run while another thread uses this object.

@@ -86,7 +86,9 @@ VirtualLinks links_between_replicas(const Cluster& cluster, int replicas, int de
   VirtualLinks links{.replicas = {}, .server = {}, .server_machines = 1};
   for (int r = 0; r < replicas; ++r) {
     const Link& link = has_network ? cluster.network : cluster.nodes[node_of(r)].link;
-    const double users = has_network || link.shared ? of_node[node_of(r)] : 1;
+    const double users = has_network   ? std::max(of_node[node_of(r)], cluster.fabric.rails)
+                         : link.shared ? of_node[node_of(r)]
+                                       : 1;
     links.replicas.push_back({link.bandwidth / users, link.latency});
     links.server = server.value_or(LinkSpeed{link.bandwidth, link.latency});
   }

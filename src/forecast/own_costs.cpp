@@ -218,6 +218,8 @@ double OwnCosts::update_seconds(int64_t elements, int contributors, int kind) co
   return predicted_->update_seconds(elements, contributors, kind);
 }
 
+double OwnCosts::update_crowding(int contributors) const { return predicted_->update_crowding(contributors); }
+
 int OwnCosts::cost_class(NodeId node) const {
   const int group = group_of_[size_t(node)];
   return group < 0 ? 0 : groups_[size_t(group)].cost_class + 1;

@@ -30,6 +30,7 @@ class OwnCosts final : public LayerCosts {
                     int kind = -1) const override;
   LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const override;
   double update_seconds(int64_t elements, int contributors, int kind = -1) const override;
+  double update_crowding(int contributors) const override;
   int cost_class(NodeId node) const override;
 
  private:

@@ -276,7 +276,16 @@ class ClusterReader {
 
   void read_network() {
     if (cluster_.nodes.size() > 1) require(file_, "network");
-    if (file_.has("network")) cluster_.network = read_link(file_.table("network"));
+    if (!file_.has("network")) return;
+    const ConfigTable network = file_.table("network");
+    cluster_.network = read_link(network);
+    Fabric& fabric = cluster_.fabric;
+    fabric.rails = int(network.get_int("rails", 1, 1));
+    fabric.nodes_per_switch = int(network.get_int("nodes_per_switch", 0, 1));
+    fabric.oversubscription = network.get_double("oversubscription", 1, 1);
+    if (fabric.oversubscription > 1 && fabric.nodes_per_switch == 0)
+      network.fail("oversubscription", "it is of the connections between switches",
+                   "add nodes_per_switch, the number of nodes below one");
   }
 
   void read_overlap() {

@@ -88,8 +88,8 @@ struct DeviceMeasurement {
 /// layers filled, the runtime's own work, cores that are not equally fast.
 struct StepFactors {
   double seconds = 1;   ///< on the seconds of layers and updates: one worker alone
-  double crowding = 1;  ///< on the layers' crowding: several workers at the same time
-  double sharing = 1;   ///< once more on their crowding: more workers than cores, which take turns
+  double crowding = 1;  ///< on the crowding of layers and updates: several workers at the same time
+  double sharing = 1;   ///< once more on the crowding: more workers than cores, which take turns
 };
 
 struct Profile {

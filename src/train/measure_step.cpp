@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kWarmUp = 2, kLeast = 3;  // steps
+constexpr size_t kWarmUp = 3, kLeast = 3;  // steps
 constexpr double kManySteps = 1e6;         // the observer ends the run
 
 /// Ends the run after enough steps.

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kWarmupSteps = 3, kWarmupShare = 10;
+constexpr int64_t kWarmupSteps = 3, kWarmupShare = 3;
 
 GradientNorms norms_of(const StepRecord& entry) {
   GradientNorms sum;

@@ -137,6 +137,64 @@ TEST(ClusterLinks, MessagesTakeTheNetworkBetweenNodesOnly) {
   EXPECT_NEAR(alone(links.message(1, 2, 1e6, 1), links), kFarLatency + 1e6 / kFar, 1e-12);
 }
 
+Cluster with_fabric(Cluster cluster, Fabric fabric) {
+  cluster.fabric = fabric;
+  return cluster;
+}
+
+/// A node's adapters share its bandwidth: one device has one adapter, all devices together have all.
+TEST(ClusterLinks, ADeviceAloneHasOneRail) {
+  const ClusterLinks links(with_fabric(with_nccl(cluster_of(2, 4)), {.rails = 4}));
+  const double bytes = 1e8;
+  EXPECT_NEAR(alone(links.message(0, 4, bytes, 1), links), kFarLatency + 4 * bytes / kFar, 1e-9);
+  EXPECT_NEAR(alone(links.message(0, 4, bytes, 4), links), kFarLatency + 4 * bytes / kFar, 1e-9)
+      << "the other three have their own";
+  EXPECT_NEAR(alone(links.message(0, 4, bytes, 8), links), kFarLatency + 8 * bytes / kFar, 1e-9);
+  const std::vector<int> pair{0, 4};
+  const double of_pair = 2 * kFarLatency + 2 * 0.5 * bytes * 4 / kFar;
+  EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, bytes, pair, 1), links), of_pair, 1e-9);
+  EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, bytes, pair, 4), links), of_pair, 1e-9)
+      << "four such pairs";
+  const ClusterLinks one(with_nccl(cluster_of(2, 4)));
+  for (const int alike : {1, 2})
+    EXPECT_NEAR(alone(links.collective(RedistributionKind::all_reduce, bytes, first(8), alike), links),
+                alone(one.collective(RedistributionKind::all_reduce, bytes, first(8), alike), one), 1e-9)
+        << "a group of all devices has the node's whole bandwidth";
+}
+
+TEST(ClusterLinks, GivingUsesTheRailOfTheGiver) {
+  const double bytes = 1e8;
+  const ClusterLinks links(with_fabric(cluster_of(2, 4), {.rails = 4})), one(cluster_of(2, 4));
+  for (const int rank : {0, 3, 6}) {
+    const Demand given = links.giving(bytes, first(8), rank, 4);
+    EXPECT_NEAR(alone(given, links), alone(one.giving(bytes, first(8), rank, 4), one), 1e-9);
+    const std::vector<int> pools = links.pools_of(rank);
+    for (const Share& share : given.shares) EXPECT_NE(std::find(pools.begin(), pools.end(), share.pool), pools.end());
+  }
+}
+
+/// Switches of four nodes: a message to the next node crosses for one of four, to the fourth node for all.
+TEST(ClusterLinks, BytesBetweenSwitchesShareTheirConnection) {
+  const Fabric fabric{.nodes_per_switch = 4, .oversubscription = 3};
+  const ClusterLinks links(with_fabric(with_nccl(cluster_of(16, 1)), fabric));
+  const double bytes = 1e8, whole = bytes / kFar;
+  const auto message = [&](int from, int to) { return alone(links.message(from, to, bytes, 1), links) - kFarLatency; };
+  EXPECT_NEAR(message(0, 3), whole, 1e-9) << "below one switch";
+  EXPECT_NEAR(message(3, 4), whole, 1e-9) << "a quarter of the nodes' bytes through a third of their bandwidth";
+  EXPECT_NEAR(message(2, 4), 1.5 * whole, 1e-9);
+  EXPECT_NEAR(message(0, 4), 3 * whole, 1e-9);
+  EXPECT_NEAR(message(0, 8), 3 * whole, 1e-9);
+  const auto gather = [&](const std::vector<int>& ranks) {
+    const double n = double(ranks.size());
+    return (alone(links.collective(RedistributionKind::all_gather, bytes, ranks, 1), links) - (n - 1) * kFarLatency) /
+           ((n - 1) / n * whole);
+  };
+  EXPECT_NEAR(gather({0, 1, 2, 3}), 1, 1e-9) << "below one switch";
+  EXPECT_NEAR(gather(first(16)), 1, 1e-9) << "a ring leaves each switch once, and four of its nodes share that";
+  EXPECT_NEAR(gather({0, 4, 8, 12}), 3, 1e-9) << "as three other such groups, each of whose steps crosses";
+  EXPECT_NEAR(gather({0, 1, 4, 5}), 1.5, 1e-9);
+}
+
 /// Several groups that share a connection take as long as the sum of their bytes, whether they are simulated one by one
 /// or as one group that represents all.
 TEST(ClusterLinks, OneGroupRepresentsSeveral) {

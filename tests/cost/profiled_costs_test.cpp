@@ -102,8 +102,28 @@ TEST_F(Costs, AreFoundByTheLayersFacts) {
   EXPECT_DOUBLE_EQ(costs.update_seconds(1000, 2), 1e-6 + 1.5e-6);
   EXPECT_DOUBLE_EQ(costs.update_seconds(1000, 4), 1e-6 + 2.5e-6) << "each further gradient costs what the second did";
   EXPECT_EQ(costs.update_seconds(0, 2), 0);
+  EXPECT_EQ(costs.update_crowding(1), 1);
   const ProfiledCosts adam(model, profile, {.optimizer = {.kind = &kAdam}});
   expect_error(Blame::user, {"adam fp32", "trireme profile"}, [&] { adam.update_seconds(10, 1); });
+}
+
+TEST_F(Costs, AreMultipliedByWhatStepsTakeBeyondTheirLayers) {
+  const LayerSites sites(model, {});
+  Profile profile;
+  LayerMeasurement layer = measured(1, 2, 10);
+  layer.crowding = 1.25;
+  profile.layers[sites.key(linear, option(linear, 1), 1)] = {{4, layer}};
+  profile.updates = {{"sgd fp32", 1, 1e-6, 1e-9, 1.1}};
+  const ProfiledCosts costs(model, profile, {.factors = {.seconds = 1.5, .crowding = 2}});
+  const LayerCost before = costs.seconds(linear, option(linear, 1), 1, 4);
+  EXPECT_DOUBLE_EQ(before.forward, 1.5);
+  EXPECT_DOUBLE_EQ(before.backward_weight, 1.5);
+  EXPECT_DOUBLE_EQ(before.crowding, 2.5);
+  EXPECT_DOUBLE_EQ(costs.update_seconds(1000, 1), 1.5 * 2e-6);
+  EXPECT_DOUBLE_EQ(costs.update_crowding(1), 2.2);
+  costs.set_factors({.seconds = 1, .crowding = 0.5});
+  EXPECT_DOUBLE_EQ(costs.seconds(linear, option(linear, 1), 1, 4).forward, 1);
+  EXPECT_DOUBLE_EQ(costs.seconds(linear, option(linear, 1), 1, 4).crowding, 1) << "more workers are never faster";
 }
 
 TEST_F(Costs, MeasuresWhatIsMissingWhereItMay) {

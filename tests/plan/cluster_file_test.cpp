@@ -154,6 +154,22 @@ TEST_F(ClusterFile, ReadsEqualNodes) {
   EXPECT_EQ(cluster.price.source, "a list");
 }
 
+TEST_F(ClusterFile, ReadsHowTheNetworkIsBuilt) {
+  const Cluster usual = read(kTwoNodes);
+  EXPECT_EQ(usual.fabric.rails, 1);
+  EXPECT_EQ(usual.fabric.nodes_per_switch, 0);
+  EXPECT_EQ(usual.fabric.oversubscription, 1);
+  const std::string network = "[network]\n";
+  const Cluster cluster =
+      read(changed(kTwoNodes, network, network + "rails = 8\nnodes_per_switch = 32\noversubscription = 2.5\n"));
+  EXPECT_EQ(cluster.fabric.rails, 8);
+  EXPECT_EQ(cluster.fabric.nodes_per_switch, 32);
+  EXPECT_EQ(cluster.fabric.oversubscription, 2.5);
+  expect_refused(kTwoNodes, network, network + "rails = 0\n", {"network.rails", "1"});
+  expect_refused(kTwoNodes, network, network + "oversubscription = 0.5\n", {"network.oversubscription", "1"});
+  expect_refused(kTwoNodes, network, network + "oversubscription = 2\n", {"oversubscription", "add nodes_per_switch"});
+}
+
 TEST_F(ClusterFile, ReadsWhatDescribesADeviceMoreClosely) {
   const Cluster usual = read(kTwoNodes);
   EXPECT_FALSE(usual.kinds[0].start);

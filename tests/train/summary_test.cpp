@@ -168,15 +168,15 @@ StepRecord step_entry(int64_t step, double begin, double end, double compute, do
 
 TEST(Summary, WarmUp) {
   EXPECT_EQ(warmup_steps(1), 0);
-  EXPECT_EQ(warmup_steps(9), 0);
-  EXPECT_EQ(warmup_steps(10), 1);
-  EXPECT_EQ(warmup_steps(25), 2);
+  EXPECT_EQ(warmup_steps(2), 0);
+  EXPECT_EQ(warmup_steps(3), 1);
+  EXPECT_EQ(warmup_steps(6), 2);
   EXPECT_EQ(warmup_steps(1000), 3);
 }
 
 TEST(Summary, QuantilesAndShares) {
   Experiment experiment;
-  Summary summary(experiment, kGoal, 2, 100, 10, 11);  // with one step of warm-up
+  Summary summary(experiment, kGoal, 2, 100, 10, 5);  // with one step of warm-up
   double clock = 50;
   summary.add_step(step_entry(1, clock, clock + 100, 100, 0, 0, 1000), 12);
   clock += 100;
@@ -211,7 +211,7 @@ TEST(Summary, QuantilesAndShares) {
 /// A pause of the machine says nothing about a plan, so throughput and epoch time follow from the median step time.
 TEST(Summary, ThroughputFollowsFromTheMedianStep) {
   Experiment experiment;
-  Summary summary(experiment, kGoal, 2, 100, 10, 5);
+  Summary summary(experiment, kGoal, 2, 100, 10, 2);
   double clock = 0;
   for (int64_t step = 1; step <= 5; ++step) {
     const double seconds = step == 3 ? 1000 : 2;
@@ -228,7 +228,7 @@ TEST(Summary, ThroughputFollowsFromTheMedianStep) {
 /// Steps of workers overlap: a step lasts from the end of the one before, without the time of evaluations.
 TEST(Summary, StepSecondsLeaveEvaluationsOut) {
   Experiment experiment;
-  Summary summary(experiment, kGoal, 2, 100, 10, 3);
+  Summary summary(experiment, kGoal, 2, 100, 10, 2);
   summary.add_step(step_entry(1, 0, 2, 1, 0), 10);
   EXPECT_DOUBLE_EQ(summary.add_step(step_entry(2, 1.5, 3, 1, 0), 10)->seconds, 3);
   StepRecord evaluation{true, 2, {outcome(3, 9, 20), outcome(3, 9, 0)}};
@@ -257,7 +257,7 @@ TEST(Summary, NothingMeasuredIsNothing) {
 TEST(Summary, TargetIsTheFirstEvaluationThatReachesIt) {
   Experiment experiment;
   experiment.target = 0.5;
-  Summary summary(experiment, kGoal, 2, 100, 10, 4);
+  Summary summary(experiment, kGoal, 2, 100, 10, 2);
   double clock = 0;
   for (int64_t step = 1; step <= 4; ++step, clock += 1) {
     summary.add_step(step_entry(step, clock, clock + 1, 1, 0), 25);
@@ -294,7 +294,7 @@ TEST(Summary, NoTargetIsReachedWithALossThatIsNoNumber) {
 TEST(Summary, TargetsOfMetricsThatFallAreReachedFromAbove) {
   Experiment experiment;
   experiment.target = 10;
-  Summary summary(experiment, {LearningTask::language, 50}, 2, 100, 10, 3);
+  Summary summary(experiment, {LearningTask::language, 50}, 2, 100, 10, 2);
   for (int64_t step = 1; step <= 3; ++step) {
     summary.add_step(step_entry(step, double(step), double(step) + 1, 1, 0), 25);
     const double loss = step == 1 ? 25 : 20;  // for ten samples: perplexities of 12.2 and 7.4
@@ -311,7 +311,7 @@ TEST(Summary, TargetsOfMetricsThatFallAreReachedFromAbove) {
 
 TEST(Summary, LoadingIsNotComputing) {
   Experiment experiment;
-  Summary summary(experiment, kGoal, 2, 100, 10, 9);
+  Summary summary(experiment, kGoal, 2, 100, 10, 2);
   StepRecord entry = step_entry(1, 0, 10, 8, 0);  // computing with loading: 8 s on the first device, 4 s on the second
   entry.load_seconds = {2, 4};
   summary.add_step(entry, 10);

@@ -30,7 +30,9 @@ void take_node(LinkCost& cost, const Cluster& cluster, int node, int sharers) {
 }
 
 void take_network(LinkCost& cost, const Cluster& cluster, int sharers) {
-  take_worse(cost, cluster.network.latency, seconds_per_byte(cluster.network) * sharers);
+  // Fewer sharers than adapters use a part of the node's bandwidth.
+  take_worse(cost, cluster.network.latency,
+             seconds_per_byte(cluster.network) * std::max(sharers, cluster.fabric.rails));
 }
 
 LinkCost border_link(const Cluster& cluster, DeviceSpan span, int other) {
