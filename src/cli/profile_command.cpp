@@ -148,9 +148,12 @@ std::vector<int> degrees_of(const ProfileOptions& options) {
   return degrees;
 }
 
-/// Adds trial steps to the profile, where the data are here. Returns a line that says what they showed.
+/// Adds trial steps to the profile, where it has none of this model and the data are here. Returns a line that says
+/// what they showed.
 std::string try_steps(const RunSpec& experiment, const Model& model, const TaskData& data,
                       const std::filesystem::path& profile, const std::vector<int>& devices, Progress& progress) {
+  const std::string name = step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision);
+  if (read_profile(profile).step_factors.contains(name)) return "trial steps: known before\n";
   if (!has_samples(*data.train)) return "no trial steps: the data are not here\n";
   if (experiment.batch > data.train->size()) return "no trial steps: the batch is larger than the training set\n";
   return in_phase(&progress, "trial steps", [&] {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "forecast/predict.h"
+#include "plan/strategies.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -30,7 +31,7 @@ double mean(const std::vector<double>& values) {
 }
 
 std::string name_of(const Plan& plan) {
-  return plan.devices == 1 ? plan.name : fmt::format("{} on {} devices", plan.name, plan.devices);
+  return plan.devices == 1 ? "one device" : fmt::format("{} on {} devices", plan.name, plan.devices);
 }
 
 }  // namespace
@@ -50,17 +51,17 @@ TrialSteps::TrialSteps(const RunSpec& experiment, const Model& model, const Prof
   const int most = devices.empty() ? 1 : *std::max_element(devices.begin(), devices.end());
   int within = most;
   while (within > 1 && threads_of_all(experiment_, within) > profile.machine.cores) --within;
-  add("single", 1, &StepFactors::seconds, profile);
-  if (within > 1) add("data", within, &StepFactors::crowding, profile);
-  if (most > within) add("data", most, &StepFactors::sharing, profile);
+  add(1, &StepFactors::seconds, profile);
+  if (within > 1) add(within, &StepFactors::crowding, profile);
+  if (most > within) add(most, &StepFactors::sharing, profile);
 }
 
-void TrialSteps::add(const char* strategy, int workers, double StepFactors::*factor, const Profile& profile) {
+void TrialSteps::add(int workers, double StepFactors::*factor, const Profile& profile) {
   CostSource source = measured_source(experiment_, model_, profile, workers);
   source.layers = std::shared_ptr<const LayerCosts>(std::shared_ptr<void>(), &layers_);  // not owned
   source.loading = loading_;
   try {
-    Plan plan = make_plan(strategy, experiment_, model_, source);
+    Plan plan = make_plan(usual_strategy(), experiment_, model_, source);
     trials_.push_back({.plan = std::move(plan), .source = std::move(source), .factor = factor});
   } catch (const Error&) {  // fewer samples than workers, or a layer that data parallelism does not suit
   }

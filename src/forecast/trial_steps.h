@@ -53,7 +53,7 @@ class TrialSteps {
     std::string why_not = {};               ///< empty: it can be tried
   };
 
-  void add(const char* strategy, int workers, double StepFactors::*factor, const Profile& profile);
+  void add(int workers, double StepFactors::*factor, const Profile& profile);
   /// The seconds of a step with these factors, which the layers keep; nullopt: it does not fit into memory.
   std::optional<double> predicted(Trial& trial, const StepFactors& factors);
   void refuse_long(Trial& trial);

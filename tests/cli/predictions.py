@@ -114,7 +114,7 @@ class Predictions(CliTest):
         for row in self.json("o/run.json")["rows"]:
             self.assertAlmostEqual(row["price_per_epoch"], row["epoch_seconds"] * 0.002, delta=1e-9)
         self.assertIn("predicted step", out)
-        self.assertRegex(out, r"predictions: trial steps took [0-9.]+ \(single\)(, [0-9.]+ \(data on \d+ devices\))? times as long")
+        self.assertRegex(out, r"predictions: trial steps took [0-9.]+ \(one device\)(, [0-9.]+ \(data on \d+ devices\))? times as long")
         self.assertIn("predictions: steps took", out)
         rows = self.json("o/run.json")["rows"]
         for row in rows:

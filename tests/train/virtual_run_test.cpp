@@ -119,8 +119,8 @@ TEST_P(VirtualPlans, LearnAsInRealTimeAndTakeTheSimulatedTime) {
   const RunResult simulated = predict(experiment, model, plan, source(model, devices));
   ASSERT_TRUE(modelled.row.step_seconds && simulated.step_seconds);
   // Without flush, a run includes filling and emptying the pipeline; the simulator's steady state does not. Here, with
-  // stages of unequal length, this is up to 9 points.
-  const double busy_within = look_up_schedule(plan.schedule)->flushes ? 0.03 : 0.1;
+  // stages of unequal length, this is up to 11 points.
+  const double busy_within = look_up_schedule(plan.schedule)->flushes ? 0.03 : 0.12;
   for (size_t rank = 0; rank < modelled.row.busy_share.size(); ++rank)
     EXPECT_NEAR(modelled.row.busy_share[rank], simulated.busy_share[rank], busy_within) << rank;
   RecordProperty("ratio", std::to_string(modelled.row.step_seconds->median / simulated.step_seconds->median));
