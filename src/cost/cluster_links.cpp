@@ -68,7 +68,7 @@ ClusterLinks::ClusterLinks(const Cluster& cluster, const CollectiveLibrary& libr
 
 size_t ClusterLinks::adapter_of(int device) const {
   const int rails = cluster_.fabric.rails;
-  return size_t(node_of(device) * rails + place_[size_t(device)] % rails);
+  return size_t(node_of(device)) * size_t(rails) + size_t(place_[size_t(device)] % rails);
 }
 
 int ClusterLinks::switch_of(int node) const {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/median.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "forecast/predict.h"
@@ -15,19 +16,16 @@
 namespace trireme {
 namespace {
 
-constexpr double kLongestStep = 4;        // predicted seconds of a step that is tried
-constexpr double kLongestRepeated = 0.3;  // longer ones are tried once
-constexpr int kRounds = 2;                // in turn: cores may be unequal, and other programs come and go
-constexpr int kFits = 4;                  // a step is not quite proportional to its layers' seconds
-constexpr double kLeastFactor = 0.25, kMostFactor = 8.0;  // beyond these something else is wrong
+constexpr double kLongestStep = 4;  // predicted seconds of a step that is tried
+// Trials take turns, because cores may be unequal and other programs come and go. Long ones would take too much time.
+constexpr int kRounds = 3;
+constexpr double kLongestOfThree = 0.1, kLongestOfTwo = 1;  // predicted seconds of a step
+constexpr int kFits = 4;                                    // a step is not quite proportional to its layers' seconds
+constexpr double kLeastFactor = 0.25, kMostFactor = 8.0;    // beyond these something else is wrong
 
 int threads_of_all(const RunSpec& experiment, int workers) {
   const std::vector<int> threads = threads_of(experiment, workers);
   return std::accumulate(threads.begin(), threads.end(), 0);
-}
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
 }
 
 std::string name_of(const Plan& plan) {
@@ -87,13 +85,14 @@ void TrialSteps::refuse_long(Trial& trial) {
 }
 
 void TrialSteps::measure_once(Trial& trial, const MeasureStep& measure_step) {
-  if (!trial.why_not.empty() || (!trial.measured.empty() && trial.before > kLongestRepeated)) return;
+  const int rounds = trial.before < kLongestOfThree ? kRounds : trial.before < kLongestOfTwo ? 2 : 1;
+  if (!trial.why_not.empty() || int(trial.measured.size()) == rounds) return;
   if (const std::optional<double> seconds = measure_step(trial.plan)) trial.measured.push_back(*seconds);
   else trial.why_not = "could not run";
 }
 
 void TrialSteps::fit(Trial& trial, StepFactors& factors) {
-  const double measured = mean(trial.measured);
+  const double measured = median(trial.measured);
   double& factor = factors.*trial.factor;
   for (int i = 0; i < kFits; ++i)
     factor = std::clamp(factor * measured / predicted(trial, factors).value_or(measured), kLeastFactor, kMostFactor);
@@ -108,7 +107,7 @@ TrialSteps::Found TrialSteps::measure(const MeasureStep& measure_step) {
   for (Trial& trial : trials_) {
     if (trial.why_not.empty()) {
       fit(trial, found.factors);
-      tried.push_back(fmt::format("{:.2f} ({})", mean(trial.measured) / trial.before, name_of(trial.plan)));
+      tried.push_back(fmt::format("{:.2f} ({})", median(trial.measured) / trial.before, name_of(trial.plan)));
     } else {
       untried.push_back(fmt::format("{} {}", name_of(trial.plan), trial.why_not));
     }

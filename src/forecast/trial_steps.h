@@ -39,8 +39,8 @@ class TrialSteps {
 
   /// Asks for all costs that measure() needs.
   void predict();
-  /// Short steps are tried twice, in turn. Steps that are predicted to take more than a few seconds are not tried, nor
-  /// plans that do not fit into memory. The factors of the layers change meanwhile.
+  /// Short steps are tried two or three times, in turn. Steps that are predicted to take more than a few seconds are
+  /// not tried, nor plans that do not fit into memory. The factors of the layers change meanwhile.
   Found measure(const MeasureStep& measure_step);
 
  private:

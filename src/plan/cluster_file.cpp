@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "plan/price_file.h"
 #include "trireme/config.h"
 #include "trireme/error.h"

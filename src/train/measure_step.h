@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-constexpr double kTrialSeconds = 0.6;  ///< of a trial, usually
+constexpr double kTrialSeconds = 0.4;  ///< of a trial, usually
 
 /// Returns the median seconds of a step of the plan, with the workers as threads of this process: trains for about
 /// `seconds`, but at least three steps and the warm-up, without evaluation and without emulated links, workers or
