@@ -193,7 +193,7 @@ class ClusterReader {
         table.fail("devices", fmt::format("a cluster has at most {} devices", kMostDevices), "describe a smaller one");
       per_node += run.count;
     }
-    if (count > (kMostDevices - cluster_.size()) / per_node)
+    if (count > kMostDevices || count * per_node > kMostDevices - cluster_.size())
       table.fail("count", fmt::format("a cluster has at most {} devices", kMostDevices), "describe a smaller one");
     ClusterNode node;
     if (per_node > 1) require(table, "link");
