@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -281,8 +282,16 @@ class ClusterReader {
     const ConfigTable network = file_.table("network");
     cluster_.network = read_link(network);
     Fabric& fabric = cluster_.fabric;
-    fabric.rails = int(network.get_int("rails", 1, 1));
-    fabric.nodes_per_switch = int(network.get_int("nodes_per_switch", 0, 1));
+    std::map<int, int64_t> devices;  // by node
+    for (const Device& device : cluster_.devices) ++devices[device.node];
+    int64_t most = 1;
+    for (const auto& [node, count] : devices) most = std::max(most, count);
+    const int64_t rails = network.get_int("rails", 1, 1);
+    if (rails > most)
+      network.fail("rails", fmt::format("no node has more than {}, and each uses one adapter", counted(most, "device")),
+                   fmt::format("write at most {}", most));
+    fabric.rails = int(rails);
+    fabric.nodes_per_switch = int(std::min(network.get_int("nodes_per_switch", 0, 1), int64_t(cluster_.nodes.size())));
     fabric.oversubscription = network.get_double("oversubscription", 1, 1);
     if (fabric.oversubscription > 1 && fabric.nodes_per_switch == 0)
       network.fail("oversubscription", "it is of the connections between switches",

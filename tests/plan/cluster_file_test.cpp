@@ -161,11 +161,13 @@ TEST_F(ClusterFile, ReadsHowTheNetworkIsBuilt) {
   EXPECT_EQ(usual.fabric.oversubscription, 1);
   const std::string network = "[network]\n";
   const Cluster cluster =
-      read(changed(kTwoNodes, network, network + "rails = 8\nnodes_per_switch = 32\noversubscription = 2.5\n"));
+      read(changed(kTwoNodes, network, network + "rails = 8\nnodes_per_switch = 2\noversubscription = 2.5\n"));
   EXPECT_EQ(cluster.fabric.rails, 8);
-  EXPECT_EQ(cluster.fabric.nodes_per_switch, 32);
+  EXPECT_EQ(cluster.fabric.nodes_per_switch, 2);
   EXPECT_EQ(cluster.fabric.oversubscription, 2.5);
   expect_refused(kTwoNodes, network, network + "rails = 0\n", {"network.rails", "1"});
+  expect_refused(kTwoNodes, network, network + "rails = 9\n", {"network.rails", "8 devices", "at most 8"});
+  expect_refused(kTwoNodes, network, network + "rails = 8000000000\n", {"network.rails", "8 devices", "at most 8"});
   expect_refused(kTwoNodes, network, network + "oversubscription = 0.5\n", {"network.oversubscription", "1"});
   expect_refused(kTwoNodes, network, network + "oversubscription = 2\n", {"oversubscription", "add nodes_per_switch"});
 }
