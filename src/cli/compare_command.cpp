@@ -201,9 +201,7 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
 void try_steps(const RunSpec& experiment, const Model& model, const TaskData& data, Predictions& predictions,
                Progress& progress) {
   const std::string line = in_phase(&progress, "predicting: trial steps", [&] {
-    return predictions.try_steps(experiment.devices, [&](const Plan& plan) {
-      return measure_step(experiment, model, data, plan, kTrialSeconds, interrupted_by_user());
-    });
+    return predictions.try_steps(experiment.devices, trial_of_steps(experiment, model, data, interrupted_by_user()));
   });
   if (!line.empty()) progress.say("predictions: " + line);
 }

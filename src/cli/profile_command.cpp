@@ -150,18 +150,15 @@ std::vector<int> degrees_of(const ProfileOptions& options) {
 
 /// Adds trial steps to the profile, where it has none of this model and the data are here. Returns a line that says
 /// what they showed.
-std::string try_steps(const RunSpec& experiment, const Model& model, const TaskData& data,
-                      const std::filesystem::path& profile, const std::vector<int>& devices, Progress& progress) {
-  const std::string name = step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision);
-  if (read_profile(profile).step_factors.contains(name)) return "trial steps: known before\n";
+std::string try_steps(const RunSpec& experiment, const Model& model, const TaskData& data, const Profile& profile,
+                      const std::filesystem::path& file, const std::vector<int>& devices, Progress& progress) {
+  if (profile.step_factors.contains(step_factors_name(experiment, model))) return "trial steps: known before\n";
   if (!has_samples(*data.train)) return "no trial steps: the data are not here\n";
   if (experiment.batch > data.train->size()) return "no trial steps: the batch is larger than the training set\n";
   return in_phase(&progress, "trial steps", [&] {
-    Predictions predictions(experiment, model, data, {.cluster = {}, .profile = profile, .times = {}});
+    Predictions predictions(experiment, model, data, {.cluster = {}, .profile = file, .times = {}});
     const std::atomic<bool> interrupted{false};  // Ctrl-C ends the program
-    const std::string line = predictions.try_steps(devices, [&](const Plan& plan) {
-      return measure_step(experiment, model, data, plan, kTrialSeconds, interrupted);
-    });
+    const std::string line = predictions.try_steps(devices, trial_of_steps(experiment, model, data, interrupted));
     predictions.keep();
     return line + "\n";
   });
@@ -194,7 +191,7 @@ int run_profile(const ProfileOptions& options) {
   });
   if (shows_progress) std::cerr << "\r\033[K";
   write_profile(profile, file);
-  const std::string tried = try_steps(experiment, model, data, file, degrees_of(options), progress);
+  const std::string tried = try_steps(experiment, model, data, profile, file, degrees_of(options), progress);
 
   std::string text = machine_in_words(profile);
   if (const int64_t samples = largest_complete(profile, sites, request.samples); samples > 0)

@@ -218,8 +218,8 @@ Demand ClusterLinks::message(int from, int to, double bytes, int alike) const {
   const int together = link.shared ? alike : 1;
   if (source == target) return {link.latency, {{egress_of(from), bytes * together, 1, together}}};
   const Fabric& fabric = cluster_.fabric;
-  double times = std::max(1, int(std::lround(double(alike) / fabric.rails)));
-  const int users = int(times);
+  const int users = std::max(1, int(std::lround(double(alike) / fabric.rails)));
+  double times = users;
   if (switch_of(source) != switch_of(target)) {
     const double crossing = std::min(1.0, double(std::abs(target - source)) / fabric.nodes_per_switch);
     times *= std::max(1.0, fabric.oversubscription * crossing);

@@ -38,9 +38,8 @@ void emulate_links(double bandwidth, double latency, int cores, CostSource& sour
   source.cluster.overlap = source.links->overlap();
 }
 
-double sharing_of(const RunSpec& experiment, const StepFactors& factors, int devices, int cores) {
-  const std::vector<int> threads = threads_of(experiment, devices);
-  return std::accumulate(threads.begin(), threads.end(), 0) > cores ? factors.sharing : 1;
+std::string step_factors_name(const RunSpec& experiment, const Model& model) {
+  return step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision);
 }
 
 CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices,
@@ -52,14 +51,13 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   options.sites = site_options(experiment);
   options.optimizer = experiment.optimizer;
   options.measures_missing = measures;
-  if (const auto known = profile.step_factors.find(
-          step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision));
+  if (const auto known = profile.step_factors.find(step_factors_name(experiment, model));
       known != profile.step_factors.end())
     options.factors = known->second;
-  source.sharing = sharing_of(experiment, options.factors, devices, profile.machine.cores);
   options.threads = threads.front();
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
   const int workers = std::accumulate(threads.begin(), threads.end(), 0);
+  if (workers > profile.machine.cores) source.sharing = options.factors.sharing;
   const Overlap overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
   source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores, overlap);
   source.cluster.overlap = source.links->overlap();

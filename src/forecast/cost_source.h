@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cost/layer_costs.h"
@@ -29,8 +30,8 @@ struct CostSource {
   double sharing = 1;  ///< factor on the layers' crowding: more workers than cores take turns (StepFactors::sharing)
 };
 
-/// Returns CostSource::sharing of `devices` workers of this machine.
-double sharing_of(const RunSpec& experiment, const StepFactors& factors, int devices, int cores);
+/// Returns the name of the experiment's entry in Profile::step_factors.
+std::string step_factors_name(const RunSpec& experiment, const Model& model);
 
 /// Costs of this machine at the experiment's price, with `devices` workers. If the experiment has [cluster.link], links
 /// have their speed at the start of the run. With `measures`, layers that the profile lacks are measured when their

@@ -191,9 +191,7 @@ void Predictions::describe_prices(ExperimentResult& result) const {
 void Predictions::keep() {
   const ProfiledCosts* measured = measured_layers();
   if (options_.profile.empty() || !measured) return;
-  Profile profile = measured->profile();
-  profile.step_factors = profile_.step_factors;
-  write_profile(profile, options_.profile);
+  write_profile(measured->profile(), options_.profile);
 }
 
 std::string Predictions::try_steps(const std::vector<int>& devices, const MeasureStep& measure_step) {
@@ -202,10 +200,10 @@ std::string Predictions::try_steps(const std::vector<int>& devices, const Measur
   TrialSteps trial(experiment_, model_, *measured_layers(), loading_, devices);
   settle([&] { trial.predict(); });
   const TrialSteps::Found found = trial.measure(measure_step);
-  for (auto& [devices_of_source, source] : sources_)
-    source.sharing = sharing_of(experiment_, found.factors, int(devices_of_source.size()), profile_.machine.cores);
-  profile_.step_factors[step_factors_name(experiment_.model_name, model_.parameter_count(), experiment_.precision)] =
-      found.factors;
+  profile_ = measured_layers()->profile();
+  if (found.factors) profile_.step_factors[step_factors_name(experiment_, model_)] = *found.factors;
+  sources_.clear();  // they are made anew, with these factors
+  source(1);
   return found.in_words;
 }
 

@@ -65,7 +65,7 @@ class Predictions {
   void keep();
   /// Measures trial steps on this machine; predictions use what they show from now on, and keep() stores it. `devices`:
   /// numbers of workers that will be asked for. Returns a line that says what was found; "" for described machines and
-  /// with own times.
+  /// with own times. References to sources become invalid.
   std::string try_steps(const std::vector<int>& devices, const MeasureStep& measure_step);
   /// Compares the rows that ran with their predictions, in a line; "" if no row is usable: rows with more workers than
   /// cores are not.

@@ -44,24 +44,25 @@ RunSpec without_emulation(const RunSpec& experiment) {
 
 TrialSteps::TrialSteps(const RunSpec& experiment, const Model& model, const ProfiledCosts& layers, double loading,
                        const std::vector<int>& devices)
-    : experiment_(without_emulation(experiment)), model_(model), layers_(layers), loading_(loading) {
+    : experiment_(without_emulation(experiment)), model_(model), layers_(layers) {
   const Profile profile = layers.profile();
   const int most = devices.empty() ? 1 : *std::max_element(devices.begin(), devices.end());
   int within = most;
   while (within > 1 && threads_of_all(experiment_, within) > profile.machine.cores) --within;
-  add(1, &StepFactors::seconds, profile);
-  if (within > 1) add(within, &StepFactors::crowding, profile);
-  if (most > within) add(most, &StepFactors::sharing, profile);
+  add(1, &StepFactors::seconds, profile, loading);
+  if (within > 1) add(within, &StepFactors::crowding, profile, loading);
+  if (most > within) add(most, &StepFactors::sharing, profile, loading);
 }
 
-void TrialSteps::add(int workers, double StepFactors::*factor, const Profile& profile) {
+void TrialSteps::add(int workers, double StepFactors::*factor, const Profile& profile, double loading) {
   CostSource source = measured_source(experiment_, model_, profile, workers);
   source.layers = std::shared_ptr<const LayerCosts>(std::shared_ptr<void>(), &layers_);  // not owned
-  source.loading = loading_;
+  source.loading = loading;
   try {
     Plan plan = make_plan(usual_strategy(), experiment_, model_, source);
     trials_.push_back({.plan = std::move(plan), .source = std::move(source), .factor = factor});
-  } catch (const Error&) {  // fewer samples than workers, or a layer that data parallelism does not suit
+  } catch (const Error& error) {
+    if (error.blame() != Blame::user) throw;  // fewer samples than workers, or a layer that has no such split
   }
 }
 
@@ -99,28 +100,25 @@ void TrialSteps::fit(Trial& trial, StepFactors& factors) {
 }
 
 TrialSteps::Found TrialSteps::measure(const MeasureStep& measure_step) {
-  Found found;
   for (Trial& trial : trials_) refuse_long(trial);
   for (int round = 0; round < kRounds; ++round)
     for (Trial& trial : trials_) measure_once(trial, measure_step);
+  StepFactors factors;
   std::vector<std::string> tried, untried;
   for (Trial& trial : trials_) {
     if (trial.why_not.empty()) {
-      fit(trial, found.factors);
+      fit(trial, factors);
       tried.push_back(fmt::format("{:.2f} ({})", median(trial.measured) / trial.before, name_of(trial.plan)));
     } else {
       untried.push_back(fmt::format("{} {}", name_of(trial.plan), trial.why_not));
     }
   }
-  layers_.set_factors(found.factors);
+  std::vector<std::string> parts;
   if (!tried.empty())
-    found.in_words =
-        fmt::format("trial steps took {} times as long as their layers; predictions count it", join(tried));
-  if (!untried.empty()) {
-    if (!found.in_words.empty()) found.in_words += "; ";
-    found.in_words += fmt::format("not tried: {}", join(untried));
-  }
-  return found;
+    parts.push_back(
+        fmt::format("trial steps took {} times as long as their layers; predictions count it", join(tried)));
+  if (!untried.empty()) parts.push_back(fmt::format("not tried: {}", join(untried)));
+  return {tried.empty() ? std::nullopt : std::optional(factors), join(parts, "; ")};
 }
 
 }  // namespace trireme

@@ -28,12 +28,12 @@ RunSpec without_emulation(const RunSpec& experiment);
 class TrialSteps {
  public:
   struct Found {
-    StepFactors factors;
-    std::string in_words;  ///< a line for the user
+    std::optional<StepFactors> factors;  ///< not set: nothing was tried
+    std::string in_words;                ///< a line for the user
   };
 
   /// The references must outlive this object. `loading`: CostSource::loading. `devices`: the numbers of workers that
-  /// matter. Tried are the largest of them, and the largest number up to it that has a core for each thread.
+  /// matter. The largest of them is tried, and the largest number up to it that has a core for each thread.
   TrialSteps(const RunSpec& experiment, const Model& model, const ProfiledCosts& layers, double loading,
              const std::vector<int>& devices);
 
@@ -53,7 +53,7 @@ class TrialSteps {
     std::string why_not = {};               ///< empty: it can be tried
   };
 
-  void add(int workers, double StepFactors::*factor, const Profile& profile);
+  void add(int workers, double StepFactors::*factor, const Profile& profile, double loading);
   /// The seconds of a step with these factors, which the layers keep; nullopt: it does not fit into memory.
   std::optional<double> predicted(Trial& trial, const StepFactors& factors);
   void refuse_long(Trial& trial);
@@ -64,7 +64,6 @@ class TrialSteps {
   const RunSpec experiment_;
   const Model& model_;
   const ProfiledCosts& layers_;
-  const double loading_;
   std::vector<Trial> trials_;  ///< one worker first
 };
 

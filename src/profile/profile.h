@@ -103,7 +103,7 @@ struct Profile {
   const LayerMeasurement* find(const std::string& key, int64_t samples) const;
 };
 
-/// "mlp, 1234 weights, bf16".
+/// Returns "mlp, 1234 weights, bf16".
 std::string step_factors_name(const std::string& model, int64_t weights, Precision precision);
 
 /// Throws a user error if the file cannot be read, is not a profile, or has another format version.

@@ -4,7 +4,6 @@
 
 #include "base/median.h"
 #include "base/seconds.h"
-#include "forecast/trial_steps.h"
 #include "train/observer.h"
 #include "train/trainer.h"
 
@@ -13,6 +12,7 @@ namespace {
 
 constexpr size_t kWarmUp = 3, kLeast = 3;  // steps
 constexpr double kManySteps = 1e6;         // the observer ends the run
+constexpr double kTrialSeconds = 0.4;
 
 /// Ends the run after enough steps.
 class ForSeconds : public TrainObserver {
@@ -49,6 +49,11 @@ std::optional<double> measure_step(const RunSpec& experiment, const Model& model
   train(trial, model, data, plan, observer, observer.stop);
   if (interrupted || observer.steps.size() < kWarmUp + kLeast) return std::nullopt;
   return median({observer.steps.begin() + kWarmUp, observer.steps.end()});
+}
+
+MeasureStep trial_of_steps(const RunSpec& experiment, const Model& model, const TaskData& data,
+                           const std::atomic<bool>& interrupted) {
+  return [&](const Plan& plan) { return measure_step(experiment, model, data, plan, kTrialSeconds, interrupted); };
 }
 
 }  // namespace trireme
