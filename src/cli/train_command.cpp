@@ -129,8 +129,6 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   TrainSubject subject = open_subject(std::move(asked), progress);
   subject.experiment.own_data = options.own_data;
   check_device(subject.experiment);
-  if (is_update_policy(options.plan) && subject.experiment.device != c10::DeviceType::CPU)
-    fail_on_gpus(subject.experiment, "a run under an update policy");
   check_batch(subject.experiment, subject.data);
   // A comparison checks its largest row.
   if (const std::vector<int>& devices = options.experiment.devices; !devices.empty() && !options.messages)

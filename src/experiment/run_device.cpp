@@ -50,8 +50,13 @@ void check_device(const RunSpec& experiment) {
 RunSpec on_its_devices(RunSpec experiment, const Plan& plan) {
   check_device(experiment);
   if (experiment.device == c10::DeviceType::CPU) return experiment;
-  if (!plan.agreement.empty()) fail_on_gpus(experiment, "a run under an update policy");
-  if (plan.workers() > 1 && visible_devices(experiment.device).size() > 1) experiment.private_replicas = true;
+  const bool on_several = visible_devices(experiment.device).size() > 1;
+  if (plan.agreement.empty()) {
+    if (on_several && plan.devices > 1) experiment.private_replicas = true;
+  } else if (on_several && plan.devices > 1 && plan.optimizer_sharding == OptimizerSharding::none) {
+    fail_device(experiment, "the workers of a replica share one copy of its weights, and each has a GPU of its own",
+                ", or divide the weights among them: inner=zero1, zero2 or zero3");
+  }
   return experiment;
 }
 

@@ -21,7 +21,8 @@ std::vector<c10::Device> visible_devices(c10::DeviceType type);
 void check_device(const RunSpec& experiment);
 
 /// Returns the experiment for a run under `plan`, after check_device: workers on several GPUs have replicas of their
-/// own. Errors (user): those of check_device; an update policy on GPUs.
+/// own. Errors (user): those of check_device; an agreement between replicas whose workers would share weights that
+/// several GPUs must have.
 RunSpec on_its_devices(RunSpec experiment, const Plan& plan);
 
 /// Returns where the devices 0, 1, ... of a run compute: they take the visible ones in turn. Empty: all on cores.

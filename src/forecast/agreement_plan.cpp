@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "experiment/make_plan.h"
+#include "experiment/run_device.h"
 #include "forecast/modelled_source.h"
 #include "plan/named.h"
 #include "plan/strategies.h"
@@ -155,6 +156,8 @@ RunSpec whole_experiment(RunSpec experiment, const Plan& plan) {
 }
 
 void check_memory_is_shared(const Experiment& experiment, const std::string& strategy) {
+  if (experiment.device != c10::DeviceType::CPU)
+    fail_on_gpus(experiment, fmt::format("replicas under {} write to one memory, and each", strategy));
   const auto refuse = [&](const char* key) {
     fail_user({experiment.where(key), "",
                fmt::format("replicas under {} write to one memory and send nothing over links", strategy),

@@ -36,7 +36,7 @@ void check_replicas(const RunSpec& experiment);
 /// write to each other's memory.
 void check_inner_plan(const Plan& plan, const UpdatePolicy& update);
 
-/// For replicas that write to each other's memory. Errors (user): settings for links between them.
+/// For replicas that write to each other's memory. Errors (user): settings for links between them; GPUs.
 void check_memory_is_shared(const Experiment& experiment, const std::string& strategy);
 
 }  // namespace trireme

@@ -25,6 +25,13 @@ constexpr size_t kReplyHeader = 4;
 constexpr const char* kWeights = "server";                       // name in a state
 constexpr const char* kWhere = "update policy's state, server";  // for messages
 
+/// Replicas may have other GPUs than the one that began, whose memory holds the shard.
+std::vector<at::Tensor> on_device_of(const CentralShard& shard, std::vector<at::Tensor> tensors) {
+  if (!shard.weights.empty())
+    for (at::Tensor& tensor : tensors) tensor = tensor.to(shard.weights.front().device());
+  return tensors;
+}
+
 int64_t element_count(std::span<const at::Tensor> tensors) {
   int64_t elements = 0;
   for (const at::Tensor& tensor : tensors) elements += tensor.numel();
@@ -83,7 +90,8 @@ std::vector<at::Tensor> CentralServer::copies_of_weights(const CentralShard& sha
 
 std::optional<Reply> CentralServer::serve(int index, int replica, const Request& request, double now) {
   CentralShard& shard = shards_[size_t(index)];
-  const std::span<const at::Tensor> tensors = request.tensors;
+  const std::vector<at::Tensor> tensors_here = on_device_of(shard, request.tensors);
+  const std::span<const at::Tensor> tensors = tensors_here;
   if (request.numbers.size() < kHeader || !(request.numbers[0] >= 0 && request.numbers[0] <= double(tensors.size())))
     refuse(replica, "its header is not valid");
   const size_t parts = size_t(request.numbers[0]);
@@ -241,7 +249,7 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
     numbers.emplace_back(reply.numbers.begin() + kReplyHeader, reply.numbers.end());
     if (take && !reply.tensors.empty()) {
       std::vector<at::Tensor> mine = parts_of(s, into);
-      for (size_t p = 0; p < mine.size(); ++p) take(mine[p], reply.tensors[p]);
+      for (size_t p = 0; p < mine.size(); ++p) take(mine[p], reply.tensors[p].to(mine[p].device()));
     }
     const auto parts = size_t(reply.numbers[0]);
     if (s == 0 && !statistics.empty() && reply.tensors.size() > parts)

@@ -154,7 +154,7 @@ class DilocoReplica final : public ReplicaPolicy {
       for (size_t p = 0; p < fragment.own.size(); ++p) {
         at::Tensor sum = at::zeros({fragment.own[p].numel()}, at::kFloat);
         for (const at::Tensor& encoded : fragment.pending[p]->wait()) add_e3m0(encoded, sum);
-        means.push_back(sum.div_(double(hub_.replicas())).to(fragment.own[p].scalar_type()));
+        means.push_back(sum.div_(double(hub_.replicas())).to(fragment.own[p].options()));
       }
     }
     fragment.pending.clear();

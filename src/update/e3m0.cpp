@@ -52,7 +52,7 @@ int64_t e3m0_bytes(int64_t values) {
 }
 
 at::Tensor encode_e3m0(const at::Tensor& values) {
-  const at::Tensor source = values.to(at::kFloat).contiguous();
+  const at::Tensor source = values.to(at::kCPU, at::kFloat).contiguous();
   at::Tensor encoded = at::empty({e3m0_bytes(source.numel())}, at::kByte);
   uint8_t* out = encoded.data_ptr<uint8_t>();
   for (int64_t at = 0; at < source.numel(); at += kE3m0Block) {

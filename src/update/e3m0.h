@@ -17,11 +17,11 @@ constexpr int64_t kE3m0Block = 1024;
 /// Returns the encoded size in bytes: half a byte per value and 4 bytes per block.
 int64_t e3m0_bytes(int64_t values);
 
-/// `values`: flat, float or double. Returns uint8 [e3m0_bytes]. If a block contains a value that is not finite in
-/// float, all its values decode to NaN.
+/// `values`: flat, float or double, of any device. Returns uint8 [e3m0_bytes] on the CPU. If a block contains a value
+/// that is not finite in float, all its values decode to NaN.
 at::Tensor encode_e3m0(const at::Tensor& values);
 
-/// Adds the decoded values to `sum`, a flat float tensor.
+/// Adds the decoded values to `sum`, a flat float tensor on the CPU.
 void add_e3m0(const at::Tensor& encoded, at::Tensor& sum);
 
 }  // namespace trireme

@@ -32,6 +32,11 @@ void refuse_unused(const std::map<std::string, T>& values, const std::set<std::s
     if (!used.contains(name)) refuse_state(where, fmt::format("\"{}\"", name), "the policy has no such value");
 }
 
+/// A checkpoint is written from the host's memory.
+at::Tensor host_copy(const at::Tensor& tensor) {
+  return tensor.to(tensor.options().device(at::kCPU), /*non_blocking=*/false, /*copy=*/true);
+}
+
 }  // namespace
 
 PolicyStateParts parts_of(const PolicyState& state) {
@@ -140,7 +145,7 @@ void StateFields::value(const std::string& name, double& value) {
 void StateFields::weights(const std::string& name, std::span<at::Tensor> parts) {
   if (!reads()) {
     std::vector<at::Tensor>& all = written_[name];
-    for (const at::Tensor& part : parts) all.push_back(part.clone());
+    for (const at::Tensor& part : parts) all.push_back(host_copy(part));
     return;
   }
   const at::Tensor& saved = found(state_.weights, name, where_);
@@ -169,7 +174,8 @@ void StateFields::weights_if_any(const std::string& name, std::vector<at::Tensor
 
 void StateFields::statistics(const std::string& name, std::vector<RunningStatistics>& statistics) {
   if (!reads()) {
-    out_->statistics[name] = copies_of(statistics);
+    std::vector<RunningStatistics>& saved = out_->statistics[name];
+    for (const RunningStatistics& s : statistics) saved.push_back({host_copy(s.mean), host_copy(s.variance)});
     return;
   }
   statistics = copies_of(found(state_.statistics, name, where_));
@@ -186,7 +192,10 @@ void StateFields::statistics_like(const std::string& name, std::vector<RunningSt
   };
   if (!std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), same))
     refuse(name, "the state is of other batch norms than this run");
-  statistics = std::move(saved);
+  for (size_t i = 0; i < saved.size(); ++i) {
+    const c10::Device device = statistics[i].mean.device();
+    statistics[i] = {saved[i].mean.to(device), saved[i].variance.to(device)};
+  }
 }
 
 void StateFields::done() {

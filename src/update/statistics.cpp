@@ -31,8 +31,9 @@ void mix_statistics(std::span<RunningStatistics> statistics, std::span<const Run
   check_internal(statistics.size() == other.size(), "mixed statistics are of the same layers");
   for (size_t i = 0; i < statistics.size(); ++i) {
     RunningStatistics& mine = statistics[i];
-    const at::Tensor distance = other[i].mean - mine.mean;
-    mine.variance.lerp_(other[i].variance, share).add_(distance * distance, share * (1 - share));
+    const at::Tensor distance = other[i].mean.to(mine.mean.device()) - mine.mean;
+    mine.variance.lerp_(other[i].variance.to(mine.variance.device()), share)
+        .add_(distance * distance, share * (1 - share));
     mine.mean.add_(distance, share);
   }
 }

@@ -8,10 +8,13 @@
 
 #include "experiment/make_plan.h"
 #include "forecast/agreement_plan.h"
+#include "support/device_under_test.h"
 #include "tiny_training.h"
 #include "train/trainer.h"
 
 namespace trireme::test_support {
+
+inline ::testing::Environment* const environment = ::testing::AddGlobalTestEnvironment(new DeviceUnderTest);
 
 struct Keeping : TrainObserver {
   void on_step(const StepReport&) override { ++steps; }

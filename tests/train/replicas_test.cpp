@@ -76,6 +76,7 @@ class Sentences final : public Dataset {
 };
 
 TEST_F(Replicas, HogwildOnOneThreadIsOneDeviceBitForBit) {
+  if (device_under_test() != "cpu") GTEST_SKIP() << "hogwild writes to the host's memory";
   for (const Precision precision : {Precision::fp32, Precision::fp64, Precision::bf16})
     for (const double decay : {0.0, 0.01}) {
       experiment.precision = precision;
@@ -90,6 +91,7 @@ TEST_F(Replicas, HogwildOnOneThreadIsOneDeviceBitForBit) {
 }
 
 TEST_F(Replicas, HogwildTrainsTablesByRows) {
+  if (device_under_test() != "cpu") GTEST_SKIP() << "hogwild writes to the host's memory";
   data.train = std::make_shared<Sentences>(300, 1);
   data.test = std::make_shared<Sentences>(200, 2);
   experiment.model_name = "bag-of-words";
@@ -111,6 +113,31 @@ TEST_F(Replicas, HogwildTrainsTablesByRows) {
   EXPECT_EQ(a.row.replicas->staleness, b.row.replicas->staleness);
 }
 
+TEST_F(Replicas, EachMayHaveAGpuOfItsOwn) {
+  if (device_under_test() != "strict") GTEST_SKIP() << "needs several devices";
+  experiment.length = {1, Length::Unit::epochs};
+  for (const char* strategy : {"local-sgd", "async-average", "partial", "easgd", "eamsgd,momentum=0.5",
+                               "downpour,push_every=2,fetch_every=2", "shat", "diloco,every_steps=2",
+                               "streaming-diloco,every_steps=4", "streaming-diloco,every_steps=4,outer_gradients=full",
+                               "fedavg,rounds=1", "fedprox,rounds=1", "fedadam,rounds=1"}) {
+    SCOPED_TRACE(strategy);
+    experiment.device = c10::DeviceType::CPU;  // all on one device: where the test's environment places them
+    const Outcome on_one = run(strategy, 3);
+    experiment.device = c10::DeviceType::PrivateUse1;
+    const Outcome on_three = run(strategy, 3);
+    EXPECT_EQ(on_three.row.status, RunStatus::ok) << on_three.row.reason;
+    const bool is_deterministic =
+        std::string(strategy).find("local-sgd") == 0 || std::string(strategy).find("diloco") != std::string::npos;
+    if (is_deterministic) {
+      EXPECT_LT(largest_difference(on_one.weights, on_three.weights), 1e-12);
+    }
+    EXPECT_TRUE(on_three.row.test);
+  }
+  experiment.replicas.devices = 2;
+  expect_error(Blame::user, {"share one copy", "zero1"}, [&] { run("local-sgd,inner=data", 4); });
+  expect_error(Blame::user, {"hogwild", "one memory", "cores"}, [&] { run("hogwild", 2); });
+}
+
 TEST_F(Replicas, HogwildHasNoLinks) {
   experiment.links = LinkSchedule{{1e6, 0}, {}};
   expect_error(Blame::user, {"cluster.link", "memory"}, [&] { run("hogwild", 2); });
@@ -129,6 +156,7 @@ TEST_F(Replicas, EveryPolicyLearnsInRealAndInModelledTime) {
          {"local-sgd", "async-average", "partial", "easgd", "eamsgd,momentum=0.5", "hogwild",
           "downpour,push_every=2,fetch_every=2", "shat", "diloco,every_steps=5", "streaming-diloco,every_steps=8",
           "fedavg,rounds=30", "fedprox,rounds=30", "fedadam,rounds=30"}) {
+      if (strategy == std::string("hogwild") && device_under_test() != "cpu") continue;
       const Outcome outcome = run(strategy, 3);
       EXPECT_EQ(outcome.row.status, RunStatus::ok) << strategy << ": " << outcome.row.reason;
       ASSERT_TRUE(outcome.row.test) << strategy;

@@ -19,7 +19,9 @@ namespace {
 
 /// Bit for bit. The snapshot of the last round of a federated run may be equal to that of the end of the run.
 bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
-  const auto equal = [](const at::Tensor& x, const at::Tensor& y) { return x.sizes() == y.sizes() && x.equal(y); };
+  const auto equal = [](const at::Tensor& x, const at::Tensor& y) {
+    return x.sizes() == y.sizes() && x.equal(y.to(x.device()));  // snapshots may be of replicas on two GPUs
+  };
   return a.samples == b.samples && std::ranges::equal(a.values.weights, b.values.weights, equal) &&
          std::ranges::equal(a.values.statistics, b.values.statistics, [&](const auto& x, const auto& y) {
            return equal(x.mean, y.mean) && equal(x.variance, y.variance);
